@@ -39,6 +39,9 @@ pub struct Imported {
     pub inputs: Vec<String>,
     /// The names of the graph's results.
     pub outputs: Vec<String>,
+    /// The shapes of what the nodes of the graph give, by name, in order; sizes are terms over the
+    /// symbols of the module. A sequence is a tuple.
+    pub shapes: Vec<(String, tegula_ir::Shape)>,
     /// The inputs, by position, whose values decide shapes. The module is right for the values that
     /// it was made for and no others; they are in [`Module::required`](tegula_ir::Module).
     pub fixed: Vec<usize>,
@@ -68,7 +71,7 @@ pub fn to_module(
             external,
         };
         let error = match lower::lower_model(&model, tensors, &fixed) {
-            Ok((module, inputs)) => {
+            Ok((module, inputs, shapes)) => {
                 let outputs = model.graph.outputs.iter().map(|o| o.name.to_owned());
                 let mut module = module;
                 let required = fixed.into_iter().map(|(parameter, value)| RequiredValue {
@@ -83,6 +86,7 @@ pub fn to_module(
                     module,
                     inputs,
                     outputs: outputs.collect(),
+                    shapes,
                     fixed,
                 });
             }
@@ -113,6 +117,9 @@ pub struct Staged {
     pub inputs: Vec<String>,
     /// The names of the graph's results: the results of the last stage, if the model is complete.
     pub outputs: Vec<String>,
+    /// The shapes of what the nodes of the graph give, as in [`Imported::shapes`], as far as there are
+    /// stages; sizes that data gives are symbols of their own.
+    pub shapes: Vec<(String, tegula_ir::Shape)>,
     /// Whether there is more of the model, which depends on what the last result of the last stage
     /// holds.
     pub asks: bool,
@@ -134,12 +141,13 @@ pub fn to_stages(
         owner: Arc::clone(owner),
         external,
     };
-    let (stages, inputs, asks) = lower::lower_stages(&model, tensors, known)?;
+    let lowered = lower::lower_stages(&model, tensors, known)?;
     let outputs = model.graph.outputs.iter().map(|o| o.name.to_owned());
     Ok(Staged {
-        stages,
-        inputs,
+        stages: lowered.stages,
+        inputs: lowered.inputs,
         outputs: outputs.collect(),
-        asks,
+        shapes: lowered.shapes,
+        asks: lowered.asks,
     })
 }

@@ -48,6 +48,14 @@ fn cut_off_and_changed() {
     }
     let count = models.len();
     assert!(count >= 40, "{count} models in the sample");
+    for kind in ["microsoft", "ml"] {
+        let models = models_in(&folder.with_file_name(kind));
+        assert!(models.len() >= 80, "{} models of {kind}", models.len());
+        for bytes in &models {
+            assert!(read(bytes), "a model of {kind} is not read");
+            change(bytes, 100);
+        }
+    }
     assert!(readable >= 20, "only {readable} of {count} models are read");
 }
 

@@ -62,6 +62,8 @@ documents! {
     "simplify" Simplified
     "shape" ShapeFacts
     "sizes" Sizes
+    "node-shapes" NodeShapes
+    "bench-staged" StagedMeasurement
     "same-size" SameSize
     "layout" Layouts
     "layout-why" LayoutReasons
@@ -137,6 +139,28 @@ pub(crate) struct Measurement {
     pub threads: u16,
     /// The seed from which inputs were made up; null if they were given.
     pub seed: Option<u64>,
+    /// Kernels and calls of routines, the slowest first.
+    pub kernels: Vec<KernelTime>,
+}
+
+/// How long a model takes whose sizes depend on data, and which therefore runs in stages.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StagedMeasurement {
+    /// Milliseconds to read and compile it, the first run among them.
+    pub compile_ms: f64,
+    /// The median of all runs, in milliseconds.
+    pub run_ms_median: f64,
+    /// The fastest run.
+    pub run_ms_min: f64,
+    /// Threads that a run may use.
+    pub threads: u16,
+    /// The stages in their order.
+    pub stages: Vec<StageTime>,
+}
+
+/// How long a stage takes.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StageTime {
     /// Kernels and calls of routines, the slowest first.
     pub kernels: Vec<KernelTime>,
 }
@@ -303,11 +327,30 @@ pub(crate) struct Sizes {
 /// The shape of a value.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ValueShape {
+    /// Of a model that runs in stages: the stage, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<usize>,
     /// The computation that its instruction belongs to.
     pub computation: String,
     /// The instruction.
     pub name: String,
     /// Its shape; sizes that are not known are terms over those of the inputs.
+    pub shape: String,
+}
+
+/// The shapes of what an ONNX model's nodes give.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NodeShapes {
+    /// Each of them.
+    pub values: Vec<NodeShape>,
+}
+
+/// The shape of what a node gives.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NodeShape {
+    /// The name in the model.
+    pub name: String,
+    /// The shape; sizes that are not known are terms over those of the inputs.
     pub shape: String,
 }
 

@@ -33,6 +33,9 @@ pub(crate) struct DimArgs {
     /// Make up the elements of constants that a printer has left out (`{...}`), from this seed.
     #[arg(long, value_name = "SEED")]
     pub fill_elided: Option<u64>,
+    /// Of an ONNX model whose sizes depend on data: the program that is this stage, from 0.
+    #[arg(long, value_name = "N")]
+    pub stage: Option<usize>,
 }
 
 fn parse_dim(text: &str) -> Result<(String, i64), String> {
@@ -46,7 +49,14 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
 
 /// Reads and verifies a program; `dims` are sizes given for good.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
-    read_module_with(path, dims, None)
+    match read_module_with(path, dims, None) {
+        Err(Failure::Program { error, .. }) if error.needs_stages => {
+            let path = path.display();
+            let advice = "the model runs in stages (`tegula run`); `--stage 0` is its first";
+            Err(anyhow!("{path}: {error}: {advice}").into())
+        }
+        read => read,
+    }
 }
 
 /// Reads and verifies a program that will run on the inputs of a file: values of them that decide
@@ -56,6 +66,80 @@ pub(crate) fn read_module_with(
     dims: &DimArgs,
     inputs: Option<&Path>,
 ) -> Result<Source, Failure> {
+    match read_whole(path, dims, inputs) {
+        Err(failure) if failure.needs_stages() => one_stage(path, dims, failure),
+        read => read,
+    }
+}
+
+/// The programs of a model: one, or where sizes depend on data one for each stage, as far as these are
+/// the same for all inputs.
+pub(crate) fn read_programs(
+    path: &Path,
+    dims: &DimArgs,
+    inputs: Option<&Path>,
+) -> Result<Vec<Source>, Failure> {
+    match read_whole(path, dims, inputs) {
+        Err(failure) if failure.needs_stages() && dims.stage.is_none() => {
+            Ok(read_all_stages(path, dims)?.0)
+        }
+        Err(failure) if failure.needs_stages() => Ok(vec![one_stage(path, dims, failure)?]),
+        read => Ok(vec![read?]),
+    }
+}
+
+/// The shapes of what the nodes of an ONNX model give, by name.
+pub(crate) fn node_shapes(
+    path: &Path,
+    inputs: Option<&Path>,
+) -> Result<Vec<(String, String)>, Failure> {
+    let bytes = read_file(path)?;
+    if !tegula::is_onnx(&bytes) {
+        return Err(anyhow!("`--nodes` is for ONNX models").into());
+    }
+    let external = |name: &str| tegula::read_beside(path, name);
+    let shapes = tegula::onnx_node_shapes(bytes, &external, &values_of(inputs)?);
+    shapes.map_err(|error| Failure::program(path, "", error))
+}
+
+/// The stages of a model whose sizes depend on data, and whether more of them depend on what its inputs
+/// hold.
+fn read_all_stages(path: &Path, dims: &DimArgs) -> Result<(Vec<Source>, bool), Failure> {
+    let bytes = read_file(path)?;
+    let own = path.to_owned();
+    let external: tegula::ExternalFiles =
+        Box::new(move |name: &str| tegula::read_beside(&own, name));
+    let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
+    let read = tegula::read_onnx_stages(bytes.clone(), &external, &sizes);
+    let (modules, has_more) = read.map_err(|error| Failure::program(path, "", error))?;
+    let sources = modules.into_iter().map(|module| Source {
+        path: path.to_owned(),
+        bytes: bytes.clone(),
+        module,
+        input_names: Vec::new(),
+    });
+    Ok((sources.collect(), has_more))
+}
+
+/// The stage that was asked for.
+fn one_stage(path: &Path, dims: &DimArgs, failure: Failure) -> Result<Source, Failure> {
+    let Some(wanted) = dims.stage else {
+        return Err(failure);
+    };
+    let (mut stages, has_more) = read_all_stages(path, dims)?;
+    if wanted < stages.len() {
+        return Ok(stages.swap_remove(wanted));
+    }
+    let rest = match has_more {
+        true => ", and more that depend on what its inputs hold",
+        false => "",
+    };
+    let last = stages.len().saturating_sub(1);
+    Err(anyhow!("the model has the stages 0 to {last}{rest}").into())
+}
+
+/// Reads a program that is one.
+fn read_whole(path: &Path, dims: &DimArgs, inputs: Option<&Path>) -> Result<Source, Failure> {
     let value = values_of(inputs)?;
     let bytes = read_file(path)?;
     let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();

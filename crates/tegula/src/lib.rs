@@ -79,8 +79,8 @@ pub use module::Module;
 pub use object::compile_object;
 #[cfg(feature = "onnx")]
 pub use onnx::{
-    External, ExternalFiles, OnnxModel, Owner, StagedModel, Values, is_onnx, read_beside,
-    read_onnx, read_onnx_stated,
+    External, ExternalFiles, OnnxModel, Owner, StagedModel, Values, Watch, is_onnx,
+    onnx_node_shapes, read_beside, read_onnx, read_onnx_stages, read_onnx_stated,
 };
 pub use options::{ArrayOrders, Options, Target};
 pub use passes::{passes, run_passes};

@@ -64,6 +64,14 @@ impl From<Tensor> for Arg<'_> {
 }
 
 impl<'a> Arg<'a> {
+    /// The array.
+    pub fn tensor(&self) -> &Tensor {
+        match self {
+            Self::Borrowed(tensor) => tensor,
+            Self::Donated(tensor) => tensor,
+        }
+    }
+
     /// The array as it lies in an order: owned if it was given away or does not lie so.
     pub(crate) fn in_order(self, order: &Permutation) -> Result<Cow<'a, Literal>, Error> {
         match self {

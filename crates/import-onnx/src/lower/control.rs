@@ -41,6 +41,7 @@ impl<'a> Lowerer<'a> {
             let local = self.push_local(Op::GetTupleElement(at as i64), &[parameter], None)?;
             inner.push(Value {
                 source: Source::Local(local),
+                quantized: None,
                 ..value.clone()
             });
         }

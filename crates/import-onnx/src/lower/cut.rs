@@ -379,6 +379,8 @@ impl Live {
 }
 
 fn renamed(value: &mut Value, live: &Live, parameters: &[Local]) {
+    // Instructions of the stage before are none of this one.
+    value.quantized = None;
     if let Source::Local(local) = value.source
         && let Some(parameter) = live.places.get(&local).and_then(|at| parameters.get(*at))
     {

@@ -3,7 +3,7 @@
 
 use super::cut::{Cuts, Stage};
 use super::value::{Scope, Source};
-use super::{Item, Lowerer, Result, Value};
+use super::{Item, Lowerer, NodeShapes, Result, Value};
 use crate::read::{self, Attribute, Graph, Node, Size, Type};
 use crate::tensor::{self, Tensors};
 use crate::{Error, ops};
@@ -30,6 +30,23 @@ pub(crate) struct Call<'s, 'a> {
 }
 
 impl<'s, 'a> Call<'s, 'a> {
+    /// The same node as another one with its attributes.
+    pub(crate) fn of<'t>(
+        &'t self,
+        node: &'t Node<'a>,
+        version: i64,
+        inputs: Vec<Item>,
+    ) -> Call<'t, 'a> {
+        Call {
+            node,
+            attributes: self.attributes.clone(),
+            inputs,
+            version,
+            scope: self.scope,
+            versions: self.versions,
+        }
+    }
+
     /// Input `at`, a tensor.
     pub(crate) fn input(&self, at: usize) -> Result<Value> {
         match self.inputs.get(at) {
@@ -143,7 +160,7 @@ pub(crate) fn lower_model(
     model: &read::Model<'_>,
     tensors: Tensors<'_>,
     fixed: &FxHashMap<usize, Literal>,
-) -> Result<(Module, Vec<String>)> {
+) -> Result<(Module, Vec<String>, NodeShapes)> {
     let mut lower = Lowerer::new(model.graph.name, tensors);
     let (inputs, mut scope) = lower.begin(model, fixed)?;
     let versions = versions(&model.opsets);
@@ -154,7 +171,18 @@ pub(crate) fn lower_model(
         many => lower.tuple(many)?,
     };
     let entry = lower.draft.finish(&mut lower.builder, root)?;
-    Ok((lower.builder.build_unverified(entry), inputs))
+    let shapes = std::mem::take(&mut lower.shapes);
+    Ok((lower.builder.build_unverified(entry), inputs, shapes))
+}
+
+/// A model as the programs that it is cut into.
+pub(crate) struct Lowered {
+    pub(crate) stages: Vec<Stage>,
+    /// The names of the graph's inputs that are no initializers.
+    pub(crate) inputs: Vec<String>,
+    /// Whether the last result of the last stage is to be given as the next elements.
+    pub(crate) asks: bool,
+    pub(crate) shapes: NodeShapes,
 }
 
 /// Translates a model to the programs that it is cut into, as far as `known` elements go. Gives
@@ -163,7 +191,7 @@ pub(crate) fn lower_stages(
     model: &read::Model<'_>,
     tensors: Tensors<'_>,
     known: &[Literal],
-) -> Result<(Vec<Stage>, Vec<String>, bool)> {
+) -> Result<Lowered> {
     let mut lower = Lowerer::new(model.graph.name, tensors);
     lower.cuts = Some(Cuts::new(known));
     let (inputs, mut scope) = lower.begin(model, &FxHashMap::default())?;
@@ -188,14 +216,17 @@ pub(crate) fn lower_stages(
         }
         lower.cuts.iter_mut().for_each(Cuts::end_node);
     }
-    let Some(mut cuts) = lower.cuts.take() else {
-        return Ok((Vec::new(), inputs, asks));
-    };
+    let mut cuts = lower.cuts.take().unwrap_or_else(|| Cuts::new(&[]));
     if !asks {
         let results = results_of(model, &scope)?;
         lower.end_stage(&mut cuts, &results)?;
     }
-    Ok((cuts.stages, inputs, asks))
+    Ok(Lowered {
+        stages: cuts.stages,
+        inputs,
+        asks,
+        shapes: lower.shapes,
+    })
 }
 
 /// The arrays that the graph gives.
@@ -427,6 +458,7 @@ impl<'a> Lowerer<'a> {
             ty,
             dims,
             source: Source::Local(local),
+            quantized: None,
         })
     }
 
@@ -472,6 +504,9 @@ impl<'a> Lowerer<'a> {
             return Err(error.at(title(node)));
         };
         for (name, item) in node.outputs.iter().zip(results) {
+            if self.nesting == 0 && self.depth == 0 {
+                self.note_shape(name, &item);
+            }
             if let Item::Tensor(Value {
                 source: Source::Local(local),
                 ..
@@ -482,6 +517,21 @@ impl<'a> Lowerer<'a> {
             scope.insert(name, item);
         }
         Ok(())
+    }
+
+    fn note_shape(&mut self, name: &str, item: &Item) {
+        let shape = match item {
+            Item::Tensor(value) => value.shape(),
+            Item::Sequence(items) => {
+                let tensors = items.iter().filter_map(|item| match item {
+                    Item::Tensor(value) => Some(value.shape()),
+                    _ => None,
+                });
+                tegula_ir::Shape::Tuple(tensors.collect())
+            }
+            Item::Nothing => return,
+        };
+        self.shapes.push((name.to_owned(), shape));
     }
 
     /// The parameters of the entry that a value is computed from.

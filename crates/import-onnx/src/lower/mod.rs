@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use tegula_expr::{Interval, Term, Var, canonicalize, range_of};
 use tegula_ir::{Binary, ComputationId, Draft, ElementType, ModuleBuilder, Op, Shape};
 use value::Source;
-pub(crate) use value::{Item, MAX_FOLLOWED, Value, shape_of, sizes};
+pub(crate) use value::{Item, MAX_FOLLOWED, Quantized, Value, shape_of, sizes};
 
 pub(crate) type Local = tegula_ir::DraftId;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -53,7 +53,12 @@ pub(crate) struct Lowerer<'a> {
     size_locals: FxHashMap<Var, Local>,
     /// Where a model becomes several programs; `None` where it has to be one.
     cuts: Option<cut::Cuts>,
+    /// The shapes of what the nodes of the outermost graph give, by name.
+    shapes: NodeShapes,
 }
+
+/// Shapes of what nodes give, by name.
+pub(crate) type NodeShapes = Vec<(String, Shape)>;
 
 impl<'a> Lowerer<'a> {
     fn new(name: &str, tensors: Tensors<'a>) -> Self {
@@ -70,6 +75,7 @@ impl<'a> Lowerer<'a> {
             nesting: 0,
             size_locals: FxHashMap::default(),
             cuts: None,
+            shapes: Vec::new(),
         }
     }
 
@@ -113,7 +119,21 @@ impl<'a> Lowerer<'a> {
             ty,
             dims,
             source: Source::Local(local),
+            quantized: None,
         })
+    }
+
+    /// Appends a product whose sums are of this type; its sizes are what its operands determine.
+    pub(crate) fn push_as(&mut self, op: Op, operands: &[Local], ty: ElementType) -> Result<Value> {
+        let arrays = operands
+            .iter()
+            .filter_map(|id| self.draft.shape(*id).as_array());
+        let shapes = arrays.map(|array| Shape::Array(array.with_element_type(ty)));
+        let shapes: Vec<Shape> = shapes.collect();
+        let shapes: Vec<&Shape> = shapes.iter().collect();
+        let stated = tegula_ir::infer_shape(self.builder.module(), &op, &shapes, None)?;
+        let local = self.push_local(op, operands, Some(stated))?;
+        self.value_of(local)
     }
 
     /// Appends an instruction whose shape is what its operands determine.
@@ -140,6 +160,7 @@ impl<'a> Lowerer<'a> {
             ty: array.element_type,
             dims: array.dims.iter().map(tegula_ir::Dim::term).collect(),
             source: Source::Local(local),
+            quantized: None,
         })
     }
 
@@ -186,6 +207,7 @@ impl<'a> Lowerer<'a> {
                 ty,
                 dims: sizes(dims),
                 source: Source::Terms(terms.into()),
+                quantized: None,
             }),
         }
     }

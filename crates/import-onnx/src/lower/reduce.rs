@@ -142,6 +142,18 @@ impl Lowerer<'_> {
         batch: &[(usize, usize)],
         contracting: &[(usize, usize)],
     ) -> Result<Value> {
+        self.dot_as(a, b, batch, contracting, a.ty)
+    }
+
+    /// A product of arrays whose sums are of another type.
+    pub(crate) fn dot_as(
+        &mut self,
+        a: &Value,
+        b: &Value,
+        batch: &[(usize, usize)],
+        contracting: &[(usize, usize)],
+        ty: ElementType,
+    ) -> Result<Value> {
         let numbers = |list: &[(usize, usize)], second: bool| -> DimNumbers {
             list.iter()
                 .map(|pair| if second { pair.1 } else { pair.0 } as i64)
@@ -181,7 +193,7 @@ impl Lowerer<'_> {
             algorithm: None,
         };
         let operands = [self.local(a)?, self.local(b)?];
-        self.push(op, &operands, a.ty, &out)
+        self.push(op, &operands, ty, &out)
     }
 
     /// The values in order along a dimension, and where each was. Equal ones keep their order.

@@ -22,6 +22,18 @@ pub(crate) struct Value {
     /// Sizes, terms over the sizes of the inputs.
     pub(crate) dims: Vec<Term>,
     pub(super) source: Source,
+    /// The small integers that it was made of, if it is the result of a `DequantizeLinear`.
+    pub(crate) quantized: Option<Arc<Quantized>>,
+}
+
+/// Small integers that stand for numbers: `(value - zero) * scale`.
+#[derive(Clone, Debug)]
+pub(crate) struct Quantized {
+    pub(crate) value: Value,
+    pub(crate) scale: Value,
+    pub(crate) zero: Option<Value>,
+    /// The dimension whose slices have scales and zero points of their own; `None` for one of all.
+    pub(crate) axis: Option<usize>,
 }
 
 /// What a tensor's elements are.
@@ -130,6 +142,7 @@ impl Value {
             ty: shape.element_type,
             dims: shape.dims.iter().map(Dim::term).collect(),
             source: Source::Literal(literal),
+            quantized: None,
         }
     }
 

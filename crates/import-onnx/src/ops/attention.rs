@@ -161,7 +161,7 @@ fn after_past(lower: &mut Lowerer<'_>, past: Option<Value>, new: Value) -> Resul
 }
 
 /// Each head of keys or values, as often as there are heads of queries for it.
-fn for_all_queries(lower: &mut Lowerer<'_>, x: &Value, q: &Value) -> Result<Value> {
+pub(super) fn for_all_queries(lower: &mut Lowerer<'_>, x: &Value, q: &Value) -> Result<Value> {
     let (own, wanted) = (x.dims[1].as_constant(), q.dims[1].as_constant());
     let (Some(own @ 1..), Some(wanted)) = (own, wanted) else {
         return Ok(x.clone());

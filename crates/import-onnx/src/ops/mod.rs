@@ -9,9 +9,12 @@ mod einsum;
 mod elementwise;
 mod found;
 mod index;
+mod integers;
 mod linear_attention;
 mod loops;
 mod losses;
+mod microsoft;
+mod ml;
 mod normalization;
 mod products;
 mod quantization;
@@ -29,6 +32,7 @@ mod training;
 mod transposed;
 mod windows;
 
+use crate::Error;
 use crate::lower::{Call, Item, Lowerer, Result};
 
 /// Translates a node.
@@ -37,7 +41,9 @@ pub(crate) type Lowering = for<'a> fn(&mut Lowerer<'a>, &Call<'_, 'a>) -> Result
 /// The translation of an operator, if it has one.
 pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
     match domain {
-        "" => standard(op),
+        "" => standard_operator(op),
+        "com.microsoft" => microsoft::find(op),
+        "ai.onnx.ml" => ml::find(op),
         "ai.onnx.preview" => attention::find_preview(op),
         "ai.onnx.preview.training" => training::find(op),
         _ => None,
@@ -45,7 +51,7 @@ pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
 }
 
 /// The standard operators.
-fn standard(op: &str) -> Option<Lowering> {
+fn standard_operator(op: &str) -> Option<Lowering> {
     let groups: [fn(&str) -> Option<Lowering>; 24] = [
         elementwise::find,
         shaping::find,
@@ -78,4 +84,19 @@ fn standard(op: &str) -> Option<Lowering> {
 /// One tensor as the results of a node.
 fn one(value: crate::lower::Value) -> Result<Vec<Item>> {
     Ok(vec![value.into()])
+}
+
+/// The results of a standard operator, at a version, on other inputs: its attributes are those of the
+/// node.
+fn standard<'a>(
+    lower: &mut Lowerer<'a>,
+    call: &Call<'_, 'a>,
+    op: &'static str,
+    version: i64,
+    inputs: Vec<Item>,
+) -> Result<Vec<Item>> {
+    let lowering = standard_operator(op);
+    let lowering = lowering.ok_or_else(|| Error::unsupported(format!("the operator {op}")))?;
+    let node = call.node.as_standard(op);
+    lowering(lower, &call.of(&node, version, inputs))
 }

@@ -25,7 +25,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
 }
 
 /// `(x - mean) / sqrt(variance + epsilon)`.
-fn normalized(
+pub(super) fn normalized(
     lower: &mut Lowerer<'_>,
     x: &Value,
     mean: &Value,
@@ -39,7 +39,11 @@ fn normalized(
 }
 
 /// The mean and the variance over dimensions, which stay.
-fn moments(lower: &mut Lowerer<'_>, x: &Value, axes: &[usize]) -> Result<(Value, Value)> {
+pub(super) fn moments(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    axes: &[usize],
+) -> Result<(Value, Value)> {
     let centre = mean(lower, x, axes, true)?;
     let centred = lower.sub(x, &centre)?;
     let square = lower.mul(&centred, &centred)?;
@@ -48,7 +52,7 @@ fn moments(lower: &mut Lowerer<'_>, x: &Value, axes: &[usize]) -> Result<(Value,
 }
 
 /// A number for each channel at the rank of an array.
-fn by_channel(lower: &mut Lowerer<'_>, value: &Value, rank: usize) -> Result<Value> {
+pub(super) fn by_channel(lower: &mut Lowerer<'_>, value: &Value, rank: usize) -> Result<Value> {
     let mut dims = vec![Term::constant(1); rank];
     dims[1] = value.dims.first().cloned().unwrap_or(Term::constant(1));
     lower.reshape(value, &dims)

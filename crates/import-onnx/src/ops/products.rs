@@ -1,6 +1,6 @@
 //! Products of matrices.
 
-use super::{Lowering, one};
+use super::{Lowering, integers, one};
 use crate::Error;
 use crate::lower::{Call, Fold, Item, Lowerer, Result, Value, shape_of};
 use tegula_expr::Term;
@@ -19,27 +19,40 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
 
 fn mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    one(product(lower, &a, &b)?)
+    one(match integers::quantized_product(lower, &a, &b)? {
+        Some(y) => y,
+        None => product(lower, &a, &b)?,
+    })
 }
 
 /// The product of the last two dimensions, the others repeated as numpy does.
 pub(super) fn product(lower: &mut Lowerer<'_>, a: &Value, b: &Value) -> Result<Value> {
+    product_as(lower, a, b, a.ty)
+}
+
+/// The product of [`product`], whose sums are of another type.
+pub(super) fn product_as(
+    lower: &mut Lowerer<'_>,
+    a: &Value,
+    b: &Value,
+    ty: ElementType,
+) -> Result<Value> {
     if a.rank() == 0 || b.rank() == 0 {
         return Err(Error::input("expected at least one dimension"));
     }
     if a.rank() == 1 {
         let row = lower.unsqueeze(a, 0)?;
-        let whole = product(lower, &row, b)?;
+        let whole = product_as(lower, &row, b, ty)?;
         let at = whole.rank() - if b.rank() == 1 { 1 } else { 2 };
         return lower.squeeze(&whole, at);
     }
     if b.rank() == 1 {
         let last = a.rank() - 1;
-        return lower.dot(a, b, &[], &[(last, 0)]);
+        return lower.dot_as(a, b, &[], &[(last, 0)], ty);
     }
     if b.rank() == 2 {
         let last = a.rank() - 1;
-        return lower.dot(a, b, &[], &[(last, 0)]);
+        return lower.dot_as(a, b, &[], &[(last, 0)], ty);
     }
     let (lead_a, lead_b) = (a.rank() - 2, b.rank() - 2);
     let batch = lower.common_dims(&a.dims[..lead_a], &b.dims[..lead_b])?;
@@ -49,7 +62,7 @@ pub(super) fn product(lower: &mut Lowerer<'_>, a: &Value, b: &Value) -> Result<V
     let b = lower.broadcast_to(b, &dims_b)?;
     let pairs: Vec<(usize, usize)> = (0..batch.len()).map(|at| (at, at)).collect();
     let lead = batch.len();
-    lower.dot(&a, &b, &pairs, &[(lead + 1, lead)])
+    lower.dot_as(&a, &b, &pairs, &[(lead + 1, lead)], ty)
 }
 
 /// An integer operand without its zero point, which is one number or one of each row or column.
@@ -67,6 +80,7 @@ pub(super) fn without_zero(
     let zero = match (zero.rank(), zero.count()) {
         (_, Some(1)) => lower.reshape(&zero, &[])?,
         (1, _) => {
+            x.size(along)?;
             let mut dims = vec![Term::constant(1); x.rank()];
             dims[along] = zero.dims[0].clone();
             lower.reshape(&zero, &dims)?
@@ -78,11 +92,13 @@ pub(super) fn without_zero(
 
 fn mat_mul_integer<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    let rows = a.rank().saturating_sub(2);
-    let a = without_zero(lower, &a, call.optional(2), rows)?;
-    let columns = b.rank().saturating_sub(1);
-    let b = without_zero(lower, &b, call.optional(3), columns)?;
-    one(product(lower, &a, &b)?)
+    one(integers::product_of(
+        lower,
+        &a,
+        call.optional(2),
+        &b,
+        call.optional(3),
+    )?)
 }
 
 fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
@@ -92,7 +108,10 @@ fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     }
     let of_a = if call.int("transA", 0) != 0 { 0 } else { 1 };
     let of_b = if call.int("transB", 0) != 0 { 1 } else { 0 };
-    let mut whole = lower.dot(&a, &b, &[], &[(of_a, of_b)])?;
+    let mut whole = match integers::quantized_dot(lower, &a, &b, (of_a, of_b))? {
+        Some(whole) => whole,
+        None => lower.dot(&a, &b, &[], &[(of_a, of_b)])?,
+    };
     let alpha = call.float("alpha", 1.0);
     if alpha != 1.0 {
         whole = lower.scaled(&whole, alpha)?;
@@ -107,9 +126,18 @@ fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     one(whole)
 }
 
-/// The product of the diagonal of a factorisation, with the sign of its exchanges of rows.
-fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let x = call.input(0)?;
+/// A factorisation `P A = L U` of square matrices, the last two dimensions.
+pub(super) struct Factored {
+    /// `L` below the diagonal, whose own is ones, and `U`.
+    pub(super) matrix: Value,
+    /// Which row each row was exchanged with, in their order.
+    pivots: Value,
+    /// The row of `A` that each row of `P A` is.
+    pub(super) permutation: Value,
+}
+
+/// Factors square matrices of a known size, in f32 at least.
+pub(super) fn factored(lower: &mut Lowerer<'_>, x: &Value) -> Result<Factored> {
     let size = x.dims.last().and_then(Term::as_constant);
     let (Some(lead), Some(size)) = (x.rank().checked_sub(2), size) else {
         return Err(Error::input("expected square matrices of a known size"));
@@ -118,7 +146,7 @@ fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
         ElementType::F64 => x.ty,
         _ => ElementType::F32,
     };
-    let inner = lower.convert(&x, wide)?;
+    let inner = lower.convert(x, wide)?;
     let count = Term::constant(size);
     let batch = x.dims[..lead].to_vec();
     let list = |ty| -> Result<Shape> {
@@ -146,9 +174,25 @@ fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
     let op = Op::CustomCall(Box::new(target));
     let tuple = lower.push_local(op, &[operand], Some(shape))?;
     let parts = lower.elements(tuple)?;
-    let [factors, pivots, _] = parts.as_slice() else {
-        return Err(Error::input("a factorisation has three results"));
-    };
+    match <[Value; 3]>::try_from(parts) {
+        Ok([matrix, pivots, permutation]) => Ok(Factored {
+            matrix,
+            pivots,
+            permutation,
+        }),
+        Err(_) => Err(Error::input("a factorisation has three results")),
+    }
+}
+
+/// The product of the diagonal of a factorisation, with the sign of its exchanges of rows.
+fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let x = call.input(0)?;
+    let Factored {
+        matrix: factors,
+        pivots,
+        ..
+    } = &factored(lower, &x)?;
+    let lead = x.rank() - 2;
     let row = lower.iota(ElementType::S64, &factors.dims, lead)?;
     let column = lower.iota(ElementType::S64, &factors.dims, lead + 1)?;
     let on_diagonal = lower.compare(Direction::Eq, &row, &column)?;

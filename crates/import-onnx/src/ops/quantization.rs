@@ -1,10 +1,10 @@
 //! Numbers as small integers with a scale and a zero point.
 
-use super::products::{product, without_zero};
-use super::{Lowering, one};
+use super::{Lowering, integers, one};
 use crate::Error;
-use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
+use crate::lower::{Call, Fold, Item, Lowerer, Quantized, Result, Value};
 use crate::tensor::element_type;
+use std::sync::Arc;
 use tegula_expr::Term;
 use tegula_ir::{ElementType, Unary};
 
@@ -67,8 +67,8 @@ fn bounds(lower: &Lowerer<'_>, ty: ElementType, wide: ElementType) -> Result<[Va
 }
 
 /// `saturate(round(x / scale) + zero)`.
-fn rounded<'a>(
-    lower: &mut Lowerer<'a>,
+pub(super) fn rounded(
+    lower: &mut Lowerer<'_>,
     x: &Value,
     scale: &Value,
     zero: Option<&Value>,
@@ -118,26 +118,48 @@ fn dequantize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
         0 => scale.ty,
         number => element_type(number)?,
     };
-    let scale = spread(lower, call, &scale, &x.dims)?;
-    let whole = lower.mul(&wide, &scale)?;
-    one(lower.convert(&whole, ty)?)
+    let spread_scale = spread(lower, call, &scale, &x.dims)?;
+    let whole = lower.mul(&wide, &spread_scale)?;
+    let mut whole = lower.convert(&whole, ty)?;
+    let axis = match scale.count() {
+        Some(1) => Some(None),
+        _ if scale.rank() == 1 => Some(Some(call.axis(1, x.rank())?)),
+        _ => None,
+    };
+    // Products go on with the integers.
+    let is_small = matches!(x.ty, ElementType::U8 | ElementType::S8);
+    if let (Some(axis), true, ElementType::F32) = (axis, is_small, ty) {
+        let quantized = Quantized {
+            zero: call.optional(2),
+            value: x,
+            scale,
+            axis,
+        };
+        whole.quantized = Some(Arc::new(quantized));
+    }
+    one(whole)
 }
 
 fn dynamic<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let x = call.input(0)?;
+    let parts = dynamically_quantized(lower, &call.input(0)?)?;
+    Ok(parts.into_iter().map(Item::from).collect())
+}
+
+/// Numbers as bytes over the range that they have, with their scale and zero point.
+pub(super) fn dynamically_quantized(lower: &mut Lowerer<'_>, x: &Value) -> Result<[Value; 3]> {
     let axes: Vec<usize> = (0..x.rank()).collect();
-    let none = lower.like(&x, 0.0)?;
-    let low = lower.reduce(&x, Fold::Min, &axes, false)?;
+    let none = lower.like(x, 0.0)?;
+    let low = lower.reduce(x, Fold::Min, &axes, false)?;
     let low = lower.min(&low, &none)?;
-    let high = lower.reduce(&x, Fold::Max, &axes, false)?;
+    let high = lower.reduce(x, Fold::Max, &axes, false)?;
     let high = lower.max(&high, &none)?;
     let width = lower.sub(&high, &low)?;
-    let steps = lower.like(&x, 255.0)?;
+    let steps = lower.like(x, 255.0)?;
     let scale = lower.div(&width, &steps)?;
     let negative = lower.unary(Unary::Negate, &low)?;
     let zero = rounded(lower, &negative, &scale, None, ElementType::U8)?;
-    let y = rounded(lower, &x, &scale, Some(&zero), ElementType::U8)?;
-    Ok(vec![y.into(), scale.into(), zero.into()])
+    let y = rounded(lower, x, &scale, Some(&zero), ElementType::U8)?;
+    Ok([y, scale, zero])
 }
 
 /// Scales of the operands of a product over that of its result, of f32.
@@ -168,10 +190,7 @@ fn requantized(
 
 fn q_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(3)?);
-    let (rows, columns) = (a.rank().saturating_sub(2), b.rank().saturating_sub(1));
-    let a = without_zero(lower, &a, call.optional(2), rows)?;
-    let b = without_zero(lower, &b, call.optional(5), columns)?;
-    let sum = product(lower, &a, &b)?;
+    let sum = integers::product_of(lower, &a, call.optional(2), &b, call.optional(5))?;
     let factor = product_scale(lower, &call.input(1)?, &call.input(4)?, &call.input(6)?)?;
     let zero = call.input(7)?;
     one(requantized(lower, &sum, &factor, &zero)?)
@@ -179,16 +198,14 @@ fn q_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
 
 fn conv_integer<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
-    let x = without_zero(lower, &x, call.optional(2), 1)?;
-    let w = without_zero(lower, &w, call.optional(3), 0)?;
-    one(super::windows::convolve(lower, call, &x, &w)?)
+    let zeros = [call.optional(2), call.optional(3)];
+    one(integers::convolution_of(lower, call, &x, &w, zeros)?)
 }
 
 fn q_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, w) = (call.input(0)?, call.input(3)?);
-    let x = without_zero(lower, &x, call.optional(2), 1)?;
-    let w = without_zero(lower, &w, call.optional(5), 0)?;
-    let mut sum = super::windows::convolve(lower, call, &x, &w)?;
+    let zeros = [call.optional(2), call.optional(5)];
+    let mut sum = integers::convolution_of(lower, call, &x, &w, zeros)?;
     if let Some(bias) = call.optional(8) {
         let bias = lower.convert(&bias, ElementType::S32)?;
         sum = super::windows::with_bias(lower, &sum, &bias)?;

@@ -3,6 +3,8 @@
 
 use super::Lowering;
 use super::elementwise::activate;
+use super::integers::product_of;
+use super::quantization::dynamically_quantized;
 use crate::Error;
 use crate::lower::{Call, Item, Lowerer, Result, Value};
 use tegula_expr::Term;
@@ -64,12 +66,47 @@ impl Kind {
     }
 }
 
+/// The scale and the zero point of integers: one number, or one of each row.
+#[derive(Clone)]
+struct Steps {
+    scale: Value,
+    zero: Value,
+}
+
+/// The product of `[..., inputs]` with weights `[outputs, inputs]`. Where these are integers with steps,
+/// the operand is made bytes of the range that it has.
+fn weighted(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    weights: &Value,
+    steps: Option<&Steps>,
+) -> Result<Value> {
+    let Some(steps) = steps else {
+        let last = x.rank().saturating_sub(1);
+        return lower.dot(x, weights, &[], &[(last, 1)]);
+    };
+    let [bytes, scale, zero] = dynamically_quantized(lower, x)?;
+    let weights = lower.transpose(weights, &[1, 0])?;
+    let sum = product_of(
+        lower,
+        &bytes,
+        Some(zero),
+        &weights,
+        Some(steps.zero.clone()),
+    )?;
+    let sum = lower.convert(&sum, x.ty)?;
+    let scale = lower.mul(&scale, &steps.scale)?;
+    lower.mul(&sum, &scale)
+}
+
 /// The weights of one direction, and where it begins.
 struct Weights {
     /// `[gates * hidden, inputs]`
     input: Value,
     /// `[gates * hidden, hidden]`
     state: Value,
+    /// What the integers of the weights stand for, if they are such: of the inputs, and of the state.
+    steps: Option<[Steps; 2]>,
     /// `[2 * gates * hidden]`: of the inputs, then of the state.
     bias: Option<Value>,
     /// `[3 * hidden]`
@@ -78,7 +115,36 @@ struct Weights {
     cell: Option<Value>,
 }
 
+/// An LSTM whose weights are integers, `[directions, inputs, outputs]`, with scales and zero points.
+pub(super) fn dynamic_lstm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    let mut inputs = call.inputs.clone();
+    for at in [1, 2] {
+        let weights = call.input(at)?;
+        if weights.rank() != 3 {
+            return Err(Error::input("expected three dimensions of X, W and R"));
+        }
+        inputs[at] = lower.transpose(&weights, &[0, 2, 1])?.into();
+    }
+    let steps = |scale: usize| -> Result<Steps> {
+        Ok(Steps {
+            scale: call.input(scale)?,
+            zero: call.input(scale + 1)?,
+        })
+    };
+    let steps = [steps(8)?, steps(10)?];
+    let node = call.node.as_standard("LSTM");
+    recurrent_with(lower, &call.of(&node, call.version, inputs), Some(&steps))
+}
+
 fn recurrent<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
+    recurrent_with(lower, call, None)
+}
+
+fn recurrent_with<'a>(
+    lower: &mut Lowerer<'a>,
+    call: &Call<'_, 'a>,
+    steps: Option<&[Steps; 2]>,
+) -> Result<Vec<Item>> {
     let op = match call.node.op {
         "RNN" => Kind::Rnn,
         "GRU" => Kind::Gru,
@@ -142,9 +208,22 @@ fn recurrent<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
         } else {
             None
         };
+        let own_steps = match steps {
+            Some([of_input, of_state]) => {
+                let mut own = |steps: &Steps| -> Result<Steps> {
+                    Ok(Steps {
+                        scale: part(lower, &steps.scale)?,
+                        zero: part(lower, &steps.zero)?,
+                    })
+                };
+                Some([own(of_input)?, own(of_state)?])
+            }
+            None => None,
+        };
         let weights = Weights {
             input: part(lower, &w)?,
             state: part(lower, &r)?,
+            steps: own_steps,
             bias: optional(lower, call.optional(3))?,
             peepholes: optional(lower, peepholes)?,
             hidden: part(lower, &first_hidden)?,
@@ -227,7 +306,11 @@ fn one_direction(
     lengths: Option<&Value>,
 ) -> Result<[Value; 3]> {
     let gates = cell.op.gates();
-    let mut inputs = lower.dot(x, &weights.input, &[], &[(2, 1)])?;
+    let [of_input, of_state] = match &weights.steps {
+        Some([of_input, of_state]) => [Some(of_input), Some(of_state)],
+        None => [None, None],
+    };
+    let mut inputs = weighted(lower, x, &weights.input, of_input)?;
     let width = cell.hidden.mul(&Term::constant(gates));
     let mut state_bias = None;
     if let Some(bias) = &weights.bias {
@@ -247,6 +330,8 @@ fn one_direction(
     let bias_at = push(&mut read, state_bias);
     let peepholes_at = push(&mut read, weights.peepholes.clone());
     let lengths_at = push(&mut read, lengths.cloned());
+    let scale_at = push(&mut read, of_state.map(|steps| steps.scale.clone()));
+    let zero_at = push(&mut read, of_state.map(|steps| steps.zero.clone()));
     let first_cell = weights.cell.clone().unwrap_or(weights.hidden.clone());
     let state = [weights.hidden.clone(), first_cell, whole];
     let done = lower.counted_loop(&time, &read, &state, |lower, step, read, state| {
@@ -254,6 +339,10 @@ fn one_direction(
         let given = Given {
             input: &input,
             weights: &read[1],
+            steps: scale_at.zip(zero_at).map(|(scale, zero)| Steps {
+                scale: read[scale].clone(),
+                zero: read[zero].clone(),
+            }),
             bias: bias_at.map(|at| &read[at]),
             peepholes: peepholes_at.map(|at| &read[at]),
         };
@@ -292,6 +381,7 @@ struct Given<'v> {
     /// `[batch, gates * hidden]`: the product with the input, with its bias.
     input: &'v Value,
     weights: &'v Value,
+    steps: Option<Steps>,
     bias: Option<&'v Value>,
     peepholes: Option<&'v Value>,
 }
@@ -382,7 +472,7 @@ fn lstm(
         &cell.activations[1],
         &cell.activations[2],
     ];
-    let products = lower.dot(h, given.weights, &[], &[(1, 1)])?;
+    let products = weighted(lower, h, given.weights, given.steps.as_ref())?;
     let sums = lower.add(given.input, &products)?;
     let gated = |lower: &mut Lowerer<'_>, at: i64, seen: &Value| -> Result<Value> {
         let mut sum = part(lower, cell, &sums, at)?;

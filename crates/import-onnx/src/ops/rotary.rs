@@ -13,20 +13,18 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
 fn rotary_embedding<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let given = call.input(0)?;
     let x = by_place(lower, &given, call.int("num_heads", 0))?;
-    let zero = Term::constant(0);
     let size = x.dims[3].clone();
-    let turned = match call.int("rotary_embedding_dim", 0) {
+    let turns = match call.int("rotary_embedding_dim", 0) {
         0 => size.clone(),
         count => Term::constant(count),
     };
     let (cos, sin) = (factors(lower, call, 1)?, factors(lower, call, 2)?);
-    if lower.range(&lower.canonical(&size.sub(&turned))).upper < 0 || lower.range(&turned).upper < 0
-    {
+    if lower.range(&lower.canonical(&size.sub(&turns))).upper < 0 || lower.range(&turns).upper < 0 {
         return Err(Error::input(
             "`rotary_embedding_dim` is more than the size of a head, or negative",
         ));
     }
-    let half = lower.canonical(&turned.floor_div(&Term::constant(2)));
+    let half = lower.canonical(&turns.floor_div(&Term::constant(2)));
     for cache in [&cos, &sin] {
         if let (Some(found), Some(wanted)) = (cache.dims[3].as_constant(), half.as_constant())
             && found != wanted
@@ -36,21 +34,41 @@ fn rotary_embedding<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
             )));
         }
     }
-    let rest = lower.slice(&x, 3, &turned, &size, 1)?;
-    let front = lower.slice(&x, 3, &zero, &turned, 1)?;
     let is_interleaved = call.int("interleaved", 0) != 0;
+    let y = turned(lower, &x, &cos, &sin, &turns, is_interleaved)?;
+    match given.rank() {
+        3 => one(lower.reshape(&y, &given.dims)?),
+        _ => one(lower.transpose(&y, &[0, 2, 1, 3])?),
+    }
+}
+
+/// The first `turns` elements of each head turned in pairs: neighbours, or elements of the first and the
+/// second half. `x` is `[batch, places, heads, size]`, `cos` and `sin` are `[batch, places, 1, turns / 2]`.
+pub(super) fn turned(
+    lower: &mut Lowerer<'_>,
+    x: &Value,
+    cos: &Value,
+    sin: &Value,
+    turns: &Term,
+    is_interleaved: bool,
+) -> Result<Value> {
+    let zero = Term::constant(0);
+    let turns = lower.canonical(turns);
+    let half = lower.canonical(&turns.floor_div(&Term::constant(2)));
+    let rest = lower.slice(x, 3, &turns, &x.dims[3], 1)?;
+    let front = lower.slice(x, 3, &zero, &turns, 1)?;
     let (a, b) = match is_interleaved {
         true => (
-            lower.slice(&front, 3, &zero, &turned, 2)?,
-            lower.slice(&front, 3, &Term::constant(1), &turned, 2)?,
+            lower.slice(&front, 3, &zero, &turns, 2)?,
+            lower.slice(&front, 3, &Term::constant(1), &turns, 2)?,
         ),
         false => (
             lower.slice(&front, 3, &zero, &half, 1)?,
-            lower.slice(&front, 3, &half, &turned, 1)?,
+            lower.slice(&front, 3, &half, &turns, 1)?,
         ),
     };
-    let (cos_a, sin_b) = (lower.mul(&cos, &a)?, lower.mul(&sin, &b)?);
-    let (sin_a, cos_b) = (lower.mul(&sin, &a)?, lower.mul(&cos, &b)?);
+    let (cos_a, sin_b) = (lower.mul(cos, &a)?, lower.mul(sin, &b)?);
+    let (sin_a, cos_b) = (lower.mul(sin, &a)?, lower.mul(cos, &b)?);
     let pair = [lower.sub(&cos_a, &sin_b)?, lower.add(&sin_a, &cos_b)?];
     let front = match is_interleaved {
         true => {
@@ -60,11 +78,7 @@ fn rotary_embedding<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
         }
         false => lower.concat(&pair, 3)?,
     };
-    let y = lower.concat(&[front, rest], 3)?;
-    match given.rank() {
-        3 => one(lower.reshape(&y, &given.dims)?),
-        _ => one(lower.transpose(&y, &[0, 2, 1, 3])?),
-    }
+    lower.concat(&[front, rest], 3)
 }
 
 /// Batch, places, heads, and elements of each.

@@ -2,8 +2,9 @@
 
 use super::{Lowering, one};
 use crate::Error;
-use crate::lower::{Call, Item, Lowerer, MAX_FOLLOWED, Result, Value, sizes};
+use crate::lower::{Call, Item, Lowerer, MAX_FOLLOWED, Quantized, Result, Value, sizes};
 use crate::tensor::element_type;
+use std::sync::Arc;
 use tegula_expr::Term;
 use tegula_ir::{Direction, ElementType};
 
@@ -189,7 +190,18 @@ fn transpose<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     if !seen.iter().copied().eq(0..x.rank()) {
         return Err(Error::input("`perm` does not name every dimension once"));
     }
-    one(lower.transpose(&x, &order)?)
+    let mut y = lower.transpose(&x, &order)?;
+    if let Some(from) = &x.quantized {
+        let quantized = Quantized {
+            value: lower.transpose(&from.value, &order)?,
+            axis: from
+                .axis
+                .and_then(|axis| order.iter().position(|at| *at == axis)),
+            ..Quantized::clone(from)
+        };
+        y.quantized = Some(Arc::new(quantized));
+    }
+    one(y)
 }
 
 fn concat<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {

@@ -1,6 +1,6 @@
 //! Convolutions and pools.
 
-use super::{Lowering, one};
+use super::{Lowering, integers, one};
 use crate::Error;
 use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
 use tegula_expr::Term;
@@ -133,7 +133,10 @@ fn windows(
 
 fn convolution<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, kernel) = (call.input(0)?, call.input(1)?);
-    let whole = convolve(lower, call, &x, &kernel)?;
+    let whole = match integers::quantized_convolution(lower, call, &x, &kernel)? {
+        Some(whole) => whole,
+        None => convolve(lower, call, &x, &kernel)?,
+    };
     one(match call.optional(2) {
         Some(bias) => with_bias(lower, &whole, &bias)?,
         None => whole,
@@ -157,7 +160,7 @@ pub(super) fn each_channel(lower: &mut Lowerer<'_>, x: &Value, kernel: &Value) -
         size: *size,
         ..WindowDim::TRIVIAL
     });
-    convolution_of(lower, x, kernel, window.collect(), channels)
+    convolution_of(lower, x, kernel, window.collect(), channels, x.ty)
 }
 
 /// A convolution of `[batch, channels, sizes...]` with `[outputs, channels of a group, sizes...]`.
@@ -167,6 +170,7 @@ fn convolution_of(
     kernel: &Value,
     window: Vec<WindowDim>,
     groups: i64,
+    ty: ElementType,
 ) -> Result<Value> {
     let spatial: DimNumbers = (2..x.rank()).map(|at| at as i64).collect();
     let dims = ConvDims {
@@ -188,7 +192,7 @@ fn convolution_of(
         precision: Vec::new(),
     };
     let operands = [lower.local(x)?, lower.local(kernel)?];
-    lower.push_inferred(op, &operands)
+    lower.push_as(op, &operands, ty)
 }
 
 pub(super) fn convolve(
@@ -196,6 +200,19 @@ pub(super) fn convolve(
     call: &Call<'_, '_>,
     x: &Value,
     kernel: &Value,
+) -> Result<Value> {
+    let zero = lower.like(x, 0.0)?;
+    convolve_as(lower, call, x, kernel, &zero, x.ty)
+}
+
+/// A convolution whose sums are of another type, with this number around the array.
+pub(super) fn convolve_as(
+    lower: &mut Lowerer<'_>,
+    call: &Call<'_, '_>,
+    x: &Value,
+    kernel: &Value,
+    around: &Value,
+    ty: ElementType,
 ) -> Result<Value> {
     if x.rank() < 3 || kernel.rank() != x.rank() {
         return Err(Error::input(format!(
@@ -206,10 +223,19 @@ pub(super) fn convolve(
     }
     let known: Option<Vec<i64>> = kernel.dims[2..].iter().map(Term::as_constant).collect();
     let known = known.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
-    let zero = lower.like(x, 0.0)?;
-    let windows = windows(lower, call, x, &known, &zero)?;
+    let mut windows = windows(lower, call, x, &known, around)?;
+    let is_zero = around.floats().is_some_and(|number| number == [0.0]);
+    if !is_zero {
+        let none = vec![Term::constant(0); x.rank()];
+        let (mut low, mut high) = (none.clone(), none);
+        for (at, dim) in windows.window.iter_mut().enumerate() {
+            low[2 + at] = Term::constant(std::mem::take(&mut dim.padding_low));
+            high[2 + at] = Term::constant(std::mem::take(&mut dim.padding_high));
+        }
+        windows.operand = lower.pad(&windows.operand, around, &low, &high)?;
+    }
     let groups = call.int("group", 1);
-    convolution_of(lower, &windows.operand, kernel, windows.window, groups)
+    convolution_of(lower, &windows.operand, kernel, windows.window, groups, ty)
 }
 
 fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {

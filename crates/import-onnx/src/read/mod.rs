@@ -53,6 +53,17 @@ pub(crate) struct Node<'a> {
     pub(crate) attributes: Vec<Attribute<'a>>,
 }
 
+impl Node<'_> {
+    /// The same node as one of a standard operator.
+    pub(crate) fn as_standard(&self, op: &'static str) -> Self {
+        Self {
+            op,
+            domain: "",
+            ..self.clone()
+        }
+    }
+}
+
 /// An attribute; which field holds it is what its type says, or what is not empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attribute<'a> {

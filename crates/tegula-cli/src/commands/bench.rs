@@ -1,5 +1,7 @@
 //! `tegula bench`: how long a program takes to compile and run.
 
+mod staged;
+
 use crate::documents::{self, Measurement};
 use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module_with};
@@ -52,7 +54,11 @@ const ROUNDS: usize = 3;
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let cpu = args.cpu.get()?;
-    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref())?;
+    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref());
+    let source = match source {
+        Err(failure) if failure.needs_stages() => return staged::bench(args, common),
+        source => source?,
+    };
     source.warn_of_callbacks();
     let inputs = args.inputs.load(&source)?;
     let options = Options {

@@ -5,7 +5,7 @@ mod passes;
 
 use crate::documents::{self, Text};
 use crate::exit_code::SUCCESS;
-use crate::inputs::{DimArgs, read_module};
+use crate::inputs::{DimArgs, Source, read_programs};
 use crate::options::{Common, CpuArgs};
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
@@ -121,8 +121,27 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
             return write_text(args, common, &text);
         }
     }
+    let sources = read_programs(&args.model, &args.dims, None)?;
+    let mut whole = String::new();
+    for (stage, source) in sources.iter().enumerate() {
+        let Some(text) = text_of_form(args, form, source)? else {
+            return Ok(SUCCESS);
+        };
+        if sources.len() > 1 {
+            whole.push_str(&format!("// stage {stage}\n"));
+        }
+        whole.push_str(&text);
+    }
+    write_text(args, common, &whole)
+}
+
+/// A form of a program as text; `None` if it is none and has been written.
+fn text_of_form(
+    args: &CompileArgs,
+    form: Form,
+    source: &Source,
+) -> Result<Option<String>, Failure> {
     let cpu = args.cpu.get()?;
-    let source = read_module(&args.model, &args.dims)?;
     let options = PlanOptions {
         reasons: form == Form::Fused,
         ..match args.target {
@@ -131,7 +150,7 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
         }
     };
     let planned = || tegula::plan_for(&source.module, &options).map_err(|e| source.failure(e));
-    let text = match (form, args.target) {
+    Ok(Some(match (form, args.target) {
         (Form::Hlo, _) => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
         (form @ (Form::Stablehlo | Form::StablehloGeneric), _) => {
             let form = match form {
@@ -174,7 +193,8 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
                 other => {
                     let bytes = other
                         .map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
-                    return write_cubin(args, &bytes);
+                    write_cubin(args, &bytes)?;
+                    return Ok(None);
                 }
             }
         }
@@ -201,8 +221,7 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
                 anyhow!("this form requires another `--target`; `--target tpu` has tpu").into(),
             );
         }
-    };
-    write_text(args, common, &text)
+    }))
 }
 
 /// Prints a text, or writes it to the file that was asked for.
@@ -233,9 +252,9 @@ fn gpu_form(
     Ok(tegula_codegen_cuda::listing(plan, arch, what))
 }
 
-fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<u8, Failure> {
+fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<(), Failure> {
     let path = args.output.as_ref();
     let path = path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
     std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
-    Ok(SUCCESS)
+    Ok(())
 }

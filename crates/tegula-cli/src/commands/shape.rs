@@ -38,6 +38,9 @@ pub(crate) struct ShapeArgs {
     /// Take the values of an ONNX graph's inputs that decide shapes from this file.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
+    /// Of an ONNX model: the shapes of what its nodes give. See `tegula sizes`.
+    #[arg(long)]
+    pub nodes: bool,
     /// Draw which element sits where in memory.
     #[arg(long)]
     pub draw: bool,
@@ -85,6 +88,7 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
             dims: args.dims.clone(),
             why: args.why.clone(),
             inputs: args.inputs.clone(),
+            nodes: args.nodes,
         };
         return sizes(&args, common);
     }

@@ -1,9 +1,9 @@
 //! `tegula sizes`: the shape of every value of a program, and why two sizes are equal.
 
 use super::same_size;
-use crate::documents::{self, Sizes, ValueShape};
+use crate::documents::{self, NodeShape, NodeShapes, Sizes, ValueShape};
 use crate::exit_code::SUCCESS;
-use crate::inputs::{DimArgs, read_module_with};
+use crate::inputs::{DimArgs, Source, node_shapes, read_programs};
 use crate::options::Common;
 use crate::report::Failure;
 use clap::Args;
@@ -26,6 +26,9 @@ pub(crate) struct SizesArgs {
     /// Take the values of an ONNX graph's inputs that decide shapes from this file.
     #[arg(long, value_name = "NPZ")]
     pub inputs: Option<PathBuf>,
+    /// Of an ONNX model: the shapes of what its nodes give, by their names in the model.
+    #[arg(long, conflicts_with = "why")]
+    pub nodes: bool,
 }
 
 /// Prints the shapes of a program's values, or why two sizes are equal.
@@ -34,24 +37,58 @@ pub(crate) fn sizes(args: &SizesArgs, common: &Common) -> Result<u8, Failure> {
     if let Some([a, b]) = args.why.as_deref() {
         return same_size::why(&args.model, [a, b], &args.dims, inputs, common);
     }
-    let source = read_module_with(&args.model, &args.dims, inputs)?;
+    if args.nodes {
+        return nodes(args, common);
+    }
+    let sources = read_programs(&args.model, &args.dims, inputs)?;
+    let is_staged = sources.len() > 1;
+    let mut all = Vec::new();
+    for (stage, source) in sources.iter().enumerate() {
+        let values = values(source, is_staged.then_some(stage));
+        if common.json {
+            all.extend(values);
+            continue;
+        }
+        if is_staged {
+            say!("stage {stage}:");
+        }
+        for value in values {
+            say!("{}::{}: {}", value.computation, value.name, value.shape);
+        }
+    }
+    if common.json {
+        documents::print(&Sizes { values: all });
+    }
+    Ok(SUCCESS)
+}
+
+/// The shapes of a program's values.
+fn values(source: &Source, stage: Option<usize>) -> impl Iterator<Item = ValueShape> {
     let module = &source.module;
     let computations = module.computations.values();
-    let values = computations.flat_map(|computation| {
+    computations.flat_map(move |computation| {
         let instructions = computation.instructions.iter();
-        instructions.map(|&id| ValueShape {
+        instructions.map(move |&id| ValueShape {
+            stage,
             computation: computation.name.to_string(),
             name: module[id].name.to_string(),
             shape: spell_shape(&module[id].shape, &module.symbols),
         })
-    });
+    })
+}
+
+/// Prints the shapes of what an ONNX model's nodes give.
+fn nodes(args: &SizesArgs, common: &Common) -> Result<u8, Failure> {
+    let shapes = node_shapes(&args.model, args.inputs.as_deref())?;
     if common.json {
+        let shapes = shapes.into_iter();
+        let values = shapes.map(|(name, shape)| NodeShape { name, shape });
         let values = values.collect();
-        documents::print(&Sizes { values });
-        return Ok(SUCCESS);
-    }
-    for value in values {
-        say!("{}::{}: {}", value.computation, value.name, value.shape);
+        documents::print(&NodeShapes { values });
+    } else {
+        for (name, shape) in shapes {
+            say!("{name}: {shape}");
+        }
     }
     Ok(SUCCESS)
 }

@@ -3,7 +3,7 @@
 
 mod staged;
 
-pub use staged::{ExternalFiles, StagedModel};
+pub use staged::{ExternalFiles, StagedModel, Watch, read_onnx_stages};
 pub use tegula_import_onnx::{External, Owner, Values};
 
 use crate::file::read_file;
@@ -79,6 +79,37 @@ fn onnx_stated(
         outputs: imported.outputs,
         fixed: imported.fixed,
     })
+}
+
+/// The shapes of what the nodes of an ONNX model give, by name, as text: `f32[batch,3]`. Where sizes
+/// depend on data, these have names of their own; nodes that cannot be made before data is known are
+/// missing.
+///
+/// # Errors
+/// As [`read_onnx`].
+pub fn onnx_node_shapes(
+    bytes: impl Into<Bytes>,
+    external: &External<'_>,
+    values: &Values<'_>,
+) -> Result<Vec<(String, String)>, Error> {
+    let owner: Owner = Arc::new(bytes.into());
+    let spelled = |shapes: Vec<(String, tegula_ir::Shape)>, symbols: &[tegula_ir::Symbol]| {
+        let spell = |shape| tegula_ir::spell_shape(&shape, symbols);
+        shapes
+            .into_iter()
+            .map(|(name, shape)| (name, spell(shape)))
+            .collect()
+    };
+    match tegula_import_onnx::to_module(&owner, external, values) {
+        Ok(imported) => Ok(spelled(imported.shapes, &imported.module.symbols)),
+        Err(error) if error.needs_a_run => {
+            let staged = tegula_import_onnx::to_stages(&owner, external, &[])?;
+            let last = staged.stages.last();
+            let symbols = last.map_or(&[][..], |stage| &stage.module.symbols[..]);
+            Ok(spelled(staged.shapes, symbols))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl From<tegula_import_onnx::Error> for Error {

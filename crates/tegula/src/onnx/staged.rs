@@ -18,6 +18,38 @@ use tegula_stablehlo::Bytes;
 /// Gives the content of files that a model keeps tensors in.
 pub type ExternalFiles = Box<dyn Fn(&str) -> Result<Owner, String> + Send + Sync>;
 
+/// Looks at a stage before it runs.
+pub type Watch<'w> = dyn FnMut(usize, &Executable, &[Arg<'_>]) -> Result<(), Error> + 'w;
+
+/// The programs of a model's stages, as far as they do not depend on what its inputs hold, and whether
+/// there are more.
+///
+/// # Errors
+/// As [`read_onnx`](crate::read_onnx), except that sizes may depend on data.
+pub fn read_onnx_stages(
+    bytes: impl Into<Bytes>,
+    external: &ExternalFiles,
+    dims: &[(&str, i64)],
+) -> Result<(Vec<tegula_ir::Module>, bool), Error> {
+    let owner: Owner = Arc::new(bytes.into());
+    let staged = read_stages(&owner, external, &[])?;
+    let mut modules = Vec::new();
+    for stage in staged.stages {
+        verify(&stage.module)?;
+        // A stage has the sizes that it sees.
+        let has = |name: &str| {
+            stage
+                .module
+                .symbols
+                .iter()
+                .any(|symbol| &*symbol.name == name)
+        };
+        let own: Vec<(&str, i64)> = dims.iter().copied().filter(|(name, _)| has(name)).collect();
+        modules.push(relate_sizes(stage.module, &own)?);
+    }
+    Ok((modules, staged.asks))
+}
+
 /// The stages made for other elements are kept up to this many; then all are dropped.
 const MAX_KEPT: usize = 64;
 
@@ -123,6 +155,19 @@ impl StagedModel {
     /// # Errors
     /// As [`Executable::run`]; and what stages that depend on data cannot be compiled for.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
+        self.run_watched(inputs, &mut |_, _, _| Ok(()))
+    }
+
+    /// Runs the model, and calls `watch` before each stage: with its number, its program, and what it
+    /// is run on.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), and those of `watch`.
+    pub fn run_watched(
+        &self,
+        inputs: &[Tensor],
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<Tensor>, Error> {
         if inputs.len() != self.inputs.len() {
             let message = format!(
                 "expected {} inputs, found {}",
@@ -137,7 +182,7 @@ impl StagedModel {
         loop {
             let part = self.part(&keys, &known, done)?;
             let mut first = slots.len();
-            for (executable, takes) in &part.stages {
+            for (at, (executable, takes)) in part.stages.iter().enumerate() {
                 let mut args = Vec::with_capacity(takes.len());
                 for take in takes {
                     args.push(match take {
@@ -145,6 +190,7 @@ impl StagedModel {
                         Take::Size(source) => Arg::Donated(sized(&slots, *source)?),
                     });
                 }
+                watch(done + at, executable, &args)?;
                 let results = executable.run(args)?;
                 first = slots.len();
                 slots.extend(results);

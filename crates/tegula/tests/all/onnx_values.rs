@@ -94,3 +94,39 @@ fn not_serialised() {
         error.message
     );
 }
+
+/// `y = NonZero(x)` for an `x` of `f32[3]`: its number of columns depends on data.
+fn non_zero() -> Vec<u8> {
+    let node = [field(1, b"x"), field(2, b"y"), field(4, b"NonZero")].concat();
+    let graph = [
+        field(1, &node),
+        input("x", 1, &[3]),
+        field(12, &field(1, b"y")),
+    ];
+    [field(7, &graph.concat()), field(8, &[0x10, 20])].concat()
+}
+
+#[test]
+fn stages_are_programs_and_nodes_have_shapes() {
+    let none = |_: &str| Err("there is no external data".to_owned());
+    let (stages, has_more) = tegula::read_onnx_stages(non_zero(), &(Box::new(none) as _), &[])
+        .expect("a model in two stages");
+    assert_eq!((stages.len(), has_more), (2, false));
+    let shapes = tegula::onnx_node_shapes(non_zero(), &none, &|_, _, _| None);
+    let shapes = shapes.expect("the shapes of its nodes");
+    assert_eq!(shapes, [("y".to_owned(), "s64[1,data_size_0]".to_owned())]);
+
+    let model = tegula::StagedModel::new(non_zero(), Box::new(none), &Options::default())
+        .expect("a compiled model");
+    let shape = ArrayShape::new(ElementType::F32, &[3]);
+    let x = Literal::from_scalars(&shape, [0.0, 2.0, 5.0].map(Scalar::Float)).expect("an array");
+    let mut seen = Vec::new();
+    let results = model.run_watched(&[Tensor::from(x)], &mut |stage, _, args| {
+        seen.push((stage, args.len()));
+        Ok(())
+    });
+    let results = results.expect("a run");
+    assert_eq!(results[0].shape().to_string(), "s64[1,2]");
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert_eq!((seen[0], seen[1].0), ((0, 1), 1));
+}
