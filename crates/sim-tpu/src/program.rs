@@ -64,6 +64,19 @@ pub struct TpuProgram {
     pub emulates: bool,
 }
 
+impl TpuProgram {
+    /// The place in the source of a statement's line, if the program has places.
+    pub fn place(&self, line: u32) -> Option<&Place> {
+        let at = usize::try_from(line.checked_sub(1)?).ok()?;
+        self.places.get(at)
+    }
+
+    /// A statement's line as messages name it: that of its source.
+    pub fn source_line(&self, line: u32) -> u32 {
+        self.place(line).map_or(line, |place| place.line)
+    }
+}
+
 /// A memory of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {

@@ -48,6 +48,10 @@ pub(crate) struct SimulateArgs {
     /// Write the results to this file, findings or not: arrays out0, out1, ...
     #[arg(long, value_name = "NPZ")]
     pub outputs: Option<PathBuf>,
+    /// Run a kernel of Pallas on so many devices, which copy to and signal each other by their
+    /// numbers. Inputs and results have a first dimension with one index for each device.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub devices: usize,
     /// How exact products of f32 are in a kernel of Pallas: whole, as interpreters compute them,
     /// or rounded to bf16 first, as the chip's matrix units do.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -86,6 +90,9 @@ pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failu
     let bytes = read_file(&args.kernel)?;
     if let Some(kernels) = pallas::read(&args.kernel, &bytes)? {
         return pallas::simulate(args, common, &chip, &kernels);
+    }
+    if args.devices != 1 {
+        return Err(anyhow!("`--devices` is for kernels of Pallas").into());
     }
     let text = text_of(&bytes);
     if InputForm::of(&bytes).is_none() && is_kernel(text) {
@@ -165,10 +172,7 @@ pub(super) fn outcome(
         write(path, chrome_trace(report, subject.lines).to_string())?;
     }
     if common.json {
-        let mut report = to_json(report);
-        for finding in report["findings"].as_array_mut().into_iter().flatten() {
-            pallas::place_finding(subject.program, finding);
-        }
+        let mut report = report.to_json(subject.program);
         if !assumed.is_empty() {
             let loops = assumed.iter();
             report["assumed_loops"] = loops
@@ -370,36 +374,6 @@ fn show(path: &Path, text: &str, finding: &tegula_sim_tpu::Finding) {
         help: &finding.help,
     };
     say!("{}", render_finding(path, text, &shown).trim_end());
-}
-
-fn to_json(report: &Report) -> serde_json::Value {
-    let findings = report.findings.iter().map(|finding| {
-        json!({
-            "code": finding.code.name(),
-            "severity": finding.code.severity().name(),
-            "instruction": finding.instruction,
-            "line": finding.line,
-            "message": finding.message,
-        })
-    });
-    let checks = report.checks().into_iter().map(|check| {
-        json!({
-            "what": check.what,
-            "codes": check.codes,
-            "how": check.how.name(),
-            "extent": check.extent,
-        })
-    });
-    json!({
-        "chip": report.chip,
-        "fits": report.fits,
-        "findings": findings.collect::<Vec<_>>(),
-        "checks": checks.collect::<Vec<_>>(),
-        "seconds": report.seconds,
-        "hbm_bytes": report.hbm_bytes,
-        "vmem_peak_bytes": report.vmem_peak_bytes,
-        "padding_bytes": report.padding_bytes,
-    })
 }
 
 fn summary(program: &TpuProgram, report: &Report, set: &[String]) -> String {

@@ -45,6 +45,7 @@ mod hosted;
 mod module;
 pub mod npz;
 mod object;
+pub mod pallas;
 mod passes;
 pub mod random_input;
 mod read;

@@ -1,7 +1,7 @@
 //! What every access is checked for: that its buffer lives, that it stays inside, that
 //! no copy runs beside it, that what it reads was written.
 
-use super::code::Cut;
+use super::terms::Cut;
 use super::{Here, Life, Machine};
 use crate::finding::Code;
 use crate::memory::region::Region;
@@ -40,9 +40,13 @@ impl<'p> Machine<'p> {
         let id = cut.buffer;
         if self.states[id.index()].life != Life::Live {
             let (name, life) = (self.name(id), self.states[id.index()].life);
+            let program = self.program;
             self.find(Code::UseAfterFree, here, Some(id), || match life {
                 Life::Freed(line) => (
-                    format!("`{name}` is used, but it was freed at line {line}"),
+                    format!(
+                        "`{name}` is used, but it was freed at line {}",
+                        program.source_line(line)
+                    ),
                     format!("move the `free {name}` behind its last use"),
                 ),
                 _ => (
@@ -112,6 +116,7 @@ impl<'p> Machine<'p> {
     /// Compares an access with every copy that may still run.
     pub(super) fn check_races(&mut self, access: &Access, touch: Touch, here: Here<'p>) {
         let id = access.buffer;
+        self.note_access(id, &access.region, touch, here.line);
         let mut found: SmallVec<[(Code, u32, usize, i64); 2]> = SmallVec::new();
         for flight in self.flights.of(id) {
             let writes = flight.destination.0 == id && flight.destination.1.meets(&access.region);
@@ -130,6 +135,7 @@ impl<'p> Machine<'p> {
         }
         for (code, line, array, index) in found {
             let (name, region) = (self.name(id), access.region.clone());
+            let line = self.program.source_line(line);
             let semaphores = self.program.semaphores.values();
             let semaphore = semaphores.map(|s| s.name.as_str()).nth(array);
             let semaphore = semaphore.unwrap_or_default();
@@ -162,7 +168,11 @@ impl<'p> Machine<'p> {
         here: Here<'p>,
         at_end: bool,
     ) {
-        let writers = self.states[id.index()].writers.clone();
+        let mut writers = self.states[id.index()].writers.clone();
+        for line in &mut writers {
+            *line = self.program.source_line(*line);
+        }
+        writers.dedup();
         let (name, missing) = (self.name(id), missing.clone());
         self.find(Code::Uninitialised, here, Some(id), || {
             let lines: Vec<String> = writers.iter().map(ToString::to_string).collect();

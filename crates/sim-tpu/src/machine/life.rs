@@ -134,7 +134,7 @@ impl<'p> Machine<'p> {
                 .written
                 .insert(&Region::whole(&geometry.dims));
             if self.functional
-                && let Some(input) = self.options.inputs.get(number)
+                && let Some(input) = self.inputs.get(number)
             {
                 let region = Region::whole(&geometry.dims);
                 let dense = Dense::whole(&geometry.dims);
@@ -294,7 +294,7 @@ impl<'p> Machine<'p> {
                 self.states[id.index()].life = Life::Freed(here.line);
             }
             Life::Freed(line) => {
-                let name = self.name(id);
+                let (name, line) = (self.name(id), self.program.source_line(line));
                 self.find(Code::UseAfterFree, here, Some(id), || {
                     (
                         format!("`{name}` is freed a second time; first at line {line}"),
@@ -310,7 +310,7 @@ impl<'p> Machine<'p> {
     fn end_life(&mut self, id: BufferId, here: Here<'p>) {
         let flying = self.flights.of(id).next();
         if let Some(flight) = flying {
-            let (name, line) = (self.name(id), flight.line);
+            let (name, line) = (self.name(id), self.program.source_line(flight.line));
             let array = self.program.semaphores[flight.semaphore.0].name.clone();
             let index = flight.semaphore.1;
             self.find(Code::UseAfterFree, here, Some(id), || {

@@ -12,8 +12,8 @@ mod shape;
 pub(crate) mod value;
 pub(crate) mod work;
 
-use super::code::{CutEntry, Index};
-use super::{Here, Machine, code::Cut};
+use super::terms::{Cut, CutEntry, Index};
+use super::{Here, Machine};
 use crate::finding::Code;
 use crate::program::{RegisterId, VectorResult};
 use crate::report::Error;
