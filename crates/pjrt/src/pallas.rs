@@ -7,13 +7,18 @@ use crate::ffi::call::data_type;
 use crate::ffi_api::XLA_FFI_Buffer;
 use serde_json::{Value, json};
 use std::ffi::{CString, c_char};
-use tegula::pallas::{Kernel, Options, Report, read};
+use tegula::pallas::{Kernel, Options, Report, Source, read};
 use tegula::{ArrayShape, Chip, ElementType, Literal};
+
+/// What failed, and how: `request`, `read`, `print` or `run`.
+struct Failure(&'static str, String);
 
 /// What the caller asks.
 struct Request {
     chip: Chip,
     options: Options,
+    /// Whether the kernel is only read, verified, and printed as text that reads back.
+    only_print: bool,
     /// How many devices run the kernel; operands and results are those of the first device, then
     /// those of the second, and so on.
     devices: usize,
@@ -43,6 +48,7 @@ impl Request {
                 record_timeline: false,
                 ..defaults
             },
+            only_print: request["only"].as_str() == Some("print"),
             devices: request["devices"].as_u64().unwrap_or(1).clamp(1, 1 << 12) as usize,
         })
     }
@@ -50,10 +56,11 @@ impl Request {
 
 /// Simulates the one kernel of a program of StableHLO. `request` is a JSON object: `chip` (a name,
 /// or a file that describes one), `precision` (`f32` or `tpu`), `races`, `values`, `steps`,
-/// `devices`. Results are written to the memory that `results` states; their element types have
+/// `devices`, `only` (`print`: the kernel is read, verified, and printed as text that reads back). Results are written to the memory that `results` states; their element types have
 /// the kernel's widths.
 ///
-/// Gives a JSON object that is ended by a zero: the `report` of all devices, or an `error`. [`tegula_pallas_free`] takes it back.
+/// Gives a JSON object that is ended by a zero: the `report` of all devices, or an `error` with the
+/// `stage` that failed. [`tegula_pallas_free`] takes it back.
 ///
 /// # Safety
 /// `program` and `request` are so many bytes, `operands` and `results` so many arrays with dense
@@ -83,7 +90,7 @@ pub unsafe extern "C" fn tegula_pallas_simulate(
     });
     let answer = match std::panic::catch_unwind(work) {
         Ok(Ok(report)) => json!({ "report": report }),
-        Ok(Err(message)) => json!({ "error": message }),
+        Ok(Err(Failure(stage, message))) => json!({ "error": message, "stage": stage }),
         Err(panic) => json!({ "error": crate::Error::of_panic(&*panic).message }),
     };
     let text = CString::new(answer.to_string()).unwrap_or_default();
@@ -107,17 +114,43 @@ fn simulate(
     request: &[u8],
     operands: &[XLA_FFI_Buffer],
     results: &[XLA_FFI_Buffer],
-) -> Result<Value, String> {
+) -> Result<Value, Failure> {
     let Request {
         chip,
         options,
+        only_print,
         devices,
-    } = Request::of(request)?;
-    let sources = read(program.to_vec()).map_err(|error| error.to_string())?;
+    } = Request::of(request).map_err(|message| Failure("request", message))?;
+    let sources = read(program.to_vec()).map_err(|error| Failure("read", error.to_string()))?;
     let sources = sources.unwrap_or_default();
     let [source] = sources.as_slice() else {
-        return Err(format!("expected one kernel, found {}", sources.len()));
+        let message = format!("expected one kernel, found {}", sources.len());
+        return Err(Failure("read", message));
     };
+    if only_print {
+        let again = read(source.print().into_bytes());
+        let again = again.map_err(|error| Failure("print", error.to_string()))?;
+        let same =
+            again.is_some_and(|again| again.len() == 1 && again[0].print() == source.print());
+        return match same {
+            true => Ok(Value::Null),
+            false => Err(Failure(
+                "print",
+                "its text reads as another kernel".to_owned(),
+            )),
+        };
+    }
+    let run = |message: String| Failure("run", message);
+    simulate_kernel(source, &chip, &options, devices, (operands, results)).map_err(run)
+}
+
+fn simulate_kernel(
+    source: &Source,
+    chip: &Chip,
+    options: &Options,
+    devices: usize,
+    (operands, results): (&[XLA_FFI_Buffer], &[XLA_FFI_Buffer]),
+) -> Result<Value, String> {
     let literals = operands.iter().map(literal);
     let literals = literals.collect::<Result<Vec<_>, String>>()?;
     let per_device = literals.len() / devices;
@@ -133,11 +166,11 @@ fn simulate(
         count => literals.chunks(count).collect(),
     };
     let first = given.first().copied().unwrap_or_default();
-    let kernel = Kernel::new(source, &chip, first, None).map_err(|error| error.to_string())?;
+    let kernel = Kernel::new(source, chip, first, None).map_err(|error| error.to_string())?;
     let inputs = given.iter().map(|given| kernel.inputs(given));
     let inputs = inputs.collect::<Result<Vec<_>, _>>();
     let inputs = inputs.map_err(|error| error.to_string())?;
-    let reports = kernel.simulate(&options, &inputs);
+    let reports = kernel.simulate(options, &inputs);
     let reports = reports.map_err(|error| error.to_string())?;
     if options.functional {
         write_results(&reports, results)?;

@@ -65,6 +65,11 @@ pub struct TpuProgram {
 }
 
 impl TpuProgram {
+    /// Whether it is a kernel of Pallas: its compiler packs and addresses what texts state.
+    pub fn is_of_pallas(&self) -> bool {
+        !self.places.is_empty() || !self.registers.is_empty()
+    }
+
     /// The place in the source of a statement's line, if the program has places.
     pub fn place(&self, line: u32) -> Option<&Place> {
         let at = usize::try_from(line.checked_sub(1)?).ok()?;

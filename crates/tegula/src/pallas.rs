@@ -6,13 +6,13 @@
 
 use std::path::Path;
 use tegula_ir::{ArrayShape, Category, Literal};
-use tegula_mosaic::{Call, Source};
+use tegula_mosaic::Call;
 use tegula_sim_tpu::TpuProgram;
 use tegula_sim_tpu::pallas::{Arrays, to_program};
 use tegula_stablehlo::mlir;
 use tegula_target::Chip;
 
-pub use tegula_mosaic::read;
+pub use tegula_mosaic::{Source, read};
 pub use tegula_sim_tpu::{Options, Report};
 
 /// A kernel as a program for a chip.

@@ -75,8 +75,9 @@ impl<'p> Machine<'p> {
                 });
             };
             let size = geometry.dims[d];
-            let over = end > size && !(entry.clipped && start < size);
-            if (start < 0 || over) && outside.is_none() {
+            // A block at the edge; before the array begin only windows with padding.
+            let clipped = entry.clipped && start < size && end > 0;
+            if (start < 0 || end > size) && !clipped && outside.is_none() {
                 outside = Some((d, start, end));
             }
             access.partial |= start < 0 || end > size;
@@ -168,6 +169,17 @@ impl<'p> Machine<'p> {
         here: Here<'p>,
         at_end: bool,
     ) {
+        if let Some(line) = self.states[id.index()].unwritten_from {
+            let (name, missing) = (self.name(id), missing.clone());
+            let source = self.program.source_line(line);
+            self.find(Code::Uninitialised, Here { line, ..here }, Some(id), || {
+                (
+                    format!("`{name}{missing}` gets elements of memory that nobody wrote, which line {source} loads"),
+                    "write that memory first, or select other elements before they are stored".to_owned(),
+                )
+            });
+            return;
+        }
         let mut writers = self.states[id.index()].writers.clone();
         for line in &mut writers {
             *line = self.program.source_line(*line);

@@ -16,6 +16,7 @@ use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use tegula_expr::Cmp;
 use tegula_mosaic::ir::Op;
+use tegula_mosaic::types::Element;
 
 /// A statement ready to run.
 pub(super) struct Step<'p> {
@@ -334,6 +335,7 @@ impl<'p> Compiler<'p> {
                 });
                 (Vec::new(), element.ok_or_else(unknown)?)
             }
+            (VectorOp::Compute(Op::SeedRandom), None, _) => (Vec::new(), Element::I32),
             _ => return Err(wrong(line, "a vector operation without a vector")),
         };
         let kind = match &operation.op {

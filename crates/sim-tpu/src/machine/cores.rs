@@ -489,7 +489,7 @@ fn deadlock(machines: &mut [Machine<'_>]) {
 
 /// The core that a cycle comes back to.
 fn said_first(said: &[String]) -> String {
-    let first = said.first().map(|text| text.as_str()).unwrap_or_default();
+    let first = said.first().map(String::as_str).unwrap_or_default();
     let number = first.strip_prefix("core ").unwrap_or_default();
     number.split(' ').next().unwrap_or_default().to_owned()
 }

@@ -23,6 +23,7 @@ pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
             tainted: Regions::default(),
             neutral: Regions::default(),
             writers: Vec::new(),
+            unwritten_from: None,
             since: 0.0,
         })
         .collect();
@@ -109,6 +110,7 @@ impl<'p> Machine<'p> {
         state.written.clear();
         state.tainted.clear();
         state.neutral.clear();
+        state.unwritten_from = None;
         self.visited.remove(&id);
         if let Some(other) = other {
             let (name, other) = (self.name(id), self.name(other));

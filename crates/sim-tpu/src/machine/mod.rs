@@ -69,6 +69,8 @@ struct State {
     /// Lines of the statements that write it, in order; what a read of nothing may have
     /// meant to come after.
     writers: Vec<u32>,
+    /// The line that loaded what was stored here though nobody had written it.
+    unwritten_from: Option<u32>,
     /// When its life began.
     since: f64,
 }
@@ -111,6 +113,10 @@ struct Machine<'p> {
     blocks: &'p [vector::Block<'p>],
     /// Vectors in registers, by number.
     registers: Vec<Option<vector::value::Vector>>,
+    random: vector::random::Random,
+    /// The line of the newest load of memory that nobody wrote, or the one that such memory's
+    /// content came from.
+    unwritten_from: Option<u32>,
     /// By number of the computation: its work, and what it takes to compute it.
     work: Vec<Work>,
     plans: Vec<Option<compute::Plan>>,
@@ -246,6 +252,8 @@ fn in_order(
             jobs: &jobs,
             blocks: &blocks,
             registers: vec![None; program.registers.len()],
+            random: vector::random::Random::default(),
+            unwritten_from: None,
             functional: options.functional,
             inputs,
             core: core as i64,

@@ -138,10 +138,11 @@ impl<'k> Translator<'k> {
             Op::MemRefReshape => reference.reshaped(&dims),
             Op::MemRefCast => reference,
             _ => {
-                return Err(Error::at(
-                    operation,
-                    "memory as elements of another width is not simulated",
-                ));
+                let element = |value: Value| self.module.values[value].element();
+                let types = element(from).zip(element(to));
+                let (own, wanted) = types
+                    .ok_or_else(|| Error::at(operation, "memory of elements that are not known"))?;
+                reference.as_words(own, wanted)
             }
         };
         self.references.insert(to, made);
