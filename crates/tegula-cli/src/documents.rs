@@ -4,7 +4,7 @@
 //! made of these structs.
 
 use schemars::{JsonSchema, Schema, schema_for};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A form of output.
@@ -541,7 +541,7 @@ pub(crate) struct PartitionReason {
 }
 
 /// What came of a simulation.
-#[derive(Serialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct Simulation {
     /// The chip.
     pub chip: String,
@@ -553,50 +553,90 @@ pub(crate) struct Simulation {
     pub checks: Vec<SimulationCheck>,
     /// Simulated seconds.
     pub seconds: f64,
+    /// What bounds the time.
+    pub bound: String,
+    /// Copies between memories.
+    pub copies: u64,
+    /// Bytes that they move.
+    pub copied_bytes: i64,
+    /// Statements that were executed.
+    pub steps: u64,
     /// The most bytes of HBM in use at once.
     pub hbm_bytes: i64,
     /// The most bytes of VMEM in use at once.
     pub vmem_peak_bytes: i64,
     /// Bytes of padding in all arrays.
     pub padding_bytes: i64,
+    /// Each memory.
+    pub spaces: Vec<SimulationSpace>,
+    /// Where the time went, by line of the source, the most first.
+    pub lines: Vec<SimulationLine>,
     /// Loops of which it is not known how often they run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed_loops: Vec<AssumedLoop>,
 }
 
 /// Something that is wrong with a kernel.
-#[derive(Serialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SimulationFinding {
-    /// Its code: `TG041`, for example.
+    /// Its code: `race`, for example.
     pub code: String,
     /// `error` or `warning`.
-    pub severity: &'static str,
+    pub severity: String,
     /// The statement.
     pub instruction: String,
     /// Its line, from 1; 0 if it has none.
     pub line: u32,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+    /// How often it was met.
+    pub count: u64,
     /// The file of that line, if it is not the one that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What is wrong.
-    pub message: String,
 }
 
 /// Something that was checked.
-#[derive(Serialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SimulationCheck {
     /// What.
     pub what: String,
     /// The codes of findings that it makes.
-    pub codes: &'static str,
+    pub codes: String,
     /// `proved` or `executed`.
-    pub how: &'static str,
+    pub how: String,
     /// How much of the program it covers.
     pub extent: String,
 }
 
+/// What a line of the source takes.
+#[derive(Deserialize, Serialize, JsonSchema)]
+pub(crate) struct SimulationLine {
+    /// The file; empty if it is the one that was read.
+    pub file: String,
+    /// The line, from 1; 0 if there is none.
+    pub line: u32,
+    /// What it waits for or keeps busy.
+    pub what: String,
+    /// Simulated seconds.
+    pub seconds: f64,
+}
+
+/// A memory of the chip.
+#[derive(Deserialize, Serialize, JsonSchema)]
+pub(crate) struct SimulationSpace {
+    /// Its name.
+    pub space: String,
+    /// The most bytes in use at once.
+    pub peak_bytes: i64,
+    /// Bytes that it has; null if that is not known.
+    pub capacity_bytes: Option<i64>,
+}
+
 /// A loop that was taken to run so often.
-#[derive(Serialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct AssumedLoop {
     /// Its instruction.
     #[serde(rename = "loop")]

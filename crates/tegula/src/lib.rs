@@ -60,6 +60,8 @@ mod object;
 #[cfg(feature = "onnx")]
 mod onnx;
 mod options;
+#[cfg(feature = "tpu")]
+pub mod pallas;
 mod passes;
 mod planning;
 pub mod random_input;

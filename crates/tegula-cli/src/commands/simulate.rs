@@ -3,7 +3,7 @@
 
 pub(crate) mod pallas;
 
-use crate::documents::{self, AssumedLoop, Simulation, SimulationCheck, SimulationFinding};
+use crate::documents::{self, AssumedLoop, Simulation};
 use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::{DimArgs, InputArgs, open_npz, read_array, read_file, read_module, text_of};
 use crate::options::Common;
@@ -48,6 +48,10 @@ pub(crate) struct SimulateArgs {
     /// Write the results to this file, findings or not: arrays out0, out1, ...
     #[arg(long, value_name = "NPZ")]
     pub outputs: Option<PathBuf>,
+    /// Run a kernel of Pallas on so many devices, which copy to and signal each other by their
+    /// numbers. Inputs and results have a first dimension with one index for each device.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub devices: usize,
     /// How exact products of f32 are in a kernel of Pallas: whole, as interpreters compute them,
     /// or rounded to bf16 first, as the chip's matrix units do.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -86,6 +90,9 @@ pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failu
     let bytes = read_file(&args.kernel)?;
     if let Some(kernels) = pallas::read(&args.kernel, &bytes)? {
         return pallas::simulate(args, common, &chip, &kernels);
+    }
+    if args.devices != 1 {
+        return Err(anyhow!("`--devices` is for kernels of Pallas").into());
     }
     let text = text_of(&bytes);
     if InputForm::of(&bytes).is_none() && is_kernel(text) {
@@ -165,7 +172,7 @@ pub(super) fn outcome(
         write(path, chrome_trace(report, subject.lines).to_string())?;
     }
     if common.json {
-        documents::print(&document(subject, assumed));
+        documents::print(&document(subject, assumed)?);
     } else {
         say!("{}", summary(subject.program, report, &args.set));
     }
@@ -362,42 +369,17 @@ fn show(path: &Path, text: &str, finding: &tegula_sim_tpu::Finding) {
     say!("{}", render_finding(path, text, &shown).trim_end());
 }
 
-fn document(subject: &Subject<'_>, assumed: &[(String, u64)]) -> Simulation {
-    let report = subject.report;
-    let findings = report.findings.iter().map(|finding| {
-        let mut document = SimulationFinding {
-            code: finding.code.name().to_owned(),
-            severity: finding.code.severity().name(),
-            instruction: finding.instruction.clone(),
-            line: finding.line,
-            file: None,
-            message: finding.message.clone(),
-        };
-        pallas::place_finding(subject.program, &mut document);
-        document
+/// The report as a document.
+fn document(subject: &Subject<'_>, assumed: &[(String, u64)]) -> anyhow::Result<Simulation> {
+    let report = subject.report.to_json(subject.program);
+    let assumed = assumed.iter().map(|(name, trips)| AssumedLoop {
+        name: name.clone(),
+        trips: *trips,
     });
-    let checks = report.checks().into_iter().map(|check| SimulationCheck {
-        what: check.what.to_string(),
-        codes: check.codes,
-        how: check.how.name(),
-        extent: check.extent.to_string(),
-    });
-    Simulation {
-        chip: report.chip.to_string(),
-        fits: report.fits,
-        findings: findings.collect(),
-        checks: checks.collect(),
-        seconds: report.seconds,
-        hbm_bytes: report.hbm_bytes,
-        vmem_peak_bytes: report.vmem_peak_bytes,
-        padding_bytes: report.padding_bytes,
-        assumed_loops: (assumed.iter())
-            .map(|(name, trips)| AssumedLoop {
-                name: name.clone(),
-                trips: *trips,
-            })
-            .collect(),
-    }
+    Ok(Simulation {
+        assumed_loops: assumed.collect(),
+        ..serde_json::from_value(report)?
+    })
 }
 
 fn summary(program: &TpuProgram, report: &Report, set: &[String]) -> String {
