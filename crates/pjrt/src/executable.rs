@@ -7,10 +7,12 @@ use crate::error::{Code, Error};
 use crate::layout::Dense;
 use crate::program::{Kinds, Program, Source};
 use crate::serialize;
-use crate::sharding::{Sharding, put};
+use crate::sharding::{put, to_proto};
 use std::ffi::c_char;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tegula::Topology;
+use tegula::partition::Sharding;
 
 /// A compiled program.
 pub(crate) struct Executable {
@@ -33,7 +35,7 @@ pub(crate) struct Protos {
 
 impl Protos {
     fn new(shardings: &[Sharding]) -> Self {
-        let messages: Vec<Vec<u8>> = shardings.iter().map(Sharding::to_proto).collect();
+        let messages: Vec<Vec<u8>> = shardings.iter().map(to_proto).collect();
         Self {
             starts: messages
                 .iter()
@@ -58,7 +60,7 @@ impl Object for Executable {
 impl Executable {
     fn new(program: Arc<Program>) -> Self {
         let handle = |layout: &Dense| (&raw const *layout).cast_mut().cast();
-        let shardings = program.shardings.as_ref();
+        let shardings = program.shardings();
         let parameters = shardings.map(|shardings| Protos::new(&shardings.parameters));
         let results = shardings.map(|shardings| Protos::new(&shardings.results));
         Self {
@@ -80,7 +82,7 @@ impl Executable {
 /// An executable on a client's devices.
 pub(crate) struct Loaded {
     pub(crate) program: Arc<Program>,
-    /// By partition.
+    /// By replica, then partition.
     devices: Vec<*mut PJRT_Device>,
     logical_ids: Vec<PJRT_LogicalDeviceIds>,
     is_deleted: AtomicBool,
@@ -103,7 +105,8 @@ impl Loaded {
             .map(|&id| Ok(client.device(id)?.handle()))
             .collect();
         let mut devices = assigned?;
-        let count = program.device_count();
+        let topology = program.topology();
+        let count = topology.devices();
         if devices.is_empty() && !program.options.portable {
             devices.extend(client.devices().iter().take(count));
         }
@@ -114,9 +117,10 @@ impl Loaded {
             let message = format!("a program for {count} devices, of which {assigned} are there");
             return Err(Error::invalid(message));
         }
-        let ids = (0..devices.len()).map(|partition| PJRT_LogicalDeviceIds {
-            replica: 0,
-            partition: i32::try_from(partition).unwrap_or(i32::MAX),
+        let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        let ids = (0..devices.len()).map(|device| PJRT_LogicalDeviceIds {
+            replica: number(topology.replica(device)),
+            partition: number(topology.partition(device)),
         });
         Ok(Self {
             logical_ids: ids.collect(),
@@ -211,16 +215,24 @@ unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized
     unsafe { free(bytes.cast()) };
 }
 
-/// `xla.DeviceAssignmentProto` of one replica: 1 replicas, 2 partitions, 3 by partition a message
-/// with its device (1).
-fn device_assignment(devices: &[i64]) -> Vec<u8> {
-    let mut bytes = vec![8, 1, 16];
-    put(&mut bytes, devices.len() as u64);
-    for &device in devices {
-        let mut number = Vec::new();
-        put(&mut number, device as u64);
-        bytes.extend([26, number.len() as u8 + 2, 10, number.len() as u8]);
-        bytes.extend(number);
+/// `xla.DeviceAssignmentProto`: 1 replicas, 2 partitions, 3 by partition a message with the devices
+/// of its replicas (1). The devices are given by replica, then partition.
+fn device_assignment(devices: &[i64], topology: Topology) -> Vec<u8> {
+    let mut bytes = vec![8];
+    put(&mut bytes, topology.replicas as u64);
+    bytes.push(16);
+    put(&mut bytes, topology.partitions as u64);
+    for partition in 0..topology.partitions {
+        let mut numbers = Vec::new();
+        for &device in devices.iter().skip(partition).step_by(topology.partitions) {
+            put(&mut numbers, device as u64);
+        }
+        let mut message = vec![10];
+        put(&mut message, numbers.len() as u64);
+        message.extend(numbers);
+        bytes.push(26);
+        put(&mut bytes, message.len() as u64);
+        bytes.extend(message);
     }
     bytes
 }
@@ -283,7 +295,7 @@ entries! {
         // SAFETY: as above.
         let executable = unsafe { Executable::of(args.executable) }?;
         let program = &executable.program;
-        let machine_code = program.executable.serialize()?;
+        let machine_code = program.machine_code()?;
         let (bytes, size, owner) = owned(serialize::write(&program.source, &machine_code));
         args.serialized_bytes = bytes;
         args.serialized_bytes_size = size;
@@ -310,11 +322,13 @@ entries! {
         args.executable_name_size = name.len();
     }
     fn PJRT_Executable_NumReplicas(args: PJRT_Executable_NumReplicas_Args) {
-        args.num_replicas = 1;
+        // SAFETY: as above.
+        args.num_replicas = unsafe { Executable::of(args.executable) }?.program.topology().replicas;
     }
     fn PJRT_Executable_NumPartitions(args: PJRT_Executable_NumPartitions_Args) {
         // SAFETY: as above.
-        args.num_partitions = unsafe { Executable::of(args.executable) }?.program.device_count();
+        let topology = unsafe { Executable::of(args.executable) }?.program.topology();
+        args.num_partitions = topology.partitions;
     }
     fn PJRT_Executable_NumOutputs(args: PJRT_Executable_NumOutputs_Args) {
         // SAFETY: as above.
@@ -447,7 +461,7 @@ entries! {
             [] => &[0],
             devices => devices,
         };
-        let (bytes, size, owner) = owned(device_assignment(devices));
+        let (bytes, size, owner) = owned(device_assignment(devices, loaded.program.topology()));
         args.serialized_bytes = bytes;
         args.serialized_bytes_size = size;
         args.serialized_device_assignment = owner.cast();

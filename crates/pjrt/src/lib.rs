@@ -32,7 +32,6 @@ mod options;
 mod plugin;
 mod program;
 mod serialize;
-mod several;
 mod sharding;
 mod strides;
 mod transfer;

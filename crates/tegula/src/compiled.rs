@@ -2,7 +2,7 @@
 
 mod spmd;
 
-pub use spmd::SpmdExecutable;
+pub use spmd::{MachineCode, Shardings, SpmdExecutable};
 
 use crate::boundary::Boundary;
 use crate::executable_file::{self, Bytes, Contents};

@@ -55,8 +55,8 @@ mod tensor;
 pub mod tpu;
 
 pub use compiled::{
-    ArrayOrders, Compiled, Executable, Options, PlanOptions, Planned, SpmdExecutable, Target,
-    compile, plan, plan_for,
+    ArrayOrders, Compiled, Executable, MachineCode, Options, PlanOptions, Planned, Shardings,
+    SpmdExecutable, Target, compile, plan, plan_for,
 };
 pub use compiler::{BoxError, Compiler};
 pub use error::{Error, ErrorKind};
@@ -73,8 +73,10 @@ pub use staged::{ExternalFiles, StagedModel};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};
+pub use tegula_devices::{RunError, Topology};
 pub use tegula_import_onnx::{External, Owner, Values};
 pub use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, PassManager};
+pub use tegula_partition as partition;
 pub use tegula_target::Chip;
 pub use tensor::{Arg, Element, Tensor};
 

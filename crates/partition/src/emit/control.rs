@@ -1,16 +1,17 @@
 //! Loops, branches, boundaries of manual computations, and the entry.
 
 use super::{Emitted, Emitter, Frame, Local};
+use crate::Freedom;
 use crate::error::Error;
 use crate::graph::{Kind, Node, Region, RegionId, ValueId};
 use crate::report::Choice;
-use crate::sharding::Sharding;
+use crate::sharding::{Cut, Sharding};
 use std::sync::Arc;
 use tegula_ir::{ComputationId, Dims, DraftId, Module, Op, Shape};
 
 impl Emitter<'_> {
     /// The whole program.
-    pub(super) fn entry(mut self, free_results: bool) -> Result<Emitted, Error> {
+    pub(super) fn entry(mut self, free: &Freedom) -> Result<Emitted, Error> {
         let graph = self.graph;
         let region = &graph.regions[graph.entry];
         let source = self.module.entry_computation();
@@ -39,12 +40,17 @@ impl Emitter<'_> {
         self.site = Arc::clone(&source.name);
         let mut results = Vec::new();
         let mut ids = Vec::new();
-        for (value, stated) in region.results.iter().zip(&graph.stated_results) {
+        for (number, (value, stated)) in
+            region.results.iter().zip(&graph.stated_results).enumerate()
+        {
             let own = self.found.sharding(*value).clone();
             let is_stated = graph.values[*value].stated.is_some();
             let target = match stated {
                 Some(stated) if stated.sharding.rank() == own.rank() => stated.sharding.clone(),
-                _ if free_results || is_stated => own,
+                _ if free.wants_equal_parts() && (is_stated || free.allows(number)) => {
+                    self.equal_parts(*value, own)
+                }
+                _ if is_stated || free.allows(number) => own,
                 _ => Sharding::replicated(own.rank(), own.devices()),
             };
             self.reason = "the result".to_owned();
@@ -85,6 +91,19 @@ impl Emitter<'_> {
         })
     }
 
+    /// The sharding without those cuts that make parts with padding.
+    fn equal_parts(&self, value: ValueId, sharding: Sharding) -> Sharding {
+        let data = &self.graph.values[value];
+        let mut even = sharding;
+        for dim in 0..even.rank() {
+            let divides = |cut: &Cut| data.size(dim).is_some_and(|size| cut.divides(size));
+            if even.cut(dim).is_some_and(|cut| !divides(cut)) {
+                even = even.with(dim, None);
+            }
+        }
+        even
+    }
+
     /// How each array is cut, for the report.
     fn choices(&mut self) {
         for (value, data) in self.graph.values.iter().enumerate() {
@@ -101,7 +120,7 @@ impl Emitter<'_> {
     }
 
     /// A value in a sharding.
-    fn wanted(
+    pub(super) fn wanted(
         &mut self,
         frame: &mut Frame,
         value: ValueId,
@@ -180,6 +199,7 @@ impl Emitter<'_> {
                 Ok(())
             }
             Kind::Barrier => self.barrier(frame, node),
+            Kind::Once => self.once(frame, node),
             Kind::Enter(cuts) => self.boundary(frame, node, cuts, true),
             Kind::Exit(cuts) => self.boundary(frame, node, cuts, false),
             Kind::While { condition, body } => self.while_loop(frame, node, *condition, *body),

@@ -10,11 +10,13 @@ mod control;
 mod cost;
 mod indexed;
 mod local;
+mod once;
 mod operation;
 mod plan;
 mod reshard;
 mod window;
 
+use crate::Freedom;
 use crate::axes::AxisFinder;
 use crate::error::Error;
 use crate::graph::{Graph, Node, ScopeId, ValueId};
@@ -92,7 +94,7 @@ pub(crate) fn emit(
     graph: &Graph,
     axes: &AxisFinder<'_>,
     found: &Propagated,
-    free_results: bool,
+    free_results: &Freedom,
 ) -> Result<Emitted, Error> {
     let mut builder = ModuleBuilder::new(&module.name);
     for symbol in &module.symbols {

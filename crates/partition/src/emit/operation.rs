@@ -574,7 +574,7 @@ impl Emitter<'_> {
     }
 
     /// Operands that are tuples are put together again.
-    fn as_stated(
+    pub(super) fn as_stated(
         &mut self,
         frame: &mut Frame,
         node: &Node,
@@ -831,7 +831,7 @@ impl Emitter<'_> {
     }
 
     /// Keeps what goes with an instruction, but for what was said to a partitioner.
-    fn annotate(&mut self, frame: &mut Frame, node: &Node, id: DraftId) {
+    pub(super) fn annotate(&mut self, frame: &mut Frame, node: &Node, id: DraftId) {
         let source = &self.module[node.instruction];
         frame.draft.set_name(id, &source.name);
         let Some(annotations) = source.annotations.as_deref() else {

@@ -146,6 +146,11 @@ impl Builder<'_> {
         };
         if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
             let all = shardy::shardings(&text, self.meshes, devices).ok_or_else(|| wrong(&text))?;
+            // What is on one device may be stated without dimensions, once for all results.
+            if all.iter().all(shardy::Axes::is_of_one_device) {
+                let whole = |rank: &usize| Some(Stated::replicated(*rank, devices));
+                return Ok(ranks.iter().map(whole).collect());
+            }
             let fits = all.len() == ranks.len()
                 && all
                     .iter()
@@ -353,10 +358,32 @@ impl Builder<'_> {
             }
             "SPMDFullToShardShape" => return self.full_to_shard(id, operands, scope, nodes),
             "SPMDShardToFullShape" => return self.shard_to_full(id, operands, scope, nodes),
+            _ if self.is_made_once(id, call, scope) => (Kind::Once, scope),
             _ => (Kind::Operation, scope),
         };
         let results = self.results(id, &instruction.shape, scope)?;
         Ok(self.push(id, kind, operands, results, nodes))
+    }
+
+    /// Whether one device makes a custom call for all others of its part of the scope.
+    fn is_made_once(&self, id: InstructionId, call: &CustomCall, scope: ScopeId) -> bool {
+        let parts = self.graph.scopes[scope].cut.parts();
+        let has_others = usize::try_from(parts).is_ok_and(|parts| parts < self.graph.devices);
+        has_others && (call.has_side_effect || self.is_on_one_device(id))
+    }
+
+    /// Whether a program places an instruction on one device.
+    fn is_on_one_device(&self, id: InstructionId) -> bool {
+        let instruction = &self.module[id];
+        if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
+            let all = shardy::shardings(&text, self.meshes, self.graph.devices);
+            return all.is_some_and(|all| {
+                !all.is_empty() && all.iter().all(shardy::Axes::is_of_one_device)
+            });
+        }
+        let annotations = instruction.annotations.as_deref();
+        let text = annotations.and_then(|annotations| annotations.sharding.as_deref());
+        text.is_some_and(|text| text.contains("maximal"))
     }
 
     /// The shardings that a boundary of a manual computation states, and along which axes it is.

@@ -56,6 +56,8 @@ impl Value {
 pub(crate) enum Kind {
     /// The operation.
     Operation,
+    /// A call that one device makes for all.
+    Once,
     /// States a sharding.
     Constraint,
     /// `opt-barrier`.

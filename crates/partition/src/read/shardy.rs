@@ -180,6 +180,11 @@ fn axis(cursor: &mut Cursor<'_>, mesh: &Mesh) -> Option<Part> {
 }
 
 impl Axes {
+    /// Whether its mesh is a single device.
+    pub(crate) fn is_of_one_device(&self) -> bool {
+        self.mesh.axes.is_empty() && self.mesh.devices.is_some()
+    }
+
     /// The sharding by those axes alone whose names are wanted.
     pub(crate) fn cut_where(
         &self,
