@@ -30,6 +30,7 @@ mod sharding;
 
 pub use error::Error;
 pub use propagate::CutReason;
+pub use read::Unreduced;
 pub use report::{Choice, Exchanged, Note, Report};
 pub use sharding::{Cut, Sharding};
 
@@ -83,6 +84,10 @@ pub struct Partitioned {
     pub parameters: Vec<Sharding>,
     /// How the arrays of the result are cut, in order.
     pub results: Vec<Sharding>,
+    /// By array of the parameters: what of it are partial results of devices.
+    pub unreduced_parameters: Vec<Option<Unreduced>>,
+    /// By array of the result: what of it are partial results of devices.
+    pub unreduced_results: Vec<Option<Unreduced>>,
     /// What was decided, and why.
     pub report: Report,
 }
@@ -189,6 +194,11 @@ pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Erro
     let parameters = graph.regions[graph.entry].parameters.iter();
     Ok(Partitioned {
         module: emitted.module,
+        unreduced_parameters: parameters
+            .clone()
+            .map(|value| graph.unreduced(*value).cloned())
+            .collect(),
+        unreduced_results: emitted.unreduced_results,
         parameters: parameters
             .map(|value| found.sharding(*value).clone())
             .collect(),

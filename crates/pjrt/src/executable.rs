@@ -12,7 +12,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tegula::Topology;
-use tegula::partition::Sharding;
+use tegula::partition::{Sharding, Unreduced};
 
 /// A compiled program.
 pub(crate) struct Executable {
@@ -34,8 +34,10 @@ pub(crate) struct Protos {
 }
 
 impl Protos {
-    fn new(shardings: &[Sharding]) -> Self {
-        let messages: Vec<Vec<u8>> = shardings.iter().map(to_proto).collect();
+    fn new(shardings: &[Sharding], unreduced: &[Option<Unreduced>]) -> Self {
+        let pairs = shardings.iter().zip(unreduced);
+        let messages = pairs.map(|(sharding, unreduced)| to_proto(sharding, unreduced.as_ref()));
+        let messages: Vec<Vec<u8>> = messages.collect();
         Self {
             starts: messages
                 .iter()
@@ -61,8 +63,9 @@ impl Executable {
     fn new(program: Arc<Program>) -> Self {
         let handle = |layout: &Dense| (&raw const *layout).cast_mut().cast();
         let shardings = program.shardings();
-        let parameters = shardings.map(|shardings| Protos::new(&shardings.parameters));
-        let results = shardings.map(|shardings| Protos::new(&shardings.results));
+        let parameters =
+            shardings.map(|found| Protos::new(&found.parameters, &found.unreduced_parameters));
+        let results = shardings.map(|found| Protos::new(&found.results, &found.unreduced_results));
         Self {
             parameter_shardings: parameters.unwrap_or_default(),
             result_shardings: results.unwrap_or_default(),
@@ -404,25 +407,25 @@ entries! {
         args.memory_kinds = kinds.names.as_ptr();
         args.memory_kind_sizes = kinds.sizes.as_ptr();
     }
-    /// The program as it came: asked without room for it, how much is needed.
+    /// What a device runs: asked without room for it, how much is needed.
     fn PJRT_Executable_OptimizedProgram(args: PJRT_Executable_OptimizedProgram_Args) {
         // SAFETY: as above.
         let (source, program) = unsafe {
             let program = args.program.as_mut();
             let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
-            (&Executable::of(args.executable)?.program.source, program)
+            (&Executable::of(args.executable)?.program, program)
         };
-        program.format = source.format.as_ptr().cast();
-        program.format_size = source.format.len();
+        let (format, code) = source.of_device()?;
+        program.format = format.as_ptr().cast();
+        program.format_size = format.len();
         if program.code.is_null() {
-            program.code_size = source.code.len();
-        } else if program.code_size < source.code.len() {
+            program.code_size = code.len();
+        } else if program.code_size < code.len() {
             return Err(Error::invalid("there is no room for the program"));
         } else {
-            let code = source.code.as_ptr();
             // SAFETY: there is room for it.
             unsafe {
-                program.code.cast::<u8>().copy_from_nonoverlapping(code, source.code.len());
+                program.code.cast::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::layout::Dense;
 use crate::named::Attributes;
 use crate::options::CompileOptions;
 use std::ffi::c_char;
+use std::sync::OnceLock;
 use tegula::partition::Freedom;
 use tegula::{MachineCode, Shardings, SpmdExecutable, Topology};
 use tegula_ir::{ArrayShape, Module, Shape};
@@ -31,6 +32,8 @@ pub(crate) struct Program {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) results: Results,
     pub(crate) costs: Attributes,
+    /// What each of several devices runs, as StableHLO, once somebody has asked.
+    of_device: OnceLock<Vec<u8>>,
 }
 
 /// What executions run.
@@ -124,6 +127,7 @@ impl Program {
             name: module.name.to_string(),
             fingerprint: format!("{:016x}", fingerprint::of(&parts)),
             costs: Attributes::new(costs),
+            of_device: OnceLock::new(),
             engine,
             source,
             options,
@@ -146,6 +150,23 @@ impl Program {
             Engine::One(_) => None,
             Engine::Several(spmd) => spmd.shardings(),
         }
+    }
+
+    /// What a device runs, as a front end reads it: the program as it came, or StableHLO of what each
+    /// of several devices runs, with its exchanges.
+    ///
+    /// # Errors
+    /// StableHLO has no form of an operation.
+    pub(crate) fn of_device(&self) -> Result<(&str, &[u8]), Error> {
+        let Engine::Several(spmd) = &self.engine else {
+            return Ok((&self.source.format, &self.source.code));
+        };
+        if let Some(known) = self.of_device.get() {
+            return Ok(("mlir", known));
+        }
+        let raised = tegula_stablehlo::from_module(&spmd.program).map_err(tegula::Error::from)?;
+        let text = tegula_stablehlo::print(&raised, tegula_stablehlo::Form::default());
+        Ok(("mlir", self.of_device.get_or_init(|| text.into_bytes())))
     }
 
     /// The machine code.

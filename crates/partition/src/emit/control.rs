@@ -34,11 +34,15 @@ impl Emitter<'_> {
             for (value, id) in values.into_iter().zip(ids) {
                 let sharding = self.found.sharding(value).clone();
                 frame.values.insert(value, Local { id, sharding });
+                if let Some(unreduced) = graph.unreduced(value) {
+                    frame.partial.insert(value, unreduced.clone());
+                }
             }
         }
         self.nodes(&mut frame, region)?;
         self.site = Arc::clone(&source.name);
         let mut results = Vec::new();
+        let mut unreduced_results = Vec::new();
         let mut ids = Vec::new();
         for (number, (value, stated)) in
             region.results.iter().zip(&graph.stated_results).enumerate()
@@ -54,8 +58,16 @@ impl Emitter<'_> {
                 _ => Sharding::replicated(own.rank(), own.devices()),
             };
             self.reason = "the result".to_owned();
-            ids.push(self.wanted(&mut frame, *value, &target)?);
+            let unreduced = match stated {
+                Some(stated) => stated.unreduced.as_ref(),
+                None => graph.unreduced(*value),
+            };
+            ids.push(match unreduced {
+                Some(unreduced) => self.partial(&mut frame, *value, &target, unreduced)?,
+                None => self.wanted(&mut frame, *value, &target)?,
+            });
             results.push(target);
+            unreduced_results.push(unreduced.cloned());
         }
         let root = self.tuple_of(
             &mut frame,
@@ -87,6 +99,7 @@ impl Emitter<'_> {
         Ok(Emitted {
             module,
             results,
+            unreduced_results,
             report,
         })
     }
@@ -126,6 +139,7 @@ impl Emitter<'_> {
         value: ValueId,
         target: &Sharding,
     ) -> Result<DraftId, Error> {
+        self.combine(frame, value)?;
         let data = &self.graph.values[value];
         let local = frame.values.get(&value).cloned();
         let local = local.ok_or_else(|| self.bug("a value that was not made"))?;
@@ -187,6 +201,15 @@ impl Emitter<'_> {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     let target = self.found.sharding(*result).clone();
                     self.reason = format!("it is stated as {target}");
+                    if let Some(unreduced) = self.graph.unreduced(*result)
+                        && frame.partial.get(operand) == Some(unreduced)
+                        && let Some(local) = frame.values.get(operand).cloned()
+                        && local.sharding == target
+                    {
+                        frame.partial.insert(*result, unreduced.clone());
+                        frame.values.insert(*result, local);
+                        continue;
+                    }
                     let id = self.wanted(frame, *operand, &target)?;
                     frame.values.insert(
                         *result,
@@ -252,16 +275,28 @@ impl Emitter<'_> {
             }
             let outer = Sharding::new(self.graph.devices, outer);
             self.reason = format!("the manual computation takes {outer}");
+            let unreduced = self.graph.at_borders.get(result).cloned();
             let local = match enters {
                 true => {
-                    let id = self.wanted(frame, *operand, &outer)?;
+                    let id = match &unreduced {
+                        Some(unreduced) => self.partial(frame, *operand, &outer, unreduced)?,
+                        None => self.wanted(frame, *operand, &outer)?,
+                    };
                     Local {
                         id,
                         sharding: inner,
                     }
                 }
                 false => {
-                    let id = self.wanted(frame, *operand, &inner)?;
+                    let mut id = self.wanted(frame, *operand, &inner)?;
+                    if let Some(unreduced) = unreduced {
+                        if outer == *self.found.sharding(*result) {
+                            frame.partial.insert(*result, unreduced);
+                        } else {
+                            self.reason = "the manual computation left it in parts".to_owned();
+                            id = self.all_reduce(frame, id, unreduced.op, &unreduced.groups)?;
+                        }
+                    }
                     let data = &self.graph.values[*result];
                     let dims = data
                         .shape

@@ -14,6 +14,7 @@ mod once;
 mod operation;
 mod plan;
 mod reshard;
+mod unreduced;
 mod window;
 
 use crate::Freedom;
@@ -21,6 +22,7 @@ use crate::axes::AxisFinder;
 use crate::error::Error;
 use crate::graph::{Graph, Node, ScopeId, ValueId};
 use crate::propagate::Propagated;
+use crate::read::Unreduced;
 use crate::report::{Exchanged, Note, Report};
 use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
@@ -42,6 +44,8 @@ struct Local {
 struct Frame {
     draft: Draft,
     values: FxHashMap<ValueId, Local>,
+    /// Values of which devices have partial results that nobody combined yet.
+    partial: FxHashMap<ValueId, Unreduced>,
     /// Numbers by device, looked up once in a computation.
     looked_up: FxHashMap<Vec<i64>, DraftId>,
     partition: Option<DraftId>,
@@ -52,6 +56,7 @@ impl Frame {
         Self {
             draft: Draft::new(name),
             values: FxHashMap::default(),
+            partial: FxHashMap::default(),
             looked_up: FxHashMap::default(),
             partition: None,
         }
@@ -85,6 +90,8 @@ struct Emitter<'a> {
 pub(crate) struct Emitted {
     pub(crate) module: Module,
     pub(crate) results: Vec<Sharding>,
+    /// By result: whether devices have partial results.
+    pub(crate) unreduced_results: Vec<Option<Unreduced>>,
     pub(crate) report: Report,
 }
 

@@ -556,6 +556,7 @@ impl Emitter<'_> {
         let scope = self.scope_of(node);
         let mut operands = Vec::new();
         for (number, value) in node.operands.iter().enumerate() {
+            self.combine(frame, *value)?;
             let local = frame.values.get(value).cloned();
             let local = local.ok_or_else(|| self.bug("an operand that was not made"))?;
             if self.graph.values[*value].shape.as_array().is_none() {
@@ -768,7 +769,7 @@ impl Emitter<'_> {
     }
 
     /// What changes nothing that it is combined with.
-    fn identity(
+    pub(super) fn identity(
         &mut self,
         frame: &mut Frame,
         op: Binary,

@@ -29,6 +29,7 @@ pub(crate) fn build(
                 cut: Cut::whole(devices),
             }],
             entry: 0,
+            at_borders: FxHashMap::default(),
             stated_results: Vec::new(),
             devices,
         },
@@ -346,6 +347,7 @@ impl Builder<'_> {
                 let inner = self.scope_of(id, scope)?;
                 let results = self.results(id, &instruction.shape, inner)?;
                 self.check_parts(id, &operands, &results, &cuts)?;
+                self.state_unreduced(id, "xla.sdy.in_shardings", &results)?;
                 self.state_auto(id, "xla.sdy.in_shardings", &results)?;
                 return Ok(self.push(id, Kind::Enter(cuts), operands, results, nodes));
             }
@@ -354,6 +356,7 @@ impl Builder<'_> {
                 let outer = self.graph.scopes[scope].parent;
                 let results = self.results(id, &instruction.shape, outer)?;
                 self.check_parts(id, &results, &operands, &cuts)?;
+                self.state_unreduced(id, "xla.sdy.out_shardings", &results)?;
                 return Ok(self.push(id, Kind::Exit(cuts), operands, results, nodes));
             }
             "SPMDFullToShardShape" => return self.full_to_shard(id, operands, scope, nodes),
@@ -428,6 +431,28 @@ impl Builder<'_> {
         cuts.ok_or_else(|| Error::manual(own, "its mesh is for another number of devices"))
     }
 
+    /// What of the results of a boundary is unreduced along manual axes.
+    fn state_unreduced(
+        &mut self,
+        id: InstructionId,
+        name: &str,
+        results: &[ValueId],
+    ) -> Result<(), Error> {
+        let (all, axes) = self.boundary(id, name)?;
+        let is_manual = |axis: &str| axes.iter().any(|own| own == axis);
+        for (value, stated) in results.iter().zip(&all) {
+            let unreduced = stated.unreduced_where(self.graph.devices, &is_manual);
+            let unreduced = unreduced.ok_or_else(|| {
+                let reason = "its unreduced axes are not axes of its mesh";
+                Error::manual(&self.module[id].name, reason)
+            })?;
+            if let Some(unreduced) = unreduced {
+                self.graph.at_borders.insert(*value, unreduced);
+            }
+        }
+        Ok(())
+    }
+
     /// The results of a boundary are cut along the axes that are not manual, as stated.
     fn state_auto(
         &mut self,
@@ -443,6 +468,7 @@ impl Builder<'_> {
                 sharding,
                 open: stated.stated.open.clone(),
                 manual: None,
+                unreduced: None,
             });
         }
         Ok(())

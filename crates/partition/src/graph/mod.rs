@@ -8,8 +8,9 @@ mod build;
 
 pub(crate) use build::build;
 
-use crate::read::Stated;
+use crate::read::{Stated, Unreduced};
 use crate::sharding::{Cut, Sharding};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use tegula_ir::{InstructionId, Op, Shape};
 
@@ -107,7 +108,17 @@ pub(crate) struct Graph {
     pub(crate) regions: Vec<Region>,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) entry: RegionId,
+    /// By result of a border of a manual computation: what of it is each device's partial result
+    /// inside.
+    pub(crate) at_borders: FxHashMap<ValueId, Unreduced>,
     /// What the program states of its results apart from the values that they are.
     pub(crate) stated_results: Vec<Option<Stated>>,
     pub(crate) devices: usize,
+}
+
+impl Graph {
+    /// Of which partial results the program states a value to be made.
+    pub(crate) fn unreduced(&self, value: ValueId) -> Option<&Unreduced> {
+        self.values[value].stated.as_ref()?.unreduced.as_ref()
+    }
 }

@@ -21,7 +21,7 @@ use tegula_custom_call::Handlers;
 use tegula_devices::{Communicator, RunError, Topology};
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Dim, Literal, LiteralError, Module, Shape};
-use tegula_partition::{Partitioned, Sharding};
+use tegula_partition::{Partitioned, Sharding, Unreduced};
 
 /// How long a device waits for another in an exchange.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -59,6 +59,10 @@ pub struct Shardings {
     pub parameters: Vec<Sharding>,
     /// Of the results, in order.
     pub results: Vec<Sharding>,
+    /// By parameter: what of it are partial results of devices.
+    pub unreduced_parameters: Vec<Option<Unreduced>>,
+    /// By result: what of it are partial results of devices.
+    pub unreduced_results: Vec<Option<Unreduced>>,
 }
 
 /// What the devices' arrays are of the program's.
@@ -96,7 +100,19 @@ impl SpmdExecutable {
             devices: Some(options.devices),
             ..tegula_partition::Options::default()
         };
-        Self::partitioned(module, &how, options, None)
+        let made = Self::partitioned(module, &how, options, None)?;
+        if let Some(shardings) = &made.shardings {
+            let mut arrays = shardings
+                .unreduced_parameters
+                .iter()
+                .chain(&shardings.unreduced_results);
+            if arrays.any(Option::is_some) {
+                let message = "the program takes or gives partial results (unreduced axes), of \
+                               which no whole arrays are made";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+        }
+        Ok(made)
     }
 
     /// Compiles a program that all devices run as it is, each on arrays of its own. With machine code
@@ -148,6 +164,8 @@ impl SpmdExecutable {
             shardings: Some(Shardings {
                 parameters: partitioned.parameters,
                 results: partitioned.results,
+                unreduced_parameters: partitioned.unreduced_parameters,
+                unreduced_results: partitioned.unreduced_results,
             }),
         })
     }
