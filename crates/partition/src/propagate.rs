@@ -10,6 +10,7 @@ use crate::Freedom;
 use crate::axes::{Axis, AxisFinder, AxisKind};
 use crate::graph::{Graph, Kind, Node, RegionId, ValueId};
 use crate::sharding::{Cut, Sharding};
+use std::fmt;
 use std::rc::Rc;
 use tegula_ir::Op;
 
@@ -96,7 +97,8 @@ pub(crate) fn propagate(graph: &Graph, axes: &AxisFinder<'_>, free: &Freedom) ->
         for _ in 0..MAX_ROUNDS {
             let forward = propagation.region(graph.entry, level, false);
             let backward = propagation.region(graph.entry, level, true);
-            if !forward && !backward {
+            let alike = propagation.alike();
+            if !forward && !backward && !alike {
                 break;
             }
         }
@@ -171,6 +173,24 @@ fn begin(graph: &Graph, free: &Freedom) -> Propagated {
     found
 }
 
+/// Why a cut is taken from another array.
+#[derive(Clone, Copy)]
+enum Because<'a> {
+    /// An operation takes both.
+    Through(&'a Node),
+    /// The program says so.
+    Stated(&'static str),
+}
+
+impl fmt::Display for Because<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Through(node) => write!(f, "through `{}`", node.op.opcode().name()),
+            Self::Stated(text) => f.write_str(text),
+        }
+    }
+}
+
 fn stated_reasons(sharding: &Sharding, text: &str) -> Vec<CutReason> {
     let cuts = sharding.cuts().iter().enumerate();
     let reason = |(dim, cut): (usize, &Option<Cut>)| {
@@ -200,6 +220,24 @@ enum Member {
 }
 
 impl Propagation<'_> {
+    /// Cuts the values of each group alike.
+    fn alike(&mut self) -> bool {
+        let graph = self.graph;
+        let mut changed = false;
+        for group in graph.alike.values() {
+            for (place, &value) in group.iter().enumerate() {
+                for &other in &group[place + 1..] {
+                    let ranks = [value, other].map(|value| graph.values[value].rank());
+                    for dim in 0..ranks[0].min(ranks[1]) {
+                        let text = Because::Stated("as the program wants both alike");
+                        changed |= self.same_dim_because(value, other, dim, text);
+                    }
+                }
+            }
+        }
+        changed
+    }
+
     /// Goes through a region once; gives whether anything changed.
     fn region(&mut self, region: RegionId, level: Level, backward: bool) -> bool {
         let graph = self.graph;
@@ -217,7 +255,7 @@ impl Propagation<'_> {
         let mut changed = false;
         match &node.kind {
             Kind::Operation if level(node) <= wanted => return self.operation(node),
-            Kind::Operation | Kind::Once => {}
+            Kind::Operation | Kind::Once | Kind::OnParts => {}
             Kind::Constraint | Kind::Barrier => {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     changed |= self.same(*operand, *result, node);
@@ -280,11 +318,15 @@ impl Propagation<'_> {
     }
 
     fn same_dim(&mut self, a: ValueId, b: ValueId, dim: usize, node: &Node) -> bool {
+        self.same_dim_because(a, b, dim, Because::Through(node))
+    }
+
+    fn same_dim_because(&mut self, a: ValueId, b: ValueId, dim: usize, why: Because<'_>) -> bool {
         let cut = |of: ValueId, found: &Propagated| found.sharding(of).cut(dim).cloned();
         let (first, second) = (cut(a, &self.found), cut(b, &self.found));
         match (first, second) {
-            (Some(cut), None) => self.take(b, dim, &cut, a, node),
-            (None, Some(cut)) => self.take(a, dim, &cut, b, node),
+            (Some(cut), None) => self.take(b, dim, &cut, a, why),
+            (None, Some(cut)) => self.take(a, dim, &cut, b, why),
             _ => false,
         }
     }
@@ -303,11 +345,18 @@ impl Propagation<'_> {
             Some(inner) => manual.then(inner),
             None => Some(manual.clone()),
         };
-        cut.is_some_and(|cut| self.take(whole, dim, &cut, own, node))
+        cut.is_some_and(|cut| self.take(whole, dim, &cut, own, Because::Through(node)))
     }
 
     /// Cuts a value like another one, if that is possible.
-    fn take(&mut self, value: ValueId, dim: usize, cut: &Cut, from: ValueId, node: &Node) -> bool {
+    fn take(
+        &mut self,
+        value: ValueId,
+        dim: usize,
+        cut: &Cut,
+        from: ValueId,
+        why: Because<'_>,
+    ) -> bool {
         let graph = self.graph;
         let slot = self.found.slots[value];
         let own = &self.found.shardings[slot];
@@ -323,11 +372,7 @@ impl Propagation<'_> {
             return false;
         }
         self.found.shardings[slot] = changed;
-        let text = format!(
-            "as `{}`, through `{}`",
-            graph.values[from].name,
-            node.op.opcode().name()
-        );
+        let text = format!("as `{}`, {why}", graph.values[from].name);
         self.found.reasons[slot].push(CutReason {
             dim,
             parts: cut.parts(),
@@ -401,14 +446,14 @@ impl Propagation<'_> {
         let mut changed = false;
         for (operand, dim) in node.operands.iter().zip(&axis.operands) {
             if let Some(dim) = dim {
-                changed |= self.take(*operand, *dim, cut, from, node);
+                changed |= self.take(*operand, *dim, cut, from, Because::Through(node));
             }
         }
         if axis.kind == AxisKind::Parallel
             && let Some(dim) = axis.result
         {
             for result in &node.results {
-                changed |= self.take(*result, dim, cut, from, node);
+                changed |= self.take(*result, dim, cut, from, Because::Through(node));
             }
         }
         changed

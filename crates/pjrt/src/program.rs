@@ -121,9 +121,14 @@ impl Program {
             &source.options,
         ];
         let costs = Vec::new();
+        let results = Results::new(of_device, executable);
+        let mut parameters = parameters(of_device, executable);
+        if let Engine::Several(_) = engine {
+            keep_useful_donations(of_device, &mut parameters);
+        }
         Ok(Self {
-            parameters: parameters(of_device, executable),
-            results: Results::new(of_device, executable),
+            parameters,
+            results,
             name: module.name.to_string(),
             fingerprint: format!("{:016x}", fingerprint::of(&parts)),
             costs: Attributes::new(costs),
@@ -323,6 +328,29 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
         }
     }
     parameters
+}
+
+/// Of a program for several devices a front end does not know whether a donated array fits a result:
+/// one that fits none stays its own. With each result goes one array.
+fn keep_useful_donations(module: &Module, parameters: &mut [Parameter]) {
+    let entry = module.entry_computation();
+    let shape = |leaf: Option<&ArrayShape>| leaf.map(|leaf| (leaf.element_type, static_dims(leaf)));
+    let results = leaves(&module[entry.root].shape).into_iter();
+    let mut results: Vec<_> = results.filter_map(shape).collect();
+    let given = entry.parameters.iter();
+    let given = given.flat_map(|&id| leaves(&module[id].shape));
+    for (parameter, given) in parameters.iter_mut().zip(given) {
+        if parameter.is_donated {
+            let given = shape(given);
+            let place = results
+                .iter()
+                .position(|result| Some(result) == given.as_ref());
+            parameter.is_donated = place.is_some();
+            if let Some(place) = place {
+                results.swap_remove(place);
+            }
+        }
+    }
 }
 
 fn layout(order: Option<&[usize]>, rank: usize) -> Dense {

@@ -1,5 +1,6 @@
 //! Loops, branches, boundaries of manual computations, and the entry.
 
+use super::operation::laid_out;
 use super::{Emitted, Emitter, Frame, Local};
 use crate::Freedom;
 use crate::error::Error;
@@ -92,7 +93,9 @@ impl Emitter<'_> {
         attributes.num_partitions = Some(devices as i64);
         attributes.input_output_alias = kept.input_output_alias.clone();
         attributes.buffer_donor = kept.buffer_donor.clone();
+        let layouts = kept.entry_layout.clone();
         let mut module = builder.build_unverified(entry);
+        module.attributes.entry_layout = layouts.map(|stated| local_layouts(&module, stated));
         module.required = source.required.clone();
         keep_possible_aliases(&mut module);
         tegula_ir::verify(&module).map_err(|mut errors| Error::build(&site, errors.remove(0)))?;
@@ -223,6 +226,16 @@ impl Emitter<'_> {
             }
             Kind::Barrier => self.barrier(frame, node),
             Kind::Once => self.once(frame, node),
+            Kind::OnParts => {
+                let mut ids = Vec::new();
+                for value in &node.operands {
+                    let own = self.found.sharding(*value).clone();
+                    ids.push(self.wanted(frame, *value, &own)?);
+                }
+                let made = self.push(frame, node.op.clone(), &ids, Some(node.shape.clone()))?;
+                self.annotate(frame, node, made);
+                Ok(())
+            }
             Kind::Enter(cuts) => self.boundary(frame, node, cuts, true),
             Kind::Exit(cuts) => self.boundary(frame, node, cuts, false),
             Kind::While { condition, body } => self.while_loop(frame, node, *condition, *body),
@@ -458,6 +471,18 @@ impl Emitter<'_> {
             frame.draft.annotations_mut(id).backend_config = Some(config);
         }
     }
+}
+
+/// The layouts that a program states for its parameters and result, of a device's parts.
+fn local_layouts(module: &Module, stated: (Vec<Shape>, Shape)) -> (Vec<Shape>, Shape) {
+    let entry = module.entry_computation();
+    let (parameters, result) = stated;
+    let pairs = entry.parameters.iter().zip(&parameters);
+    let parameters = pairs.map(|(id, stated)| laid_out(module[*id].shape.clone(), stated));
+    (
+        parameters.collect(),
+        laid_out(module[entry.root].shape.clone(), &result),
+    )
 }
 
 /// The shape with other leaves.

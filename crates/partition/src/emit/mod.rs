@@ -2,17 +2,22 @@
 //!
 //! The partitioned program is the same for all devices: which part a device has follows from its
 //! partition-id, through tables. Each value is made with the sharding that propagation gave it.
-//! [`operation`] chooses by cost how an operation is computed on parts, [`reshard`] takes arrays from
-//! one sharding to another, [`window`] fetches the halo: the elements of neighbouring parts that a
-//! window reads.
+//! [`choose`] chooses by cost how an operation is computed on parts, [`operation`] does it,
+//! [`reshard`] takes arrays from one sharding to another, [`window`] fetches the halo: the elements of
+//! neighbouring parts that a window reads. [`control`] has loops, branches and the borders of manual
+//! computations.
 
+mod choose;
+mod combine;
 mod control;
 mod cost;
+mod create;
 mod indexed;
 mod local;
 mod once;
 mod operation;
 mod plan;
+mod prepare;
 mod reshard;
 mod unreduced;
 mod window;

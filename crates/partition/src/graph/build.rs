@@ -2,9 +2,10 @@
 
 use super::{Graph, Kind, Node, Region, RegionId, Scope, ScopeId, Value, ValueId};
 use crate::error::Error;
-use crate::read::{Stated, hlo, shardy};
+use crate::read::{Stated, Unreduced, hlo, shardy};
 use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tegula_ir::{ComputationId, CustomCall, Instruction, InstructionId, Module, Op, Shape};
 
@@ -30,6 +31,8 @@ pub(crate) fn build(
             }],
             entry: 0,
             at_borders: FxHashMap::default(),
+            alike: BTreeMap::new(),
+            wanted_partial: FxHashMap::default(),
             stated_results: Vec::new(),
             devices,
         },
@@ -53,7 +56,21 @@ pub(crate) fn build(
         .resize(region.results.len(), None);
     builder.graph.entry = builder.graph.regions.len();
     builder.graph.regions.push(region);
-    Ok(builder.graph)
+    let mut graph = builder.graph;
+    graph.wanted_partial = wanted_partial(&graph);
+    Ok(graph)
+}
+
+/// Values that a statement wants unreduced.
+fn wanted_partial(graph: &Graph) -> FxHashMap<ValueId, Unreduced> {
+    let nodes = graph.regions.iter().flat_map(|region| &region.nodes);
+    let stated = nodes.filter(|node| matches!(node.kind, Kind::Constraint));
+    let pairs = stated.flat_map(|node| node.operands.iter().zip(&node.results));
+    let wanted = pairs.filter_map(|(operand, result)| {
+        let unreduced = graph.unreduced(*result)?;
+        Some((*operand, unreduced.clone()))
+    });
+    wanted.collect()
 }
 
 /// The calls of manual computations, each with the custom call that puts its results together: it
@@ -266,6 +283,9 @@ impl Builder<'_> {
             Op::CustomCall(call) => self.custom_call(id, call, operands, scope, nodes),
             Op::Copy => {
                 let results = self.results(id, &instruction.shape, scope)?;
+                if let Some(group) = attribute(instruction, "xla.sdy.sharding_group_id") {
+                    self.graph.alike.entry(group).or_default().extend(&results);
+                }
                 let kind = match results
                     .first()
                     .map(|value| &self.graph.values[*value].stated)
@@ -359,8 +379,12 @@ impl Builder<'_> {
                 self.state_unreduced(id, "xla.sdy.out_shardings", &results)?;
                 return Ok(self.push(id, Kind::Exit(cuts), operands, results, nodes));
             }
-            "SPMDFullToShardShape" => return self.full_to_shard(id, operands, scope, nodes),
-            "SPMDShardToFullShape" => return self.shard_to_full(id, operands, scope, nodes),
+            "SPMDFullToShardShape" => return self.spmd_border(id, operands, scope, true, nodes),
+            "SPMDShardToFullShape" => return self.spmd_border(id, operands, scope, false, nodes),
+            // JAX's callbacks that want the parts. Of results nothing is known.
+            "xla_ffi_partitioned_python_cpu_callback" if instruction.shape.leaf_count() == 0 => {
+                (Kind::OnParts, scope)
+            }
             _ if self.is_made_once(id, call, scope) => (Kind::Once, scope),
             _ => (Kind::Operation, scope),
         };
@@ -531,73 +555,55 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// `SPMDFullToShardShape`: the operand's sharding says how arrays are cut, its own what is cut by
-    /// the partitioner even inside.
-    fn full_to_shard(
+    /// `SPMDFullToShardShape`, which `enters` a manual computation, and `SPMDShardToFullShape`: the
+    /// sharding of the whole array says how it is cut, that of the part what is cut by the partitioner
+    /// even inside.
+    fn spmd_border(
         &mut self,
         id: InstructionId,
         operands: Vec<ValueId>,
         scope: ScopeId,
+        enters: bool,
         nodes: &mut Vec<Node>,
     ) -> Result<Vec<ValueId>, Error> {
         let instruction = &self.module[id];
         let name = Arc::clone(&instruction.name);
-        let outer = operands
+        let wrong = |reason: &str| Error::manual(&name, reason);
+        let given = operands
             .first()
             .and_then(|value| self.graph.values[*value].stated.clone());
-        let inner = self
-            .stated(id, &leaves(&instruction.shape))?
-            .pop()
-            .flatten();
-        let (Some(outer), Some(inner)) = (outer, inner) else {
-            return Err(Error::manual(
-                &name,
-                "expected a sharding of its operand and of its own",
-            ));
+        let own = self.stated(id, &leaves(&instruction.shape))?;
+        let own = own.into_iter().next().flatten();
+        let (whole, part) = match enters {
+            true => (given, own),
+            false => (own, given),
         };
-        let along = inner.manual.clone();
-        let along = along.ok_or_else(|| Error::manual(&name, "its sharding is not manual"))?;
-        let scope = self.inner_scope(&name, scope, &along)?;
-        let cut = manual_part(&outer.sharding, &inner.sharding);
-        let cut =
-            cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
-        let results = self.results(id, &instruction.shape, scope)?;
-        if let Some(result) = results.first() {
-            self.graph.values[*result].stated = Some(Stated {
-                manual: None,
-                ..inner
-            });
-        }
-        self.check_parts(id, &operands, &results, std::slice::from_ref(&cut))?;
-        Ok(self.push(id, Kind::Enter(vec![cut]), operands, results, nodes))
-    }
-
-    fn shard_to_full(
-        &mut self,
-        id: InstructionId,
-        operands: Vec<ValueId>,
-        scope: ScopeId,
-        nodes: &mut Vec<Node>,
-    ) -> Result<Vec<ValueId>, Error> {
-        let instruction = &self.module[id];
-        let name = Arc::clone(&instruction.name);
-        let inner = operands
-            .first()
-            .and_then(|value| self.graph.values[*value].stated.clone());
-        let outer = self
-            .stated(id, &leaves(&instruction.shape))?
-            .pop()
-            .flatten();
-        let outer = outer.ok_or_else(|| Error::manual(&name, "expected a sharding"))?;
-        let rank = outer.sharding.rank();
-        let inner = inner.unwrap_or_else(|| Stated::replicated(rank, self.graph.devices));
-        let cut = manual_part(&outer.sharding, &inner.sharding);
-        let cut =
-            cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
-        let scope = self.graph.scopes[scope].parent;
-        let results = self.results(id, &instruction.shape, scope)?;
-        self.check_parts(id, &results, &operands, std::slice::from_ref(&cut))?;
-        Ok(self.push(id, Kind::Exit(vec![cut]), operands, results, nodes))
+        let whole = whole.ok_or_else(|| wrong("expected a sharding of the whole array"))?;
+        let rank = whole.sharding.rank();
+        let part = part.unwrap_or_else(|| Stated::replicated(rank, self.graph.devices));
+        let cut = manual_part(&whole.sharding, &part.sharding);
+        let cut = cut.ok_or_else(|| wrong("its parts are not parts of the whole array's"))?;
+        let cuts = std::slice::from_ref(&cut);
+        let (kind, results) = if enters {
+            let along = part.manual.clone();
+            let along = along.ok_or_else(|| wrong("its sharding is not manual"))?;
+            let scope = self.inner_scope(&name, scope, &along)?;
+            let results = self.results(id, &instruction.shape, scope)?;
+            if let Some(result) = results.first() {
+                self.graph.values[*result].stated = Some(Stated {
+                    manual: None,
+                    ..part
+                });
+            }
+            self.check_parts(id, &operands, &results, cuts)?;
+            (Kind::Enter(vec![cut]), results)
+        } else {
+            let scope = self.graph.scopes[scope].parent;
+            let results = self.results(id, &instruction.shape, scope)?;
+            self.check_parts(id, &results, &operands, cuts)?;
+            (Kind::Exit(vec![cut]), results)
+        };
+        Ok(self.push(id, kind, operands, results, nodes))
     }
 }
 

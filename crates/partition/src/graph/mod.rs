@@ -11,6 +11,7 @@ pub(crate) use build::build;
 use crate::read::{Stated, Unreduced};
 use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tegula_ir::{InstructionId, Op, Shape};
 
@@ -57,6 +58,8 @@ impl Value {
 pub(crate) enum Kind {
     /// The operation.
     Operation,
+    /// A call that each device makes, on its parts of the operands.
+    OnParts,
     /// A call that one device makes for all.
     Once,
     /// States a sharding.
@@ -111,6 +114,10 @@ pub(crate) struct Graph {
     /// By result of a border of a manual computation: what of it is each device's partial result
     /// inside.
     pub(crate) at_borders: FxHashMap<ValueId, Unreduced>,
+    /// Values that are cut alike, by the number of their group.
+    pub(crate) alike: BTreeMap<String, Vec<ValueId>>,
+    /// Values of which the program wants partial results.
+    pub(crate) wanted_partial: FxHashMap<ValueId, Unreduced>,
     /// What the program states of its results apart from the values that they are.
     pub(crate) stated_results: Vec<Option<Stated>>,
     pub(crate) devices: usize,

@@ -618,14 +618,20 @@ impl Raiser<'_> {
         if call.has_side_effect {
             properties.push(("has_side_effect", Attribute::bool(true)));
         }
+        let config = instruction.annotations.as_ref();
+        let has_dictionary = config.is_some_and(|annotations| {
+            let config = annotations.backend_config.as_deref();
+            config.is_some_and(|config| config.starts_with('{'))
+        });
         let version = match call.api_version.as_deref() {
+            // Only this one has a dictionary.
+            _ if has_dictionary => 4,
             Some("API_VERSION_STATUS_RETURNING") => 2,
             Some("API_VERSION_STATUS_RETURNING_UNIFIED") => 3,
             Some("API_VERSION_TYPED_FFI") => 4,
             _ => 1,
         };
         properties.push(("api_version", attributes::i32(version)));
-        let config = instruction.annotations.as_ref();
         if let Some(config) = config.and_then(|annotations| annotations.backend_config.as_deref()) {
             let value = match config.starts_with('{') {
                 true => crate::text::parse_attribute(config).ok(),
