@@ -412,8 +412,10 @@ impl Propagation<'_> {
                 }
             }
         }
-        if let (Op::Sort { .. } | Op::ReduceWindow { .. } | Op::Fft { .. }, Some(&first)) =
-            (&node.op, node.results.first())
+        if let (
+            Op::Sort { .. } | Op::ReduceWindow { .. } | Op::Fft { .. } | Op::Reverse(_),
+            Some(&first),
+        ) = (&node.op, node.results.first())
         {
             for (operand, result) in node.operands.iter().zip(&node.results) {
                 changed |= self.same_sizes(*operand, *result, node);

@@ -204,16 +204,13 @@ impl Emitter<'_> {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     let target = self.found.sharding(*result).clone();
                     self.reason = format!("it is stated as {target}");
-                    if let Some(unreduced) = self.graph.unreduced(*result)
-                        && frame.partial.get(operand) == Some(unreduced)
-                        && let Some(local) = frame.values.get(operand).cloned()
-                        && local.sharding == target
-                    {
-                        frame.partial.insert(*result, unreduced.clone());
-                        frame.values.insert(*result, local);
-                        continue;
-                    }
-                    let id = self.wanted(frame, *operand, &target)?;
+                    let id = match self.graph.unreduced(*result) {
+                        Some(unreduced) => {
+                            frame.partial.insert(*result, unreduced.clone());
+                            self.partial(frame, *operand, &target, unreduced)?
+                        }
+                        None => self.wanted(frame, *operand, &target)?,
+                    };
                     frame.values.insert(
                         *result,
                         Local {

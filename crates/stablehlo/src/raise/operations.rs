@@ -552,6 +552,29 @@ impl Raiser<'_> {
                     vec![self.region(*to_apply, None)?],
                 )
             }
+            Op::AllToAll {
+                collective,
+                dimension: Some(dimension),
+                ..
+            } => {
+                let groups = collective.replica_groups.listed();
+                let members = groups
+                    .as_ref()
+                    .and_then(|groups| groups.first())
+                    .map(Vec::len);
+                // A group of everyone is not listed.
+                let everyone = self.source.attributes.num_partitions;
+                let everyone = everyone
+                    .or(self.source.attributes.replica_count)
+                    .unwrap_or(1);
+                let count = members.filter(|members| *members > 0);
+                let count = count.map_or(everyone, |members| members as i64);
+                let mut properties = without_ids(collective);
+                properties.push(("split_dimension", Attribute::i64(*dimension)));
+                properties.push(("concat_dimension", Attribute::i64(*dimension)));
+                properties.push(("split_count", Attribute::i64(count)));
+                ("all_to_all", properties, Vec::new())
+            }
             Op::CollectiveBroadcast(collective) => {
                 ("collective_broadcast", without_ids(collective), Vec::new())
             }
