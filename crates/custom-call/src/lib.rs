@@ -30,10 +30,11 @@ const BUILT_IN: [&str; 7] = [
 ];
 
 /// Targets by which JAX calls Python functions from a program on a CPU.
-const PYTHON_CALLBACKS: [&str; 3] = [
+const PYTHON_CALLBACKS: [&str; 4] = [
     "xla_ffi_python_cpu_callback",
     "xla_ffi_partitioned_python_cpu_callback",
     "xla_python_cpu_callback",
+    "xla_buffer_python_cpu_callback",
 ];
 
 type Function =

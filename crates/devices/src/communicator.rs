@@ -73,6 +73,50 @@ pub trait Communicator: Send + Sync {
         exchange: Exchange<'_>,
         arrays: Vec<Literal>,
     ) -> Result<Vec<Arc<[Literal]>>, ExchangeError>;
+
+    /// As [`exchange`](Self::exchange), where all members want the same of what they give: `combine`
+    /// makes it, on one of them if they share memory. [`None`] of it says that it failed there.
+    ///
+    /// # Errors
+    /// As `exchange`; another member failed to combine.
+    fn exchange_combined(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+        combine: &mut dyn FnMut(&[Arc<[Literal]>]) -> Option<Arc<[Literal]>>,
+    ) -> Result<Option<Arc<[Literal]>>, ExchangeError> {
+        Ok(combine(&self.exchange(exchange, arrays)?))
+    }
+}
+
+/// A device of a program that exchanges nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct WithoutExchange {
+    /// How many devices there are.
+    pub topology: Topology,
+    /// Which one it is.
+    pub device: usize,
+}
+
+impl Communicator for WithoutExchange {
+    fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    fn device(&self) -> usize {
+        self.device
+    }
+
+    fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+        _: Vec<Literal>,
+    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        Err(ExchangeError::NoMember {
+            device: self.device,
+            name: exchange.name.to_owned(),
+        })
+    }
 }
 
 /// The way of a device to itself, where there is no other.

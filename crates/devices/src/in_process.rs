@@ -1,4 +1,4 @@
-//! N devices as N threads of this process.
+//! N devices as N threads of this process, which [`workers`](crate::workers) keeps for the next run.
 //!
 //! Each exchange is a round at which its members meet: a member puts its arrays down and waits
 //! until all have done so. Arrays are shared, not copied. Rounds are told apart by instruction,
@@ -6,13 +6,12 @@
 //! never mix up two iterations of a loop.
 
 use crate::communicator::{Communicator, Exchange, ExchangeError, Topology};
+use crate::workers::{self, Task};
 use rustc_hash::FxHashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::Literal;
-
-/// Stack of a device's thread: programs are evaluated by recursion.
-const STACK: usize = 16 << 20;
 
 /// An instruction and who meets at it.
 type Site = (usize, Arc<[usize]>);
@@ -21,6 +20,8 @@ type Site = (usize, Arc<[usize]>);
 struct Round {
     /// By position: what the members have put down.
     arrays: Vec<Option<Arc<[Literal]>>>,
+    /// What one member made of all, where they want the same.
+    combined: Option<Option<Arc<[Literal]>>>,
     /// Members that have not yet taken the result away.
     to_take: usize,
 }
@@ -58,6 +59,83 @@ impl Job {
             state.failed.get_or_insert(device);
         }
         self.changed.notify_all();
+    }
+}
+
+impl Job {
+    /// Does a device's part of a run on this thread.
+    fn run_device<T, E>(
+        self: &Arc<Self>,
+        device: usize,
+        program: &(impl Fn(Arc<dyn Communicator>) -> Result<T, E> + Sync),
+    ) -> Result<T, RunError<E>> {
+        let member = Member {
+            job: Arc::clone(self),
+            device,
+            visits: Mutex::default(),
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let mut running = Running {
+                job: self,
+                device,
+                ok: false,
+            };
+            let result = program(Arc::new(member));
+            running.ok = result.is_ok();
+            result
+        }));
+        let result = result.map_err(|_| RunError::Panicked { device })?;
+        result.map_err(|error| RunError::Device { device, error })
+    }
+}
+
+/// How many tasks of a run are not done.
+#[derive(Default)]
+struct Done {
+    left: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Done {
+    fn left(&self) -> MutexGuard<'_, usize> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn expect(&self) {
+        *self.left() += 1;
+    }
+
+    fn leave(&self) {
+        let mut left = self.left();
+        *left -= 1;
+        if *left == 0 {
+            // Under the lock: who waits ends this object as soon as it has it.
+            self.changed.notify_all();
+        }
+    }
+
+    /// Says that a task is done when the result is dropped.
+    fn enter(&self) -> impl Drop + '_ {
+        struct Leave<'a>(&'a Done);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.leave();
+            }
+        }
+        Leave(self)
+    }
+}
+
+/// Waits for all tasks when it is dropped.
+struct WaitFor<'a>(&'a Done);
+
+impl Drop for WaitFor<'_> {
+    fn drop(&mut self) {
+        let mut left = self.0.left();
+        while *left > 0 {
+            let waited = self.0.changed.wait(left);
+            left = waited.unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 
@@ -106,6 +184,41 @@ impl Communicator for Member {
         exchange: Exchange<'_>,
         arrays: Vec<Literal>,
     ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        let (state, key) = self.join(exchange, arrays)?;
+        if state.rounds.get(&key).is_some_and(Round::is_joined) {
+            self.job.changed.notify_all();
+        }
+        self.wait(exchange, state, &key, Round::all)
+    }
+
+    fn exchange_combined(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+        combine: &mut dyn FnMut(&[Arc<[Literal]>]) -> Option<Arc<[Literal]>>,
+    ) -> Result<Option<Arc<[Literal]>>, ExchangeError> {
+        let (mut state, key) = self.join(exchange, arrays)?;
+        // Who comes last combines.
+        if let Some(all) = state.rounds.get(&key).and_then(Round::all) {
+            drop(state);
+            let combined = combine(&all);
+            state = self.job.lock();
+            if let Some(round) = state.rounds.get_mut(&key) {
+                round.combined = Some(combined);
+            }
+            self.job.changed.notify_all();
+        }
+        self.wait(exchange, state, &key, |round| round.combined.clone())
+    }
+}
+
+impl Member {
+    /// Puts this device's arrays down.
+    fn join(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+    ) -> Result<(MutexGuard<'_, State>, (Site, u64)), ExchangeError> {
         let members = exchange.members;
         let position = members.iter().position(|&member| member == self.device);
         let position = position.ok_or_else(|| ExchangeError::NoMember {
@@ -114,23 +227,38 @@ impl Communicator for Member {
         })?;
         let site: Site = (exchange.site, members.into());
         let key = (site.clone(), self.visit(&site));
-        let deadline = Instant::now() + self.job.timeout;
         let mut state = self.job.lock();
         let round = state.rounds.entry(key.clone()).or_insert_with(|| Round {
             arrays: vec![None; members.len()],
+            combined: None,
             to_take: members.len(),
         });
         if let Some(slot) = round.arrays.get_mut(position) {
             *slot = Some(arrays.into());
         }
-        if round.arrays.iter().all(Option::is_some) {
-            self.job.changed.notify_all();
-        }
+        Ok((state, key))
+    }
+
+    /// Waits until a round has something, and takes it; the last one to do so ends the round.
+    fn wait<R>(
+        &self,
+        exchange: Exchange<'_>,
+        mut state: MutexGuard<'_, State>,
+        key: &(Site, u64),
+        take: impl Fn(&Round) -> Option<R>,
+    ) -> Result<R, ExchangeError> {
+        let deadline = Instant::now() + self.job.timeout;
         loop {
-            if let Some(arrays) = taken(&mut state, &key) {
-                return Ok(arrays);
+            if let Some(round) = state.rounds.get_mut(key)
+                && let Some(taken) = take(round)
+            {
+                round.to_take -= 1;
+                if round.to_take == 0 {
+                    state.rounds.remove(key);
+                }
+                return Ok(taken);
             }
-            let missing = missing(&state, &key, members);
+            let missing = missing(&state, key, exchange.members);
             if let Some(device) = state.failed {
                 return Err(ExchangeError::Failed { device });
             }
@@ -152,15 +280,16 @@ impl Communicator for Member {
     }
 }
 
-/// The arrays of a round that all members have joined; the last one to take them ends the round.
-fn taken(state: &mut State, key: &(Site, u64)) -> Option<Vec<Arc<[Literal]>>> {
-    let round = state.rounds.get_mut(key)?;
-    let arrays = round.arrays.iter().cloned().collect::<Option<Vec<_>>>()?;
-    round.to_take -= 1;
-    if round.to_take == 0 {
-        state.rounds.remove(key);
+impl Round {
+    /// Whether all members have joined.
+    fn is_joined(&self) -> bool {
+        self.arrays.iter().all(Option::is_some)
     }
-    Some(arrays)
+
+    /// What all members gave, once they have joined.
+    fn all(&self) -> Option<Vec<Arc<[Literal]>>> {
+        self.arrays.iter().cloned().collect()
+    }
 }
 
 /// The members who have not joined a round.
@@ -221,44 +350,43 @@ pub fn run<T: Send, E: Send>(
         }),
         changed: Condvar::new(),
     });
-    let (job, program) = (&job, &program);
-    let results: Vec<Result<T, RunError<E>>> = std::thread::scope(|scope| {
-        let start = |device| {
-            let member = Member {
-                job: Arc::clone(job),
-                device,
-                visits: Mutex::default(),
-            };
-            let device_run = move || {
-                let mut running = Running {
-                    job,
-                    device,
-                    ok: false,
-                };
-                let result = program(Arc::new(member));
-                running.ok = result.is_ok();
-                result
-            };
-            let builder = std::thread::Builder::new().stack_size(STACK);
-            builder.spawn_scoped(scope, device_run).map_err(|error| {
+    let results: Vec<Mutex<Option<Result<T, RunError<E>>>>> =
+        (0..devices).map(|_| Mutex::new(None)).collect();
+    {
+        let done = Done::default();
+        // Waits for every task that was started, also if this thread panics.
+        let _waits = WaitFor(&done);
+        for device in 0..devices {
+            let (job, program, results, done) = (&job, &program, &results, &done);
+            let task: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
+                let _ends = done.enter();
+                let result = job.run_device(device, program);
+                *results[device]
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(result);
+            });
+            // SAFETY: the task is done, or was never started, before what it borrows ends: `_waits`
+            // counts those that were started.
+            let task: Task = unsafe { std::mem::transmute(task) };
+            done.expect();
+            if let Err(error) = workers::start(task) {
+                done.leave();
                 job.end(device, false);
-                RunError::NoThread {
-                    device,
-                    reason: error.to_string(),
-                }
-            })
-        };
-        let threads: Vec<_> = (0..devices).map(start).collect();
-        let joined = threads.into_iter().enumerate().map(|(device, thread)| {
-            let result = thread?.join();
-            let result = result.map_err(|_| RunError::Panicked { device })?;
-            result.map_err(|error| RunError::Device { device, error })
-        });
-        joined.collect()
+                let reason = error.to_string();
+                let result = Err(RunError::NoThread { device, reason });
+                *results[device]
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(result);
+            }
+        }
+    }
+    let results = results.into_iter().enumerate().map(|(device, result)| {
+        let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+        result.unwrap_or(Err(RunError::Panicked { device }))
     });
     let failed = job.lock().failed;
     let (mut given, mut errors) = (Vec::with_capacity(devices), Vec::new());
-    for (device, result) in results.into_iter().enumerate() {
+    for (device, result) in results.enumerate() {
         match result {
             Ok(value) => given.push(value),
             Err(error) => errors.push((device, error)),

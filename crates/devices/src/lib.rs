@@ -10,14 +10,16 @@
 //!   group are in the order that the operation states, and whoever combines does so in this order.
 //! - No device waits forever: an exchange ends when all members have joined it, when another
 //!   device fails or ends without joining it, or after the time-out. The error names who is missing.
+//! - Unsafe code is one extension of a lifetime, in `in_process`.
 //! - What a collective does with the arrays is not known here: that is its evaluator's affair.
 
 mod communicator;
 mod group;
 mod host;
 mod in_process;
+mod workers;
 
-pub use communicator::{Alone, Communicator, Exchange, ExchangeError, Topology};
+pub use communicator::{Alone, Communicator, Exchange, ExchangeError, Topology, WithoutExchange};
 pub use group::{Group, GroupError};
 pub use host::HostQueues;
 pub use in_process::{RunError, run};

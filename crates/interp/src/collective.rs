@@ -7,6 +7,7 @@
 //! The start forms exchange at once; the done forms take the result from what they gave.
 
 use crate::dispatch::left_out;
+use crate::elementwise;
 use crate::error::{Fault, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::movement::indices;
@@ -97,6 +98,10 @@ impl Evaluator<'_> {
             site: id.index(),
             members: &group.members,
         };
+        if let Op::AllReduce { to_apply, .. } = op {
+            let results = self.combined_once(*to_apply, exchange, operands, &*communicator)?;
+            return arranged(results, shape);
+        }
         let all = Gathered {
             parts: communicator.exchange(exchange, operands)?,
             own: group.position,
@@ -117,6 +122,33 @@ impl Evaluator<'_> {
         }
     }
 
+    /// What all members have, combined: the same for all of them.
+    fn combined_once(
+        &mut self,
+        to_apply: ComputationId,
+        exchange: Exchange<'_>,
+        operands: Vec<Literal>,
+        communicator: &dyn Communicator,
+    ) -> Result<Vec<Literal>, Fault> {
+        let mut fault = None;
+        let combined = communicator.exchange_combined(exchange, operands, &mut |parts| {
+            let all = Gathered {
+                parts: parts.to_vec(),
+                own: 0,
+            };
+            let combined = all.each(|parts| self.folded(parts, to_apply));
+            combined
+                .map(Arc::from)
+                .map_err(|own| fault = Some(own))
+                .ok()
+        })?;
+        match (combined, fault) {
+            (Some(combined), _) => Ok(combined.to_vec()),
+            (None, Some(fault)) => Err(fault),
+            (None, None) => Err(invalid("another device could not combine what all gave")),
+        }
+    }
+
     /// This device's results.
     fn combined(
         &mut self,
@@ -127,14 +159,16 @@ impl Evaluator<'_> {
         let (own, count) = (all.own, all.parts.len());
         match op {
             Op::AllGather { dimension, .. } => all.each(|parts| joined(parts, *dimension)),
-            Op::AllReduce { to_apply, .. } => all.each(|parts| self.folded(parts, *to_apply)),
             Op::ReduceScatter {
                 dimension,
                 to_apply,
                 ..
             } => all.each(|parts| {
-                let sum = self.folded(parts, *to_apply)?;
-                part(&sum, *dimension, own, count)
+                let own = parts
+                    .iter()
+                    .map(|whole| part(whole, *dimension, own, count));
+                let own: Vec<Literal> = own.collect::<Result<_, _>>()?;
+                self.folded(&own.iter().collect::<Vec<_>>(), *to_apply)
             }),
             Op::AllToAll {
                 dimension: Some(dimension),
@@ -190,6 +224,10 @@ impl Evaluator<'_> {
         let mut callee = Callee::new(self, to_apply);
         for other in others {
             same_shape(first, other)?;
+            if let Some(op) = callee.as_binary() {
+                result = elementwise::binary(op, &result, other)?;
+                continue;
+            }
             let other = Bits::of(other);
             let mut sums = BitsMut::of(&mut result);
             for i in 0..len {

@@ -16,7 +16,9 @@ use std::rc::Rc;
 use tegula_expr::{Interval, Term, Var, range_of};
 use tegula_indexing::{IndexingMap, OperandIndexing, output_leaf_to_input};
 use tegula_ir::helpers::Dimensions;
-use tegula_ir::{Binary, ComputationId, InstructionId, Module, Op, ScatterDims, Shape};
+use tegula_ir::{
+    Binary, ComputationId, Instruction, InstructionId, Module, Op, ScatterDims, Shape,
+};
 
 /// What is computed along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +104,7 @@ impl<'m> AxisFinder<'m> {
         };
         match &instruction.op {
             Op::Scatter { dims, .. } => return scatter_axes(dims, &operands),
+            Op::CustomCall(_) => return batch_axes(instruction, &operands),
             op if is_collective(op) => return collective_axes(op, &operands),
             Op::Bitcast if is_reshape(self.module, id) => {}
             op if !is_local(op) => return Vec::new(),
@@ -541,6 +544,33 @@ fn collective_axes(op: &Op, operands: &[Dims]) -> Vec<Axis> {
         result: Some(dim),
     };
     dims.map(axis).collect()
+}
+
+/// The first dimensions of a custom call's arrays that it goes through one by one: as many as JAX
+/// says in the frontend attribute `num_batch_dims`.
+fn batch_axes(instruction: &Instruction, operands: &[Dims]) -> Vec<Axis> {
+    let annotations = instruction.annotations.as_deref();
+    let stated = annotations.and_then(|annotations| {
+        let mut attributes = annotations.frontend_attributes.iter();
+        attributes.find(|(name, _)| &**name == "num_batch_dims")
+    });
+    let count = stated.and_then(|(_, text)| text.trim_matches('"').parse::<usize>().ok());
+    let mut ranks = Vec::new();
+    let mut all_arrays = true;
+    instruction
+        .shape
+        .for_each_leaf(&mut |leaf| match sizes(leaf) {
+            Some(dims) => ranks.push(dims.len()),
+            None => all_arrays = false,
+        });
+    ranks.extend(operands.iter().map(SmallVec::len));
+    let fits = |count: &usize| all_arrays && ranks.iter().all(|rank| rank >= count);
+    let axis = |dim| Axis {
+        kind: AxisKind::Parallel,
+        operands: SmallVec::from_elem(Some(dim), operands.len()),
+        result: Some(dim),
+    };
+    (0..count.filter(fits).unwrap_or(0)).map(axis).collect()
 }
 
 /// Dimensions of windows that are as large as the array's, and batching dimensions.

@@ -30,6 +30,7 @@ mod sharding;
 
 pub use error::Error;
 pub use propagate::CutReason;
+pub use read::Unreduced;
 pub use report::{Choice, Exchanged, Note, Report};
 pub use sharding::{Cut, Sharding};
 
@@ -37,24 +38,39 @@ use rustc_hash::FxHashMap;
 use tegula_ir::{Instruction, Module, Op};
 
 /// How to partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The number of devices; [`None`] for what the program states.
     pub devices: Option<usize>,
-    /// Whether parameters of which the program says nothing may be cut; else every device has them
-    /// whole.
-    pub free_parameters: bool,
-    /// Whether results of which the program says nothing may be cut.
-    pub free_results: bool,
+    /// How parameters may be cut beyond what the program states.
+    pub parameters: Freedom,
+    /// How results may be cut beyond what the program states.
+    pub results: Freedom,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            devices: None,
-            free_parameters: true,
-            free_results: true,
+/// How the arrays of the parameters or of the results may be cut beyond what the program states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Freedom {
+    /// In any way, also into parts with padding.
+    #[default]
+    Any,
+    /// Into equal parts alone. Of which arrays nothing is stated, those marked here may be cut; every
+    /// device has the others whole. By array, in the order of [`Partitioned`].
+    EqualParts(Vec<bool>),
+}
+
+impl Freedom {
+    /// Whether an array of which the program states nothing may be cut.
+    pub(crate) fn allows(&self, array: usize) -> bool {
+        match self {
+            Self::Any => true,
+            Self::EqualParts(marked) => marked.get(array).copied().unwrap_or(false),
         }
+    }
+
+    /// Whether parts must be equal.
+    pub(crate) fn wants_equal_parts(&self) -> bool {
+        matches!(self, Self::EqualParts(_))
     }
 }
 
@@ -68,6 +84,10 @@ pub struct Partitioned {
     pub parameters: Vec<Sharding>,
     /// How the arrays of the result are cut, in order.
     pub results: Vec<Sharding>,
+    /// By array of the parameters: what of it are partial results of devices.
+    pub unreduced_parameters: Vec<Option<Unreduced>>,
+    /// By array of the result: what of it are partial results of devices.
+    pub unreduced_results: Vec<Option<Unreduced>>,
     /// What was decided, and why.
     pub report: Report,
 }
@@ -169,14 +189,16 @@ pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Erro
     }
     let graph = graph::build(module, &meshes, devices)?;
     let axes = axes::AxisFinder::new(module);
-    let free = propagate::Free {
-        parameters: options.free_parameters,
-    };
-    let found = propagate::propagate(&graph, &axes, free);
-    let emitted = emit::emit(module, &graph, &axes, &found, options.free_results)?;
+    let found = propagate::propagate(&graph, &axes, &options.parameters);
+    let emitted = emit::emit(module, &graph, &axes, &found, &options.results)?;
     let parameters = graph.regions[graph.entry].parameters.iter();
     Ok(Partitioned {
         module: emitted.module,
+        unreduced_parameters: parameters
+            .clone()
+            .map(|value| graph.unreduced(*value).cloned())
+            .collect(),
+        unreduced_results: emitted.unreduced_results,
         parameters: parameters
             .map(|value| found.sharding(*value).clone())
             .collect(),

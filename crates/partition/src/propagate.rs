@@ -6,9 +6,11 @@
 //! arrays of an operation would cut an axis differently, the larger one is heard. A cut is taken
 //! only if all devices together still have the whole array. Each cut keeps its reason.
 
+use crate::Freedom;
 use crate::axes::{Axis, AxisFinder, AxisKind};
 use crate::graph::{Graph, Kind, Node, RegionId, ValueId};
 use crate::sharding::{Cut, Sharding};
+use std::fmt;
 use std::rc::Rc;
 use tegula_ir::Op;
 
@@ -76,24 +78,27 @@ fn level(node: &Node) -> Level {
     }
 }
 
-/// What may be chosen for arrays of which the program says nothing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Free {
-    pub(crate) parameters: bool,
-}
-
-/// The shardings of all values.
-pub(crate) fn propagate(graph: &Graph, axes: &AxisFinder<'_>, free: Free) -> Propagated {
+/// The shardings of all values, where the parameters have this freedom.
+pub(crate) fn propagate(graph: &Graph, axes: &AxisFinder<'_>, free: &Freedom) -> Propagated {
+    let found = begin(graph, free);
+    let mut equal_parts = vec![false; graph.values.len()];
+    if free.wants_equal_parts() {
+        for &parameter in &graph.regions[graph.entry].parameters {
+            equal_parts[found.slots[parameter]] = true;
+        }
+    }
     let mut propagation = Propagation {
         graph,
         axes,
-        found: begin(graph, free),
+        found,
+        equal_parts,
     };
     for level in [Level::Elementwise, Level::Moving, Level::Combining] {
         for _ in 0..MAX_ROUNDS {
             let forward = propagation.region(graph.entry, level, false);
             let backward = propagation.region(graph.entry, level, true);
-            if !forward && !backward {
+            let alike = propagation.alike();
+            if !forward && !backward && !alike {
                 break;
             }
         }
@@ -102,7 +107,7 @@ pub(crate) fn propagate(graph: &Graph, axes: &AxisFinder<'_>, free: Free) -> Pro
 }
 
 /// What is stated.
-fn begin(graph: &Graph, free: Free) -> Propagated {
+fn begin(graph: &Graph, free: &Freedom) -> Propagated {
     let mut slots: Vec<usize> = (0..graph.values.len()).collect();
     for region in &graph.regions {
         for node in &region.nodes {
@@ -147,8 +152,8 @@ fn begin(graph: &Graph, free: Free) -> Propagated {
         found.closed[slot] = stated.open.iter().map(|open| !open).collect();
         found.reasons[slot] = stated_reasons(&stated.sharding, "the program states it");
     }
-    for &parameter in &graph.regions[graph.entry].parameters {
-        if graph.values[parameter].stated.is_none() && !free.parameters {
+    for (number, &parameter) in graph.regions[graph.entry].parameters.iter().enumerate() {
+        if graph.values[parameter].stated.is_none() && !free.allows(number) {
             found.closed[parameter].fill(true);
         }
     }
@@ -168,6 +173,24 @@ fn begin(graph: &Graph, free: Free) -> Propagated {
     found
 }
 
+/// Why a cut is taken from another array.
+#[derive(Clone, Copy)]
+enum Because<'a> {
+    /// An operation takes both.
+    Through(&'a Node),
+    /// The program says so.
+    Stated(&'static str),
+}
+
+impl fmt::Display for Because<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Through(node) => write!(f, "through `{}`", node.op.opcode().name()),
+            Self::Stated(text) => f.write_str(text),
+        }
+    }
+}
+
 fn stated_reasons(sharding: &Sharding, text: &str) -> Vec<CutReason> {
     let cuts = sharding.cuts().iter().enumerate();
     let reason = |(dim, cut): (usize, &Option<Cut>)| {
@@ -185,6 +208,8 @@ struct Propagation<'a> {
     graph: &'a Graph,
     axes: &'a AxisFinder<'a>,
     found: Propagated,
+    /// By slot: whether it is cut into equal parts alone.
+    equal_parts: Vec<bool>,
 }
 
 /// One of an operation's arrays.
@@ -195,6 +220,24 @@ enum Member {
 }
 
 impl Propagation<'_> {
+    /// Cuts the values of each group alike.
+    fn alike(&mut self) -> bool {
+        let graph = self.graph;
+        let mut changed = false;
+        for group in graph.alike.values() {
+            for (place, &value) in group.iter().enumerate() {
+                for &other in &group[place + 1..] {
+                    let ranks = [value, other].map(|value| graph.values[value].rank());
+                    for dim in 0..ranks[0].min(ranks[1]) {
+                        let text = Because::Stated("as the program wants both alike");
+                        changed |= self.same_dim_because(value, other, dim, text);
+                    }
+                }
+            }
+        }
+        changed
+    }
+
     /// Goes through a region once; gives whether anything changed.
     fn region(&mut self, region: RegionId, level: Level, backward: bool) -> bool {
         let graph = self.graph;
@@ -212,19 +255,25 @@ impl Propagation<'_> {
         let mut changed = false;
         match &node.kind {
             Kind::Operation if level(node) <= wanted => return self.operation(node),
-            Kind::Operation => {}
+            Kind::Operation | Kind::Once | Kind::OnParts => {}
             Kind::Constraint | Kind::Barrier => {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     changed |= self.same(*operand, *result, node);
                 }
             }
             Kind::Enter(cuts) | Kind::Exit(cuts) => {
+                let enters = matches!(node.kind, Kind::Enter(_));
                 for ((operand, result), manual) in node.operands.iter().zip(&node.results).zip(cuts)
                 {
+                    let (whole, own) = match enters {
+                        true => (*operand, *result),
+                        false => (*result, *operand),
+                    };
                     for dim in 0..manual.rank() {
-                        if manual.cut(dim).is_none() {
-                            changed |= self.same_dim(*operand, *result, dim, node);
-                        }
+                        changed |= match manual.cut(dim) {
+                            None => self.same_dim(*operand, *result, dim, node),
+                            Some(cut) => self.manual_dim(whole, own, dim, cut, node),
+                        };
                     }
                 }
             }
@@ -269,23 +318,51 @@ impl Propagation<'_> {
     }
 
     fn same_dim(&mut self, a: ValueId, b: ValueId, dim: usize, node: &Node) -> bool {
+        self.same_dim_because(a, b, dim, Because::Through(node))
+    }
+
+    fn same_dim_because(&mut self, a: ValueId, b: ValueId, dim: usize, why: Because<'_>) -> bool {
         let cut = |of: ValueId, found: &Propagated| found.sharding(of).cut(dim).cloned();
         let (first, second) = (cut(a, &self.found), cut(b, &self.found));
         match (first, second) {
-            (Some(cut), None) => self.take(b, dim, &cut, a, node),
-            (None, Some(cut)) => self.take(a, dim, &cut, b, node),
+            (Some(cut), None) => self.take(b, dim, &cut, a, why),
+            (None, Some(cut)) => self.take(a, dim, &cut, b, why),
             _ => false,
         }
     }
 
+    /// A whole array is cut as the manual computation has it, and each part as it is cut inside.
+    fn manual_dim(
+        &mut self,
+        whole: ValueId,
+        own: ValueId,
+        dim: usize,
+        manual: &Cut,
+        node: &Node,
+    ) -> bool {
+        let inner = self.found.sharding(own).cut(dim);
+        let cut = match inner {
+            Some(inner) => manual.then(inner),
+            None => Some(manual.clone()),
+        };
+        cut.is_some_and(|cut| self.take(whole, dim, &cut, own, Because::Through(node)))
+    }
+
     /// Cuts a value like another one, if that is possible.
-    fn take(&mut self, value: ValueId, dim: usize, cut: &Cut, from: ValueId, node: &Node) -> bool {
+    fn take(
+        &mut self,
+        value: ValueId,
+        dim: usize,
+        cut: &Cut,
+        from: ValueId,
+        why: Because<'_>,
+    ) -> bool {
         let graph = self.graph;
         let slot = self.found.slots[value];
         let own = &self.found.shardings[slot];
-        let large_enough = graph.values[value]
-            .size(dim)
-            .is_some_and(|size| size >= cut.parts());
+        let large_enough = graph.values[value].size(dim).is_some_and(|size| {
+            size >= cut.parts() && (cut.divides(size) || !self.equal_parts[slot])
+        });
         let closed = self.found.closed[slot].get(dim).copied().unwrap_or(true);
         if closed || own.cut(dim).is_some() || !large_enough {
             return false;
@@ -295,11 +372,7 @@ impl Propagation<'_> {
             return false;
         }
         self.found.shardings[slot] = changed;
-        let text = format!(
-            "as `{}`, through `{}`",
-            graph.values[from].name,
-            node.op.opcode().name()
-        );
+        let text = format!("as `{}`, {why}", graph.values[from].name);
         self.found.reasons[slot].push(CutReason {
             dim,
             parts: cut.parts(),
@@ -339,6 +412,34 @@ impl Propagation<'_> {
                 }
             }
         }
+        if let (
+            Op::Sort { .. } | Op::ReduceWindow { .. } | Op::Fft { .. } | Op::Reverse(_),
+            Some(&first),
+        ) = (&node.op, node.results.first())
+        {
+            for (operand, result) in node.operands.iter().zip(&node.results) {
+                changed |= self.same_sizes(*operand, *result, node);
+                changed |= self.same_sizes(first, *result, node);
+            }
+        }
+        changed
+    }
+
+    /// What an operation computes from all elements of a dimension, or from windows of it, is cut as
+    /// they are, into equal parts: nobody needs all of it.
+    fn same_sizes(&mut self, a: ValueId, b: ValueId, node: &Node) -> bool {
+        let graph = self.graph;
+        let (first, second) = (&graph.values[a], &graph.values[b]);
+        let mut changed = false;
+        for dim in 0..first.rank().min(second.rank()) {
+            let cut = [a, b].map(|value| self.found.sharding(value).cut(dim));
+            let cut = cut.into_iter().flatten().next();
+            let divides = |size: i64| cut.is_some_and(|cut| cut.divides(size));
+            let sizes = (first.size(dim), second.size(dim));
+            if matches!(sizes, (Some(a), Some(b)) if a == b || divides(a) && divides(b)) {
+                changed |= self.same_dim(a, b, dim, node);
+            }
+        }
         changed
     }
 
@@ -347,14 +448,14 @@ impl Propagation<'_> {
         let mut changed = false;
         for (operand, dim) in node.operands.iter().zip(&axis.operands) {
             if let Some(dim) = dim {
-                changed |= self.take(*operand, *dim, cut, from, node);
+                changed |= self.take(*operand, *dim, cut, from, Because::Through(node));
             }
         }
         if axis.kind == AxisKind::Parallel
             && let Some(dim) = axis.result
         {
             for result in &node.results {
-                changed |= self.take(*result, dim, cut, from, node);
+                changed |= self.take(*result, dim, cut, from, Because::Through(node));
             }
         }
         changed

@@ -7,10 +7,12 @@ use crate::error::{Code, Error};
 use crate::layout::Dense;
 use crate::program::{Kinds, Program, Source};
 use crate::serialize;
-use crate::sharding::{Sharding, put};
+use crate::sharding::{put, to_proto};
 use std::ffi::c_char;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tegula::Topology;
+use tegula::partition::{Sharding, Unreduced};
 
 /// A compiled program.
 pub(crate) struct Executable {
@@ -32,8 +34,10 @@ pub(crate) struct Protos {
 }
 
 impl Protos {
-    fn new(shardings: &[Sharding]) -> Self {
-        let messages: Vec<Vec<u8>> = shardings.iter().map(Sharding::to_proto).collect();
+    fn new(shardings: &[Sharding], unreduced: &[Option<Unreduced>]) -> Self {
+        let pairs = shardings.iter().zip(unreduced);
+        let messages = pairs.map(|(sharding, unreduced)| to_proto(sharding, unreduced.as_ref()));
+        let messages: Vec<Vec<u8>> = messages.collect();
         Self {
             starts: messages
                 .iter()
@@ -58,9 +62,10 @@ impl Object for Executable {
 impl Executable {
     fn new(program: Arc<Program>) -> Self {
         let handle = |layout: &Dense| (&raw const *layout).cast_mut().cast();
-        let shardings = program.shardings.as_ref();
-        let parameters = shardings.map(|shardings| Protos::new(&shardings.parameters));
-        let results = shardings.map(|shardings| Protos::new(&shardings.results));
+        let shardings = program.shardings();
+        let parameters =
+            shardings.map(|found| Protos::new(&found.parameters, &found.unreduced_parameters));
+        let results = shardings.map(|found| Protos::new(&found.results, &found.unreduced_results));
         Self {
             parameter_shardings: parameters.unwrap_or_default(),
             result_shardings: results.unwrap_or_default(),
@@ -80,7 +85,7 @@ impl Executable {
 /// An executable on a client's devices.
 pub(crate) struct Loaded {
     pub(crate) program: Arc<Program>,
-    /// By partition.
+    /// By replica, then partition.
     devices: Vec<*mut PJRT_Device>,
     logical_ids: Vec<PJRT_LogicalDeviceIds>,
     is_deleted: AtomicBool,
@@ -103,7 +108,8 @@ impl Loaded {
             .map(|&id| Ok(client.device(id)?.handle()))
             .collect();
         let mut devices = assigned?;
-        let count = program.device_count();
+        let topology = program.topology();
+        let count = topology.devices();
         if devices.is_empty() && !program.options.portable {
             devices.extend(client.devices().iter().take(count));
         }
@@ -114,9 +120,10 @@ impl Loaded {
             let message = format!("a program for {count} devices, of which {assigned} are there");
             return Err(Error::invalid(message));
         }
-        let ids = (0..devices.len()).map(|partition| PJRT_LogicalDeviceIds {
-            replica: 0,
-            partition: i32::try_from(partition).unwrap_or(i32::MAX),
+        let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        let ids = (0..devices.len()).map(|device| PJRT_LogicalDeviceIds {
+            replica: number(topology.replica(device)),
+            partition: number(topology.partition(device)),
         });
         Ok(Self {
             logical_ids: ids.collect(),
@@ -211,16 +218,24 @@ unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized
     unsafe { free(bytes.cast()) };
 }
 
-/// `xla.DeviceAssignmentProto` of one replica: 1 replicas, 2 partitions, 3 by partition a message
-/// with its device (1).
-fn device_assignment(devices: &[i64]) -> Vec<u8> {
-    let mut bytes = vec![8, 1, 16];
-    put(&mut bytes, devices.len() as u64);
-    for &device in devices {
-        let mut number = Vec::new();
-        put(&mut number, device as u64);
-        bytes.extend([26, number.len() as u8 + 2, 10, number.len() as u8]);
-        bytes.extend(number);
+/// `xla.DeviceAssignmentProto`: 1 replicas, 2 partitions, 3 by partition a message with the devices
+/// of its replicas (1). The devices are given by replica, then partition.
+fn device_assignment(devices: &[i64], topology: Topology) -> Vec<u8> {
+    let mut bytes = vec![8];
+    put(&mut bytes, topology.replicas as u64);
+    bytes.push(16);
+    put(&mut bytes, topology.partitions as u64);
+    for partition in 0..topology.partitions {
+        let mut numbers = Vec::new();
+        for &device in devices.iter().skip(partition).step_by(topology.partitions) {
+            put(&mut numbers, device as u64);
+        }
+        let mut message = vec![10];
+        put(&mut message, numbers.len() as u64);
+        message.extend(numbers);
+        bytes.push(26);
+        put(&mut bytes, message.len() as u64);
+        bytes.extend(message);
     }
     bytes
 }
@@ -283,7 +298,7 @@ entries! {
         // SAFETY: as above.
         let executable = unsafe { Executable::of(args.executable) }?;
         let program = &executable.program;
-        let machine_code = program.executable.serialize()?;
+        let machine_code = program.machine_code()?;
         let (bytes, size, owner) = owned(serialize::write(&program.source, &machine_code));
         args.serialized_bytes = bytes;
         args.serialized_bytes_size = size;
@@ -310,11 +325,13 @@ entries! {
         args.executable_name_size = name.len();
     }
     fn PJRT_Executable_NumReplicas(args: PJRT_Executable_NumReplicas_Args) {
-        args.num_replicas = 1;
+        // SAFETY: as above.
+        args.num_replicas = unsafe { Executable::of(args.executable) }?.program.topology().replicas;
     }
     fn PJRT_Executable_NumPartitions(args: PJRT_Executable_NumPartitions_Args) {
         // SAFETY: as above.
-        args.num_partitions = unsafe { Executable::of(args.executable) }?.program.device_count();
+        let topology = unsafe { Executable::of(args.executable) }?.program.topology();
+        args.num_partitions = topology.partitions;
     }
     fn PJRT_Executable_NumOutputs(args: PJRT_Executable_NumOutputs_Args) {
         // SAFETY: as above.
@@ -390,25 +407,25 @@ entries! {
         args.memory_kinds = kinds.names.as_ptr();
         args.memory_kind_sizes = kinds.sizes.as_ptr();
     }
-    /// The program as it came: asked without room for it, how much is needed.
+    /// What a device runs: asked without room for it, how much is needed.
     fn PJRT_Executable_OptimizedProgram(args: PJRT_Executable_OptimizedProgram_Args) {
         // SAFETY: as above.
         let (source, program) = unsafe {
             let program = args.program.as_mut();
             let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
-            (&Executable::of(args.executable)?.program.source, program)
+            (&Executable::of(args.executable)?.program, program)
         };
-        program.format = source.format.as_ptr().cast();
-        program.format_size = source.format.len();
+        let (format, code) = source.of_device()?;
+        program.format = format.as_ptr().cast();
+        program.format_size = format.len();
         if program.code.is_null() {
-            program.code_size = source.code.len();
-        } else if program.code_size < source.code.len() {
+            program.code_size = code.len();
+        } else if program.code_size < code.len() {
             return Err(Error::invalid("there is no room for the program"));
         } else {
-            let code = source.code.as_ptr();
             // SAFETY: there is room for it.
             unsafe {
-                program.code.cast::<u8>().copy_from_nonoverlapping(code, source.code.len());
+                program.code.cast::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
             }
         }
     }
@@ -447,7 +464,7 @@ entries! {
             [] => &[0],
             devices => devices,
         };
-        let (bytes, size, owner) = owned(device_assignment(devices));
+        let (bytes, size, owner) = owned(device_assignment(devices, loaded.program.topology()));
         args.serialized_bytes = bytes;
         args.serialized_bytes_size = size;
         args.serialized_device_assignment = owner.cast();

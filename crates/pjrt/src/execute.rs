@@ -1,4 +1,4 @@
-//! Executing programs, on the thread of the caller.
+//! Executing programs: one device on the thread of the caller, each of several on a thread of its own.
 
 use crate::buffer::Buffer;
 use crate::c_api::*;
@@ -8,9 +8,9 @@ use crate::entry::{Object, entries, slice, unimplemented};
 use crate::error::Error;
 use crate::event::Event;
 use crate::executable::Loaded;
-use crate::several;
+use crate::program::Engine;
 use std::sync::Arc;
-use tegula::{Arg, Literal};
+use tegula::{Arg, Literal, RunError, SpmdExecutable};
 
 /// Arrays of a run until it is done: borrowed ones must live so long.
 enum Argument {
@@ -74,7 +74,7 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
             "sending to the host and receiving from it in a program",
         ));
     }
-    let count = loaded.program.device_count();
+    let count = loaded.program.topology().devices();
     if args.num_devices != count {
         let message = format!("{} devices for a program of {count}", args.num_devices);
         return Err(Error::invalid(message));
@@ -93,9 +93,9 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
         lists.into_iter().map(buffers).collect()
     };
     let lists = lists?;
-    match count {
-        1 => execute_one(args, loaded, &lists[0], &options)?,
-        _ => execute_several(args, loaded, &lists, &options)?,
+    match &loaded.program.engine {
+        Engine::One(executable) => execute_one(args, loaded, executable, &lists[0], &options)?,
+        Engine::Several(spmd) => execute_several(args, loaded, spmd, &lists, &options)?,
     }
     if !args.device_complete_events.is_null() {
         for device in 0..count {
@@ -110,35 +110,40 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the program with the execution's data at hand.
-fn run(
-    loaded: &Loaded,
-    options: &Options<'_>,
-    arguments: Vec<Arg<'_>>,
-) -> Result<Vec<tegula::Tensor>, Error> {
-    let results = {
-        let _entered = context::enter(options.context);
-        loaded.program.executable.run(arguments)
+/// Does `work`, which runs the program or a device of it, with the execution's data at hand.
+fn within<R>(
+    context: ContextHandle,
+    work: impl FnOnce() -> Result<R, tegula::Error>,
+) -> Result<R, Error> {
+    let result = {
+        let _entered = context::enter(context.0);
+        work()
     };
-    results.map_err(|error| match context::failure() {
+    result.map_err(|error| match context::failure() {
         Some(failure) => Error::new(failure.code, error.message),
         None => error.into(),
     })
 }
 
+/// The arguments of a run; borrowed ones must live until it is done.
+fn given(arguments: &mut [Argument]) -> Vec<Arg<'_>> {
+    let given = arguments.iter_mut().map(|argument| match argument {
+        Argument::Kept(array) => Arg::Borrowed(array),
+        Argument::Given(array) => Arg::Donated(std::mem::replace(array, Literal::default().into())),
+    });
+    given.collect()
+}
+
 fn execute_one(
     args: &PJRT_LoadedExecutable_Execute_Args,
     loaded: &Loaded,
+    executable: &tegula::Executable,
     buffers: &[&Buffer],
     options: &Options<'_>,
 ) -> Result<(), Error> {
     let device = loaded.device(args.execute_device)?;
     let mut arguments = arguments(loaded, buffers, options.kept)?;
-    let given = arguments.iter_mut().map(|argument| match argument {
-        Argument::Kept(array) => Arg::Borrowed(array),
-        Argument::Given(array) => Arg::Donated(std::mem::replace(array, Literal::default().into())),
-    });
-    let results = run(loaded, options, given.collect())?;
+    let results = within(options.context, || executable.run(given(&mut arguments)))?;
     // SAFETY: the header: room for the results of each device.
     let outputs = unsafe { *args.output_lists };
     // SAFETY: as above.
@@ -169,64 +174,52 @@ unsafe fn write(
     Ok(())
 }
 
+/// Runs each device on its own arrays.
 fn execute_several(
     args: &PJRT_LoadedExecutable_Execute_Args,
     loaded: &Loaded,
+    spmd: &SpmdExecutable,
     lists: &[Vec<&Buffer>],
     options: &Options<'_>,
 ) -> Result<(), Error> {
-    let program = &loaded.program;
-    if lists
+    let own = lists
         .iter()
-        .any(|list| list.len() != program.parameters.len())
-    {
-        let message = format!(
-            "{} takes {} arguments",
-            program.name,
-            program.parameters.len()
-        );
-        return Err(Error::invalid(message));
-    }
-    let arguments = several::arguments(program, lists, options.kept)?;
-    let results = run(
-        loaded,
-        options,
-        arguments.iter().map(Arg::Borrowed).collect(),
-    )?;
-    let shardings = program
-        .shardings
-        .as_ref()
-        .map(|shardings| &shardings.results);
-    let shardings = shardings.map_or(&[][..], Vec::as_slice);
-    let arrays = program.results.types.iter().enumerate();
-    let arrays: Vec<usize> = arrays
-        .filter(|&(_, &kind)| kind != PJRT_Buffer_Type_TOKEN)
-        .map(|(place, _)| place)
-        .collect();
-    for (number, &device) in loaded.devices().iter().enumerate() {
-        let parts = results.iter().zip(&arrays).map(|(result, &place)| {
-            several::part(
-                result,
-                &shardings[place],
-                &program.results.wholes[place],
-                number,
-            )
-        });
-        let parts: Result<Vec<_>, Error> = parts.collect();
+        .map(|buffers| arguments(loaded, buffers, options.kept));
+    let mut own: Vec<Vec<Argument>> = own.collect::<Result<_, _>>()?;
+    let given = own.iter_mut().map(|arguments| given(arguments)).collect();
+    let context = options.context;
+    let results = spmd.run_devices(given, |run| within(context, run));
+    let results = results.map_err(|error| {
+        let message = error.to_string();
+        match error {
+            RunError::Device { error, .. } => Error::new(error.code, message),
+            RunError::Panicked { .. } | RunError::NoThread { .. } => Error::internal(message),
+        }
+    })?;
+    for (number, (&device, results)) in loaded.devices().iter().zip(results).enumerate() {
         // SAFETY: the header: room for the results of each device.
         unsafe {
             let outputs = *args.output_lists.add(number);
-            write(loaded, device, outputs, parts?.into_iter())?;
+            write(loaded, device, outputs, results.into_iter())?;
         }
     }
     Ok(())
 }
 
+/// An execution's context, for the threads of its devices: the front end has it used from any thread.
+#[derive(Clone, Copy)]
+struct ContextHandle(*mut PJRT_ExecuteContext);
+
+// SAFETY: contexts are `Sync`, and live as long as their execution.
+unsafe impl Send for ContextHandle {}
+// SAFETY: as above.
+unsafe impl Sync for ContextHandle {}
+
 /// What is read of an execution's options.
 struct Options<'a> {
     /// Arguments that are not donated whatever the program says.
     kept: &'a [i64],
-    context: *mut PJRT_ExecuteContext,
+    context: ContextHandle,
     has_host_transfers: bool,
 }
 
@@ -236,7 +229,7 @@ impl Options<'_> {
     unsafe fn read(options: *const PJRT_ExecuteOptions) -> Self {
         let none = Self {
             kept: &[],
-            context: std::ptr::null_mut(),
+            context: ContextHandle(std::ptr::null_mut()),
             has_host_transfers: false,
         };
         if options.is_null() {
@@ -255,7 +248,7 @@ impl Options<'_> {
             let receives = (&raw const (*options).num_recv_ops).read();
             Self {
                 kept: slice(kept, count),
-                context: (&raw const (*options).context).read(),
+                context: ContextHandle((&raw const (*options).context).read()),
                 has_host_transfers: sends + receives > 0,
             }
         }

@@ -33,7 +33,6 @@ pub mod pallas;
 mod plugin;
 mod program;
 mod serialize;
-mod several;
 mod sharding;
 mod strides;
 mod transfer;

@@ -1,10 +1,12 @@
 //! Compile options, which come as a protocol buffer.
 //!
 //! What is read of `xla.CompileOptionsProto`, by field number: 3 the build options (4 replicas,
-//! 5 partitions, 9 device assignment), 4 whether the executable runs on any device, 7 options by
+//! 5 partitions, 9 device assignment, 12 whose sharding of the results may be chosen, 18 whose of the
+//! parameters), 4 whether the executable runs on any device, 7 options by
 //! name.
 
 use crate::error::{Code, Error};
+use tegula::Topology;
 
 /// What a front end asks of an executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,10 @@ pub(crate) struct CompileOptions {
     pub(crate) devices: Vec<i64>,
     /// Whether it runs on the device that each execution names.
     pub(crate) portable: bool,
+    /// By parameter, or one entry for all: whether it may be cut if the program says nothing of it.
+    pub(crate) free_parameters: Vec<bool>,
+    /// The same of results.
+    pub(crate) free_results: Vec<bool>,
 }
 
 impl CompileOptions {
@@ -26,6 +32,8 @@ impl CompileOptions {
             partitions: 1,
             devices: Vec::new(),
             portable: false,
+            free_parameters: Vec::new(),
+            free_results: Vec::new(),
         };
         for field in Fields(bytes) {
             match field? {
@@ -38,6 +46,26 @@ impl CompileOptions {
         Ok(options)
     }
 
+    /// The devices of an execution.
+    ///
+    /// # Errors
+    /// Counts that are none.
+    pub(crate) fn topology(&self) -> Result<Topology, Error> {
+        let count = |count: i64| usize::try_from(count).ok().filter(|count| *count > 0);
+        match (count(self.replicas), count(self.partitions)) {
+            (Some(replicas), Some(partitions)) => Ok(Topology {
+                replicas,
+                partitions,
+            }),
+            _ => {
+                let (replicas, partitions) = (self.replicas, self.partitions);
+                let message =
+                    format!("a program for {replicas} replicas of {partitions} partitions");
+                Err(Error::invalid(message))
+            }
+        }
+    }
+
     fn read_build(&mut self, bytes: &[u8]) -> Result<(), Error> {
         for field in Fields(bytes) {
             match field? {
@@ -47,6 +75,14 @@ impl CompileOptions {
                 _ => {}
             }
         }
+        let flags = |field| -> Result<Vec<bool>, Error> {
+            Ok(numbers(bytes, field)?
+                .into_iter()
+                .map(|flag| flag != 0)
+                .collect())
+        };
+        self.free_results = flags(12)?;
+        self.free_parameters = flags(18)?;
         Ok(())
     }
 
@@ -173,10 +209,12 @@ mod tests {
 
     #[test]
     fn what_jax_sends_is_read() {
-        // One replica of two partitions on devices 3 and 1; portable; an option of XLA's.
+        // One replica of two partitions on devices 3 and 1, the first parameter free; portable; an
+        // option of XLA's.
         let assignment = [8, 1, 16, 2, 26, 3, 10, 1, 3, 26, 3, 10, 1, 1];
         let mut build = vec![32, 1, 40, 2, 74, assignment.len() as u8];
         build.extend(assignment);
+        build.extend([0x92, 1, 2, 1, 0]);
         let mut message = vec![26, build.len() as u8];
         message.extend(build);
         message.extend([32, 1, 58, 7, 10, 5]);
@@ -187,6 +225,8 @@ mod tests {
             partitions: 2,
             devices: vec![3, 1],
             portable: true,
+            free_parameters: vec![true, false],
+            free_results: Vec::new(),
         };
         assert_eq!(options, expected);
         for len in 0..message.len() {

@@ -8,8 +8,10 @@ use crate::fingerprint;
 use crate::layout::Dense;
 use crate::named::Attributes;
 use crate::options::CompileOptions;
-use crate::sharding::Shardings;
 use std::ffi::c_char;
+use std::sync::OnceLock;
+use tegula::partition::Freedom;
+use tegula::{MachineCode, Shardings, SpmdExecutable, Topology};
 use tegula_ir::{ArrayShape, Module, Shape};
 
 /// A program as it came, with its options: all that is needed to compile it again.
@@ -22,7 +24,7 @@ pub(crate) struct Source {
 
 /// A compiled program.
 pub(crate) struct Program {
-    pub(crate) executable: tegula::Executable,
+    pub(crate) engine: Engine,
     pub(crate) source: Source,
     pub(crate) options: CompileOptions,
     pub(crate) name: String,
@@ -30,8 +32,16 @@ pub(crate) struct Program {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) results: Results,
     pub(crate) costs: Attributes,
-    /// Of a program for several devices.
-    pub(crate) shardings: Option<Shardings>,
+    /// What each of several devices runs, as StableHLO, once somebody has asked.
+    of_device: OnceLock<Vec<u8>>,
+}
+
+/// What executions run.
+pub(crate) enum Engine {
+    /// A program of one device.
+    One(tegula::Executable),
+    /// What each of several devices runs.
+    Several(SpmdExecutable),
 }
 
 /// An array that a program takes, or a token.
@@ -40,8 +50,6 @@ pub(crate) struct Parameter {
     pub(crate) is_token: bool,
     pub(crate) bytes: i64,
     pub(crate) layout: Dense,
-    /// Of the whole array, whatever part a device has.
-    pub(crate) dims: Vec<i64>,
     /// Whether the program may take its memory.
     pub(crate) is_donated: bool,
 }
@@ -51,8 +59,6 @@ pub(crate) struct Results {
     pub(crate) types: Vec<PJRT_Buffer_Type>,
     /// Of all of them, one after the other; of what each device gets.
     pub(crate) dims: Vec<i64>,
-    /// The dimensions of whole arrays, of a program for several devices.
-    pub(crate) wholes: Vec<Vec<i64>>,
     pub(crate) ranks: Vec<usize>,
     pub(crate) layouts: Vec<Dense>,
     pub(crate) bytes: i64,
@@ -97,29 +103,16 @@ impl Program {
 
     fn new(source: Source, threads: usize, machine_code: Option<Vec<u8>>) -> Result<Self, Error> {
         let options = CompileOptions::read(&source.options)?;
-        if options.replicas != 1 {
-            let what = format!("a program for {} replicas", options.replicas);
-            return Err(unimplemented(&what));
-        }
         let module = read(&source)?;
-        let loaded = machine_code.and_then(|code| {
-            // SAFETY: front ends give back what they were given, and that it was not damaged was
-            // checked.
-            unsafe { tegula::Executable::deserialize(code, threads) }.ok()
-        });
-        let executable = match loaded {
-            Some(executable) => executable,
-            None => {
-                let options = tegula::Options {
-                    threads,
-                    cache: tegula::Cache::from_environment()
-                        .map_err(tegula::Error::from)?
-                        .asked(),
-                    ..tegula::Options::default()
-                };
-                tegula::compile(&module, &options)?
-            }
+        let engine = match options.topology()? {
+            Topology::ALONE => Engine::one(&module, threads, machine_code)?,
+            topology => Engine::several(&module, &options, topology, threads, machine_code)?,
         };
+        let of_device = match &engine {
+            Engine::One(_) => &module,
+            Engine::Several(spmd) => &spmd.program,
+        };
+        let executable = engine.executable()?;
         let version = crate::client::VERSION.as_bytes();
         let parts = [
             version,
@@ -128,20 +121,19 @@ impl Program {
             &source.options,
         ];
         let costs = Vec::new();
-        let parameters = parameters(&module, &executable);
-        let mut results = Results::new(&module, &executable);
-        let shardings = match usize::try_from(options.partitions) {
-            Ok(0 | 1) | Err(_) => None,
-            Ok(devices) => Some(shardings(&source, &parameters, &mut results, devices)?),
-        };
+        let results = Results::new(of_device, executable);
+        let mut parameters = parameters(of_device, executable);
+        if let Engine::Several(_) = engine {
+            keep_useful_donations(of_device, &mut parameters);
+        }
         Ok(Self {
-            shardings,
-            name: module.name.to_string(),
-            fingerprint: format!("{:016x}", fingerprint::of(&parts)),
             parameters,
             results,
+            name: module.name.to_string(),
+            fingerprint: format!("{:016x}", fingerprint::of(&parts)),
             costs: Attributes::new(costs),
-            executable,
+            of_device: OnceLock::new(),
+            engine,
             source,
             options,
         })
@@ -149,20 +141,130 @@ impl Program {
 }
 
 impl Program {
-    /// How many devices an execution has.
-    pub(crate) fn device_count(&self) -> usize {
-        let count = self.shardings.is_some().then_some(self.options.partitions);
-        count
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(1)
+    /// The devices of an execution.
+    pub(crate) fn topology(&self) -> Topology {
+        match &self.engine {
+            Engine::One(_) => Topology::ALONE,
+            Engine::Several(spmd) => spmd.topology,
+        }
+    }
+
+    /// How the arrays of a program for several partitions are cut.
+    pub(crate) fn shardings(&self) -> Option<&Shardings> {
+        match &self.engine {
+            Engine::One(_) => None,
+            Engine::Several(spmd) => spmd.shardings(),
+        }
+    }
+
+    /// What a device runs, as a front end reads it: the program as it came, or StableHLO of what each
+    /// of several devices runs, with its exchanges.
+    ///
+    /// # Errors
+    /// StableHLO has no form of an operation.
+    pub(crate) fn of_device(&self) -> Result<(&str, &[u8]), Error> {
+        let Engine::Several(spmd) = &self.engine else {
+            return Ok((&self.source.format, &self.source.code));
+        };
+        if let Some(known) = self.of_device.get() {
+            return Ok(("mlir", known));
+        }
+        let raised = tegula_stablehlo::from_module(&spmd.program).map_err(tegula::Error::from)?;
+        let text = tegula_stablehlo::print(&raised, tegula_stablehlo::Form::default());
+        Ok(("mlir", self.of_device.get_or_init(|| text.into_bytes())))
+    }
+
+    /// The machine code.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub(crate) fn machine_code(&self) -> Result<Vec<u8>, Error> {
+        Ok(self.engine.executable()?.serialize()?)
     }
 
     /// Bytes that a run takes besides arguments and results, where sizes are known.
     pub(crate) fn temporary_bytes(&self) -> i64 {
-        let plan = self.executable.backend().plan();
+        let executable = self.engine.executable().ok();
+        let plan = executable.and_then(|executable| executable.backend().plan());
         plan.and_then(|plan| plan.arena_bytes.as_constant())
             .unwrap_or(0)
     }
+}
+
+fn compile_options(threads: usize) -> Result<tegula::Options, Error> {
+    Ok(tegula::Options {
+        threads,
+        cache: tegula::Cache::from_environment()
+            .map_err(tegula::Error::from)?
+            .asked(),
+        ..tegula::Options::default()
+    })
+}
+
+impl Engine {
+    fn one(module: &Module, threads: usize, machine_code: Option<Vec<u8>>) -> Result<Self, Error> {
+        let loaded = machine_code.and_then(|code| {
+            // SAFETY: front ends give back what they were given, and that it was not damaged was
+            // checked.
+            unsafe { tegula::Executable::deserialize(code, threads) }.ok()
+        });
+        Ok(Self::One(match loaded {
+            Some(executable) => executable,
+            None => tegula::compile(module, &compile_options(threads)?)?,
+        }))
+    }
+
+    /// Partitions of a program get parts of its arrays; replicas are each given the arrays that it
+    /// states.
+    fn several(
+        module: &Module,
+        options: &CompileOptions,
+        topology: Topology,
+        threads: usize,
+        machine_code: Option<Vec<u8>>,
+    ) -> Result<Self, Error> {
+        // SAFETY: as in `one`.
+        let machine_code = machine_code.map(|code| unsafe { MachineCode::new(code) });
+        // The devices share the threads.
+        let compile = compile_options((threads / topology.devices().max(1)).max(1))?;
+        let mut module = module.clone();
+        module.attributes.replica_count = i64::try_from(topology.replicas).ok();
+        module.attributes.num_partitions = i64::try_from(topology.partitions).ok();
+        if topology.partitions == 1 {
+            let spmd = SpmdExecutable::alike(&module, topology, &compile, machine_code)?;
+            return Ok(Self::Several(spmd));
+        }
+        let entry = module.entry_computation();
+        let parameters = entry.parameters.iter();
+        let parameters: usize = parameters.map(|&id| module[id].shape.leaf_count()).sum();
+        let results = module[entry.root].shape.leaf_count();
+        let how = tegula::partition::Options {
+            devices: Some(topology.partitions),
+            parameters: freedom(&options.free_parameters, parameters),
+            results: freedom(&options.free_results, results),
+        };
+        let spmd = SpmdExecutable::partitioned(&module, &how, &compile, machine_code)?;
+        Ok(Self::Several(spmd))
+    }
+
+    /// What one device runs.
+    fn executable(&self) -> Result<&tegula::Executable, Error> {
+        match self {
+            Self::One(executable) => Ok(executable),
+            Self::Several(spmd) => spmd
+                .device_executable()
+                .ok_or_else(|| Error::internal("a program that was not compiled")),
+        }
+    }
+}
+
+/// A list of flags has an entry for each of so many arrays, or one for all. JAX knows no arrays of
+/// unequal parts.
+fn freedom(flags: &[bool], arrays: usize) -> Freedom {
+    Freedom::EqualParts(match flags {
+        &[all] => vec![all; arrays],
+        flags => flags.to_vec(),
+    })
 }
 
 fn read(source: &Source) -> Result<Module, Error> {
@@ -179,29 +281,6 @@ fn read(source: &Source) -> Result<Module, Error> {
         }
     }
     Ok(tegula::read_program(source.code.clone(), &[])?)
-}
-
-/// What a program for several devices says of its arrays. Its results become parts of arrays.
-fn shardings(
-    source: &Source,
-    parameters: &[Parameter],
-    results: &mut Results,
-    devices: usize,
-) -> Result<Shardings, Error> {
-    if source.format != "mlir" {
-        return Err(unimplemented("HLO for several devices"));
-    }
-    let read = tegula_stablehlo::read(source.code.clone());
-    let module = read.map_err(tegula::Error::from)?;
-    let given: Vec<Vec<i64>> = parameters.iter().map(|p| p.dims.clone()).collect();
-    let wholes = results.wholes();
-    let shardings = Shardings::read(&module, &given, &wholes, devices)?;
-    let parts = wholes.iter().zip(&shardings.results);
-    results.dims = parts
-        .flat_map(|(dims, sharding)| sharding.part(dims))
-        .collect();
-    results.wholes = wholes;
-    Ok(shardings)
 }
 
 /// The arrays of a shape from the outside in, with [`None`] for each token.
@@ -242,12 +321,34 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
                 is_token: leaf.is_none(),
                 bytes: leaf.and_then(ArrayShape::byte_size).unwrap_or(0),
                 layout: layout(order, leaf.map_or(0, ArrayShape::rank)),
-                dims: leaf.map(static_dims).unwrap_or_default(),
                 is_donated: is_donated && leaf.is_some(),
             });
         }
     }
     parameters
+}
+
+/// Of a program for several devices a front end does not know whether a donated array fits a result:
+/// one that fits none stays its own. With each result goes one array.
+fn keep_useful_donations(module: &Module, parameters: &mut [Parameter]) {
+    let entry = module.entry_computation();
+    let shape = |leaf: Option<&ArrayShape>| leaf.map(|leaf| (leaf.element_type, static_dims(leaf)));
+    let results = leaves(&module[entry.root].shape).into_iter();
+    let mut results: Vec<_> = results.filter_map(shape).collect();
+    let given = entry.parameters.iter();
+    let given = given.flat_map(|&id| leaves(&module[id].shape));
+    for (parameter, given) in parameters.iter_mut().zip(given) {
+        if parameter.is_donated {
+            let given = shape(given);
+            let place = results
+                .iter()
+                .position(|result| Some(result) == given.as_ref());
+            parameter.is_donated = place.is_some();
+            if let Some(place) = place {
+                results.swap_remove(place);
+            }
+        }
+    }
 }
 
 fn layout(order: Option<&[usize]>, rank: usize) -> Dense {
@@ -263,7 +364,6 @@ impl Results {
         let mut results = Self {
             types: Vec::new(),
             dims: Vec::new(),
-            wholes: Vec::new(),
             ranks: Vec::new(),
             layouts: Vec::new(),
             bytes: 0,
@@ -285,17 +385,6 @@ impl Results {
             results.bytes += leaf.and_then(ArrayShape::byte_size).unwrap_or(0);
         }
         results
-    }
-
-    /// The dimensions of each.
-    fn wholes(&self) -> Vec<Vec<i64>> {
-        let mut rest = self.dims.as_slice();
-        let split = self.ranks.iter().map(|&rank| {
-            let (dims, after) = rest.split_at(rank);
-            rest = after;
-            dims.to_vec()
-        });
-        split.collect()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -73,6 +73,8 @@ mod tensor;
 pub use backend::Backend;
 #[cfg(feature = "tpu")]
 pub use backend::tpu;
+#[cfg(feature = "devices")]
+pub use backend::{MachineCode, Shardings, SpmdExecutable};
 pub use compiler::{BoxError, Compiler};
 pub use error::{Error, ErrorKind};
 pub use executable::{Executable, compile};
@@ -94,7 +96,10 @@ pub use signature::{Signature, Size};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};
+pub use tegula_devices::{RunError, Topology};
 pub use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, PassManager};
+#[cfg(feature = "devices")]
+pub use tegula_partition as partition;
 pub use tegula_target::Chip;
 pub use tensor::{Arg, Element, Tensor};
 

@@ -1,16 +1,18 @@
 //! Loops, branches, boundaries of manual computations, and the entry.
 
+use super::operation::laid_out;
 use super::{Emitted, Emitter, Frame, Local};
+use crate::Freedom;
 use crate::error::Error;
 use crate::graph::{Kind, Node, Region, RegionId, ValueId};
 use crate::report::Choice;
-use crate::sharding::Sharding;
+use crate::sharding::{Cut, Sharding};
 use std::sync::Arc;
 use tegula_ir::{ComputationId, Dims, DraftId, Module, Op, Shape};
 
 impl Emitter<'_> {
     /// The whole program.
-    pub(super) fn entry(mut self, free_results: bool) -> Result<Emitted, Error> {
+    pub(super) fn entry(mut self, free: &Freedom) -> Result<Emitted, Error> {
         let graph = self.graph;
         let region = &graph.regions[graph.entry];
         let source = self.module.entry_computation();
@@ -33,23 +35,40 @@ impl Emitter<'_> {
             for (value, id) in values.into_iter().zip(ids) {
                 let sharding = self.found.sharding(value).clone();
                 frame.values.insert(value, Local { id, sharding });
+                if let Some(unreduced) = graph.unreduced(value) {
+                    frame.partial.insert(value, unreduced.clone());
+                }
             }
         }
         self.nodes(&mut frame, region)?;
         self.site = Arc::clone(&source.name);
         let mut results = Vec::new();
+        let mut unreduced_results = Vec::new();
         let mut ids = Vec::new();
-        for (value, stated) in region.results.iter().zip(&graph.stated_results) {
+        for (number, (value, stated)) in
+            region.results.iter().zip(&graph.stated_results).enumerate()
+        {
             let own = self.found.sharding(*value).clone();
             let is_stated = graph.values[*value].stated.is_some();
             let target = match stated {
                 Some(stated) if stated.sharding.rank() == own.rank() => stated.sharding.clone(),
-                _ if free_results || is_stated => own,
+                _ if free.wants_equal_parts() && (is_stated || free.allows(number)) => {
+                    self.equal_parts(*value, own)
+                }
+                _ if is_stated || free.allows(number) => own,
                 _ => Sharding::replicated(own.rank(), own.devices()),
             };
             self.reason = "the result".to_owned();
-            ids.push(self.wanted(&mut frame, *value, &target)?);
+            let unreduced = match stated {
+                Some(stated) => stated.unreduced.as_ref(),
+                None => graph.unreduced(*value),
+            };
+            ids.push(match unreduced {
+                Some(unreduced) => self.partial(&mut frame, *value, &target, unreduced)?,
+                None => self.wanted(&mut frame, *value, &target)?,
+            });
             results.push(target);
+            unreduced_results.push(unreduced.cloned());
         }
         let root = self.tuple_of(
             &mut frame,
@@ -74,15 +93,31 @@ impl Emitter<'_> {
         attributes.num_partitions = Some(devices as i64);
         attributes.input_output_alias = kept.input_output_alias.clone();
         attributes.buffer_donor = kept.buffer_donor.clone();
+        let layouts = kept.entry_layout.clone();
         let mut module = builder.build_unverified(entry);
+        module.attributes.entry_layout = layouts.map(|stated| local_layouts(&module, stated));
         module.required = source.required.clone();
         keep_possible_aliases(&mut module);
         tegula_ir::verify(&module).map_err(|mut errors| Error::build(&site, errors.remove(0)))?;
         Ok(Emitted {
             module,
             results,
+            unreduced_results,
             report,
         })
+    }
+
+    /// The sharding without those cuts that make parts with padding.
+    fn equal_parts(&self, value: ValueId, sharding: Sharding) -> Sharding {
+        let data = &self.graph.values[value];
+        let mut even = sharding;
+        for dim in 0..even.rank() {
+            let divides = |cut: &Cut| data.size(dim).is_some_and(|size| cut.divides(size));
+            if even.cut(dim).is_some_and(|cut| !divides(cut)) {
+                even = even.with(dim, None);
+            }
+        }
+        even
     }
 
     /// How each array is cut, for the report.
@@ -101,12 +136,13 @@ impl Emitter<'_> {
     }
 
     /// A value in a sharding.
-    fn wanted(
+    pub(super) fn wanted(
         &mut self,
         frame: &mut Frame,
         value: ValueId,
         target: &Sharding,
     ) -> Result<DraftId, Error> {
+        self.combine(frame, value)?;
         let data = &self.graph.values[value];
         let local = frame.values.get(&value).cloned();
         let local = local.ok_or_else(|| self.bug("a value that was not made"))?;
@@ -168,7 +204,13 @@ impl Emitter<'_> {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     let target = self.found.sharding(*result).clone();
                     self.reason = format!("it is stated as {target}");
-                    let id = self.wanted(frame, *operand, &target)?;
+                    let id = match self.graph.unreduced(*result) {
+                        Some(unreduced) => {
+                            frame.partial.insert(*result, unreduced.clone());
+                            self.partial(frame, *operand, &target, unreduced)?
+                        }
+                        None => self.wanted(frame, *operand, &target)?,
+                    };
                     frame.values.insert(
                         *result,
                         Local {
@@ -180,6 +222,17 @@ impl Emitter<'_> {
                 Ok(())
             }
             Kind::Barrier => self.barrier(frame, node),
+            Kind::Once => self.once(frame, node),
+            Kind::OnParts => {
+                let mut ids = Vec::new();
+                for value in &node.operands {
+                    let own = self.found.sharding(*value).clone();
+                    ids.push(self.wanted(frame, *value, &own)?);
+                }
+                let made = self.push(frame, node.op.clone(), &ids, Some(node.shape.clone()))?;
+                self.annotate(frame, node, made);
+                Ok(())
+            }
             Kind::Enter(cuts) => self.boundary(frame, node, cuts, true),
             Kind::Exit(cuts) => self.boundary(frame, node, cuts, false),
             Kind::While { condition, body } => self.while_loop(frame, node, *condition, *body),
@@ -232,16 +285,28 @@ impl Emitter<'_> {
             }
             let outer = Sharding::new(self.graph.devices, outer);
             self.reason = format!("the manual computation takes {outer}");
+            let unreduced = self.graph.at_borders.get(result).cloned();
             let local = match enters {
                 true => {
-                    let id = self.wanted(frame, *operand, &outer)?;
+                    let id = match &unreduced {
+                        Some(unreduced) => self.partial(frame, *operand, &outer, unreduced)?,
+                        None => self.wanted(frame, *operand, &outer)?,
+                    };
                     Local {
                         id,
                         sharding: inner,
                     }
                 }
                 false => {
-                    let id = self.wanted(frame, *operand, &inner)?;
+                    let mut id = self.wanted(frame, *operand, &inner)?;
+                    if let Some(unreduced) = unreduced {
+                        if outer == *self.found.sharding(*result) {
+                            frame.partial.insert(*result, unreduced);
+                        } else {
+                            self.reason = "the manual computation left it in parts".to_owned();
+                            id = self.all_reduce(frame, id, unreduced.op, &unreduced.groups)?;
+                        }
+                    }
                     let data = &self.graph.values[*result];
                     let dims = data
                         .shape
@@ -403,6 +468,18 @@ impl Emitter<'_> {
             frame.draft.annotations_mut(id).backend_config = Some(config);
         }
     }
+}
+
+/// The layouts that a program states for its parameters and result, of a device's parts.
+fn local_layouts(module: &Module, stated: (Vec<Shape>, Shape)) -> (Vec<Shape>, Shape) {
+    let entry = module.entry_computation();
+    let (parameters, result) = stated;
+    let pairs = entry.parameters.iter().zip(&parameters);
+    let parameters = pairs.map(|(id, stated)| laid_out(module[*id].shape.clone(), stated));
+    (
+        parameters.collect(),
+        laid_out(module[entry.root].shape.clone(), &result),
+    )
 }
 
 /// The shape with other leaves.

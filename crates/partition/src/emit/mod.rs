@@ -2,23 +2,32 @@
 //!
 //! The partitioned program is the same for all devices: which part a device has follows from its
 //! partition-id, through tables. Each value is made with the sharding that propagation gave it.
-//! [`operation`] chooses by cost how an operation is computed on parts, [`reshard`] takes arrays from
-//! one sharding to another, [`window`] fetches the halo: the elements of neighbouring parts that a
-//! window reads.
+//! [`choose`] chooses by cost how an operation is computed on parts, [`operation`] does it,
+//! [`reshard`] takes arrays from one sharding to another, [`window`] fetches the halo: the elements of
+//! neighbouring parts that a window reads. [`control`] has loops, branches and the borders of manual
+//! computations.
 
+mod choose;
+mod combine;
 mod control;
 mod cost;
+mod create;
 mod indexed;
 mod local;
+mod once;
 mod operation;
 mod plan;
+mod prepare;
 mod reshard;
+mod unreduced;
 mod window;
 
+use crate::Freedom;
 use crate::axes::AxisFinder;
 use crate::error::Error;
 use crate::graph::{Graph, Node, ScopeId, ValueId};
 use crate::propagate::Propagated;
+use crate::read::Unreduced;
 use crate::report::{Exchanged, Note, Report};
 use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
@@ -40,6 +49,8 @@ struct Local {
 struct Frame {
     draft: Draft,
     values: FxHashMap<ValueId, Local>,
+    /// Values of which devices have partial results that nobody combined yet.
+    partial: FxHashMap<ValueId, Unreduced>,
     /// Numbers by device, looked up once in a computation.
     looked_up: FxHashMap<Vec<i64>, DraftId>,
     partition: Option<DraftId>,
@@ -50,6 +61,7 @@ impl Frame {
         Self {
             draft: Draft::new(name),
             values: FxHashMap::default(),
+            partial: FxHashMap::default(),
             looked_up: FxHashMap::default(),
             partition: None,
         }
@@ -83,6 +95,8 @@ struct Emitter<'a> {
 pub(crate) struct Emitted {
     pub(crate) module: Module,
     pub(crate) results: Vec<Sharding>,
+    /// By result: whether devices have partial results.
+    pub(crate) unreduced_results: Vec<Option<Unreduced>>,
     pub(crate) report: Report,
 }
 
@@ -92,7 +106,7 @@ pub(crate) fn emit(
     graph: &Graph,
     axes: &AxisFinder<'_>,
     found: &Propagated,
-    free_results: bool,
+    free_results: &Freedom,
 ) -> Result<Emitted, Error> {
     let mut builder = ModuleBuilder::new(&module.name);
     for symbol in &module.symbols {

@@ -2,9 +2,10 @@
 
 use super::{Graph, Kind, Node, Region, RegionId, Scope, ScopeId, Value, ValueId};
 use crate::error::Error;
-use crate::read::{Stated, hlo, shardy};
+use crate::read::{Stated, Unreduced, hlo, shardy};
 use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tegula_ir::{ComputationId, CustomCall, Instruction, InstructionId, Module, Op, Shape};
 
@@ -29,6 +30,9 @@ pub(crate) fn build(
                 cut: Cut::whole(devices),
             }],
             entry: 0,
+            at_borders: FxHashMap::default(),
+            alike: BTreeMap::new(),
+            wanted_partial: FxHashMap::default(),
             stated_results: Vec::new(),
             devices,
         },
@@ -52,7 +56,21 @@ pub(crate) fn build(
         .resize(region.results.len(), None);
     builder.graph.entry = builder.graph.regions.len();
     builder.graph.regions.push(region);
-    Ok(builder.graph)
+    let mut graph = builder.graph;
+    graph.wanted_partial = wanted_partial(&graph);
+    Ok(graph)
+}
+
+/// Values that a statement wants unreduced.
+fn wanted_partial(graph: &Graph) -> FxHashMap<ValueId, Unreduced> {
+    let nodes = graph.regions.iter().flat_map(|region| &region.nodes);
+    let stated = nodes.filter(|node| matches!(node.kind, Kind::Constraint));
+    let pairs = stated.flat_map(|node| node.operands.iter().zip(&node.results));
+    let wanted = pairs.filter_map(|(operand, result)| {
+        let unreduced = graph.unreduced(*result)?;
+        Some((*operand, unreduced.clone()))
+    });
+    wanted.collect()
 }
 
 /// The calls of manual computations, each with the custom call that puts its results together: it
@@ -146,6 +164,11 @@ impl Builder<'_> {
         };
         if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
             let all = shardy::shardings(&text, self.meshes, devices).ok_or_else(|| wrong(&text))?;
+            // What is on one device may be stated without dimensions, once for all results.
+            if all.iter().all(shardy::Axes::is_of_one_device) {
+                let whole = |rank: &usize| Some(Stated::replicated(*rank, devices));
+                return Ok(ranks.iter().map(whole).collect());
+            }
             let fits = all.len() == ranks.len()
                 && all
                     .iter()
@@ -260,6 +283,9 @@ impl Builder<'_> {
             Op::CustomCall(call) => self.custom_call(id, call, operands, scope, nodes),
             Op::Copy => {
                 let results = self.results(id, &instruction.shape, scope)?;
+                if let Some(group) = attribute(instruction, "xla.sdy.sharding_group_id") {
+                    self.graph.alike.entry(group).or_default().extend(&results);
+                }
                 let kind = match results
                     .first()
                     .map(|value| &self.graph.values[*value].stated)
@@ -341,6 +367,7 @@ impl Builder<'_> {
                 let inner = self.scope_of(id, scope)?;
                 let results = self.results(id, &instruction.shape, inner)?;
                 self.check_parts(id, &operands, &results, &cuts)?;
+                self.state_unreduced(id, "xla.sdy.in_shardings", &results)?;
                 self.state_auto(id, "xla.sdy.in_shardings", &results)?;
                 return Ok(self.push(id, Kind::Enter(cuts), operands, results, nodes));
             }
@@ -349,14 +376,41 @@ impl Builder<'_> {
                 let outer = self.graph.scopes[scope].parent;
                 let results = self.results(id, &instruction.shape, outer)?;
                 self.check_parts(id, &results, &operands, &cuts)?;
+                self.state_unreduced(id, "xla.sdy.out_shardings", &results)?;
                 return Ok(self.push(id, Kind::Exit(cuts), operands, results, nodes));
             }
-            "SPMDFullToShardShape" => return self.full_to_shard(id, operands, scope, nodes),
-            "SPMDShardToFullShape" => return self.shard_to_full(id, operands, scope, nodes),
+            "SPMDFullToShardShape" => return self.spmd_border(id, operands, scope, true, nodes),
+            "SPMDShardToFullShape" => return self.spmd_border(id, operands, scope, false, nodes),
+            // JAX's callbacks that want the parts. Of results nothing is known.
+            "xla_ffi_partitioned_python_cpu_callback" if instruction.shape.leaf_count() == 0 => {
+                (Kind::OnParts, scope)
+            }
+            _ if self.is_made_once(id, call, scope) => (Kind::Once, scope),
             _ => (Kind::Operation, scope),
         };
         let results = self.results(id, &instruction.shape, scope)?;
         Ok(self.push(id, kind, operands, results, nodes))
+    }
+
+    /// Whether one device makes a custom call for all others of its part of the scope.
+    fn is_made_once(&self, id: InstructionId, call: &CustomCall, scope: ScopeId) -> bool {
+        let parts = self.graph.scopes[scope].cut.parts();
+        let has_others = usize::try_from(parts).is_ok_and(|parts| parts < self.graph.devices);
+        has_others && (call.has_side_effect || self.is_on_one_device(id))
+    }
+
+    /// Whether a program places an instruction on one device.
+    fn is_on_one_device(&self, id: InstructionId) -> bool {
+        let instruction = &self.module[id];
+        if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
+            let all = shardy::shardings(&text, self.meshes, self.graph.devices);
+            return all.is_some_and(|all| {
+                !all.is_empty() && all.iter().all(shardy::Axes::is_of_one_device)
+            });
+        }
+        let annotations = instruction.annotations.as_deref();
+        let text = annotations.and_then(|annotations| annotations.sharding.as_deref());
+        text.is_some_and(|text| text.contains("maximal"))
     }
 
     /// The shardings that a boundary of a manual computation states, and along which axes it is.
@@ -401,6 +455,28 @@ impl Builder<'_> {
         cuts.ok_or_else(|| Error::manual(own, "its mesh is for another number of devices"))
     }
 
+    /// What of the results of a boundary is unreduced along manual axes.
+    fn state_unreduced(
+        &mut self,
+        id: InstructionId,
+        name: &str,
+        results: &[ValueId],
+    ) -> Result<(), Error> {
+        let (all, axes) = self.boundary(id, name)?;
+        let is_manual = |axis: &str| axes.iter().any(|own| own == axis);
+        for (value, stated) in results.iter().zip(&all) {
+            let unreduced = stated.unreduced_where(self.graph.devices, &is_manual);
+            let unreduced = unreduced.ok_or_else(|| {
+                let reason = "its unreduced axes are not axes of its mesh";
+                Error::manual(&self.module[id].name, reason)
+            })?;
+            if let Some(unreduced) = unreduced {
+                self.graph.at_borders.insert(*value, unreduced);
+            }
+        }
+        Ok(())
+    }
+
     /// The results of a boundary are cut along the axes that are not manual, as stated.
     fn state_auto(
         &mut self,
@@ -416,6 +492,7 @@ impl Builder<'_> {
                 sharding,
                 open: stated.stated.open.clone(),
                 manual: None,
+                unreduced: None,
             });
         }
         Ok(())
@@ -478,73 +555,55 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// `SPMDFullToShardShape`: the operand's sharding says how arrays are cut, its own what is cut by
-    /// the partitioner even inside.
-    fn full_to_shard(
+    /// `SPMDFullToShardShape`, which `enters` a manual computation, and `SPMDShardToFullShape`: the
+    /// sharding of the whole array says how it is cut, that of the part what is cut by the partitioner
+    /// even inside.
+    fn spmd_border(
         &mut self,
         id: InstructionId,
         operands: Vec<ValueId>,
         scope: ScopeId,
+        enters: bool,
         nodes: &mut Vec<Node>,
     ) -> Result<Vec<ValueId>, Error> {
         let instruction = &self.module[id];
         let name = Arc::clone(&instruction.name);
-        let outer = operands
+        let wrong = |reason: &str| Error::manual(&name, reason);
+        let given = operands
             .first()
             .and_then(|value| self.graph.values[*value].stated.clone());
-        let inner = self
-            .stated(id, &leaves(&instruction.shape))?
-            .pop()
-            .flatten();
-        let (Some(outer), Some(inner)) = (outer, inner) else {
-            return Err(Error::manual(
-                &name,
-                "expected a sharding of its operand and of its own",
-            ));
+        let own = self.stated(id, &leaves(&instruction.shape))?;
+        let own = own.into_iter().next().flatten();
+        let (whole, part) = match enters {
+            true => (given, own),
+            false => (own, given),
         };
-        let along = inner.manual.clone();
-        let along = along.ok_or_else(|| Error::manual(&name, "its sharding is not manual"))?;
-        let scope = self.inner_scope(&name, scope, &along)?;
-        let cut = manual_part(&outer.sharding, &inner.sharding);
-        let cut =
-            cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
-        let results = self.results(id, &instruction.shape, scope)?;
-        if let Some(result) = results.first() {
-            self.graph.values[*result].stated = Some(Stated {
-                manual: None,
-                ..inner
-            });
-        }
-        self.check_parts(id, &operands, &results, std::slice::from_ref(&cut))?;
-        Ok(self.push(id, Kind::Enter(vec![cut]), operands, results, nodes))
-    }
-
-    fn shard_to_full(
-        &mut self,
-        id: InstructionId,
-        operands: Vec<ValueId>,
-        scope: ScopeId,
-        nodes: &mut Vec<Node>,
-    ) -> Result<Vec<ValueId>, Error> {
-        let instruction = &self.module[id];
-        let name = Arc::clone(&instruction.name);
-        let inner = operands
-            .first()
-            .and_then(|value| self.graph.values[*value].stated.clone());
-        let outer = self
-            .stated(id, &leaves(&instruction.shape))?
-            .pop()
-            .flatten();
-        let outer = outer.ok_or_else(|| Error::manual(&name, "expected a sharding"))?;
-        let rank = outer.sharding.rank();
-        let inner = inner.unwrap_or_else(|| Stated::replicated(rank, self.graph.devices));
-        let cut = manual_part(&outer.sharding, &inner.sharding);
-        let cut =
-            cut.ok_or_else(|| Error::manual(&name, "its parts are not parts of its operand's"))?;
-        let scope = self.graph.scopes[scope].parent;
-        let results = self.results(id, &instruction.shape, scope)?;
-        self.check_parts(id, &results, &operands, std::slice::from_ref(&cut))?;
-        Ok(self.push(id, Kind::Exit(vec![cut]), operands, results, nodes))
+        let whole = whole.ok_or_else(|| wrong("expected a sharding of the whole array"))?;
+        let rank = whole.sharding.rank();
+        let part = part.unwrap_or_else(|| Stated::replicated(rank, self.graph.devices));
+        let cut = manual_part(&whole.sharding, &part.sharding);
+        let cut = cut.ok_or_else(|| wrong("its parts are not parts of the whole array's"))?;
+        let cuts = std::slice::from_ref(&cut);
+        let (kind, results) = if enters {
+            let along = part.manual.clone();
+            let along = along.ok_or_else(|| wrong("its sharding is not manual"))?;
+            let scope = self.inner_scope(&name, scope, &along)?;
+            let results = self.results(id, &instruction.shape, scope)?;
+            if let Some(result) = results.first() {
+                self.graph.values[*result].stated = Some(Stated {
+                    manual: None,
+                    ..part
+                });
+            }
+            self.check_parts(id, &operands, &results, cuts)?;
+            (Kind::Enter(vec![cut]), results)
+        } else {
+            let scope = self.graph.scopes[scope].parent;
+            let results = self.results(id, &instruction.shape, scope)?;
+            self.check_parts(id, &results, &operands, cuts)?;
+            (Kind::Exit(vec![cut]), results)
+        };
+        Ok(self.push(id, kind, operands, results, nodes))
     }
 }
 

@@ -8,8 +8,10 @@ mod build;
 
 pub(crate) use build::build;
 
-use crate::read::Stated;
+use crate::read::{Stated, Unreduced};
 use crate::sharding::{Cut, Sharding};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tegula_ir::{InstructionId, Op, Shape};
 
@@ -56,6 +58,10 @@ impl Value {
 pub(crate) enum Kind {
     /// The operation.
     Operation,
+    /// A call that each device makes, on its parts of the operands.
+    OnParts,
+    /// A call that one device makes for all.
+    Once,
     /// States a sharding.
     Constraint,
     /// `opt-barrier`.
@@ -105,7 +111,21 @@ pub(crate) struct Graph {
     pub(crate) regions: Vec<Region>,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) entry: RegionId,
+    /// By result of a border of a manual computation: what of it is each device's partial result
+    /// inside.
+    pub(crate) at_borders: FxHashMap<ValueId, Unreduced>,
+    /// Values that are cut alike, by the number of their group.
+    pub(crate) alike: BTreeMap<String, Vec<ValueId>>,
+    /// Values of which the program wants partial results.
+    pub(crate) wanted_partial: FxHashMap<ValueId, Unreduced>,
     /// What the program states of its results apart from the values that they are.
     pub(crate) stated_results: Vec<Option<Stated>>,
     pub(crate) devices: usize,
+}
+
+impl Graph {
+    /// Of which partial results the program states a value to be made.
+    pub(crate) fn unreduced(&self, value: ValueId) -> Option<&Unreduced> {
+        self.values[value].stated.as_ref()?.unreduced.as_ref()
+    }
 }

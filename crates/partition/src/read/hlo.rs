@@ -56,6 +56,7 @@ fn one(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated> {
     } else if cursor.eat("manual") {
         Stated {
             manual: Cut::new(devices as i64, (0..devices as i64).collect()),
+            unreduced: None,
             ..replicated
         }
     } else if cursor.eat("unknown") {
@@ -153,6 +154,7 @@ fn tiled(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated>
         }
     }
     Some(Stated {
+        unreduced: None,
         sharding: Sharding::new(devices, own?.into_iter().map(Some)),
         open: vec![false; rank],
         manual,

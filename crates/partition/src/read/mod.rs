@@ -8,6 +8,7 @@ pub(crate) mod hlo;
 pub(crate) mod shardy;
 
 use crate::sharding::{Cut, Sharding};
+use tegula_ir::Binary;
 
 /// What a program says of one array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,24 @@ pub(crate) struct Stated {
     /// Inside a computation that is written for each device by itself: which devices have arrays of
     /// their own.
     pub(crate) manual: Option<Cut>,
+    /// If it is combined of what devices have.
+    pub(crate) unreduced: Option<Unreduced>,
+}
+
+/// An array of which devices have partial results: it is all of them, combined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreduced {
+    /// What combines them.
+    pub(crate) op: Binary,
+    /// Devices whose arrays are combined.
+    pub(crate) groups: Vec<Vec<i64>>,
+}
+
+impl Unreduced {
+    /// Devices whose arrays are combined.
+    pub fn groups(&self) -> &[Vec<i64>] {
+        &self.groups
+    }
 }
 
 impl Stated {
@@ -28,6 +47,7 @@ impl Stated {
             sharding: Sharding::replicated(rank, devices),
             open: vec![false; rank],
             manual: None,
+            unreduced: None,
         }
     }
 }

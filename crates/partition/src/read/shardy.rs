@@ -1,13 +1,14 @@
 //! Shardy's attributes, as texts: `#sdy.mesh<["x"=2, "y"=4]>`, `#sdy.sharding<@mesh, [{"x"}, {?}]>`.
 //!
 //! A dimension is cut by the axes in its braces, the first the most major; `"x":(2)4` is a part of an
-//! axis. A `?` says that it may be cut further. Priorities are read over, and so is what a sharding
-//! says of axes that are not used (`replicated={...}`).
+//! axis. A `?` says that it may be cut further; along the axes in `unreduced={...}` devices have partial
+//! results. Priorities are read over, and so is `replicated={...}`.
 
-use super::Stated;
 use super::cursor::Cursor;
+use super::{Stated, Unreduced};
 use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
+use tegula_ir::Binary;
 use tegula_ir::helpers::Mesh;
 
 /// The meshes of a program, by name.
@@ -102,6 +103,7 @@ pub(crate) struct Axes {
     pub(crate) stated: Stated,
     mesh: Mesh,
     by_dim: Vec<Vec<Part>>,
+    unreduced: (Binary, Vec<Part>),
 }
 
 /// Behind `<`: `@mesh, [{"x"}, {}], replicated={"y"}>`.
@@ -136,11 +138,20 @@ fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes>
         }
         Some(axes.into_iter().flatten().collect::<Vec<Part>>())
     })?;
+    let mut unreduced = (Binary::Add, Vec::new());
     while cursor.eat(",") {
-        cursor.word()?;
+        let what = cursor.word()?;
         cursor.expect("=")?;
+        let op = match (cursor.eat("max"), cursor.eat("min")) {
+            (true, _) => Binary::Maximum,
+            (_, true) => Binary::Minimum,
+            _ => Binary::Add,
+        };
         cursor.expect("{")?;
-        cursor.list("}", |cursor| axis(cursor, &mesh))?;
+        let axes = cursor.list("}", |cursor| axis(cursor, &mesh))?;
+        if what == "unreduced" {
+            unreduced = (op, axes);
+        }
     }
     cursor.expect(">")?;
     let mut found = Axes {
@@ -148,11 +159,14 @@ fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes>
             sharding: Sharding::replicated(by_dim.len(), devices),
             open,
             manual: None,
+            unreduced: None,
         },
         mesh,
         by_dim,
+        unreduced,
     };
     found.stated.sharding = found.cut_where(devices, &|_| true)?;
+    found.stated.unreduced = found.unreduced_where(devices, &|_| true)?;
     Some(found)
 }
 
@@ -180,6 +194,11 @@ fn axis(cursor: &mut Cursor<'_>, mesh: &Mesh) -> Option<Part> {
 }
 
 impl Axes {
+    /// Whether its mesh is a single device.
+    pub(crate) fn is_of_one_device(&self) -> bool {
+        self.mesh.axes.is_empty() && self.mesh.devices.is_some()
+    }
+
     /// The sharding by those axes alone whose names are wanted.
     pub(crate) fn cut_where(
         &self,
@@ -199,6 +218,51 @@ impl Axes {
             cuts.push(Some(cut));
         }
         Some(Sharding::new(devices, cuts))
+    }
+
+    /// What is unreduced along those axes alone whose names are wanted.
+    pub(crate) fn unreduced_where(
+        &self,
+        devices: usize,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<Option<Unreduced>> {
+        let (op, parts) = &self.unreduced;
+        let is_wanted = |part: &&Part| {
+            let axis = self.mesh.axes.get(part.axis);
+            axis.is_some_and(|(name, size)| *size > 1 && wanted(name))
+        };
+        let parts: Vec<&Part> = parts.iter().filter(is_wanted).collect();
+        if parts.is_empty() {
+            return Some(None);
+        }
+        // Devices that differ in these axes alone. Parts of axes are not unreduced.
+        let mut along = Cut::whole(devices);
+        let mut others = Cut::whole(devices);
+        for (axis, (_, size)) in self.mesh.axes.iter().enumerate() {
+            let part = Part {
+                axis,
+                before: 1,
+                size: *size,
+            };
+            let cut = part_cut(&self.mesh, &part, devices)?;
+            match parts.iter().any(|own| own.axis == axis) {
+                true => along = along.then(&cut)?,
+                false => others = others.then(&cut)?,
+            }
+        }
+        if parts
+            .iter()
+            .any(|part| Some(&part.size) != self.mesh.axes.get(part.axis).map(|a| &a.1))
+        {
+            return None;
+        }
+        let groups = crate::sharding::groups(
+            devices,
+            |device| others.place(device),
+            |device| along.place(device),
+            along.parts(),
+        )?;
+        Some(Some(Unreduced { op: *op, groups }))
     }
 
     /// Which devices differ in these axes.

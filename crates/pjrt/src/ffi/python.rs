@@ -15,11 +15,13 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use tegula::{ArrayShape, CustomCall, Literal};
 
-/// The names that JAX's lowerings have for calls of Python functions.
+/// The names that JAX's lowerings have for calls of Python functions, which return arrays.
 const TARGETS: [&str; 2] = [
     "xla_ffi_python_cpu_callback",
     "xla_ffi_partitioned_python_cpu_callback",
 ];
+/// The name for calls of Python functions that write to the memory of the results.
+const IN_PLACE: &str = "xla_buffer_python_cpu_callback";
 
 /// The number of the type of the Python functions of an execution.
 const FUNCTIONS: i64 = 7_357_244_197_867_843_242;
@@ -31,10 +33,12 @@ struct Functions {
     count: u32,
 }
 
-/// Calls a Python function (its object) with operands and results; writes what went wrong to
+/// Calls a Python function (its object) with operands and results, which it writes itself if
+/// `in_place` is not 0; writes what went wrong to
 /// `error`, ended by a zero, and gives 0 if nothing did.
 pub type Caller = unsafe extern "C" fn(
     function: *mut c_void,
+    in_place: i32,
     operands: *const XLA_FFI_Buffer,
     operand_count: usize,
     results: *const XLA_FFI_Buffer,
@@ -55,7 +59,7 @@ pub unsafe extern "C" fn tegula_python_set_callback(caller: Option<Caller>) {
     let caller = caller.map_or(std::ptr::null_mut(), |caller| caller as *mut c_void);
     let before = CALLER.swap(caller, Ordering::AcqRel);
     if before.is_null() {
-        for target in TARGETS {
+        for target in TARGETS.into_iter().chain([IN_PLACE]) {
             // Whoever registered another function for it first has it.
             let _ = tegula::register_custom_call(target, run);
         }
@@ -77,12 +81,27 @@ fn run(
     let function = index.and_then(function);
     let function = function.ok_or("the execution does not have the Python function")?;
     let mut results = zeros(shapes)?;
-    let (inputs, outputs) = (Arrays::operands(operands), Arrays::results(&mut results));
+    let in_place = *call.target == *IN_PLACE;
+    let aliases = if in_place { aliases(call) } else { Vec::new() };
+    for &(operand, result) in &aliases {
+        if let (Some(from), Some(to)) = (operands.get(operand), results.get_mut(result)) {
+            *to = from.clone();
+        }
+    }
+    let (mut inputs, outputs) = (Arrays::operands(operands), Arrays::results(&mut results));
+    for (operand, result) in aliases {
+        if let (Some(from), Some(to)) =
+            (inputs.buffers.get_mut(operand), outputs.buffers.get(result))
+        {
+            from.data = to.data;
+        }
+    }
     let mut message = [0_u8; 16 << 10];
     // SAFETY: the front end keeps the function during the execution, and the arrays are there.
     let failed = unsafe {
         caller(
             function,
+            i32::from(in_place),
             inputs.buffers.as_ptr(),
             inputs.buffers.len(),
             outputs.buffers.as_ptr(),
@@ -99,6 +118,18 @@ fn run(
         return Err(message);
     }
     Ok(results)
+}
+
+/// Operands whose memory is that of a result, with the result.
+fn aliases(call: &CustomCall) -> Vec<(usize, usize)> {
+    let places = call.aliasing.iter().filter_map(|(result, operand, _)| {
+        let result = result.first().copied().unwrap_or(0);
+        Some((
+            usize::try_from(*operand).ok()?,
+            usize::try_from(result).ok()?,
+        ))
+    });
+    places.collect()
 }
 
 /// A Python function of this execution.

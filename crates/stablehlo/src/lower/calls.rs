@@ -202,7 +202,7 @@ impl<'m> Lowerer<'m> {
             has_side_effect: access.flag("has_side_effect")?,
             api_version: api_version(access, config.as_deref())?,
             called: computations,
-            aliasing: Vec::new(),
+            aliasing: aliasing(access),
             extra: Vec::new(),
         };
         let results = &access.operation.results;
@@ -223,7 +223,24 @@ impl<'m> Lowerer<'m> {
             false => Shape::Tuple(shapes),
         };
         let call = self.push(frame, op, &operands, Some(shape))?;
-        frame.annotations_mut(call).backend_config = config.map(Arc::from);
+        let annotations = frame.annotations_mut(call);
+        annotations.backend_config = config.map(Arc::from);
+        for (name, value) in access
+            .operation
+            .attribute("mhlo.frontend_attributes")
+            .and_then(Attribute::as_entries)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(text) = value.as_str() {
+                let attribute = (Arc::clone(name), super::entry::quoted(text));
+                annotations.frontend_attributes.push(attribute);
+            }
+        }
+        if let Some(sharding) = access.operation.attribute("sdy.sharding") {
+            let sharding = super::entry::sharding_attribute(sharding);
+            annotations.frontend_attributes.push(sharding);
+        }
         let results = match single {
             true => vec![call],
             false => self.elements(frame, call)?,
@@ -380,6 +397,32 @@ fn backend_config(access: &Access<'_>) -> Option<String> {
         }
     }
     None
+}
+
+/// Which results are written to the memory of which operands.
+fn aliasing(access: &Access<'_>) -> Vec<(Vec<i64>, i64, Vec<i64>)> {
+    let stated = access.operation.attribute("output_operand_aliases");
+    let stated = stated.and_then(Attribute::as_array).unwrap_or_default();
+    let is_tuple = access.operation.results.len() != 1;
+    let alias = |attribute: &Attribute| {
+        let text = crate::print::attribute_text(attribute);
+        let list = |name: &str| -> Option<Vec<i64>> {
+            let (_, rest) = text.split_once(name)?;
+            let (list, _) = rest.split_once('[')?.1.split_once(']')?;
+            let numbers = list.split(',').map(str::trim).filter(|n| !n.is_empty());
+            numbers.map(|number| number.parse().ok()).collect()
+        };
+        let (_, operand) = text.split_once("operand_index = ")?;
+        let end = operand.find(|c: char| !c.is_ascii_digit());
+        let operand = operand[..end.unwrap_or(operand.len())].parse().ok()?;
+        // StableHLO counts results, HLO goes into the tuple of several.
+        let mut result = list("output_tuple_indices")?;
+        if !is_tuple {
+            result.clear();
+        }
+        Some((result, operand, list("operand_tuple_indices")?))
+    };
+    stated.iter().filter_map(alias).collect()
 }
 
 fn api_version(access: &Access<'_>, config: Option<&str>) -> Result<Option<Arc<str>>, Error> {

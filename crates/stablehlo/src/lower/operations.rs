@@ -49,12 +49,22 @@ impl<'m> Lowerer<'m> {
             "sdy.mesh" => Ok(()),
             "sdy.sharding_constraint" => {
                 let operand = self.operand(access, frame, 0)?;
+                let text = crate::print::attribute_text(access.attribute("sharding")?);
+                let rank = frame
+                    .shape(operand)
+                    .as_array()
+                    .map_or(0, tegula_ir::ArrayShape::rank);
+                if rank == 0 && !text.contains("unreduced") {
+                    // A single element is whole everywhere.
+                    return self.bind(access, frame, operand);
+                }
                 let local = self.push(frame, Op::Copy, &[operand], None)?;
                 let sharding = super::entry::sharding_attribute(access.attribute("sharding")?);
                 let annotations = frame.annotations_mut(local);
                 annotations.frontend_attributes.push(sharding);
                 self.bind(access, frame, local)
             }
+            "sdy.sharding_group" => self.sharding_group(access, frame),
             "sdy.manual_computation" => self.manual_computation(access, frame),
             "builtin.unrealized_conversion_cast" => {
                 let operands = self.operands(access, frame)?;
@@ -67,6 +77,22 @@ impl<'m> Lowerer<'m> {
                 )),
             },
         }
+    }
+
+    /// Values of one number are cut alike: from here on the value is a copy that says its group.
+    fn sharding_group(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
+        let operand = self.operand(access, frame, 0)?;
+        let group = access.integer("group_id")?;
+        let copy = self.push(frame, Op::Copy, &[operand], None)?;
+        let group = super::entry::quoted(&group.to_string());
+        let annotations = frame.annotations_mut(copy);
+        annotations
+            .frontend_attributes
+            .push(("xla.sdy.sharding_group_id".into(), group));
+        if let Some(value) = access.operation.operands.first() {
+            frame.bind(*value, copy);
+        }
+        Ok(())
     }
 
     fn stablehlo(

@@ -331,8 +331,9 @@ fn write_elements(elements: &Elements, out: &mut String) {
         write_element(&elements.bytes, element, out);
         return;
     }
-    if count > MAX_WRITTEN_ELEMENTS {
-        hexadecimal(elements, element, out);
+    // How digits stand for truth values differs between versions of MLIR.
+    if count > MAX_WRITTEN_ELEMENTS && *element != Type::BOOL {
+        hexadecimal(elements, out);
         return;
     }
     let dims: Vec<usize> = dims
@@ -343,23 +344,10 @@ fn write_elements(elements: &Elements, out: &mut String) {
     write_nested(&dims, &mut chunks, element, out);
 }
 
-/// Truth values are packed eight to a byte there.
-fn hexadecimal(elements: &Elements, element: &Type, out: &mut String) {
+fn hexadecimal(elements: &Elements, out: &mut String) {
     out.push_str("\"0x");
-    let packed: Vec<u8>;
-    let bytes: &[u8] = match *element == Type::BOOL {
-        true => {
-            let bits = |chunk: &[u8]| {
-                let bits = chunk.iter().enumerate();
-                bits.fold(0, |byte, (place, bit)| byte | (bit & 1) << place)
-            };
-            packed = elements.bytes.chunks(8).map(bits).collect();
-            &packed
-        }
-        false => &elements.bytes,
-    };
-    out.reserve(2 * bytes.len());
-    for byte in bytes {
+    out.reserve(2 * elements.bytes.len());
+    for byte in &elements.bytes[..] {
         for digit in [byte >> 4, byte & 15] {
             out.push(char::from(b"0123456789ABCDEF"[digit as usize]));
         }

@@ -552,6 +552,29 @@ impl Raiser<'_> {
                     vec![self.region(*to_apply, None)?],
                 )
             }
+            Op::AllToAll {
+                collective,
+                dimension: Some(dimension),
+                ..
+            } => {
+                let groups = collective.replica_groups.listed();
+                let members = groups
+                    .as_ref()
+                    .and_then(|groups| groups.first())
+                    .map(Vec::len);
+                // A group of everyone is not listed.
+                let everyone = self.source.attributes.num_partitions;
+                let everyone = everyone
+                    .or(self.source.attributes.replica_count)
+                    .unwrap_or(1);
+                let count = members.filter(|members| *members > 0);
+                let count = count.map_or(everyone, |members| members as i64);
+                let mut properties = without_ids(collective);
+                properties.push(("split_dimension", Attribute::i64(*dimension)));
+                properties.push(("concat_dimension", Attribute::i64(*dimension)));
+                properties.push(("split_count", Attribute::i64(count)));
+                ("all_to_all", properties, Vec::new())
+            }
             Op::CollectiveBroadcast(collective) => {
                 ("collective_broadcast", without_ids(collective), Vec::new())
             }
@@ -618,14 +641,20 @@ impl Raiser<'_> {
         if call.has_side_effect {
             properties.push(("has_side_effect", Attribute::bool(true)));
         }
+        let config = instruction.annotations.as_ref();
+        let has_dictionary = config.is_some_and(|annotations| {
+            let config = annotations.backend_config.as_deref();
+            config.is_some_and(|config| config.starts_with('{'))
+        });
         let version = match call.api_version.as_deref() {
+            // Only this one has a dictionary.
+            _ if has_dictionary => 4,
             Some("API_VERSION_STATUS_RETURNING") => 2,
             Some("API_VERSION_STATUS_RETURNING_UNIFIED") => 3,
             Some("API_VERSION_TYPED_FFI") => 4,
             _ => 1,
         };
         properties.push(("api_version", attributes::i32(version)));
-        let config = instruction.annotations.as_ref();
         if let Some(config) = config.and_then(|annotations| annotations.backend_config.as_deref()) {
             let value = match config.starts_with('{') {
                 true => crate::text::parse_attribute(config).ok(),

@@ -5,6 +5,9 @@
 //! partitioner's choice. A program that is partitioned already has no whole arrays: its inputs and
 //! results get one more dimension, the most major one, with an entry for each device.
 //!
+//! Who has the devices' arrays apart runs [each device](SpmdExecutable::run_devices) on its own: no
+//! whole array is made.
+//!
 //! The reference evaluator has collectives. The Plan and the CPU call [the host](super::hosted) for
 //! them.
 
@@ -12,14 +15,19 @@ use super::hosted::{as_device, hosted, is_collective};
 use super::interp::{MAX_BYTES, MAX_INSTRUCTIONS, flatten, take};
 use super::{Backend, Built, RunContext};
 use crate::boundary::Boundary;
-use crate::{Error, ErrorKind, Executable, Options, Target, Tensor};
+use crate::{Arg, Error, ErrorKind, Executable, Options, Target, Tensor};
 use std::borrow::Cow;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tegula_custom_call::Handlers;
-use tegula_devices::{RunError, Topology};
+use tegula_devices::{Communicator, RunError, Topology, WithoutExchange};
 use tegula_fusion::array_leaves;
-use tegula_ir::{ArrayShape, Dim, Literal, LiteralError, Module};
-use tegula_partition::{Partitioned, Sharding};
+use tegula_ir::{ArrayShape, Dim, Literal, LiteralError, Module, Op, Shape};
+use tegula_partition::{Partitioned, Sharding, Unreduced};
+
+/// Devices that take no longer run one after another: a thread takes as long to begin.
+const ALONE_NANOSECONDS: u64 = 20_000;
 
 /// How long a device waits for another in an exchange.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -32,6 +40,38 @@ pub struct SpmdExecutable {
     pub topology: Topology,
     arrays: Arrays,
     engine: Engine,
+    shardings: Option<Shardings>,
+    exchanges: bool,
+    /// How long one device took at best, in nanoseconds; 0 before the first run.
+    device_time: AtomicU64,
+}
+
+/// Machine code of what each device of a program runs, as [`SpmdExecutable::serialize`] gives it.
+#[derive(Debug)]
+pub struct MachineCode(Vec<u8>);
+
+impl MachineCode {
+    /// Machine code that was kept.
+    ///
+    /// # Safety
+    /// [`SpmdExecutable::serialize`] gave these bytes, for the program that they are used for: they
+    /// are executed.
+    pub unsafe fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+/// How the arrays of a program are cut, with entries for tokens, which have no dimensions.
+#[derive(Clone, Debug)]
+pub struct Shardings {
+    /// Of the parameters, in order.
+    pub parameters: Vec<Sharding>,
+    /// Of the results, in order.
+    pub results: Vec<Sharding>,
+    /// By parameter: what of it are partial results of devices.
+    pub unreduced_parameters: Vec<Option<Unreduced>>,
+    /// By result: what of it are partial results of devices.
+    pub unreduced_results: Vec<Option<Unreduced>>,
 }
 
 /// What the devices' arrays are of the program's.
@@ -78,35 +118,216 @@ impl Backend for SpmdExecutable {
 impl SpmdExecutable {
     /// Partitions a program, unless it is partitioned already, and compiles what each device runs.
     fn new(module: &Module, options: &Options) -> Result<Self, Error> {
-        let (program, topology, arrays) = match is_partitioned(module) {
-            true => {
-                let topology = stated_topology(module, options.devices)?;
-                (module.clone(), topology, Arrays::Entries)
-            }
-            false => {
-                let partitioned = partitioned(module, options.devices)?;
-                let topology = Topology {
-                    replicas: 1,
-                    partitions: options.devices,
-                };
-                let arrays = parts(module, &partitioned)?;
-                (partitioned.module, topology, arrays)
-            }
+        if is_partitioned(module) {
+            let topology = stated_topology(module, options.devices)?;
+            return Self::alike(module, topology, options, None);
+        }
+        if module
+            .attributes
+            .replica_count
+            .is_some_and(|count| count > 1)
+        {
+            let message = "a program with shardings is run by one replica only";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let how = tegula_partition::Options {
+            devices: Some(options.devices),
+            ..tegula_partition::Options::default()
         };
-        let engine = match options.target {
-            Target::Interp => Engine::Interp,
-            Target::Cpu | Target::Plan => Engine::Compiled(Box::new(compiled(&program, options)?)),
-            Target::Cuda | Target::CudaSim | Target::Tpu => {
-                let message = "several devices run programs for cpu, plan and interp only";
+        let made = Self::partitioned(module, &how, options, None)?;
+        if let Some(shardings) = &made.shardings {
+            let mut arrays = shardings
+                .unreduced_parameters
+                .iter()
+                .chain(&shardings.unreduced_results);
+            if arrays.any(Option::is_some) {
+                let message = "the program takes or gives partial results (unreduced axes), of \
+                               which no whole arrays are made";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
+        }
+        Ok(made)
+    }
+
+    /// Compiles a program that all devices run as it is, each on arrays of its own. With machine code
+    /// that [`Self::serialize`] gave for the same program, nothing is compiled if that code can run
+    /// here.
+    ///
+    /// # Errors
+    /// An operation that the target cannot run.
+    pub fn alike(
+        module: &Module,
+        topology: Topology,
+        options: &Options,
+        machine_code: Option<MachineCode>,
+    ) -> Result<Self, Error> {
+        let program = module.clone();
+        Ok(Self {
+            engine: Engine::new(&program, options, machine_code)?,
+            exchanges: exchanges(&program),
+            device_time: AtomicU64::new(0),
+            program,
+            topology,
+            arrays: Arrays::Entries,
+            shardings: None,
+        })
+    }
+
+    /// Partitions a program and compiles what each device runs, on its parts of the arrays. Replicas,
+    /// if the program has several, each run all partitions. Machine code is as for [`Self::alike`].
+    ///
+    /// # Errors
+    /// A sharding that cannot be read or does not fit; an operation that the target cannot run.
+    pub fn partitioned(
+        module: &Module,
+        how: &tegula_partition::Options,
+        options: &Options,
+        machine_code: Option<MachineCode>,
+    ) -> Result<Self, Error> {
+        let partitioned = partitioned(module, how)?;
+        let arrays = parts(module, &partitioned)?;
+        let program = partitioned.module;
+        let count = |stated: Option<i64>| stated.and_then(|count| usize::try_from(count).ok());
+        let topology = Topology {
+            replicas: count(program.attributes.replica_count).unwrap_or(1),
+            partitions: count(program.attributes.num_partitions).unwrap_or(1),
         };
         Ok(Self {
+            engine: Engine::new(&program, options, machine_code)?,
+            exchanges: exchanges(&program),
+            device_time: AtomicU64::new(0),
             program,
             topology,
             arrays,
-            engine,
+            shardings: Some(Shardings {
+                parameters: partitioned.parameters,
+                results: partitioned.results,
+                unreduced_parameters: partitioned.unreduced_parameters,
+                unreduced_results: partitioned.unreduced_results,
+            }),
         })
+    }
+
+    /// How the arrays of a program that was partitioned here are cut.
+    pub fn shardings(&self) -> Option<&Shardings> {
+        self.shardings.as_ref()
+    }
+
+    /// What each device runs; [`None`] if that is evaluated.
+    pub fn device_executable(&self) -> Option<&Executable> {
+        match &self.engine {
+            Engine::Interp => None,
+            Engine::Compiled(executable) => Some(executable),
+        }
+    }
+
+    /// The machine code of what each device runs.
+    ///
+    /// # Errors
+    /// As [`Executable::serialize`].
+    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+        let executable = self.device_executable().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "only programs for the CPU can be serialised",
+            )
+        })?;
+        executable.serialize()
+    }
+
+    /// Runs all devices, each on its own arrays; gives those of each. Every device is a thread, on
+    /// which `around` does the run. Where devices exchange nothing and are done sooner than a thread
+    /// begins, they run one after another on this one.
+    ///
+    /// # Errors
+    /// The error of the device that failed first: it ends the others at their next exchange.
+    pub fn run_devices<E: From<Error> + Send>(
+        &self,
+        arguments: Vec<Vec<Arg<'_>>>,
+        around: impl Fn(&mut dyn FnMut() -> Result<(), Error>) -> Result<(), E> + Sync,
+    ) -> Result<Vec<Vec<Tensor>>, RunError<E>> {
+        let arguments: Vec<_> = arguments
+            .into_iter()
+            .map(|own| Mutex::new(Some(own)))
+            .collect();
+        let device = |communicator: Arc<dyn Communicator>| {
+            let own = arguments.get(communicator.device());
+            let own = own.and_then(|own| own.lock().unwrap_or_else(PoisonError::into_inner).take());
+            let mut own = own.unwrap_or_default();
+            let mut given = Vec::new();
+            let start = Instant::now();
+            around(&mut || {
+                let own = std::mem::take(&mut own);
+                given = self.run_device(Arc::clone(&communicator), own)?;
+                Ok(())
+            })?;
+            let time = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let best = self.device_time.load(Ordering::Relaxed);
+            if best == 0 || time < best {
+                self.device_time.store(time, Ordering::Relaxed);
+            }
+            Ok(given)
+        };
+        let best = self.device_time.load(Ordering::Relaxed);
+        if self.exchanges || best == 0 || best > ALONE_NANOSECONDS {
+            return tegula_devices::run(self.topology, TIMEOUT, device);
+        }
+        let runs = (0..self.topology.devices()).map(|number| {
+            let communicator = WithoutExchange {
+                topology: self.topology,
+                device: number,
+            };
+            let result = device(Arc::new(communicator));
+            result.map_err(|error| RunError::Device {
+                device: number,
+                error,
+            })
+        });
+        runs.collect()
+    }
+
+    /// Runs one device.
+    fn run_device(
+        &self,
+        communicator: Arc<dyn Communicator>,
+        arguments: Vec<Arg<'_>>,
+    ) -> Result<Vec<Tensor>, Error> {
+        match &self.engine {
+            Engine::Compiled(executable) => as_device(communicator, || executable.run(arguments)),
+            Engine::Interp => {
+                let own = arguments.into_iter().map(|argument| match argument {
+                    Arg::Borrowed(tensor) => tensor.literal().clone(),
+                    Arg::Donated(tensor) => tensor.into_literal(),
+                });
+                let own: Vec<Literal> = own.collect();
+                let given = self.evaluated(communicator, &own, None)?;
+                Ok(given.into_iter().map(Tensor::from).collect())
+            }
+        }
+    }
+
+    /// What the reference evaluator gives for one device.
+    fn evaluated(
+        &self,
+        communicator: Arc<dyn Communicator>,
+        own: &[Literal],
+        step_limit: Option<u64>,
+    ) -> Result<Vec<Literal>, Error> {
+        let mut values = Vec::new();
+        let own: Vec<&Literal> = own.iter().collect();
+        let mut rest = own.iter();
+        for &parameter in &self.program.entry_computation().parameters {
+            values.push(take(&self.program[parameter].shape, &mut rest)?);
+        }
+        let options = tegula_interp::Options {
+            max_instructions: Some(step_limit.unwrap_or(MAX_INSTRUCTIONS)),
+            max_bytes: Some(MAX_BYTES),
+            ..tegula_interp::Options::default()
+        };
+        let value = tegula_interp::evaluate_on(&self.program, &values, &options, communicator)?;
+        let mut given = Vec::new();
+        flatten(value, &mut given);
+        Ok(given)
     }
 
     /// Whether inputs and results have one more dimension than the program's, that of the devices.
@@ -128,29 +349,12 @@ impl SpmdExecutable {
             let own = own.map(|(number, input)| self.part(number, input, device));
             let own: Vec<Literal> = own.collect::<Result<_, _>>()?;
             handlers.within(|| match &self.engine {
-                Engine::Interp => {
-                    let mut values = Vec::new();
-                    let own: Vec<&Literal> = own.iter().collect();
-                    let mut rest = own.iter();
-                    for &parameter in &self.program.entry_computation().parameters {
-                        values.push(take(&self.program[parameter].shape, &mut rest)?);
-                    }
-                    let options = tegula_interp::Options {
-                        max_instructions: Some(step_limit.unwrap_or(MAX_INSTRUCTIONS)),
-                        max_bytes: Some(MAX_BYTES),
-                        ..tegula_interp::Options::default()
-                    };
-                    let program = &self.program;
-                    let value =
-                        tegula_interp::evaluate_on(program, &values, &options, communicator)?;
-                    let mut given = Vec::new();
-                    flatten(value, &mut given);
-                    Ok(given)
-                }
-                Engine::Compiled(executable) => as_device(communicator, || {
-                    let given = executable.run(own.into_iter().map(Tensor::from))?;
+                Engine::Interp => self.evaluated(communicator, &own, step_limit),
+                Engine::Compiled(_) => {
+                    let own = own.into_iter().map(|own| Arg::Donated(own.into()));
+                    let given = self.run_device(communicator, own.collect())?;
                     Ok(given.into_iter().map(Tensor::into_literal).collect())
-                }),
+                }
             })
         });
         self.whole(parts.map_err(of_run)?)
@@ -265,6 +469,19 @@ fn stacked(parts: &[Literal]) -> Result<Literal, Error> {
     Ok(Literal::from_bytes(&shape, &bytes)?)
 }
 
+/// Whether devices need each other. A callback may take as long as it likes, and so does not run
+/// before that of another device.
+fn exchanges(program: &Module) -> bool {
+    let mut instructions = program.instructions.values();
+    instructions.any(|instruction| match &instruction.op {
+        Op::PartitionId | Op::ReplicaId => false,
+        Op::CustomCall(call) => {
+            call.has_side_effect || tegula_custom_call::is_python_callback(&call.target)
+        }
+        op => is_collective(op),
+    })
+}
+
 /// Whether a program is that of each device: it has collectives, and says of no array how it is cut.
 pub(super) fn is_partitioned(module: &Module) -> bool {
     let mut instructions = module.instructions.values();
@@ -304,21 +521,9 @@ fn stated_topology(module: &Module, devices: usize) -> Result<Topology, Error> {
     )
 }
 
-fn partitioned(module: &Module, devices: usize) -> Result<Partitioned, Error> {
-    if module
-        .attributes
-        .replica_count
-        .is_some_and(|count| count > 1)
-    {
-        let message = "a program with shardings is run by one replica only";
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
-    let options = tegula_partition::Options {
-        devices: Some(devices),
-        ..tegula_partition::Options::default()
-    };
-    let span = tracing::info_span!("partition", devices);
-    let partitioned = span.in_scope(|| tegula_partition::partition(module, &options));
+fn partitioned(module: &Module, how: &tegula_partition::Options) -> Result<Partitioned, Error> {
+    let span = tracing::info_span!("partition", devices = how.devices);
+    let partitioned = span.in_scope(|| tegula_partition::partition(module, how));
     partitioned.map_err(|error| {
         use tegula_partition::Error as Partition;
         let kind = match &error {
@@ -354,13 +559,14 @@ fn parts(module: &Module, partitioned: &Partitioned) -> Result<Arrays, Error> {
         }
     }
     let root = &module[entry.root];
+    let mut leaves: Vec<&Shape> = Vec::new();
+    root.shape.for_each_leaf(&mut |leaf| leaves.push(leaf));
     let mut results = Vec::new();
-    for (array, sharding) in array_leaves(&root.shape)
-        .into_iter()
-        .zip(&partitioned.results)
-    {
-        check_open_sizes(&root.name, array, sharding)?;
-        results.push((sharding.clone(), array.clone()));
+    for (leaf, sharding) in leaves.into_iter().zip(&partitioned.results) {
+        if let Some(array) = leaf.as_array() {
+            check_open_sizes(&root.name, array, sharding)?;
+            results.push((sharding.clone(), array.clone()));
+        }
     }
     Ok(Arrays::Parts(inputs, results))
 }
@@ -376,10 +582,40 @@ fn check_open_sizes(name: &str, array: &ArrayShape, sharding: &Sharding) -> Resu
     }
 }
 
+impl Engine {
+    fn new(
+        program: &Module,
+        options: &Options,
+        machine_code: Option<MachineCode>,
+    ) -> Result<Self, Error> {
+        Ok(match options.target {
+            Target::Interp => Self::Interp,
+            Target::Cpu | Target::Plan => {
+                Self::Compiled(Box::new(compiled(program, options, machine_code)?))
+            }
+            Target::Cuda | Target::CudaSim | Target::Tpu => {
+                let message = "several devices run programs for cpu, plan and interp only";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+        })
+    }
+}
+
 /// What each device runs, for a target that calls the host for collectives.
-fn compiled(program: &Module, options: &Options) -> Result<Executable, Error> {
+fn compiled(
+    program: &Module,
+    options: &Options,
+    machine_code: Option<MachineCode>,
+) -> Result<Executable, Error> {
     let (program, handlers) =
         hosted(program).map_err(|error| Error::new(ErrorKind::Bug, error.to_string()))?;
+    if let Some(MachineCode(code)) = machine_code {
+        // SAFETY: the promise of `MachineCode::new`.
+        if let Ok(mut executable) = unsafe { Executable::deserialize(code, options.threads) } {
+            executable.set_handlers(handlers);
+            return Ok(executable);
+        }
+    }
     let options = Options {
         devices: 1,
         ..options.clone()

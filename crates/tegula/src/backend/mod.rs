@@ -16,7 +16,7 @@ mod plan;
 pub mod tpu;
 
 #[cfg(feature = "devices")]
-pub use devices::SpmdExecutable;
+pub use devices::{MachineCode, Shardings, SpmdExecutable};
 
 use crate::boundary::Boundary;
 use crate::{Error, ErrorKind, Options, Target};

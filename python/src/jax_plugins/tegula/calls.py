@@ -56,16 +56,64 @@ def _takes_token(function):
     return code is not None and code.co_argcount == 1
 
 
+class ArrayInPlace:
+    """What a function of `jax.experimental.buffer_callback` gets for an array: its memory.
+
+    It does what JAX's own `Buffer` does; that one cannot be made from Python.
+    """
+
+    def __init__(self, array, writeable):
+        array.flags.writeable = writeable
+        self._array, self.writeable = array, writeable
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __array__(self, dtype=None, copy=None):
+        if copy:
+            return self._array.astype(dtype or self.dtype)
+        if dtype is not None and dtype != self.dtype:
+            if copy is False:
+                raise ValueError(f"{self.dtype} as {dtype} is a copy")
+            return self._array.astype(dtype)
+        return self._array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+class CallInPlace:
+    """What such a function gets first: about the call."""
+
+    @property
+    def stage(self):
+        from jax.experimental.buffer_callback import ExecutionStage
+
+        return ExecutionStage.EXECUTE
+
+    @property
+    def stream(self):
+        from jax.errors import JaxRuntimeError
+
+        raise JaxRuntimeError("UNIMPLEMENTED: XLA FFI GPU context is not available")
+
+
 CALLER = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Buffer), ctypes.c_size_t,
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(Buffer), ctypes.c_size_t,
     ctypes.POINTER(Buffer), ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t,
 )
 
 
 @CALLER
-def _call(function, operands, operand_count, results, result_count, error, room):
+def _call(function, in_place, operands, operand_count, results, result_count, error, room):
     try:
         function = ctypes.cast(function, ctypes.py_object).value
+        if in_place:
+            given = [ArrayInPlace(_view(operands[n]), False) for n in range(operand_count)]
+            taken = [ArrayInPlace(_view(results[n]), True) for n in range(result_count)]
+            function(CallInPlace(), *given, *taken)
+            return 0
         # Copies: the memory is used again when the call is over, and who is called may keep them.
         arguments = [_view(operands[place]).copy() for place in range(operand_count)]
         for argument in arguments:

@@ -1,0 +1,129 @@
+//! Operands made ready for an operation on parts: padding that does not count, and elements of
+//! neighbouring parts.
+
+use super::local::WindowPick;
+use super::plan::Plan;
+use super::{Emitter, Frame};
+use crate::axes::{Axis, combination};
+use crate::error::Error;
+use crate::graph::Node;
+use crate::sharding::Cut;
+use tegula_ir::{Binary, DraftId, Op};
+
+impl Emitter<'_> {
+    /// Elements behind the end of an uneven dimension are made such that they do not count.
+    pub(super) fn mask_padding(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        axis: &Axis,
+        cut: &Cut,
+        op: Binary,
+        operands: &mut [DraftId],
+    ) -> Result<(), Error> {
+        for (number, dim) in axis.operands.iter().enumerate() {
+            let (Some(dim), Some(array)) = (dim, operands.get_mut(number)) else {
+                continue;
+            };
+            let size = self.graph.values[node.operands[number]]
+                .size(*dim)
+                .unwrap_or(0);
+            if cut.divides(size) {
+                continue;
+            }
+            let starts: Vec<i64> = cut
+                .places()
+                .iter()
+                .map(|place| place * cut.part_size(size))
+                .collect();
+            let start = self.by_device(frame, &starts)?;
+            let ty = frame.array(*array).element_type;
+            let fill = match node.op {
+                Op::Reduce { .. } => self.identity(frame, op, ty)?,
+                _ => self.zero(frame, ty)?,
+            };
+            *array = self.masked(frame, *array, *dim, start, 0..size, fill)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn fetch_windows(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+        pick: &WindowPick,
+        operands: &mut [DraftId],
+        scope: &Cut,
+    ) -> Result<(), Error> {
+        for (operand, window) in &pick.windows {
+            let value = node.operands[*operand];
+            let size = self.graph.values[value].size(window.dim).unwrap_or(0);
+            let fill = match node.op {
+                Op::Pad(_) => operands.get(1).copied(),
+                // What is before and behind the array does not count.
+                Op::ReduceWindow { to_apply, .. } => {
+                    let combination = combination(self.module, to_apply);
+                    let combination =
+                        combination.ok_or_else(|| self.bug("windows of another combination"))?;
+                    let ty = frame.array(operands[*operand]).element_type;
+                    Some(self.identity(frame, combination, ty)?)
+                }
+                Op::Convolution { .. } => {
+                    let ty = frame.array(operands[*operand]).element_type;
+                    Some(self.zero(frame, ty)?)
+                }
+                _ => None,
+            };
+            self.reason = format!(
+                "elements {} before part {} of dimension {}",
+                window.first, 0, window.dim
+            );
+            let sharding = &plan.operands[*operand];
+            operands[*operand] = self.fetch(
+                frame,
+                operands[*operand],
+                sharding,
+                size,
+                &pick.cut,
+                window,
+                fill,
+                scope,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Each element from the operand that it is of.
+    pub(super) fn concatenated(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        pick: &WindowPick,
+        operands: &[DraftId],
+    ) -> Result<DraftId, Error> {
+        let mut end = 0;
+        let mut result: Option<DraftId> = None;
+        let size = pick.windows.first().map_or(0, |(_, window)| window.size);
+        let firsts: Vec<i64> = pick.cut.places().iter().map(|place| place * size).collect();
+        for (operand, value) in operands.iter().zip(&node.operands) {
+            let begin = end;
+            let own = self.graph.values[*value].size(pick.dim).unwrap_or(0);
+            end += own;
+            if own == 0 {
+                continue;
+            }
+            result = Some(match result {
+                None => *operand,
+                Some(before) => {
+                    let dims = frame.array(*operand).dims;
+                    let first = self.by_device(frame, &firsts)?;
+                    let inside =
+                        self.inside(frame, &dims, pick.dim, first, begin..i64::from(i32::MAX))?;
+                    self.push(frame, Op::Select, &[inside, *operand, before], None)?
+                }
+            });
+        }
+        result.ok_or_else(|| self.bug("a concatenation of nothing in parts"))
+    }
+}
