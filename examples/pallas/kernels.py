@@ -1,5 +1,6 @@
 """Kernels in Pallas, and the same with one mistake each: `python kernels.py FOLDER` lowers them
-(no TPU is needed) and writes for each its program, inputs and results.
+(no TPU is needed) and writes for each its program, inputs and results. `mistakes.py` has more
+kernels, each with many mistakes.
 
 The results are numpy's. `EXPECTED` names the finding that a mistake is, or nothing.
 """
@@ -235,6 +236,45 @@ def loop():
     return call, [x], [x.reshape(4, 8, 128).sum(0) * 4]
 
 
+def all_gather_kernel(x_ref, o_ref, send, receive, local):
+    """Each device passes on to its right neighbour what it received from the left one."""
+    me = jax.lax.axis_index("x")
+    right, left = jax.lax.rem(me + 1, 4), jax.lax.rem(me + 3, 4)
+    # Nobody copies into a device that has not begun.
+    ready = pltpu.get_barrier_semaphore()
+    for other in (left, right):
+        pl.semaphore_signal(ready, 1, device_id=(other,), device_id_type=pl.DeviceIdType.MESH)
+    pl.semaphore_wait(ready, 2)
+    own = pltpu.make_async_copy(x_ref, o_ref.at[me], local)
+    own.start()
+    own.wait()
+    for step in range(3):
+        part = o_ref.at[jax.lax.rem(me - step + 4, 4)]
+        copy = pltpu.make_async_remote_copy(
+            src_ref=part, dst_ref=part, send_sem=send, recv_sem=receive, device_id=(right,),
+            device_id_type=pl.DeviceIdType.MESH,
+        )
+        copy.start()
+        copy.wait()
+
+
+def all_gather():
+    """On 4 devices: arrays have a first dimension with one index for each."""
+    x = f32(4, 8, 128)
+    call = pl.pallas_call(
+        all_gather_kernel,
+        out_shape=jax.ShapeDtypeStruct((4, 8, 128), jnp.float32),
+        in_specs=[pl.BlockSpec(memory_space=pl.ANY)],
+        out_specs=pl.BlockSpec(memory_space=pl.ANY),
+        scratch_shapes=[pltpu.SemaphoreType.DMA] * 3,
+        compiler_params=pltpu.CompilerParams(collective_id=0),
+    )
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("x",))
+    spec = jax.sharding.PartitionSpec("x")
+    one = jax.shard_map(call, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    return lambda x: one(x.reshape(32, 128)), [x], [np.stack([x] * 4)]
+
+
 # Name: how it is made, and the finding that it has.
 KERNELS = {
     "softmax": (softmax, ""),
@@ -257,11 +297,13 @@ KERNELS = {
     "column_sums_padding": (lambda: column_sums(False), "TG031"),
     "matmul_revisited": (lambda: matmul(inner_last=False), "TG062"),
     "large_scratch": (large, "TG002"),
+    "all_gather": (all_gather, ""),
 }
 
 
 def main(folder):
     # Names of files, not of folders of this machine.
+    jax.config.update("jax_num_cpu_devices", 4)
     jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
     for name, (make, finding) in KERNELS.items():
         try:

@@ -29,6 +29,7 @@ mod layout;
 mod missing;
 mod named;
 mod options;
+pub mod pallas;
 mod plugin;
 mod program;
 mod serialize;

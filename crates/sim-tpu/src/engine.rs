@@ -139,6 +139,8 @@ pub enum Cause {
     Launch,
     /// Issuing statements and stepping loops.
     Issue,
+    /// Waiting for a signal of another core.
+    Core,
 }
 
 /// Something that an engine did.
@@ -207,6 +209,8 @@ pub struct Engines {
     fetches: bool,
     /// The time up to which copies have been moved.
     moved_to: f64,
+    /// When the link to other chips has moved what was begun.
+    link_free: f64,
     flights: Vec<Flight>,
     queues: [Queue; 2],
     causes: BTreeMap<(u32, Cause), f64>,
@@ -226,6 +230,7 @@ impl Engines {
             fresh: false,
             fetches: false,
             moved_to: 0.0,
+            link_free: 0.0,
             flights: Vec::new(),
             queues: [Queue::default(), Queue::default()],
             causes: BTreeMap::new(),
@@ -377,6 +382,7 @@ impl Engines {
             Cause::Compute(slowest) => slowest == engine,
             Cause::Copy { engine: of, .. } => of == engine,
             Cause::Launch | Cause::Issue => engine == Engine::Scalar,
+            Cause::Core => false,
         };
         let mut waits: Vec<_> = self.causes().filter(|&(_, cause, _)| !own(cause)).collect();
         waits.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
@@ -389,6 +395,38 @@ impl Engines {
             self.spans.as_deref().unwrap_or_default(),
             self.spans_left_out,
         )
+    }
+
+    /// Begins a copy of so many bytes to another core for the statement of a line: copies over the
+    /// link follow each other. Gives when it is there, too.
+    pub fn sends(&mut self, bytes: i64, line: u32) -> (TransferId, f64) {
+        self.issue(line);
+        let seconds = bytes.max(0) as f64 / self.speeds.link_bandwidth;
+        self.link_free = self.link_free.max(self.now) + seconds;
+        let done = self.link_free + self.speeds.link_latency();
+        (self.arrives(done, line, bytes), done)
+    }
+
+    /// A copy over a link that is done at a time.
+    pub fn arrives(&mut self, done: f64, line: u32, bytes: i64) -> TransferId {
+        self.lines.entry(line).or_default().bytes += bytes.max(0) as f64;
+        self.flights.push(Flight {
+            line,
+            engine: Engine::CopyIn,
+            bytes,
+            done,
+            began: done,
+        });
+        TransferId(self.flights.len() - 1)
+    }
+
+    /// Waits for another core until a time.
+    pub fn wait_until(&mut self, time: f64, line: u32) {
+        if time > self.now {
+            *self.causes.entry((line, Cause::Core)).or_default() += time - self.now;
+            self.record(Engine::Scalar, self.now, time, line, 0, true);
+            self.now = time;
+        }
     }
 
     /// Lets time pass for the statement of a line.

@@ -61,6 +61,14 @@ codes! {
 }
 
 impl Code {
+    /// Whether two accesses lack an order.
+    pub fn is_race(self) -> bool {
+        matches!(
+            self,
+            Self::ReadBeforeDone | Self::Overwritten | Self::TwoWrites
+        )
+    }
+
     /// Whether a memory is too small.
     pub fn is_capacity(self) -> bool {
         matches!(
@@ -112,7 +120,7 @@ pub struct Finding {
 const MAX_FINDINGS: usize = 1000;
 
 /// The findings so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     seen: FxHashMap<(Code, u32, Option<BufferId>), usize>,
     list: Vec<Finding>,

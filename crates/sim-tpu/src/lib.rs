@@ -46,7 +46,7 @@ pub fn as_matrix_units_round(module: tegula_ir::Module) -> std::sync::Arc<tegula
 pub use expand::{copies_of, expand};
 pub use finding::{Code, Finding, Severity};
 pub use machine::life::scoped_limit;
-pub use machine::simulate;
+pub use machine::{simulate, simulate_cores};
 pub use memory::ledger::alignment;
 pub use program::TpuProgram;
 pub use report::{Error, Options, Report};

@@ -64,6 +64,24 @@ pub struct TpuProgram {
     pub emulates: bool,
 }
 
+impl TpuProgram {
+    /// Whether it is a kernel of Pallas: its compiler packs and addresses what texts state.
+    pub fn is_of_pallas(&self) -> bool {
+        !self.places.is_empty() || !self.registers.is_empty()
+    }
+
+    /// The place in the source of a statement's line, if the program has places.
+    pub fn place(&self, line: u32) -> Option<&Place> {
+        let at = usize::try_from(line.checked_sub(1)?).ok()?;
+        self.places.get(at)
+    }
+
+    /// A statement's line as messages name it: that of its source.
+    pub fn source_line(&self, line: u32) -> u32 {
+        self.place(line).map_or(line, |place| place.line)
+    }
+}
+
 /// A memory of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {

@@ -49,6 +49,8 @@ pub struct Speeds {
     pub cross_lane_units: f64,
     /// Bytes that VMEM gives or takes per cycle.
     pub vmem_bytes_per_cycle: f64,
+    /// Over a link to another chip, one way.
+    pub link_bandwidth: f64,
     /// What was not stated of the chip.
     pub assumptions: Vec<Assumption>,
 }
@@ -150,12 +152,29 @@ impl Speeds {
             ),
             cross_lane_units: fused * reader.or(Param::Xlus, 2.0, "2, as of v6e"),
             vmem_bytes_per_cycle: VMEM_OVER_HBM * share / clock,
+            link_bandwidth: reader.or(
+                Param::IciBandwidth,
+                bandwidth,
+                "the core's bandwidth of HBM",
+            ),
             assumptions: reader.assumptions,
         })
     }
 }
 
 impl Speeds {
+    /// From the last byte of a copy to another core until it is there, and from a signal until it
+    /// is: as a copy to HBM, of which it is known.
+    pub fn link_latency(&self) -> f64 {
+        self.copy_latency.unwrap_or(self.latency_out)
+    }
+
+    /// Takes out what only programs of several cores need.
+    pub(crate) fn leave_out_links(&mut self) {
+        self.assumptions
+            .retain(|assumption| assumption.param != Param::IciBandwidth);
+    }
+
     /// Takes out what holds of compiled kernels alone.
     pub(crate) fn leave_out_compiled(&mut self) {
         (self.register_pass, self.product_start) = (0.0, 0.0);

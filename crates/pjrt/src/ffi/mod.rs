@@ -6,7 +6,7 @@
 //! called with some attributes (its state) is kept for those attributes.
 
 mod attributes;
-mod call;
+pub(crate) mod call;
 mod host;
 pub mod python;
 pub mod register;

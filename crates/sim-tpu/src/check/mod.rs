@@ -237,7 +237,7 @@ impl Checker<'_> {
         };
         let ty = buffer.shape.element_type;
         // Pallas keeps integers of 8 and 16 bits there, which the compiler packs.
-        let packed = !self.program.registers.is_empty() && matches!(ty.bits(), 8 | 16);
+        let packed = self.program.is_of_pallas() && matches!(ty.bits(), 8 | 16);
         if buffer.space == Space::Smem && !types::scalar_memory(ty) && !packed {
             let told = (
                 format!("SMEM holds words of 32 bits, not {ty}"),
@@ -269,7 +269,7 @@ impl Checker<'_> {
             }
             // A row of words is a part of a tile that a copy can address.
             let rows = geometry.sublanes == Some(d) && geometry.bits == 32;
-            if rows && !self.program.registers.is_empty() {
+            if rows && self.program.is_of_pallas() {
                 continue;
             }
             if size % tile != 0 && !to_end {

@@ -1,7 +1,7 @@
 //! What every access is checked for: that its buffer lives, that it stays inside, that
 //! no copy runs beside it, that what it reads was written.
 
-use super::code::Cut;
+use super::terms::Cut;
 use super::{Here, Life, Machine};
 use crate::finding::Code;
 use crate::memory::region::Region;
@@ -40,9 +40,13 @@ impl<'p> Machine<'p> {
         let id = cut.buffer;
         if self.states[id.index()].life != Life::Live {
             let (name, life) = (self.name(id), self.states[id.index()].life);
+            let program = self.program;
             self.find(Code::UseAfterFree, here, Some(id), || match life {
                 Life::Freed(line) => (
-                    format!("`{name}` is used, but it was freed at line {line}"),
+                    format!(
+                        "`{name}` is used, but it was freed at line {}",
+                        program.source_line(line)
+                    ),
                     format!("move the `free {name}` behind its last use"),
                 ),
                 _ => (
@@ -71,8 +75,9 @@ impl<'p> Machine<'p> {
                 });
             };
             let size = geometry.dims[d];
-            let over = end > size && !(entry.clipped && start < size);
-            if (start < 0 || over) && outside.is_none() {
+            // A block at the edge; before the array begin only windows with padding.
+            let clipped = entry.clipped && start < size && end > 0;
+            if (start < 0 || end > size) && !clipped && outside.is_none() {
                 outside = Some((d, start, end));
             }
             access.partial |= start < 0 || end > size;
@@ -112,6 +117,7 @@ impl<'p> Machine<'p> {
     /// Compares an access with every copy that may still run.
     pub(super) fn check_races(&mut self, access: &Access, touch: Touch, here: Here<'p>) {
         let id = access.buffer;
+        self.note_access(id, &access.region, touch, here.line);
         let mut found: SmallVec<[(Code, u32, usize, i64); 2]> = SmallVec::new();
         for flight in self.flights.of(id) {
             let writes = flight.destination.0 == id && flight.destination.1.meets(&access.region);
@@ -130,6 +136,7 @@ impl<'p> Machine<'p> {
         }
         for (code, line, array, index) in found {
             let (name, region) = (self.name(id), access.region.clone());
+            let line = self.program.source_line(line);
             let semaphores = self.program.semaphores.values();
             let semaphore = semaphores.map(|s| s.name.as_str()).nth(array);
             let semaphore = semaphore.unwrap_or_default();
@@ -162,7 +169,22 @@ impl<'p> Machine<'p> {
         here: Here<'p>,
         at_end: bool,
     ) {
-        let writers = self.states[id.index()].writers.clone();
+        if let Some(line) = self.states[id.index()].unwritten_from {
+            let (name, missing) = (self.name(id), missing.clone());
+            let source = self.program.source_line(line);
+            self.find(Code::Uninitialised, Here { line, ..here }, Some(id), || {
+                (
+                    format!("`{name}{missing}` gets elements of memory that nobody wrote, which line {source} loads"),
+                    "write that memory first, or select other elements before they are stored".to_owned(),
+                )
+            });
+            return;
+        }
+        let mut writers = self.states[id.index()].writers.clone();
+        for line in &mut writers {
+            *line = self.program.source_line(*line);
+        }
+        writers.dedup();
         let (name, missing) = (self.name(id), missing.clone());
         self.find(Code::Uninitialised, here, Some(id), || {
             let lines: Vec<String> = writers.iter().map(ToString::to_string).collect();

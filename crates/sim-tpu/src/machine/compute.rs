@@ -1,8 +1,9 @@
 //! Computations.
 
 use super::access::{Access, Touch};
-use super::code::{Cut, Input};
+use super::code::Input;
 use super::matrix::{Product, rounded, to_bf16};
+use super::terms::Cut;
 use super::{Flow, Here, Machine};
 use crate::check::taint::{self, Kind, Kinds};
 use crate::finding::Code;

@@ -1,14 +1,16 @@
 //! Copies begin.
 
 use super::access::{Access, Touch};
-use super::code::{Copy, Cut};
+use super::code::Copy;
+use super::cores::{Content, Incoming};
 use super::flights::Flight;
+use super::terms::{Cut, Index, Signal};
 use super::{Flow, Here, Machine};
 use crate::engine::Transfer;
 use crate::finding::Code;
 use crate::memory::image::Dense;
 use crate::memory::region::{Region, Regions};
-use crate::program::{BufferId, Space};
+use crate::program::{BufferId, SemaphoreId, Space};
 use crate::report::Error;
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -65,14 +67,8 @@ impl Moved {
 impl<'p> Machine<'p> {
     pub(super) fn start(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
         let semaphore = self.semaphore(&copy.semaphore, here)?;
-        if let Some((core, _)) = &copy.remote {
-            let core = self.value(core, here)?;
-            if core != self.core {
-                return Err(Error::Unsupported {
-                    line: here.line,
-                    message: format!("a copy goes to core {core}, and one core is simulated"),
-                });
-            }
+        if let Some((core, sent)) = &copy.remote {
+            return self.start_remote(copy, core, sent.as_ref(), semaphore, here);
         }
         let source = self.access(&copy.source, here)?;
         let destination = self.access(&copy.destination, here)?;
@@ -124,11 +120,95 @@ impl<'p> Machine<'p> {
             statement: here.statement,
             bytes,
             partly: None,
+            sender: None,
         });
         self.semaphores[semaphore.0.index()][semaphore.1 as usize]
             .copies
             .push_back(number);
         Ok(Flow::Next)
+    }
+
+    /// Begins a copy into a core's memory: here it only reads.
+    fn start_remote(
+        &mut self,
+        copy: &Copy,
+        core: &Index,
+        sent: Option<&Signal>,
+        arrived: (SemaphoreId, i64),
+        here: Here<'p>,
+    ) -> Result<Flow, Error> {
+        let Some(core) = self.other_core(core, here)? else {
+            return Ok(Flow::Stop);
+        };
+        let sent = sent.map(|sent| self.semaphore(sent, here)).transpose()?;
+        let source = self.access(&copy.source, here)?;
+        let destination = self.access(&copy.destination, here)?;
+        let (Some(source), Some(destination)) = (source, destination) else {
+            return Ok(Flow::Next);
+        };
+        let moved = Moved::of(copy, &source, &destination);
+        let read = Access {
+            region: moved.source.clone(),
+            ..source.clone()
+        };
+        if !read.region.is_empty() {
+            self.check_races(&read, Touch::Read, here);
+            self.check_written(&read, here);
+        }
+        let size = self.physical_bytes(copy, &moved);
+        self.copies += 1;
+        self.copied_bytes = self.copied_bytes.saturating_add(size);
+        let (transfer, time) = self.engines.sends(size, here.line);
+        if let Some(sent) = sent {
+            let number = self.flights.add(Flight {
+                transfer,
+                source: (source.buffer, moved.source.clone()),
+                destination: (source.buffer, Region::whole(&[0])),
+                semaphore: sent,
+                line: here.line,
+                statement: here.statement,
+                bytes: size,
+                partly: None,
+                sender: None,
+            });
+            let slot = &mut self.semaphores[sent.0.index()][sent.1 as usize];
+            slot.copies.push_back(number);
+        }
+        let landing = |set: &Regions| -> Vec<Region> {
+            let parts = set.within(&moved.source);
+            parts.iter().map(|part| moved.landing(copy, part)).collect()
+        };
+        let state = &self.states[source.buffer.index()];
+        let incoming = Incoming {
+            buffer: destination.buffer,
+            tainted: landing(&state.tainted),
+            neutral: landing(&state.neutral),
+            bytes: match self.functional {
+                true => {
+                    self.spend(moved.source.elements() as u64 / 256, here.line)?;
+                    self.read_bytes(source.buffer, &moved.source, &copy.source, &moved.sizes)
+                }
+                false => Vec::new(),
+            },
+            region: moved.destination,
+            size,
+        };
+        let content = Content::Copy(Box::new(incoming));
+        self.send(core, arrived, content, time, here);
+        Ok(Flow::Next)
+    }
+
+    /// The elements of a region, in the order of a slice's dimensions.
+    fn read_bytes(&self, id: BufferId, region: &Region, cut: &Cut, sizes: &[i64]) -> Vec<u8> {
+        let geometry = &self.geometry[id.index()];
+        let elements = sizes.iter().product::<i64>().max(0);
+        let mut bytes = vec![0; elements as usize * geometry.host_bytes()];
+        let rank = cut.entries.len();
+        let dense = Dense::slice(rank, &cut.kept, sizes, &vec![0; rank]);
+        let image = &self.images[self.program.buffers[id].space as usize];
+        let offset = self.states[id.index()].offset;
+        image.read(geometry, offset, region, &dense, &mut bytes);
+        bytes
     }
 
     /// The bytes that a copy moves.
@@ -177,7 +257,6 @@ impl<'p> Machine<'p> {
     }
 
     fn move_bytes(&mut self, source: &Access, destination: &Access, moved: &Moved, copy: &Copy) {
-        let elements = moved.sizes.iter().product::<i64>().max(0);
         let (from, to) = (source.buffer, destination.buffer);
         let (from_geometry, to_geometry) =
             (&self.geometry[from.index()], &self.geometry[to.index()]);
@@ -197,15 +276,7 @@ impl<'p> Machine<'p> {
             let rank = cut.entries.len();
             Dense::slice(rank, &cut.kept, &moved.sizes, &lead(rank))
         };
-        let mut buffer = vec![0; elements as usize * size];
-        let from_offset = self.states[from.index()].offset;
-        self.images[space(from)].read(
-            from_geometry,
-            from_offset,
-            &moved.source,
-            &dense(&copy.source),
-            &mut buffer,
-        );
+        let buffer = self.read_bytes(from, &moved.source, &copy.source, &moved.sizes);
         self.images[space(to)].write(
             to_geometry,
             to_offset,

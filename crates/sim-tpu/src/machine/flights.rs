@@ -1,5 +1,6 @@
 //! Copies that were begun and not waited for.
 
+use super::clock::Clock;
 use crate::engine::TransferId;
 use crate::memory::region::Region;
 use crate::program::{BufferId, SemaphoreId, Statement};
@@ -17,6 +18,8 @@ pub(super) struct Flight<'p> {
     pub(super) bytes: i64,
     /// The first wait for some of its bytes, if there was one.
     pub(super) partly: Option<PartlyWaited<'p>>,
+    /// The core that began it, if that is another one, and what was over for it then.
+    pub(super) sender: Option<(usize, Clock)>,
 }
 
 /// A wait for a part of a copy's bytes.
@@ -51,6 +54,10 @@ impl<'p> Flights<'p> {
         }
         self.flying.insert(number, flight);
         number
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<&Flight<'p>> {
+        self.flying.get(&number)
     }
 
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Flight<'p>> {

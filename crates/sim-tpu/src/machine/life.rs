@@ -23,6 +23,7 @@ pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
             tainted: Regions::default(),
             neutral: Regions::default(),
             writers: Vec::new(),
+            unwritten_from: None,
             since: 0.0,
         })
         .collect();
@@ -109,6 +110,7 @@ impl<'p> Machine<'p> {
         state.written.clear();
         state.tainted.clear();
         state.neutral.clear();
+        state.unwritten_from = None;
         self.visited.remove(&id);
         if let Some(other) = other {
             let (name, other) = (self.name(id), self.name(other));
@@ -134,7 +136,7 @@ impl<'p> Machine<'p> {
                 .written
                 .insert(&Region::whole(&geometry.dims));
             if self.functional
-                && let Some(input) = self.options.inputs.get(number)
+                && let Some(input) = self.inputs.get(number)
             {
                 let region = Region::whole(&geometry.dims);
                 let dense = Dense::whole(&geometry.dims);
@@ -294,7 +296,7 @@ impl<'p> Machine<'p> {
                 self.states[id.index()].life = Life::Freed(here.line);
             }
             Life::Freed(line) => {
-                let name = self.name(id);
+                let (name, line) = (self.name(id), self.program.source_line(line));
                 self.find(Code::UseAfterFree, here, Some(id), || {
                     (
                         format!("`{name}` is freed a second time; first at line {line}"),
@@ -310,7 +312,7 @@ impl<'p> Machine<'p> {
     fn end_life(&mut self, id: BufferId, here: Here<'p>) {
         let flying = self.flights.of(id).next();
         if let Some(flight) = flying {
-            let (name, line) = (self.name(id), flight.line);
+            let (name, line) = (self.name(id), self.program.source_line(flight.line));
             let array = self.program.semaphores[flight.semaphore.0].name.clone();
             let index = flight.semaphore.1;
             self.find(Code::UseAfterFree, here, Some(id), || {

@@ -10,9 +10,11 @@
 //! Without values the same checks run on boxes of indices alone.
 
 mod access;
+mod clock;
 mod code;
 mod compute;
 mod copies;
+mod cores;
 mod flights;
 pub(crate) mod life;
 pub(crate) mod matrix;
@@ -20,6 +22,7 @@ mod order;
 mod padding;
 mod run;
 pub(crate) mod scalar;
+mod terms;
 pub(crate) mod vector;
 mod waits;
 
@@ -35,12 +38,13 @@ use crate::program::{BufferId, Space, Statement, StatementKind, TpuProgram, find
 use crate::report::{Error, Occupancy, Options, Report, SpaceUse};
 use crate::speeds::Speeds;
 use crate::text::print_statement;
-use code::{Compiler, Job, Values};
+use code::{Compiler, Job};
 use cranelift_entity::EntityRef;
 use flights::Flights;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_ir::{ArrayShape, Literal};
 use tegula_target::{Chip, Param};
+use terms::Values;
 
 /// Where a buffer is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,8 @@ struct State {
     /// Lines of the statements that write it, in order; what a read of nothing may have
     /// meant to come after.
     writers: Vec<u32>,
+    /// The line that loaded what was stored here though nobody had written it.
+    unwritten_from: Option<u32>,
     /// When its life began.
     since: f64,
 }
@@ -76,6 +82,9 @@ struct Semaphore {
     count: i64,
     /// The line that raised the count last.
     raised: u32,
+    /// The part of the count that other cores raised: how much, what was over for them, and when
+    /// it got here.
+    signals: std::collections::VecDeque<(i64, clock::Clock, f64)>,
 }
 
 /// How a statement ends.
@@ -83,6 +92,10 @@ enum Flow {
     Next,
     /// Nothing after it can run.
     Stop,
+    /// It is run again once another core brought what it waits for.
+    Blocked,
+    /// Other cores run before what comes after it.
+    Yield,
 }
 
 /// A statement that is being run: what findings name.
@@ -100,12 +113,19 @@ struct Machine<'p> {
     blocks: &'p [vector::Block<'p>],
     /// Vectors in registers, by number.
     registers: Vec<Option<vector::value::Vector>>,
+    random: vector::random::Random,
+    /// The line of the newest load of memory that nobody wrote, or the one that such memory's
+    /// content came from.
+    unwritten_from: Option<u32>,
     /// By number of the computation: its work, and what it takes to compute it.
     work: Vec<Work>,
     plans: Vec<Option<compute::Plan>>,
     functional: bool,
-    /// The number of this core.
+    /// The parameters' values, by number.
+    inputs: &'p [Literal],
+    /// The number of this core, and what it has to do with others.
     core: i64,
+    peer: cores::Peer<'p>,
     values: Values,
     states: Vec<State>,
     images: [Image; 4],
@@ -135,27 +155,63 @@ struct Machine<'p> {
 /// The program contradicts itself or the inputs are not what it takes; it runs longer
 /// than [`Options::step_limit`]; the chip lacks a number that the clock needs.
 pub fn simulate(program: &TpuProgram, chip: &Chip, options: &Options) -> Result<Report, Error> {
-    let mut report = simulate_in_order(program, chip, options)?;
-    if report.count(Code::TwoWrites) == 0
+    let reports = in_both_orders(program, chip, options, &[options.inputs.as_slice()])?;
+    let report = reports.into_iter().next();
+    report.ok_or_else(|| Error::Inputs("no core runs the program".to_owned()))
+}
+
+/// Runs a program on as many cores as there are inputs. They copy to and signal each other by their
+/// numbers; what [`Options::inputs`] has is not looked at. Gives a report for each core.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_cores(
+    program: &TpuProgram,
+    chip: &Chip,
+    options: &Options,
+    inputs: &[Vec<Literal>],
+) -> Result<Vec<Report>, Error> {
+    let inputs: Vec<&[Literal]> = inputs.iter().map(Vec::as_slice).collect();
+    in_both_orders(program, chip, options, &inputs)
+}
+
+fn in_both_orders(
+    program: &TpuProgram,
+    chip: &Chip,
+    options: &Options,
+    inputs: &[&[Literal]],
+) -> Result<Vec<Report>, Error> {
+    let mut reports = in_order(program, chip, options, inputs)?;
+    if !options.finds_races {
+        for report in &mut reports {
+            report.findings.retain(|finding| !finding.code.is_race());
+        }
+        return Ok(reports);
+    }
+    let raced = |report: &Report| report.count(Code::TwoWrites) > 0;
+    if !reports.iter().any(raced)
         && let Some((other, grid)) = order::reversed(program)
     {
         let options = Options {
             record_timeline: false,
             ..options.clone()
         };
-        let other = simulate_in_order(&other, chip, &options)?;
-        order::compare(&mut report, other, program, grid);
-        report.free_order = true;
+        let others = in_order(&other, chip, &options, inputs)?;
+        for (report, other) in reports.iter_mut().zip(others) {
+            order::compare(report, other, program, &grid);
+            report.free_order = true;
+        }
     }
-    Ok(report)
+    Ok(reports)
 }
 
-/// Runs a program in the order of its text.
-fn simulate_in_order(
+/// Runs a program in the order of its text, on a core for each list of inputs.
+fn in_order(
     program: &TpuProgram,
     chip: &Chip,
     options: &Options,
-) -> Result<Report, Error> {
+    inputs: &[&[Literal]],
+) -> Result<Vec<Report>, Error> {
     let mut findings = Findings::default();
     let Fixed {
         proofs,
@@ -167,6 +223,9 @@ fn simulate_in_order(
     let mut speeds = Speeds::of(chip).map_err(|error| Error::Inputs(error.to_string()))?;
     if !program.emulates {
         speeds.leave_out_compiled();
+    }
+    if inputs.len() == 1 {
+        speeds.leave_out_links();
     }
     let mut compiler = Compiler {
         program,
@@ -180,46 +239,57 @@ fn simulate_in_order(
     let work = jobs
         .iter()
         .map(|job| crate::work::of(&job.compute.operation, &speeds));
-    let mut machine = Machine {
-        program,
-        options,
-        geometry: &geometry,
-        work: work.collect(),
-        plans: jobs.iter().map(|_| None).collect(),
-        jobs: &jobs,
-        blocks: &blocks,
-        registers: vec![None; program.registers.len()],
-        functional: options.functional,
-        core: 0,
-        values: vec![None; program.variables.len()],
-        states: life::first_states(program),
-        images: Default::default(),
-        ledgers: life::ledgers(program, &geometry),
-        scoped: (0, 0),
-        limits: life::limits(chip),
-        scoped_limit: life::scoped_limit(chip),
-        semaphores: life::semaphores(program),
-        flights: Flights::default(),
-        engines: Engines::new(&speeds, options.record_timeline),
-        findings,
-        visited: FxHashMap::default(),
-        write_backs,
-        occupancy: Vec::new(),
-        steps: 0,
-        copies: 0,
-        copied_bytes: 0,
-    };
-    if machine.functional {
-        machine.check_inputs()?;
-        machine.check_room()?;
+    let work: Vec<Work> = work.collect();
+    let mut machines = Vec::new();
+    let count = inputs.len();
+    for (core, inputs) in inputs.iter().enumerate() {
+        let mut machine = Machine {
+            program,
+            options,
+            geometry: &geometry,
+            work: work.clone(),
+            plans: jobs.iter().map(|_| None).collect(),
+            jobs: &jobs,
+            blocks: &blocks,
+            registers: vec![None; program.registers.len()],
+            random: vector::random::Random::default(),
+            unwritten_from: None,
+            functional: options.functional,
+            inputs,
+            core: core as i64,
+            peer: cores::Peer::new(count, program),
+            values: vec![None; program.variables.len()],
+            states: life::first_states(program),
+            images: Default::default(),
+            ledgers: life::ledgers(program, &geometry),
+            scoped: (0, 0),
+            limits: life::limits(chip),
+            scoped_limit: life::scoped_limit(chip),
+            semaphores: life::semaphores(program),
+            flights: Flights::default(),
+            engines: Engines::new(&speeds, options.record_timeline && core == 0),
+            findings: findings.clone(),
+            visited: FxHashMap::default(),
+            write_backs: write_backs.clone(),
+            occupancy: Vec::new(),
+            steps: 0,
+            copies: 0,
+            copied_bytes: 0,
+        };
+        if machine.functional {
+            machine.check_inputs()?;
+            machine.check_room()?;
+        }
+        machines.push(machine);
     }
-    if let Flow::Next = machine.run(&steps)? {
-        machine.at_end();
-    }
-    let mut report = machine.report()?;
-    report.chip = chip.name.clone();
-    report.alignment = proofs;
-    Ok(report)
+    cores::run(&mut machines, &steps)?;
+    let reports = machines.into_iter().map(|machine| {
+        let mut report = machine.report()?;
+        report.chip = chip.name.clone();
+        report.alignment = proofs.clone();
+        Ok(report)
+    });
+    reports.collect()
 }
 
 impl<'p> Machine<'p> {
@@ -267,7 +337,7 @@ impl<'p> Machine<'p> {
                 layout: None,
                 ..buffer.shape.clone()
             };
-            let given = self.options.inputs.get(number);
+            let given = self.inputs.get(number);
             if given.is_none_or(|given| *given.shape() != wanted) {
                 let given = given.map_or("nothing".to_owned(), |g| g.shape().to_string());
                 let name = &buffer.name;
@@ -281,9 +351,10 @@ impl<'p> Machine<'p> {
 
     /// What must hold once the last statement has run.
     fn at_end(&mut self) {
+        let program = self.program;
         let line = |number: u32| match number {
             0 => String::new(),
-            n => format!(" (line {n})"),
+            n => format!(" (line {})", program.source_line(n)),
         };
         self.check_partly_waited();
         for flight in self.flights.all() {

@@ -107,16 +107,12 @@ fn reverse_grid(grid: &mut Grid, line: u32, program: &mut TpuProgram) -> Vec<Str
 }
 
 /// Adds to a report what only the run in reverse order found.
-pub(super) fn compare(
-    report: &mut Report,
-    other: Report,
-    program: &TpuProgram,
-    FreeGrid {
+pub(super) fn compare(report: &mut Report, other: Report, program: &TpuProgram, grid: &FreeGrid) {
+    let FreeGrid {
         line,
         names,
         instruction,
-    }: FreeGrid,
-) {
+    } = grid;
     let before = report.findings.len();
     for finding in other.findings {
         // What is known without running is known of the program as it is.
@@ -155,8 +151,8 @@ pub(super) fn compare(
             help: format!(
                 "take `parallel` off `{names}`, or let no point use what another one leaves behind"
             ),
-            instruction,
-            line,
+            instruction: instruction.clone(),
+            line: *line,
             buffer: differing.first().and_then(|number| {
                 let of = |role| matches!(role, Role::Result(own) if own == *number);
                 let found = program.buffers.values().find(|buffer| of(buffer.role));

@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::access::Access;
-use super::code::Cut;
+use super::terms::Cut;
 use crate::check::taint::{Kind, Kinds};
 use crate::memory::region::{Region, Regions};
 use cranelift_entity::EntityRef;

@@ -1,6 +1,7 @@
 //! Statements, one after the other.
 
-use super::code::{Action, Cut, Index, Step};
+use super::code::{Action, Step};
+use super::terms::{Cut, Index};
 use super::{Flow, Here, Machine};
 use crate::finding::Code;
 use crate::machine::access::Touch;
@@ -10,14 +11,187 @@ use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Literal, Scalar};
 
+/// A body that is being run: where it goes on, and what happens at its end.
+pub(super) struct Frame<'s, 'p> {
+    steps: &'s [Step<'p>],
+    next: usize,
+    end: End<'s, 'p>,
+}
+
+/// What happens at a body's end.
+enum End<'s, 'p> {
+    /// What comes after it.
+    Leave,
+    /// A counted loop takes its next value, if there is one.
+    Count {
+        step: &'s Step<'p>,
+        variable: usize,
+        at: i64,
+        high: i64,
+        innermost: bool,
+    },
+    /// It was a loop's condition: its body is run if the test holds.
+    Test(&'s Step<'p>),
+    /// It was a loop's body: its condition is run.
+    Again(&'s Step<'p>),
+}
+
+impl<'s, 'p> Frame<'s, 'p> {
+    pub(super) fn new(steps: &'s [Step<'p>]) -> Self {
+        Self::ending(steps, End::Leave)
+    }
+
+    fn ending(steps: &'s [Step<'p>], end: End<'s, 'p>) -> Self {
+        Self {
+            steps,
+            next: 0,
+            end,
+        }
+    }
+}
+
 impl<'p> Machine<'p> {
-    pub(super) fn run(&mut self, steps: &[Step<'p>]) -> Result<Flow, Error> {
-        for step in steps {
-            if let Flow::Stop = self.step(step)? {
-                return Ok(Flow::Stop);
+    /// Runs from where the core is to the program's end, or until it stops or waits for another
+    /// core.
+    pub(super) fn resume<'s>(&mut self, stack: &mut Vec<Frame<'s, 'p>>) -> Result<Flow, Error> {
+        while let Some(frame) = stack.last_mut() {
+            let Some(step) = frame.steps.get(frame.next) else {
+                self.leave(stack)?;
+                continue;
+            };
+            frame.next += 1;
+            if let Some(inner) = self.enter(step)? {
+                stack.push(inner);
+                continue;
+            }
+            match self.step(step)? {
+                Flow::Next => {}
+                Flow::Blocked => {
+                    if let Some(frame) = stack.last_mut() {
+                        frame.next -= 1;
+                    }
+                    return Ok(Flow::Blocked);
+                }
+                flow => return Ok(flow),
             }
         }
         Ok(Flow::Next)
+    }
+
+    /// The body of a statement that has one, if it is to be run.
+    fn enter<'s>(&mut self, step: &'s Step<'p>) -> Result<Option<Frame<'s, 'p>>, Error> {
+        let here = Here {
+            line: step.line,
+            statement: step.statement,
+        };
+        Ok(match &step.action {
+            Action::For {
+                variable,
+                low,
+                high,
+                body,
+                innermost,
+            } => {
+                self.spend(1, step.line)?;
+                let (low, high) = (self.value(low, here)?, self.value(high, here)?);
+                if low >= high {
+                    return Ok(Some(Frame::new(&[])));
+                }
+                self.spend(1, step.line)?;
+                self.values[*variable] = Some(low);
+                if *innermost {
+                    self.engines.step(step.line);
+                }
+                let end = End::Count {
+                    step,
+                    variable: *variable,
+                    at: low,
+                    high,
+                    innermost: *innermost,
+                };
+                Some(Frame::ending(body, end))
+            }
+            Action::While { condition, .. } => {
+                self.spend(2, step.line)?;
+                Some(Frame::ending(condition, End::Test(step)))
+            }
+            Action::If {
+                left,
+                cmp,
+                right,
+                then,
+                otherwise,
+            } => {
+                self.spend(1, step.line)?;
+                let holds = cmp.holds(self.value(left, here)?, self.value(right, here)?);
+                Some(Frame::new(if holds { then } else { otherwise }))
+            }
+            _ => None,
+        })
+    }
+
+    /// The innermost body is over.
+    fn leave(&mut self, stack: &mut Vec<Frame<'_, 'p>>) -> Result<(), Error> {
+        let Some(mut frame) = stack.pop() else {
+            return Ok(());
+        };
+        let again = match &mut frame.end {
+            End::Leave => false,
+            End::Count {
+                step,
+                variable,
+                at,
+                high,
+                innermost,
+            } => {
+                *at += 1;
+                let more = *at < *high;
+                if more {
+                    self.spend(1, step.line)?;
+                    self.values[*variable] = Some(*at);
+                    if *innermost {
+                        self.engines.step(step.line);
+                    }
+                }
+                more
+            }
+            End::Test(step) => {
+                let step: &Step<'p> = step;
+                let Action::While {
+                    left,
+                    cmp,
+                    right,
+                    body,
+                    ..
+                } = &step.action
+                else {
+                    return Ok(());
+                };
+                let here = Here {
+                    line: step.line,
+                    statement: step.statement,
+                };
+                let holds = cmp.holds(self.value(left, here)?, self.value(right, here)?);
+                if holds {
+                    self.engines.step(step.line);
+                    frame = Frame::ending(body, End::Again(step));
+                }
+                holds
+            }
+            End::Again(step) => {
+                let step: &Step<'p> = step;
+                if let Action::While { condition, .. } = &step.action {
+                    self.spend(1, step.line)?;
+                    frame = Frame::ending(condition, End::Test(step));
+                }
+                true
+            }
+        };
+        if again {
+            frame.next = 0;
+            stack.push(frame);
+        }
+        Ok(())
     }
 
     /// The value of a term of a statement.
@@ -82,7 +256,11 @@ impl<'p> Machine<'p> {
                 let (array, index) = self.semaphore(semaphore, here)?;
                 let count = self.semaphores[array.index()][index as usize].count;
                 self.values[*variable] = Some(count);
-                Ok(Flow::Next)
+                // Whoever looks at a count again and again lets others raise it.
+                Ok(match self.peer.count {
+                    1 => Flow::Next,
+                    _ => Flow::Yield,
+                })
             }
             Action::CoreNumber(variable) => {
                 self.values[*variable] = Some(self.core);
@@ -97,56 +275,8 @@ impl<'p> Machine<'p> {
             Action::WaitCopy(copy) => self.wait_copy(copy, here),
             Action::Await(semaphore, amount) => self.await_count(semaphore, amount, here),
             Action::Compute(job) => self.compute(*job, here),
-            Action::For {
-                variable,
-                low,
-                high,
-                body,
-                innermost,
-            } => {
-                let (mut at, high) = (self.value(low, here)?, self.value(high, here)?);
-                while at < high {
-                    self.spend(1, step.line)?;
-                    self.values[*variable] = Some(at);
-                    if *innermost {
-                        self.engines.step(step.line);
-                    }
-                    if let Flow::Stop = self.run(body)? {
-                        return Ok(Flow::Stop);
-                    }
-                    at += 1;
-                }
-                Ok(Flow::Next)
-            }
-            Action::While {
-                condition,
-                left,
-                cmp,
-                right,
-                body,
-            } => loop {
-                self.spend(1, step.line)?;
-                if let Flow::Stop = self.run(condition)? {
-                    return Ok(Flow::Stop);
-                }
-                if !cmp.holds(self.value(left, here)?, self.value(right, here)?) {
-                    return Ok(Flow::Next);
-                }
-                self.engines.step(step.line);
-                if let Flow::Stop = self.run(body)? {
-                    return Ok(Flow::Stop);
-                }
-            },
-            Action::If {
-                left,
-                cmp,
-                right,
-                then,
-                otherwise,
-            } => {
-                let holds = cmp.holds(self.value(left, here)?, self.value(right, here)?);
-                self.run(if holds { then } else { otherwise })
-            }
+            // Bodies are entered, not stepped.
+            Action::For { .. } | Action::While { .. } | Action::If { .. } => Ok(Flow::Next),
             Action::Assign(variable, value) => {
                 self.values[*variable] = Some(self.value(value, here)?);
                 Ok(Flow::Next)

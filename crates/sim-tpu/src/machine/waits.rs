@@ -1,7 +1,9 @@
 //! Waiting: for copies, and for counts.
 
-use super::code::{Copy, Index, Signal};
+use super::code::Copy;
+use super::cores::{Blocked, Content};
 use super::flights::PartlyWaited;
+use super::terms::{Index, Signal};
 use super::{Flow, Here, Machine};
 use crate::finding::Code;
 use crate::program::{SemaphoreId, StatementKind, for_each_statement};
@@ -51,6 +53,17 @@ impl<'p> Machine<'p> {
         let name = format!("{}[{index}]", self.program.semaphores[array].name);
         let bytes = bytes.map(|bytes| self.count(bytes, here)).transpose()?;
         let slot = (array.index(), index as usize);
+        if self.peer.count > 1
+            && let Some(there) = self.missing_bytes(slot, bytes)
+        {
+            return Ok(self.block(Blocked {
+                here,
+                semaphore: (array, index),
+                wanted: bytes.unwrap_or(1),
+                there,
+                copies: true,
+            }));
+        }
         if self.semaphores[slot.0][slot.1].copies.is_empty() {
             self.find(Code::NeverStarted, here, None, || {
                 (
@@ -95,6 +108,18 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
+    /// The bytes of the copies on a semaphore, if they are less than what is waited for: one whole
+    /// copy, if no number of bytes is stated.
+    fn missing_bytes(&self, slot: (usize, usize), wanted: Option<i64>) -> Option<i64> {
+        let copies = &self.semaphores[slot.0][slot.1].copies;
+        let Some(wanted) = wanted else {
+            return copies.is_empty().then_some(0);
+        };
+        let bytes = copies.iter().filter_map(|number| self.flights.get(*number));
+        let there = bytes.map(|flight| flight.bytes).sum::<i64>();
+        (there < wanted).then_some(there)
+    }
+
     /// Waits for the bytes of a copy from here to there.
     pub(super) fn wait_copy(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
         let source = self.access(&copy.source, here)?;
@@ -111,6 +136,7 @@ impl<'p> Machine<'p> {
         let number = self.semaphores[slot.0][slot.1].copies.pop_front();
         if let Some(flight) = number.and_then(|number| self.flights.land(number)) {
             self.engines.wait(flight.transfer, here.line);
+            self.landed(&flight);
             let (block, region) = &flight.source;
             if self.write_backs.get(block) == Some(&flight.destination.0) {
                 // A pipeline's next block begins with nothing in it.
@@ -121,6 +147,7 @@ impl<'p> Machine<'p> {
 
     /// Copies of which some bytes were waited for, and some never.
     pub(super) fn check_partly_waited(&mut self) {
+        let program = self.program;
         for flight in self.flights.all() {
             let Some(partly) = flight.partly else {
                 continue;
@@ -134,7 +161,7 @@ impl<'p> Machine<'p> {
             };
             self.find(Code::ByteCount, here, None, || {
                 (
-                    format!("{wanted} bytes are waited for on `{name}`, and the copy that line {} begins has {bytes} left: it may still run afterwards", flight.line),
+                    format!("{wanted} bytes are waited for on `{name}`, and the copy that line {} begins has {bytes} left: it may still run afterwards", program.source_line(flight.line)),
                     format!("wait for {bytes} bytes, padding of the tiles included"),
                 )
             });
@@ -151,13 +178,13 @@ impl<'p> Machine<'p> {
         let (array, index) = self.semaphore(semaphore, here)?;
         let amount = self.count(amount, here)?;
         if let Some(core) = core {
-            let core = self.value(core, here)?;
-            if core != self.core {
-                return Err(Error::Unsupported {
-                    line: here.line,
-                    message: format!("core {core} is signalled, and one core is simulated"),
-                });
-            }
+            let Some(core) = self.other_core(core, here)? else {
+                return Ok(Flow::Stop);
+            };
+            self.engines.issue(here.line);
+            let time = self.engines.now() + self.engines.speeds().link_latency();
+            self.send(core, (array, index), Content::Signal(amount), time, here);
+            return Ok(Flow::Next);
         }
         let semaphore = &mut self.semaphores[array.index()][index as usize];
         semaphore.count = semaphore.count.saturating_add(amount);
@@ -165,7 +192,8 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// The core is the only one who signals, so a count that is too small stays so.
+    /// Waits for a count. A core that is alone is the only one who signals, so one that is too
+    /// small stays so.
     pub(super) fn await_count(
         &mut self,
         semaphore: &Signal,
@@ -177,19 +205,30 @@ impl<'p> Machine<'p> {
         let slot = &mut self.semaphores[array.index()][index as usize];
         if slot.count >= amount {
             slot.count -= amount;
+            self.take_signals((array.index(), index as usize), amount, here);
             return Ok(Flow::Next);
         }
         let count = slot.count;
+        if self.peer.count > 1 {
+            return Ok(self.block(Blocked {
+                here,
+                semaphore: (array, index),
+                wanted: amount,
+                there: count,
+                copies: false,
+            }));
+        }
         let name = format!("{}[{index}]", self.program.semaphores[array].name);
+        let program = self.program;
         let mut lines = Vec::new();
-        for_each_statement(&self.program.body, &mut |statement| {
+        for_each_statement(&program.body, &mut |statement| {
             if let StatementKind::Signal { semaphore, .. } = &statement.kind
                 && semaphore.array == array
             {
-                lines.push(statement.line);
+                lines.push(program.source_line(statement.line));
             }
         });
-        let (line, program) = (here.line, self.program);
+        let line = program.source_line(here.line);
         self.find(Code::Deadlock, here, None, || {
             let source = match lines.as_slice() {
                 [] => "which no statement signals".to_owned(),
@@ -208,5 +247,26 @@ impl<'p> Machine<'p> {
             )
         });
         Ok(Flow::Stop)
+    }
+
+    /// The signals of a count that was waited for: what was over for those who sent them is over
+    /// here. Where several sent some, the first to come are taken.
+    fn take_signals(&mut self, slot: (usize, usize), amount: i64, here: Here<'p>) {
+        let mut left = amount;
+        while left > 0 {
+            let signals = &mut self.semaphores[slot.0][slot.1].signals;
+            let Some((count, clock, time)) = signals.front_mut() else {
+                return;
+            };
+            let (clock, time) = (clock.clone(), *time);
+            let taken = left.min(*count);
+            *count -= taken;
+            left -= taken;
+            if *count == 0 {
+                signals.pop_front();
+            }
+            self.learn(&clock);
+            self.engines.wait_until(time, here.line);
+        }
     }
 }

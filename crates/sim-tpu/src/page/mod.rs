@@ -157,5 +157,6 @@ fn cause_text(cause: Cause, lines: Lines<'_>) -> (String, &'static str) {
         ),
         Cause::Launch => ("starting kernels".to_owned(), "scalar"),
         Cause::Issue => ("issuing statements and stepping loops".to_owned(), "scalar"),
+        Cause::Core => ("waiting for other cores".to_owned(), "wait"),
     }
 }

@@ -276,7 +276,7 @@ impl<'k> Translator<'k> {
         let own = given.memref.static_dims();
         let own = own.ok_or_else(|| Error::new("a window whose sizes are not known"))?;
         let space = match given.memref.space {
-            MemorySpace::Any | MemorySpace::Hbm => {
+            MemorySpace::Any | MemorySpace::Hbm | MemorySpace::Host => {
                 self.references
                     .insert(given.value, Reference::whole(array, &dims));
                 return Ok(None);
@@ -303,12 +303,15 @@ impl<'k> Translator<'k> {
                 (dims.clone(), zeros, Vec::new(), Vec::new())
             }
             Some((window, function)) => {
-                let (indices, statements) = self.transform(kernel, function)?;
+                let (mut indices, statements) = self.transform(kernel, function)?;
                 let steps = match &window.elements {
-                    Some((low, high)) if low.iter().chain(high).any(|pad| *pad != 0) => {
-                        return Err(Error::new("windows with padding are not simulated"));
+                    Some((low, _)) => {
+                        // Places count from the padding before the array, which is no memory.
+                        for (index, low) in indices.iter_mut().zip(low) {
+                            *index = &*index + -*low;
+                        }
+                        vec![1; window.bounds.len()]
                     }
-                    Some(_) => vec![1; window.bounds.len()],
                     None => Vec::new(),
                 };
                 (window.bounds.clone(), indices, steps, statements)
@@ -412,7 +415,7 @@ impl<'k> Translator<'k> {
             MemorySpace::Vmem => Space::Vmem,
             MemorySpace::Smem => Space::Smem,
             MemorySpace::Cmem => Space::Cmem,
-            MemorySpace::Any | MemorySpace::Hbm => Space::Hbm,
+            MemorySpace::Any | MemorySpace::Hbm | MemorySpace::Host => Space::Hbm,
             other => return Err(Error::new(format!("scratch memory in {other:?}"))),
         };
         let name = format!("scratch{}", self.program.buffers.len());

@@ -82,10 +82,8 @@ impl<'k> Translator<'k> {
             Op::Signal { device, core } => {
                 self.flush();
                 if *core {
-                    return Err(Error::at(
-                        operation,
-                        "a signal to another core of the chip is not simulated",
-                    ));
+                    let number = operation.operands.last().copied();
+                    self.only_core(operation, number.unwrap_or(operation.operands[0]))?;
                 }
                 let semaphore = self.semaphore(operation, operation.operands[0])?;
                 let amount = self.scalar(operation.operands[1])?;
@@ -140,10 +138,11 @@ impl<'k> Translator<'k> {
             Op::MemRefReshape => reference.reshaped(&dims),
             Op::MemRefCast => reference,
             _ => {
-                return Err(Error::at(
-                    operation,
-                    "memory as elements of another width is not simulated",
-                ));
+                let element = |value: Value| self.module.values[value].element();
+                let types = element(from).zip(element(to));
+                let (own, wanted) = types
+                    .ok_or_else(|| Error::at(operation, "memory of elements that are not known"))?;
+                reference.as_words(own, wanted)
             }
         };
         self.references.insert(to, made);
@@ -215,12 +214,6 @@ impl<'k> Translator<'k> {
     }
 
     fn ends(&mut self, operation: &Operation, groups: CopyOperands) -> Made<Ends> {
-        if groups.core {
-            return Err(Error::at(
-                operation,
-                "a copy to another core of the chip is not simulated",
-            ));
-        }
         let mut operands = operation.operands.iter().copied();
         let mut next = || {
             operands
@@ -240,6 +233,9 @@ impl<'k> Translator<'k> {
             None
         };
         let device = if groups.device { Some(next()?) } else { None };
+        if groups.core && matches!(operation.op, Op::EnqueueDma(_)) {
+            self.only_core(operation, next()?)?;
+        }
         let of = |value: Option<Value>| {
             value
                 .map(|value| self.semaphore(operation, value))
@@ -254,6 +250,17 @@ impl<'k> Translator<'k> {
         })
     }
 
+    /// A device is one core, the first: another one's number is an error.
+    fn only_core(&self, operation: &Operation, number: Value) -> Made<()> {
+        match self.scalar(number)?.as_constant() {
+            Some(0) => Ok(()),
+            _ => Err(Error::at(
+                operation,
+                "another core of the same device is not simulated",
+            )),
+        }
+    }
+
     fn start(&mut self, operation: &Operation, groups: CopyOperands) -> Made<()> {
         self.flush();
         let ends = self.ends(operation, groups)?;
@@ -263,11 +270,12 @@ impl<'k> Translator<'k> {
         let remote = match (ends.device, ends.source_semaphore) {
             (None, None) => None,
             (Some(core), sent) => Some(Remote { core, sent }),
-            (None, Some(_)) => {
-                return Err(Error::at(
-                    operation,
-                    "a copy with two semaphores and no device",
-                ));
+            (None, sent @ Some(_)) => {
+                // To the same device, as a copy to another one.
+                let own = self.variable("own");
+                self.push(StatementKind::CoreNumber { variable: own });
+                let core = Term::var(own.var());
+                Some(Remote { core, sent })
             }
         };
         self.push(StatementKind::Start {

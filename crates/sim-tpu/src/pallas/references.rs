@@ -4,6 +4,7 @@ use super::{Error, Made};
 use crate::program::{BufferId, Slice, SliceEntry, View};
 use tegula_expr::Term;
 use tegula_mosaic::ir::Operation;
+use tegula_mosaic::types::Element;
 
 /// A reference: a part of a buffer, perhaps in other shapes, of which again parts are taken.
 #[derive(Clone, Debug)]
@@ -11,6 +12,40 @@ pub(super) struct Reference {
     pub(super) buffer: BufferId,
     /// Each shape with what is taken of it; the buffer's own comes first.
     stages: Vec<(Vec<i64>, Vec<SliceEntry>)>,
+    /// The buffer's element type, and the one that its bits are read as, if that is another.
+    pub(super) words: Option<Words>,
+}
+
+/// Memory as elements of another width: its dimension next to the last is packed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    pub(super) inner: Element,
+    outer: Element,
+}
+
+impl Words {
+    /// The dimension that is packed.
+    fn packed(rank: usize) -> usize {
+        rank.saturating_sub(2)
+    }
+
+    /// Sizes in elements of the buffer.
+    pub(super) fn inner_dims(self, dims: &[i64]) -> Vec<i64> {
+        let mut dims = dims.to_vec();
+        let at = Self::packed(dims.len());
+        if let Some(size) = dims.get_mut(at) {
+            *size = *size * i64::from(self.outer.bits()) / i64::from(self.inner.bits()).max(1);
+        }
+        dims
+    }
+
+    fn inner_start(self, start: &Term) -> Term {
+        let (inner, outer) = (i64::from(self.inner.bits()), i64::from(self.outer.bits()));
+        match outer >= inner {
+            true => start.clone() * (outer / inner.max(1)),
+            false => start.floor_div(&Term::constant(inner / outer.max(1))),
+        }
+    }
 }
 
 fn size_of(entry: &SliceEntry, whole: i64) -> Option<i64> {
@@ -35,6 +70,7 @@ impl Reference {
         Self {
             buffer,
             stages: vec![(dims.to_vec(), entries)],
+            words: None,
         }
     }
 
@@ -42,7 +78,17 @@ impl Reference {
         self.stages.last_mut()
     }
 
-    /// The sizes.
+    /// The same memory as elements of another type.
+    pub(super) fn as_words(&self, from: Element, to: Element) -> Self {
+        let inner = self.words.map_or(from, |words| words.inner);
+        let words = Words { inner, outer: to };
+        Self {
+            words: (inner != to).then_some(words),
+            ..self.clone()
+        }
+    }
+
+    /// The sizes, in elements of the buffer.
     pub(super) fn dims(&self) -> Vec<i64> {
         self.stages.last().map_or_else(Vec::new, |(dims, entries)| {
             let pairs = entries.iter().zip(dims);
@@ -55,6 +101,9 @@ impl Reference {
     /// A part: from `starts` on, so many elements along each dimension. Without a size the
     /// dimension is dropped.
     pub(super) fn part(&self, starts: &[Term], sizes: &[Option<i64>]) -> Self {
+        if let Some(words) = self.words {
+            return self.part_of_words(words, starts, sizes);
+        }
         let mut made = self.clone();
         let Some((dims, entries)) = made.last() else {
             return made;
@@ -84,8 +133,31 @@ impl Reference {
         made
     }
 
+    fn part_of_words(&self, words: Words, starts: &[Term], sizes: &[Option<i64>]) -> Self {
+        let (mut starts, mut sizes) = (starts.to_vec(), sizes.to_vec());
+        let at = Words::packed(starts.len());
+        let whole: Vec<i64> = sizes.iter().map(|size| size.unwrap_or(1)).collect();
+        let inner = words.inner_dims(&whole);
+        if let (Some(start), Some(size)) = (starts.get_mut(at), sizes.get_mut(at)) {
+            *start = words.inner_start(start);
+            *size = inner.get(at).copied();
+        }
+        let plain = Self {
+            words: None,
+            ..self.clone()
+        };
+        Self {
+            words: self.words,
+            ..plain.part(&starts, &sizes)
+        }
+    }
+
     /// Without dimensions of size 1 that `wanted` does not have.
     pub(super) fn squeezed(&self, wanted: &[i64]) -> Option<Self> {
+        let wanted = match self.words {
+            Some(words) => words.inner_dims(wanted),
+            None => wanted.to_vec(),
+        };
         let mut made = self.clone();
         let mut wanted = wanted.iter().peekable();
         let (dims, entries) = made.last()?;
@@ -113,12 +185,21 @@ impl Reference {
 
     /// The same elements in another shape.
     pub(super) fn reshaped(&self, dims: &[i64]) -> Self {
+        let inner = self.words.map(|words| words.inner_dims(dims));
+        let dims = inner.as_deref().unwrap_or(dims);
         if self.dims() == dims {
             return self.clone();
         }
         // Dimensions of size 1 that go or come are no other shape.
-        if let Some(squeezed) = self.squeezed(dims) {
-            return squeezed;
+        let plain = Self {
+            words: None,
+            ..self.clone()
+        };
+        if let Some(squeezed) = plain.squeezed(dims) {
+            return Self {
+                words: self.words,
+                ..squeezed
+            };
         }
         let mut made = self.clone();
         let entries = dims.iter().map(|_| SliceEntry::Whole).collect();

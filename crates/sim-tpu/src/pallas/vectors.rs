@@ -108,6 +108,11 @@ impl<'k> Translator<'k> {
             _ => {}
         }
         match &operation.op {
+            Op::Load { masked, .. } | Op::Store { masked, .. }
+                if self.is_of_words(operation) && !masked =>
+            {
+                self.words_operation(operation)
+            }
             Op::Load { strides, masked } => {
                 let indices = operation.operands.len() - usize::from(*masked);
                 let view =
@@ -135,14 +140,7 @@ impl<'k> Translator<'k> {
                 }
                 self.vector(operation, VectorOp::Store { view, add: *add }, operands)
             }
-            Op::RandomBits | Op::SeedRandom => {
-                Err(Error::at(operation, "random numbers are not simulated"))
-            }
             op => {
-                let supported = !matches!(op, Op::PackElementwise(_) | Op::UnpackElementwise(..));
-                if !supported {
-                    return Err(Error::at(operation, "it is not simulated"));
-                }
                 let operands: Made<Vec<_>> = operation
                     .operands
                     .iter()
@@ -151,6 +149,71 @@ impl<'k> Translator<'k> {
                 self.vector(operation, VectorOp::Compute(op.clone()), operands?)
             }
         }
+    }
+
+    /// Whether a load or store is of memory as elements of another width.
+    fn is_of_words(&self, operation: &Operation) -> bool {
+        let at = usize::from(matches!(operation.op, Op::Store { .. }));
+        let reference = operation.operands.get(at);
+        let reference = reference.and_then(|value| self.references.get(value));
+        reference.is_some_and(|reference| reference.words.is_some())
+    }
+
+    /// A load or store of memory as elements of another width: of the memory's own elements, whose
+    /// bits are then taken as others.
+    fn words_operation(&mut self, operation: &'k Operation) -> Made<()> {
+        let (is_store, strides) = match &operation.op {
+            Op::Store { strides, add, .. } if !add => (true, strides),
+            Op::Load { strides, .. } => (false, strides),
+            _ => return Err(Error::at(operation, "it is not simulated on such memory")),
+        };
+        let at = usize::from(is_store);
+        let vector = match is_store {
+            true => operation.operands.first().copied(),
+            false => operation.results.first().copied(),
+        };
+        let dims = vector.map(|value| self.module.values[value].dims().to_vec());
+        let dims = dims.unwrap_or_default();
+        let reference = self.reference(operation, operation.operands[at])?;
+        let words = reference
+            .words
+            .ok_or_else(|| Error::at(operation, "memory of its own elements"))?;
+        let view = self.vector_view(operation, &operation.operands[at..], strides, vector)?;
+        crate::machine::vector::value::ir_type(words.inner)
+            .map_err(|message| Error::at(operation, message))?;
+        let between = self.program.registers.push(Register {
+            dims: words.inner_dims(&dims),
+            element: words.inner,
+        });
+        let bits = VectorOp::Compute(Op::BitcastVector);
+        let between_operand = VectorOperand::Register(between);
+        let mut push = |op, operands, result| {
+            self.open.push(VectorOperation {
+                op,
+                operands,
+                result,
+                line: self.line,
+            });
+        };
+        if is_store {
+            let value = operation.operands[0];
+            let known = self.registers.get(&value).copied();
+            let known = known.ok_or_else(|| Error::at(operation, "no vector"))?;
+            let own = vec![VectorOperand::Register(known)];
+            push(bits, own, Some(VectorResult::Register(between)));
+            push(
+                VectorOp::Store { view, add: false },
+                vec![between_operand],
+                None,
+            );
+            return Ok(());
+        }
+        push(
+            VectorOp::Load(view),
+            Vec::new(),
+            Some(VectorResult::Register(between)),
+        );
+        self.vector(operation, bits, vec![between_operand])
     }
 
     /// What a vector is loaded from or stored to: a reference and indices.

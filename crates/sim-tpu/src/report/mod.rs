@@ -1,6 +1,8 @@
 //! What a simulation is asked and what it answers.
 
 mod checks;
+mod json;
+mod merge;
 
 pub use checks::{Check, How};
 
@@ -30,6 +32,9 @@ pub struct Options {
     /// Whether products of vectors round f32 operands to bf16, as the matrix units do at the
     /// default precision. Operations of HLO say themselves how precise they are.
     pub rounds_products: bool,
+    /// Whether accesses without an order are findings, and `parallel` dimensions are run in reverse
+    /// order, too.
+    pub finds_races: bool,
     /// Whether the report lists what each buffer held when.
     pub record_timeline: bool,
 }
@@ -47,6 +52,7 @@ impl Default for Options {
             step_limit: STEP_LIMIT,
             host_bytes: 8 << 30,
             rounds_products: true,
+            finds_races: true,
             record_timeline: true,
         }
     }
@@ -165,6 +171,7 @@ impl Report {
                 Cause::Compute(engine) | Cause::Copy { engine, .. } => engine.name(),
                 Cause::Launch => "the start of kernels",
                 Cause::Issue => "the steps of loops",
+                Cause::Core => "other cores",
             };
             *by_what.entry(what).or_default() += seconds;
         }

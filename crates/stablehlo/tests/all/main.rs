@@ -1,5 +1,6 @@
 //! Tests of the StableHLO reader and printer.
 
+mod damage;
 mod errors;
 mod lowering;
 mod mutations;

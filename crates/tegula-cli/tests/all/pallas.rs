@@ -29,8 +29,9 @@ fn simulate(name: &str) -> (Value, Option<f64>) {
     );
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pallas_{name}.npz"));
     let _ = std::fs::remove_file(&out);
+    let devices = if name == "all_gather" { "4" } else { "1" };
     let output = Command::new(env!("CARGO_BIN_EXE_tegula"))
-        .args(["--json", "simulate"])
+        .args(["--json", "simulate", "--devices", devices])
         .arg(&kernel)
         .arg("--inputs")
         .arg(&arrays)
@@ -122,5 +123,45 @@ fn kernels_give_numpys_results_and_mistakes_are_found_at_their_lines() {
             expected == "TG002" || file.ends_with("kernels.py"),
             "{name}: {found}"
         );
+    }
+}
+
+/// The kernels of `examples/pallas/mistakes.py`, and the same with one mistake each: every mistake is
+/// found at its line, and nothing is found in a kernel without one.
+#[test]
+fn mistakes_are_found_at_their_lines_and_kernels_without_one_are_silent() {
+    let folder = data().join("../mistakes");
+    let index = std::fs::read_to_string(folder.join("index.json")).expect("the index");
+    let index: Value = serde_json::from_str(&index).expect("the index");
+    let kernels = index.as_array().expect("a list");
+    let mistakes = kernels.iter().filter(|kernel| !kernel["code"].is_null());
+    assert!(mistakes.count() >= 70);
+    for kernel in kernels {
+        let text = |key: &str| kernel[key].as_str().unwrap_or_default().to_owned();
+        let name = text("name");
+        let output = Command::new(env!("CARGO_BIN_EXE_tegula"))
+            .args(["--json", "simulate", "--devices"])
+            .arg(kernel["devices"].to_string())
+            .arg(folder.join(format!("{name}.mlir")))
+            .arg("--inputs")
+            .arg(folder.join(format!("{}.npz", text("kernel"))))
+            .output()
+            .expect("tegula runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let report = said
+            .lines()
+            .find_map(|line| serde_json::from_str::<Value>(line).ok());
+        let report = report
+            .unwrap_or_else(|| panic!("{name}: {said}{}", String::from_utf8_lossy(&output.stderr)));
+        let findings = report["findings"].as_array().expect("findings");
+        if kernel["code"].is_null() {
+            assert!(findings.is_empty(), "{name}: {findings:#?}");
+            continue;
+        }
+        let found = findings.iter().any(|finding| {
+            finding["code"] == kernel["code"]
+                && (kernel["line"].is_null() || finding["line"] == kernel["line"])
+        });
+        assert!(found, "{name}: expected {kernel} in {findings:#?}");
     }
 }

@@ -166,6 +166,11 @@ impl<'p> Machine<'p> {
             return Ok(None);
         }
         let vector = self.read(operation, &access, &parts, here)?;
+        let is_unwritten = |marks: &Vec<u8>| marks.iter().any(|mark| mark & UNWRITTEN != 0);
+        if vector.marks.as_deref().is_some_and(is_unwritten) {
+            let before = self.states[access.buffer.index()].unwritten_from;
+            self.unwritten_from = before.or(Some(here.line));
+        }
         // A mask chooses what is loaded; what is not is 0.
         let Some(mask) = operation.operands.first() else {
             return Ok(Some(vector));
@@ -290,6 +295,7 @@ impl<'p> Machine<'p> {
 
     /// What is known of a box after a vector was stored to it.
     fn mark_stored(&mut self, id: usize, part: &Part, marks: Option<&[u8]>) {
+        let from = self.unwritten_from;
         let state = &mut self.states[id];
         if !state.neutral.is_empty() {
             state.neutral.remove(&part.region);
@@ -301,6 +307,7 @@ impl<'p> Machine<'p> {
         let Some(marks) = marks else { return };
         for run in runs(part, marks, UNWRITTEN) {
             state.written.remove(&run);
+            state.unwritten_from = from;
         }
         for run in runs(part, marks, PADDING) {
             state.tainted.insert(&run);

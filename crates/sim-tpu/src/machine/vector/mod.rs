@@ -7,16 +7,19 @@
 
 pub(crate) mod elementwise;
 mod memory;
+mod packed;
 mod product;
+pub(crate) mod random;
 mod shape;
 pub(crate) mod value;
 pub(crate) mod work;
 
-use super::code::{CutEntry, Index};
-use super::{Here, Machine, code::Cut};
+use super::terms::{Cut, CutEntry, Index};
+use super::{Here, Machine};
 use crate::finding::Code;
 use crate::program::{RegisterId, VectorResult};
 use crate::report::Error;
+use random::Random;
 use smallvec::SmallVec;
 use tegula_mosaic::ir::{Constant, Op};
 use tegula_mosaic::types::Element;
@@ -111,6 +114,14 @@ impl<'p> Machine<'p> {
                 return Ok(());
             }
             Kind::Move if self.functional => Some(self.operand(&operation.operands[0], here)?),
+            Kind::Compute(Op::SeedRandom) => {
+                self.seed_random(operation, here)?;
+                return Ok(());
+            }
+            Kind::Compute(Op::RandomBits) => {
+                let count = shape::count(&operation.dims);
+                Some(Vector::ints(self.random.words(count)))
+            }
             Kind::Compute(op) if self.functional => Some(self.compute_vector(op, operation, here)?),
             _ => None,
         };
@@ -175,6 +186,17 @@ impl<'p> Machine<'p> {
                 })
             }
         }
+    }
+
+    fn seed_random(&mut self, operation: &Ready<'p>, here: Here<'p>) -> Result<(), Error> {
+        let mut seed: SmallVec<[i64; 4]> = SmallVec::new();
+        for operand in &operation.operands {
+            if let Operand::Scalar(index, _) = operand {
+                seed.push(self.value(index, here)?);
+            }
+        }
+        self.random = Random::seeded(&seed);
+        Ok(())
     }
 
     fn compute_vector(
@@ -268,6 +290,8 @@ fn evaluate(
             [dim] => shape::gather_along(x, from_dims, indices, dims, dim as usize)?,
             _ => return Err("a gather along several dimensions is not simulated".to_owned()),
         },
+        (Op::PackElementwise(narrow), parts) => packed::pack(*narrow, from, parts)?,
+        (Op::UnpackElementwise(narrow, index), [x]) => packed::unpack(*narrow, *index, element, x)?,
         (Op::BitcastVector, [x]) => shape::bitcast(x, (from, from_dims), (element, dims))?,
         (Op::Matmul(numbers, precision), [a, b, c]) => {
             let sides = [

@@ -1,0 +1,112 @@
+//! `tegula bench` of an ONNX model whose sizes depend on data.
+
+use super::{
+    BUDGET, BenchArgs, COMPILES, FEWEST, MOST, PROFILES, Rated, fastest_of_each, ms, print_kernels,
+    rated,
+};
+use crate::documents::{self, StageTime, StagedMeasurement};
+use crate::exit_code::SUCCESS;
+use crate::inputs::read_file;
+use crate::options::Common;
+use crate::report::Failure;
+use crate::terminal::{count, progress};
+use anyhow::anyhow;
+use std::time::{Duration, Instant};
+use tegula::{Arg, Options, StagedModel, Tensor};
+use tegula_codegen_cpu::KernelTime;
+
+/// Measures a model stage by stage. What depends on the inputs is compiled before the clock of the runs
+/// starts, and counts as compiling.
+pub(super) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
+    if !args.dims.dims.is_empty() || args.freeze.freeze.is_some() {
+        let message = "`--dim` and `--freeze` are not for models whose sizes depend on data";
+        return Err(anyhow!(message).into());
+    }
+    let options = Options {
+        target: args.target.into(),
+        cpu: args.cpu.get()?,
+        threads: args.threads.into(),
+        cache: args.cache.get()?,
+        ..Options::default()
+    };
+    let failed = |error| Failure::program(&args.model, "", error);
+    let mut compile = Duration::MAX;
+    let mut made = None;
+    for _ in 0..COMPILES {
+        let path = args.model.clone();
+        let external = Box::new(move |name: &str| tegula::read_beside(&path, name));
+        let bytes = read_file(&args.model)?;
+        let start = Instant::now();
+        let model = StagedModel::new(bytes, external, &options).map_err(failed)?;
+        let inputs = args.inputs.load_staged(&model)?;
+        model.run(&inputs).map_err(failed)?;
+        compile = compile.min(start.elapsed());
+        made = Some((model, inputs));
+    }
+    let (model, inputs) = made.ok_or_else(|| anyhow!("nothing was compiled"))?;
+    // What is drawn beside a measurement would be measured.
+    progress::clear();
+    let mut times = Vec::new();
+    let start = Instant::now();
+    while times.len() < FEWEST || (start.elapsed() < BUDGET && times.len() < MOST) {
+        let start = Instant::now();
+        let outputs = model.run(&inputs).map_err(failed)?;
+        times.push(start.elapsed());
+        drop(outputs);
+    }
+    times.sort_unstable();
+    let (median, least) = (ms(times[times.len() / 2]), ms(times[0]));
+    let kernels = kernels(&model, &inputs).map_err(failed)?;
+    let stages: Vec<Vec<Rated>> = kernels
+        .into_iter()
+        .map(|kernels| rated(kernels, args.threads))
+        .collect();
+    if common.json {
+        let stage = |kernels: Vec<Rated>| StageTime {
+            kernels: kernels.into_iter().map(Rated::document).collect(),
+        };
+        documents::print(&StagedMeasurement {
+            compile_ms: ms(compile),
+            run_ms_median: median,
+            run_ms_min: least,
+            threads: args.threads,
+            stages: stages.into_iter().map(stage).collect(),
+        });
+        return Ok(SUCCESS);
+    }
+    say!(
+        "{} for these inputs: {} on {}",
+        count(stages.len(), "stage"),
+        count(times.len(), "run"),
+        count(args.threads.into(), "thread")
+    );
+    say!(
+        "compile  {:.3} ms with reading and the first run",
+        ms(compile)
+    );
+    say!("run      {median:.4} ms median, {least:.4} ms fastest");
+    for (stage, kernels) in stages.iter().enumerate() {
+        say!("\nstage {stage}");
+        print_kernels(kernels);
+    }
+    Ok(SUCCESS)
+}
+
+/// The kernels of each stage with their fastest times.
+fn kernels(model: &StagedModel, inputs: &[Tensor]) -> Result<Vec<Vec<KernelTime>>, tegula::Error> {
+    let mut stages: Vec<Vec<Vec<KernelTime>>> = Vec::new();
+    let start = Instant::now();
+    let mut runs = 0;
+    while runs == 0 || (start.elapsed() < BUDGET / 2 && runs < PROFILES) {
+        runs += 1;
+        model.run_watched(inputs, &mut |stage, executable, args| {
+            if stages.len() <= stage {
+                stages.resize_with(stage + 1, Vec::new);
+            }
+            let given: Vec<_> = args.iter().map(Arg::tensor).map(Tensor::stored).collect();
+            stages[stage].push(executable.backend().profile(&given)?);
+            Ok(())
+        })?;
+    }
+    Ok(stages.into_iter().map(fastest_of_each).collect())
+}

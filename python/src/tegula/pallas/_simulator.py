@@ -1,0 +1,132 @@
+"""The simulator as a context."""
+
+import contextlib
+import os
+
+import numpy as np
+
+from . import _report
+from ._devices import Meeting
+
+
+class SimulationError(RuntimeError):
+    """A kernel that cannot be simulated: what it has that is not, and where."""
+
+
+class Simulator:
+    """What was run and found. Made by `simulator`."""
+
+    def __init__(self, chip, *, races, precision, values, max_steps):
+        self.chip = chip
+        self.runs = []
+        """Every run of a kernel, in order."""
+        self.errors = []
+        """Kernels that could not be simulated: what JAX raised, too."""
+        self._request = {
+            "chip": chip, "races": races, "precision": precision, "values": values,
+        }
+        if max_steps is not None:
+            self._request["steps"] = max_steps
+
+    @property
+    def findings(self):
+        """What is wrong, each place once."""
+        return _report.merged(found for run in self.runs for found in run.findings)
+
+    @property
+    def seconds(self):
+        """How long all runs together take on the chip."""
+        return sum(run.seconds for run in self.runs)
+
+    def clear(self):
+        """Forgets what was run."""
+        self.runs.clear()
+        self.errors.clear()
+
+    def report(self):
+        """What was run, how long it takes, and what is wrong, as text."""
+        return _report.text(self.chip, self.runs, self.findings)
+
+    def _kernel(self, program, shapes, devices):
+        """A function of arrays that runs a kernel; with several devices its last argument is the
+        device's number."""
+        folder = os.environ.get("TEGULA_PALLAS_DUMP")
+        if folder:
+            self._dump(folder, program)
+        if devices == 1:
+            return lambda *arrays: self._run(program, shapes, [arrays])[0]
+        meeting = Meeting(devices)
+
+        def run(*arrays):
+            *arrays, device = arrays
+            return meeting.join(
+                int(device), arrays, lambda given: self._run(program, shapes, given)
+            )
+
+        return run
+
+    def _run(self, program, shapes, given):
+        """Runs a kernel on the arrays of each device; gives the results of each device."""
+        from ._library import simulate
+
+        results = [[np.zeros(shape, dtype) for shape, dtype in shapes] for _ in given]
+        request = {**self._request, "devices": len(given)}
+        operands = [np.asarray(array) for arrays in given for array in arrays]
+        answer = simulate(program, request, operands, [one for own in results for one in own])
+        if "error" in answer:
+            error = SimulationError(answer["error"])
+            self.errors.append(error)
+            raise error
+        self.runs.append(_report.Run.of(answer["report"], len(given)))
+        return [tuple(own) for own in results]
+
+    def _dump(self, folder, program):
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, f"kernel{len(os.listdir(folder))}.mlir")
+        with open(path, "wb") as file:
+            file.write(program)
+
+
+@contextlib.contextmanager
+def simulator(chip="v5e", *, races=True, precision="f32", values=True, max_steps=None):
+    """Runs every Pallas kernel for TPUs on a simulated chip, in the block.
+
+    Args:
+      chip: `v2`, `v3`, `v4i`, `v4`, `v5e`, `v5p`, `v6e` or `7x`, or a file that describes one. JAX's
+        devices and `pltpu.get_tpu_info` answer for it.
+      races: Whether accesses without an order are findings, and the points of `parallel` dimensions
+        are run in reverse order, too.
+      precision: How exact products of f32 are: `f32`, whole, as JAX's interpreter computes them, or
+        `tpu`, with operands rounded to bf16 first, as the matrix units do.
+      values: Without, nothing is computed and results are zeros: for timing, and for what needs no
+        values to be found.
+      max_steps: Statements after which a run is given up.
+
+    The block's value is a `Simulator`. Kernels that ask to be interpreted (`interpret=True`) are
+    simulated, too.
+    """
+    from . import _jax
+
+    if precision not in ("f32", "tpu"):
+        raise ValueError(f"precision is {precision!r}, expected 'f32' or 'tpu'")
+    kind = _jax.KINDS.get(chip)
+    if kind is None and not os.path.isfile(chip):
+        known = ", ".join(_jax.KINDS)
+        raise ValueError(f"chip is {chip!r}, expected one of {known}, or a file that describes one")
+    if kind is None:
+        kind = _kind_of(chip)
+    made = Simulator(chip, races=races, precision=precision, values=values, max_steps=max_steps)
+    with _jax.active(made, kind, _jax.CORES.get(chip, 1)):
+        yield made
+
+
+def _kind_of(path):
+    """What JAX calls the chip whose name a file states: v5e, if it is none that JAX knows."""
+    from . import _jax
+
+    with open(path) as file:
+        for line in file:
+            name, _, value = line.partition("=")
+            if name.strip() == "name":
+                return _jax.KINDS.get(value.split("#")[0].strip(), _jax.KINDS["v5e"])
+    return _jax.KINDS["v5e"]
