@@ -362,13 +362,9 @@ mod tests {
         let pool = ThreadPool::new(1);
         // SAFETY: the axes are those of the arrays.
         unsafe {
-            planes.run(
-                x.as_ptr().cast(),
-                w.as_ptr().cast(),
-                y.as_mut_ptr().cast(),
-                &pool,
-            )
-        };
+            let (x, w) = (x.as_ptr().cast(), w.as_ptr().cast());
+            planes.run(x, w, y.as_mut_ptr().cast(), &pool);
+        }
         for (at, found) in y.iter().enumerate() {
             let (c, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
             let mut sum = 0.0;
