@@ -428,6 +428,43 @@ def quantized_patterns():
     between("qdq_gemm_plain", "Gemm", lambda r: u8(r, 3, 8), lambda r: s8(r, 8, 5), bias(5), 11)
 
 
+def sizes():
+    """Graphs whose sizes are one, written as two terms: an end that some exporters use for "all" is no constant
+    that any size is known to be below."""
+
+    def build(out):
+        r = rng_of("two_terms")
+        x = f(r, 3, 8)
+        ints = {"s": [0], "e": [999999999], "a": [0], "one": [1]}
+        constants = {k: np.array(v, np.int64) for k, v in ints.items()}
+        constants |= {"t": f(r, 8, 6), "u": f(r, 6, 6), "v": f(r, 6, 5)}
+        node = helper.make_node
+        nodes = [
+            node("MatMul", ["x", "t"], ["w0"]),
+            node("Slice", ["w0", "s", "e", "a"], ["w"]),
+            node("MatMul", ["w", "u"], ["w1"]),
+            node("ReduceSum", ["w1", "one"], ["m"], keepdims=0),
+            node("Shape", ["x"], ["sh"]),
+            node("Slice", ["sh", "s", "one"], ["n"]),
+            node("Concat", ["n", "one"], ["n1"], axis=0),
+            node("Reshape", ["m", "n1"], ["mb"]),
+            node("Mul", ["w1", "w1"], ["sq"]),
+            node("ReduceSum", ["sq", "one"], ["ms"], keepdims=0),
+            node("Mul", ["m", "m"], ["m2"]),
+            node("Sub", ["ms", "m2"], ["va"]),
+            node("Abs", ["va"], ["va2"]),
+            node("Sqrt", ["va2"], ["sd"]),
+            node("Reshape", ["sd", "n1"], ["sdb"]),
+            node("Sub", ["w1", "mb"], ["c"]),
+            node("Div", ["c", "sdb"], ["d"]),
+            node("MatMul", ["d", "v"], ["z"]),
+        ]
+        model = model_of(nodes, {"x": x}, constants, ["z"], {"x": {0: "rows"}})
+        write(out, "microsoft", "two_terms_for_a_size", model, {"x": x})
+
+    CASES["microsoft", "two_terms_for_a_size"] = build
+
+
 # --- ai.onnx.ml ----------------------------------------------------------------------------------
 
 
@@ -610,7 +647,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    for group in [activations, products, attention, quantized, quantized_patterns, blocks, features, libraries]:
+    for group in [activations, products, attention, quantized, quantized_patterns, sizes, blocks, features, libraries]:
         group()
     left_out = 0
     for (kind, name), build in CASES.items():

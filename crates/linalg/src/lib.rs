@@ -2,6 +2,7 @@
 //!
 //! - [`gemm`]: matrix products of any strides and number types, on the `microkernels`.
 //! - [`depthwise`]: products of many small groups, as depthwise convolutions have them.
+//! - [`planes`]: the same, with groups whose rows are neighbours.
 //! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).
 //! - [`fft`]: Fourier transforms of the last dimensions of an array.
 //! - [`thread_pool`]: the threads that products are split over.
@@ -45,6 +46,7 @@ pub mod fft;
 pub mod gemm;
 mod lapack;
 mod microkernels;
+pub mod planes;
 pub mod thread_pool;
 
 pub use lapack::*;

@@ -155,7 +155,11 @@ impl Classes {
             )
         });
         for (from, to, _) in copies {
-            self.try_join(from, to);
+            // No edge keeps the ends of a copy apart, because they may be one buffer. If they
+            // are not, they must not overlap either: one size may be written as two terms.
+            if !self.try_join(from, to) {
+                self.separate(from, to);
+            }
         }
     }
 

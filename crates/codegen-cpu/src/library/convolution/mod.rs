@@ -4,8 +4,8 @@
 //!
 //! - An input whose windows reach outside of it is copied with its border first.
 //! - A base dilation gives one product for each phase (see [`geometry`]).
-//! - Groups are the product's batch; many groups of one feature each go to a loop
-//!   of its own ([`tegula_linalg::depthwise`]).
+//! - Groups are the product's batch; many groups of one feature each go to loops of their own
+//!   ([`tegula_linalg::depthwise`] with the features last, [`tegula_linalg::planes`] with them first).
 //! - What has too many phases or too large a border is computed by its definition.
 
 mod geometry;
@@ -21,6 +21,7 @@ use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ElementType, Op};
 use tegula_linalg::depthwise::Direct;
 use tegula_linalg::gemm::{Axes, Axis, PackedLayout, Product};
+use tegula_linalg::planes::Planes;
 use tegula_linalg::thread_pool::ThreadPool;
 use tegula_target::CpuFeatures;
 
@@ -57,6 +58,7 @@ enum Way {
 enum Step {
     Product(Box<Product>),
     Direct(Direct),
+    Planes(Box<Planes>),
 }
 
 impl Convolution {
@@ -154,7 +156,7 @@ impl Convolution {
         };
         let each = products.iter().map(|step| match step {
             Step::Product(product) => product.scratch_bytes(threads),
-            Step::Direct(_) => 0,
+            Step::Direct(_) | Step::Planes(_) => 0,
         });
         each.max().unwrap_or(0) + padding.as_ref().map_or(0, |padding| padding.1)
     }
@@ -168,7 +170,7 @@ impl Convolution {
         };
         let products = steps.iter().filter_map(|step| match step {
             Step::Product(product) => Some(&**product),
-            Step::Direct(_) => None,
+            Step::Direct(_) | Step::Planes(_) => None,
         });
         products.scan(0, |before, product| {
             let own = *before;
@@ -244,6 +246,7 @@ impl Convolution {
                         product.run([base, kernel], kept, out, scratch, pool);
                     }
                     Step::Direct(direct) => direct.run(base, kernel, out, pool),
+                    Step::Planes(planes) => planes.run(base, kernel, out, pool),
                 }
             }
             self.repair([input, kernel], out);
@@ -376,9 +379,12 @@ fn products(
     let mut chosen: SmallVec<[Phase; 3]> = SmallVec::new();
     each_choice(phases, &mut chosen, &mut |chosen| {
         let axes = axes(&geometry, chosen, &reach)?;
-        let step = match Direct::new(isa, types, &axes) {
-            Some(direct) => Step::Direct(direct),
-            None => Step::Product(Box::new(Product::new(isa, types, axes, fixed)?)),
+        let step = if let Some(direct) = Direct::new(isa, types, &axes) {
+            Step::Direct(direct)
+        } else if let Some(planes) = Planes::new(isa, types, &axes) {
+            Step::Planes(Box::new(planes))
+        } else {
+            Step::Product(Box::new(Product::new(isa, types, axes, fixed)?))
         };
         products.push(step);
         Some(())
