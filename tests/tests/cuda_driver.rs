@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::process::Command;
-use tegula::{Compiled, Executable, Options, Target, Tensor, compile, read};
+use tegula::{Executable, Options, Target, Tensor, compile, read};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::nvrtc;
 
@@ -555,7 +555,8 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
             check(&chain, CHAIN, &chain_inputs(seed));
         }
         // Timing runs leaves nothing behind.
-        let Compiled::Cuda(program) = chain.compiled() else {
+        let backend = chain.backend();
+        let Some(program) = backend.downcast_ref::<tegula_codegen_cuda::Executable>() else {
             panic!("it was compiled for a GPU");
         };
         let inputs = chain_inputs(5);

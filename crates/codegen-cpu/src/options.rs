@@ -46,7 +46,7 @@ pub struct StreamLimits {
 
 impl StreamLimits {
     /// Of this machine. Of `parted_run` bytes, what is stored in part is one in 64 lines. Measured
-    /// (`docs/performance.md`): rows of 4004 bytes lose 3 %, of 8004 gain 3.
+    /// (`docs/notes/fusion.md`): rows of 4004 bytes lose 3 %, of 8004 gain 3.
     pub const MEASURED: Self = Self {
         cache: None,
         run: 1 << 10,

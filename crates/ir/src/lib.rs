@@ -66,7 +66,7 @@ pub use native::NativeType;
 pub use op::*;
 pub use opcode::Opcode;
 pub use pass::PassManager;
-pub use print::{PrintStyle, identity, print_instruction, print_module};
+pub use print::{PrintStyle, identity, print_instruction, print_module, shortest_float};
 pub use scalar::Scalar;
 pub use shape::{ArrayShape, Dim, Dims, Shape};
 pub use shape_functions::{ShapeOf, infer_shape, shape_of};

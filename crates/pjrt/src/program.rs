@@ -159,12 +159,9 @@ impl Program {
 
     /// Bytes that a run takes besides arguments and results, where sizes are known.
     pub(crate) fn temporary_bytes(&self) -> i64 {
-        match self.executable.compiled() {
-            tegula::Compiled::Cpu(executable) => {
-                executable.plan().arena_bytes.as_constant().unwrap_or(0)
-            }
-            _ => 0,
-        }
+        let plan = self.executable.backend().plan();
+        plan.and_then(|plan| plan.arena_bytes.as_constant())
+            .unwrap_or(0)
     }
 }
 

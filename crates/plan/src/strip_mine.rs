@@ -10,7 +10,7 @@
 //! A private array is written and read once or twice each by steps that would else wait for
 //! memory. Against that, what a product does not share out (a matrix of weights) is read
 //! again for each strip: no more than a few times the private bytes may be.
-//! Measured on attention (`docs/performance.md`, "Strips").
+//! Measured on attention (`docs/notes/fusion.md`, "Strips").
 
 use super::strip_legality::{Cut, Cuts, Part, arrays, private, product, touches};
 use super::{KernelId, Plan, Step, ValueId};

@@ -3,7 +3,7 @@
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use clap::Args;
-use serde_json::{Value, json};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
@@ -121,8 +121,14 @@ pub(crate) fn text_of(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The content of a file.
+/// The content of a file, or of standard input if it is called `-`.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
+    if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        read.context("standard input cannot be read")?;
+        return Ok(Bytes::from(bytes));
+    }
     Ok(tegula::read_file(path)?)
 }
 
@@ -140,7 +146,7 @@ impl Source {
             1 => String::new(),
             count => format!(" and {} more", count - 1),
         };
-        crate::output::complain(format_args!(
+        crate::terminal::output::complain(format_args!(
             "warning: `{}`{more} would call a Python function (a debug print, for example): \
              nothing is called here",
             names[0]
@@ -180,6 +186,11 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
+    /// The seed from which inputs are made up, unless they are given.
+    pub(crate) fn made_up(&self) -> Option<u64> {
+        self.inputs.is_none().then_some(self.seed)
+    }
+
     /// The inputs of a model that runs stage by stage.
     pub(crate) fn load_staged(&self, model: &tegula::StagedModel) -> Result<Vec<Tensor>, Failure> {
         let Some(path) = &self.inputs else {
@@ -407,14 +418,4 @@ impl CheckArgs {
         }
         Ok(Some(comparisons))
     }
-}
-
-/// A comparison as JSON.
-pub(crate) fn comparison_json(index: usize, comparison: &Comparison) -> Value {
-    json!({
-        "index": index,
-        "max_abs": comparison.max_abs,
-        "max_rel": comparison.max_rel,
-        "ok": comparison.ok,
-    })
 }

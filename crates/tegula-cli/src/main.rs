@@ -1,40 +1,34 @@
 //! The command line, `tegula`: the only crate that prints.
 //!
-//! [`commands`] lists the commands, [`options`] what they share; each command is a module of its own, which calls the facade and the crates below it and says what came of it.
+//! [`cli`] lists the commands and [`options`] what they share. Each of [`commands`] calls the facade and
+//! the crates below it and says what came of it: to a person through [`terminal`], or to a program as
+//! one of [`documents`].
 
 /// Prints a line. A failed write is reported when the command ends.
 macro_rules! say {
     ($($text:tt)*) => {
-        crate::output::line(format_args!($($text)*))
+        crate::terminal::output::line(format_args!($($text)*))
     };
 }
 
-mod bench;
 mod chip;
+mod cli;
 mod commands;
-mod compile;
+mod documents;
 mod draw;
 mod exit_code;
-mod fused_text;
-mod index;
 mod inputs;
-mod layout;
+mod instruction_names;
 mod options;
-mod output;
-mod partition;
-mod reduce;
 mod report;
-mod run;
-mod same_size;
-mod shape;
-mod simplify;
-mod simulate;
+mod terminal;
 mod trace;
 
 use clap::Parser;
-use commands::Cli;
+use cli::Cli;
 use exit_code::BAD_USAGE;
 use std::process::ExitCode;
+use terminal::output;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
 use crate::report;
+use crate::terminal::style::Color;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use tegula_compile_cache::Environment;
@@ -42,12 +43,21 @@ impl CacheArgs {
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// Print one JSON object to standard output.
+    /// Print one JSON object to standard output (`tegula schema` says what is in it).
     #[arg(long, global = true)]
     pub json: bool,
     /// Log what is done, and how long it takes, to standard error.
     #[arg(short, long, global = true)]
     pub verbose: bool,
+    /// When to use colours.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
+    pub color: Color,
     /// Write a Chrome trace of the passes, or of what is simulated, to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub trace: Option<PathBuf>,

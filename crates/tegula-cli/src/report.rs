@@ -1,8 +1,10 @@
 //! Errors as a person reads them: the line of the program with a caret.
 
+use crate::documents::{self, Failed, FailedError};
 use crate::exit_code::{BAD_USAGE, FINDING};
+use crate::terminal::output::complain;
+use crate::terminal::style::{BAD, paint};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use tegula::{Error, ErrorKind};
 
@@ -53,11 +55,11 @@ impl Failure {
     pub(crate) fn report(&self, json: bool) -> u8 {
         let (message, fault, line) = match self {
             Self::Program { path, text, error } => {
-                eprint!("{}", render(path, text, error));
+                complain(format_args!("{}", render(path, text, error).trim_end()));
                 (error.message.clone(), error.kind, line_of(text, error))
             }
             Self::Other(error) => {
-                eprintln!("error: {error:#}");
+                complain(format_args!("{} {error:#}", error_word()));
                 let fault = error
                     .downcast_ref::<Error>()
                     .map_or(ErrorKind::Input, |e| e.kind);
@@ -65,10 +67,9 @@ impl Failure {
             }
         };
         if json {
-            say!(
-                "{}",
-                json!({ "error": { "message": message, "line": line } })
-            );
+            documents::print(&Failed {
+                error: FailedError { message, line },
+            });
         }
         if fault == ErrorKind::Bug {
             FINDING
@@ -76,6 +77,10 @@ impl Failure {
             BAD_USAGE
         }
     }
+}
+
+fn error_word() -> String {
+    paint(BAD, "error:")
 }
 
 fn line_of(text: &str, error: &Error) -> Option<usize> {
@@ -94,7 +99,7 @@ const LONG_LINE: usize = 400;
 fn render(path: &Path, text: &str, error: &Error) -> String {
     let origin = path.display().to_string();
     let Some(line) = line_of(text, error) else {
-        return format!("error: {origin}: {}\n", describe(error));
+        return format!("{} {origin}: {}\n", error_word(), describe(error));
     };
     // Only the line itself is given to the renderer: programs can be huge.
     let start = floor_char(text, error.span.start as usize);
@@ -115,12 +120,7 @@ fn render(path: &Path, text: &str, error: &Error) -> String {
             Level::HELP.secondary_title(help.clone()),
         ));
     }
-    let renderer = if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    };
-    let mut out = renderer.render(&groups).clone();
+    let mut out = Renderer::styled().render(&groups).clone();
     out.push('\n');
     out.push_str(&more(error));
     out
@@ -162,12 +162,7 @@ pub(crate) fn render_finding(path: &Path, text: &str, finding: &Finding<'_>) -> 
         level.primary_title(finding.title.as_str()).element(snippet),
         help,
     ];
-    let renderer = if std::io::IsTerminal::is_terminal(&std::io::stdout()) {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    };
-    renderer.render(&groups)
+    Renderer::styled().render(&groups)
 }
 
 fn describe(error: &Error) -> String {

@@ -4,12 +4,15 @@
 //! Passes are spans of level INFO and are logged; the steps of a run are spans of
 //! level TRACE with a field `name`, and only go to the trace.
 
+use crate::terminal::output::complain;
+use crate::terminal::progress;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tracing::span::{Attributes, Id};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -30,9 +33,12 @@ pub(crate) fn start(verbose: bool, path: Option<PathBuf>) -> Trace {
         verbose,
         keep: path.is_some(),
     };
+    // A second call in one process (tests) keeps the first subscriber.
     if verbose || path.is_some() {
-        // A second call in one process (tests) keeps the first subscriber.
         let _ = tracing_subscriber::registry().with(recorder).try_init();
+    } else if progress::is_wanted() {
+        let spinner = progress::start().with_filter(LevelFilter::INFO);
+        let _ = tracing_subscriber::registry().with(spinner).try_init();
     }
     Trace { path, events }
 }
@@ -96,7 +102,8 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
         let step = extensions.get::<StepName>().and_then(|s| s.0.as_deref());
         let name = step.unwrap_or(span.name());
         if self.verbose && *span.metadata().level() <= tracing::Level::INFO {
-            eprintln!("{:>10.3} ms  {name}", took.as_secs_f64() * 1e3);
+            let ms = took.as_secs_f64() * 1e3;
+            complain(format_args!("{ms:>10.3} ms  {name}"));
         }
         if self.keep {
             let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use crate::{Arg, Error, ErrorKind, Signature, Tensor};
 use std::borrow::Cow;
 use tegula_fusion::array_leaves;
 use tegula_ir::{
-    ArrayShape, Dim, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
+    ArrayShape, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
 };
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
 use tegula_plan::{Plan, ValueId};
@@ -42,9 +42,10 @@ impl Boundary {
     }
 
     /// The same arrays with one more dimension, the most major one.
+    #[cfg(feature = "devices")]
     pub(crate) fn stacked(mut self, count: i64) -> Self {
         for (shape, order) in &mut self.parameters {
-            shape.dims.insert(0, Dim::Static(count));
+            shape.dims.insert(0, tegula_ir::Dim::Static(count));
             *order = row_major(shape.rank());
         }
         for order in &mut self.results {

@@ -2,7 +2,7 @@
 
 use crate::{
     ArrayOrders, Cache, Error, ErrorKind, Executable, IsaLevel, Module, Options, Target, Tensor,
-    compiled,
+    compile,
 };
 use std::path::PathBuf;
 use tegula_custom_call::{Handlers, RegisterError};
@@ -170,7 +170,7 @@ impl Compiler {
         if let Some(folder) = &self.cache {
             options.cache = Some(Cache::named(folder)?);
         }
-        let compiled = self.handlers.within(|| compiled::compile(module, &options));
+        let compiled = self.handlers.within(|| compile(module, &options));
         let mut executable = compiled.map_err(|error| error.with_source(module.source()))?;
         executable.set_signatures(module.inputs(), module.outputs());
         executable.set_handlers(self.handlers.clone());

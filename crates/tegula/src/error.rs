@@ -213,6 +213,7 @@ impl From<tegula_compile_cache::Error> for Error {
     }
 }
 
+#[cfg(feature = "cuda")]
 impl From<tegula_codegen_cuda::Error> for Error {
     fn from(error: tegula_codegen_cuda::Error) -> Self {
         use tegula_codegen_cuda::Error as Cuda;

@@ -1,9 +1,8 @@
-//! The contents of files: programs, and what ONNX models keep beside them.
+//! The contents of files.
 
-use crate::{Error, ErrorKind, Owner};
+use crate::{Error, ErrorKind};
 use std::fs;
-use std::path::{Component, Path};
-use std::sync::Arc;
+use std::path::Path;
 use tegula_stablehlo::Bytes;
 
 /// The largest program that is read: 4 GiB, most of which are constants.
@@ -37,21 +36,4 @@ pub fn read_file(path: &Path) -> Result<Bytes, Error> {
     // maps its input.
     let mapping = unsafe { memmap2::Mmap::map(&file) }.map_err(unreadable)?;
     Ok(Bytes::new(mapping))
-}
-
-/// The content of a file that an ONNX model keeps tensors in: one in or below the model's folder.
-///
-/// # Errors
-/// The name leads out of the folder; as [`read_file`].
-pub fn read_beside(model: &Path, name: &str) -> Result<Owner, String> {
-    let name = Path::new(name);
-    let is_below = name
-        .components()
-        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if !is_below {
-        return Err("it is not in the model's folder".to_owned());
-    }
-    let folder = model.parent().unwrap_or(Path::new("."));
-    let bytes = read_file(&folder.join(name)).map_err(|error| error.message)?;
-    Ok(Arc::new(bytes))
 }

@@ -31,50 +31,69 @@
 //! assert!(error.to_string().contains("2 | ENTRY main"));
 //! ```
 //!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `onnx` (default) | reading ONNX models |
+//! | `devices` | [`Compiler::devices`]: programs over sharded arrays |
+//! | `tpu` | [`Target::Tpu`] |
+//! | `cuda` | [`Target::Cuda`] and [`Target::CudaSim`] |
+//!
+//! A target that is left out is an error that names its feature.
+//!
 //! This crate is the facade over the others; whoever needs one part (indexing
 //! maps, the Plan, ...) depends on that part's crate.
 
+pub mod backend;
 mod boundary;
 pub mod check;
-mod compiled;
 mod compiler;
 mod error;
+mod executable;
 mod executable_file;
 mod file;
-mod hosted;
+mod foreign;
 mod module;
 pub mod npz;
 mod object;
+#[cfg(feature = "onnx")]
+mod onnx;
+mod options;
+#[cfg(feature = "tpu")]
 pub mod pallas;
 mod passes;
+mod planning;
 pub mod random_input;
 mod read;
 pub mod reduce;
 mod signature;
-mod staged;
 mod tensor;
-pub mod tpu;
 
-pub use compiled::{
-    ArrayOrders, Compiled, Executable, Options, PlanOptions, Planned, SpmdExecutable, Target,
-    compile, plan, plan_for,
-};
+pub use backend::Backend;
+#[cfg(feature = "tpu")]
+pub use backend::tpu;
 pub use compiler::{BoxError, Compiler};
 pub use error::{Error, ErrorKind};
-pub use file::{read_beside, read_file};
+pub use executable::{Executable, compile};
+pub use file::read_file;
 pub use module::Module;
 pub use object::compile_object;
+#[cfg(feature = "onnx")]
+pub use onnx::{
+    External, ExternalFiles, OnnxModel, Owner, StagedModel, Values, is_onnx, read_beside,
+    read_onnx, read_onnx_stated,
+};
+pub use options::{ArrayOrders, Options, Target};
 pub use passes::{passes, run_passes};
+pub use planning::{PlanOptions, Planned, plan, plan_for};
 pub use read::{
-    OnnxModel, is_onnx, read, read_filled, read_onnx, read_onnx_stated, read_program,
-    read_program_stated, read_specialised, read_stated,
+    read, read_filled, read_program, read_program_stated, read_specialised, read_stated,
 };
 pub use signature::{Signature, Size};
-pub use staged::{ExternalFiles, StagedModel};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};
-pub use tegula_import_onnx::{External, Owner, Values};
 pub use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, PassManager};
 pub use tegula_target::Chip;
 pub use tensor::{Arg, Element, Tensor};

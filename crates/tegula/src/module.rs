@@ -2,8 +2,8 @@
 //! results, and the text that errors point into.
 
 use crate::error::SourceText;
-use crate::file::{read_beside, read_file};
-use crate::read::{onnx_stated, read_in_any_form, relate_sizes};
+use crate::file::read_file;
+use crate::read::{read_in_any_form, relate_sizes};
 use crate::{Error, Signature};
 use std::ops::Deref;
 use std::path::Path;
@@ -39,8 +39,8 @@ pub struct Module {
 /// The names that a file gives a program's inputs and results, where they are not the instructions'.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    inputs: Vec<String>,
-    outputs: Vec<String>,
+    pub(crate) inputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
 }
 
 impl Module {
@@ -49,7 +49,7 @@ impl Module {
     ///
     /// # Errors
     /// The file cannot be read; what is wrong with the program, with its place in the file. An ONNX
-    /// model whose shapes are decided by the values of inputs needs [`read_onnx`](crate::read_onnx).
+    /// model whose shapes are decided by the values of inputs needs `read_onnx`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         Self::from_source(read_file(path)?, Some(path))
@@ -65,11 +65,8 @@ impl Module {
 
     fn from_source(bytes: Bytes, path: Option<&Path>) -> Result<Self, Error> {
         let source = SourceText::new(&bytes, path).map(Arc::new);
-        let stated = match crate::is_onnx(&bytes) {
-            true => read_onnx_beside(bytes, path),
-            false => read_in_any_form(&bytes, None).map(|module| (module, Names::default())),
-        };
-        let made = stated.and_then(|(stated, names)| Self::from_stated(stated, &names, &[]));
+        let made =
+            stated(bytes, path).and_then(|(stated, names)| Self::from_stated(stated, &names, &[]));
         let mut module = made.map_err(|error| error.with_source(source.as_ref()))?;
         module.source = source;
         Ok(module)
@@ -163,21 +160,16 @@ impl FromStr for Module {
     }
 }
 
-/// Reads an ONNX model, whose external data is in or below its folder.
-fn read_onnx_beside(
-    bytes: Bytes,
-    path: Option<&Path>,
-) -> Result<(tegula_ir::Module, Names), Error> {
-    let external = |name: &str| {
-        let path = path.ok_or("the model has no folder: it was not read from a file")?;
-        read_beside(path, name)
-    };
-    let model = onnx_stated(bytes, &external, &|_, _, _| None)?;
-    let names = Names {
-        inputs: model.inputs,
-        outputs: model.outputs,
-    };
-    Ok((model.module, names))
+/// Reads a program with its sizes as it states them, and the names that the file has.
+fn stated(bytes: Bytes, path: Option<&Path>) -> Result<(tegula_ir::Module, Names), Error> {
+    #[cfg(feature = "onnx")]
+    if crate::is_onnx(&bytes) {
+        return crate::onnx::read_with_names(bytes, path);
+    }
+    #[cfg(not(feature = "onnx"))]
+    let _ = path;
+    let module = read_in_any_form(&bytes, None)?;
+    Ok((module, Names::default()))
 }
 
 /// What a program takes and gives.

@@ -2,17 +2,19 @@
 //! what each gives.
 
 use crate::Error;
-use crate::compiled::{Options, PlanOptions, Target, plan_observed};
-use crate::tpu::TpuExecutable;
+use crate::planning::{PlanOptions, plan_observed};
+use crate::{Options, Target};
 use tegula_codegen_cpu::{KERNEL_PASSES, Listing};
-use tegula_codegen_cuda::Arch;
 use tegula_ir::{Module, PassManager};
 
 /// The passes of a target's pipeline by name, in their order. [`Target::Interp`] has none.
 pub fn passes(target: Target) -> Vec<&'static str> {
     let mut passes = match target {
         Target::Interp => return Vec::new(),
+        #[cfg(feature = "tpu")]
         Target::Tpu => return crate::tpu::passes(),
+        #[cfg(not(feature = "tpu"))]
+        Target::Tpu => return Vec::new(),
         Target::Plan | Target::Cpu | Target::Cuda | Target::CudaSim => plan_passes(),
     };
     match target {
@@ -49,11 +51,17 @@ pub fn run_passes(
 ) -> Result<(), Error> {
     let plan_options = match options.target {
         Target::Interp => return Ok(()),
+        #[cfg(feature = "tpu")]
         Target::Tpu => {
             let chip = options.chip()?;
-            return TpuExecutable::observed(module, &chip, manager).map(|_| ());
+            return crate::tpu::TpuExecutable::observed(module, &chip, manager).map(|_| ());
         }
+        #[cfg(not(feature = "tpu"))]
+        Target::Tpu => return Err(crate::backend::missing("TPUs", "tpu")),
+        #[cfg(feature = "cuda")]
         Target::Cuda | Target::CudaSim => PlanOptions::gpu(),
+        #[cfg(not(feature = "cuda"))]
+        Target::Cuda | Target::CudaSim => return Err(crate::backend::missing("CUDA", "cuda")),
         Target::Plan | Target::Cpu => PlanOptions::default(),
     };
     let plan = plan_observed(module, &plan_options, manager)?.plan;
@@ -70,11 +78,10 @@ pub fn run_passes(
             })?;
             manager.show("lower-to-clif", &text);
         }
+        #[cfg(feature = "cuda")]
         Target::Cuda | Target::CudaSim => {
-            let bytes = manager.run("emit-cuda", || {
-                let what = tegula_codegen_cuda::Listing::Cuda;
-                tegula_codegen_cuda::listing(&plan, Arch::OLDEST, what)
-            })?;
+            use tegula_codegen_cuda::{Arch, Listing, listing};
+            let bytes = manager.run("emit-cuda", || listing(&plan, Arch::OLDEST, Listing::Cuda))?;
             manager.show("emit-cuda", &String::from_utf8_lossy(&bytes));
         }
         _ => {}

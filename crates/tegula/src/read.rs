@@ -1,8 +1,8 @@
-//! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`, ONNX models.
+//! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`.
 
+use crate::foreign;
 use crate::{ArrayShape, Error, ErrorKind, random_input};
 use std::cell::Cell;
-use std::sync::Arc;
 use tegula_ir::{Module, Span};
 use tegula_stablehlo::{Bytes, InputForm, Place};
 
@@ -108,9 +108,9 @@ pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
 }
 
 pub(crate) fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
-    if tegula_import_onnx::is_model(bytes) {
-        let none = |_: &str| Err("only `read_onnx` is told where such files are".to_owned());
-        return Ok(onnx_stated(bytes.clone(), &none, &|_, _, _| None)?.module);
+    #[cfg(feature = "onnx")]
+    if crate::is_onnx(bytes) {
+        return crate::onnx::read_alone(bytes);
     }
     if InputForm::of(bytes).is_some() {
         let module = tracing::info_span!("read").in_scope(|| {
@@ -119,6 +119,16 @@ pub(crate) fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Modul
         })?;
         verify(&module)?;
         return Ok(module);
+    }
+    if let Some((name, help)) = foreign::recognise(bytes) {
+        let message = format!(
+            "expected HLO text, StableHLO (text or bytecode), a file of jax.export or an ONNX model; \
+             this is {name}"
+        );
+        return Err(Error {
+            help: Some(help.to_owned()),
+            ..Error::new(ErrorKind::Input, message)
+        });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
@@ -131,85 +141,6 @@ pub(crate) fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Modul
         )
     })?;
     read_text(text, seed)
-}
-
-/// A program that was an ONNX model.
-#[derive(Debug)]
-pub struct OnnxModel {
-    /// The program; its parameters are the graph's inputs that are not initializers, in order.
-    pub module: Module,
-    /// The names of those inputs.
-    pub inputs: Vec<String>,
-    /// The names of the results.
-    pub outputs: Vec<String>,
-    /// The inputs, by position, whose values decide shapes: a run fails that gives them other values
-    /// than the model was read with.
-    pub fixed: Vec<usize>,
-}
-
-/// Reads an ONNX model. `external` gives the content of the files that it keeps tensors in, by
-/// their names relative to the model's folder. Sizes are given as in [`read_specialised`], by the
-/// names that the model has for them; one without a name is `pN_dK`. `values` gives the values of
-/// inputs that decide shapes, such as the axes of a reduction; it is asked for no others.
-///
-/// # Errors
-/// What is wrong with the model, with its node; every operator that is not supported, at once.
-pub fn read_onnx(
-    bytes: impl Into<Bytes>,
-    external: &tegula_import_onnx::External<'_>,
-    values: &tegula_import_onnx::Values<'_>,
-    sizes: &[(&str, i64)],
-) -> Result<OnnxModel, Error> {
-    let mut model = onnx_stated(bytes.into(), external, values)?;
-    model.module = relate_sizes(model.module, sizes)?;
-    Ok(model)
-}
-
-/// Reads an ONNX model as [`read_onnx`] does, with its sizes as it states them: see [`read_stated`].
-///
-/// # Errors
-/// As [`read_onnx`].
-pub fn read_onnx_stated(
-    bytes: impl Into<Bytes>,
-    external: &tegula_import_onnx::External<'_>,
-    values: &tegula_import_onnx::Values<'_>,
-) -> Result<OnnxModel, Error> {
-    onnx_stated(bytes.into(), external, values)
-}
-
-/// Whether [`read_onnx`] reads these bytes.
-pub fn is_onnx(bytes: &[u8]) -> bool {
-    tegula_import_onnx::is_model(bytes)
-}
-
-pub(crate) fn onnx_stated(
-    bytes: Bytes,
-    external: &tegula_import_onnx::External<'_>,
-    values: &tegula_import_onnx::Values<'_>,
-) -> Result<OnnxModel, Error> {
-    let owner: tegula_import_onnx::Owner = Arc::new(bytes);
-    let imported = tracing::info_span!("read")
-        .in_scope(|| tegula_import_onnx::to_module(&owner, external, values))?;
-    verify(&imported.module)?;
-    Ok(OnnxModel {
-        module: imported.module,
-        inputs: imported.inputs,
-        outputs: imported.outputs,
-        fixed: imported.fixed,
-    })
-}
-
-impl From<tegula_import_onnx::Error> for Error {
-    fn from(error: tegula_import_onnx::Error) -> Self {
-        let kind = match error.kind {
-            tegula_import_onnx::ErrorKind::Input => ErrorKind::Input,
-            tegula_import_onnx::ErrorKind::Unsupported => ErrorKind::Unsupported,
-        };
-        Self {
-            needs_stages: error.needs_a_run,
-            ..Self::new(kind, error.message)
-        }
-    }
 }
 
 pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {

@@ -2,7 +2,7 @@
 //! and results are those of the definition, on purpose where the plan has a kept value share
 //! its memory with others.
 
-use tegula::{Arg, Compiled, IsaLevel, Options, Tensor, compile};
+use tegula::{Arg, IsaLevel, Options, Tensor, compile};
 use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_tests::judge::{Reference, Verdict};
@@ -76,8 +76,8 @@ fn peak(text: &str, frozen: &[usize]) -> i64 {
         executable.freeze(input, value).expect("a parameter");
     }
     let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
-    match executable.compiled() {
-        Compiled::Cpu(executable) => executable.peak_bytes(&shapes).expect("sizes"),
+    match executable.backend().peak_bytes(&shapes).expect("sizes") {
+        Some(bytes) => bytes,
         _ => 0,
     }
 }

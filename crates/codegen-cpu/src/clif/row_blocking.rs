@@ -43,7 +43,7 @@ use tegula_ir::ElementType;
 const LONG_ROW: i64 = 4096;
 /// Bytes of the rows, with all that is written down, that go through the passes together: they
 /// stay in the second-level cache with much beside them. Measured: more rows in a call gain
-/// more than a nearer cache does (`docs/performance.md`).
+/// more than a nearer cache does (`docs/notes/vector-code.md`).
 const NEAR_BYTES: usize = 64 << 10;
 /// The most rows of a single pass, which nothing has to stay near for.
 const MOST_ROWS: usize = 128;

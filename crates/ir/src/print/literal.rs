@@ -188,6 +188,45 @@ impl fmt::Display for Literal {
     }
 }
 
+/// A float with the fewest digits that read back as the same number of its type.
+pub fn shortest_float(value: f64, ty: ElementType) -> String {
+    if !value.is_finite() {
+        return Scalar::Float(value).to_string();
+    }
+    let reads_back = |text: &String| match (ty, ty.float_format()) {
+        (ElementType::F64, _) | (_, None) => text.parse() == Ok(value),
+        (_, Some(format)) => {
+            let read = text.parse::<f64>();
+            read.is_ok_and(|read| format.encode(read) == format.encode(value))
+        }
+    };
+    let forms = (1..=17).map(|digits| general(value, digits));
+    forms
+        .into_iter()
+        .find(reads_back)
+        .unwrap_or_else(|| general(value, 17))
+}
+
+impl Literal {
+    /// The element at a place of its row-major order, for people: a float with the fewest digits that
+    /// read back as the same number. Empty if there is no such element.
+    pub fn shortest(&self, index: usize) -> String {
+        let ty = self.element_type();
+        match self.scalar(index) {
+            None => String::new(),
+            Some(Scalar::Float(value)) => shortest_float(value, ty),
+            Some(Scalar::Complex(re, im)) => {
+                let part = ty.complex_part().unwrap_or(ty);
+                {
+                    let parts = [re, im].map(|value| shortest_float(value, part));
+                    format!("({}, {})", parts[0], parts[1])
+                }
+            }
+            Some(other) => other.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Scalar {
     /// The number by itself; a float with enough digits for its `f64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,8 @@
 //! out.
 
 mod literal;
+
+pub use literal::shortest_float;
 mod op;
 mod shape;
 mod values;

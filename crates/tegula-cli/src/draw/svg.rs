@@ -6,11 +6,14 @@ use std::fmt::Write;
 
 /// The height of a cell, in SVG units.
 const HEIGHT: usize = 22;
+/// Blank at the right and below.
+const MARGIN: usize = 4;
 /// The width of one letter of the font.
 const LETTER: usize = 7;
-/// Colours of tiles that lie side by side.
+/// Colours of tiles that lie side by side: pale forms of Okabe and Ito's palette, which readers who
+/// are colour-blind tell apart.
 const COLOURS: [&str; 6] = [
-    "#cfe2f3", "#fde9c9", "#d9ead3", "#f4cccc", "#d9d2e9", "#d0e0e3",
+    "#cfe8f7", "#fbe3bf", "#c9ece0", "#f6d6e6", "#fdf6c3", "#d3def3",
 ];
 
 /// Draws in SVG.
@@ -152,12 +155,13 @@ impl Canvas {
     }
 
     fn finish(self) -> String {
-        let (width, height, body) = (self.width, self.height, self.body);
+        let (width, height, body) = (self.width + MARGIN, self.height + MARGIN, self.body);
         format!(
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="monospace" font-size="12">
+            r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="monospace" font-size="12" fill="#1b1b1b">
+<rect width="100%" height="100%" rx="4" fill="white"/>
 <defs><pattern id="padding" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="white"/><path d="M0,6 L6,0" stroke="gray"/></pattern></defs>
 {body}</svg>
-"#
+"##
         )
     }
 }

@@ -3,8 +3,8 @@
 
 mod c_examples;
 mod compile_cache;
+mod documentation;
 mod exit_codes;
 mod pallas;
-mod readme;
 mod reduce;
 mod wide_tuples;

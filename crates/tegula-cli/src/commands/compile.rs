@@ -1,0 +1,241 @@
+//! `tegula compile`: one of a program's forms on the way to machine code.
+
+mod object;
+mod passes;
+
+use crate::documents::{self, Text};
+use crate::exit_code::SUCCESS;
+use crate::inputs::{DimArgs, read_module};
+use crate::options::{Common, CpuArgs};
+use crate::report::Failure;
+use anyhow::{Context, anyhow};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use tegula::PlanOptions;
+use tegula_codegen_cpu::{Listing, listing};
+use tegula_fusion::FusedText;
+use tegula_ir::PrintStyle;
+use tegula_sim_tpu::{PrintForm, print_kernel};
+
+/// Targets of `tegula compile`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum CompileTarget {
+    /// Machine code for the CPU.
+    Cpu,
+    /// A device program for a GPU.
+    Cuda,
+    /// A program for a simulated TPU.
+    Tpu,
+}
+
+/// A form of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// The program as HLO text.
+    Hlo,
+    /// The program as StableHLO text.
+    Stablehlo,
+    /// The program as StableHLO text in MLIR's generic form.
+    StablehloGeneric,
+    /// What is fused, and why.
+    Fused,
+    /// Kernels, buffers and the schedule.
+    Plan,
+    /// Cranelift's intermediate form.
+    Clif,
+    /// Machine code.
+    Asm,
+    /// CUDA C++.
+    Cuda,
+    /// The GPU's virtual machine code.
+    Ptx,
+    /// The GPU's machine code, as a file for its tools.
+    Cubin,
+    /// The kernel text of the simulated TPU.
+    Tpu,
+    /// An object file, NAME.o, in the folder of `-o`.
+    Object,
+    /// The C header of the object, NAME.h, in the folder of `-o`.
+    Header,
+    /// The object in an archive, libNAME.a, and its header, in the folder of `-o`.
+    Library,
+}
+
+/// The options of `tegula compile`.
+#[derive(Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
+    /// What to compile it for.
+    #[arg(long, value_enum, default_value = "cpu")]
+    pub target: CompileTarget,
+    /// What to print.
+    #[arg(long, value_enum, required_unless_present_any = ["passes", "print_after"])]
+    pub emit: Option<Form>,
+    /// List the passes of the target's pipeline, one a line, in their order.
+    #[arg(long, conflicts_with_all = ["emit", "print_after"])]
+    pub passes: bool,
+    /// Print what a pass gives, or with `all` every pass: the module, program, kernel or plan.
+    #[arg(long, value_name = "PASS", conflicts_with = "emit")]
+    pub print_after: Option<String>,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
+    /// The GPU's compute capability, as sm_90.
+    #[arg(long, default_value = "sm_90")]
+    pub arch: String,
+    /// The TPU chip: a name, or a file that describes one.
+    #[arg(long, default_value = "v5e")]
+    pub chip: String,
+    /// What the functions of an object begin with; the model's file name if nothing is said.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// The machine that an object is for: x86_64-unknown-linux-gnu.
+    #[arg(long, value_name = "TRIPLE")]
+    pub target_triple: Option<String>,
+    /// Write to this file instead of standard output; for an object, to this folder.
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Compiles a program and prints a form of it, or what its passes are or give.
+pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
+    match args.emit {
+        Some(form) => emit(args, form, common),
+        None => passes::passes(args, common),
+    }
+}
+
+/// Prints a form of a program.
+fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
+    if let Form::Object | Form::Header | Form::Library = form {
+        return object::compile(args, form, common);
+    }
+    if form == Form::Tpu && !matches!(args.target, CompileTarget::Cuda) {
+        let bytes = crate::inputs::read_file(&args.model)?;
+        if let Some(kernels) = super::simulate::pallas::read(&args.model, &bytes)? {
+            let chip = crate::chip::load(&args.chip)?;
+            let text = super::simulate::pallas::text(&args.model, &kernels, &chip)?;
+            return write_text(args, common, &text);
+        }
+    }
+    let cpu = args.cpu.get()?;
+    let source = read_module(&args.model, &args.dims)?;
+    let options = PlanOptions {
+        reasons: form == Form::Fused,
+        ..match args.target {
+            CompileTarget::Cuda => PlanOptions::gpu(),
+            _ => PlanOptions::default(),
+        }
+    };
+    let planned = || tegula::plan_for(&source.module, &options).map_err(|e| source.failure(e));
+    let text = match (form, args.target) {
+        (Form::Hlo, _) => tegula_ir::print_module(&source.module, PrintStyle::Canonical),
+        (form @ (Form::Stablehlo | Form::StablehloGeneric), _) => {
+            let form = match form {
+                Form::Stablehlo => tegula_stablehlo::Form::Pretty,
+                _ => tegula_stablehlo::Form::Generic,
+            };
+            let module = tegula_stablehlo::from_module(&source.module);
+            let module = module.map_err(|e| source.failure(e.into()))?;
+            tegula_stablehlo::print(&module, form) + "\n"
+        }
+        (Form::Fused, _) => {
+            let planned = planned()?;
+            let mut text = FusedText {
+                module: &planned.module,
+                fused: &planned.fused,
+            }
+            .to_string();
+            text.push_str(&super::fused_text::orders(&planned.reasons));
+            text.push_str(&super::fused_text::strips(&planned.plan));
+            text
+        }
+        (Form::Plan, _) => planned()?.plan.to_string(),
+        (form @ (Form::Clif | Form::Asm), CompileTarget::Cpu) => {
+            let options = tegula_codegen_cpu::Options {
+                cpu,
+                ..tegula_codegen_cpu::Options::default()
+            };
+            let what = if form == Form::Clif {
+                Listing::Clif
+            } else {
+                Listing::Asm
+            };
+            listing(&planned()?.plan, &options, what).map_err(|e| source.failure(e.into()))?
+        }
+        (form @ (Form::Cuda | Form::Ptx | Form::Cubin), CompileTarget::Cuda) => {
+            let bytes =
+                gpu_form(args, form, &planned()?.plan)?.map_err(|e| source.failure(e.into()))?;
+            match String::from_utf8(bytes) {
+                Ok(text) if form != Form::Cubin => text,
+                other => {
+                    let bytes = other
+                        .map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes);
+                    return write_cubin(args, &bytes);
+                }
+            }
+        }
+        (Form::Tpu, CompileTarget::Tpu | CompileTarget::Cpu) => {
+            let chip = crate::chip::load(&args.chip)?;
+            let executable = tegula::tpu::TpuExecutable::new(&source.module, &chip);
+            let executable = executable.map_err(|e| source.failure(e))?;
+            print_kernel(&executable.lowered.program, PrintForm::Short)
+        }
+        (_, CompileTarget::Cpu) => {
+            return Err(anyhow!(
+                "this form requires `--target cuda` or `--target tpu`; `--target cpu` has clif and asm"
+            )
+            .into());
+        }
+        (_, CompileTarget::Cuda) => {
+            return Err(anyhow!(
+                "this form requires another `--target`; `--target cuda` has cuda, ptx and cubin"
+            )
+            .into());
+        }
+        (_, CompileTarget::Tpu) => {
+            return Err(
+                anyhow!("this form requires another `--target`; `--target tpu` has tpu").into(),
+            );
+        }
+    };
+    write_text(args, common, &text)
+}
+
+/// Prints a text, or writes it to the file that was asked for.
+pub(super) fn write_text(args: &CompileArgs, common: &Common, text: &str) -> Result<u8, Failure> {
+    match &args.output {
+        Some(path) => std::fs::write(path, text)
+            .with_context(|| format!("{} cannot be written", path.display()))?,
+        None if common.json => documents::print(&Text {
+            text: text.to_owned(),
+        }),
+        None => say!("{}", text.trim_end_matches('\n')),
+    }
+    Ok(SUCCESS)
+}
+
+fn gpu_form(
+    args: &CompileArgs,
+    form: Form,
+    plan: &tegula_plan::Plan,
+) -> Result<Result<Vec<u8>, tegula_codegen_cuda::Error>, Failure> {
+    let arch = tegula_codegen_cuda::Arch::from_name(&args.arch)
+        .ok_or_else(|| anyhow!("there is no GPU `{}`: use sm_80 or later", args.arch))?;
+    let what = match form {
+        Form::Cuda => tegula_codegen_cuda::Listing::Cuda,
+        Form::Ptx => tegula_codegen_cuda::Listing::Ptx,
+        _ => tegula_codegen_cuda::Listing::Cubin,
+    };
+    Ok(tegula_codegen_cuda::listing(plan, arch, what))
+}
+
+fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<u8, Failure> {
+    let path = args.output.as_ref();
+    let path = path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
+    std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(SUCCESS)
+}

@@ -1,0 +1,78 @@
+//! `tegula compile --emit object|header|library`: files for a C compiler.
+
+use super::{CompileArgs, Form};
+use crate::documents::{self, Files, WrittenFile};
+use crate::exit_code::SUCCESS;
+use crate::inputs::read_module;
+use crate::options::Common;
+use crate::report::Failure;
+use anyhow::{Context, anyhow};
+use std::path::Path;
+
+/// The only machine that objects are made for.
+const TRIPLES: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-linux-gnu"];
+
+/// Writes the files.
+pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
+    let cpu = args.cpu.get()?;
+    if let Some(triple) = &args.target_triple
+        && !TRIPLES.contains(&triple.as_str())
+    {
+        let known = TRIPLES[0];
+        return Err(anyhow!("objects for `{triple}` cannot be made yet: use {known}").into());
+    }
+    let folder = args.output.as_ref();
+    let folder = folder.ok_or_else(|| anyhow!("an object is no text: give a folder with -o"))?;
+    let source = read_module(&args.model, &args.dims)?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => name_of(&args.model),
+    };
+    let object = tegula::compile_object(&source.module, cpu, &name);
+    let object = object.map_err(|e| source.failure(e))?;
+    let mut files = Vec::new();
+    if form == Form::Object {
+        files.push((format!("{name}.o"), object.bytes));
+    } else if form == Form::Library {
+        let archive = tegula_codegen_cpu::archive(&name, &object.bytes);
+        let archive = archive.map_err(tegula::Error::from)?;
+        files.push((format!("lib{name}.a"), archive));
+    }
+    if form != Form::Object {
+        files.push((format!("{name}.h"), object.header.into_bytes()));
+    }
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("{} cannot be made", folder.display()))?;
+    let mut written = Vec::new();
+    for (file, bytes) in files {
+        let path = folder.join(file);
+        std::fs::write(&path, &bytes)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+        written.push(WrittenFile {
+            path: path.display().to_string(),
+            bytes: bytes.len(),
+        });
+    }
+    if common.json {
+        documents::print(&Files { files: written });
+    } else {
+        for WrittenFile { path, bytes } in &written {
+            say!("{path}: {bytes} bytes");
+        }
+    }
+    Ok(SUCCESS)
+}
+
+/// A name of C from a file's.
+fn name_of(model: &Path) -> String {
+    let stem = model.file_stem().map(|stem| stem.to_string_lossy());
+    let stem = stem.unwrap_or_default();
+    let letters = stem
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    let name: String = letters.collect();
+    match name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
+        true => format!("m{name}"),
+        false => name,
+    }
+}

@@ -1,0 +1,376 @@
+//! `tegula index`: the indexing maps of a program's instructions.
+
+use crate::documents::{self, InstructionMaps, Maps, OperandMaps};
+use crate::exit_code::SUCCESS;
+use crate::inputs::{DimArgs, read_module};
+use crate::options::Common;
+use crate::report::Failure;
+use crate::terminal::count;
+use clap::{Args, ValueEnum};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::PathBuf;
+use tegula_expr::{Style, Var};
+use tegula_indexing::{
+    Coalescing, Exactness, IndexingMap, OperandIndexing, Session, Unknown, Utilization, Warp,
+    coalescing, fusion_input_to_output, fusion_output_to_input, passed_on, row_major_address,
+    utilization,
+};
+use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape};
+
+/// Which way maps go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DirectionName {
+    /// From an element of the result to the elements it is computed from.
+    OutputToInput,
+    /// From an element of an operand to the elements computed from it.
+    InputToOutput,
+}
+
+/// How maps are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StyleName {
+    /// As XLA prints them now.
+    Xla,
+    /// As the documents print them, with `floordiv`.
+    Document,
+}
+
+impl From<StyleName> for Style {
+    fn from(name: StyleName) -> Self {
+        match name {
+            StyleName::Xla => Self::Xla,
+            StyleName::Document => Self::Document,
+        }
+    }
+}
+
+/// The options of `tegula index`.
+#[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
+    /// Only this instruction.
+    #[arg(long, value_name = "NAME")]
+    pub instruction: Option<String>,
+    /// Which way.
+    #[arg(long, value_enum, default_value = "output-to-input")]
+    pub direction: DirectionName,
+    /// How maps are printed.
+    #[arg(long, value_enum, default_value = "xla")]
+    pub style: StyleName,
+    /// Print the rules that simplified each map.
+    #[arg(long, visible_alias = "why")]
+    pub explain: bool,
+}
+
+/// Prints indexing maps.
+pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
+    let source = read_module(&args.model, &args.dims)?;
+    let module = &source.module;
+    let mut session = if args.explain {
+        Session::new().explaining()
+    } else {
+        Session::new()
+    };
+    let mut all = Vec::new();
+    for id in chosen(module, args.instruction.as_deref())? {
+        let operands = of_all_results(module, id, args.direction, &mut session);
+        let operands: Vec<Printed> = operands
+            .iter()
+            .map(|o| {
+                let mut printed = printed(o, args.style.into(), &mut session, module);
+                if args.direction == DirectionName::OutputToInput {
+                    printed.uses = Uses::of(module, id, o);
+                }
+                printed
+            })
+            .collect();
+        if common.json {
+            all.push(document(module, id, args.direction, operands));
+        } else {
+            print_instruction(module, id, &operands);
+        }
+    }
+    if common.json {
+        documents::print(&Maps { instructions: all });
+    }
+    Ok(SUCCESS)
+}
+
+/// The maps of each operand's arrays, with those of all arrays of the result.
+fn of_all_results(
+    module: &Module,
+    id: InstructionId,
+    direction: DirectionName,
+    session: &mut Session,
+) -> Vec<OperandIndexing> {
+    let mut all: Vec<OperandIndexing> = Vec::new();
+    let mut places: HashMap<(usize, usize), usize> = HashMap::new();
+    for result in 0..module[id].shape.leaf_count().max(1) {
+        let found = match (passed_on(module, id, result), direction) {
+            // Of what is not passed on there is nothing to say, however wide a tuple is.
+            (Some(source), _) => vec![source],
+            (None, DirectionName::OutputToInput) => {
+                fusion_output_to_input(module, id, result, session)
+            }
+            (None, DirectionName::InputToOutput) => {
+                fusion_input_to_output(module, id, result, session)
+            }
+        };
+        for own in found {
+            match places.entry((own.operand, own.leaf)) {
+                Entry::Vacant(place) => {
+                    place.insert(all.len());
+                    all.push(own);
+                }
+                Entry::Occupied(place) => {
+                    if let Some(known) = all.get_mut(*place.get()) {
+                        add_maps(&mut known.maps, own.maps);
+                    }
+                }
+            }
+        }
+    }
+    all.sort_by_key(|own| (own.operand, own.leaf));
+    all
+}
+
+fn add_maps(
+    known: &mut Result<Vec<IndexingMap>, Unknown>,
+    more: Result<Vec<IndexingMap>, Unknown>,
+) {
+    match (known, more) {
+        (Ok(known), Ok(more)) => {
+            for map in more {
+                if !known.contains(&map) {
+                    known.push(map);
+                }
+            }
+        }
+        (known @ Ok(_), more @ Err(_)) => *known = more,
+        (Err(_), _) => {}
+    }
+}
+
+/// How a fusion uses an operand.
+struct Uses {
+    utilization: Utilization,
+    /// Of the first warp, for each map: addresses in the operand's own layout, or
+    /// row-major.
+    coalescing: Vec<Option<Coalescing>>,
+}
+
+impl Uses {
+    /// `None` for what is no fusion, or cannot be counted.
+    fn of(module: &Module, id: InstructionId, operand: &OperandIndexing) -> Option<Self> {
+        if !matches!(module[id].op, Op::Fusion { .. }) {
+            return None;
+        }
+        let maps = operand.maps.as_ref().ok()?;
+        let array = operand_array(module, id, operand)?;
+        let sizes = array.static_dims()?;
+        let address = row_major_address(&sizes, array.layout.as_deref());
+        let bytes = array.element_type.storage_bytes() as i64;
+        let load =
+            |map: &IndexingMap| coalescing(map, address.as_ref()?, bytes, Warp::default(), 0);
+        Some(Self {
+            utilization: utilization(maps, &sizes)?,
+            coalescing: maps.iter().map(load).collect(),
+        })
+    }
+}
+
+fn operand_array<'a>(
+    module: &'a Module,
+    id: InstructionId,
+    operand: &OperandIndexing,
+) -> Option<&'a ArrayShape> {
+    let shape = module.operand_shape(id, operand.operand)?;
+    match shape {
+        Shape::Array(array) if operand.leaf == 0 => Some(array),
+        _ => None,
+    }
+}
+
+/// The named instruction, or all of the entry computation.
+fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<InstructionId>> {
+    let entry = module.entry_computation();
+    let Some(name) = name else {
+        return Ok(entry.instructions.clone());
+    };
+    Ok(vec![crate::instruction_names::named(module, name)?])
+}
+
+struct Printed {
+    operand: usize,
+    /// Which array of a tuple.
+    leaf: usize,
+    uses: Option<Uses>,
+    maps: Vec<String>,
+    /// For each map, whose array it leads to, if that is another participant's.
+    participants: Vec<Option<String>>,
+    /// For each map, the rules that simplified it, if they are asked for.
+    steps: Vec<Vec<String>>,
+    exact: bool,
+    unknown: Option<String>,
+}
+
+fn printed(
+    operand: &OperandIndexing,
+    style: Style,
+    session: &mut Session,
+    module: &Module,
+) -> Printed {
+    let number = operand.operand;
+    match &operand.maps {
+        Ok(maps) => {
+            let exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
+            let mut printed = Printed {
+                operand: number,
+                leaf: operand.leaf,
+                uses: None,
+                maps: Vec::new(),
+                participants: Vec::new(),
+                steps: Vec::new(),
+                exact,
+                unknown: None,
+            };
+            for map in maps {
+                let (simplified, report) = session.simplify_with_report(map);
+                printed.maps.push(simplified.display(style).to_string());
+                let names = |var: Var| map.name(var);
+                let participant = simplified.participant.as_ref();
+                let position = participant.map(|p| p.position.display(&names, style).to_string());
+                printed.participants.push(position);
+                let steps = report
+                    .steps
+                    .iter()
+                    .map(|s| s.display(&names, style).to_string());
+                printed.steps.push(steps.collect());
+            }
+            printed
+        }
+        Err(unknown) => Printed {
+            operand: number,
+            leaf: operand.leaf,
+            uses: None,
+            maps: Vec::new(),
+            participants: Vec::new(),
+            steps: Vec::new(),
+            exact: false,
+            unknown: Some(format!(
+                "{} ({})",
+                unknown.cause, module[unknown.instruction].name
+            )),
+        },
+    }
+}
+
+fn document(
+    module: &Module,
+    id: InstructionId,
+    direction: DirectionName,
+    operands: Vec<Printed>,
+) -> InstructionMaps {
+    InstructionMaps {
+        name: module[id].name.to_string(),
+        direction: match direction {
+            DirectionName::OutputToInput => "output-to-input",
+            DirectionName::InputToOutput => "input-to-output",
+        },
+        operands: operands.into_iter().map(Printed::document).collect(),
+    }
+}
+
+impl Printed {
+    fn document(self) -> OperandMaps {
+        let (utilization, coalescing) = self.uses.map(Uses::documents).unzip();
+        let explained = self.steps.iter().any(|steps| !steps.is_empty());
+        let shared = self.participants.iter().any(Option::is_some);
+        OperandMaps {
+            operand: self.operand,
+            maps: self.maps,
+            exact: self.exact,
+            unknown: self.unknown,
+            steps: explained.then_some(self.steps),
+            participants: shared.then_some(self.participants),
+            leaf: (self.leaf > 0).then_some(self.leaf),
+            utilization,
+            coalescing,
+        }
+    }
+}
+
+impl Uses {
+    fn documents(self) -> (documents::Utilization, Vec<Option<documents::Coalescing>>) {
+        let number = |big: &dyn std::fmt::Display| big.to_string().parse().ok();
+        let utilization = documents::Utilization {
+            distinct: number(&self.utilization.distinct),
+            elements: number(&self.utilization.elements),
+            reads: number(&self.utilization.reads),
+            exact: self.utilization.exact,
+        };
+        let load = |load: Coalescing| documents::Coalescing {
+            sectors: load.sectors,
+            ideal: load.ideal,
+            bytes: load.bytes,
+        };
+        let loads = self.coalescing.into_iter().map(|found| found.map(load));
+        (utilization, loads.collect())
+    }
+}
+
+fn print_instruction(module: &Module, id: InstructionId, operands: &[Printed]) {
+    let instruction = &module[id];
+    say!(
+        "{} = {} {}",
+        instruction.name,
+        instruction.shape,
+        instruction.op.opcode()
+    );
+    for operand in operands {
+        let note = if operand.exact { "" } else { " (superset)" };
+        let name = match operand.leaf {
+            0 => operand.operand.to_string(),
+            leaf => format!("{}, array {leaf}", operand.operand),
+        };
+        for (position, (map, steps)) in operand.maps.iter().zip(&operand.steps).enumerate() {
+            let whose = match operand.participants.get(position) {
+                Some(Some(whose)) => format!(", of participant {whose} of the group"),
+                _ => String::new(),
+            };
+            say!("  operand {name}:{note} {map}{whose}");
+            for step in steps {
+                say!("    {step}");
+            }
+            let load = operand
+                .uses
+                .as_ref()
+                .and_then(|uses| uses.coalescing.get(position));
+            if let Some(Some(load)) = load {
+                let Coalescing { sectors, ideal, .. } = load;
+                let sectors = count(usize::try_from(*sectors).unwrap_or(usize::MAX), "sector");
+                say!("    a warp's load: {sectors} of 32 bytes, {ideal} at best");
+            }
+        }
+        if let Some(Uses { utilization, .. }) = &operand.uses
+            && !operand.maps.is_empty()
+        {
+            say!(
+                "    utilisation: {}{} of {} elements ({:.1} %), {:.2} reads per element",
+                if utilization.exact { "" } else { "at most " },
+                utilization.distinct,
+                utilization.elements,
+                100.0 * utilization.fraction(),
+                utilization.reads_per_element(),
+            );
+        }
+        if let Some(unknown) = &operand.unknown {
+            say!("  operand {name}: unknown: {unknown}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! `tegula run`: compile, run, and show or check the results.
+
+mod staged;
+
+use crate::documents::{self, Check, RunOutput, RunResult};
+use crate::exit_code::{FINDING, SUCCESS};
+use crate::inputs::{CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, read_module_with};
+use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
+use crate::report::Failure;
+use crate::terminal::count;
+use crate::terminal::style::{BAD, GOOD, HEADING, paint};
+use crate::terminal::table::{Column, Table};
+use clap::Args;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tegula::check::Comparison;
+use tegula::{Executable, Options, Tensor, compile};
+use tegula_ir::{Literal, Scalar, Shape, shortest_float};
+
+/// The options of `tegula run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
+    /// `-`: standard input.
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub dims: DimArgs,
+    /// What to compile it for.
+    #[arg(long, value_enum, default_value = "cpu")]
+    pub target: TargetName,
+    #[command(flatten)]
+    pub cpu: CpuArgs,
+    #[command(flatten)]
+    pub cache: CacheArgs,
+    /// The TPU chip: a name, or a file that describes one.
+    #[arg(long, default_value = "v5e")]
+    pub chip: String,
+    #[command(flatten)]
+    pub inputs: InputArgs,
+    #[command(flatten)]
+    pub freeze: FreezeArgs,
+    /// Write the results to this file as out0, out1, ....
+    #[arg(long, value_name = "NPZ")]
+    pub outputs: Option<PathBuf>,
+    #[command(flatten)]
+    pub check: CheckArgs,
+    /// Give up after this many instructions (interp) or statements (tpu).
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
+    /// Threads that a run may use.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// Run on so many devices of this process (cpu, plan, interp): arrays are cut and put together by
+    /// the program's shardings. Those of a program that is partitioned already have one more dimension,
+    /// the devices'.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub devices: u16,
+    /// Run this often and report the fastest run.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+}
+
+/// Runs a program.
+pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
+    let cpu = args.cpu.get()?;
+    let read_start = Instant::now();
+    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref());
+    let source = match source {
+        Ok(source) => source,
+        Err(failure) if failure.needs_stages() => return staged::run(args, common),
+        Err(failure) => return Err(failure),
+    };
+    source.warn_of_callbacks();
+    let read_time = read_start.elapsed();
+    let options = Options {
+        target: args.target.into(),
+        cpu,
+        threads: args.threads.into(),
+        chip: Some(crate::chip::load(&args.chip)?),
+        cache: args.cache.get()?,
+        devices: args.devices.into(),
+        ..Options::default()
+    };
+    // Whether there are inputs is known before a program is compiled, unless it gives them another
+    // shape.
+    let loaded = match args.devices {
+        1 => Some(args.inputs.load(&source)?),
+        _ => None,
+    };
+    let mut executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
+    let inputs = match loaded {
+        Some(inputs) => inputs,
+        None if executable.backend().stacked_devices().is_some() => {
+            args.inputs.load_stacked(&executable)?
+        }
+        None => args.inputs.load(&source)?,
+    };
+    if let Some(steps) = args.steps {
+        executable.limit_steps(steps);
+    }
+    let given = args.freeze.freeze(&mut executable, &inputs);
+    let given = given.map_err(|e| source.failure(e))?;
+    let mut fastest = Duration::MAX;
+    let mut outputs = Vec::new();
+    for _ in 0..args.repeat {
+        let given = borrowed(&given);
+        let start = Instant::now();
+        outputs = executable.run(given).map_err(|e| source.failure(e))?;
+        fastest = fastest.min(start.elapsed());
+    }
+    write_outputs(args, &outputs)?;
+    let comparisons = args.check.compare(&outputs)?;
+    let times = Times {
+        read: read_time,
+        compile: executable.compile_time,
+        run: fastest,
+    };
+    if common.json {
+        print_json(args, &outputs, comparisons.as_deref(), &times);
+    } else {
+        print_head(args, &source.module, &executable, &inputs, &outputs);
+        print_times(args, &times);
+        print_outputs(&outputs, comparisons.as_deref());
+    }
+    Ok(exit_code(comparisons.as_deref()))
+}
+
+/// Whether all results that were compared agree.
+fn all_agree(comparisons: Option<&[Comparison]>) -> bool {
+    comparisons.is_none_or(|all| all.iter().all(|comparison| comparison.ok))
+}
+
+fn exit_code(comparisons: Option<&[Comparison]>) -> u8 {
+    match all_agree(comparisons) {
+        true => SUCCESS,
+        false => FINDING,
+    }
+}
+
+/// Writes results to the file that was asked for, if one was.
+fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
+    let Some(path) = &args.outputs else {
+        return Ok(());
+    };
+    let named: Vec<(String, &Literal)> = outputs
+        .iter()
+        .enumerate()
+        .map(|(i, b)| (format!("out{i}"), b.literal()))
+        .collect();
+    crate::terminal::output::write_npz_file(path, &named)
+}
+
+struct Times {
+    read: Duration,
+    compile: Duration,
+    run: Duration,
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+fn print_json(
+    args: &RunArgs,
+    outputs: &[Tensor],
+    comparisons: Option<&[Comparison]>,
+    times: &Times,
+) {
+    let results = outputs.iter().enumerate().map(|(index, output)| {
+        let literal = output.literal();
+        let comparison = comparisons.and_then(|all| all.get(index));
+        RunOutput {
+            index,
+            shape: shape_text(output),
+            elements: literal.len(),
+            values: json_values(literal),
+            check: comparison.map(|comparison| Check {
+                max_abs: comparison.max_abs,
+                max_rel: comparison.max_rel,
+                ok: comparison.ok,
+            }),
+        }
+    });
+    documents::print(&RunResult {
+        ok: all_agree(comparisons),
+        seed: args.inputs.made_up(),
+        outputs: results.collect(),
+        compile_ms: milliseconds(times.compile),
+        run_ms: milliseconds(times.run),
+    });
+}
+
+/// Elements of a result that are printed as JSON; `--outputs` writes all.
+const JSON_VALUES: usize = 1000;
+
+/// The first elements as JSON, which has no form for what is not finite.
+fn json_values(literal: &Literal) -> Vec<Value> {
+    let ty = literal.element_type();
+    let part = ty.complex_part().unwrap_or(ty);
+    let float = |value: f64| {
+        let text = shortest_float(value, part);
+        let read = text.parse().ok();
+        match read.and_then(serde_json::Number::from_f64) {
+            Some(number) => Value::Number(number),
+            None => Value::String(text),
+        }
+    };
+    let value = |scalar| match scalar {
+        Scalar::Bool(value) => value.into(),
+        Scalar::Int(value) => value.into(),
+        Scalar::Uint(value) => value.into(),
+        Scalar::Float(value) => float(value),
+        Scalar::Complex(re, im) => vec![float(re), float(im)].into(),
+    };
+    literal.scalars().take(JSON_VALUES).map(value).collect()
+}
+
+fn shape_text(buffer: &Tensor) -> String {
+    Shape::Array(buffer.shape().clone()).to_string()
+}
+
+/// What was run: the program, where its inputs come from, what became of it.
+fn print_head(
+    args: &RunArgs,
+    module: &tegula_ir::Module,
+    executable: &Executable,
+    inputs: &[Tensor],
+    outputs: &[Tensor],
+) {
+    say!(
+        "{}: {}, {}, {}",
+        paint(HEADING, &module.name),
+        count(module.instructions.len(), "instruction"),
+        count(inputs.len(), "input"),
+        count(outputs.len(), "result")
+    );
+    if let Some(seed) = args.inputs.made_up()
+        && !inputs.is_empty()
+    {
+        say!("inputs:   random, from seed {seed}; --inputs FILE.npz takes them from a file");
+    }
+    if let Some(plan) = executable.backend().plan() {
+        say!("fused:    {}", super::fused_text::summary(plan));
+    }
+}
+
+fn print_times(args: &RunArgs, times: &Times) {
+    say!(
+        "compiled: {:.2} ms (read and verified in {:.2} ms)",
+        milliseconds(times.compile),
+        milliseconds(times.read)
+    );
+    let best = match args.repeat {
+        1 => String::new(),
+        repeat => format!(", the fastest of {repeat}"),
+    };
+    say!("ran:      {:.3} ms{best}", milliseconds(times.run));
+}
+
+/// Each result: its shape, its first elements, and whether it agrees with its reference.
+fn print_outputs(outputs: &[Tensor], comparisons: Option<&[Comparison]>) {
+    let mut table = Table::new(&[Column::Left; 3]);
+    for (index, output) in outputs.iter().enumerate() {
+        table.row([
+            format!("out{index}"),
+            shape_text(output),
+            first_numbers(output.literal()),
+        ]);
+    }
+    table.print(0);
+    for (index, comparison) in comparisons.into_iter().flatten().enumerate() {
+        print_comparison(index, comparison);
+    }
+}
+
+/// The first few elements, as a person reads them.
+fn first_numbers(literal: &Literal) -> String {
+    const SHOWN: usize = 6;
+    let shown: Vec<String> = (0..literal.len().min(SHOWN))
+        .map(|element| literal.shortest(element))
+        .collect();
+    let rest = if literal.len() > SHOWN { ", ..." } else { "" };
+    format!("[{}{rest}]", shown.join(", "))
+}
+
+fn print_comparison(index: usize, comparison: &Comparison) {
+    let Comparison {
+        max_abs,
+        max_rel,
+        ok,
+    } = comparison;
+    let verdict = match ok {
+        true => paint(GOOD, "agrees"),
+        false => paint(BAD, "DIFFERS"),
+    };
+    say!("check out{index}: {verdict} (largest difference {max_abs:.3e}, relative {max_rel:.3e})");
+}

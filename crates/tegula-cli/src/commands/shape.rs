@@ -1,0 +1,204 @@
+//! `tegula shape`: how large an array is, and where its elements lie.
+
+use super::sizes::{SizesArgs, sizes};
+use crate::documents::{self, Failed, ShapeFacts};
+use crate::draw::{Limits, Picture};
+use crate::exit_code::{BAD_USAGE, SUCCESS};
+use crate::options::Common;
+use crate::report::Failure;
+use crate::terminal::output::complain;
+use crate::terminal::style::{HEADING, paint};
+use anyhow::{Context, anyhow};
+use clap::Args;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use tegula_ir::{ArrayShape, Shape, parse_shape};
+use tegula_layout::physical::PhysicalLayout;
+
+/// The options of `tegula shape`.
+#[derive(Debug, Args)]
+pub(crate) struct ShapeArgs {
+    /// A shape such as `f32[3,5]{1,0:T(2,2)}`; `-`: one per line of standard
+    /// input, each with an optional index after a tab; or a program, as of `tegula sizes`.
+    pub shape: String,
+    /// Where is this element? One number per dimension.
+    #[arg(
+        long,
+        value_name = "I,J,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub index: Option<Vec<i64>>,
+    /// Which element is at this position of the buffer, counted in elements?
+    #[arg(long, value_name = "N")]
+    pub linear: Option<i64>,
+    /// Of a program: why are these two sizes equal? See `tegula sizes`.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
+    pub why: Option<Vec<String>>,
+    /// Take the values of an ONNX graph's inputs that decide shapes from this file.
+    #[arg(long, value_name = "NPZ")]
+    pub inputs: Option<PathBuf>,
+    /// Draw which element sits where in memory.
+    #[arg(long)]
+    pub draw: bool,
+    /// Draw in SVG, to this file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Draw to this file; in SVG if its name ends in `.svg`.
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub dims: crate::inputs::DimArgs,
+}
+
+/// What fits a terminal.
+const TEXT_LIMITS: Limits = Limits {
+    planes: 4,
+    rows: 16,
+    columns: 16,
+    places: 256,
+};
+/// What fits a page.
+const SVG_LIMITS: Limits = Limits {
+    planes: 8,
+    rows: 64,
+    columns: 64,
+    places: 4096,
+};
+
+/// Prints sizes and positions.
+pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
+    if args.shape == "-" {
+        let mut code = SUCCESS;
+        for line in std::io::stdin().lock().lines() {
+            let line = line.map_err(anyhow::Error::new)?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            code = code.max(one_line(&line, args, common));
+        }
+        return Ok(code);
+    }
+    if !args.shape.contains('[') || Path::new(&args.shape).is_file() {
+        let args = SizesArgs {
+            model: PathBuf::from(&args.shape),
+            dims: args.dims.clone(),
+            why: args.why.clone(),
+            inputs: args.inputs.clone(),
+        };
+        return sizes(&args, common);
+    }
+    if args.why.is_some() {
+        return Err(anyhow!("`--why` needs a program, not a shape").into());
+    }
+    let facts = describe(&args.shape, args.index.as_deref(), args.linear)?;
+    print(&args.shape, &facts, common);
+    draw(args, common)?;
+    Ok(SUCCESS)
+}
+
+/// Draws as the options say: to files, or to standard output.
+fn draw(args: &ShapeArgs, common: &Common) -> anyhow::Result<()> {
+    let array = array(&args.shape)?;
+    let is_svg = |path: &PathBuf| path.extension().is_some_and(|e| e == "svg");
+    for path in args.svg.iter().chain(&args.output) {
+        let picture = if Some(path) == args.svg.as_ref() || is_svg(path) {
+            crate::draw::svg(&Picture::new(&array, SVG_LIMITS)?)
+        } else {
+            crate::draw::text(&Picture::new(&array, TEXT_LIMITS)?)
+        };
+        std::fs::write(path, picture)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+    }
+    let to_file = args.svg.is_some() || args.output.is_some();
+    if args.draw && !to_file && !common.json {
+        let picture = Picture::new(&array, TEXT_LIMITS)?;
+        let picture = crate::draw::text(&picture);
+        say!("\n{}", picture.trim_end_matches('\n'));
+    }
+    Ok(())
+}
+
+fn array(text: &str) -> anyhow::Result<ArrayShape> {
+    match parse_shape(text)? {
+        Shape::Array(array) => Ok(array),
+        _ => Err(anyhow!("`{text}` is not an array")),
+    }
+}
+
+/// A line out for a line in, whatever is wrong with it.
+fn one_line(line: &str, args: &ShapeArgs, common: &Common) -> u8 {
+    let (text, index) = line.split_once('\t').unwrap_or((line, ""));
+    let index: Result<Vec<i64>, _> = index
+        .split(',')
+        .filter(|s| !s.trim().is_empty())
+        .map(|s| s.trim().parse())
+        .collect();
+    let facts = match index {
+        Ok(index) if line.contains('\t') => describe(text, Some(&index), args.linear),
+        Ok(_) => describe(text, None, args.linear),
+        Err(_) => Err(anyhow!("the index is not a list of numbers")),
+    };
+    match facts {
+        Ok(facts) => {
+            print(text, &facts, common);
+            SUCCESS
+        }
+        Err(error) => {
+            complain(format_args!("error: {text}: {error:#}"));
+            documents::print(&Failed::without_line(&format!("{error:#}")));
+            BAD_USAGE
+        }
+    }
+}
+
+fn describe(text: &str, index: Option<&[i64]>, linear: Option<i64>) -> anyhow::Result<ShapeFacts> {
+    let layout = PhysicalLayout::new(&array(text)?)?;
+    let mut facts = ShapeFacts {
+        elements: layout.elements(),
+        bytes: layout.bytes(),
+        padded_elements: layout.padded_elements(),
+        padded_bytes: layout.padded_bytes(),
+        linear_index: None,
+        index: None,
+    };
+    if let Some(index) = index {
+        facts.linear_index = Some(layout.linear_index(index)?);
+        facts.index = Some(index.to_vec());
+    }
+    if let Some(linear) = linear {
+        facts.linear_index = Some(linear);
+        // A position in the padding has no element.
+        facts.index = layout.index_of(linear)?;
+    }
+    Ok(facts)
+}
+
+fn print(text: &str, facts: &ShapeFacts, common: &Common) {
+    if common.json {
+        documents::print(facts);
+        return;
+    }
+    // Nothing is not so many times nothing.
+    let waste = match facts.bytes {
+        0 => String::new(),
+        bytes => format!("{:.2} times, ", facts.padded_bytes as f64 / bytes as f64),
+    };
+    let lost = facts.padded_bytes - facts.bytes;
+    say!(
+        "{}: {} elements, {} bytes",
+        paint(HEADING, text),
+        facts.elements,
+        facts.bytes
+    );
+    say!(
+        "padded: {} elements, {} bytes ({waste}{lost} bytes wasted)",
+        facts.padded_elements,
+        facts.padded_bytes
+    );
+    match (&facts.index, facts.linear_index) {
+        (Some(index), Some(linear)) => say!("element {index:?} is at {linear}"),
+        (None, Some(linear)) => say!("position {linear} is padding"),
+        _ => {}
+    }
+}

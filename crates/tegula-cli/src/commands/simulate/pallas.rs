@@ -1,0 +1,237 @@
+//! Kernels of Pallas on the command line: `tegula simulate` and `tegula compile --emit tpu` on a
+//! program of StableHLO with `tpu_custom_call` in it, or on a kernel's own module.
+
+use super::{Precision, SimulateArgs, outcome};
+use crate::documents::SimulationFinding;
+use crate::exit_code::SUCCESS;
+use crate::inputs::{open_npz, read_array};
+use crate::options::Common;
+use crate::report::Failure;
+use anyhow::anyhow;
+use std::path::Path;
+use tegula::pallas::{Kernel, KernelError};
+use tegula::random_input::random_array;
+use tegula_ir::Literal;
+use tegula_mosaic::Source;
+use tegula_sim_tpu::page::{Lines, Subject};
+use tegula_sim_tpu::program::{StatementKind, find_statement};
+use tegula_sim_tpu::{
+    Code, Finding, Options, PrintForm, Report, Severity, TpuProgram, print_kernel,
+};
+use tegula_stablehlo::InputForm;
+use tegula_target::Chip;
+
+/// Findings that are shown; the rest is counted.
+const MOST_SHOWN: usize = 50;
+/// Bytes of inputs that are made up; larger kernels run without values if none are given.
+const MOST_MADE_UP: i64 = 1 << 30;
+
+/// The kernels of a file, if it has any.
+pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Vec<Source>>, Failure> {
+    if InputForm::of(bytes).is_none() {
+        return Ok(None);
+    }
+    // What is no kernel is read again as a program, which says what is wrong with it.
+    let is_kernel = |bytes: &[u8]| {
+        let needles: [&[u8]; 3] = [b"tpu_custom_call", b"stable_mosaic", b"dimension_semantics"];
+        needles
+            .iter()
+            .any(|needle| bytes.windows(needle.len()).any(|window| window == *needle))
+    };
+    if !is_kernel(bytes) {
+        return Ok(None);
+    }
+    let kernels = tracing::info_span!("read").in_scope(|| tegula_mosaic::read(bytes.to_vec()));
+    kernels.map_err(|error| anyhow!("{}: {error}", path.display()).into())
+}
+
+/// The one kernel of a file.
+fn only<'k>(path: &Path, kernels: &'k [Source]) -> Result<&'k Source, Failure> {
+    match kernels {
+        [kernel] => Ok(kernel),
+        _ => Err(anyhow!(
+            "{} has {} kernels of Pallas: give each of them a file of its own",
+            path.display(),
+            kernels.len()
+        )
+        .into()),
+    }
+}
+
+/// The text of a kernel's program.
+pub(crate) fn text(path: &Path, kernels: &[Source], chip: &Chip) -> Result<String, Failure> {
+    let kernel = only(path, kernels)?;
+    let kernel = Kernel::new(kernel, chip, &[], None);
+    let kernel = kernel.map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    Ok(print_kernel(&kernel.program, PrintForm::Short))
+}
+
+/// Simulates a kernel and says what was found.
+pub(super) fn simulate(
+    args: &SimulateArgs,
+    common: &Common,
+    chip: &Chip,
+    kernels: &[Source],
+) -> Result<u8, Failure> {
+    let source = only(&args.kernel, kernels)?;
+    let given = match &args.inputs {
+        Some(path) => numbered(path)?,
+        None => Vec::new(),
+    };
+    let named = |error: KernelError| anyhow!("{}: {error}", args.kernel.display());
+    let given = match given.is_empty() {
+        true => Vec::new(),
+        false => Kernel::split(&given, args.devices).map_err(named)?,
+    };
+    let first = given.first().map(Vec::as_slice).unwrap_or_default();
+    let kernel = tracing::info_span!("translate")
+        .in_scope(|| Kernel::new(source, chip, first, Some(&args.kernel)))
+        .map_err(named)?;
+    let program = &kernel.program;
+    if args.expanded {
+        say!("{}", print_kernel(program, PrintForm::Expanded).trim_end());
+        return Ok(SUCCESS);
+    }
+    let inputs = match (args.no_values, given.is_empty()) {
+        (true, _) => None,
+        (false, true) => made_up(&kernel)?.map(|inputs| vec![inputs; args.devices]),
+        (false, false) => {
+            let inputs = given.iter().map(|given| kernel.inputs(given));
+            Some(inputs.collect::<Result<_, _>>().map_err(named)?)
+        }
+    };
+    let options = Options {
+        functional: inputs.is_some(),
+        rounds_products: args.precision == Precision::Tpu,
+        step_limit: args.steps.unwrap_or(Options::default().step_limit),
+        record_timeline: args.report.is_some() || common.trace.is_some(),
+        ..Options::default()
+    };
+    let inputs = inputs.unwrap_or_else(|| vec![Vec::new(); args.devices]);
+    let reports = tracing::info_span!("simulate").in_scope(|| kernel.simulate(&options, &inputs));
+    let report = Report::merged(reports.map_err(named)?).map_err(anyhow::Error::from)?;
+    let mut report = report.ok_or_else(|| anyhow!("`--devices 0`: expected 1 or more"))?;
+    if !report.functional && reads_scalars(program) {
+        // Where the kernel goes is not known: what was found on the way may not be so.
+        report
+            .findings
+            .retain(|finding| holds_without_values(finding.code));
+        if !common.json {
+            say!(
+                "note: scalars decide what this kernel does, and they are not known: give `--inputs` to check its copies and accesses"
+            );
+        }
+    }
+    if !common.json {
+        for (number, finding) in report.findings.iter().enumerate() {
+            if number == MOST_SHOWN {
+                say!("... and {} more findings", report.findings.len() - number);
+                break;
+            }
+            show(program, finding);
+        }
+    }
+    let places: Vec<String> = program.places.iter().map(place_text).collect();
+    let subject = Subject {
+        program,
+        report: &report,
+        chip: &kernel.chip,
+        lines: Lines::Instructions(&places),
+    };
+    outcome(args, common, &subject, &[])
+}
+
+fn reads_scalars(program: &TpuProgram) -> bool {
+    let reads = &mut |statement: &tegula_sim_tpu::program::Statement| {
+        matches!(statement.kind, StatementKind::Load { .. })
+    };
+    let windows = |statement: &tegula_sim_tpu::program::Statement| match &statement.kind {
+        StatementKind::Grid(grid) => grid
+            .windows
+            .iter()
+            .any(|window| !window.transform.is_empty()),
+        _ => false,
+    };
+    find_statement(&program.body, reads).is_some() || program.body.iter().any(windows)
+}
+
+/// Whether a finding does not depend on where the kernel goes.
+fn holds_without_values(code: Code) -> bool {
+    code.is_capacity() || matches!(code, Code::Block | Code::Alignment | Code::ElementType)
+}
+
+fn place_text(place: &tegula_sim_tpu::program::Place) -> String {
+    format!("{}:{}", place.file, place.line)
+}
+
+/// The arrays `in0`, `in1`, ... of a file, as many as there are.
+fn numbered(path: &Path) -> anyhow::Result<Vec<Literal>> {
+    let archive = open_npz(path)?;
+    let mut arrays = Vec::new();
+    while let Some(array) = read_array(&archive, &format!("in{}", arrays.len()), path)? {
+        arrays.push(array.literal);
+    }
+    if arrays.is_empty() {
+        return Err(anyhow!("{} has no array `in0`", path.display()));
+    }
+    Ok(arrays)
+}
+
+/// Inputs that are made up, where no scalar decides what the kernel does.
+fn made_up(kernel: &Kernel) -> anyhow::Result<Option<Vec<Literal>>> {
+    let shapes = kernel.input_shapes();
+    let loads = find_statement(&kernel.program.body, &mut |statement| {
+        matches!(statement.kind, StatementKind::Load { .. })
+    });
+    let bytes = shapes
+        .iter()
+        .map(|(_, shape)| shape.byte_size().unwrap_or(i64::MAX));
+    if loads.is_some() || bytes.fold(0, i64::saturating_add) > MOST_MADE_UP {
+        return Ok(None);
+    }
+    let count = shapes.last().map_or(0, |(number, _)| number + 1);
+    let mut inputs = vec![Literal::default(); count];
+    for (number, shape) in shapes {
+        inputs[number] = random_array(&shape, number as u64)?;
+    }
+    Ok(Some(inputs))
+}
+
+fn show(program: &TpuProgram, finding: &Finding) {
+    let code = match finding.code.also() {
+        Some(also) => format!("{} ({also})", finding.code.name()),
+        None => finding.code.name().to_owned(),
+    };
+    let severity = match finding.code.severity() {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let times = match finding.count {
+        1 => String::new(),
+        count => format!(" ({count} times)"),
+    };
+    say!("{severity}: {code}: {}{times}", finding.message);
+    if let Some(place) = program.place(finding.line) {
+        say!("  --> {}", place_text(place));
+        let source = std::fs::read_to_string(&*place.file).ok();
+        let line = source
+            .as_ref()
+            .and_then(|text| text.lines().nth(place.line.saturating_sub(1) as usize));
+        if let Some(line) = line {
+            say!("   | {}", line.trim_end());
+        }
+    }
+    say!("  in: {}", finding.instruction);
+    say!("help: {}", finding.help);
+}
+
+/// Puts the source's file and line into a finding of a report: statements of such programs count
+/// places.
+pub(super) fn place_finding(program: &TpuProgram, finding: &mut SimulationFinding) {
+    if program.places.is_empty() {
+        return;
+    }
+    let place = program.place(finding.line);
+    finding.line = place.map_or(0, |place| place.line);
+    finding.file = place.map(|place| place.file.to_string());
+}

@@ -1,0 +1,607 @@
+//! What commands print with `--json`: one object, whose first member names its form and version.
+//!
+//! A version stays while members are only added. `tegula schema NAME` prints the JSON schema that is
+//! made of these structs.
+
+use schemars::{JsonSchema, Schema, schema_for};
+use serde::Serialize;
+use serde_json::Value;
+
+/// A form of output.
+pub(crate) trait Document: Serialize {
+    /// Its name and version: `tegula.NAME.vN`.
+    const SCHEMA: &'static str;
+}
+
+#[derive(Serialize)]
+struct Named<'a, T> {
+    schema: &'static str,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+/// Prints a document as one line.
+pub(crate) fn print<T: Document>(document: &T) {
+    let named = Named {
+        schema: T::SCHEMA,
+        document,
+    };
+    match serde_json::to_string(&named) {
+        Ok(text) => say!("{text}"),
+        Err(error) => crate::terminal::output::note(Err(error.into())),
+    }
+}
+
+/// Makes the documents' names, and the list of their schemas.
+macro_rules! documents {
+    ($($name:literal $ty:ident)*) => {
+        $(impl Document for $ty {
+            const SCHEMA: &'static str = concat!("tegula.", $name, ".v1");
+        })*
+
+        /// The names of all documents.
+        pub(crate) const NAMES: &[&str] = &[$($name),*];
+
+        /// The JSON schema of a document.
+        pub(crate) fn schema(name: &str) -> Option<Schema> {
+            match name {
+                $($name => Some(schema_for!($ty)),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+documents! {
+    "run" RunResult
+    "bench" Measurement
+    "text" Text
+    "files" Files
+    "passes" Passes
+    "index" Maps
+    "simplify" Simplified
+    "shape" ShapeFacts
+    "sizes" Sizes
+    "same-size" SameSize
+    "layout" Layouts
+    "layout-why" LayoutReasons
+    "orders" Orders
+    "partition" Partition
+    "partition-why" PartitionReason
+    "simulate" Simulation
+    "reduce" Reduced
+    "error" Failed
+}
+
+/// What came of a run.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RunResult {
+    /// Whether every result that was compared is near enough to its reference.
+    pub ok: bool,
+    /// The seed from which inputs were made up; null if they were given.
+    pub seed: Option<u64>,
+    /// The results in their order.
+    pub outputs: Vec<RunOutput>,
+    /// Milliseconds from the verified program to one that is ready to run.
+    pub compile_ms: f64,
+    /// Milliseconds of the fastest run.
+    pub run_ms: f64,
+}
+
+/// A result of a run.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RunOutput {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Its type and sizes, as HLO writes them.
+    pub shape: String,
+    /// How many elements it has.
+    pub elements: usize,
+    /// The first elements, row-major. A number that JSON has no form for is a string: `nan`, `inf`,
+    /// `-inf`; a complex number is a list of two.
+    pub values: Vec<Value>,
+    /// How it compares with its reference, if that was asked for.
+    #[serde(flatten)]
+    pub check: Option<Check>,
+}
+
+/// A comparison with a reference.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Check {
+    /// The largest difference.
+    pub max_abs: f64,
+    /// The largest difference relative to the reference's element.
+    pub max_rel: f64,
+    /// Whether all elements are near enough.
+    pub ok: bool,
+}
+
+/// How long a program takes.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Measurement {
+    /// Milliseconds to read and verify the text.
+    pub read_ms: f64,
+    /// Milliseconds to compile it.
+    pub compile_ms: f64,
+    /// The median of all runs, in milliseconds.
+    pub run_ms_median: f64,
+    /// The fastest run.
+    pub run_ms_min: f64,
+    /// A run on a device without copies to and from it; null on a CPU.
+    pub device_ms: Option<f64>,
+    /// Bytes of the arena, the results and what is kept of frozen inputs.
+    pub peak_bytes: i64,
+    /// How many inputs are frozen.
+    pub frozen: usize,
+    /// Threads that a run may use.
+    pub threads: u16,
+    /// The seed from which inputs were made up; null if they were given.
+    pub seed: Option<u64>,
+    /// Kernels and calls of routines, the slowest first.
+    pub kernels: Vec<KernelTime>,
+}
+
+/// How long a kernel or a call of a routine takes in one run of the program.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct KernelTime {
+    /// Its name.
+    pub name: String,
+    /// Milliseconds in all its runs.
+    pub ms: f64,
+    /// How often it runs.
+    pub runs: u64,
+    /// Thousand millions of operations in a second.
+    pub gflops: f64,
+    /// Thousand millions of bytes read and written in a second.
+    pub gbytes_per_s: f64,
+    /// The part of what this machine can do at most that it reaches; null where that is not known.
+    pub share_of_ceiling: Option<f64>,
+}
+
+/// A form of a program, as text.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Text {
+    /// The text.
+    pub text: String,
+}
+
+/// Files that were written.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Files {
+    /// Each of them.
+    pub files: Vec<WrittenFile>,
+}
+
+/// A file that was written.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct WrittenFile {
+    /// Where.
+    pub path: String,
+    /// Its size.
+    pub bytes: usize,
+}
+
+/// The passes of a pipeline.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Passes {
+    /// Their names, in their order.
+    pub passes: Vec<&'static str>,
+}
+
+/// Indexing maps.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Maps {
+    /// Instructions with the maps of their operands.
+    pub instructions: Vec<InstructionMaps>,
+}
+
+/// The maps of an instruction.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct InstructionMaps {
+    /// The instruction.
+    pub name: String,
+    /// `output-to-input` or `input-to-output`.
+    pub direction: &'static str,
+    /// Its operands.
+    pub operands: Vec<OperandMaps>,
+}
+
+/// The maps of an operand, or of one array of an operand that is a tuple.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OperandMaps {
+    /// The operand's number.
+    pub operand: usize,
+    /// The maps, simplified. All elements that are needed are in one of them.
+    pub maps: Vec<String>,
+    /// Whether they name exactly the elements that are needed; otherwise these and perhaps more.
+    pub exact: bool,
+    /// Why there is no map, if there is none.
+    pub unknown: Option<String>,
+    /// For each map, the rules that simplified it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<Vec<String>>>,
+    /// For each map, whose array it leads to, if that is another device's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub participants: Option<Vec<Option<String>>>,
+    /// Which array of a tuple, if it is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<usize>,
+    /// How much of the operand a fusion reads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub utilization: Option<Utilization>,
+    /// For each map, how a warp of a GPU loads its elements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coalescing: Option<Vec<Option<Coalescing>>>,
+}
+
+/// How much of an operand is read.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Utilization {
+    /// Different elements that are read.
+    pub distinct: Option<u64>,
+    /// Elements that the operand has.
+    pub elements: Option<u64>,
+    /// Reads in all.
+    pub reads: Option<u64>,
+    /// Whether these are counts, not bounds.
+    pub exact: bool,
+}
+
+/// A warp's load.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Coalescing {
+    /// Sectors of 32 bytes that it touches.
+    pub sectors: u64,
+    /// Sectors at best.
+    pub ideal: u64,
+    /// Bytes that are used.
+    pub bytes: u64,
+}
+
+/// A simplified map.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Simplified {
+    /// The map.
+    pub map: String,
+    /// `ok`, `empty` (its domain has no point) or `undefined` (it divides by zero).
+    pub status: &'static str,
+    /// Why simplifying ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// The rules that led to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<String>>,
+    /// What came of evaluating both maps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+}
+
+/// Sizes and positions of an array.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ShapeFacts {
+    /// Elements.
+    pub elements: i64,
+    /// Their bytes.
+    pub bytes: i64,
+    /// Elements with padding.
+    pub padded_elements: i64,
+    /// Bytes with padding.
+    pub padded_bytes: i64,
+    /// Where the element that was asked for lies, counted in elements.
+    pub linear_index: Option<i64>,
+    /// The element that was asked for; null if its place is padding.
+    pub index: Option<Vec<i64>>,
+}
+
+/// The shapes of a program's values.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Sizes {
+    /// The value of each instruction.
+    pub values: Vec<ValueShape>,
+}
+
+/// The shape of a value.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ValueShape {
+    /// The computation that its instruction belongs to.
+    pub computation: String,
+    /// The instruction.
+    pub name: String,
+    /// Its shape; sizes that are not known are terms over those of the inputs.
+    pub shape: String,
+}
+
+/// Whether two sizes are equal, and why.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SameSize {
+    /// True or false if that is proved, null if it is not.
+    pub equal: Option<bool>,
+    /// Both sizes.
+    pub sizes: [Size; 2],
+    /// What the program's operations require, as far as it was used.
+    pub relations: Vec<String>,
+    /// The steps of the proof.
+    pub proof: Vec<String>,
+    /// What would have to be known.
+    pub missing: Vec<String>,
+}
+
+/// One of two sizes.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Size {
+    /// As it was asked for.
+    pub name: String,
+    /// As the program states it.
+    pub stated: String,
+    /// As it follows from sizes that nothing determines.
+    pub size: String,
+}
+
+/// Layouts and places on a TPU.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Layouts {
+    /// The chip.
+    pub chip: String,
+    /// Estimated seconds that follow from layouts: traffic, denied preferences, copies.
+    pub layout_seconds: f64,
+    /// Whether nothing better exists by that estimate.
+    pub is_best: bool,
+    /// Bytes of VMEM that buffers may use.
+    pub vmem_bytes: i64,
+    /// Bytes of it that are in use at once.
+    pub vmem_peak_bytes: i64,
+    /// Arrays that are copied from one layout to another.
+    pub copies: usize,
+    /// Copies between memories that run beside kernels.
+    pub prefetches: usize,
+    /// All buffers.
+    pub buffers: Vec<PlacedBuffer>,
+}
+
+/// A buffer and its place.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PlacedBuffer {
+    /// The instruction that gives it.
+    pub name: String,
+    /// Its shape with layout and tiles.
+    pub shape: String,
+    /// Bytes with padding.
+    pub bytes: i64,
+    /// 0 is HBM, 1 is VMEM.
+    pub memory_space: i64,
+    /// Its offset in VMEM.
+    pub offset: Option<i64>,
+    /// Why it is there.
+    pub reason: String,
+}
+
+/// Why an instruction has its layout and place.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LayoutReasons {
+    /// For each array of the instruction.
+    pub why: Vec<LayoutReason>,
+}
+
+/// Why an array has its layout and place.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LayoutReason {
+    /// The instruction.
+    pub name: String,
+    /// How its kernel is cut into blocks.
+    pub windows: Option<KernelWindows>,
+    /// Where it lies.
+    pub buffers: Vec<PlacedReason>,
+    /// Why there was no choice.
+    pub fixed: Option<&'static str>,
+    /// What its producers and users prefer.
+    pub wishes: Option<Vec<String>>,
+    /// The layouts that were compared.
+    pub alternatives: Option<Vec<LayoutAlternative>>,
+}
+
+/// How a kernel is cut into blocks.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct KernelWindows {
+    /// Sizes of a block.
+    pub block: Vec<i64>,
+    /// Blocks along each dimension.
+    pub grid: Vec<i64>,
+    /// Bytes of VMEM that its windows take.
+    pub vmem_bytes: i64,
+    /// Bytes that are moved from and to HBM.
+    pub hbm_bytes: f64,
+    /// Estimated seconds.
+    pub seconds: f64,
+    /// Dimensions along which the last block is masked.
+    pub masked: Vec<usize>,
+}
+
+/// Where a buffer lies, and why.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PlacedReason {
+    /// Its shape with layout and tiles.
+    pub shape: String,
+    /// 0 is HBM, 1 is VMEM.
+    pub memory_space: i64,
+    /// Why it is there.
+    pub reason: String,
+}
+
+/// A layout that was compared with others.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LayoutAlternative {
+    /// The layout.
+    pub layout: String,
+    /// Estimated seconds of reading and writing the array.
+    pub traffic_seconds: f64,
+    /// Estimated seconds of preferences that are denied.
+    pub wishes_seconds: f64,
+    /// Estimated seconds of copies around it.
+    pub links_seconds: f64,
+    /// Whether it was taken.
+    pub chosen: bool,
+}
+
+/// Orders of dimensions that are not row-major.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Orders {
+    /// Each of them.
+    pub orders: Vec<Order>,
+}
+
+/// An array that does not lie row-major.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Order {
+    /// The instruction that gives it.
+    pub name: String,
+    /// Its layout.
+    pub layout: String,
+    /// Why.
+    pub why: String,
+}
+
+/// The program of each device.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Partition {
+    /// As HLO text.
+    pub program: String,
+    /// How parameters are cut.
+    pub parameters: Vec<String>,
+    /// How results are cut.
+    pub results: Vec<String>,
+    /// Bytes that a device receives.
+    pub bytes: i64,
+    /// What is exchanged.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// An exchange between devices.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Exchange {
+    /// The collective.
+    pub operation: &'static str,
+    /// The instruction that needs it.
+    pub instruction: String,
+    /// Bytes that a device receives.
+    pub bytes: i64,
+    /// Why.
+    pub reason: String,
+}
+
+/// Why an array is cut as it is.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PartitionReason {
+    /// The instruction.
+    pub name: String,
+    /// The reasons.
+    pub why: String,
+}
+
+/// What came of a simulation.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Simulation {
+    /// The chip.
+    pub chip: String,
+    /// Whether everything has room.
+    pub fits: bool,
+    /// What is wrong.
+    pub findings: Vec<SimulationFinding>,
+    /// What was checked, and how.
+    pub checks: Vec<SimulationCheck>,
+    /// Simulated seconds.
+    pub seconds: f64,
+    /// The most bytes of HBM in use at once.
+    pub hbm_bytes: i64,
+    /// The most bytes of VMEM in use at once.
+    pub vmem_peak_bytes: i64,
+    /// Bytes of padding in all arrays.
+    pub padding_bytes: i64,
+    /// Loops of which it is not known how often they run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumed_loops: Vec<AssumedLoop>,
+}
+
+/// Something that is wrong with a kernel.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SimulationFinding {
+    /// Its code: `TG041`, for example.
+    pub code: String,
+    /// `error` or `warning`.
+    pub severity: &'static str,
+    /// The statement.
+    pub instruction: String,
+    /// Its line, from 1; 0 if it has none.
+    pub line: u32,
+    /// The file of that line, if it is not the one that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Something that was checked.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SimulationCheck {
+    /// What.
+    pub what: String,
+    /// The codes of findings that it makes.
+    pub codes: &'static str,
+    /// `proved` or `executed`.
+    pub how: &'static str,
+    /// How much of the program it covers.
+    pub extent: String,
+}
+
+/// A loop that was taken to run so often.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AssumedLoop {
+    /// Its instruction.
+    #[serde(rename = "loop")]
+    pub name: String,
+    /// How often.
+    pub trips: u64,
+}
+
+/// The smallest program on which a command fails.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Reduced {
+    /// The file that holds it.
+    pub output: String,
+    /// Instructions of the program that was given.
+    pub instructions_before: usize,
+    /// Its own.
+    pub instructions: usize,
+    /// How many programs were tried.
+    pub tries: usize,
+    /// Whether more tries might make it smaller.
+    pub gave_up: bool,
+}
+
+/// Why a command failed. The exit code says whose fault it is.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Failed {
+    /// What is wrong.
+    pub error: FailedError,
+}
+
+impl Failed {
+    /// Of what has one line only.
+    pub(crate) fn without_line(message: &str) -> Self {
+        let message = message.to_owned();
+        Self {
+            error: FailedError {
+                message,
+                line: None,
+            },
+        }
+    }
+}
+
+/// What is wrong.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct FailedError {
+    /// In words.
+    pub message: String,
+    /// The line of the program, from 1, if there is one.
+    pub line: Option<usize>,
+}

@@ -1,0 +1,65 @@
+//! What is printed, and whether it could be.
+//!
+//! A reader that went away (`tegula ... | head`) wants no more: that is no error. Any other
+//! failure, such as a full disk, is remembered and reported once, when the command ends.
+
+use anyhow::Context;
+use std::fmt::Arguments;
+use std::io::{Error, ErrorKind, Result, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use tegula_ir::Literal;
+
+/// Writes arrays with their names to a file.
+pub(crate) fn write_npz_file(path: &Path, named: &[(String, &Literal)]) -> anyhow::Result<()> {
+    let write = || -> anyhow::Result<()> {
+        let file = std::io::BufWriter::new(std::fs::File::create(path)?);
+        let arrays = named
+            .iter()
+            .map(|(name, literal)| (name.as_str(), *literal));
+        Ok(tegula::npz::write_npz(file, arrays)?)
+    };
+    write().with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The first failure.
+static FAILED: Mutex<Option<Error>> = Mutex::new(None);
+
+/// Remembers a failure to print.
+pub(crate) fn note(result: Result<()>) {
+    let Err(error) = result else {
+        return;
+    };
+    if error.kind() != ErrorKind::BrokenPipe {
+        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert(error);
+    }
+}
+
+/// Prints a line to standard output.
+pub(crate) fn line(text: Arguments<'_>) {
+    super::progress::clear();
+    note(writeln!(anstream::stdout(), "{text}"));
+}
+
+/// Prints a line to standard error. If that fails, there is nobody left to tell.
+pub(crate) fn complain(text: Arguments<'_>) {
+    super::progress::clear();
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+/// Writes what is still buffered, and gives the first failure of all.
+fn finish() -> Result<()> {
+    note(std::io::stdout().flush());
+    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    failed.take().map_or(Ok(()), Err)
+}
+
+/// Says that standard output could not be written; gives the exit code then.
+pub(crate) fn report() -> Option<u8> {
+    let error = finish().err()?;
+    complain(format_args!(
+        "error: standard output cannot be written: {error}"
+    ));
+    Some(crate::exit_code::BAD_USAGE)
+}

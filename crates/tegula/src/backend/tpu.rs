@@ -1,0 +1,261 @@
+//! Programs on the simulated TPU: layouts, memory spaces and a schedule, lowered to the
+//! simulator's one form and run there.
+
+use super::{Backend, Built, RunContext};
+use crate::boundary::Boundary;
+use crate::{Error, ErrorKind};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use tegula_codegen_tpu::{Lowered, ResultOf, lower};
+use tegula_interp::Value;
+use tegula_ir::{Literal, Module, PassManager};
+use tegula_layout::assign::{AssignError, Assignment, Machine, assign};
+use tegula_sim_tpu::{Options, PrintForm, Report, print_kernel, simulate};
+use tegula_target::{Chip, Param};
+use tegula_tpu_schedule::Schedule;
+
+/// The passes of [`TpuExecutable::new`] by name, in their order.
+pub(crate) fn passes() -> Vec<&'static str> {
+    let [flatten, _] = tegula_fusion::PASSES;
+    let last: [&[&str]; 3] = [
+        &["expand"],
+        flatten,
+        &["assign-layouts", "schedule-memory", "lower-to-tpu"],
+    ];
+    last.concat()
+}
+
+/// Lowers a module for the chip of the options.
+pub(super) fn build(module: &Module, options: &crate::Options) -> Result<Built, Error> {
+    let executable = TpuExecutable::new(module, &options.chip()?)?;
+    Ok(Built::new(executable, Boundary::row_major(module)))
+}
+
+impl Backend for TpuExecutable {
+    fn run(
+        &self,
+        inputs: Vec<Cow<'_, Literal>>,
+        context: &RunContext<'_>,
+    ) -> Result<Vec<Literal>, Error> {
+        let inputs = inputs.into_iter().map(Cow::into_owned).collect();
+        self.checked_run(inputs, context.step_limit)
+    }
+}
+
+/// A program with its place on a chip.
+#[derive(Clone, Debug)]
+pub struct Laid<'a> {
+    /// The module, in which compositions of operations are spelled out.
+    pub module: Cow<'a, Module>,
+    /// Its layouts.
+    pub assignment: Assignment,
+    /// What runs when, and where everything lies.
+    pub schedule: Schedule,
+}
+
+/// Assigns layouts and memory spaces for a chip. `explain` names the arrays for which
+/// reasons are kept.
+///
+/// # Errors
+/// A chip whose layouts are not known; a program with open sizes.
+pub fn lay_out<'a>(
+    module: &'a Module,
+    chip: &Chip,
+    explain: &dyn Fn(&str) -> bool,
+    passes: &mut PassManager<'_>,
+) -> Result<Laid<'a>, Error> {
+    let machine = Machine::tpu(chip).ok_or_else(|| {
+        let message = format!(
+            "the default layouts of the chip {0} were not measured; to assume those of the \
+             other chips, `tegula simulate --chip {0} --set tile_rule=compact`, or a chip file \
+             with the line `tile_rule = compact`",
+            chip.name
+        );
+        Error::new(ErrorKind::Unsupported, message)
+    })?;
+    let module = passes.run("expand", || tegula_fusion::expand(module))?;
+    passes.show("expand", &*module);
+    let assignment = assign(&module, &machine, explain, passes).map_err(|error| match error {
+        AssignError::Program(error) => error.into(),
+        other => Error::new(ErrorKind::Unsupported, other.to_string()),
+    })?;
+    let mut options = tegula_tpu_schedule::Options::default();
+    if let Some(bytes) = chip.base(Param::VmemBytes) {
+        // A chip with less memory leaves a kernel no more than half of it.
+        options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
+    }
+    let schedule = passes.run("schedule-memory", || {
+        tegula_tpu_schedule::schedule(&module, &assignment, chip, &options)
+    });
+    tegula_tpu_schedule::verify(&schedule, &assignment.program)
+        .map_err(|e| Error::new(ErrorKind::Bug, format!("the schedule is wrong: {e}")))?;
+    Ok(Laid {
+        module,
+        assignment,
+        schedule,
+    })
+}
+
+/// A program on a simulated chip.
+#[derive(Clone, Debug)]
+pub struct TpuExecutable {
+    /// What the simulator runs.
+    pub lowered: Lowered,
+    /// The chip.
+    pub chip: Chip,
+    /// Statements that are executed before giving up; [`None`]: the simulator's limit.
+    pub step_limit: Option<u64>,
+    /// Arrays among the program's parameters.
+    parameters: usize,
+    /// Loops of which it is not known how often they run, and how often that is assumed to be.
+    assumed_loops: Vec<(String, u64)>,
+}
+
+impl TpuExecutable {
+    /// Lowers a verified module for a chip.
+    ///
+    /// # Errors
+    /// As [`lay_out`]; a kernel for which there is no room in VMEM.
+    pub fn new(module: &Module, chip: &Chip) -> Result<Self, Error> {
+        Self::observed(module, chip, &mut PassManager::new())
+    }
+
+    /// As [`Self::new`], with passes that somebody may observe.
+    pub(crate) fn observed(
+        module: &Module,
+        chip: &Chip,
+        passes: &mut PassManager<'_>,
+    ) -> Result<Self, Error> {
+        let laid = lay_out(module, chip, &|_| false, passes)?;
+        let (layouts, schedule) = (&laid.assignment, &laid.schedule);
+        let lowered = passes.run("lower-to-tpu", || {
+            lower(&laid.module, layouts, schedule, chip)
+        });
+        let lowered =
+            lowered.map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
+        let text = print_kernel(&lowered.program, PrintForm::Short);
+        passes.show("lower-to-tpu", &text);
+        let assumed = tegula_layout::assumed_trips(&laid.module, &laid.assignment.program);
+        Ok(Self {
+            lowered,
+            chip: chip.clone(),
+            step_limit: None,
+            parameters: laid.assignment.program.parameters.len(),
+            assumed_loops: assumed
+                .into_iter()
+                .map(|(id, trips)| (laid.module[id].name.to_string(), trips))
+                .collect(),
+        })
+    }
+
+    /// Loops of which it is not known how often they run, and how often the schedule, and a
+    /// simulation without values, take that to be.
+    pub fn assumed_loops(&self) -> &[(String, u64)] {
+        &self.assumed_loops
+    }
+
+    /// Simulates the program: with values if there are any.
+    ///
+    /// # Errors
+    /// Inputs that are not the program's; a limit of the simulator.
+    pub fn simulate(&self, inputs: Option<Vec<Literal>>, timeline: bool) -> Result<Report, Error> {
+        self.simulate_within(inputs, timeline, self.step_limit)
+    }
+
+    fn simulate_within(
+        &self,
+        inputs: Option<Vec<Literal>>,
+        timeline: bool,
+        step_limit: Option<u64>,
+    ) -> Result<Report, Error> {
+        let mut options = Options {
+            functional: inputs.is_some(),
+            record_timeline: timeline,
+            ..Options::default()
+        };
+        if let Some(steps) = step_limit {
+            options.step_limit = steps;
+        }
+        if let Some(inputs) = inputs {
+            let given = inputs.len();
+            if given != self.parameters {
+                let message = format!("the program takes {} inputs, not {given}", self.parameters);
+                return Err(Error::new(ErrorKind::Input, message));
+            }
+            options.inputs = inputs;
+            options
+                .inputs
+                .extend(self.lowered.constants.iter().cloned());
+        }
+        tracing::info_span!("simulate")
+            .in_scope(|| simulate(&self.lowered.program, &self.chip, &options))
+            .map_err(|error| {
+                let fault = match &error {
+                    tegula_sim_tpu::Error::Program { .. } => ErrorKind::Bug,
+                    tegula_sim_tpu::Error::Unsupported { .. } => ErrorKind::Unsupported,
+                    tegula_sim_tpu::Error::Inputs(_) => ErrorKind::Input,
+                    tegula_sim_tpu::Error::Limit { .. } => ErrorKind::Limit,
+                };
+                Error::new(fault, error.to_string())
+            })
+    }
+
+    /// Runs the program; what the simulator finds is an error.
+    fn checked_run(
+        &self,
+        inputs: Vec<Literal>,
+        step_limit: Option<u64>,
+    ) -> Result<Vec<Literal>, Error> {
+        let given: BTreeMap<usize, Literal> = self
+            .lowered
+            .results
+            .iter()
+            .filter_map(|result| match result {
+                ResultOf::Parameter(number, _) => Some((*number, inputs.get(*number)?.clone())),
+                ResultOf::Result(..) => None,
+            })
+            .collect();
+        let report = self.simulate_within(Some(inputs), false, step_limit.or(self.step_limit))?;
+        if let Some(finding) = report.findings.first() {
+            let at = (finding.line as usize).checked_sub(1);
+            let name = at.and_then(|at| self.lowered.instructions.get(at));
+            let message = format!(
+                "{} at `{}`: {}",
+                finding.code.name(),
+                name.map_or("the program", String::as_str),
+                finding.message
+            );
+            let fault = if report.fits {
+                ErrorKind::Bug
+            } else {
+                ErrorKind::Limit
+            };
+            return Err(Error::new(fault, message));
+        }
+        let constants = &self.lowered.constants;
+        let of = |result: &ResultOf| {
+            let (literal, view) = match result {
+                ResultOf::Result(number, view) => (report.results.get(*number), view),
+                ResultOf::Parameter(number, view) => {
+                    let own = given.get(number);
+                    let constant = number.checked_sub(self.parameters);
+                    (own.or_else(|| constants.get(constant?)), view)
+                }
+            };
+            let literal = literal.ok_or_else(|| Error::new(ErrorKind::Bug, "a result was lost"))?;
+            match view {
+                None => Ok(literal.clone()),
+                Some(view) => shown(view, literal),
+            }
+        };
+        self.lowered.results.iter().map(of).collect()
+    }
+}
+
+/// An array seen through a module of one parameter.
+fn shown(view: &Module, literal: &Literal) -> Result<Literal, Error> {
+    match tegula_interp::evaluate(view, &[Value::Array(literal.clone())])? {
+        Value::Array(literal) => Ok(literal),
+        _ => Err(Error::new(ErrorKind::Bug, "a view gives no array")),
+    }
+}

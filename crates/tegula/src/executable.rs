@@ -1,0 +1,277 @@
+//! Compiling a module for a target, and running it.
+
+use crate::backend::{self, Backend, Built, RunContext};
+use crate::boundary::Boundary;
+use crate::executable_file::{self, Bytes, Contents};
+use crate::module::{Names, signatures};
+use crate::{Arg, Error, ErrorKind, Options, Signature, Target, Tensor};
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+use tegula_codegen_cpu::Executable as CpuExecutable;
+use tegula_compile_cache::Key;
+use tegula_custom_call::Handlers;
+use tegula_ir::{ArrayShape, Literal, Module, identity};
+
+/// Compiles a verified module, or takes it from the [cache](Options::cache).
+///
+/// # Errors
+/// An operation that the target cannot run, by name and place.
+pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> {
+    let (Some(cache), Target::Cpu, 1) = (&options.cache, options.target, options.devices) else {
+        return compile_anew(module, options);
+    };
+    let start = Instant::now();
+    let machine = tegula_codegen_cpu::machine(options.cpu)?;
+    let options_text = format!("{machine} {:?}", options.orders);
+    let (text, constants) = identity(module);
+    let parts = [executable_file::BUILD, &options_text, &text].map(str::as_bytes);
+    let constants = constants.into_iter().map(Literal::bytes);
+    let key = Key::of(parts.into_iter().chain(constants));
+    if let Some(bytes) = cache.get(&key) {
+        let bytes: Bytes = std::sync::Arc::new(bytes);
+        // SAFETY: only this user writes to the cache, and only what `serialize` gives.
+        let kept =
+            tracing::info_span!("load").in_scope(|| unsafe { load(&bytes, options.threads) });
+        match kept {
+            Ok(executable) => {
+                return Ok(Executable {
+                    compile_time: start.elapsed(),
+                    ..executable
+                });
+            }
+            Err(error) => tracing::warn!("a program in the cache is compiled again: {error}"),
+        }
+    }
+    let executable = compile_anew(module, options)?;
+    match executable.serialize() {
+        Ok(bytes) => cache.put(&key, &bytes),
+        Err(error) => tracing::debug!("not kept in the cache: {error}"),
+    }
+    Ok(executable)
+}
+
+/// An executable from the bytes of a file.
+///
+/// # Safety
+/// As [`Executable::deserialize`].
+unsafe fn load(bytes: &Bytes, threads: usize) -> Result<Executable, Error> {
+    let start = Instant::now();
+    let contents = executable_file::read(bytes)?;
+    // SAFETY: the caller's promise; what the file says of itself was checked.
+    let loaded = unsafe {
+        tegula_codegen_cpu::Executable::load(&contents.code, &contents.constants, threads)
+    }?;
+    let boundary = Boundary::of_plan(loaded.plan(), &contents.orders)?;
+    let (inputs, outputs) = boundary.signatures(loaded.plan());
+    let backend: Box<dyn Backend> = Box::new(loaded);
+    let built = Built { backend, boundary };
+    Ok(Executable::new(built, (inputs, outputs), start.elapsed()))
+}
+
+fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error> {
+    let start = Instant::now();
+    let built = backend::build(module, options)?;
+    let (inputs, outputs) = signatures(module, &Names::default());
+    let mut executable = Executable::new(built, (Vec::new(), Vec::new()), start.elapsed());
+    executable.set_signatures(&inputs, &outputs);
+    Ok(executable)
+}
+
+/// A program ready to run. Several threads may run it at once.
+pub struct Executable {
+    backend: Box<dyn Backend>,
+    boundary: Boundary,
+    /// By flattened parameter: a value that runs are not given, lying as the program
+    /// takes it.
+    frozen: Vec<Option<Tensor>>,
+    /// What [`Self::limit_steps`] said.
+    step_limit: Option<u64>,
+    /// How long compiling took.
+    pub compile_time: Duration,
+    inputs: Vec<Signature>,
+    outputs: Vec<Signature>,
+    handlers: Handlers,
+}
+
+impl Executable {
+    fn new(
+        Built { backend, boundary }: Built,
+        (inputs, outputs): (Vec<Signature>, Vec<Signature>),
+        compile_time: Duration,
+    ) -> Self {
+        Self {
+            backend,
+            frozen: vec![None; boundary.parameters()],
+            boundary,
+            step_limit: None,
+            compile_time,
+            inputs,
+            outputs,
+            handlers: Handlers::default(),
+        }
+    }
+
+    /// The compiled program as bytes, which [`Self::deserialize`] reads without compiling again.
+    ///
+    /// # Errors
+    /// The target is not [`Target::Cpu`], or a parameter is [frozen](Self::freeze).
+    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+        let Some(executable) = self.backend.downcast_ref::<CpuExecutable>() else {
+            let message = "only programs for the CPU can be serialised";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        if let Some(required) = self.boundary.required().first() {
+            let message = format!(
+                "a program that was made for the value of its input `{}` cannot be serialised",
+                required.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        executable_file::write(&Contents {
+            code: executable.save()?,
+            constants: executable.plan().constants.as_slice().into(),
+            orders: self.boundary.orders(),
+        })
+    }
+
+    /// A program from the bytes that [`Self::serialize`] gave, for as many threads. Bytes that are
+    /// damaged, that another build of Tegula made, or that were made for another CPU are refused.
+    ///
+    /// # Safety
+    /// The bytes are what [`Self::serialize`] gave: they hold machine code that is executed. That
+    /// they were not damaged is checked, but not who made them.
+    ///
+    /// # Errors
+    /// The bytes are refused.
+    pub unsafe fn deserialize(
+        bytes: impl AsRef<[u8]> + Send + Sync + 'static,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let bytes: Bytes = std::sync::Arc::new(bytes);
+        // SAFETY: the caller's promise.
+        unsafe { load(&bytes, threads) }
+    }
+
+    /// What the program takes, in order. A program [read from a file](Self::deserialize) has no
+    /// names: its inputs are `in0`, `in1`, ....
+    pub fn inputs(&self) -> &[Signature] {
+        &self.inputs
+    }
+
+    /// What the program gives, in order.
+    pub fn outputs(&self) -> &[Signature] {
+        &self.outputs
+    }
+
+    pub(crate) fn set_signatures(&mut self, inputs: &[Signature], outputs: &[Signature]) {
+        let own = |signatures: &[Signature]| -> Vec<Signature> {
+            match self.backend.stacked_devices() {
+                Some(devices) => signatures.iter().map(|s| s.stacked(devices)).collect(),
+                None => signatures.to_vec(),
+            }
+        };
+        (self.inputs, self.outputs) = (own(inputs), own(outputs));
+    }
+
+    pub(crate) fn set_handlers(&mut self, handlers: Handlers) {
+        self.handlers = handlers;
+    }
+
+    /// Runs the program. Arguments are the arrays among its parameters, in order,
+    /// without those that are [frozen](Self::freeze); results are the arrays
+    /// among its results. A [`Tensor`] that is given away may be overwritten, one that is
+    /// borrowed stays.
+    ///
+    /// # Errors
+    /// Arguments of another number, type or shape than the program's, and what
+    /// the target cannot do.
+    pub fn run<'a, A: Into<Arg<'a>>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Vec<Tensor>, Error> {
+        let args = args.into_iter().map(Into::into).collect();
+        self.handlers.within(|| self.run_args(args))
+    }
+
+    fn run_args(&self, args: Vec<Arg<'_>>) -> Result<Vec<Tensor>, Error> {
+        let _span = tracing::info_span!("run").entered();
+        let mut given = args.into_iter();
+        let mut inputs: Vec<Cow<'_, Literal>> = Vec::with_capacity(self.frozen.len());
+        for (index, frozen) in self.frozen.iter().enumerate() {
+            match (frozen, frozen.is_none().then(|| given.next()).flatten()) {
+                (Some(buffer), _) => inputs.push(Cow::Borrowed(buffer.stored())),
+                (None, Some(arg)) => inputs.push(self.boundary.take(index, arg)?),
+                (None, None) => break,
+            }
+        }
+        for arg in given {
+            inputs.push(self.boundary.take(inputs.len(), arg)?);
+        }
+        self.boundary.check_sizes(&inputs)?;
+        let context = RunContext {
+            handlers: &self.handlers,
+            step_limit: self.step_limit,
+        };
+        let outputs = self.backend.run(inputs, &context)?;
+        Ok(self.boundary.give(outputs))
+    }
+
+    /// The shapes of the arrays that it takes; open sizes as the program has them.
+    pub fn input_shapes(&self) -> impl Iterator<Item = &ArrayShape> {
+        self.boundary.parameter_shapes()
+    }
+
+    /// In which order the dimensions of an argument should lie, the most major first: one that
+    /// lies otherwise is put so by each run. [`None`] if there is no such parameter.
+    pub fn parameter_order(&self, index: usize) -> Option<&[usize]> {
+        self.boundary.parameter_order(index)
+    }
+
+    /// In which order the dimensions of a result lie, the most major first. [`None`] if there is
+    /// no such result.
+    pub fn result_order(&self, index: usize) -> Option<&[usize]> {
+        self.boundary.result_order(index)
+    }
+
+    /// An argument, by flattened parameter, lying in memory as the program states it.
+    /// Runs that are given another one put it so themselves, each time.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn laid_out(&self, index: usize, value: Tensor) -> Result<Tensor, Error> {
+        let order = self.boundary.order(index, &value);
+        value.in_order(&order)
+    }
+
+    /// Fixes a parameter, by flattened number, to a value that runs then are not
+    /// given: weights that do not change from run to run. The first run after that computes
+    /// what depends only on such parameters, as far as the target keeps it (see the
+    /// backend), and packs operands of products.
+    ///
+    /// # Errors
+    /// There is no such parameter, or the program was made for another value of it.
+    pub fn freeze(&mut self, index: usize, value: Tensor) -> Result<(), Error> {
+        let count = self.frozen.len();
+        self.boundary.check_value(index, &value)?;
+        let value = self.laid_out(index, value)?;
+        let slot = self.frozen.get_mut(index).ok_or_else(|| {
+            let message = format!("there is no parameter {index}: the program has {count}");
+            Error::new(ErrorKind::Input, message)
+        })?;
+        *slot = Some(value);
+        self.backend.freeze(index);
+        Ok(())
+    }
+
+    /// Lets runs of [`Target::Interp`] evaluate so many instructions, and of [`Target::Tpu`]
+    /// execute so many statements, before they give up with an error. Other targets have no
+    /// such limit.
+    pub fn limit_steps(&mut self, steps: u64) {
+        self.step_limit = Some(steps);
+    }
+
+    /// What the target made of the program.
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+}

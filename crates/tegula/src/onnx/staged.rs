@@ -1,0 +1,217 @@
+//! ONNX models with sizes that depend on data, as several programs.
+//!
+//! Where a size depends on data the model is cut: a program, a *stage*, computes what the size needs,
+//! and the next one has the size as an open size of its own, so that it is compiled once for all of
+//! them. Where more than a size depends on data (which operations there are, the shape of a
+//! `Reshape`), the next stage is made for the elements that were computed, and kept for when they come
+//! again. See `tegula_import_onnx::Stage`.
+
+use super::Owner;
+use crate::read::{relate_sizes, verify};
+use crate::{Arg, Error, ErrorKind, Executable, Options, Tensor, compile};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tegula_import_onnx::{SizeSource, Staged, Take, to_stages};
+use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_stablehlo::Bytes;
+
+/// Gives the content of files that a model keeps tensors in.
+pub type ExternalFiles = Box<dyn Fn(&str) -> Result<Owner, String> + Send + Sync>;
+
+/// The stages made for other elements are kept up to this many; then all are dropped.
+const MAX_KEPT: usize = 64;
+
+/// An ONNX model that runs stage by stage.
+pub struct StagedModel {
+    owner: Owner,
+    external: ExternalFiles,
+    options: Options,
+    /// The names of the graph's inputs that are not initializers.
+    pub inputs: Vec<String>,
+    /// Their element types.
+    pub input_types: Vec<ElementType>,
+    /// The names of the graph's results.
+    pub outputs: Vec<String>,
+    /// What follows from elements that were asked for, by those: the stages beyond those that fewer
+    /// elements give.
+    parts: Mutex<HashMap<Vec<Key>, Arc<Part>>>,
+}
+
+/// Elements by which stages differ: their type, sizes and bytes.
+type Key = (ElementType, Vec<i64>, Vec<u8>);
+
+/// Some stages in a row.
+struct Part {
+    stages: Vec<(Executable, Vec<Take>)>,
+    /// Whether the last result of the last stage decides how it goes on.
+    asks: bool,
+}
+
+impl std::fmt::Debug for StagedModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (f.debug_struct("StagedModel"))
+            .field("inputs", &self.inputs)
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StagedModel {
+    /// Reads a model, and compiles what does not depend on data.
+    ///
+    /// # Errors
+    /// As [`read_onnx`](crate::read_onnx) and [`compile`].
+    pub fn new(
+        bytes: impl Into<Bytes>,
+        external: ExternalFiles,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let owner: Owner = Arc::new(bytes.into());
+        let staged = read_stages(&owner, &external, &[])?;
+        let model = Self {
+            owner,
+            external,
+            options: options.clone(),
+            inputs: staged.inputs.clone(),
+            input_types: input_types(&staged),
+            outputs: staged.outputs.clone(),
+            parts: Mutex::new(HashMap::new()),
+        };
+        let part = Arc::new(model.compiled(staged, 0)?);
+        model.kept().insert(Vec::new(), part);
+        Ok(model)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Vec<Key>, Arc<Part>>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles the stages from one on.
+    fn compiled(&self, staged: Staged, from: usize) -> Result<Part, Error> {
+        let mut stages = Vec::new();
+        for stage in staged.stages.into_iter().skip(from) {
+            verify(&stage.module)?;
+            let module = relate_sizes(stage.module, &[])?;
+            stages.push((compile(&module, &self.options)?, stage.takes));
+        }
+        let asks = staged.asks;
+        Ok(Part { stages, asks })
+    }
+
+    /// The stages that elements give beyond `done` ones.
+    fn part(&self, keys: &[Key], known: &[Literal], done: usize) -> Result<Arc<Part>, Error> {
+        if let Some(part) = self.kept().get(keys) {
+            return Ok(Arc::clone(part));
+        }
+        let staged = read_stages(&self.owner, &self.external, known)?;
+        let part = Arc::new(self.compiled(staged, done)?);
+        let mut kept = self.kept();
+        if kept.len() >= MAX_KEPT {
+            kept.retain(|keys, _| keys.is_empty());
+        }
+        kept.insert(keys.to_vec(), Arc::clone(&part));
+        Ok(part)
+    }
+
+    /// The number of stages that are compiled.
+    pub fn stages(&self) -> usize {
+        self.kept().values().map(|part| part.stages.len()).sum()
+    }
+
+    /// Runs the model on the graph's inputs, in order.
+    ///
+    /// # Errors
+    /// As [`Executable::run`]; and what stages that depend on data cannot be compiled for.
+    pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
+        if inputs.len() != self.inputs.len() {
+            let message = format!(
+                "expected {} inputs, found {}",
+                self.inputs.len(),
+                inputs.len()
+            );
+            return Err(Error::new(ErrorKind::Input, message));
+        }
+        let mut slots: Vec<Tensor> = inputs.to_vec();
+        let (mut keys, mut known) = (Vec::new(), Vec::new());
+        let mut done = 0;
+        loop {
+            let part = self.part(&keys, &known, done)?;
+            let mut first = slots.len();
+            for (executable, takes) in &part.stages {
+                let mut args = Vec::with_capacity(takes.len());
+                for take in takes {
+                    args.push(match take {
+                        Take::Slot(at) => Arg::Borrowed(slot(&slots, *at)?),
+                        Take::Size(source) => Arg::Donated(sized(&slots, *source)?),
+                    });
+                }
+                let results = executable.run(args)?;
+                first = slots.len();
+                slots.extend(results);
+            }
+            done += part.stages.len();
+            if !part.asks {
+                return Ok(slots.split_off(first));
+            }
+            let asked = slot(&slots, slots.len().saturating_sub(1))?
+                .literal()
+                .clone();
+            let shape = asked.shape();
+            let dims = asked.shape().static_dims().unwrap_or_default().to_vec();
+            keys.push((shape.element_type, dims, asked.bytes().to_vec()));
+            known.push(asked);
+        }
+    }
+}
+
+/// The element types of the model's inputs: all are parameters of the first stage.
+fn input_types(staged: &Staged) -> Vec<ElementType> {
+    let Some(first) = staged.stages.first() else {
+        return Vec::new();
+    };
+    let parameters = &first.module.entry_computation().parameters;
+    let shapes = parameters.iter().map(|id| &first.module[*id].shape);
+    shapes
+        .filter_map(|shape| shape.as_array().map(|array| array.element_type))
+        .collect()
+}
+
+fn read_stages(
+    owner: &Owner,
+    external: &ExternalFiles,
+    known: &[Literal],
+) -> Result<Staged, Error> {
+    let external = |name: &str| external(name);
+    let read = || to_stages(owner, &external, known);
+    Ok(tracing::info_span!("read").in_scope(read)?)
+}
+
+fn slot(slots: &[Tensor], at: usize) -> Result<&Tensor, Error> {
+    slots.get(at).ok_or_else(|| {
+        let message = format!("a stage takes slot {at}, which none has filled");
+        Error::new(ErrorKind::Bug, message)
+    })
+}
+
+/// An array of no elements that is as long as a size.
+fn sized(slots: &[Tensor], source: SizeSource) -> Result<Tensor, Error> {
+    let size = match source {
+        SizeSource::Dim { slot: from, at } => {
+            let shape = slot(slots, from)?.shape();
+            shape.dims.get(at).and_then(|dim| dim.term().as_constant())
+        }
+        SizeSource::Number(from) => {
+            let literal = slot(slots, from)?.literal();
+            literal.scalar(0).and_then(tegula_ir::Scalar::to_i64)
+        }
+    };
+    let size = size.filter(|size| (0..=i64::from(i32::MAX)).contains(size));
+    let size = size.ok_or_else(|| {
+        let message = "a size that data gives is negative, or above 2147483647";
+        Error::new(ErrorKind::Input, message)
+    })?;
+    let shape = ArrayShape::new(ElementType::Pred, &[size, 0]);
+    let literal =
+        Literal::zeros(&shape).map_err(|e| Error::new(ErrorKind::Limit, e.to_string()))?;
+    Ok(Tensor::from(literal))
+}

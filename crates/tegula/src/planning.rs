@@ -1,0 +1,151 @@
+//! From a module to a Plan: the passes that all targets with one memory share.
+
+use crate::boundary::Boundary;
+use crate::{ArrayOrders, Error};
+use std::borrow::Cow;
+use tegula_fusion::{Fused, Limits, ProgramText, Routines, ShortLoops};
+use tegula_ir::{Module, PassManager};
+use tegula_layout::apply_layouts::{apply_layouts, drawn};
+use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
+use tegula_plan::{Plan, StripLimits};
+
+/// What a program is planned for.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// What kernels may keep.
+    pub limits: Limits,
+    /// What costs are counted for.
+    pub machine: Machine,
+    /// In which orders arrays lie.
+    pub orders: ArrayOrders,
+    /// When steps are done strip by strip, if ever.
+    pub strips: Option<StripLimits>,
+    /// Whether to say why arrays lie as they do.
+    pub reasons: bool,
+    /// What becomes of LAPACK's routines.
+    pub routines: Routines,
+}
+
+/// A CPU.
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            machine: Machine::cpu(),
+            orders: ArrayOrders::Chosen,
+            strips: Some(StripLimits::CPU),
+            reasons: false,
+            routines: Routines::Called,
+        }
+    }
+}
+
+impl PlanOptions {
+    /// A GPU.
+    #[cfg(feature = "cuda")]
+    pub fn gpu() -> Self {
+        Self {
+            limits: tegula_codegen_cuda::LIMITS,
+            machine: Machine::gpu(),
+            strips: None,
+            routines: Routines::Expanded,
+            ..Self::default()
+        }
+    }
+}
+
+/// A program on its way to a backend.
+#[derive(Clone, Debug)]
+pub struct Planned<'a> {
+    /// The module, in which compositions of operations are spelled out. What was
+    /// fused names its instructions.
+    pub module: Cow<'a, Module>,
+    /// What is computed where.
+    pub fused: Fused,
+    /// Where everything lies.
+    pub plan: Plan,
+    /// The arrays that do not lie row-major, if they were asked for: the instruction, the
+    /// layout, and why.
+    pub reasons: Vec<(String, tegula_ir::Layout, Reason)>,
+    pub(crate) boundary: Boundary,
+}
+
+/// Fuses and plans a module for a CPU, which is what every backend starts from. The
+/// fused graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
+/// [sums after their loops](tegula_fusion::sink_loop_reductions), and new ones where arrays do not
+/// lie row-major.
+///
+/// # Errors
+/// An operation that cannot be compiled yet.
+pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
+    plan_for(module, &PlanOptions::default())
+}
+
+/// As [`plan`], for a machine and a backend.
+///
+/// # Errors
+/// An operation that cannot be compiled yet.
+pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned<'a>, Error> {
+    plan_observed(module, options, &mut PassManager::new())
+}
+
+/// As [`plan_for`], with passes that somebody may observe.
+pub(crate) fn plan_observed<'a>(
+    module: &'a Module,
+    options: &PlanOptions,
+    passes: &mut PassManager<'_>,
+) -> Result<Planned<'a>, Error> {
+    let given = module;
+    let module = passes.run("expand", || {
+        tegula_fusion::expand_for(module, options.routines)
+    })?;
+    passes.show("expand", &*module);
+    let module = passes.run("sink-loop-reductions", || {
+        tegula_fusion::sink_loop_reductions(module)
+    });
+    passes.show("sink-loop-reductions", &*module);
+    let short_loops = match options.orders {
+        // Loops with all that they do are tried, however short.
+        ArrayOrders::Drawn(_) => ShortLoops::Kept,
+        ArrayOrders::Chosen | ArrayOrders::Stated => ShortLoops::Unrolled,
+    };
+    let program = tegula_fusion::flatten(&module, short_loops, passes)?;
+    let ordered = passes.run("choose-layouts", || ordered(&module, program, options));
+    passes.show("choose-layouts", &ordered.orders);
+    let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
+    let (module, program) = passes.run("apply-layouts", || {
+        apply_layouts(module, ordered.program, &ordered.orders)
+    })?;
+    let text = ProgramText {
+        module: &module,
+        program: &program,
+    };
+    passes.show("apply-layouts", &text);
+    let (mut limits, mut strips) = (options.limits, options.strips);
+    if let ArrayOrders::Drawn(_) = options.orders {
+        limits.shallow = 0;
+        strips = strips.map(|_| StripLimits::ALWAYS);
+    }
+    let fused = tegula_fusion::fuse(&module, program, limits, passes)?;
+    let plan = tegula_plan::plan(&module, &fused, strips, passes)?;
+    Ok(Planned {
+        module,
+        fused,
+        plan,
+        reasons: ordered.reasons,
+        boundary,
+    })
+}
+
+/// The flattened program with the orders of its arrays.
+fn ordered(module: &Module, program: tegula_fusion::Program, options: &PlanOptions) -> Ordered {
+    match options.orders {
+        ArrayOrders::Chosen => dense_orders(module, program, &options.machine, options.reasons),
+        ArrayOrders::Stated => stated_orders(module, program),
+        ArrayOrders::Drawn(seed) => Ordered {
+            orders: drawn(&program, seed),
+            program,
+            reasons: Vec::new(),
+        },
+    }
+}
