@@ -75,7 +75,7 @@ def pytest_configure(config):
     test_util.device_under_test = lambda: "tpu"
     _simulator.Simulator = Simulator
     chip = os.environ.get("TEGULA_PALLAS_CHIP", "v5e")
-    context = tegula.pallas.simulator(chip, max_steps=20_000_000)
+    context = tegula.pallas.simulator(chip, max_steps=100_000_000)
     config.tegula = (context, context.__enter__())
 
 

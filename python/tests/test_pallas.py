@@ -172,6 +172,42 @@ def test_the_chip_is_asked():
             pass
 
 
+def test_two_cores_share_parallel_dimensions():
+    x = random(512, 512)
+    times = {}
+    for semantics in ("parallel", "arbitrary"):
+        call = pl.pallas_call(
+            lambda x_ref, o_ref: o_ref.__setitem__(..., jnp.dot(x_ref[...], x_ref[...].T)),
+            out_shape=jax.ShapeDtypeStruct((512, 128), jnp.float32),
+            grid=(4,),
+            in_specs=[pl.BlockSpec((128, 512), lambda i: (i, 0))],
+            out_specs=pl.BlockSpec((128, 128), lambda i: (i, 0)),
+            compiler_params=pltpu.CompilerParams(dimension_semantics=(semantics,)),
+        )
+        for chip in ("v5p", "v5e"):
+            with tegula.pallas.simulator(chip, values=False) as sim:
+                jax.block_until_ready(call(x))
+            times[semantics, chip] = sim.seconds
+    assert times["parallel", "v5p"] < times["arbitrary", "v5p"]
+    assert times["parallel", "v5e"] == times["arbitrary", "v5e"]
+
+
+def test_random_bits_have_a_seed():
+    def kernel(seed_ref, o_ref):
+        pltpu.prng_seed(seed_ref[0])
+        o_ref[...] = pltpu.prng_random_bits(o_ref.shape)
+
+    call = pl.pallas_call(
+        kernel, out_shape=jax.ShapeDtypeStruct((64, 128), jnp.int32),
+        in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM)],
+    )
+    with tegula.pallas.simulator("v5e") as sim:
+        first, again, other = (np.asarray(call(jnp.array([seed]))) for seed in (1, 1, 2))
+    assert (first == again).all() and (first != other).mean() > 0.99
+    assert abs(np.unpackbits(first.view(np.uint8)).mean() - 0.5) < 0.01
+    assert not sim.findings
+
+
 def test_what_does_not_fit_is_a_finding():
     x = random(4096, 4096)
     with tegula.pallas.simulator("v5e") as sim:

@@ -115,6 +115,15 @@ impl Speeds {
     /// # Errors
     /// The chip has no clock, no bandwidth or no matrix units stated.
     pub fn of(chip: &Chip) -> Result<Self, MissingParam> {
+        Self::of_cores(chip, true)
+    }
+
+    /// The speeds of what runs a program: of all cores of a device, among which the points of a
+    /// `parallel` dimension are shared, or of one of them alone.
+    ///
+    /// # Errors
+    /// As [`Speeds::of`].
+    pub fn of_cores(chip: &Chip, all: bool) -> Result<Self, MissingParam> {
         let mut reader = Reader {
             chip,
             assumptions: Vec::new(),
@@ -123,11 +132,12 @@ impl Speeds {
         let vendor = reader.need(Param::HbmBandwidth)?;
         let cores = reader.need(Param::CoresPerChip)?;
         // What a core measures is no more than its share; two fused cores are one.
-        let fused = chip.base(Param::CoresPerDevice).unwrap_or(1.0);
-        let share = vendor / cores * fused;
+        let device = chip.base(Param::CoresPerDevice).unwrap_or(1.0);
+        let fused = if all { device } else { 1.0 };
+        let share = vendor / cores * device;
         let effective = reader.or(
             Param::HbmVmemBandwidth,
-            share / fused,
+            share / device,
             "the core's share of the vendor's HBM bandwidth",
         );
         let bandwidth = share.min(effective * fused);

@@ -217,10 +217,13 @@ fn in_order(
         proofs,
         write_backs,
     } = fixed_checks(program, chip, &mut findings)?;
+    // A kernel of Pallas whose points have an order keeps one core of a device busy.
+    let all_cores = !program.is_of_pallas() || order::is_free(program);
     let expanded = expand(program);
     let program = &*expanded;
     let geometry = geometries(program, chip)?;
-    let mut speeds = Speeds::of(chip).map_err(|error| Error::Inputs(error.to_string()))?;
+    let speeds = Speeds::of_cores(chip, all_cores);
+    let mut speeds = speeds.map_err(|error| Error::Inputs(error.to_string()))?;
     if !program.emulates {
         speeds.leave_out_compiled();
     }

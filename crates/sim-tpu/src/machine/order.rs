@@ -6,7 +6,7 @@
 //! order that it says is free.
 
 use crate::finding::{Code, Finding};
-use crate::program::{Grid, Role, Statement, StatementKind, TpuProgram, Variable};
+use crate::program::{Grid, Role, Statement, StatementKind, TpuProgram, Variable, find_statement};
 use crate::report::Report;
 use crate::text::print_statement;
 use tegula_expr::Term;
@@ -20,6 +20,15 @@ pub(super) fn reversed(program: &TpuProgram) -> Option<(TpuProgram, FreeGrid)> {
     reverse(&mut body, &mut other, &mut first);
     other.body = body;
     first.map(|first| (other, first))
+}
+
+/// Whether a program, its grids not yet written out, has a `parallel` dimension.
+pub(super) fn is_free(program: &TpuProgram) -> bool {
+    let free = &mut |statement: &Statement| match &statement.kind {
+        StatementKind::Grid(grid) => grid.dimensions.iter().any(|dimension| dimension.parallel),
+        _ => false,
+    };
+    find_statement(&program.body, free).is_some()
 }
 
 /// A grid with a free order.

@@ -5,6 +5,7 @@ use super::{Error, Made, Semaphores, Translator};
 use crate::program::{Remote, SemaphoreRef, Slice, StatementKind};
 use tegula_expr::Term;
 use tegula_mosaic::ir::{CopyOperands, Op, Operation, Value};
+use tegula_mosaic::types::Item;
 
 /// The ends of a copy.
 struct Ends {
@@ -138,7 +139,10 @@ impl<'k> Translator<'k> {
             Op::MemRefReshape => reference.reshaped(&dims),
             Op::MemRefCast => reference,
             _ => {
-                let element = |value: Value| self.module.values[value].element();
+                let element = |value: Value| match self.module.values[value].as_memref()?.item {
+                    Item::Data(element) => Some(element),
+                    _ => None,
+                };
                 let types = element(from).zip(element(to));
                 let (own, wanted) = types
                     .ok_or_else(|| Error::at(operation, "memory of elements that are not known"))?;

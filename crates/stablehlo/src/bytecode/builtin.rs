@@ -358,6 +358,19 @@ pub(super) fn ty(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Type, Erro
                 element: table.ty(bytes)?,
             }))
         }
+        // Narrow floats have codes of their own since LLVM 24.
+        21 => Type::Float(FloatKind::TF32),
+        22 => Type::Float(FloatKind::F8E5M2),
+        23 => Type::Float(FloatKind::F8E4M3),
+        24 => Type::Float(FloatKind::F8E4M3FN),
+        25 => Type::Float(FloatKind::F8E5M2FNUZ),
+        26 => Type::Float(FloatKind::F8E4M3FNUZ),
+        27 => Type::Float(FloatKind::F8E4M3B11FNUZ),
+        28 => Type::Float(FloatKind::F8E3M4),
+        29 => Type::Float(FloatKind::F4E2M1FN),
+        30 => Type::Float(FloatKind::F6E2M3FN),
+        31 => Type::Float(FloatKind::F6E3M2FN),
+        32 => Type::Float(FloatKind::F8E8M0FNU),
         code => return Err(bytes.error(format!("unknown code {code} of a builtin type"))),
     })
 }

@@ -4,6 +4,41 @@ use super::value::{self, Lanes, Vector};
 use tegula_mosaic::types::Element;
 use tegula_scalar::{decode_single, encode_single};
 
+/// The bits of each element.
+pub(super) fn bits_of(element: Element, lanes: &Lanes) -> Result<Vec<u32>, String> {
+    Ok(match lanes {
+        Lanes::Float(values) => {
+            let ty = value::ir_type(element)?;
+            values
+                .iter()
+                .map(|value| encode_single(ty, *value))
+                .collect()
+        }
+        Lanes::Int(values) => {
+            let bits = values.iter().map(|value| value::unsigned(element, *value));
+            bits.collect()
+        }
+    })
+}
+
+/// Elements of these bits.
+pub(super) fn from_bits(element: Element, bits: Vec<u32>) -> Result<Lanes, String> {
+    let ty = value::ir_type(element)?;
+    Ok(match element.is_float() {
+        true => Lanes::Float(
+            bits.into_iter()
+                .map(|bits| decode_single(ty, bits))
+                .collect(),
+        ),
+        false => {
+            let wrapped = bits
+                .into_iter()
+                .map(|bits| value::wrap(element, i64::from(bits)));
+            Lanes::Int(wrapped.collect())
+        }
+    })
+}
+
 /// Packs vectors of 32-bit elements, the first in the lowest bits.
 pub(super) fn pack(narrow: Element, from: Element, parts: &[Vector]) -> Result<Vector, String> {
     let bits = narrow.bits();

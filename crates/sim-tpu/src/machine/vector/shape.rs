@@ -525,45 +525,36 @@ pub(super) fn bitcast(
     (from, from_dims): (Element, &[i64]),
     (to, to_dims): (Element, &[i64]),
 ) -> Made {
-    let bytes = super::value::to_bytes(from, &x.lanes)?;
+    let bits = super::packed::bits_of(from, &x.lanes)?;
     let (narrow, wide) = (from.bits().min(to.bits()), from.bits().max(to.bits()));
     if narrow == wide {
-        let lanes = super::value::from_bytes(to, &bytes)?;
+        let lanes = super::packed::from_bits(to, bits)?;
         return Ok(Vector {
             lanes: Arc::new(lanes),
             marks: x.marks.clone(),
         });
     }
-    if narrow % 8 != 0 {
-        return Err(format!("{from} as {to}"));
-    }
-    let (size, ratio) = (narrow as usize / 8, (wide / narrow) as usize);
-    let rank = to_dims.len();
-    let columns = to_dims.last().copied().unwrap_or(1).max(0) as usize;
+    let ratio = (wide / narrow.max(1)) as usize;
     let packs = from.bits() < to.bits();
     let narrow_dims = if packs { from_dims } else { to_dims };
-    let rows = if rank >= 2 {
-        count(&narrow_dims[..rank - 1])
-    } else {
-        0
+    // Of a row of one dimension neighbours share a word, else neighbours along the sublanes.
+    let columns = match narrow_dims {
+        [.., _, columns] => (*columns).max(0) as usize,
+        _ => 1,
     };
-    if rank < 2 {
-        return Ok(Vector::new(super::value::from_bytes(to, &bytes)?));
-    }
-    let mut out = vec![0u8; bytes.len()];
-    for row in 0..rows {
-        for column in 0..columns {
-            let plain = (row * columns + column) * size;
-            let packed = (row / ratio * columns + column) * size * ratio + row % ratio * size;
-            let (src, dst) = if packs {
-                (plain, packed)
-            } else {
-                (packed, plain)
-            };
-            out[dst..dst + size].copy_from_slice(&bytes[src..src + size]);
+    let mask = u32::MAX >> (32 - narrow);
+    let mut out = vec![0u32; count(to_dims)];
+    for place in 0..count(narrow_dims) {
+        let (row, column) = (place / columns.max(1), place % columns.max(1));
+        let word = row / ratio * columns + column;
+        let shift = (row % ratio) as u32 * narrow;
+        if packs {
+            out[word] |= (bits[place] & mask) << shift;
+        } else {
+            out[place] = (bits[word] >> shift) & mask;
         }
     }
-    let lanes = super::value::from_bytes(to, &out)?;
+    let lanes = super::packed::from_bits(to, out)?;
     let any = x
         .marks
         .as_ref()
