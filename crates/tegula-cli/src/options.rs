@@ -42,6 +42,7 @@ impl CacheArgs {
 
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Common {
     /// Print one JSON object to standard output (`tegula schema` says what is in it).
     #[arg(long, global = true)]

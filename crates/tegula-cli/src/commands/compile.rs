@@ -121,10 +121,11 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
             return write_text(args, common, &text);
         }
     }
+    let cpu = args.cpu.get()?;
     let sources = read_programs(&args.model, &args.dims, None)?;
     let mut whole = String::new();
     for (stage, source) in sources.iter().enumerate() {
-        let Some(text) = text_of_form(args, form, source)? else {
+        let Some(text) = text_of_form(args, form, cpu, source)? else {
             return Ok(SUCCESS);
         };
         if sources.len() > 1 {
@@ -139,9 +140,9 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
 fn text_of_form(
     args: &CompileArgs,
     form: Form,
+    cpu: tegula::IsaLevel,
     source: &Source,
 ) -> Result<Option<String>, Failure> {
-    let cpu = args.cpu.get()?;
     let options = PlanOptions {
         reasons: form == Form::Fused,
         ..match args.target {
