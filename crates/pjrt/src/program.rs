@@ -41,7 +41,7 @@ pub(crate) enum Engine {
     /// A program of one device.
     One(tegula::Executable),
     /// What each of several devices runs.
-    Several(SpmdExecutable),
+    Several(Box<SpmdExecutable>),
 }
 
 /// An array that a program takes, or a token.
@@ -232,7 +232,7 @@ impl Engine {
         module.attributes.num_partitions = i64::try_from(topology.partitions).ok();
         if topology.partitions == 1 {
             let spmd = SpmdExecutable::alike(&module, topology, &compile, machine_code)?;
-            return Ok(Self::Several(spmd));
+            return Ok(Self::Several(Box::new(spmd)));
         }
         let entry = module.entry_computation();
         let parameters = entry.parameters.iter();
@@ -244,7 +244,7 @@ impl Engine {
             results: freedom(&options.free_results, results),
         };
         let spmd = SpmdExecutable::partitioned(&module, &how, &compile, machine_code)?;
-        Ok(Self::Several(spmd))
+        Ok(Self::Several(Box::new(spmd)))
     }
 
     /// What one device runs.
