@@ -39,7 +39,7 @@ pub(crate) struct Program {
 /// What executions run.
 pub(crate) enum Engine {
     /// A program of one device.
-    One(tegula::Executable),
+    One(Box<tegula::Executable>),
     /// What each of several devices runs.
     Several(Box<SpmdExecutable>),
 }
@@ -208,10 +208,11 @@ impl Engine {
             // checked.
             unsafe { tegula::Executable::deserialize(code, threads) }.ok()
         });
-        Ok(Self::One(match loaded {
+        let executable = match loaded {
             Some(executable) => executable,
             None => tegula::compile(module, &compile_options(threads)?)?,
-        }))
+        };
+        Ok(Self::One(Box::new(executable)))
     }
 
     /// Partitions of a program get parts of its arrays; replicas are each given the arrays that it
