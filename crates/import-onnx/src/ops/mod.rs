@@ -10,6 +10,7 @@ mod elementwise;
 mod found;
 mod index;
 mod integers;
+mod linear;
 mod linear_attention;
 mod loops;
 mod losses;
@@ -52,8 +53,9 @@ pub(crate) fn find(domain: &str, op: &str) -> Option<Lowering> {
 
 /// The standard operators.
 fn standard_operator(op: &str) -> Option<Lowering> {
-    let groups: [fn(&str) -> Option<Lowering>; 24] = [
+    let groups: [fn(&str) -> Option<Lowering>; 25] = [
         elementwise::find,
+        linear::find,
         shaping::find,
         index::find,
         reductions::find,

@@ -1,6 +1,6 @@
 //! Convolutions and pools.
 
-use super::{Lowering, integers, one};
+use super::{Lowering, one};
 use crate::Error;
 use crate::lower::{Call, Fold, Item, Lowerer, Result, Value};
 use tegula_expr::Term;
@@ -8,7 +8,6 @@ use tegula_ir::{ConvDims, DimNumbers, Direction, ElementType, Op, WindowDim};
 
 pub(super) fn find(op: &str) -> Option<Lowering> {
     let lowering: Lowering = match op {
-        "Conv" => convolution,
         "MaxPool" | "AveragePool" | "LpPool" => pool,
         "GlobalAveragePool" | "GlobalMaxPool" | "GlobalLpPool" => global_pool,
         _ => return None,
@@ -128,18 +127,6 @@ fn windows(
         operand,
         window,
         extra,
-    })
-}
-
-fn convolution<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
-    let (x, kernel) = (call.input(0)?, call.input(1)?);
-    let whole = match integers::quantized_convolution(lower, call, &x, &kernel)? {
-        Some(whole) => whole,
-        None => convolve(lower, call, &x, &kernel)?,
-    };
-    one(match call.optional(2) {
-        Some(bias) => with_bias(lower, &whole, &bias)?,
-        None => whole,
     })
 }
 

@@ -224,13 +224,11 @@ module @sharded attributes {mhlo.num_partitions = 2 : i32} {
             stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}
             : (tensor<2x4xf32>) -> tensor<2x4xf32>",
     );
-    let refused = client
+    // Groups without a channel name replicas, of which there is one.
+    let executable = client
         .compile_with(&gathers, &TWO_PARTITIONS)
-        .err()
-        .expect("refused");
-    assert_eq!(
-        refused.code, PJRT_Error_Code_UNIMPLEMENTED,
-        "{}",
-        refused.message
-    );
+        .expect("compiles");
+    let refused = executable.run_on(&[&[&left], &[&right]]).err();
+    let message = refused.expect("there is no second replica").message;
+    assert!(message.contains("the groups name 1"), "{message}");
 }
