@@ -55,6 +55,9 @@ pub struct Exchange<'a> {
     pub members: &'a [usize],
 }
 
+/// Makes of the arrays of all members what all of them want; [`None`]: it failed.
+pub type Combine<'c> = dyn FnMut(&[Arc<[Literal]>]) -> Option<Arc<[Literal]>> + 'c;
+
 /// Exchanges arrays with the other devices of a run.
 pub trait Communicator: Send + Sync {
     /// How many devices there are.
@@ -83,7 +86,7 @@ pub trait Communicator: Send + Sync {
         &self,
         exchange: Exchange<'_>,
         arrays: Vec<Literal>,
-        combine: &mut dyn FnMut(&[Arc<[Literal]>]) -> Option<Arc<[Literal]>>,
+        combine: &mut Combine<'_>,
     ) -> Result<Option<Arc<[Literal]>>, ExchangeError> {
         Ok(combine(&self.exchange(exchange, arrays)?))
     }

@@ -5,7 +5,7 @@
 //! members, and how often this device has met these members there, so that devices that run ahead
 //! never mix up two iterations of a loop.
 
-use crate::communicator::{Communicator, Exchange, ExchangeError, Topology};
+use crate::communicator::{Combine, Communicator, Exchange, ExchangeError, Topology};
 use crate::workers::{self, Task};
 use rustc_hash::FxHashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -195,7 +195,7 @@ impl Communicator for Member {
         &self,
         exchange: Exchange<'_>,
         arrays: Vec<Literal>,
-        combine: &mut dyn FnMut(&[Arc<[Literal]>]) -> Option<Arc<[Literal]>>,
+        combine: &mut Combine<'_>,
     ) -> Result<Option<Arc<[Literal]>>, ExchangeError> {
         let (mut state, key) = self.join(exchange, arrays)?;
         // Who comes last combines.
@@ -350,8 +350,10 @@ pub fn run<T: Send, E: Send>(
         }),
         changed: Condvar::new(),
     });
-    let results: Vec<Mutex<Option<Result<T, RunError<E>>>>> =
-        (0..devices).map(|_| Mutex::new(None)).collect();
+    /// Where a device puts its result.
+    type Slot<T, E> = Mutex<Option<Result<T, RunError<E>>>>;
+    let slots = (0..devices).map(|_| Mutex::new(None));
+    let results: Vec<Slot<T, E>> = slots.collect();
     {
         let done = Done::default();
         // Waits for every task that was started, also if this thread panics.

@@ -19,7 +19,9 @@ mod host;
 mod in_process;
 mod workers;
 
-pub use communicator::{Alone, Communicator, Exchange, ExchangeError, Topology, WithoutExchange};
+pub use communicator::{
+    Alone, Combine, Communicator, Exchange, ExchangeError, Topology, WithoutExchange,
+};
 pub use group::{Group, GroupError};
 pub use host::HostQueues;
 pub use in_process::{RunError, run};

@@ -39,9 +39,9 @@ pub(crate) struct Program {
 /// What executions run.
 pub(crate) enum Engine {
     /// A program of one device.
-    One(tegula::Executable),
+    One(Box<tegula::Executable>),
     /// What each of several devices runs.
-    Several(SpmdExecutable),
+    Several(Box<SpmdExecutable>),
 }
 
 /// An array that a program takes, or a token.
@@ -208,10 +208,11 @@ impl Engine {
             // checked.
             unsafe { tegula::Executable::deserialize(code, threads) }.ok()
         });
-        Ok(Self::One(match loaded {
+        let executable = match loaded {
             Some(executable) => executable,
             None => tegula::compile(module, &compile_options(threads)?)?,
-        }))
+        };
+        Ok(Self::One(Box::new(executable)))
     }
 
     /// Partitions of a program get parts of its arrays; replicas are each given the arrays that it
@@ -232,7 +233,7 @@ impl Engine {
         module.attributes.num_partitions = i64::try_from(topology.partitions).ok();
         if topology.partitions == 1 {
             let spmd = SpmdExecutable::alike(&module, topology, &compile, machine_code)?;
-            return Ok(Self::Several(spmd));
+            return Ok(Self::Several(Box::new(spmd)));
         }
         let entry = module.entry_computation();
         let parameters = entry.parameters.iter();
@@ -244,7 +245,7 @@ impl Engine {
             results: freedom(&options.free_results, results),
         };
         let spmd = SpmdExecutable::partitioned(&module, &how, &compile, machine_code)?;
-        Ok(Self::Several(spmd))
+        Ok(Self::Several(Box::new(spmd)))
     }
 
     /// What one device runs.

@@ -64,7 +64,7 @@ fn read_text(text: &str, seed: Option<u64>) -> Result<Module, Error> {
 
 /// Reads a program in any form, which its content says: HLO text, StableHLO as MLIR text or
 /// bytecode, what `jax.export` serialises, or an ONNX model without external data (see
-/// [`read_onnx`]). Sizes are given as in [`read_specialised`].
+/// `read_onnx`). Sizes are given as in [`read_specialised`].
 ///
 /// ```
 /// let program = b"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
