@@ -62,6 +62,20 @@ def test_a_device_that_fails_ends_the_others():
         jax.block_until_ready(f(jnp.arange(8.0)))
 
 
+def test_prints_of_each_device(capfd):
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+
+    def f(x):
+        jax.debug.print("has {x}", x=x)
+        return x
+
+    x = jnp.arange(8)
+    f = jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x")))
+    np.testing.assert_array_equal(f(x), x)
+    jax.effects_barrier()
+    assert sorted(capfd.readouterr().out.split("\n")[:-1]) == [f"has [{i}]" for i in range(8)]
+
+
 def test_parts_of_donated_arrays_are_used_again():
     mesh = Mesh(np.array(jax.devices()), ("x",))
     x = jax.device_put(jnp.ones((64, 128)), NamedSharding(mesh, P("x")))

@@ -330,10 +330,10 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
 }
 
 /// Of a program for several devices a front end does not know whether a donated array fits a result:
-/// one that fits none stays its own. With each result goes one array.
+/// one that is as large as none stays its own. With each result goes one array.
 fn keep_useful_donations(module: &Module, parameters: &mut [Parameter]) {
     let entry = module.entry_computation();
-    let shape = |leaf: Option<&ArrayShape>| leaf.map(|leaf| (leaf.element_type, static_dims(leaf)));
+    let shape = |leaf: Option<&ArrayShape>| leaf.and_then(ArrayShape::byte_size);
     let results = leaves(&module[entry.root].shape).into_iter();
     let mut results: Vec<_> = results.filter_map(shape).collect();
     let given = entry.parameters.iter();

@@ -164,8 +164,9 @@ impl Builder<'_> {
         };
         if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
             let all = shardy::shardings(&text, self.meshes, devices).ok_or_else(|| wrong(&text))?;
-            // What is on one device may be stated without dimensions, once for all results.
-            if all.iter().all(shardy::Axes::is_of_one_device) {
+            // What is on one device, or everywhere, may be stated without dimensions, once for all
+            // results, also of a call that has none.
+            if all.iter().all(shardy::Axes::has_no_axes) {
                 let whole = |rank: &usize| Some(Stated::replicated(*rank, devices));
                 return Ok(ranks.iter().map(whole).collect());
             }

@@ -194,9 +194,14 @@ fn axis(cursor: &mut Cursor<'_>, mesh: &Mesh) -> Option<Part> {
 }
 
 impl Axes {
+    /// Whether its mesh has no axes, so that it cuts nothing.
+    pub(crate) fn has_no_axes(&self) -> bool {
+        self.mesh.axes.is_empty()
+    }
+
     /// Whether its mesh is a single device.
     pub(crate) fn is_of_one_device(&self) -> bool {
-        self.mesh.axes.is_empty() && self.mesh.devices.is_some()
+        self.has_no_axes() && self.mesh.devices.is_some()
     }
 
     /// The sharding by those axes alone whose names are wanted.
