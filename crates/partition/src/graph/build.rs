@@ -164,19 +164,19 @@ impl Builder<'_> {
         };
         if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
             let all = shardy::shardings(&text, self.meshes, devices).ok_or_else(|| wrong(&text))?;
-            // What is on one device, or everywhere, may be stated without dimensions, once for all
-            // results, also of a call that has none.
-            if all.iter().all(shardy::Axes::has_no_axes) {
-                let whole = |rank: &usize| Some(Stated::replicated(*rank, devices));
-                return Ok(ranks.iter().map(whole).collect());
-            }
             let fits = all.len() == ranks.len()
                 && all
                     .iter()
                     .zip(&ranks)
                     .all(|(own, rank)| own.stated.sharding.rank() == *rank);
+            // What is on one device, or everywhere, may be stated without dimensions, once for all
+            // results, also of a call that has none.
+            let whole = |rank: &usize| Some(Stated::replicated(*rank, devices));
             return match fits {
                 true => Ok(all.into_iter().map(|axes| Some(axes.stated)).collect()),
+                false if all.iter().all(shardy::Axes::has_no_axes) => {
+                    Ok(ranks.iter().map(whole).collect())
+                }
                 false => Err(wrong(&text)),
             };
         }
