@@ -189,7 +189,8 @@ def check(model, cache, args):
     return rows
 
 
-def main():
+def arguments():
+    """The arguments of every script that goes through the manifest."""
     parser = argparse.ArgumentParser()
     parser.add_argument("cache")
     parser.add_argument("--tegula", required=True)
@@ -197,6 +198,11 @@ def main():
     default = os.path.join(here, "..", "tests", "data", "onnx", "models.toml")
     parser.add_argument("--manifest", default=default)
     parser.add_argument("--only", default="")
+    return parser
+
+
+def main():
+    parser = arguments()
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()

@@ -9,7 +9,6 @@ those without a name. Inputs whose values decide which operations there are have
 Beside it is what `onnx.shape_inference` knows: shapes that are numbers or names. The run fails if the share
 is below `--least` or a model takes longer than `--seconds`.
 """
-import argparse
 import json
 import os
 import subprocess
@@ -22,7 +21,7 @@ import numpy as np
 import onnx
 from onnx import shape_inference
 
-from onnx_models import fetch
+from onnx_models import arguments, fetch
 
 
 def outputs_of(model):
@@ -63,13 +62,7 @@ def by_tegula(binary, path, entry):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("cache")
-    parser.add_argument("--tegula", required=True)
-    here = os.path.dirname(os.path.abspath(__file__))
-    default = os.path.join(here, "..", "tests", "data", "onnx", "models.toml")
-    parser.add_argument("--manifest", default=default)
-    parser.add_argument("--only", default="")
+    parser = arguments()
     parser.add_argument("--least", type=float, default=0.99)
     parser.add_argument("--seconds", type=float, default=1.0)
     args = parser.parse_args()

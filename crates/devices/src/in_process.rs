@@ -101,15 +101,17 @@ impl Done {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn expect(&self) {
+    /// Counts a task that is about to start.
+    fn begin(&self) {
         *self.left() += 1;
     }
 
-    fn leave(&self) {
+    /// Counts a task as done.
+    fn finish(&self) {
         let mut left = self.left();
         *left -= 1;
         if *left == 0 {
-            // Under the lock: who waits ends this object as soon as it has it.
+            // Under the lock: the waiting thread drops this object as soon as it has the lock.
             self.changed.notify_all();
         }
     }
@@ -119,7 +121,7 @@ impl Done {
         struct Leave<'a>(&'a Done);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                self.0.leave();
+                self.0.finish();
             }
         }
         Leave(self)
@@ -370,9 +372,9 @@ pub fn run<T: Send, E: Send>(
             // SAFETY: the task is done, or was never started, before what it borrows ends: `_waits`
             // counts those that were started.
             let task: Task = unsafe { std::mem::transmute(task) };
-            done.expect();
+            done.begin();
             if let Err(error) = workers::start(task) {
-                done.leave();
+                done.finish();
                 job.end(device, false);
                 let reason = error.to_string();
                 let result = Err(RunError::NoThread { device, reason });

@@ -684,7 +684,7 @@ pub(crate) fn left_out(op: &Op) -> Fault {
         Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. } => {
             "there is no host or other device to exchange data with"
         }
-        Op::RngGetAndUpdateState(_) => "there is no state that outlives a run",
+        Op::RngGetAndUpdateState(_) => "a run has no random state from earlier runs",
         Op::AllGather { .. }
         | Op::AllReduce { .. }
         | Op::ReduceScatter { .. }

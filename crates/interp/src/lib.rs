@@ -29,7 +29,7 @@
 //!   and `recv` between devices, and a `collective-permute` that writes in place;
 //! - collectives, in a program that one device evaluates ([`evaluate_devices`] evaluates several;
 //!   `replica-id` and `partition-id` of one are 0);
-//! - `rng-get-and-update-state`: there is no state that outlives a run;
+//! - `rng-get-and-update-state`: a run has no random state from earlier runs;
 //! - custom calls other than `LuDecomposition`, `TopK`, [LAPACK](tegula_ir::Lapack)'s, the partitioner's
 //!   annotations and those with a [handler](tegula_custom_call::register_custom_call): their meaning is
 //!   their own;

@@ -2,7 +2,7 @@
 //! in every array, and vectors run over groups. A depthwise convolution with the
 //! features last is one.
 
-use crate::gemm::{Axes, Axis, SERIAL, Types, offsets_at, share};
+use crate::gemm::{Axes, Axis, SERIAL, Types, element_count, offsets_at, share, varying};
 #[cfg(target_arch = "x86_64")]
 use crate::microkernels::vector512;
 use crate::microkernels::{CpuFeatures, VectorWidth};
@@ -48,30 +48,21 @@ type RowsFn = unsafe fn(&Rows<'_>);
 impl Direct {
     /// The loop for a product; `None` if it is not of this form.
     pub fn new(isa: CpuFeatures, types: Types, axes: &Axes) -> Option<Self> {
-        let more =
-            |axes: &[Axis]| -> Vec<Axis> { axes.iter().filter(|a| a.size != 1).copied().collect() };
-        let [group] = more(&axes.batch)[..] else {
+        let [group] = varying(&axes.batch)[..] else {
             return None;
         };
         let neighbours = [group.lhs, group.rhs, group.out] == [1, 1, 1];
-        if !neighbours || !more(&axes.columns).is_empty() {
+        if !neighbours || !varying(&axes.columns).is_empty() {
             return None;
         }
         let [ty, other, out] = types;
         let function = function(isa, ty).filter(|_| ty == other && ty == out)?;
-        let (rows, depth) = (more(&axes.rows), more(&axes.depth));
-        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
-        if count(&depth) > MAX_TAPS {
-            return None;
-        }
-        let taps = (0..count(&depth)).map(|tap| {
-            let [lhs, rhs, _] = offsets_at(&depth, tap);
-            [lhs, rhs]
-        });
+        let (rows, depth) = (varying(&axes.rows), varying(&axes.depth));
+        let taps = taps(&depth)?;
         Some(Self {
-            row_count: count(&rows),
+            row_count: element_count(&rows),
             groups: group.size,
-            taps: taps.collect(),
+            taps,
             starts: axes.starts,
             function,
             element: ty.storage_bytes(),
@@ -122,14 +113,25 @@ impl Direct {
     }
 }
 
-struct Shared {
-    lhs: *const u8,
-    rhs: *const u8,
-    out: *mut u8,
+/// The arrays of a product, for all its threads.
+pub(crate) struct Shared {
+    pub(crate) lhs: *const u8,
+    pub(crate) rhs: *const u8,
+    pub(crate) out: *mut u8,
 }
 
 // SAFETY: operands are only read, and each thread writes its own rows.
 unsafe impl Sync for Shared {}
+
+/// Where the summands of an element are in both operands; [`None`] if there are too many to list.
+pub(crate) fn taps(depth: &[Axis]) -> Option<Vec<[isize; 2]>> {
+    let count = element_count(depth);
+    let tap = |tap| {
+        let [lhs, rhs, _] = offsets_at(depth, tap);
+        [lhs, rhs]
+    };
+    (count <= MAX_TAPS).then(|| (0..count).map(tap).collect())
+}
 
 fn function(isa: CpuFeatures, ty: ElementType) -> Option<RowsFn> {
     #[cfg(target_arch = "x86_64")]

@@ -6,14 +6,12 @@
 //! row's last vector is masked (AVX-512), or reaches back so that it ends with the row: nothing is read or
 //! written outside. [`crate::depthwise`] has groups that are neighbours.
 
-use crate::depthwise::ROWS;
-use crate::gemm::{Axes, Axis, SERIAL, Types, offsets_at, share};
+use crate::depthwise::{ROWS, Shared, taps};
+use crate::gemm::{Axes, Axis, SERIAL, Types, element_count, offsets_at, share, varying};
 use crate::microkernels::{CpuFeatures, VectorWidth};
 use crate::thread_pool::ThreadPool;
 use tegula_ir::ElementType;
 
-/// The most summands of an element.
-const MAX_TAPS: usize = 1024;
 /// Shorter rows are for the general product.
 const MIN_ROW: usize = 4;
 
@@ -52,32 +50,25 @@ type RowsFn = unsafe fn(&Rows<'_>);
 impl Planes {
     /// The loop for a product; `None` if it is not of this form.
     pub fn new(isa: CpuFeatures, types: Types, axes: &Axes) -> Option<Self> {
-        let more =
-            |axes: &[Axis]| -> Vec<Axis> { axes.iter().filter(|a| a.size != 1).copied().collect() };
-        let [group] = more(&axes.batch)[..] else {
+        let [group] = varying(&axes.batch)[..] else {
             return None;
         };
-        if types != [ElementType::F32; 3] || !more(&axes.columns).is_empty() {
+        if types != [ElementType::F32; 3] || !varying(&axes.columns).is_empty() {
             return None;
         }
-        let (mut outer, depth) = (more(&axes.rows), more(&axes.depth));
+        let (mut outer, depth) = (varying(&axes.rows), varying(&axes.depth));
         let at = outer.iter().position(|axis| axis.out == 1)?;
         let inner = outer.remove(at);
         let function = function(isa, inner.lhs)?;
-        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
-        if inner.size < MIN_ROW || inner.rhs != 0 || count(&depth) > MAX_TAPS {
+        if inner.size < MIN_ROW || inner.rhs != 0 {
             return None;
         }
-        let taps = (0..count(&depth)).map(|tap| {
-            let [lhs, rhs, _] = offsets_at(&depth, tap);
-            [lhs, rhs]
-        });
         Some(Self {
             group,
-            outer_count: count(&outer),
+            outer_count: element_count(&outer),
             outer,
             inner,
-            taps: taps.collect(),
+            taps: taps(&depth)?,
             starts: axes.starts,
             function,
         })
@@ -130,15 +121,6 @@ impl Planes {
         rows
     }
 }
-
-struct Shared {
-    lhs: *const u8,
-    rhs: *const u8,
-    out: *mut u8,
-}
-
-// SAFETY: operands are only read, and each thread writes its own rows.
-unsafe impl Sync for Shared {}
 
 /// The function for rows whose elements are so far apart in the left operand.
 fn function(isa: CpuFeatures, stride: isize) -> Option<RowsFn> {

@@ -84,9 +84,9 @@ pub struct Partitioned {
     pub parameters: Vec<Sharding>,
     /// How the arrays of the result are cut, in order.
     pub results: Vec<Sharding>,
-    /// By array of the parameters: what of it are partial results of devices.
+    /// For each array of the parameters: the axes over which devices hold partial results.
     pub unreduced_parameters: Vec<Option<Unreduced>>,
-    /// By array of the result: what of it are partial results of devices.
+    /// For each array of the result: the axes over which devices hold partial results.
     pub unreduced_results: Vec<Option<Unreduced>>,
     /// What was decided, and why.
     pub report: Report,

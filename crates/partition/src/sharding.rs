@@ -66,6 +66,12 @@ impl Cut {
         tegula_expr::ceil_div(size, self.parts.max(1)).unwrap_or(size)
     }
 
+    /// By device, where its part of a dimension of `size` elements starts.
+    pub(crate) fn starts(&self, size: i64) -> Vec<i64> {
+        let part = self.part_size(size);
+        self.places.iter().map(|place| place * part).collect()
+    }
+
     /// Whether the parts of a dimension of `size` elements have no padding.
     pub fn divides(&self, size: i64) -> bool {
         size % self.parts.max(1) == 0

@@ -1,7 +1,7 @@
 //! The Plan: what a backend compiles. Kernels, library calls and control flow
 //! over values that have an address.
 //!
-//! Values are arrays without tuples; each lies in a [`Buffer`]: a parameter's
+//! Values are arrays without tuples; each is stored in a [`Buffer`]: a parameter's
 //! memory, a result's, a constant's, or a place in the arena. Two values may
 //! share a buffer; a [`Step::Copy`] between two values of one buffer does
 //! nothing. The schedule is a tree of steps run in order.
@@ -12,9 +12,9 @@
 //! - A value is written before it is read, and nothing else is written to its
 //!   bytes in between.
 //! - A parameter's memory and a constant's are never written; a parameter that
-//!   lies in a result's memory ([`Plan::aliases`]) is not the caller's any more.
+//!   shares a result's memory ([`Plan::aliases`]) is not the caller's any more.
 //! - A kernel's arguments have the element types and dimensions of its parameters.
-//! - Every arena buffer lies inside the arena and is aligned to
+//! - Every arena buffer is inside the arena and is aligned to
 //!   [`ALIGNMENT`](tegula_ir::ALIGNMENT).
 //!
 //! Sizes, offsets and extents are terms over the plan's symbols: sizes that are

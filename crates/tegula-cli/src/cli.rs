@@ -51,7 +51,7 @@ enum Command {
     Index(index::IndexArgs),
     /// Simplify an indexing map.
     Simplify(simplify::SimplifyArgs),
-    /// Print how large an array is with padding, where its elements lie, and draw it.
+    /// Print the size of an array with padding and the positions of its elements, and draw it.
     Shape(shape::ShapeArgs),
     /// Print the shapes of a program's values; prove that two sizes are equal.
     Sizes(sizes::SizesArgs),

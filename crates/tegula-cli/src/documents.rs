@@ -1,4 +1,4 @@
-//! What commands print with `--json`: one object, whose first member names its form and version.
+//! The JSON that commands print with `--json`: one object, whose first member names its form and version.
 //!
 //! A version stays while members are only added. `tegula schema NAME` prints the JSON schema that is
 //! made of these structs.
@@ -75,7 +75,7 @@ documents! {
     "error" Failed
 }
 
-/// What came of a run.
+/// The results and times of a run.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct RunResult {
     /// Whether every result that was compared is near enough to its reference.
@@ -102,7 +102,7 @@ pub(crate) struct RunOutput {
     /// The first elements, row-major. A number that JSON has no form for is a string: `nan`, `inf`,
     /// `-inf`; a complex number is a list of two.
     pub values: Vec<Value>,
-    /// How it compares with its reference, if that was asked for.
+    /// The comparison with a reference, if `--check` was given.
     #[serde(flatten)]
     pub check: Option<Check>,
 }
@@ -295,7 +295,7 @@ pub(crate) struct Simplified {
     /// The rules that led to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<String>>,
-    /// What came of evaluating both maps.
+    /// The result of `--check`, which evaluates both maps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
 }
@@ -311,9 +311,9 @@ pub(crate) struct ShapeFacts {
     pub padded_elements: i64,
     /// Bytes with padding.
     pub padded_bytes: i64,
-    /// Where the element that was asked for lies, counted in elements.
+    /// The position in memory of the element given by `--index`, counted in elements.
     pub linear_index: Option<i64>,
-    /// The element that was asked for; null if its place is padding.
+    /// The index of the element at that position; null if the position is padding.
     pub index: Option<Vec<i64>>,
 }
 
@@ -361,18 +361,18 @@ pub(crate) struct SameSize {
     pub equal: Option<bool>,
     /// Both sizes.
     pub sizes: [Size; 2],
-    /// What the program's operations require, as far as it was used.
+    /// The relations between sizes that the proof uses.
     pub relations: Vec<String>,
     /// The steps of the proof.
     pub proof: Vec<String>,
-    /// What would have to be known.
+    /// The assumptions that would make a proof possible.
     pub missing: Vec<String>,
 }
 
 /// One of two sizes.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Size {
-    /// As it was asked for.
+    /// The text given to `--why`.
     pub name: String,
     /// As the program states it.
     pub stated: String,
@@ -432,11 +432,11 @@ pub(crate) struct LayoutReason {
     pub name: String,
     /// How its kernel is cut into blocks.
     pub windows: Option<KernelWindows>,
-    /// Where it lies.
+    /// Its buffers, each with its memory.
     pub buffers: Vec<PlacedReason>,
     /// Why there was no choice.
     pub fixed: Option<&'static str>,
-    /// What its producers and users prefer.
+    /// The layouts that its producers and users prefer.
     pub wishes: Option<Vec<String>>,
     /// The layouts that were compared.
     pub alternatives: Option<Vec<LayoutAlternative>>,
@@ -459,7 +459,7 @@ pub(crate) struct KernelWindows {
     pub masked: Vec<usize>,
 }
 
-/// Where a buffer lies, and why.
+/// A buffer's memory, and the reason for it.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PlacedReason {
     /// Its shape with layout and tiles.
@@ -492,7 +492,7 @@ pub(crate) struct Orders {
     pub orders: Vec<Order>,
 }
 
-/// An array that does not lie row-major.
+/// An array whose layout is not row-major.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Order {
     /// The instruction that gives it.
@@ -540,7 +540,7 @@ pub(crate) struct PartitionReason {
     pub why: String,
 }
 
-/// What came of a simulation.
+/// The findings and times of a simulation.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct Simulation {
     /// The chip.
@@ -549,11 +549,11 @@ pub(crate) struct Simulation {
     pub fits: bool,
     /// What is wrong.
     pub findings: Vec<SimulationFinding>,
-    /// What was checked, and how.
+    /// The checks that were made, and how.
     pub checks: Vec<SimulationCheck>,
     /// Simulated seconds.
     pub seconds: f64,
-    /// What bounds the time.
+    /// The unit that limits the speed.
     pub bound: String,
     /// Copies between memories.
     pub copies: u64,
@@ -598,10 +598,10 @@ pub(crate) struct SimulationFinding {
     pub file: Option<String>,
 }
 
-/// Something that was checked.
+/// A check.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SimulationCheck {
-    /// What.
+    /// The property that was checked.
     pub what: String,
     /// The codes of findings that it makes.
     pub codes: String,
@@ -611,14 +611,14 @@ pub(crate) struct SimulationCheck {
     pub extent: String,
 }
 
-/// What a line of the source takes.
+/// The simulated time of a line of the source.
 #[derive(Deserialize, Serialize, JsonSchema)]
 pub(crate) struct SimulationLine {
     /// The file; empty if it is the one that was read.
     pub file: String,
     /// The line, from 1; 0 if there is none.
     pub line: u32,
-    /// What it waits for or keeps busy.
+    /// The unit that is busy, or the event that is waited for.
     pub what: String,
     /// Simulated seconds.
     pub seconds: f64,

@@ -5,6 +5,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
 use tegula::random_input::{random_array, random_inputs};
@@ -121,7 +122,7 @@ fn read_all_stages(path: &Path, dims: &DimArgs) -> Result<(Vec<Source>, bool), F
     Ok((sources.collect(), has_more))
 }
 
-/// The stage that was asked for.
+/// The stage given by `--stage`.
 fn one_stage(path: &Path, dims: &DimArgs, failure: Failure) -> Result<Source, Failure> {
     let Some(wanted) = dims.stage else {
         return Err(failure);
@@ -207,13 +208,23 @@ pub(crate) fn text_of(bytes: &[u8]) -> &str {
 
 /// The content of a file, or of standard input if it is called `-`.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
-    if path.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        read.context("standard input cannot be read")?;
-        return Ok(Bytes::from(bytes));
+    match path.as_os_str() == "-" {
+        true => read_standard_input(),
+        false => Ok(tegula::read_file(path)?),
     }
-    Ok(tegula::read_file(path)?)
+}
+
+/// What came from standard input, which can be read only once but is asked for by several readers.
+fn read_standard_input() -> anyhow::Result<Bytes> {
+    static READ: Mutex<Option<Bytes>> = Mutex::new(None);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bytes) = &*read {
+        return Ok(bytes.clone());
+    }
+    let mut bytes = Vec::new();
+    let input = std::io::stdin().lock().read_to_end(&mut bytes);
+    input.context("standard input cannot be read")?;
+    Ok(read.insert(Bytes::from(bytes)).clone())
 }
 
 impl Source {

@@ -1,7 +1,7 @@
 //! The command line, `tegula`: the only crate that prints.
 //!
 //! [`cli`] lists the commands and [`options`] what they share. Each of [`commands`] calls the facade and
-//! the crates below it and says what came of it: to a person through [`terminal`], or to a program as
+//! the crates below it and reports the result: to a person through [`terminal`], or to a program as
 //! one of [`documents`].
 
 /// Prints a line. A failed write is reported when the command ends.
@@ -16,6 +16,7 @@ mod cli;
 mod commands;
 mod documents;
 mod draw;
+mod execution;
 mod exit_code;
 mod inputs;
 mod instruction_names;

@@ -81,8 +81,7 @@ fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error>
 pub struct Executable {
     backend: Box<dyn Backend>,
     boundary: Boundary,
-    /// By flattened parameter: a value that runs are not given, lying as the program
-    /// takes it.
+    /// By flattened parameter: a value that runs are not given, in the order that the program reads.
     frozen: Vec<Option<Tensor>>,
     /// What [`Self::limit_steps`] said.
     step_limit: Option<u64>,
@@ -221,20 +220,20 @@ impl Executable {
         self.boundary.parameter_shapes()
     }
 
-    /// In which order the dimensions of an argument should lie, the most major first: one that
-    /// lies otherwise is put so by each run. [`None`] if there is no such parameter.
+    /// The order of an argument's dimensions in memory, the most major first, in which the program
+    /// reads it. Each run copies an argument in another order. [`None`] if there is no such parameter.
     pub fn parameter_order(&self, index: usize) -> Option<&[usize]> {
         self.boundary.parameter_order(index)
     }
 
-    /// In which order the dimensions of a result lie, the most major first. [`None`] if there is
-    /// no such result.
+    /// The order of a result's dimensions in memory, the most major first. [`None`] if there is no
+    /// such result.
     pub fn result_order(&self, index: usize) -> Option<&[usize]> {
         self.boundary.result_order(index)
     }
 
-    /// An argument, by flattened parameter, lying in memory as the program states it.
-    /// Runs that are given another one put it so themselves, each time.
+    /// An argument, by flattened parameter, copied to the order in which the program reads it, so that
+    /// runs need not copy it.
     ///
     /// # Errors
     /// There is no memory for it.

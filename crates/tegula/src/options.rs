@@ -27,7 +27,7 @@ pub enum Target {
 /// How to compile.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What for.
+    /// The target.
     pub target: Target,
     /// Which CPU, for [`Target::Cpu`].
     pub cpu: IsaLevel,
@@ -35,7 +35,7 @@ pub struct Options {
     pub threads: usize,
     /// Which chip, for [`Target::Tpu`]; [`None`]: a v5e.
     pub chip: Option<Chip>,
-    /// In which orders arrays lie, for CPUs, GPUs and the Plan.
+    /// The orders of dimensions in memory, for CPUs, GPUs and the Plan.
     pub orders: ArrayOrders,
     /// Where compiled programs are kept, for [`Target::Cpu`]; [`None`]: nowhere.
     pub cache: Option<Cache>,
@@ -69,8 +69,8 @@ impl Options {
     }
 }
 
-/// The orders of dimensions in which a plan's arrays lie. What a program means does not
-/// depend on them.
+/// The orders of dimensions of a plan's arrays in memory. A program's results do not depend on
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ArrayOrders {
     /// Those that the program states for its parameters and results, and those of least

@@ -16,11 +16,11 @@ pub struct PlanOptions {
     pub limits: Limits,
     /// What costs are counted for.
     pub machine: Machine,
-    /// In which orders arrays lie.
+    /// The orders of dimensions in memory.
     pub orders: ArrayOrders,
     /// When steps are done strip by strip, if ever.
     pub strips: Option<StripLimits>,
-    /// Whether to say why arrays lie as they do.
+    /// Whether to give the reasons for layouts.
     pub reasons: bool,
     /// What becomes of LAPACK's routines.
     pub routines: Routines,
@@ -60,20 +60,20 @@ pub struct Planned<'a> {
     /// The module, in which compositions of operations are spelled out. What was
     /// fused names its instructions.
     pub module: Cow<'a, Module>,
-    /// What is computed where.
+    /// The fused graph: which operations share a kernel.
     pub fused: Fused,
-    /// Where everything lies.
+    /// The kernels, buffers and steps.
     pub plan: Plan,
-    /// The arrays that do not lie row-major, if they were asked for: the instruction, the
-    /// layout, and why.
+    /// The arrays whose layout is not row-major, if [`PlanOptions::reasons`] is set: the instruction,
+    /// the layout, and the reason.
     pub reasons: Vec<(String, tegula_ir::Layout, Reason)>,
     pub(crate) boundary: Boundary,
 }
 
 /// Fuses and plans a module for a CPU, which is what every backend starts from. The
 /// fused graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
-/// [sums after their loops](tegula_fusion::sink_loop_reductions), and new ones where arrays do not
-/// lie row-major.
+/// [sums after their loops](tegula_fusion::sink_loop_reductions), and new ones for arrays
+/// whose layout is not row-major.
 ///
 /// # Errors
 /// An operation that cannot be compiled yet.

@@ -5,7 +5,7 @@
 //! the right operand is put into a small table, then each row of the left one is multiplied
 //! with it, all columns at once.
 
-use super::geometry::{offsets_at, share};
+use super::geometry::{element_count as count, offsets_at, share};
 use super::{Axes, Axis, SERIAL, Types};
 use crate::thread_pool::ThreadPool;
 use std::ops::{Add, Mul};
@@ -30,10 +30,6 @@ pub(super) struct Small {
     columns: Vec<[isize; 2]>,
     /// Offsets in both operands.
     depth: Vec<[isize; 2]>,
-}
-
-fn count(axes: &[Axis]) -> usize {
-    axes.iter().map(|axis| axis.size).product()
 }
 
 /// Offsets of everything in some dimensions.

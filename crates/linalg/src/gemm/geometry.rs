@@ -80,6 +80,16 @@ pub(super) fn share_of_units(count: usize, unit: usize, parts: usize, part: usiz
     (units.start * unit).min(count)..(units.end * unit).min(count)
 }
 
+/// The axes that have more than one element.
+pub(crate) fn varying(axes: &[Axis]) -> Vec<Axis> {
+    axes.iter().filter(|axis| axis.size != 1).copied().collect()
+}
+
+/// How many elements some axes have together.
+pub(crate) fn element_count(axes: &[Axis]) -> usize {
+    axes.iter().map(|axis| axis.size).product()
+}
+
 /// The offsets of a row-major index in each array.
 pub fn offsets_at(axes: &[Axis], mut index: usize) -> [isize; 3] {
     let mut offsets = [0; 3];

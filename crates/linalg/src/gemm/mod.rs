@@ -39,6 +39,7 @@ use batched_small::Small;
 use blocks::Blocks;
 pub use geometry::{Axes, Axis, offsets_at, share};
 use geometry::{along, normalised, share_of_units, swap_operands};
+pub(crate) use geometry::{element_count, varying};
 use packing::LastLanes;
 pub use prepacked::PackedLayout;
 use prepacked::{Fixed, KeptMatrix};
@@ -146,7 +147,7 @@ struct Sizes {
 
 impl Sizes {
     fn new(axes: &Axes) -> Self {
-        let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
+        let count = element_count;
         let (run, depth) = (axes.depth.last().map_or(1, |a| a.size), count(&axes.depth));
         Self {
             batch: count(&axes.batch),

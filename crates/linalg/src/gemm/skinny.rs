@@ -1,8 +1,8 @@
 //! Products of a few rows, whose right operand is read once and not packed.
 
 use super::blocks::MAX_RESIDENT;
-use super::geometry::{chunks, fill_offsets, tiles};
-use super::{Axes, Axis, Side, Sizes, Types, Worker};
+use super::geometry::{chunks, element_count, fill_offsets, tiles};
+use super::{Axes, Side, Sizes, Types, Worker};
 use crate::microkernels::dot_rows::{COLUMNS, Dots, DotsFn, MAX_ROWS, dots_function};
 use crate::microkernels::gemv::{LongRows, LongRowsFn, NEAR, Order, long_rows_function};
 use crate::microkernels::pack::MAX_LANES;
@@ -124,8 +124,7 @@ pub(super) fn dots(
 /// Whether a product has so few columns that it is better computed as one of few rows:
 /// along the rows of the left operand, which are contiguous along the depth.
 pub(super) fn few_columns(axes: &Axes) -> bool {
-    let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>();
-    let (rows, columns) = (count(&axes.rows), count(&axes.columns));
+    let (rows, columns) = (element_count(&axes.rows), element_count(&axes.columns));
     let &[depth] = &axes.depth[..] else {
         return false;
     };

@@ -244,7 +244,7 @@ pub(super) fn halves(
 /// computed as it is, its tiles stored element by element, than with operands that
 /// change places: if the columns of the right operand would be no neighbours, or few.
 pub(super) fn keeps_places(isa: CpuFeatures, [lhs, _, out]: Types, axes: &Axes) -> bool {
-    let count = |axes: &[Axis]| axes.iter().map(|a| a.size).product::<usize>() as f64;
+    let count = |axes: &[Axis]| super::element_count(axes) as f64;
     let arithmetic = match out {
         ElementType::F32 => Arithmetic::F32,
         ElementType::F64 => Arithmetic::F64,

@@ -53,12 +53,7 @@ impl Emitter<'_> {
                     None => self.push(frame, node.op.clone(), &[], Some(Shape::Array(part)))?,
                     Some(cut) => {
                         let size = array.dims.get(along).and_then(Dim::as_static).unwrap_or(0);
-                        let starts: Vec<i64> = cut
-                            .places()
-                            .iter()
-                            .map(|place| place * cut.part_size(size))
-                            .collect();
-                        let start = self.by_device(frame, &starts)?;
+                        let start = self.by_device(frame, &cut.starts(size))?;
                         let index = Shape::Array(part.with_element_type(ElementType::S32));
                         let index = self.push(frame, node.op.clone(), &[], Some(index))?;
                         let start = self.filled(frame, start, &part.dims)?;

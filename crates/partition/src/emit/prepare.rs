@@ -31,12 +31,7 @@ impl Emitter<'_> {
             if cut.divides(size) {
                 continue;
             }
-            let starts: Vec<i64> = cut
-                .places()
-                .iter()
-                .map(|place| place * cut.part_size(size))
-                .collect();
-            let start = self.by_device(frame, &starts)?;
+            let start = self.by_device(frame, &cut.starts(size))?;
             let ty = frame.array(*array).element_type;
             let fill = match node.op {
                 Op::Reduce { .. } => self.identity(frame, op, ty)?,

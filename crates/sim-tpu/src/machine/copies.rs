@@ -147,14 +147,7 @@ impl<'p> Machine<'p> {
             return Ok(Flow::Next);
         };
         let moved = Moved::of(copy, &source, &destination);
-        let read = Access {
-            region: moved.source.clone(),
-            ..source.clone()
-        };
-        if !read.region.is_empty() {
-            self.check_races(&read, Touch::Read, here);
-            self.check_written(&read, here);
-        }
+        self.check_source(&source, &moved, here);
         let size = self.physical_bytes(copy, &moved);
         self.copies += 1;
         self.copied_bytes = self.copied_bytes.saturating_add(size);
@@ -216,14 +209,8 @@ impl<'p> Machine<'p> {
         self.physical_bytes(copy, &Moved::of(copy, source, destination))
     }
 
-    fn check_copy(
-        &mut self,
-        copy: &Copy,
-        source: &Access,
-        destination: &Access,
-        moved: &Moved,
-        here: Here<'p>,
-    ) {
+    /// Checks what a copy reads: no race, and nothing that was never written.
+    fn check_source(&mut self, source: &Access, moved: &Moved, here: Here<'p>) {
         let read = Access {
             region: moved.source.clone(),
             ..source.clone()
@@ -232,6 +219,17 @@ impl<'p> Machine<'p> {
             self.check_races(&read, Touch::Read, here);
             self.check_written(&read, here);
         }
+    }
+
+    fn check_copy(
+        &mut self,
+        copy: &Copy,
+        source: &Access,
+        destination: &Access,
+        moved: &Moved,
+        here: Here<'p>,
+    ) {
+        self.check_source(source, moved, here);
         self.check_races(destination, Touch::Write, here);
         if copy.source.buffer == copy.destination.buffer && moved.source.meets(&moved.destination) {
             let id = copy.source.buffer;

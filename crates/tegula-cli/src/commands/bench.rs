@@ -3,41 +3,24 @@
 mod staged;
 
 use crate::documents::{self, Measurement};
+use crate::execution::ExecutionArgs;
 use crate::exit_code::SUCCESS;
-use crate::inputs::{DimArgs, FreezeArgs, InputArgs, Source, borrowed, read_module_with};
-use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
+use crate::inputs::{Source, borrowed};
+use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::style::{HEADING, QUIET, paint};
 use crate::terminal::table::{Column, Table};
 use crate::terminal::{count, progress};
 use clap::Args;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tegula::{Backend, Options, compile};
+use tegula::{Backend, compile};
 use tegula_codegen_cpu::{Ceilings, KernelTime};
 
 /// The options of `tegula bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
-    pub model: PathBuf,
     #[command(flatten)]
-    pub dims: DimArgs,
-    /// What to compile it for.
-    #[arg(long, value_enum, default_value = "cpu")]
-    pub target: TargetName,
-    #[command(flatten)]
-    pub cpu: CpuArgs,
-    #[command(flatten)]
-    pub cache: CacheArgs,
-    #[command(flatten)]
-    pub inputs: InputArgs,
-    #[command(flatten)]
-    pub freeze: FreezeArgs,
-    /// Threads that a run may use.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: u16,
+    pub execution: ExecutionArgs,
 }
 
 /// Runs are repeated for about this long, and between these many times.
@@ -53,21 +36,14 @@ const ROUNDS: usize = 3;
 
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
-    let cpu = args.cpu.get()?;
-    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref());
-    let source = match source {
-        Err(failure) if failure.needs_stages() => return staged::bench(args, common),
+    let args = &args.execution;
+    let options = args.options()?;
+    let source = match args.read() {
+        Err(failure) if failure.needs_stages() => return staged::bench(args, &options, common),
         source => source?,
     };
     source.warn_of_callbacks();
     let inputs = args.inputs.load(&source)?;
-    let options = Options {
-        target: args.target.into(),
-        cpu,
-        threads: args.threads.into(),
-        cache: args.cache.get()?,
-        ..Options::default()
-    };
     // What is drawn beside a measurement would be measured.
     progress::clear();
     let read_ms = fastest_read(&source)?;

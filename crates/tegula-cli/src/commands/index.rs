@@ -225,20 +225,19 @@ fn printed(
     session: &mut Session,
     module: &Module,
 ) -> Printed {
-    let number = operand.operand;
+    let mut printed = Printed {
+        operand: operand.operand,
+        leaf: operand.leaf,
+        uses: None,
+        maps: Vec::new(),
+        participants: Vec::new(),
+        steps: Vec::new(),
+        exact: false,
+        unknown: None,
+    };
     match &operand.maps {
         Ok(maps) => {
-            let exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
-            let mut printed = Printed {
-                operand: number,
-                leaf: operand.leaf,
-                uses: None,
-                maps: Vec::new(),
-                participants: Vec::new(),
-                steps: Vec::new(),
-                exact,
-                unknown: None,
-            };
+            printed.exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
             for map in maps {
                 let (simplified, report) = session.simplify_with_report(map);
                 printed.maps.push(simplified.display(style).to_string());
@@ -252,22 +251,13 @@ fn printed(
                     .map(|s| s.display(&names, style).to_string());
                 printed.steps.push(steps.collect());
             }
-            printed
         }
-        Err(unknown) => Printed {
-            operand: number,
-            leaf: operand.leaf,
-            uses: None,
-            maps: Vec::new(),
-            participants: Vec::new(),
-            steps: Vec::new(),
-            exact: false,
-            unknown: Some(format!(
-                "{} ({})",
-                unknown.cause, module[unknown.instruction].name
-            )),
-        },
+        Err(unknown) => {
+            let instruction = &module[unknown.instruction].name;
+            printed.unknown = Some(format!("{} ({instruction})", unknown.cause));
+        }
     }
+    printed
 }
 
 fn document(

@@ -3,9 +3,10 @@
 mod staged;
 
 use crate::documents::{self, Check, RunOutput, RunResult};
+use crate::execution::ExecutionArgs;
 use crate::exit_code::{FINDING, SUCCESS};
-use crate::inputs::{CheckArgs, DimArgs, FreezeArgs, InputArgs, borrowed, read_module_with};
-use crate::options::{CacheArgs, Common, CpuArgs, TargetName};
+use crate::inputs::{CheckArgs, borrowed};
+use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::count;
 use crate::terminal::style::{BAD, GOOD, HEADING, paint};
@@ -21,25 +22,11 @@ use tegula_ir::{Literal, Scalar, Shape, shortest_float};
 /// The options of `tegula run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, or an ONNX model;
-    /// `-`: standard input.
-    pub model: PathBuf,
     #[command(flatten)]
-    pub dims: DimArgs,
-    /// What to compile it for.
-    #[arg(long, value_enum, default_value = "cpu")]
-    pub target: TargetName,
-    #[command(flatten)]
-    pub cpu: CpuArgs,
-    #[command(flatten)]
-    pub cache: CacheArgs,
+    pub execution: ExecutionArgs,
     /// The TPU chip: a name, or a file that describes one.
     #[arg(long, default_value = "v5e")]
     pub chip: String,
-    #[command(flatten)]
-    pub inputs: InputArgs,
-    #[command(flatten)]
-    pub freeze: FreezeArgs,
     /// Write the results to this file as out0, out1, ....
     #[arg(long, value_name = "NPZ")]
     pub outputs: Option<PathBuf>,
@@ -48,9 +35,6 @@ pub(crate) struct RunArgs {
     /// Give up after this many instructions (interp) or statements (tpu).
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
-    /// Threads that a run may use.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub threads: u16,
     /// Run on so many devices of this process (cpu, plan, interp): arrays are cut and put together by
     /// the program's shardings. Those of a program that is partitioned already have one more dimension,
     /// the devices'.
@@ -63,43 +47,37 @@ pub(crate) struct RunArgs {
 
 /// Runs a program.
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
-    let cpu = args.cpu.get()?;
+    let execution = &args.execution;
+    let options = Options {
+        chip: Some(crate::chip::load(&args.chip)?),
+        devices: args.devices.into(),
+        ..execution.options()?
+    };
     let read_start = Instant::now();
-    let source = read_module_with(&args.model, &args.dims, args.inputs.inputs.as_deref());
-    let source = match source {
-        Ok(source) => source,
-        Err(failure) if failure.needs_stages() => return staged::run(args, common),
-        Err(failure) => return Err(failure),
+    let source = match execution.read() {
+        Err(failure) if failure.needs_stages() => return staged::run(args, &options, common),
+        source => source?,
     };
     source.warn_of_callbacks();
     let read_time = read_start.elapsed();
-    let options = Options {
-        target: args.target.into(),
-        cpu,
-        threads: args.threads.into(),
-        chip: Some(crate::chip::load(&args.chip)?),
-        cache: args.cache.get()?,
-        devices: args.devices.into(),
-        ..Options::default()
-    };
     // Whether there are inputs is known before a program is compiled, unless it gives them another
     // shape.
     let loaded = match args.devices {
-        1 => Some(args.inputs.load(&source)?),
+        1 => Some(execution.inputs.load(&source)?),
         _ => None,
     };
     let mut executable = compile(&source.module, &options).map_err(|e| source.failure(e))?;
     let inputs = match loaded {
         Some(inputs) => inputs,
         None if executable.backend().stacked_devices().is_some() => {
-            args.inputs.load_stacked(&executable)?
+            execution.inputs.load_stacked(&executable)?
         }
-        None => args.inputs.load(&source)?,
+        None => execution.inputs.load(&source)?,
     };
     if let Some(steps) = args.steps {
         executable.limit_steps(steps);
     }
-    let given = args.freeze.freeze(&mut executable, &inputs);
+    let given = execution.freeze.freeze(&mut executable, &inputs);
     let given = given.map_err(|e| source.failure(e))?;
     let mut fastest = Duration::MAX;
     let mut outputs = Vec::new();
@@ -112,7 +90,6 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     write_outputs(args, &outputs)?;
     let comparisons = args.check.compare(&outputs)?;
     let times = Times {
-        read: read_time,
         compile: executable.compile_time,
         run: fastest,
     };
@@ -120,7 +97,12 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         print_json(args, &outputs, comparisons.as_deref(), &times);
     } else {
         print_head(args, &source.module, &executable, &inputs, &outputs);
-        print_times(args, &times);
+        say!(
+            "compiled: {:.2} ms (read and verified in {:.2} ms)",
+            milliseconds(times.compile),
+            milliseconds(read_time)
+        );
+        print_run_time(args, &times);
         print_outputs(&outputs, comparisons.as_deref());
     }
     Ok(exit_code(comparisons.as_deref()))
@@ -138,7 +120,7 @@ fn exit_code(comparisons: Option<&[Comparison]>) -> u8 {
     }
 }
 
-/// Writes results to the file that was asked for, if one was.
+/// Writes results to the file given by `--outputs`, if there is one.
 fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
     let Some(path) = &args.outputs else {
         return Ok(());
@@ -152,7 +134,6 @@ fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
 }
 
 struct Times {
-    read: Duration,
     compile: Duration,
     run: Duration,
 }
@@ -184,7 +165,7 @@ fn print_json(
     });
     documents::print(&RunResult {
         ok: all_agree(comparisons),
-        seed: args.inputs.made_up(),
+        seed: args.execution.inputs.made_up(),
         outputs: results.collect(),
         compile_ms: milliseconds(times.compile),
         run_ms: milliseconds(times.run),
@@ -235,7 +216,7 @@ fn print_head(
         count(inputs.len(), "input"),
         count(outputs.len(), "result")
     );
-    if let Some(seed) = args.inputs.made_up()
+    if let Some(seed) = args.execution.inputs.made_up()
         && !inputs.is_empty()
     {
         say!("inputs:   random, from seed {seed}; --inputs FILE.npz takes them from a file");
@@ -245,12 +226,7 @@ fn print_head(
     }
 }
 
-fn print_times(args: &RunArgs, times: &Times) {
-    say!(
-        "compiled: {:.2} ms (read and verified in {:.2} ms)",
-        milliseconds(times.compile),
-        milliseconds(times.read)
-    );
+fn print_run_time(args: &RunArgs, times: &Times) {
     let best = match args.repeat {
         1 => String::new(),
         repeat => format!(", the fastest of {repeat}"),

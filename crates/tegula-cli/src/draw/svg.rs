@@ -10,7 +10,7 @@ const HEIGHT: usize = 22;
 const MARGIN: usize = 4;
 /// The width of one letter of the font.
 const LETTER: usize = 7;
-/// Colours of tiles that lie side by side: pale forms of Okabe and Ito's palette, which readers who
+/// Colours of neighbouring tiles: pale forms of Okabe and Ito's palette, which readers who
 /// are colour-blind tell apart.
 const COLOURS: [&str; 6] = [
     "#cfe8f7", "#fbe3bf", "#c9ece0", "#f6d6e6", "#fdf6c3", "#d3def3",

@@ -7,4 +7,5 @@ mod documentation;
 mod exit_codes;
 mod pallas;
 mod reduce;
+mod standard_input;
 mod wide_tuples;

@@ -68,9 +68,9 @@ pub struct Shardings {
     pub parameters: Vec<Sharding>,
     /// Of the results, in order.
     pub results: Vec<Sharding>,
-    /// By parameter: what of it are partial results of devices.
+    /// For each parameter: the axes over which devices hold partial results.
     pub unreduced_parameters: Vec<Option<Unreduced>>,
-    /// By result: what of it are partial results of devices.
+    /// For each result: the axes over which devices hold partial results.
     pub unreduced_results: Vec<Option<Unreduced>>,
 }
 
@@ -161,16 +161,7 @@ impl SpmdExecutable {
         options: &Options,
         machine_code: Option<MachineCode>,
     ) -> Result<Self, Error> {
-        let program = module.clone();
-        Ok(Self {
-            engine: Engine::new(&program, options, machine_code)?,
-            exchanges: exchanges(&program),
-            device_time: AtomicU64::new(0),
-            program,
-            topology,
-            arrays: Arrays::Entries,
-            shardings: None,
-        })
+        Self::of_entries(module.clone(), topology, options, machine_code)
     }
 
     /// Partitions a program and compiles what each device runs, on its parts of the arrays. Replicas,
@@ -193,11 +184,6 @@ impl SpmdExecutable {
             partitions: count(program.attributes.num_partitions).unwrap_or(1),
         };
         Ok(Self {
-            engine: Engine::new(&program, options, machine_code)?,
-            exchanges: exchanges(&program),
-            device_time: AtomicU64::new(0),
-            program,
-            topology,
             arrays,
             shardings: Some(Shardings {
                 parameters: partitioned.parameters,
@@ -205,6 +191,25 @@ impl SpmdExecutable {
                 unreduced_parameters: partitioned.unreduced_parameters,
                 unreduced_results: partitioned.unreduced_results,
             }),
+            ..Self::of_entries(program, topology, options, machine_code)?
+        })
+    }
+
+    /// Compiles the program of each device, whose arrays are entries of the caller's.
+    fn of_entries(
+        program: Module,
+        topology: Topology,
+        options: &Options,
+        machine_code: Option<MachineCode>,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            engine: Engine::new(&program, options, machine_code)?,
+            exchanges: exchanges(&program),
+            device_time: AtomicU64::new(0),
+            program,
+            topology,
+            arrays: Arrays::Entries,
+            shardings: None,
         })
     }
 

@@ -26,7 +26,7 @@ impl Backend for Interpreted {
     }
 }
 
-/// Instructions that the evaluator runs if nothing is said: some ten seconds of small ones.
+/// The default limit of evaluated instructions: some ten seconds of small ones.
 pub(super) const MAX_INSTRUCTIONS: u64 = 50_000_000;
 /// Bytes of values that the evaluator keeps at once. An array counts for each value that has it.
 pub(super) const MAX_BYTES: u64 = 8 << 30;

@@ -1,4 +1,4 @@
-//! Targets: what each makes of a program, behind one interface.
+//! The targets, each an implementation of one interface.
 //!
 //! A backend compiles a module in `build` and is then a [`Backend`], which [`Executable`](crate::Executable)
 //! runs. Those that a library user may do without are features of this crate.
@@ -30,7 +30,7 @@ use tegula_plan::Plan;
 
 /// A program that a target has compiled.
 pub trait Backend: Any + Send + Sync {
-    /// Runs it. Inputs lie as the program takes them, and are as large as it says.
+    /// Runs it. Inputs have the layouts and sizes that the program states.
     ///
     /// # Errors
     /// What the target cannot do; a limit; what a custom call says.

@@ -121,7 +121,7 @@ def simulator(chip="v5e", *, races=True, precision="f32", values=True, max_steps
 
 
 def _kind_of(path):
-    """What JAX calls the chip whose name a file states: v5e, if it is none that JAX knows."""
+    """JAX's name of the chip in a chip file; v5e if JAX does not know the chip."""
     from . import _jax
 
     with open(path) as file:

@@ -1,12 +1,11 @@
 //! `tegula bench` of an ONNX model whose sizes depend on data.
 
 use super::{
-    BUDGET, BenchArgs, COMPILES, FEWEST, MOST, PROFILES, Rated, fastest_of_each, ms, print_kernels,
-    rated,
+    BUDGET, COMPILES, FEWEST, MOST, PROFILES, Rated, fastest_of_each, ms, print_kernels, rated,
 };
 use crate::documents::{self, StageTime, StagedMeasurement};
+use crate::execution::ExecutionArgs;
 use crate::exit_code::SUCCESS;
-use crate::inputs::read_file;
 use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::{count, progress};
@@ -17,28 +16,17 @@ use tegula_codegen_cpu::KernelTime;
 
 /// Measures a model stage by stage. What depends on the inputs is compiled before the clock of the runs
 /// starts, and counts as compiling.
-pub(super) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
-    if !args.dims.dims.is_empty() || args.freeze.freeze.is_some() {
-        let message = "`--dim` and `--freeze` are not for models whose sizes depend on data";
-        return Err(anyhow!(message).into());
-    }
-    let options = Options {
-        target: args.target.into(),
-        cpu: args.cpu.get()?,
-        threads: args.threads.into(),
-        cache: args.cache.get()?,
-        ..Options::default()
-    };
-    let failed = |error| Failure::program(&args.model, "", error);
+pub(super) fn bench(
+    args: &ExecutionArgs,
+    options: &Options,
+    common: &Common,
+) -> Result<u8, Failure> {
+    let failed = |error| args.failure(error);
     let mut compile = Duration::MAX;
     let mut made = None;
     for _ in 0..COMPILES {
-        let path = args.model.clone();
-        let external = Box::new(move |name: &str| tegula::read_beside(&path, name));
-        let bytes = read_file(&args.model)?;
         let start = Instant::now();
-        let model = StagedModel::new(bytes, external, &options).map_err(failed)?;
-        let inputs = args.inputs.load_staged(&model)?;
+        let (model, inputs) = args.staged(options)?;
         model.run(&inputs).map_err(failed)?;
         compile = compile.min(start.elapsed());
         made = Some((model, inputs));

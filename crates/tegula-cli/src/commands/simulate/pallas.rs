@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Vec<Source>>, Fai
     if InputForm::of(bytes).is_none() {
         return Ok(None);
     }
-    // What is no kernel is read again as a program, which says what is wrong with it.
+    // Anything else is read as a program; its reader reports errors with their place.
     let is_kernel = |bytes: &[u8]| {
         let needles: [&[u8]; 3] = [b"tpu_custom_call", b"stable_mosaic", b"dimension_semantics"];
         needles

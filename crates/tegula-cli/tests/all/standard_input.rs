@@ -1,0 +1,71 @@
+//! A program from standard input is the same as one from a file, also where it is read several times.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn tegula(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tegula"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(input).expect("the input is taken");
+    drop(stdin);
+    child.wait_with_output().expect("the command ends")
+}
+
+fn check(command: &str, more: &[&str], file: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join(file);
+    let bytes = std::fs::read(&path).expect("the file is there");
+    let arguments = |model: &str| -> Vec<String> {
+        let all = [command, model].into_iter().chain(more.iter().copied());
+        all.map(str::to_owned).collect()
+    };
+    let run = |model: &str, input: &[u8]| {
+        let arguments = arguments(model);
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        tegula(&words, input)
+    };
+    let given = run("-", &bytes);
+    let read = run(&path.display().to_string(), &[]);
+    let error = String::from_utf8_lossy(&given.stderr);
+    assert!(given.status.success(), "{command}: {error}");
+    assert_eq!(given.stdout, read.stdout, "{command}");
+}
+
+#[test]
+fn every_reader_gets_it() {
+    let model = "examples/models/softmax.hlo";
+    check("compile", &["--emit", "plan"], model);
+    check("index", &[], model);
+    check("sizes", &[], model);
+    check("layout", &["--chip", "v5e"], model);
+    // Looked at by the readers of kernels first, then by those of programs.
+    check("simulate", &["--chip", "v5e"], model);
+    check("compile", &["--emit", "tpu"], model);
+}
+
+#[test]
+fn a_model_in_stages_is_read_again() {
+    let folder = "tests/data/onnx/sample/node/test_nonzero_example";
+    let inputs = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(folder)
+        .join("set_0.npz");
+    let inputs = inputs.display().to_string();
+    let bytes = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(folder)
+        .join("model.onnx");
+    let bytes = std::fs::read(bytes).expect("the model is there");
+    let output = tegula(&["run", "-", "--inputs", &inputs], &bytes);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("stages for these inputs"), "{text}");
+}
