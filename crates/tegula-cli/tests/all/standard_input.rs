@@ -55,11 +55,11 @@ fn a_model_in_stages_is_read_again() {
     let model = "../../tests/data/onnx/sample/node/test_nonzero_example/model.onnx";
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join(model);
     let bytes = std::fs::read(model).expect("the model is there");
-    let condition = tegula::Tensor::from_slice(&[2, 2], &[true, false, true, true]);
-    let condition = condition.expect("four elements");
+    let shape = tegula::ArrayShape::new(tegula::ElementType::Pred, &[2, 2]);
+    let condition = tegula::Literal::from_bytes(&shape, &[1, 0, 1, 1]).expect("four elements");
     let inputs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standard_input.npz");
     let file = std::fs::File::create(&inputs).expect("a file");
-    tegula::npz::write_npz(file, [("in0", condition.literal())]).expect("it is written");
+    tegula::npz::write_npz(file, [("in0", &condition)]).expect("it is written");
     let inputs = inputs.display().to_string();
     let output = tegula(&["run", "-", "--inputs", &inputs], &bytes);
     let error = String::from_utf8_lossy(&output.stderr);
