@@ -4,7 +4,7 @@
 //! Tukey, 1965); a prime length is summed as the definition says.
 
 use crate::dot::{load_complex, load_floats, store_complex};
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::reduce::from_f64s;
 use crate::strided::{Sizes, product, sizes};
 use std::f64::consts::FRAC_PI_2;
@@ -113,7 +113,7 @@ pub(crate) fn fft(
     shape: &ArrayShape,
     kind: FftType,
     length: &[i64],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let in_dims = sizes(x);
     let out_dims: Sizes = shape
         .static_dims()
@@ -210,7 +210,7 @@ pub(crate) fn magnitudes(
     result: &Literal,
     kind: FftType,
     length: &[i64],
-) -> Result<(Vec<f64>, usize), Fault> {
+) -> Result<(Vec<f64>, usize), OpError> {
     let terms: usize = length.iter().map(|&n| n.max(1) as usize).product();
     let scale = match kind {
         FftType::Fft | FftType::Rfft => 1.0,

@@ -26,7 +26,7 @@
 //! are beyond the type's largest number is NaN, as in some order infinities may meet, and zero
 //! if it is NaN because products of `f64` met that are; and every NaN changes its sign.
 
-use crate::error::Fault;
+use crate::error::OpError;
 use crate::reduce::{from_f64s, to_f64s};
 use crate::value::Value;
 use tegula_ir::{ElementType, FloatFormat, Literal, Op, Specials};
@@ -244,7 +244,7 @@ pub(crate) fn by_sums(
     magnitudes: &[f64],
     terms: usize,
     directions: Directions,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let ty = x.element_type();
     if ty.is_complex() {
         let parts = crate::reduce::parts(x)?;

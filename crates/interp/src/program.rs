@@ -7,7 +7,7 @@
 //! that is not of scalar steps alone (a `while`, say) is interpreted instead; a
 //! [`Callee`] is either.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::eval::Evaluator;
 use crate::value::Value;
 use smallvec::{SmallVec, smallvec};
@@ -326,7 +326,7 @@ impl<'e, 'm> Callee<'e, 'm> {
 
     /// Calls the computation on one element of each parameter; gives one element
     /// of each result.
-    pub(crate) fn call(&mut self, arguments: &[u128]) -> Result<SmallVec<[u128; 2]>, Fault> {
+    pub(crate) fn call(&mut self, arguments: &[u128]) -> Result<SmallVec<[u128; 2]>, OpError> {
         match &self.program {
             Some(program) if program.parameters == arguments.len() => program
                 .run(&mut self.registers, arguments)
@@ -338,7 +338,7 @@ impl<'e, 'm> Callee<'e, 'm> {
         }
     }
 
-    fn interpret(&mut self, arguments: &[u128]) -> Result<SmallVec<[u128; 2]>, Fault> {
+    fn interpret(&mut self, arguments: &[u128]) -> Result<SmallVec<[u128; 2]>, OpError> {
         let module = self.evaluator.module;
         let parameters = &module[self.computation].parameters;
         if parameters.len() != arguments.len() {
@@ -363,7 +363,7 @@ impl<'e, 'm> Callee<'e, 'm> {
     }
 
     /// Calls a computation of one result, a `pred`.
-    pub(crate) fn test(&mut self, arguments: &[u128]) -> Result<bool, Fault> {
+    pub(crate) fn test(&mut self, arguments: &[u128]) -> Result<bool, OpError> {
         let results = self.call(arguments)?;
         let result = results.first().copied();
         result
@@ -372,7 +372,7 @@ impl<'e, 'm> Callee<'e, 'm> {
     }
 
     /// Calls a computation of one result.
-    pub(crate) fn call_one(&mut self, arguments: &[u128]) -> Result<u128, Fault> {
+    pub(crate) fn call_one(&mut self, arguments: &[u128]) -> Result<u128, OpError> {
         let results = self.call(arguments)?;
         let result = results.first().copied();
         result.ok_or_else(|| invalid("a called computation has no result"))
@@ -384,7 +384,7 @@ pub(crate) fn map(
     operands: &[&Literal],
     shape: &tegula_ir::ArrayShape,
     callee: &mut Callee<'_, '_>,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let len = result.len();
     if operands.iter().any(|operand| operand.len() != len) {

@@ -5,7 +5,7 @@
 //! for each element. Sums of floats are accumulated in `f64` and rounded once;
 //! products are rounded to the type at every step; the rest is exact.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::movement::positions;
 use crate::program::Callee;
 use crate::strided::{Sizes, Strides, Walk, row_major, sizes};
@@ -70,7 +70,7 @@ pub(crate) fn to_f64s(x: &Literal) -> Vec<f64> {
 }
 
 /// The elements of a float array, or the parts of those of a complex one.
-pub(crate) fn parts(x: &Literal) -> Result<Literal, Fault> {
+pub(crate) fn parts(x: &Literal) -> Result<Literal, OpError> {
     let Some(part) = x.element_type().complex_part() else {
         return Ok(x.clone());
     };
@@ -79,7 +79,7 @@ pub(crate) fn parts(x: &Literal) -> Result<Literal, Fault> {
 }
 
 /// An array of floats, each rounded once.
-pub(crate) fn from_f64s(shape: &ArrayShape, values: &[f64]) -> Result<Literal, Fault> {
+pub(crate) fn from_f64s(shape: &ArrayShape, values: &[f64]) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let ty = shape.element_type;
     if let Some(out) = result.values_mut::<f32>() {
@@ -109,7 +109,7 @@ pub(crate) fn to_i64s(x: &Literal) -> Vec<i64> {
 }
 
 /// An array of integers, each wrapped.
-pub(crate) fn from_i64s(shape: &ArrayShape, values: &[i64]) -> Result<Literal, Fault> {
+pub(crate) fn from_i64s(shape: &ArrayShape, values: &[i64]) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let mut out = BitsMut::of(&mut result);
     for (i, &x) in values.iter().enumerate() {
@@ -122,7 +122,7 @@ fn to_u64s(x: &Literal) -> Vec<u64> {
     to_i64s(x).into_iter().map(|x| x as u64).collect()
 }
 
-fn from_u64s(shape: &ArrayShape, values: &[u64]) -> Result<Literal, Fault> {
+fn from_u64s(shape: &ArrayShape, values: &[u64]) -> Result<Literal, OpError> {
     let values: Vec<i64> = values.iter().map(|&x| x as i64).collect();
     from_i64s(shape, &values)
 }
@@ -134,7 +134,7 @@ pub(crate) fn with_fold(
     init: &Literal,
     shape: &ArrayShape,
     kernel: &dyn FoldKernel,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     match fold {
         Fold::Sum => from_f64s(shape, &kernel.sums(&to_f64s(x), first(&to_f64s(init))?)),
         Fold::Float(f) => from_f64s(
@@ -152,7 +152,7 @@ pub(crate) fn with_fold(
     }
 }
 
-fn first<T: Copy>(values: &[T]) -> Result<T, Fault> {
+fn first<T: Copy>(values: &[T]) -> Result<T, OpError> {
     let value = values.first().copied();
     value.ok_or_else(|| invalid("the initial value is not a scalar"))
 }
@@ -197,7 +197,7 @@ struct Nest {
 }
 
 impl Nest {
-    fn new(dims: &[usize], dimensions: &[i64]) -> Result<Self, Fault> {
+    fn new(dims: &[usize], dimensions: &[i64]) -> Result<Self, OpError> {
         let reduced = positions(dimensions, dims.len())?;
         let strides = row_major(dims);
         let part = |is_reduced: bool| {
@@ -261,7 +261,7 @@ pub(crate) fn reduce(
     dimensions: &[i64],
     callee: &mut Callee<'_, '_>,
     magnitudes: bool,
-) -> Result<Reduced, Fault> {
+) -> Result<Reduced, OpError> {
     let Some(&x) = inputs.first() else {
         return Err(invalid("no operand"));
     };
@@ -307,7 +307,7 @@ fn reduce_general(
     nest: &Nest,
     kept: &[i64],
     callee: &mut Callee<'_, '_>,
-) -> Result<Vec<Literal>, Fault> {
+) -> Result<Vec<Literal>, OpError> {
     let bits: Vec<Bits<'_>> = inputs.iter().map(|input| Bits::of(input)).collect();
     let init: SmallVec<[u128; 2]> = inits.iter().map(|init| Bits::of(init).get(0)).collect();
     let mut results = Vec::with_capacity(inputs.len());

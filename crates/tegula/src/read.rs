@@ -146,8 +146,8 @@ pub(crate) fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Modul
 pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {
     if !module.symbols.is_empty() || !sizes.is_empty() {
         tracing::info_span!("resolve sizes").in_scope(|| {
-            tegula_ir::resolve_sizes(&mut module, sizes)?;
-            tegula_indexing::equality::settle_guards(&mut module)
+            tegula_ir::infer_symbolic_dims(&mut module, sizes)?;
+            tegula_indexing::equality::discharge_guards(&mut module)
         })?;
         verify(&module)?;
     }

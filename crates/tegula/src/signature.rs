@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use tegula_ir::{ArrayShape, Dim, ElementType, Symbol, spell_size};
+use tegula_ir::{ArrayShape, Dim, ElementType, Symbol, display_term};
 
 /// An input or a result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Signature {
     pub(crate) fn new(name: &str, shape: &ArrayShape, symbols: &[Symbol]) -> Self {
         let sizes = shape.dims.iter().map(|dim| match dim {
             Dim::Static(size) => Size::Known(*size),
-            Dim::Symbolic(size) => Size::Open(spell_size(size, symbols).into()),
+            Dim::Symbolic(size) => Size::Open(display_term(size, symbols).into()),
             Dim::Bounded { bound, .. } => Size::UpTo(*bound),
         });
         Self {

@@ -233,13 +233,13 @@ impl<'a> Product<'a> {
         if !out.is_float() && !out.is_integer() {
             return Ok(None);
         }
-        let typical: Vec<i64> = self
+        let representative: Vec<i64> = self
             .symbols
             .iter()
             .map(|s| 64.clamp(s.lower, s.upper.max(s.lower)))
             .collect();
         let value = |term: &Term| {
-            term.eval(&|var: Var| typical.get(var.0 as usize).copied())
+            term.eval(&|var: Var| representative.get(var.0 as usize).copied())
                 .ok()
         };
         let sizes = [BATCH, ROWS, COLUMNS, SUMMED].map(|group| value(&self.group_size(group)));

@@ -6,7 +6,7 @@ use tegula_ir::{ComputationId, InstructionId, Module, Op};
 use super::{MAX_DEPTH, MAX_MAPS, Maps, Value};
 use crate::map::IndexingMap;
 use crate::ops::{Cause, Route, Unknown, identity_of, leaf_array, reshape_map, route};
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 
 /// The maps from array `output` of the root to each array of each parameter,
 /// by the parameter's number and the array's. What is not there is not read.
@@ -14,11 +14,11 @@ pub(super) fn backward(
     module: &Module,
     callee: ComputationId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Result<FxHashMap<(usize, usize), Maps>, Cause> {
     let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
-    let mut walk = Walk::new(module, session, depth)?;
+    let mut walk = Walk::new(module, simplifier, depth)?;
     walk.start((computation.root, output))?;
     for id in computation.instructions.iter().rev() {
         for leaf in 0..walk.leaves(*id) {
@@ -44,13 +44,13 @@ pub(super) fn forward(
     callee: ComputationId,
     parameter: (usize, usize),
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Result<Maps, Cause> {
     let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
     let own = computation.parameters.get(parameter.0);
     let own = *own.ok_or(Cause::Malformed)?;
-    let mut walk = Walk::new(module, session, depth)?;
+    let mut walk = Walk::new(module, simplifier, depth)?;
     walk.start((own, parameter.1))?;
     for id in &computation.instructions {
         walk.visit_forward(*id);
@@ -61,20 +61,20 @@ pub(super) fn forward(
 
 struct Walk<'a> {
     module: &'a Module,
-    session: &'a mut Session,
+    simplifier: &'a mut Simplifier,
     depth: u32,
     /// From the start to each value met so far.
     maps: FxHashMap<Value, Maps>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(module: &'a Module, session: &'a mut Session, depth: u32) -> Result<Self, Cause> {
+    fn new(module: &'a Module, simplifier: &'a mut Simplifier, depth: u32) -> Result<Self, Cause> {
         if depth >= MAX_DEPTH {
             return Err(Cause::TooManyMaps);
         }
         Ok(Self {
             module,
-            session,
+            simplifier,
             depth,
             maps: FxHashMap::default(),
         })
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
             self.add((source, 0), found);
             return;
         }
-        let inner = super::backward(self.module, id, leaf, self.session, self.depth + 1);
+        let inner = super::backward(self.module, id, leaf, self.simplifier, self.depth + 1);
         for operand in inner {
             let Some(source) = data.operands.get(operand.operand) else {
                 continue;
@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
             return;
         }
         for leaf in 0..self.leaves(id) {
-            let inner = super::forward(self.module, id, leaf, self.session, self.depth + 1);
+            let inner = super::forward(self.module, id, leaf, self.simplifier, self.depth + 1);
             for operand in inner {
                 let Some(source) = data.operands.get(operand.operand) else {
                     continue;
@@ -190,10 +190,10 @@ impl<'a> Walk<'a> {
         let mut found: Vec<IndexingMap> = Vec::new();
         for map in maps {
             for next in next {
-                let simple = self.session.simplify_map(&map.then(next));
+                let simple = self.simplifier.simplify_map(&map.then(next));
                 let mut composed = simple.clone();
                 composed.remove_unused_variables();
-                self.session.renumbered(&simple, &composed);
+                self.simplifier.renumbered(&simple, &composed);
                 if !composed.is_empty() && !found.contains(&composed) {
                     found.push(composed);
                 }

@@ -15,7 +15,7 @@
 use tegula_expr::{Cmp, EvalError, Interval, Node, Term, Var};
 
 use crate::map::{IndexingMap, Status, variable};
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 
 /// A tile along one dimension: `offset + stride * j` for `0 <= j < size`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ pub fn propagate_tile(map: &IndexingMap, sizes: &[i64], tile: &Tile) -> Option<T
     if !is_usable {
         return None;
     }
-    let map = &Session::new().simplify_map(map);
+    let map = &Simplifier::new().simplify_map(map);
     if map.is_empty() {
         return None;
     }

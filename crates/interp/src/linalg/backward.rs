@@ -6,7 +6,7 @@
 //! larger by the operand's condition number.
 
 use super::{C64, Matrix, Solve, cholesky, conjugate, lu, matrices, qr, triangular_solve};
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::reduce::to_i64s as numbers;
 use tegula_ir::{Lapack, Literal, TransposeA};
 
@@ -15,7 +15,7 @@ use tegula_ir::{Lapack, Literal, TransposeA};
 pub(crate) fn magnitudes(
     routine: Lapack,
     operands: &[&Literal],
-) -> Result<(Vec<f64>, usize), Fault> {
+) -> Result<(Vec<f64>, usize), OpError> {
     let products: Vec<Matrix> = match (routine, operands) {
         (Lapack::Cholesky { lower }, [a]) => {
             let (_, factors) = matrices(&cholesky(a, lower)?)?;

@@ -12,7 +12,7 @@ use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use tegula_expr::{Style, Var};
 use tegula_indexing::{
-    Coalescing, Exactness, IndexingMap, OperandIndexing, Session, Unknown, Utilization, Warp,
+    Coalescing, Exactness, IndexingMap, OperandIndexing, Simplifier, Unknown, Utilization, Warp,
     coalescing, fusion_input_to_output, fusion_output_to_input, passed_on, row_major_address,
     utilization,
 };
@@ -72,9 +72,9 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     let source = read_module(&args.model, &args.dims)?;
     let module = &source.module;
     let mut session = if args.explain {
-        Session::new().explaining()
+        Simplifier::new().explaining()
     } else {
-        Session::new()
+        Simplifier::new()
     };
     let mut all = Vec::new();
     for id in chosen(module, args.instruction.as_deref())? {
@@ -106,7 +106,7 @@ fn of_all_results(
     module: &Module,
     id: InstructionId,
     direction: DirectionName,
-    session: &mut Session,
+    session: &mut Simplifier,
 ) -> Vec<OperandIndexing> {
     let mut all: Vec<OperandIndexing> = Vec::new();
     let mut places: HashMap<(usize, usize), usize> = HashMap::new();
@@ -222,7 +222,7 @@ struct Printed {
 fn printed(
     operand: &OperandIndexing,
     style: Style,
-    session: &mut Session,
+    session: &mut Simplifier,
     module: &Module,
 ) -> Printed {
     let mut printed = Printed {

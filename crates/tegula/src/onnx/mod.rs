@@ -94,7 +94,7 @@ pub fn onnx_node_shapes(
 ) -> Result<Vec<(String, String)>, Error> {
     let owner: Owner = Arc::new(bytes.into());
     let spelled = |shapes: Vec<(String, tegula_ir::Shape)>, symbols: &[tegula_ir::Symbol]| {
-        let spell = |shape| tegula_ir::spell_shape(&shape, symbols);
+        let spell = |shape| tegula_ir::display_shape(&shape, symbols);
         shapes
             .into_iter()
             .map(|(name, shape)| (name, spell(shape)))

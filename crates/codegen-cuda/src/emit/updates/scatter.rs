@@ -11,7 +11,7 @@ use crate::access;
 use crate::body::Body;
 use crate::error::Error;
 use crate::function::{
-    Function, Series, Slot, Work, head, linear, name_domain, over_symbols, points, symbols,
+    Function, KernelSequence, Slot, Work, head, linear, name_domain, over_symbols, points, symbols,
 };
 use crate::library::sort;
 use crate::terms::is_short;
@@ -39,13 +39,17 @@ struct Updates<'a> {
 }
 
 /// The functions, if the kernel is a scatter that gains by it.
-pub(super) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Option<Series>, Error> {
+pub(super) fn functions(
+    name: &str,
+    kernel: &Kernel,
+    apart: bool,
+) -> Result<Option<KernelSequence>, Error> {
     let Some(updates) = updates(kernel).filter(|_| apart) else {
         return Ok(None);
     };
     let values = access::typical_values(kernel);
-    let typical = access::value(&updates.count, &values).unwrap_or(0);
-    if typical >= SOME
+    let representative = access::value(&updates.count, &values).unwrap_or(0);
+    if representative >= SOME
         && let Some(atomic) = updates.atomic()
     {
         return updates.combined(name, &atomic).map(Some);
@@ -272,7 +276,7 @@ impl Updates<'_> {
     }
 
     /// One thread per update, which is an atomic operation.
-    fn combined(&self, name: &str, (block, op): &(Block, Binary)) -> Result<Series, Error> {
+    fn combined(&self, name: &str, (block, op): &(Block, Binary)) -> Result<KernelSequence, Error> {
         let mut body = Body::new(self.kernel);
         body.atomic = Some(*op);
         let (count, wide) = self.threads(&mut body, &self.count);
@@ -281,11 +285,11 @@ impl Updates<'_> {
         body.block(block)?;
         let reason = "one thread per update, combined by atomic operations";
         let function = self.finished(name, reason, body, &[], &count);
-        Ok(Series::one(function, self.kernel.params.len()))
+        Ok(KernelSequence::one(function, self.kernel.params.len()))
     }
 
     /// One thread for all updates of an element, after a sort.
-    fn sorted(&self, name: &str, count: i64) -> Result<Option<Series>, Error> {
+    fn sorted(&self, name: &str, count: i64) -> Result<Option<KernelSequence>, Error> {
         let Some((key, key_type)) = self.key() else {
             return Ok(None);
         };
@@ -303,7 +307,7 @@ impl Updates<'_> {
         let given = (0..self.kernel.params.len()).map(Slot::Given);
         let with = |own: [usize; 2]| given.clone().chain(own.map(Slot::Scratch)).collect();
         let bytes: Vec<Term> = pairs.iter().map(|shape| sort::bytes(shape)).collect();
-        Ok(Some(Series {
+        Ok(Some(KernelSequence {
             functions: vec![keys, merged, apply],
             scratch: [&bytes[..]; 3].concat(),
             steps: vec![

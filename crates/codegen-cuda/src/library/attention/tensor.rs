@@ -19,7 +19,7 @@ const VECTOR: i64 = 8;
 const WARPS: i64 = 4;
 
 pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Error> {
-    let Some([_, rows, _]) = attention.typical() else {
+    let Some([_, rows, _]) = attention.representative() else {
         return Ok(None);
     };
     let warps = ((rows + 15) / 16).clamp(1, WARPS);

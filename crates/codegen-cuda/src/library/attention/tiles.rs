@@ -22,7 +22,7 @@ const VECTOR: i64 = 4;
 const MORE: i64 = 4;
 
 pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Error> {
-    let Some([_, rows, _]) = attention.typical() else {
+    let Some([_, rows, _]) = attention.representative() else {
         return Ok(None);
     };
     let widest = attention.widths().map(|w| w.as_constant().unwrap_or(1));

@@ -225,7 +225,11 @@ fn suits(module: &Module, dims: &DotDims, [lhs, rhs, sum]: [InstructionId; 3]) -
     let shape = |id: InstructionId| module[id].shape.as_array();
     let types = [lhs, rhs, sum].map(|id| shape(id).map(|s| s.element_type));
     let one_type = types == [Some(ElementType::F32); 3] || types == [Some(ElementType::F64); 3];
-    let size = |&d: &i64| shape(lhs).and_then(|s| s.dimension(d)).map(Dim::typical);
+    let size = |&d: &i64| {
+        shape(lhs)
+            .and_then(|s| s.dimension(d))
+            .map(Dim::representative)
+    };
     let depth: Option<i64> = dims.lhs_contracting.iter().map(size).product();
     one_type
         && dims.lhs_batch.is_empty()
@@ -238,7 +242,7 @@ fn fits(module: &Module, found: &Loop, sum: &Sum) -> bool {
     let count = |id: InstructionId| {
         let shape = module[id].shape.as_array();
         shape
-            .and_then(|s| s.typical().element_count())
+            .and_then(|s| s.representative().element_count())
             .unwrap_or(i64::MAX)
     };
     let alike = found

@@ -21,8 +21,8 @@ pub(crate) struct Recordings(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// The life of the device to which all this belongs.
-    life: u64,
+    /// The context epoch of the device to which all this belongs.
+    context_epoch: u64,
     pieces: FxHashMap<Piece, State>,
 }
 
@@ -46,9 +46,9 @@ impl Recordings {
         work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.life != session.life() {
+        if known.context_epoch != session.context_epoch() {
             *known = Known {
-                life: session.life(),
+                context_epoch: session.context_epoch(),
                 ..Known::default()
             };
         }
@@ -88,14 +88,14 @@ mod tests {
     /// A device that counts what it does.
     #[derive(Default)]
     struct Counting {
-        life: Cell<u64>,
+        context_epoch: Cell<u64>,
         records: bool,
         done: RefCell<Vec<&'static str>>,
     }
 
     impl Session for Counting {
-        fn life(&self) -> u64 {
-            self.life.get()
+        fn context_epoch(&self) -> u64 {
+            self.context_epoch.get()
         }
         fn allocate(&self, _bytes: u64) -> Result<u64, Error> {
             Ok(0)
@@ -155,8 +155,8 @@ mod tests {
             run(&recordings, &device, (0, 0, 256));
         }
         run(&recordings, &device, (0, 0, 512));
-        // Another life of the device knows nothing of it.
-        device.life.set(1);
+        // Another context epoch of the device knows nothing of it.
+        device.context_epoch.set(1);
         run(&recordings, &device, (0, 0, 256));
         let expected = [
             "copy", "record", "replay", "replay", "replay", "copy", "copy",

@@ -1,4 +1,4 @@
-//! The time from the opening of a context to its end.
+//! A program loaded in the GPU's primary context, from the opening of the context to its end.
 
 use super::{cublaslt, failed, initialise};
 use crate::error::Error;
@@ -20,9 +20,9 @@ pub(super) struct Pool {
 }
 
 /// A program loaded in the primary context of the first GPU.
-pub(super) struct Life {
-    /// Which of the process's lives it belongs to.
-    pub number: u64,
+pub(super) struct LoadedContext {
+    /// The context epoch that it belongs to.
+    pub epoch: u64,
     ordinal: sys::CUdevice,
     pub context: sys::CUcontext,
     pub stream: sys::CUstream,
@@ -35,7 +35,7 @@ pub(super) struct Life {
     /// The library of matrix products, opened when a product first asks for it.
     products: OnceLock<Option<cublaslt::Handle>>,
     ended: AtomicBool,
-    /// Whether [`end`] knows of it; until then, who begins it holds its number.
+    /// Whether [`end`] knows of it; until then, who begins it holds the epoch.
     registered: bool,
 }
 
@@ -47,23 +47,23 @@ pub(super) struct Recorder {
 
 // SAFETY: the driver's handles may be used by every thread; the context is made
 // current before each use.
-unsafe impl Send for Life {}
+unsafe impl Send for LoadedContext {}
 // SAFETY: as above.
-unsafe impl Sync for Life {}
+unsafe impl Sync for LoadedContext {}
 
-/// The number of the lives that are not over. Calls of the driver hold it; a life ends
+/// The current context epoch: contexts lost to a failed kernel belong to earlier ones. Calls of the driver hold the lock; an epoch ends
 /// when none is under way.
-static NUMBER: RwLock<u64> = RwLock::new(1);
-/// All lives that may not be over.
-static LIVES: Mutex<Vec<Weak<Life>>> = Mutex::new(Vec::new());
+static EPOCH: RwLock<u64> = RwLock::new(1);
+/// All contexts that may still be open.
+static LOADED: Mutex<Vec<Weak<LoadedContext>>> = Mutex::new(Vec::new());
 
-fn number() -> RwLockReadGuard<'static, u64> {
-    NUMBER.read().unwrap_or_else(PoisonError::into_inner)
+fn epoch() -> RwLockReadGuard<'static, u64> {
+    EPOCH.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a life is not over.
-pub(super) fn is_current(life: &Life) -> bool {
-    *number() == life.number
+/// Whether a context is still open.
+pub(super) fn is_current(loaded: &LoadedContext) -> bool {
+    *epoch() == loaded.epoch
 }
 
 /// Errors after which a context answers every call with an error.
@@ -87,35 +87,35 @@ fn is_fatal(error: DriverError) -> bool {
     )
 }
 
-/// Ends all lives of a number. What they hold goes with the context, which ends with
+/// Ends a context epoch. What they hold goes with the context, which ends with
 /// the last that holds it.
 fn end(over: u64) {
-    let mut current = NUMBER.write().unwrap_or_else(PoisonError::into_inner);
+    let mut current = EPOCH.write().unwrap_or_else(PoisonError::into_inner);
     if *current != over {
         return;
     }
     *current += 1;
-    let mut lives = LIVES.lock().unwrap_or_else(PoisonError::into_inner);
-    for life in lives.drain(..).filter_map(|life| life.upgrade()) {
-        life.release();
+    let mut contexts = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    for loaded in contexts.drain(..).filter_map(|loaded| loaded.upgrade()) {
+        loaded.release();
     }
 }
 
-impl Life {
+impl LoadedContext {
     /// Opens the GPU and loads a program.
     pub(super) fn begin(code: &[u8], names: &[CString]) -> Result<Arc<Self>, Error> {
         initialise()?;
-        let number = number();
-        Self::loaded(*number, code, names).map_err(|(step, error)| {
-            let over = *number;
-            drop(number);
+        let current = epoch();
+        Self::loaded(*current, code, names).map_err(|(step, error)| {
+            let over = *current;
+            drop(current);
             lost(over, error);
             failed(&step, error)
         })
     }
 
-    /// A life of this number, which does not end meanwhile.
-    fn loaded(number: u64, code: &[u8], names: &[CString]) -> Result<Arc<Self>, Failure> {
+    /// Loads a program in this epoch, which does not end meanwhile.
+    fn loaded(epoch: u64, code: &[u8], names: &[CString]) -> Result<Arc<Self>, Failure> {
         let at = |step: &str| {
             let step = step.to_owned();
             move |error| (step, error)
@@ -124,8 +124,8 @@ impl Life {
         // SAFETY: the device was given by the driver.
         let context = unsafe { result::primary_ctx::retain(ordinal) };
         let nothing = std::ptr::null_mut();
-        let mut life = Self {
-            number,
+        let mut loaded = Self {
+            epoch,
             ordinal,
             context: context.map_err(at("opening the GPU"))?,
             stream: nothing,
@@ -140,27 +140,27 @@ impl Life {
             ended: AtomicBool::new(false),
             registered: false,
         };
-        life.enter().map_err(at("opening the GPU"))?;
+        loaded.enter().map_err(at("opening the GPU"))?;
         let kind = || result::stream::StreamKind::NonBlocking;
-        life.stream = result::stream::create(kind()).map_err(at("making a stream"))?;
+        loaded.stream = result::stream::create(kind()).map_err(at("making a stream"))?;
         let recorder = result::stream::create(kind()).map_err(at("making a stream"))?;
-        life.recorder().stream = recorder;
+        loaded.recorder().stream = recorder;
         // SAFETY: what NVRTC has made, with a zero at its end.
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
         let module = module.map_err(at("loading the program"))?;
-        life.module = Some(module);
+        loaded.module = Some(module);
         for name in names {
             // SAFETY: the module is loaded.
             let found = unsafe { result::module::get_function(module, name.clone()) };
             let step = || format!("looking for `{}`", name.to_string_lossy());
-            life.functions.push(found.map_err(|e| (step(), e))?);
+            loaded.functions.push(found.map_err(|e| (step(), e))?);
         }
-        life.registered = true;
-        let life = Arc::new(life);
-        let mut lives = LIVES.lock().unwrap_or_else(PoisonError::into_inner);
-        lives.retain(|known| known.strong_count() > 0);
-        lives.push(Arc::downgrade(&life));
-        Ok(life)
+        loaded.registered = true;
+        let loaded = Arc::new(loaded);
+        let mut contexts = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        contexts.retain(|known| known.strong_count() > 0);
+        contexts.push(Arc::downgrade(&loaded));
+        Ok(loaded)
     }
 
     /// Makes the context current in this thread.
@@ -184,18 +184,18 @@ impl Life {
         })
     }
 
-    /// The same, with the driver's error; none if this life is over.
+    /// The same, with the driver's error; none if this context was lost.
     pub(super) fn attempt<T>(
         &self,
         call: impl FnOnce() -> Result<T, DriverError>,
     ) -> Result<T, Option<DriverError>> {
-        let number = number();
-        if *number != self.number {
+        let current = epoch();
+        if *current != self.epoch {
             return Err(None);
         }
         self.enter().and_then(|()| call()).map_err(|error| {
-            drop(number);
-            lost(self.number, error);
+            drop(current);
+            lost(self.epoch, error);
             Some(error)
         })
     }
@@ -236,20 +236,20 @@ impl Life {
 /// What failed, and how.
 type Failure = (String, DriverError);
 
-/// Ends the lives of a number if an error has done so.
-fn lost(number: u64, error: DriverError) {
+/// Ends a context epoch if this error destroyed the context.
+fn lost(epoch: u64, error: DriverError) {
     if is_fatal(error) {
-        end(number);
+        end(epoch);
     }
 }
 
-impl Drop for Life {
+impl Drop for LoadedContext {
     fn drop(&mut self) {
-        // What an ended life held went with its context.
+        // What a lost context held went with its context.
         if self.ended.load(Ordering::Acquire) {
             return;
         }
-        let _number = self.registered.then(number);
+        let _epoch = self.registered.then(epoch);
         if self.ended.load(Ordering::Acquire) {
             return;
         }
