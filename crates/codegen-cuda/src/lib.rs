@@ -13,6 +13,7 @@
 //!   error that says how to get it.
 
 mod access;
+mod atomics;
 mod attention;
 mod body;
 mod cache;

@@ -5,7 +5,7 @@
 
 use crate::error::{OpError, invalid};
 use crate::movement::position;
-use crate::reduce::{from_f64s, to_f64s};
+use crate::numbers::{from_f64s, to_f64s};
 use crate::strided::{product, sizes};
 use tegula_ir::{ArrayShape, Literal};
 

@@ -6,12 +6,12 @@
 //!
 //! The start forms exchange at once; the done forms take the result from what they gave.
 
+use crate::callee::Callee;
 use crate::dispatch::left_out;
 use crate::elementwise;
 use crate::error::{OpError, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::movement::indices;
-use crate::program::Callee;
 use crate::value::Value;
 use cranelift_entity::EntityRef;
 use std::sync::Arc;

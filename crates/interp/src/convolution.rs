@@ -14,7 +14,7 @@ use crate::dot::{
 use crate::error::{OpError, invalid};
 use crate::matmul::{Entry, matmul};
 use crate::movement::positions;
-use crate::reduce::from_f64s;
+use crate::numbers::from_f64s;
 use crate::strided::{Sizes, product, sizes, to_i64s};
 use crate::window::Windows;
 use smallvec::smallvec;
@@ -260,7 +260,7 @@ pub(crate) fn convolution(
 fn reorder(shape: &ArrayShape, values: &[f64], order: &[usize]) -> Result<Vec<f64>, OpError> {
     let shape = shape.with_element_type(tegula_ir::ElementType::F64);
     let ordered = ordered(&from_f64s(&shape, values)?, order)?;
-    Ok(crate::reduce::to_f64s(&ordered))
+    Ok(crate::numbers::to_f64s(&ordered))
 }
 
 fn geometry<'a>(

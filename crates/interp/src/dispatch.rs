@@ -1,9 +1,9 @@
 //! Which function evaluates which operation.
 
+use crate::callee::{Callee, map};
 use crate::error::{OpError, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::perturb::by_sums;
-use crate::program::{Callee, map};
 use crate::value::Value;
 use crate::{
     batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, ragged, random,

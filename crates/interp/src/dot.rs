@@ -8,7 +8,7 @@
 use crate::error::{OpError, invalid};
 use crate::matmul::{Entry, matmul};
 use crate::movement::{positions, transpose};
-use crate::reduce::{from_f64s, from_i64s, to_f64s, to_i64s};
+use crate::numbers::{from_f64s, from_i64s, to_f64s, to_i64s};
 use crate::strided::{Sizes, product, sizes, to_i64s as dims_i64};
 use std::num::Wrapping;
 use tegula_ir::helpers::product_type;

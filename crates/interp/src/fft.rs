@@ -5,7 +5,7 @@
 
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{OpError, invalid};
-use crate::reduce::from_f64s;
+use crate::numbers::from_f64s;
 use crate::strided::{Sizes, product, sizes};
 use std::f64::consts::FRAC_PI_2;
 use tegula_ir::{ArrayShape, FftType, Literal};
@@ -221,7 +221,7 @@ pub(crate) fn magnitudes(
     // Transforms are contiguous; the side that is not halved has all terms.
     let whole = if kind == FftType::Irfft { result } else { x };
     let transforms = (whole.len() / terms).max(1);
-    let values = crate::reduce::to_f64s(&crate::reduce::parts(x)?);
+    let values = crate::numbers::to_f64s(&crate::numbers::parts(x)?);
     let each = (result.len() / transforms).max(1);
     let mut magnitudes = Vec::with_capacity(result.len());
     for block in values.chunks((values.len() / transforms).max(1)) {

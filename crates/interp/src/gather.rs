@@ -6,9 +6,9 @@
 //! of which some dimensions, of size 1, are left out (collapsed or inserted) or
 //! are paired with a dimension of the indices (batching).
 
+use crate::callee::Callee;
 use crate::error::{OpError, invalid};
 use crate::movement::{indices, positions};
-use crate::program::Callee;
 use crate::strided::{Sizes, Strides, Walk, product, read_along, row_major, sizes, write_along};
 use smallvec::smallvec;
 use tegula_ir::{ArrayShape, GatherDims, Literal, ScatterDims, TO_END};

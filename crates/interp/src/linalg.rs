@@ -9,7 +9,7 @@ mod qr;
 
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{OpError, invalid};
-use crate::reduce::{from_f64s, from_i64s};
+use crate::numbers::{from_f64s, from_i64s};
 use crate::strided::{Sizes, product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
 use tegula_scalar::{C64, divide};

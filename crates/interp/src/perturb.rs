@@ -27,7 +27,7 @@
 //! if it is NaN because products of `f64` met that are; and every NaN changes its sign.
 
 use crate::error::OpError;
-use crate::reduce::{from_f64s, to_f64s};
+use crate::numbers::{from_f64s, to_f64s};
 use crate::value::Value;
 use tegula_ir::{ElementType, FloatFormat, Literal, Op, Specials};
 use tegula_scalar::{Bits, BitsMut};
@@ -247,7 +247,7 @@ pub(crate) fn by_sums(
 ) -> Result<Literal, OpError> {
     let ty = x.element_type();
     if ty.is_complex() {
-        let parts = crate::reduce::parts(x)?;
+        let parts = crate::numbers::parts(x)?;
         let twice: Vec<f64> = magnitudes.iter().flat_map(|&m| [m, m]).collect();
         let moved = by_sums(&parts, &twice, terms, directions)?;
         return Ok(Literal::from_bytes(x.shape(), moved.bytes())?);
@@ -439,7 +439,7 @@ mod tests {
         let shape = tegula_ir::ArrayShape::new(ElementType::C64, &[4]);
         let zeros = Literal::zeros(&shape).unwrap();
         let moved = by_sums(&zeros, &[1.0; 4], 4, Directions::new(3, 1)).unwrap();
-        let parts = crate::reduce::parts(&moved).unwrap();
+        let parts = crate::numbers::parts(&moved).unwrap();
         assert!(parts.as_f32s().unwrap().iter().all(|&x| x != 0.0));
     }
 }

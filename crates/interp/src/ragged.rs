@@ -12,7 +12,7 @@ use crate::elementwise;
 use crate::error::{OpError, invalid};
 use crate::matmul::Entry;
 use crate::movement::{broadcast, position, positions};
-use crate::reduce::{from_f64s, to_i64s};
+use crate::numbers::{from_f64s, to_i64s};
 use crate::strided::{Sizes, product, sizes};
 use tegula_ir::helpers::scaled_type;
 use tegula_ir::{ArrayShape, Binary, Dim, DimNumbers, DotDims, Literal};

@@ -3,9 +3,9 @@
 //! The comparator may be anything, also no order at all, so the sort must not
 //! assume one; merging does not.
 
+use crate::callee::Callee;
 use crate::error::{OpError, invalid};
 use crate::movement::position;
-use crate::program::Callee;
 use crate::strided::{product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Direction, Literal, Order};
 use tegula_scalar::{Bits, BitsMut};

@@ -5,9 +5,10 @@
 //! element `i` is at `i * base_dilation`. Positions in the padding or between
 //! elements have no element and are skipped.
 
+use crate::callee::Callee;
 use crate::error::{OpError, invalid};
-use crate::program::Callee;
-use crate::reduce::{Fold, Reduced, fold_kernel, to_f64s, with_fold};
+use crate::numbers::to_f64s;
+use crate::reduce::{Fold, Reduced, fold_kernel, with_fold};
 use crate::strided::{Sizes, Strides, product, row_major, sizes};
 use smallvec::{SmallVec, smallvec};
 use tegula_ir::{ArrayShape, Binary, ElementType, Literal, WindowDim};
@@ -273,7 +274,7 @@ pub(crate) fn scatter_places(
                 sums[*place] += values[i];
             }
         }
-        return crate::reduce::from_f64s(&shape, &sums);
+        return crate::numbers::from_f64s(&shape, &sums);
     }
     let mut result = crate::movement::filled(&shape, init)?;
     let values = Bits::of(source);

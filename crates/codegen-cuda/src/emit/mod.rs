@@ -10,8 +10,6 @@ mod transpose;
 mod updates;
 mod vector;
 
-pub(crate) use updates::atomic_name;
-
 use crate::error::Error;
 use crate::function::{KernelSequence, empty, is_empty};
 use tegula_fusion::Kernel;

@@ -5,16 +5,15 @@ pub(crate) mod attention;
 mod builder;
 mod convolution;
 mod dot;
+mod gemm;
 pub(crate) mod matrices;
-mod product;
 pub(crate) mod sort;
-mod tensor;
 mod top_k;
 
 use crate::emit;
 use crate::error::Error;
 use crate::function::KernelSequence;
-use product::Product;
+use gemm::Product;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, Op, Symbol};

@@ -7,7 +7,7 @@
 
 use super::{C64, Matrix, Solve, cholesky, conjugate, lu, matrices, qr, triangular_solve};
 use crate::error::{OpError, invalid};
-use crate::reduce::to_i64s as numbers;
+use crate::numbers::to_i64s as numbers;
 use tegula_ir::{Lapack, Literal, TransposeA};
 
 /// For each entry of a routine's last operand the sum of the absolute terms that make it up

@@ -2,7 +2,7 @@
 
 use super::{Matrix, Solve, cholesky, lu, matrices, qr, store, triangular_solve};
 use crate::error::{OpError, invalid};
-use crate::reduce::{from_i64s, to_i64s as numbers};
+use crate::numbers::{from_i64s, to_i64s as numbers};
 use crate::strided::{sizes, to_i64s};
 use tegula_ir::{ArrayShape, ElementType, Lapack, Literal};
 

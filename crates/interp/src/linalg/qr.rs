@@ -4,7 +4,7 @@
 use super::{Matrix, matrices, store};
 use crate::dot::load_floats;
 use crate::error::{OpError, invalid};
-use crate::reduce::from_f64s;
+use crate::numbers::from_f64s;
 use crate::strided::{sizes, to_i64s};
 use tegula_ir::{ArrayShape, Literal};
 use tegula_scalar::C64;

@@ -7,8 +7,6 @@
 
 mod scatter;
 
-pub(crate) use scatter::name_of as atomic_name;
-
 use crate::error::Error;
 use crate::function::KernelSequence;
 use tegula_expr::{Term, Var};

@@ -8,6 +8,7 @@
 //! after the other, to the bit.
 
 use crate::access;
+use crate::atomics::atomic_name;
 use crate::body::Body;
 use crate::error::Error;
 use crate::function::{
@@ -194,7 +195,7 @@ impl Updates<'_> {
             && stores == 1
             && uses == 1
             && block.statements.iter().any(is_the_store)
-            && name_of(operation, ty).is_some();
+            && atomic_name(operation, ty).is_some();
         if !fits {
             return None;
         }
@@ -485,19 +486,4 @@ fn keys_instead(old: &Kernel, new: &mut Kernel, block: &mut Block, key: &Term, s
         kept.push(statement);
     }
     block.statements = kept;
-}
-
-/// The atomic operation of a combination for which order does not matter.
-pub(crate) fn name_of(op: Binary, ty: ElementType) -> Option<&'static str> {
-    let fits = ty.is_integer() && matches!(ty.bits(), 32 | 64);
-    Some(match op {
-        _ if !fits => return None,
-        Binary::Add => "atomicAdd",
-        Binary::Maximum => "atomicMax",
-        Binary::Minimum => "atomicMin",
-        Binary::And => "atomicAnd",
-        Binary::Or => "atomicOr",
-        Binary::Xor => "atomicXor",
-        _ => return None,
-    })
 }

@@ -16,7 +16,7 @@ mod tensor;
 mod tiles;
 
 use super::dot::label_sizes;
-use super::product::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, dense};
+use super::gemm::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, dense};
 use crate::body::Body;
 use crate::emit;
 use crate::error::Error;

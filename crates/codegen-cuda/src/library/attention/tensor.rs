@@ -4,7 +4,7 @@
 //! Keys of the next tile are copied while weights are multiplied with values, and values
 //! while scores are made.
 
-use super::super::product::{COLUMNS, Product, SUMMED, Text};
+use super::super::gemm::{COLUMNS, Product, SUMMED, Text};
 use super::Attention;
 use crate::error::Error;
 use crate::function::Function;

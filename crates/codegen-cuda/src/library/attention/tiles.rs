@@ -5,7 +5,7 @@
 //! keys of a tile do so, too, and then its values, as they are. Weights are handed from
 //! the threads that made them to those that multiply them through shared memory.
 
-use super::super::product::{COLUMNS, Product, ROWS, SUMMED, Text};
+use super::super::gemm::{COLUMNS, Product, ROWS, SUMMED, Text};
 use super::Attention;
 use crate::error::Error;
 use crate::function::Function;

@@ -9,8 +9,9 @@
 //! fused multiply-adds in the accumulator's type: their rounding, like their order, is
 //! not the program's.
 
+mod tensor;
+
 use super::dot::{accumulator, label_sizes};
-use super::tensor;
 use crate::error::Error;
 use crate::function::{Function, linear};
 use crate::scalars::convert;

@@ -8,7 +8,7 @@
 //! Rows of a tile are eight elements longer than what they hold, so that the rows of a
 //! fragment lie in different banks.
 
-use super::product::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, Window};
+use super::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, Window};
 use crate::error::Error;
 use crate::function::{Function, linear};
 use crate::types::{storage, store};
