@@ -327,7 +327,7 @@ entries! {
     fn PJRT_Buffer_Bitcast(args: PJRT_Buffer_Bitcast_Args) {
         // SAFETY: the header asks for a buffer, so many dimensions, and a layout or null.
         let (buffer, dims, layout) = unsafe {
-            let dims = crate::entry::slice(args.dims, args.num_dims);
+            let dims = crate::pointers::slice(args.dims, args.num_dims);
             let element_type = element::from_c(args.element_type)?;
             let layout = Dense::read(args.device_layout, dims, element_type.storage_bytes())?;
             (buffer(args.buffer)?, dims, layout)

@@ -2,9 +2,10 @@
 
 use crate::c_api::*;
 use crate::device::{self, Device, Memory, PLATFORM};
-use crate::entry::{Object, entries, slice, unimplemented};
+use crate::entry::{Object, entries, unimplemented};
 use crate::error::Error;
 use crate::named::{self, Value};
+use crate::pointers::slice;
 use std::num::NonZero;
 use std::sync::LazyLock;
 

@@ -2,9 +2,10 @@
 
 use crate::c_api::*;
 use crate::client::Client;
-use crate::entry::{Object, entries, slice};
+use crate::entry::{Object, entries};
 use crate::error::{Code, Error};
 use crate::layout::Dense;
+use crate::pointers::slice;
 use crate::program::{Kinds, Program, Source};
 use crate::serialize;
 use crate::sharding::{put, to_proto};

@@ -1,8 +1,8 @@
 //! Layouts: in which order an array's dimensions lie. Arrays here are dense and not tiled.
 
 use crate::c_api::*;
-use crate::entry::slice;
 use crate::error::Error;
+use crate::pointers::slice;
 use crate::strides;
 use std::ptr;
 use tegula_ir::{ArrayShape, ElementType};

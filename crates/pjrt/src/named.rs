@@ -1,8 +1,8 @@
 //! Named values: options that come in, attributes that go out.
 
 use crate::c_api::*;
-use crate::entry::slice;
 use crate::error::Error;
+use crate::pointers::slice;
 use std::ptr;
 
 /// A value of an option.

@@ -2,9 +2,9 @@
 //! program with a `tpu_custom_call` and its arrays, and gives the results and a report as JSON.
 
 use crate::element::extend;
-use crate::entry::slice;
-use crate::ffi::call::data_type;
+use crate::ffi::data_type;
 use crate::ffi_api::XLA_FFI_Buffer;
+use crate::pointers::slice;
 use serde_json::{Value, json};
 use std::ffi::{CString, c_char};
 use tegula::pallas::{Kernel, Options, Report, Source, read};

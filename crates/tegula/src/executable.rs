@@ -3,7 +3,8 @@
 use crate::backend::{self, Backend, Built, RunContext};
 use crate::boundary::Boundary;
 use crate::executable_file::{self, Bytes, Contents};
-use crate::module::{Names, signatures};
+use crate::module::signatures;
+use crate::signature::Names;
 use crate::{Arg, Error, ErrorKind, Options, Signature, Target, Tensor};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};

@@ -69,6 +69,7 @@ mod read;
 pub mod reduce;
 mod signature;
 mod tensor;
+mod verified;
 
 pub use backend::Backend;
 #[cfg(feature = "tpu")]

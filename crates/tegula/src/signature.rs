@@ -86,3 +86,10 @@ impl fmt::Display for Signature {
         f.write_str("]")
     }
 }
+
+/// The names that a file gives a program's inputs and results, where they are not the instructions'.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) inputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
+}

@@ -7,8 +7,8 @@ pub use staged::{ExternalFiles, StagedModel, Watch, read_onnx_stages};
 pub use tegula_import_onnx::{External, Owner, Values};
 
 use crate::file::read_file;
-use crate::module::Names;
-use crate::read::{relate_sizes, verify};
+use crate::signature::Names;
+use crate::verified::{relate_sizes, verify};
 use crate::{Error, ErrorKind};
 use std::path::{Component, Path};
 use std::sync::Arc;
