@@ -356,7 +356,7 @@ fn custom_calls_are_functions_of_c() {
                            const int64_t *sizes, const char *config) {
           const float *x = operands[0];
           float *y = results[0];
-          if (x[0] < 0 || sizes[0] != 3 || strcmp(config, \"by 2\")) return 1;
+          if (x[0] < 0 || sizes[0] != 3 || strcmp(config, \"\\\"by 2\\\"\")) return 1;
           for (int i = 0; i < 3; i++) y[i] = 2 * x[i];
           return 0;
         }
