@@ -35,11 +35,11 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         self.muted += 1;
         // Each round turns one quotient into a remainder.
         for _ in 0..linear.terms.len() {
-            let cost = self.cost(&current);
-            let mut best: Option<(u32, Linear)> = None;
+            let cost = self.weight(&current);
+            let mut best: Option<((u32, u64), Linear)> = None;
             for position in 0..current.terms.len() {
                 for candidate in self.remainders(&current, position) {
-                    let gained = self.cost(&candidate);
+                    let gained = self.weight(&candidate);
                     if gained < best.as_ref().map_or(cost, |(cost, _)| *cost) {
                         best = Some((gained, candidate));
                     }
@@ -109,6 +109,14 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             .without(atom)
             .plus(&dividend, factor.checked_neg()?)?
             .plus(&Linear::atom(remainder), factor)
+    }
+
+    /// The operations; of equally many, the smaller numbers. `(x mod 3) * 4 + x * 3` and
+    /// `(x / 3) * -12 + x * 7` cost the same, but the parts of the first are no larger than
+    /// the sum is, so that its bounds are seen part by part, and nothing is subtracted.
+    fn weight(&mut self, linear: &Linear) -> (u32, u64) {
+        let numbers = linear.terms.iter().map(|(_, k)| k.unsigned_abs());
+        (self.cost(linear), numbers.fold(0, u64::saturating_add))
     }
 
     fn cost(&mut self, linear: &Linear) -> u32 {

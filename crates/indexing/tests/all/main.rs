@@ -19,5 +19,6 @@ mod reshapes;
 mod sessions;
 mod symbolic;
 mod text;
+mod tiles;
 mod transforms;
 mod uses;

@@ -6,6 +6,7 @@ use crate::inputs::{DimArgs, read_module};
 use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::count;
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,6 +18,22 @@ use tegula_indexing::{
     utilization,
 };
 use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape};
+
+mod tiles;
+
+use crate::draw::tiles::PictureLimits;
+use tiles::{TileArgs, Tiled};
+
+/// What fits a terminal.
+const TEXT_LIMITS: PictureLimits = PictureLimits {
+    rows: 16,
+    columns: 64,
+};
+/// What fits a page.
+const SVG_LIMITS: PictureLimits = PictureLimits {
+    rows: 48,
+    columns: 64,
+};
 
 /// Which way maps go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,6 +82,8 @@ pub(crate) struct IndexArgs {
     /// Print the rules that simplified each map.
     #[arg(long, visible_alias = "why")]
     pub explain: bool,
+    #[command(flatten)]
+    pub tiles: TileArgs,
 }
 
 /// Prints indexing maps.
@@ -89,16 +108,74 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
                 printed
             })
             .collect();
+        let tiled = match args.tiles.tiles {
+            Some(_) => tiled(module, id, &args.tiles, &mut session)?,
+            None => Vec::new(),
+        };
         if common.json {
-            all.push(document(module, id, args.direction, operands));
+            let mut own = document(module, id, args.direction, operands);
+            if args.tiles.tiles.is_some() {
+                own.tiles = Some(tiled.iter().map(|tiled| tiled.document(module)).collect());
+            }
+            all.push(own);
         } else {
             print_instruction(module, id, &operands);
+            tiled.iter().for_each(|tiled| tiled.print(module));
+            draw(module, id, &tiled, &args.tiles)?;
+        }
+        if let (Some(path), Some(first)) = (&args.tiles.svg, tiled.first()) {
+            let picture = first.picture(module, id, SVG_LIMITS)?;
+            std::fs::write(path, crate::draw::tiles::svg(&picture))
+                .with_context(|| format!("{} cannot be written", path.display()))?;
         }
     }
     if common.json {
         documents::print(&Maps { instructions: all });
     }
     Ok(SUCCESS)
+}
+
+/// The tiles of each array of an instruction's result.
+fn tiled(
+    module: &Module,
+    id: InstructionId,
+    args: &TileArgs,
+    session: &mut Session,
+) -> anyhow::Result<Vec<Tiled>> {
+    let mut all = Vec::new();
+    for output in 0..module[id].shape.leaf_count() {
+        if passed_on(module, id, output).is_some() {
+            continue;
+        }
+        match Tiled::of(module, id, output, args, session) {
+            Some(Ok(tiled)) => all.push(tiled),
+            Some(Err(unknown)) => {
+                anyhow::bail!("{}: {}", module[unknown.instruction].name, unknown.cause)
+            }
+            None => {}
+        }
+    }
+    Ok(all)
+}
+
+/// Draws tiles as text, if that is asked for.
+fn draw(
+    module: &Module,
+    id: InstructionId,
+    tiled: &[Tiled],
+    args: &TileArgs,
+) -> anyhow::Result<()> {
+    if !args.draw {
+        return Ok(());
+    }
+    for tiled in tiled {
+        let picture = tiled.picture(module, id, TEXT_LIMITS)?;
+        say!(
+            "{}",
+            crate::draw::tiles::text(&picture).trim_end_matches('\n')
+        );
+    }
+    Ok(())
 }
 
 /// The maps of each operand's arrays, with those of all arrays of the result.
@@ -273,6 +350,7 @@ fn document(
             DirectionName::InputToOutput => "input-to-output",
         },
         operands: operands.into_iter().map(Printed::document).collect(),
+        tiles: None,
     }
 }
 
