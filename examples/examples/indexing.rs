@@ -7,7 +7,7 @@
 //! shuffling back composes to the identity.
 
 use tegula_expr::Term;
-use tegula_indexing::{IndexingMap, Session};
+use tegula_indexing::{IndexingMap, Simplifier};
 
 /// From an index of the shuffled channels to the index that is read.
 fn shuffle(n: i64, groups: i64) -> IndexingMap {
@@ -32,24 +32,27 @@ fn shuffle(n: i64, groups: i64) -> IndexingMap {
 }
 
 fn main() {
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     let (there, back) = (shuffle(12, 3), shuffle(12, 4));
     println!("composed:   {there}");
-    println!("simplified: {}", session.simplify_map(&there));
-    println!("and back:   {}", session.simplify_map(&there.then(&back)));
+    println!("simplified: {}", simplifier.simplify_map(&there));
+    println!(
+        "and back:   {}",
+        simplifier.simplify_map(&there.then(&back))
+    );
     println!("channel 5 is read from {:?}", there.evaluate(&[5]));
 }
 
 #[test]
 fn shuffling_there_and_back_is_the_identity() {
     let (there, back) = (shuffle(12, 3), shuffle(12, 4));
-    let both = Session::new().simplify_map(&there.then(&back));
+    let both = Simplifier::new().simplify_map(&there.then(&back));
     assert_eq!(both.to_string(), "(d0) -> (d0), domain: d0 in [0, 11]");
 }
 
 #[test]
 fn channels_come_from_where_a_shuffle_takes_them() {
-    let simplified = Session::new().simplify_map(&shuffle(12, 3));
+    let simplified = Simplifier::new().simplify_map(&shuffle(12, 3));
     for (to, from) in [(0, 0), (1, 4), (2, 8), (3, 1), (5, 9), (11, 11)] {
         assert_eq!(simplified.evaluate(&[to]), Ok(Some(vec![from])));
     }

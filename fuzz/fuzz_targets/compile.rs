@@ -12,7 +12,7 @@ fuzz_target!(|text: &str| {
             ..Options::default()
         };
         if let Err(error) = compile(&module, &options) {
-            assert_ne!(error.fault, tegula::ErrorKind::Bug, "{error}");
+            assert_ne!(error.kind, tegula::ErrorKind::Bug, "{error}");
         }
     }
 });

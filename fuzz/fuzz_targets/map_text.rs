@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tegula_indexing::{Session, parse_map};
+use tegula_indexing::{Simplifier, parse_map};
 
 fuzz_target!(|text: &str| {
     if let Ok(map) = parse_map(text) {
-        let _ = Session::new().simplify_map(&map);
+        let _ = Simplifier::new().simplify_map(&map);
     }
 });

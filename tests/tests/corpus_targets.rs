@@ -107,7 +107,7 @@ fn check(folder: &Path, name: &str, label: &str, (target, cpu): (Target, IsaLeve
         cpu,
         threads: 1,
         chip: None,
-        orders: tegula::ArrayOrders::Chosen,
+        orders: tegula::LayoutPolicy::LeastCost,
         cache: None,
         ..Options::default()
     };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tegula::{ArrayOrders, IsaLevel, Options, Target};
+use tegula::{IsaLevel, LayoutPolicy, Options, Target};
 use tegula_ir::Opcode;
 use tegula_sim_tpu::as_matrix_units_round;
 use tegula_tests::judge::{Reference, Verdict};
@@ -68,9 +68,9 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
     let mut judged = true;
     // The widest vectors there are, those of 256 bits, and those that every machine has.
     let (native, middle, oldest) = (IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2);
-    let (chosen, drawn) = (ArrayOrders::Chosen, ArrayOrders::Drawn(seed));
+    let (chosen, drawn) = (LayoutPolicy::LeastCost, LayoutPolicy::Random(seed));
     let several = [1, 2, 3, 16][seed as usize % 4];
-    let here: &[(Target, IsaLevel, usize, ArrayOrders)] = &[
+    let here: &[(Target, IsaLevel, usize, LayoutPolicy)] = &[
         (Target::Plan, native, 1, chosen),
         (Target::Cpu, native, 1, chosen),
         (Target::Cpu, native, 2, chosen),

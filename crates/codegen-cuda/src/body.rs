@@ -257,7 +257,7 @@ impl<'a> Body<'a> {
         value: &str,
     ) -> Result<(), Error> {
         let ty = self.param_type(param)?;
-        let name = crate::emit::atomic_name(op, ty)
+        let name = crate::atomics::atomic_name(op, ty)
             .ok_or_else(|| Error::Bug(format!("there is no atomic {op:?} of {ty}")))?;
         // Signed integers of 64 bits have only those that depend on the sign.
         let line = match (ty, op) {

@@ -46,9 +46,9 @@ pub(crate) trait Device: Send + Sync {
 /// A device with a program loaded. What is asked of it happens in order; what fails may
 /// be reported by a later call, at the latest by one that reads.
 pub(crate) trait Session {
-    /// The life of the device that this is: what was allocated or recorded in another is
+    /// The context epoch of the device that this is: what was allocated or recorded in another is
     /// gone.
-    fn life(&self) -> u64;
+    fn context_epoch(&self) -> u64;
     /// Memory of so many bytes, aligned to 256.
     fn allocate(&self, bytes: u64) -> Result<u64, Error>;
     /// Gives back memory that [`Self::allocate`] gave.
@@ -64,16 +64,16 @@ pub(crate) trait Session {
     /// How the device's library does a product whose A, B, what is added, D and bias are
     /// aligned to so many bytes; none if it has none, or no library.
     fn choose(&self, matrices: &Matrices, alignment: [u32; 5]) -> Result<Option<Choice>, Error>;
-    /// Does a product as was chosen in any life.
+    /// Does a product as was chosen in any context epoch.
     fn multiply(&self, product: &Product<'_>) -> Result<(), Error>;
     /// Waits for everything before.
     fn wait(&self) -> Result<(), Error>;
     /// Records launches and copies instead of doing them; none if the device does not
     /// record.
     fn record(&self, work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>) -> Option<Recording>;
-    /// Does what was recorded in this life.
+    /// Does what was recorded in this context epoch.
     fn replay(&self, recording: Recording) -> Result<(), Error>;
-    /// Forgets what was recorded in this life.
+    /// Forgets what was recorded in this context epoch.
     fn forget(&self, recording: Recording);
 }
 

@@ -2,8 +2,8 @@
 
 use crate::device::{self, Allocation, Device, Launch, Session};
 use crate::error::Error;
+use crate::graphs::Recordings;
 use crate::program::Program;
-use crate::recordings::Recordings;
 use crate::schedule::{Action, Schedule, schedule};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,8 +30,8 @@ pub struct Executable {
 /// What stays on the device from run to run.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
-    /// The device's life in which it does.
-    life: u64,
+    /// The device's context epoch in which it does.
+    context_epoch: u64,
     address: u64,
 }
 
@@ -77,7 +77,7 @@ impl Executable {
         // Where things lie, and what is there, is another from now on.
         let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let (Some(kept), Ok(session)) = (kept.take(), self.device.open())
-            && kept.life == session.life()
+            && kept.context_epoch == session.context_epoch()
         {
             session.free(kept.address);
         }
@@ -203,7 +203,7 @@ impl Executable {
             return Ok(0);
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = kept.filter(|kept| kept.life == session.life()) {
+        if let Some(kept) = kept.filter(|kept| kept.context_epoch == session.context_epoch()) {
             return Ok(kept.address);
         }
         let address = session.allocate(schedule.kept)?;
@@ -221,8 +221,11 @@ impl Executable {
                 return Err(error);
             }
         }
-        let life = session.life();
-        *kept = Some(Kept { life, address });
+        let context_epoch = session.context_epoch();
+        *kept = Some(Kept {
+            context_epoch,
+            address,
+        });
         Ok(address)
     }
 }

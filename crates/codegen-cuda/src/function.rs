@@ -54,7 +54,7 @@ impl Function {
 
 /// Functions, and how they are launched one after the other on the same arrays.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Series {
+pub(crate) struct KernelSequence {
     pub functions: Vec<Function>,
     /// Bytes of each array of its own, by which one function hands something on to
     /// another, as terms over the plan's symbols.
@@ -103,7 +103,7 @@ impl Work {
     }
 }
 
-impl Series {
+impl KernelSequence {
     /// One function on `given` arrays.
     pub(crate) fn one(function: Function, given: usize) -> Self {
         Self::in_turn(vec![function], given, Vec::new())

@@ -13,6 +13,7 @@
 //!   error that says how to get it.
 
 mod access;
+mod atomics;
 mod attention;
 mod body;
 mod cache;
@@ -25,13 +26,13 @@ mod error;
 mod execute;
 mod function;
 mod functions;
+mod graphs;
 mod host;
 mod libraries;
 mod library;
 mod listing;
 mod nvrtc;
 mod program;
-mod recordings;
 mod reduction;
 mod scalars;
 mod schedule;

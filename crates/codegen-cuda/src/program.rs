@@ -6,7 +6,7 @@ use crate::counted;
 use crate::emit;
 use crate::epilogue;
 use crate::error::Error;
-use crate::function::{Function, Series, Work, linear};
+use crate::function::{Function, KernelSequence, Work, linear};
 use crate::functions::needed;
 use crate::library::matrices::{self, Epilogue, Matrices};
 use crate::library::{Routine, routine};
@@ -374,7 +374,7 @@ impl Maker<'_> {
             self.guard(branch)?;
         }
         let function = choose(UNNAMED, is_pred, branches.len());
-        let launches = self.routine("choose", Series::one(function, 2));
+        let launches = self.routine("choose", KernelSequence::one(function, 2));
         let Some(&Work::Launch {
             function: choose, ..
         }) = launches.steps.first()
@@ -462,7 +462,7 @@ impl Maker<'_> {
         Ok(launches)
     }
 
-    fn add(&mut self, mut series: Series) -> Launches {
+    fn add(&mut self, mut series: KernelSequence) -> Launches {
         for step in &mut series.steps {
             *step.function() += self.functions.len();
         }
@@ -499,7 +499,7 @@ impl Maker<'_> {
     }
 
     /// The numbers of a library operation's functions, which have no names yet.
-    fn routine(&mut self, what: &str, mut series: Series) -> Launches {
+    fn routine(&mut self, what: &str, mut series: KernelSequence) -> Launches {
         let texts = series.functions.iter().map(|f| f.text.as_str());
         let unnamed: String = texts.collect();
         if let Some(known) = self.routines.get(&unnamed) {

@@ -98,7 +98,7 @@ impl Device for Simulated {
 }
 
 impl Session for &Simulated {
-    fn life(&self) -> u64 {
+    fn context_epoch(&self) -> u64 {
         0
     }
 

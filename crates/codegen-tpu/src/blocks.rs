@@ -2,7 +2,7 @@
 //! depth is cut too, on one block of that.
 
 use super::follow::{Follows, follow};
-use super::search::Search;
+use super::search::{Cut, Search};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_ir::{
     ArrayShape, ElementType, Instruction, InstructionId, Literal, Module, ModuleBuilder, Op, Shape,
@@ -10,20 +10,6 @@ use tegula_ir::{
 };
 use tegula_sim_tpu::speeds::Speeds;
 use tegula_sim_tpu::work;
-
-/// How an array is cut along one of its dimensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// It is not.
-    Whole,
-    /// Into blocks of this size, which follow a dimension of the result.
-    Follows {
-        /// The result's dimension; the one behind them is a product's depth.
-        dim: usize,
-        /// Elements of a block.
-        size: i64,
-    },
-}
 
 /// A kernel in blocks.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! A kernel as a computation in VMEM: what lies in HBM is staged as a whole, or in
 //! blocks that follow the result's.
 
-use super::blocks::{Blocks, Cut, Limits, OnBlock, is_product};
+use super::blocks::{Blocks, Limits, OnBlock, is_product};
 use super::room::begin;
+use super::search::Cut;
 use super::{LowerError, Lowering, whole};
 use std::sync::Arc;
 use tegula_expr::{Cmp, Term};

@@ -6,7 +6,6 @@
 //! wait for the next one, which begins to be fetched when the step begins and is there a
 //! latency after its bytes. The first blocks and the last have nothing that hides them.
 
-use super::blocks::Cut;
 use super::follow::Follows;
 use rustc_hash::FxHashMap;
 use tegula_ir::{ArrayShape, InstructionId, Module, TileDim};
@@ -14,6 +13,20 @@ use tegula_sim_tpu::speeds::Speeds;
 
 /// The most choices that are compared.
 const MOST_CHOICES: usize = 50_000;
+
+/// How an array is cut along one of its dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It is not.
+    Whole,
+    /// Into blocks of this size, which follow a dimension of the result.
+    Follows {
+        /// The result's dimension; the one behind them is a product's depth.
+        dim: usize,
+        /// Elements of a block.
+        size: i64,
+    },
+}
 
 /// The search for the sizes of blocks.
 pub(super) struct Search<'a> {

@@ -54,7 +54,7 @@ mod range;
 mod term;
 mod walk;
 
-pub use canon::{Canonicalizer, Facts, Memory, Step, canonicalize};
+pub use canon::{CanonCache, Canonicalizer, Facts, Step, canonicalize};
 pub use eval::EvalError;
 pub use interval::{Interval, Residue};
 pub use number::{ceil_div, exact_ratio, floor_div, floor_mod, gcd};

@@ -2,9 +2,9 @@
 
 use tegula_ir::{InstructionId, Module, Span};
 
-/// Whose fault an error is.
+/// What kind of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ErrorKind {
     /// The program asks for something that cannot be compiled yet.
     Unsupported,
     /// The program is larger than a stated limit.
@@ -17,8 +17,8 @@ pub enum Fault {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// Whose fault it is.
-    pub fault: Fault,
+    /// What kind of error it is.
+    pub kind: ErrorKind,
     /// What is wrong, naming the instruction, and what to do.
     pub message: String,
     /// Where the program says it; empty if unknown.
@@ -28,32 +28,32 @@ pub struct Error {
 impl Error {
     /// The instruction cannot be compiled yet.
     pub fn unsupported(module: &Module, instruction: InstructionId, what: &str) -> Self {
-        Self::about(Fault::Unsupported, module, instruction, what)
+        Self::about(ErrorKind::Unsupported, module, instruction, what)
     }
 
     /// A stated limit is exceeded at this instruction.
     pub fn limit(module: &Module, instruction: InstructionId, what: &str) -> Self {
-        Self::about(Fault::Limit, module, instruction, what)
+        Self::about(ErrorKind::Limit, module, instruction, what)
     }
 
     /// Tegula contradicts itself at this instruction.
     pub fn bug(module: &Module, instruction: InstructionId, what: &str) -> Self {
-        Self::about(Fault::Bug, module, instruction, what)
+        Self::about(ErrorKind::Bug, module, instruction, what)
     }
 
     /// Tegula contradicts itself, at no instruction that could be named.
     pub fn internal(message: impl Into<String>) -> Self {
         Self {
-            fault: Fault::Bug,
+            kind: ErrorKind::Bug,
             message: message.into(),
             span: Span::default(),
         }
     }
 
-    fn about(fault: Fault, module: &Module, instruction: InstructionId, what: &str) -> Self {
+    fn about(kind: ErrorKind, module: &Module, instruction: InstructionId, what: &str) -> Self {
         let instruction = &module[instruction];
         Self {
-            fault,
+            kind,
             message: format!(
                 "`{}` ({}): {what}",
                 instruction.name,

@@ -27,7 +27,7 @@ mod rewrite;
 mod schedule;
 
 pub use cluster::{Class, Clusters, Reason, classify, cluster};
-pub use error::{Error, Fault};
+pub use error::{Error, ErrorKind};
 pub use fused::{BoundKernel, Fused, FusedRegion, LibraryOp, Unit};
 pub use fused_text::{ClustersText, FusedText};
 pub use kernel::substitute::Rename;

@@ -46,7 +46,7 @@ pub enum ShortLoops {
 ///
 /// # Errors
 /// An instruction that has no meaning on one device, a size that does not follow from those of
-/// the inputs (of a module whose sizes are [resolved](tegula_ir::resolve_sizes)), or a program
+/// the inputs (of a module whose sizes are [resolved](tegula_ir::infer_symbolic_dims)), or a program
 /// beyond [`MAX_NODES`](crate::MAX_NODES) or [`MAX_DEPTH`](crate::MAX_DEPTH).
 pub fn flatten(
     module: &Module,

@@ -1,7 +1,7 @@
 //! How long the analysis takes, on one core: all maps of all fusions of programs,
 //! random maps, a chain of reshapes.
 //!
-//!     TEGULA_CORPUS=FOLDER cargo bench -p tegula-indexing [-- programs|random|sessions|reshapes]
+//!     TEGULA_CORPUS=FOLDER cargo bench -p tegula-indexing [-- programs|random|simplifiers|reshapes]
 //!
 //! A fusion is what a loop fusion would be: a value that is written to memory (a
 //! contraction, a reduction, an operation with run-time indices, the root,
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Random, random_map};
-use tegula_indexing::{IndexingMap, Session, fusion_output_to_input, output_to_input};
+use tegula_indexing::{IndexingMap, Simplifier, fusion_output_to_input, output_to_input};
 use tegula_ir::{InstructionId, Module, Op, Shape, parse_module};
 
 const REPETITIONS: usize = 10;
@@ -49,7 +49,7 @@ fn fusion(
     module: &Module,
     root: InstructionId,
     written: &BTreeSet<InstructionId>,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> usize {
     let Shape::Array(array) = &module[root].shape else {
         return 0;
@@ -66,7 +66,7 @@ fn fusion(
             reads += own.len();
             continue;
         }
-        for operand in fusion_output_to_input(module, id, 0, session) {
+        for operand in fusion_output_to_input(module, id, 0, simplifier) {
             let Ok(next) = operand.maps else {
                 continue;
             };
@@ -76,7 +76,7 @@ fn fusion(
                 .iter()
                 .flat_map(|map| next.iter().map(move |next| (map, next)))
             {
-                let mut map = session.simplify_map(&map.then(next));
+                let mut map = simplifier.simplify_map(&map.then(next));
                 map.remove_unused_variables();
                 if !map.is_empty() && !known.contains(&map) {
                     known.push(map);
@@ -112,8 +112,8 @@ fn fusions(module: &Module) -> (usize, usize, Duration) {
         for root in &written {
             let mut own = 0;
             total += fastest(|| {
-                let mut session = Session::new();
-                own = fusion(module, *root, &written, &mut session);
+                let mut simplifier = Simplifier::new();
+                own = fusion(module, *root, &written, &mut simplifier);
             });
             maps += own;
             roots += 1;
@@ -153,7 +153,7 @@ fn random_maps(count: u64) {
             let map = random_map(case, 10, case % 2 == 1);
             let time = (0..3).map(|_| {
                 let start = Instant::now();
-                black_box(Session::new().simplify_map(&map));
+                black_box(Simplifier::new().simplify_map(&map));
                 start.elapsed()
             });
             time.min().unwrap_or_default()
@@ -177,19 +177,19 @@ fn shared_domains(count: u64) {
     let (mut together, mut alone) = (Duration::ZERO, Duration::ZERO);
     for maps in &groups {
         together += fastest(|| {
-            let mut session = Session::new();
+            let mut simplifier = Simplifier::new();
             for map in maps {
-                black_box(session.simplify_map(map));
+                black_box(simplifier.simplify_map(map));
             }
         });
         alone += fastest(|| {
             for map in maps {
-                black_box(Session::new().simplify_map(map));
+                black_box(Simplifier::new().simplify_map(map));
             }
         });
     }
     println!(
-        "{count} groups of {size} maps: in a session each {together:.2?}, each map alone {alone:.2?}"
+        "{count} groups of {size} maps: in a simplifier each {together:.2?}, each map alone {alone:.2?}"
     );
 }
 
@@ -252,10 +252,10 @@ fn reshapes(aligned: bool) {
         })
         .collect();
     let time = fastest_of(5 * REPETITIONS, || {
-        let mut session = Session::new();
+        let mut simplifier = Simplifier::new();
         let mut all = IndexingMap::identity(&shapes[12]);
         for map in maps.iter().rev() {
-            all = session.simplify_map(&all.then(map));
+            all = simplifier.simplify_map(&all.then(map));
         }
         black_box(all);
     });
@@ -274,12 +274,12 @@ fn reshapes(aligned: bool) {
     };
     let fused = program.array(fused, &[own], &shapes[12]);
     let whole = fastest(|| {
-        let mut session = Session::new();
+        let mut simplifier = Simplifier::new();
         black_box(fusion_output_to_input(
             &program.module,
             fused,
             0,
-            &mut session,
+            &mut simplifier,
         ));
     });
     let kind = if aligned { "aligned" } else { "shuffled" };
@@ -303,7 +303,7 @@ fn main() {
     if is_wanted("random") {
         random_maps(20_000);
     }
-    if is_wanted("sessions") {
+    if is_wanted("simplifiers") {
         shared_domains(1_000);
     }
     if is_wanted("reshapes") {

@@ -1,4 +1,4 @@
-//! Are two sizes equal? The simplifier's session decides, under what is assumed of
+//! Are two sizes equal? The simplifier decides, under what is assumed of
 //! the variables: ranges, divisibility, equalities, sizes that are equal or 1.
 //!
 //! ```
@@ -15,7 +15,7 @@
 //! ```
 
 use crate::map::{IndexingMap, Status, Variable};
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 use crate::uses::Proof;
 use std::fmt;
 use tegula_expr::{Cmp, Interval, Names, Node, Residue, Style, Term, Var, canonicalize, facts_of};
@@ -193,8 +193,8 @@ fn difference(a: &Term, b: &Term, bounds: &[Interval], case: &[Assumption]) -> O
         }
     }
     substitute_all(&mut map, equalities)?;
-    let mut session = Session::new().explaining();
-    let (simple, report) = session.simplify_with_report(&map);
+    let mut simplifier = Simplifier::new().explaining();
+    let (simple, report) = simplifier.simplify_with_report(&map);
     let (steps, term, bounds) = match (simple.results.as_slice(), map.results.as_slice()) {
         ([x, y], [a, b]) if x == y => match a == b {
             true => (Vec::new(), Term::constant(0), simple.bounds()),
@@ -202,7 +202,7 @@ fn difference(a: &Term, b: &Term, bounds: &[Interval], case: &[Assumption]) -> O
         },
         (_, [a, b]) => {
             map.results = vec![a.sub(b)];
-            let (simple, report) = session.simplify_with_report(&map);
+            let (simple, report) = simplifier.simplify_with_report(&map);
             let term = simple.results.first().cloned()?;
             (report.steps, term, simple.bounds())
         }
@@ -334,7 +334,7 @@ pub fn assumptions_of(module: &Module) -> Assumptions {
 ///
 /// # Errors
 /// Sizes that can never be as the program needs them, naming the instruction.
-pub fn settle_guards(module: &mut Module) -> Result<(), tegula_ir::Error> {
+pub fn discharge_guards(module: &mut Module) -> Result<(), tegula_ir::Error> {
     let mut known = assumptions_of(module);
     let guards = std::mem::take(&mut module.sizes.guards);
     for (number, guard) in guards.into_iter().enumerate() {
@@ -350,7 +350,7 @@ pub fn settle_guards(module: &mut Module) -> Result<(), tegula_ir::Error> {
                 module.sizes.guards.push(guard);
             }
             Ok(Equality::No(_)) | Err(Contradictory) => {
-                let spell = |term: &Term| tegula_ir::spell_size(term, &module.symbols);
+                let spell = |term: &Term| tegula_ir::display_term(term, &module.symbols);
                 return Err(tegula_ir::Error::input(format!(
                     "{} must be equal, but are never: {} and {}",
                     guard.what,

@@ -18,7 +18,7 @@ use crate::map::{IndexingMap, RuntimeSource};
 use crate::ops::{
     Cause, OperandIndexing, Route, Unknown, input_to_output_leaf, output_leaf_to_input,
 };
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 
 /// Different maps kept for one value.
 const MAX_MAPS: usize = 64;
@@ -40,9 +40,9 @@ pub fn fusion_output_to_input(
     module: &Module,
     fusion: InstructionId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> Vec<OperandIndexing> {
-    backward(module, fusion, output, session, 0)
+    backward(module, fusion, output, simplifier, 0)
 }
 
 /// As [`fusion_output_to_input`], from indices of the operands to the indices of
@@ -51,9 +51,9 @@ pub fn fusion_input_to_output(
     module: &Module,
     fusion: InstructionId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> Vec<OperandIndexing> {
-    forward(module, fusion, output, session, 0)
+    forward(module, fusion, output, simplifier, 0)
 }
 
 /// What is known of the arrays of values inside a fusion.
@@ -68,13 +68,13 @@ pub(crate) fn space_to_values(
     callee: Option<ComputationId>,
     start: &IndexingMap,
     sequential: &Sequential,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> Result<(Vec<OperandIndexing>, ValueMaps), Cause> {
     let Some(callee) = callee else {
-        let found = walk::through(module, (call, output), start, sequential, session);
+        let found = walk::through(module, (call, output), start, sequential, simplifier);
         return Ok((found, Vec::new()));
     };
-    let mut found = walk::from_space(module, callee, output, start, sequential, session)?;
+    let mut found = walk::from_space(module, callee, output, start, sequential, simplifier)?;
     let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
     let data = module.instructions.get(call).ok_or(Cause::Malformed)?;
     // A computation of its own has no caller: its parameters are its operands.
@@ -162,7 +162,7 @@ fn backward(
     module: &Module,
     call: InstructionId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Vec<OperandIndexing> {
     let Some(data) = module.instructions.get(call) else {
@@ -171,12 +171,12 @@ fn backward(
     let (callee, output) = match callee(module, data, output) {
         Callee::Computation(callee, output) => (callee, output),
         Callee::Branches(branches) => {
-            return control::branches_backward(module, (call, output), branches, session, depth);
+            return control::branches_backward(module, (call, output), branches, simplifier, depth);
         }
-        Callee::Loop => return control::loop_backward(module, call, output, session, depth),
+        Callee::Loop => return control::loop_backward(module, call, output, simplifier, depth),
         Callee::Nothing => return output_leaf_to_input(module, call, output),
     };
-    let mut found = match walk::backward(module, callee, output, session, depth) {
+    let mut found = match walk::backward(module, callee, output, simplifier, depth) {
         Ok(found) => found,
         Err(cause) => return all_unknown(module, call, &cause),
     };
@@ -191,7 +191,7 @@ fn forward(
     module: &Module,
     call: InstructionId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Vec<OperandIndexing> {
     let Some(data) = module.instructions.get(call) else {
@@ -200,14 +200,14 @@ fn forward(
     let (callee, output) = match callee(module, data, output) {
         Callee::Computation(callee, output) => (callee, output),
         Callee::Branches(branches) => {
-            return control::branches_forward(module, (call, output), branches, session, depth);
+            return control::branches_forward(module, (call, output), branches, simplifier, depth);
         }
-        Callee::Loop => return control::loop_forward(module, call, output, session, depth),
+        Callee::Loop => return control::loop_forward(module, call, output, simplifier, depth),
         Callee::Nothing => return input_to_output_leaf(module, call, output),
     };
     let symbols = caller_sizes(module, callee, &data.operands);
     every_operand(module, call, |operand, leaf| {
-        let maps = walk::forward(module, callee, (operand, leaf), output, session, depth);
+        let maps = walk::forward(module, callee, (operand, leaf), output, simplifier, depth);
         with_sizes(maps.unwrap_or_else(|cause| unknown(call, cause)), &symbols)
     })
 }

@@ -6,7 +6,7 @@
 //!   ([`output_to_input`]) and back ([`input_to_output`]), and composes them
 //!   through fusions ([`fusion_output_to_input`]);
 //! - composes, evaluates, enumerates and compares maps;
-//! - simplifies them ([`Session`]): domains are narrowed, results take their
+//! - simplifies them ([`Simplifier`]): domains are narrowed, results take their
 //!   simplest form, several terms take the forms that are cheapest together;
 //! - turns them around and rewrites them ([`IndexingMap::inverse`], ...);
 //! - counts what they read ([`utilization`]) and how a warp's loads coalesce
@@ -26,19 +26,19 @@
 //!   result on any point, for any bounds; arithmetic is checked, and every search
 //!   has a bound that the [`Report`] names if it was met.
 //! - Terms of different domains never meet: no constraint of one map rewrites a
-//!   term of another, and what else a session holds changes no result.
+//!   term of another, and what else a simplifier holds changes no result.
 //! - A map says whether it names exactly the elements that are read or more
 //!   ([`Exactness`]).
 //!
 //! ```
-//! use tegula_indexing::{IndexingMap, Session};
+//! use tegula_indexing::{IndexingMap, Simplifier};
 //!
 //! // Two reshapes, f32[10,10,10] to f32[50,20] and back, as one map.
 //! let there: IndexingMap = "(d0, d1) -> (d0 / 5, (d0 mod 5) * 2 + d1 / 10, d1 mod 10), \
 //!     domain: d0 in [0, 49], d1 in [0, 19]".parse()?;
 //! let back: IndexingMap = "(d0, d1, d2) -> (d0 * 5 + d1 / 2, (d1 mod 2) * 10 + d2), \
 //!     domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]".parse()?;
-//! let both = Session::new().simplify_map(&back.then(&there));
+//! let both = Simplifier::new().simplify_map(&back.then(&there));
 //! assert_eq!(
 //!     both.to_string(),
 //!     "(d0, d1, d2) -> (d0, d1, d2), domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]"
@@ -72,7 +72,7 @@ pub use ops::{
 };
 pub use points::{Access, Point};
 pub use simplify::{
-    Explained, Limits, Narrowed, RULES, Report, Rule, Session, StopReason, address_cost,
+    Explained, Limits, Narrowed, RULES, Report, Rule, Simplifier, StopReason, address_cost,
 };
 pub use text::{PrintedMap, parse_map};
 pub use uses::{

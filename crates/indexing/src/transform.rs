@@ -22,11 +22,11 @@ impl IndexingMap {
     /// every map; undefined for an undefined one. Not simplified.
     ///
     /// ```
-    /// use tegula_indexing::{IndexingMap, Session};
+    /// use tegula_indexing::{IndexingMap, Simplifier};
     ///
     /// let collapse: IndexingMap =
     ///     "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]".parse()?;
-    /// let expand = Session::new().simplify_map(&collapse.inverse());
+    /// let expand = Simplifier::new().simplify_map(&collapse.inverse());
     /// assert_eq!(
     ///     expand.to_string(),
     ///     "(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]"

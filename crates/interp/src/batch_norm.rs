@@ -3,9 +3,9 @@
 //! Computed in `f64`, each result rounded once. The formulas are those of XLA's
 //! operation semantics, with the biased variance.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::movement::position;
-use crate::reduce::{from_f64s, to_f64s};
+use crate::numbers::{from_f64s, to_f64s};
 use crate::strided::{product, sizes};
 use tegula_ir::{ArrayShape, Literal};
 
@@ -19,7 +19,7 @@ struct Features<'a> {
 }
 
 impl<'a> Features<'a> {
-    fn new(array: &'a Literal, feature_index: i64) -> Result<Self, Fault> {
+    fn new(array: &'a Literal, feature_index: i64) -> Result<Self, OpError> {
         let dims = sizes(array);
         let dimension = position(feature_index, dims.len())?;
         if !array.element_type().is_float() {
@@ -53,7 +53,7 @@ impl<'a> Features<'a> {
     }
 
     /// An array of `f(feature, element's position)`.
-    fn map(&self, f: impl Fn(usize, usize) -> f64) -> Result<Literal, Fault> {
+    fn map(&self, f: impl Fn(usize, usize) -> f64) -> Result<Literal, OpError> {
         let values: Vec<f64> = (0..self.values.len())
             .map(|i| f(self.feature(i), i))
             .collect();
@@ -61,7 +61,7 @@ impl<'a> Features<'a> {
     }
 
     /// A vector with an element for each feature, as operand.
-    fn operand(&self, x: &Literal) -> Result<Vec<f64>, Fault> {
+    fn operand(&self, x: &Literal) -> Result<Vec<f64>, OpError> {
         if x.len() != self.count || !x.element_type().is_float() {
             return Err(invalid("not one value for each feature"));
         }
@@ -69,7 +69,7 @@ impl<'a> Features<'a> {
     }
 
     /// A vector with an element for each feature, of the scale's type.
-    fn result(&self, scale: &Literal, values: &[f64]) -> Result<Literal, Fault> {
+    fn result(&self, scale: &Literal, values: &[f64]) -> Result<Literal, OpError> {
         let shape = ArrayShape::new(scale.element_type(), &[self.count as i64]);
         from_f64s(&shape, values)
     }
@@ -82,7 +82,7 @@ pub(crate) fn training(
     offset: &Literal,
     epsilon: f32,
     feature_index: i64,
-) -> Result<[Literal; 3], Fault> {
+) -> Result<[Literal; 3], OpError> {
     let x = Features::new(x, feature_index)?;
     let ty = scale;
     let (scale, offset) = (x.operand(scale)?, x.operand(offset)?);
@@ -105,7 +105,7 @@ pub(crate) fn inference(
     operands: [&Literal; 5],
     epsilon: f32,
     feature_index: i64,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let [x, scale, offset, mean, variance] = operands;
     let x = Features::new(x, feature_index)?;
     let (scale, offset) = (x.operand(scale)?, x.operand(offset)?);
@@ -122,7 +122,7 @@ pub(crate) fn magnitudes(
     normalised: &Literal,
     offset: &Literal,
     feature_index: i64,
-) -> Result<(Vec<f64>, usize), Fault> {
+) -> Result<(Vec<f64>, usize), OpError> {
     let x = Features::new(normalised, feature_index)?;
     let offset = x.operand(offset)?;
     let of = |(i, value): (usize, &f64)| {
@@ -138,7 +138,7 @@ pub(crate) fn moment_magnitudes(
     x: &Literal,
     mean: &Literal,
     feature_index: i64,
-) -> Result<([Vec<f64>; 2], usize), Fault> {
+) -> Result<([Vec<f64>; 2], usize), OpError> {
     let x = Features::new(x, feature_index)?;
     let mean = x.operand(mean)?;
     let n = x.elements();
@@ -152,7 +152,7 @@ pub(crate) fn gradient(
     operands: [&Literal; 5],
     epsilon: f32,
     feature_index: i64,
-) -> Result<[Literal; 3], Fault> {
+) -> Result<[Literal; 3], OpError> {
     let [x, scale, mean, variance, grad] = operands;
     let x = Features::new(x, feature_index)?;
     let ty = scale;
@@ -186,7 +186,7 @@ pub(crate) fn gradient_magnitudes(
     operands: [&Literal; 5],
     epsilon: f32,
     feature_index: i64,
-) -> Result<([Vec<f64>; 3], usize), Fault> {
+) -> Result<([Vec<f64>; 3], usize), OpError> {
     let [x, scale, mean, variance, grad] = operands;
     let x = Features::new(x, feature_index)?;
     let (scale, mean, variance) = (x.operand(scale)?, x.operand(mean)?, x.operand(variance)?);

@@ -6,12 +6,12 @@
 //!
 //! The start forms exchange at once; the done forms take the result from what they gave.
 
+use crate::callee::Callee;
 use crate::dispatch::left_out;
 use crate::elementwise;
-use crate::error::{Fault, invalid, unsupported};
+use crate::error::{OpError, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::movement::indices;
-use crate::program::Callee;
 use crate::value::Value;
 use cranelift_entity::EntityRef;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ struct Gathered {
 
 impl Gathered {
     /// Everyone's operand of this number, by position.
-    fn of(&self, operand: usize) -> Result<Vec<&Literal>, Fault> {
+    fn of(&self, operand: usize) -> Result<Vec<&Literal>, OpError> {
         let all = self.parts.iter().map(|part| part.get(operand));
         let all = all.collect::<Option<Vec<_>>>();
         all.ok_or_else(|| invalid("members have another number of operands"))
@@ -40,8 +40,8 @@ impl Gathered {
     /// One result for each operand.
     fn each(
         &self,
-        mut result: impl FnMut(&[&Literal]) -> Result<Literal, Fault>,
-    ) -> Result<Vec<Literal>, Fault> {
+        mut result: impl FnMut(&[&Literal]) -> Result<Literal, OpError>,
+    ) -> Result<Vec<Literal>, OpError> {
         let count = self.parts.first().map_or(0, |part| part.len());
         (0..count)
             .map(|operand| result(&self.of(operand)?))
@@ -51,7 +51,7 @@ impl Gathered {
 
 impl Evaluator<'_> {
     /// `replica-id` and `partition-id`: 0 on a device that is alone.
-    pub(crate) fn own_number(&self, id: InstructionId) -> Result<Literal, Fault> {
+    pub(crate) fn own_number(&self, id: InstructionId) -> Result<Literal, OpError> {
         let mut result = Literal::zeros(&self.resolve(&self.module[id].shape)?)?;
         if let Some(communicator) = &self.communicator {
             let (topology, device) = (communicator.topology(), communicator.device());
@@ -68,7 +68,7 @@ impl Evaluator<'_> {
         &mut self,
         id: InstructionId,
         operands: Vec<Value>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let module = self.module;
         let (op, shape) = (&module[id].op, &module[id].shape);
         let communicator = match &self.communicator {
@@ -129,8 +129,8 @@ impl Evaluator<'_> {
         exchange: Exchange<'_>,
         operands: Vec<Literal>,
         communicator: &dyn Communicator,
-    ) -> Result<Vec<Literal>, Fault> {
-        let mut fault = None;
+    ) -> Result<Vec<Literal>, OpError> {
+        let mut error = None;
         let combined = communicator.exchange_combined(exchange, operands, &mut |parts| {
             let all = Gathered {
                 parts: parts.to_vec(),
@@ -139,12 +139,12 @@ impl Evaluator<'_> {
             let combined = all.each(|parts| self.folded(parts, to_apply));
             combined
                 .map(Arc::from)
-                .map_err(|own| fault = Some(own))
+                .map_err(|own| error = Some(own))
                 .ok()
         })?;
-        match (combined, fault) {
+        match (combined, error) {
             (Some(combined), _) => Ok(combined.to_vec()),
-            (None, Some(fault)) => Err(fault),
+            (None, Some(error)) => Err(error),
             (None, None) => Err(invalid("another device could not combine what all gave")),
         }
     }
@@ -155,7 +155,7 @@ impl Evaluator<'_> {
         op: &Op,
         all: &Gathered,
         communicator: &dyn Communicator,
-    ) -> Result<Vec<Literal>, Fault> {
+    ) -> Result<Vec<Literal>, OpError> {
         let (own, count) = (all.own, all.parts.len());
         match op {
             Op::AllGather { dimension, .. } => all.each(|parts| joined(parts, *dimension)),
@@ -215,7 +215,7 @@ impl Evaluator<'_> {
     }
 
     /// The members' arrays combined element by element, first to last.
-    fn folded(&mut self, parts: &[&Literal], to_apply: ComputationId) -> Result<Literal, Fault> {
+    fn folded(&mut self, parts: &[&Literal], to_apply: ComputationId) -> Result<Literal, OpError> {
         let (first, others) = parts
             .split_first()
             .ok_or_else(|| invalid("a group of nobody"))?;
@@ -246,7 +246,11 @@ fn writes_in_place(operands: &[Literal]) -> bool {
 }
 
 /// The number that a permutation sends from to this one.
-fn source_of(pairs: &[(i64, i64)], number: usize, numbers: usize) -> Result<Option<usize>, Fault> {
+fn source_of(
+    pairs: &[(i64, i64)],
+    number: usize,
+    numbers: usize,
+) -> Result<Option<usize>, OpError> {
     let mut found = None;
     for &(source, target) in pairs {
         let known = |n: i64| usize::try_from(n).ok().filter(|&n| n < numbers);
@@ -263,7 +267,7 @@ fn source_of(pairs: &[(i64, i64)], number: usize, numbers: usize) -> Result<Opti
 }
 
 /// Arrays as the value of a shape: one for an array, a tuple otherwise.
-fn arranged(literals: Vec<Literal>, shape: &Shape) -> Result<Value, Fault> {
+fn arranged(literals: Vec<Literal>, shape: &Shape) -> Result<Value, OpError> {
     let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
     match shape {
         Shape::Tuple(_) => Ok(Value::Tuple(values)),
@@ -271,7 +275,7 @@ fn arranged(literals: Vec<Literal>, shape: &Shape) -> Result<Value, Fault> {
     }
 }
 
-fn same_shape(a: &Literal, b: &Literal) -> Result<(), Fault> {
+fn same_shape(a: &Literal, b: &Literal) -> Result<(), OpError> {
     match a.shape() == b.shape() {
         true => Ok(()),
         false => Err(invalid("members have arrays of different shapes")),
@@ -280,7 +284,7 @@ fn same_shape(a: &Literal, b: &Literal) -> Result<(), Fault> {
 
 /// An array's sizes, of which one dimension is cut: how many rows of it there are, its size, and
 /// the bytes of what is within it.
-fn around(shape: &ArrayShape, dimension: i64) -> Result<(usize, usize, usize, Vec<i64>), Fault> {
+fn around(shape: &ArrayShape, dimension: i64) -> Result<(usize, usize, usize, Vec<i64>), OpError> {
     let dims = shape
         .static_dims()
         .ok_or_else(|| invalid("a size is not known"))?;
@@ -299,7 +303,7 @@ fn around(shape: &ArrayShape, dimension: i64) -> Result<(usize, usize, usize, Ve
 }
 
 /// Part `index` of `count` equal ones along a dimension.
-fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<Literal, Fault> {
+fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<Literal, OpError> {
     let (outer, size, inner, mut dims) = around(whole.shape(), dimension)?;
     if count == 0 || size % count != 0 {
         return Err(invalid(format!(
@@ -318,7 +322,7 @@ fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<L
 }
 
 /// Arrays one after the other along a dimension.
-fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, Fault> {
+fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, OpError> {
     let first = parts.first().ok_or_else(|| invalid("a group of nobody"))?;
     let (outer, size, inner, mut dims) = around(first.shape(), dimension)?;
     let mut bytes = Vec::with_capacity(first.bytes().len() * parts.len());
@@ -337,8 +341,8 @@ fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, Fault> {
 ///
 /// Row `j` of the last four, of `updates` entries each, is about member `j`: that many rows of the
 /// input from an offset on are sent to it, and written there from the output offset on.
-fn ragged(all: &Gathered) -> Result<Literal, Fault> {
-    let operand = |number: usize| -> Result<Vec<Vec<i64>>, Fault> {
+fn ragged(all: &Gathered) -> Result<Literal, OpError> {
+    let operand = |number: usize| -> Result<Vec<Vec<i64>>, OpError> {
         let tables = all.of(number)?;
         tables.iter().map(|table| indices(table)).collect()
     };

@@ -1,19 +1,19 @@
 //! Operations on tuples and tokens, and those that call whole computations.
 
 use crate::dispatch::left_out;
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::eval::Evaluator;
 use crate::value::Value;
 use tegula_ir::{ComputationId, ElementType, InstructionId, Literal, Op, Opcode, Shape};
 use tegula_scalar::Bits;
 
-fn first(operands: Vec<Value>) -> Result<Value, Fault> {
+fn first(operands: Vec<Value>) -> Result<Value, OpError> {
     let first = operands.into_iter().next();
     first.ok_or_else(|| invalid("no operand"))
 }
 
 /// One element of a tuple.
-fn element(operands: Vec<Value>, index: i64) -> Result<Value, Fault> {
+fn element(operands: Vec<Value>, index: i64) -> Result<Value, OpError> {
     let mut elements = first(operands)?.into_tuple()?;
     match usize::try_from(index) {
         Ok(index) if index < elements.len() => Ok(elements.swap_remove(index)),
@@ -25,7 +25,7 @@ fn element(operands: Vec<Value>, index: i64) -> Result<Value, Fault> {
 }
 
 /// Whether a `pred` scalar is true.
-fn is_true(value: &Value) -> Result<bool, Fault> {
+fn is_true(value: &Value) -> Result<bool, OpError> {
     let literal = value.array()?;
     if literal.element_type() != ElementType::Pred || literal.len() != 1 {
         return Err(invalid("a condition is not a pred"));
@@ -34,7 +34,7 @@ fn is_true(value: &Value) -> Result<bool, Fault> {
 }
 
 /// A value of a shape, all zeros: a context that nobody reads.
-fn zeros(evaluator: &Evaluator<'_>, shape: &Shape) -> Result<Value, Fault> {
+fn zeros(evaluator: &Evaluator<'_>, shape: &Shape) -> Result<Value, OpError> {
     Ok(match shape {
         Shape::Tuple(shapes) => {
             let elements = shapes.iter().map(|shape| zeros(evaluator, shape));
@@ -52,7 +52,7 @@ impl Evaluator<'_> {
         &self,
         id: InstructionId,
         operands: &[Value],
-    ) -> Option<Result<Value, Fault>> {
+    ) -> Option<Result<Value, OpError>> {
         let instruction = &self.module[id];
         match (&instruction.op, &instruction.shape) {
             (Op::Constant(literals), Shape::Tuple(_)) if operands.is_empty() => {
@@ -102,7 +102,7 @@ impl Evaluator<'_> {
         &mut self,
         id: InstructionId,
         operands: Vec<Value>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let module = self.module;
         match &module[id].op {
             Op::Tuple => Ok(Value::Tuple(operands)),
@@ -151,7 +151,7 @@ impl Evaluator<'_> {
         &self,
         id: InstructionId,
         mut elements: Vec<Value>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let shapes = self.module[id].shape.as_tuple();
         let shapes = shapes.ok_or_else(|| invalid("the result is not a tuple"))?;
         for shape in shapes.iter().skip(elements.len()) {
@@ -161,11 +161,11 @@ impl Evaluator<'_> {
     }
 
     /// Counts an iteration of any loop.
-    pub(crate) fn count_iteration(&mut self) -> Result<(), Fault> {
+    pub(crate) fn count_iteration(&mut self) -> Result<(), OpError> {
         self.iterations += 1;
         let most = self.options.max_iterations;
         match most.is_some_and(|most| self.iterations > most) {
-            true => Err(Fault::Limit("more iterations than allowed".to_owned())),
+            true => Err(OpError::Limit("more iterations than allowed".to_owned())),
             false => Ok(()),
         }
     }
@@ -175,7 +175,7 @@ impl Evaluator<'_> {
         condition: ComputationId,
         body: ComputationId,
         mut state: Value,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         while is_true(&self.computation(condition, vec![state.clone()])?)? {
             self.count_iteration()?;
             state = self.computation(body, vec![state])?;
@@ -189,7 +189,7 @@ impl Evaluator<'_> {
         &mut self,
         branches: &[ComputationId],
         mut operands: Vec<Value>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         if operands.len() != branches.len() + 1 {
             return Err(invalid("not one operand for each branch"));
         }
@@ -213,7 +213,7 @@ impl Evaluator<'_> {
 }
 
 /// Literals as the leaves of a tuple.
-fn tuple_of(shape: &Shape, leaves: &mut dyn Iterator<Item = &Literal>) -> Result<Value, Fault> {
+fn tuple_of(shape: &Shape, leaves: &mut dyn Iterator<Item = &Literal>) -> Result<Value, OpError> {
     match shape {
         Shape::Tuple(shapes) => {
             let mut elements = Vec::with_capacity(shapes.len());

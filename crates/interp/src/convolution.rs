@@ -11,10 +11,10 @@ use crate::dot::{
     Domain, Product, in_one_type, load_complex, load_floats, load_integers, ordered, store_complex,
     store_integers,
 };
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::matmul::{Entry, matmul};
 use crate::movement::positions;
-use crate::reduce::from_f64s;
+use crate::numbers::from_f64s;
 use crate::strided::{Sizes, product, sizes, to_i64s};
 use crate::window::Windows;
 use smallvec::smallvec;
@@ -156,7 +156,7 @@ impl Geometry<'_> {
 }
 
 /// The dimension numbers `[first, spatial..., last]`.
-fn canonical_order(first: i64, spatial: &[i64], last: i64, rank: usize) -> Result<Sizes, Fault> {
+fn canonical_order(first: i64, spatial: &[i64], last: i64, rank: usize) -> Result<Sizes, OpError> {
     let numbers: Vec<i64> = std::iter::once(first)
         .chain(spatial.iter().copied())
         .chain(std::iter::once(last))
@@ -178,7 +178,7 @@ pub(crate) fn convolution(
     (window, dims): (&[WindowDim], &ConvDims),
     (groups, batch_groups): (i64, i64),
     magnitudes: bool,
-) -> Result<Product, Fault> {
+) -> Result<Product, OpError> {
     let rank = window.len() + 2;
     let input_order = canonical_order(
         dims.input_batch,
@@ -257,10 +257,10 @@ pub(crate) fn convolution(
     })
 }
 
-fn reorder(shape: &ArrayShape, values: &[f64], order: &[usize]) -> Result<Vec<f64>, Fault> {
+fn reorder(shape: &ArrayShape, values: &[f64], order: &[usize]) -> Result<Vec<f64>, OpError> {
     let shape = shape.with_element_type(tegula_ir::ElementType::F64);
     let ordered = ordered(&from_f64s(&shape, values)?, order)?;
-    Ok(crate::reduce::to_f64s(&ordered))
+    Ok(crate::numbers::to_f64s(&ordered))
 }
 
 fn geometry<'a>(
@@ -269,7 +269,7 @@ fn geometry<'a>(
     window: &'a [WindowDim],
     groups: i64,
     batch_groups: i64,
-) -> Result<Geometry<'a>, Fault> {
+) -> Result<Geometry<'a>, OpError> {
     let (x, k) = (sizes(input), sizes(kernel));
     let spatial = window.len();
     let count = |groups: i64| usize::try_from(groups).ok().filter(|&groups| groups > 0);

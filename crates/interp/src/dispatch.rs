@@ -1,9 +1,9 @@
 //! Which function evaluates which operation.
 
-use crate::error::{Fault, invalid, unsupported};
+use crate::callee::{Callee, map};
+use crate::error::{OpError, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::perturb::by_sums;
-use crate::program::{Callee, map};
 use crate::value::Value;
 use crate::{
     batch_norm, convolution, dot, elementwise, fft, gather, linalg, movement, ragged, random,
@@ -19,7 +19,7 @@ use tegula_ir::{
 struct Arrays(Vec<Literal>);
 
 impl Arrays {
-    fn get(&self, index: usize) -> Result<&Literal, Fault> {
+    fn get(&self, index: usize) -> Result<&Literal, OpError> {
         self.0
             .get(index)
             .ok_or_else(|| invalid(format!("no operand {index}")))
@@ -35,18 +35,18 @@ impl Arrays {
         (a.iter().collect(), b.iter().collect())
     }
 
-    fn five(&self) -> Result<[&Literal; 5], Fault> {
+    fn five(&self) -> Result<[&Literal; 5], OpError> {
         <[&Literal; 5]>::try_from(self.from(0)).map_err(|_| invalid("not five operands"))
     }
 
-    fn into_first(self) -> Result<Literal, Fault> {
+    fn into_first(self) -> Result<Literal, OpError> {
         let first = self.0.into_iter().next();
         first.ok_or_else(|| invalid("no operand"))
     }
 }
 
 /// One result as an array, several as a tuple.
-fn results(literals: impl IntoIterator<Item = Literal>, shape: &Shape) -> Result<Value, Fault> {
+fn results(literals: impl IntoIterator<Item = Literal>, shape: &Shape) -> Result<Value, OpError> {
     let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
     match shape {
         Shape::Tuple(_) => Ok(Value::Tuple(values)),
@@ -59,7 +59,7 @@ impl Evaluator<'_> {
         &mut self,
         id: InstructionId,
         operands: Vec<Value>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         if let Some(value) = self.structural(id, &operands) {
             return value;
         }
@@ -111,7 +111,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn elementwise(&self, id: InstructionId, operands: &Arrays) -> Result<Literal, Fault> {
+    fn elementwise(&self, id: InstructionId, operands: &Arrays) -> Result<Literal, OpError> {
         let instruction = &self.module[id];
         let x = operands.get(0)?;
         match &instruction.op {
@@ -139,7 +139,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn moving(&self, id: InstructionId, operands: Arrays) -> Result<Literal, Fault> {
+    fn moving(&self, id: InstructionId, operands: Arrays) -> Result<Literal, OpError> {
         let instruction = &self.module[id];
         let shape = || self.resolve(&instruction.shape);
         match &instruction.op {
@@ -215,7 +215,7 @@ impl Evaluator<'_> {
         (id, operand): (InstructionId, usize),
         value: &Literal,
         size: Option<&Dim>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), OpError> {
         let follows = |&operand| is_size_computation(self.module, operand);
         let value = value.scalar(0).and_then(Scalar::to_i64);
         match self.module[id].operands.get(operand).is_some_and(follows)
@@ -231,8 +231,8 @@ impl Evaluator<'_> {
 
     /// The same memory as another shape: through the order of elements that each
     /// side's layout gives.
-    fn bitcast(&self, id: InstructionId, x: &Literal) -> Result<Literal, Fault> {
-        let order = |shape: &Shape| -> Result<Option<Vec<usize>>, Fault> {
+    fn bitcast(&self, id: InstructionId, x: &Literal) -> Result<Literal, OpError> {
+        let order = |shape: &Shape| -> Result<Option<Vec<usize>>, OpError> {
             let layout = shape.as_array().and_then(|array| array.layout.as_deref());
             let Some(layout) = layout else {
                 return Ok(None);
@@ -279,7 +279,7 @@ impl Evaluator<'_> {
         dot::ordered(&result, &back)
     }
 
-    fn products(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, Fault> {
+    fn products(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, OpError> {
         let instruction = &self.module[id];
         let shape = self.resolve(&instruction.shape)?;
         let (lhs, rhs) = (operands.get(0)?, operands.get(1)?);
@@ -321,7 +321,7 @@ impl Evaluator<'_> {
     }
 
     /// Operations that call a computation for each element.
-    fn calling(&mut self, id: InstructionId, operands: Arrays) -> Result<Value, Fault> {
+    fn calling(&mut self, id: InstructionId, operands: Arrays) -> Result<Value, OpError> {
         let module = self.module;
         let shape = &module[id].shape;
         let magnitudes = self.options.perturb.is_some();
@@ -390,7 +390,7 @@ impl Evaluator<'_> {
         reduced: reduce::Reduced,
         to_apply: tegula_ir::ComputationId,
         shape: &Shape,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let reduce::Reduced {
             results: mut literals,
             magnitudes,
@@ -410,7 +410,7 @@ impl Evaluator<'_> {
         literals: Vec<Literal>,
         to_apply: tegula_ir::ComputationId,
         shape: &Shape,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let mut value = results(literals, shape)?;
         let rounds = self.program(to_apply).is_none_or(|program| program.rounds);
         self.perturb(&mut value, rounds);
@@ -423,7 +423,7 @@ impl Evaluator<'_> {
         normalised: Literal,
         offset: &Literal,
         feature_index: i64,
-    ) -> Result<Literal, Fault> {
+    ) -> Result<Literal, OpError> {
         if self.options.perturb.is_none() {
             return Ok(normalised);
         }
@@ -438,7 +438,7 @@ impl Evaluator<'_> {
         [mean, variance]: [Literal; 2],
         x: &Literal,
         feature_index: i64,
-    ) -> Result<[Literal; 2], Fault> {
+    ) -> Result<[Literal; 2], OpError> {
         if self.options.perturb.is_none() || x.element_type() != ElementType::F64 {
             return Ok([mean, variance]);
         }
@@ -458,7 +458,7 @@ impl Evaluator<'_> {
         epsilon: f32,
         feature_index: i64,
         shape: &Shape,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         if self.options.perturb.is_none() {
             return results(gradients, shape);
         }
@@ -471,7 +471,11 @@ impl Evaluator<'_> {
 
     /// A routine's last operand, moved by the errors of the sums that factors or solutions make
     /// it up of.
-    fn moved_operand(&mut self, routine: Lapack, operands: &[&Literal]) -> Result<Literal, Fault> {
+    fn moved_operand(
+        &mut self,
+        routine: Lapack,
+        operands: &[&Literal],
+    ) -> Result<Literal, OpError> {
         let last = operands.last().ok_or_else(|| invalid("no operand"))?;
         let Some(directions) = self.next_directions() else {
             return Ok((*last).clone());
@@ -486,7 +490,7 @@ impl Evaluator<'_> {
         call: &CustomCall,
         operands: &Arrays,
         shape: &Shape,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let routine = Lapack::of(call).ok_or_else(|| invalid("no routine of LAPACK"))?;
         let routine = routine.map_err(|e| invalid(&e))?;
         let mut operands: Vec<&Literal> = operands.0.iter().collect();
@@ -496,7 +500,7 @@ impl Evaluator<'_> {
         results(linalg::lapack(routine, &operands)?, shape)
     }
 
-    fn library(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, Fault> {
+    fn library(&mut self, id: InstructionId, operands: &Arrays) -> Result<Value, OpError> {
         let instruction = &self.module[id];
         let shape = &instruction.shape;
         let x = operands.get(0)?;
@@ -587,7 +591,7 @@ impl Evaluator<'_> {
         call: &CustomCall,
         operands: &Arrays,
         shape: &Shape,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let x = operands.get(0)?;
         match call.target.as_ref() {
             "LuDecomposition" => {
@@ -623,7 +627,7 @@ impl Evaluator<'_> {
         call: &CustomCall,
         operands: &[Value],
         shape: &Shape,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         let handler = CustomCallHandler::of(call)?;
         let arrays = operands.iter().flat_map(Value::leaves);
         let operands: Vec<Literal> = arrays.cloned().collect();
@@ -633,7 +637,7 @@ impl Evaluator<'_> {
     }
 
     /// The shapes of the arrays in a value of a shape.
-    pub(crate) fn array_shapes(&self, shape: &Shape) -> Result<Vec<ArrayShape>, Fault> {
+    pub(crate) fn array_shapes(&self, shape: &Shape) -> Result<Vec<ArrayShape>, OpError> {
         let mut shapes = Vec::new();
         shape.for_each_leaf(&mut |leaf| {
             if leaf.as_array().is_some() {
@@ -648,7 +652,7 @@ impl Evaluator<'_> {
 pub(crate) fn arranged(
     shape: &Shape,
     arrays: &mut impl Iterator<Item = Literal>,
-) -> Result<Value, Fault> {
+) -> Result<Value, OpError> {
     match shape {
         Shape::Array(_) => {
             let array = arrays.next().ok_or_else(|| invalid("no result"))?;
@@ -669,7 +673,7 @@ fn top_k(
     k: i64,
     largest: bool,
     shape: &Shape,
-) -> Result<Value, Fault> {
+) -> Result<Value, OpError> {
     let indices = match shape.as_tuple() {
         Some([_, indices, ..]) => evaluator.resolve(indices)?,
         _ => ArrayShape::new(ElementType::S32, &[]),
@@ -679,7 +683,7 @@ fn top_k(
 }
 
 /// Why an operation is left out; the crate's documentation lists them.
-pub(crate) fn left_out(op: &Op) -> Fault {
+pub(crate) fn left_out(op: &Op) -> OpError {
     unsupported(match op {
         Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. } => {
             "there is no host or other device to exchange data with"

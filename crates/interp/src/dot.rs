@@ -5,10 +5,10 @@
 //! rounded once, integers wrap, `pred` is or of and. `operand_precision` and `algorithm` are
 //! about speed, and ignored.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::matmul::{Entry, matmul};
 use crate::movement::{positions, transpose};
-use crate::reduce::{from_f64s, from_i64s, to_f64s, to_i64s};
+use crate::numbers::{from_f64s, from_i64s, to_f64s, to_i64s};
 use crate::strided::{Sizes, product, sizes, to_i64s as dims_i64};
 use std::num::Wrapping;
 use tegula_ir::helpers::product_type;
@@ -47,7 +47,7 @@ pub(crate) fn in_one_type(
     lhs: &Literal,
     rhs: &Literal,
     result: &ArrayShape,
-) -> Result<(Literal, Literal, ArrayShape), Fault> {
+) -> Result<(Literal, Literal, ArrayShape), OpError> {
     let ty = product_type(lhs.element_type(), rhs.element_type(), result.element_type);
     let converted = |x: &Literal| crate::elementwise::convert(x, &x.shape().with_element_type(ty));
     Ok((
@@ -84,13 +84,13 @@ pub(crate) fn load_complex(x: &Literal) -> Vec<C64> {
 pub(crate) fn store_integers(
     shape: &ArrayShape,
     values: &[Wrapping<i64>],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     // As counts of true products, which become `pred` by not being zero.
     let values: Vec<i64> = values.iter().map(|x| x.0).collect();
     from_i64s(shape, &values)
 }
 
-pub(crate) fn store_complex(shape: &ArrayShape, values: &[C64]) -> Result<Literal, Fault> {
+pub(crate) fn store_complex(shape: &ArrayShape, values: &[C64]) -> Result<Literal, OpError> {
     let ty = shape.element_type;
     crate::elementwise::fill(shape, |i| {
         values
@@ -100,7 +100,7 @@ pub(crate) fn store_complex(shape: &ArrayShape, values: &[C64]) -> Result<Litera
 }
 
 /// `x` with dimensions in the order given.
-pub(crate) fn ordered(x: &Literal, order: &[usize]) -> Result<Literal, Fault> {
+pub(crate) fn ordered(x: &Literal, order: &[usize]) -> Result<Literal, OpError> {
     if order.iter().enumerate().all(|(i, &d)| i == d) && order.len() == x.shape().rank() {
         return Ok(x.clone());
     }
@@ -117,7 +117,7 @@ struct Sides {
     result: Sizes,
 }
 
-fn sides(lhs: &Literal, rhs: &Literal, dims: &DotDims) -> Result<Sides, Fault> {
+fn sides(lhs: &Literal, rhs: &Literal, dims: &DotDims) -> Result<Sides, OpError> {
     let (l, r) = (sizes(lhs), sizes(rhs));
     let lhs_batch = positions(&dims.lhs_batch, l.len())?;
     let rhs_batch = positions(&dims.rhs_batch, r.len())?;
@@ -178,7 +178,7 @@ pub(crate) fn dot(
     dims: &DotDims,
     shape: &ArrayShape,
     magnitudes: bool,
-) -> Result<Product, Fault> {
+) -> Result<Product, OpError> {
     let (lhs, rhs, shape) = in_one_type(lhs, rhs, shape)?;
     let sides = sides(&lhs, &rhs, dims)?;
     if dims_i64(&sides.result).as_slice() != shape.static_dims().unwrap_or_default().as_slice() {

@@ -4,7 +4,7 @@
 //! of whole bytes have loops of their own; narrow floats go through `f32`; the
 //! rest goes element by element through the functions on raw bits.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::lanes::{from_f32s, is_single, to_f32s};
 use std::cmp::Ordering;
 use tegula_ir::{
@@ -15,7 +15,7 @@ use tegula_scalar as scalar;
 use tegula_scalar::{Bits, BitsMut};
 
 /// `op` on every element.
-pub(crate) fn unary(op: Unary, x: &Literal) -> Result<Literal, Fault> {
+pub(crate) fn unary(op: Unary, x: &Literal) -> Result<Literal, OpError> {
     let ty = x.element_type();
     let function = || lacks(op.opcode().name(), ty);
     if is_single(ty) && op != Unary::IsFinite {
@@ -35,7 +35,7 @@ pub(crate) fn unary(op: Unary, x: &Literal) -> Result<Literal, Fault> {
 }
 
 /// `op` on every pair of elements; an operand of one element is repeated.
-pub(crate) fn binary(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fault> {
+pub(crate) fn binary(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, OpError> {
     let (a, b) = (&repeated(a, b)?, &repeated(b, a)?);
     let ty = a.element_type();
     if b.element_type() != ty || !scalar::has_binary(op, ty) {
@@ -63,7 +63,7 @@ pub(crate) fn binary(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fa
     }
 }
 
-fn zip_f32(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fault> {
+fn zip_f32(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, OpError> {
     let shape = a.shape();
     let (a, b) = (&*to_f32s(a), &*to_f32s(b));
     let values = match op {
@@ -82,7 +82,7 @@ fn zip_f32(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fault> {
     from_f32s(shape, &values)
 }
 
-fn zip_f64(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fault> {
+fn zip_f64(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, OpError> {
     let f = scalar::binary_f64_function(op)
         .ok_or_else(|| lacks(op.opcode().name(), ElementType::F64))?;
     zip_native::<f64, f64>(a, b, a.shape(), f)
@@ -92,7 +92,7 @@ fn zip_with<T: Copy, U>(a: &[T], b: &[T], f: impl Fn(T, T) -> U) -> Vec<U> {
     a.iter().zip(b).map(|(&a, &b)| f(a, b)).collect()
 }
 
-fn zip_signed<T>(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fault>
+fn zip_signed<T>(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, OpError>
 where
     T: NativeType + Into<i64>,
 {
@@ -109,7 +109,7 @@ where
     Ok(result)
 }
 
-fn zip_unsigned<T>(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, Fault>
+fn zip_unsigned<T>(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, OpError>
 where
     T: NativeType + Into<u64>,
 {
@@ -132,7 +132,7 @@ pub(crate) fn compare(
     order: Order,
     a: &Literal,
     b: &Literal,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let (a, b) = (&repeated(a, b)?, &repeated(b, a)?);
     let ty = a.element_type();
     if b.element_type() != ty || scalar::apply_compare(direction, order, ty, 0, 0).is_none() {
@@ -160,7 +160,7 @@ fn compare_native<T: NativeType + PartialOrd>(
     a: &Literal,
     b: &Literal,
     shape: &ArrayShape,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let holds = |a: T, b: T| {
         let ordering: Option<Ordering> = a.partial_cmp(&b);
         u8::from(scalar::holds(direction, ordering))
@@ -173,7 +173,7 @@ pub(crate) fn select(
     predicate: &Literal,
     on_true: &Literal,
     on_false: &Literal,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     if on_true.shape() != on_false.shape() || predicate.element_type() != ElementType::Pred {
         return Err(invalid("the operands' shapes do not agree"));
     }
@@ -197,7 +197,7 @@ pub(crate) fn select(
 }
 
 /// `min(high, max(low, x))`; the bounds may be scalars.
-pub(crate) fn clamp(low: &Literal, x: &Literal, high: &Literal) -> Result<Literal, Fault> {
+pub(crate) fn clamp(low: &Literal, x: &Literal, high: &Literal) -> Result<Literal, OpError> {
     let ty = x.element_type();
     if ty.is_complex() {
         let bits = Bits::of(x);
@@ -214,7 +214,7 @@ pub(crate) fn clamp(low: &Literal, x: &Literal, high: &Literal) -> Result<Litera
 }
 
 /// Every element converted to the shape's type.
-pub(crate) fn convert(x: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
+pub(crate) fn convert(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let (from, to) = (x.element_type(), shape.element_type);
     if from == to {
         return Ok(x.clone());
@@ -230,7 +230,7 @@ pub(crate) fn reduce_precision(
     x: &Literal,
     exponent_bits: u32,
     mantissa_bits: u32,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let ty = x.element_type();
     if exponent_bits == 0 {
         return Err(invalid("no exponent bits"));
@@ -248,7 +248,7 @@ pub(crate) fn stochastic_convert(
     x: &Literal,
     random: &Literal,
     shape: &ArrayShape,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let (from, to) = (x.element_type(), shape.element_type);
     if scalar::apply_stochastic_convert(from, to, 0, 0).is_none() {
         return Err(lacks("stochastic-convert", from));
@@ -262,12 +262,12 @@ pub(crate) fn stochastic_convert(
     })
 }
 
-fn lacks(what: &str, ty: ElementType) -> Fault {
+fn lacks(what: &str, ty: ElementType) -> OpError {
     invalid(format!("{ty} has no {what}"))
 }
 
 /// `x`, or `x` repeated if it is a scalar and `other` is not.
-fn repeated(x: &Literal, other: &Literal) -> Result<Literal, Fault> {
+fn repeated(x: &Literal, other: &Literal) -> Result<Literal, OpError> {
     if x.len() == other.len() {
         return Ok(x.clone());
     }
@@ -291,7 +291,7 @@ fn map_native<T: NativeType, U: NativeType>(
     x: &Literal,
     shape: &ArrayShape,
     f: impl Fn(T) -> U,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     if let (Some(x), Some(out)) = (x.values::<T>(), result.values_mut::<U>()) {
         out.iter_mut().zip(x).for_each(|(out, &x)| *out = f(x));
@@ -304,7 +304,7 @@ fn zip_native<T: NativeType, U: NativeType>(
     b: &Literal,
     shape: &ArrayShape,
     f: impl Fn(T, T) -> U,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     if let (Some(a), Some(b)) = (a.values::<T>(), b.values::<T>())
         && let Some(out) = result.values_mut::<U>()
@@ -322,20 +322,20 @@ fn zip_bits(
     a: &Literal,
     b: &Literal,
     shape: &ArrayShape,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let (a, b) = (Bits::of(a), Bits::of(b));
     fill(shape, |i| {
         scalar::apply_binary(op, ty, a.get(i), b.get(i)).unwrap_or(0)
     })
 }
 
-fn map_bits(x: &Literal, shape: &ArrayShape, f: impl Fn(u128) -> u128) -> Result<Literal, Fault> {
+fn map_bits(x: &Literal, shape: &ArrayShape, f: impl Fn(u128) -> u128) -> Result<Literal, OpError> {
     let x = Bits::of(x);
     fill(shape, |i| f(x.get(i)))
 }
 
 /// An array whose element at each position is `f(position)`.
-pub(crate) fn fill(shape: &ArrayShape, f: impl Fn(usize) -> u128) -> Result<Literal, Fault> {
+pub(crate) fn fill(shape: &ArrayShape, f: impl Fn(usize) -> u128) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let len = result.len();
     let mut out = BitsMut::of(&mut result);

@@ -1,4 +1,4 @@
-//! What can go wrong, by whose fault it is.
+//! What can go wrong, by whose error it is.
 
 use std::sync::Arc;
 use tegula_custom_call::CustomCallError;
@@ -80,7 +80,7 @@ pub enum Error {
 
 /// An error of an operation, before it is known which instruction it was.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Fault {
+pub(crate) enum OpError {
     Unsupported(String),
     Invalid(String),
     Limit(String),
@@ -91,15 +91,15 @@ pub(crate) enum Fault {
     Called(Box<Error>),
 }
 
-pub(crate) fn invalid(reason: impl Into<String>) -> Fault {
-    Fault::Invalid(reason.into())
+pub(crate) fn invalid(reason: impl Into<String>) -> OpError {
+    OpError::Invalid(reason.into())
 }
 
-pub(crate) fn unsupported(reason: impl Into<String>) -> Fault {
-    Fault::Unsupported(reason.into())
+pub(crate) fn unsupported(reason: impl Into<String>) -> OpError {
+    OpError::Unsupported(reason.into())
 }
 
-impl Fault {
+impl OpError {
     pub(crate) fn at(self, instruction: &Arc<str>, opcode: Opcode) -> Error {
         let instruction = Arc::clone(instruction);
         match self {
@@ -135,25 +135,25 @@ impl Fault {
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for OpError {
     fn from(error: Error) -> Self {
         Self::Called(Box::new(error))
     }
 }
 
-impl From<ExchangeError> for Fault {
+impl From<ExchangeError> for OpError {
     fn from(error: ExchangeError) -> Self {
         Self::Exchange(error)
     }
 }
 
-impl From<GroupError> for Fault {
+impl From<GroupError> for OpError {
     fn from(error: GroupError) -> Self {
         Self::Invalid(error.to_string())
     }
 }
 
-impl From<CustomCallError> for Fault {
+impl From<CustomCallError> for OpError {
     fn from(error: CustomCallError) -> Self {
         match error {
             CustomCallError::Unknown { .. } | CustomCallError::CallsComputations { .. } => {
@@ -164,7 +164,7 @@ impl From<CustomCallError> for Fault {
     }
 }
 
-impl From<LiteralError> for Fault {
+impl From<LiteralError> for OpError {
     fn from(error: LiteralError) -> Self {
         match error {
             LiteralError::TooLarge(_) => Self::Limit(error.to_string()),

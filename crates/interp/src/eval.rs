@@ -4,7 +4,7 @@
 //! operand that is used for the last time is handed over, not shared, so that an
 //! update in a loop works in place.
 
-use crate::error::{Error, Fault, invalid};
+use crate::error::{Error, OpError, invalid};
 use crate::perturb::{Directions, by_sums, by_ulps, hidden_nans, negate_hidden};
 use crate::program::{Program, op_rounds};
 use crate::value::Value;
@@ -139,7 +139,7 @@ impl<'m> Evaluator<'m> {
         let entry = module.entry;
         let name = &module.entry_computation().name;
         self.computation(entry, arguments.to_vec())
-            .map_err(|fault| fault.at(name, tegula_ir::Opcode::Call))
+            .map_err(|error| error.at(name, tegula_ir::Opcode::Call))
     }
 
     /// Evaluates one instruction by itself.
@@ -154,7 +154,7 @@ impl<'m> Evaluator<'m> {
             true => self.instruction(id, operands),
             false => Err(invalid(format!("{stated} operands are expected"))),
         };
-        value.map_err(|fault| fault.at(name, opcode))
+        value.map_err(|error| error.at(name, opcode))
     }
 
     /// Checks what the program requires of its arguments' sizes.
@@ -218,7 +218,7 @@ impl<'m> Evaluator<'m> {
         Ok(())
     }
 
-    fn eval_dim(&self, dim: &Dim) -> Result<i64, Fault> {
+    fn eval_dim(&self, dim: &Dim) -> Result<i64, OpError> {
         match dim {
             Dim::Static(size) => Ok(*size),
             Dim::Symbolic(term) | Dim::Bounded { size: term, .. } => term
@@ -228,7 +228,7 @@ impl<'m> Evaluator<'m> {
     }
 
     /// A shape with all its sizes known, and no layout.
-    pub(crate) fn resolve(&self, shape: &Shape) -> Result<ArrayShape, Fault> {
+    pub(crate) fn resolve(&self, shape: &Shape) -> Result<ArrayShape, OpError> {
         let array = shape.as_array();
         let array = array.ok_or_else(|| invalid("the result is not an array"))?;
         let dims = array.dims.iter().map(|dim| self.eval_dim(dim));
@@ -268,9 +268,9 @@ impl<'m> Evaluator<'m> {
         &mut self,
         id: ComputationId,
         arguments: Vec<Value>,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         if self.depth >= MAX_DEPTH {
-            return Err(Fault::Limit(format!(
+            return Err(OpError::Limit(format!(
                 "calls are nested more than {MAX_DEPTH} deep"
             )));
         }
@@ -280,7 +280,7 @@ impl<'m> Evaluator<'m> {
         result
     }
 
-    fn instructions(&mut self, id: ComputationId, arguments: Vec<Value>) -> Result<Value, Fault> {
+    fn instructions(&mut self, id: ComputationId, arguments: Vec<Value>) -> Result<Value, OpError> {
         let module = self.module;
         let plan = self.plan(id);
         let computation = &module[id];
@@ -288,7 +288,7 @@ impl<'m> Evaluator<'m> {
         let mut values: Vec<Option<Value>> = vec![None; computation.instructions.len()];
         for (position, &id) in computation.instructions.iter().enumerate() {
             let instruction = &module[id];
-            let at = |fault: Fault| fault.at(&instruction.name, instruction.op.opcode());
+            let at = |error: OpError| error.at(&instruction.name, instruction.op.opcode());
             let value = if let Op::Parameter(number) = instruction.op {
                 let argument = arguments.get_mut(number as usize).and_then(Option::take);
                 argument.ok_or_else(|| at(invalid("no argument for this parameter")))?
@@ -317,10 +317,10 @@ impl<'m> Evaluator<'m> {
     }
 
     /// Counts a value that is needed further on.
-    fn keep(&mut self, value: &Value) -> Result<(), Fault> {
+    fn keep(&mut self, value: &Value) -> Result<(), OpError> {
         self.kept = self.kept.saturating_add(value.byte_size());
         match self.options.max_bytes {
-            Some(most) if self.kept > most => Err(Fault::Limit(format!(
+            Some(most) if self.kept > most => Err(OpError::Limit(format!(
                 "values take more than {most} bytes at once"
             ))),
             _ => Ok(()),
@@ -328,10 +328,10 @@ impl<'m> Evaluator<'m> {
     }
 
     /// Counts an instruction.
-    fn step(&mut self) -> Result<(), Fault> {
+    fn step(&mut self) -> Result<(), OpError> {
         self.evaluated += 1;
         match self.options.max_instructions {
-            Some(most) if self.evaluated > most => Err(Fault::Limit(format!(
+            Some(most) if self.evaluated > most => Err(OpError::Limit(format!(
                 "more than {most} instructions are evaluated; `--steps` allows more"
             ))),
             _ => Ok(()),
@@ -346,7 +346,7 @@ impl<'m> Evaluator<'m> {
         position: usize,
         plan: &Plan,
         values: &mut [Option<Value>],
-    ) -> Result<Vec<Value>, Fault> {
+    ) -> Result<Vec<Value>, OpError> {
         let operands = &self.module[id].operands;
         let mut taken = Vec::with_capacity(operands.len());
         for (i, operand) in operands.iter().enumerate() {
@@ -365,7 +365,11 @@ impl<'m> Evaluator<'m> {
     }
 
     /// Evaluates one instruction, perturbs and records as asked.
-    fn instruction(&mut self, id: InstructionId, mut operands: Vec<Value>) -> Result<Value, Fault> {
+    fn instruction(
+        &mut self,
+        id: InstructionId,
+        mut operands: Vec<Value>,
+    ) -> Result<Value, OpError> {
         self.step()?;
         let module = self.module;
         let op = &module[id].op;
@@ -432,7 +436,7 @@ impl<'m> Evaluator<'m> {
         x: Literal,
         magnitudes: Option<&[f64]>,
         terms: usize,
-    ) -> Result<Literal, Fault> {
+    ) -> Result<Literal, OpError> {
         let Some(magnitudes) = magnitudes else {
             return Ok(x);
         };

@@ -4,8 +4,8 @@
 //! Tukey, 1965); a prime length is summed as the definition says.
 
 use crate::dot::{load_complex, load_floats, store_complex};
-use crate::error::{Fault, invalid};
-use crate::reduce::from_f64s;
+use crate::error::{OpError, invalid};
+use crate::numbers::from_f64s;
 use crate::strided::{Sizes, product, sizes};
 use std::f64::consts::FRAC_PI_2;
 use tegula_ir::{ArrayShape, FftType, Literal};
@@ -113,7 +113,7 @@ pub(crate) fn fft(
     shape: &ArrayShape,
     kind: FftType,
     length: &[i64],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let in_dims = sizes(x);
     let out_dims: Sizes = shape
         .static_dims()
@@ -210,7 +210,7 @@ pub(crate) fn magnitudes(
     result: &Literal,
     kind: FftType,
     length: &[i64],
-) -> Result<(Vec<f64>, usize), Fault> {
+) -> Result<(Vec<f64>, usize), OpError> {
     let terms: usize = length.iter().map(|&n| n.max(1) as usize).product();
     let scale = match kind {
         FftType::Fft | FftType::Rfft => 1.0,
@@ -221,7 +221,7 @@ pub(crate) fn magnitudes(
     // Transforms are contiguous; the side that is not halved has all terms.
     let whole = if kind == FftType::Irfft { result } else { x };
     let transforms = (whole.len() / terms).max(1);
-    let values = crate::reduce::to_f64s(&crate::reduce::parts(x)?);
+    let values = crate::numbers::to_f64s(&crate::numbers::parts(x)?);
     let each = (result.len() / transforms).max(1);
     let mut magnitudes = Vec::with_capacity(result.len());
     for block in values.chunks((values.len() / transforms).max(1)) {

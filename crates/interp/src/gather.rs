@@ -6,9 +6,9 @@
 //! of which some dimensions, of size 1, are left out (collapsed or inserted) or
 //! are paired with a dimension of the indices (batching).
 
-use crate::error::{Fault, invalid};
+use crate::callee::Callee;
+use crate::error::{OpError, invalid};
 use crate::movement::{indices, positions};
-use crate::program::Callee;
 use crate::strided::{Sizes, Strides, Walk, product, read_along, row_major, sizes, write_along};
 use smallvec::smallvec;
 use tegula_ir::{ArrayShape, GatherDims, Literal, ScatterDims, TO_END};
@@ -38,7 +38,7 @@ impl Starts {
         operand_batching: &[i64],
         index_batching: &[i64],
         operand_rank: usize,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, OpError> {
         let mut dims = sizes(array);
         let values = indices(array)?;
         let mut strides = row_major(&dims);
@@ -95,8 +95,8 @@ impl Starts {
 /// Calls `visit` with every index below `dims`, last dimension fastest.
 fn for_each_index(
     dims: &[usize],
-    mut visit: impl FnMut(&[usize]) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    mut visit: impl FnMut(&[usize]) -> Result<(), OpError>,
+) -> Result<(), OpError> {
     let mut index: Sizes = smallvec![0; dims.len()];
     for _ in 0..product(dims) {
         visit(&index)?;
@@ -126,7 +126,7 @@ pub(crate) fn gather(
     shape: &ArrayShape,
     dims: &GatherDims,
     slice_sizes: &[i64],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let operand_dims = sizes(operand);
     let rank = operand_dims.len();
     let starts = Starts::new(
@@ -213,7 +213,7 @@ pub(crate) fn scatter(
     updates: &[&Literal],
     dims: &ScatterDims,
     combine: &mut Callee<'_, '_>,
-) -> Result<Vec<Literal>, Fault> {
+) -> Result<Vec<Literal>, OpError> {
     let (Some(first), Some(update)) = (operands.first(), updates.first()) else {
         return Err(invalid("no operand"));
     };

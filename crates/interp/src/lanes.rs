@@ -3,7 +3,7 @@
 //! Narrow floats are computed on as `f32` and rounded once when stored; types
 //! without a kernel of their own are computed on as raw bits, one by one.
 
-use crate::error::Fault;
+use crate::error::OpError;
 
 use std::borrow::Cow;
 use tegula_ir::{ArrayShape, ElementType, Literal};
@@ -32,7 +32,7 @@ pub(crate) fn to_f32s(literal: &Literal) -> Cow<'_, [f32]> {
 }
 
 /// An array of floats of at most 32 bits, each rounded once.
-pub(crate) fn from_f32s(shape: &ArrayShape, values: &[f32]) -> Result<Literal, Fault> {
+pub(crate) fn from_f32s(shape: &ArrayShape, values: &[f32]) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let ty = shape.element_type;
     if let Some(out) = result.values_mut::<f32>() {

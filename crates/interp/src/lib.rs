@@ -43,6 +43,7 @@
 //! - Values are never written while shared: an argument is never changed.
 
 mod batch_norm;
+mod callee;
 mod collective;
 mod control;
 mod convolution;
@@ -58,6 +59,7 @@ mod lanes;
 mod linalg;
 mod matmul;
 mod movement;
+mod numbers;
 mod perturb;
 mod program;
 mod ragged;

@@ -8,8 +8,8 @@ mod lapack;
 mod qr;
 
 use crate::dot::{load_complex, load_floats, store_complex};
-use crate::error::{Fault, invalid};
-use crate::reduce::{from_f64s, from_i64s};
+use crate::error::{OpError, invalid};
+use crate::numbers::{from_f64s, from_i64s};
 use crate::strided::{Sizes, product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
 use tegula_scalar::{C64, divide};
@@ -56,7 +56,7 @@ impl Matrix {
 }
 
 /// The matrices of an array's last two dimensions.
-fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), Fault> {
+fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), OpError> {
     let dims = sizes(x);
     let [batch @ .., rows, columns] = dims.as_slice() else {
         return Err(invalid("an operand is not a matrix"));
@@ -78,7 +78,7 @@ fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), Fault> {
 }
 
 /// An array of the matrices.
-fn store(ty: ElementType, dims: &[usize], matrices: &[Matrix]) -> Result<Literal, Fault> {
+fn store(ty: ElementType, dims: &[usize], matrices: &[Matrix]) -> Result<Literal, OpError> {
     let shape = ArrayShape::new(ty, &to_i64s(dims));
     let entries: Vec<C64> = matrices
         .iter()
@@ -97,7 +97,7 @@ fn conjugate(x: C64) -> C64 {
 /// `cholesky(a)`: the triangular `l` with `l * adjoint(l) = a`, or `u` with
 /// `adjoint(u) * u = a`. Only the named triangle of `a` is read; the other
 /// triangle of the result is zero. NaN throughout if `a` is not positive definite.
-pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, Fault> {
+pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, OpError> {
     let (_, inputs) = matrices(a)?;
     let factor = |matrix: &Matrix| {
         if lower {
@@ -183,7 +183,7 @@ impl Solve {
 
 /// `triangular-solve(a, b)`: `x` with `op(a) x = b`, or `x op(a) = b`. Only the
 /// named triangle of `a` is read, and not its diagonal if that is ones.
-pub(crate) fn triangular_solve(a: &Literal, b: &Literal, flags: Solve) -> Result<Literal, Fault> {
+pub(crate) fn triangular_solve(a: &Literal, b: &Literal, flags: Solve) -> Result<Literal, OpError> {
     let (a_batch, a_matrices) = matrices(a)?;
     let (b_batch, b_matrices) = matrices(b)?;
     let mut solutions = Vec::with_capacity(b_matrices.len());
@@ -244,7 +244,7 @@ fn substitute(a: &Matrix, b: &Matrix, lower: bool, unit_diagonal: bool) -> Matri
 ///
 /// The pivot is the entry of largest `|re| + |im|`, the first of equals, as in
 /// LAPACK's getrf.
-pub(crate) fn lu(a: &Literal) -> Result<[Literal; 3], Fault> {
+pub(crate) fn lu(a: &Literal) -> Result<[Literal; 3], OpError> {
     let (batch, inputs) = matrices(a)?;
     let (rows, columns) = match sizes(a).as_slice() {
         [.., rows, columns] => (*rows, *columns),

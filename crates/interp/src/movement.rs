@@ -1,13 +1,13 @@
 //! Operations that move elements and compute nothing.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::strided::{Sizes, Walk, product, read_along, row_major, sizes, write_along};
 use tegula_ir::{ArrayShape, ElementType, Literal, PadDim, SliceDim, TO_END};
 use tegula_scalar::{Bits, BitsMut};
 use tegula_scalar::{Number, encode};
 
 /// Dimension numbers as positions below `rank`.
-pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, Fault> {
+pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, OpError> {
     let position = |&number: &i64| {
         usize::try_from(number)
             .ok()
@@ -18,12 +18,12 @@ pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, Fault> {
 }
 
 /// One dimension number as a position below `rank`.
-pub(crate) fn position(number: i64, rank: usize) -> Result<usize, Fault> {
+pub(crate) fn position(number: i64, rank: usize) -> Result<usize, OpError> {
     positions(&[number], rank).map(|found| found[0])
 }
 
 /// The elements that `walk` visits, under a shape of their number.
-fn read(x: &Literal, shape: &ArrayShape, walk: &Walk) -> Result<Literal, Fault> {
+fn read(x: &Literal, shape: &ArrayShape, walk: &Walk) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(&shape.with_element_type(x.element_type()))?;
     if sizes(&result) != walk.dims {
         return Err(invalid(
@@ -40,7 +40,7 @@ fn shape_of(ty: ElementType, dims: &[usize]) -> ArrayShape {
 }
 
 /// The position along one dimension, as an element of the shape's type.
-pub(crate) fn iota(shape: &ArrayShape, dimension: i64) -> Result<Literal, Fault> {
+pub(crate) fn iota(shape: &ArrayShape, dimension: i64) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let dims = sizes(&result);
     let dimension = position(dimension, dims.len())?;
@@ -61,7 +61,7 @@ pub(crate) fn broadcast(
     x: &Literal,
     shape: &ArrayShape,
     dimensions: &[i64],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let result = Literal::zeros(&shape.with_element_type(x.element_type()))?;
     let mut walk = Walk::dense(&sizes(&result));
     walk.strides.fill(0);
@@ -80,7 +80,7 @@ pub(crate) fn broadcast(
 }
 
 /// `x` with result dimension `i` being operand dimension `permutation[i]`.
-pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, Fault> {
+pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, OpError> {
     let dims = sizes(x);
     let sources = positions(permutation, dims.len())?;
     let mut seen = vec![false; dims.len()];
@@ -98,7 +98,7 @@ pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, Fau
 }
 
 /// `x` back to front along some dimensions.
-pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, Fault> {
+pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, OpError> {
     let dims = sizes(x);
     let mut walk = Walk::dense(&dims);
     for dimension in positions(dimensions, dims.len())? {
@@ -110,7 +110,7 @@ pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, Fault>
 
 /// Every `stride`-th element from `start` up to `limit`, by dimension.
 /// As many elements along each dimension as the shape says, from the first on.
-pub(crate) fn first_elements(x: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
+pub(crate) fn first_elements(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let slices = shape.dims.iter().map(|dim| SliceDim {
         start: 0,
         limit: dim.as_static().unwrap_or(TO_END),
@@ -119,7 +119,7 @@ pub(crate) fn first_elements(x: &Literal, shape: &ArrayShape) -> Result<Literal,
     slice(x, &slices.collect::<Vec<_>>())
 }
 
-pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, Fault> {
+pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, OpError> {
     let dims = sizes(x);
     let mut walk = Walk::dense(&dims);
     if slices.len() != dims.len() {
@@ -151,7 +151,7 @@ pub(crate) fn pad(
     value: &Literal,
     shape: &ArrayShape,
     padding: &[PadDim],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let dims = sizes(x);
     let mut result = filled(&shape.with_element_type(x.element_type()), value)?;
     let out_dims = sizes(&result);
@@ -185,7 +185,7 @@ pub(crate) fn pad(
 }
 
 /// An array of one value.
-pub(crate) fn filled(shape: &ArrayShape, value: &Literal) -> Result<Literal, Fault> {
+pub(crate) fn filled(shape: &ArrayShape, value: &Literal) -> Result<Literal, OpError> {
     if value.len() != 1 || value.element_type() != shape.element_type {
         return Err(invalid(
             "the initial or padding value is not a scalar of the type",
@@ -206,7 +206,7 @@ pub(crate) fn concatenate(
     operands: &[&Literal],
     shape: &ArrayShape,
     dimension: i64,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let out_dims = sizes(&result);
     let dimension = position(dimension, out_dims.len())?;
@@ -233,7 +233,7 @@ pub(crate) fn concatenate(
 
 /// The same bits as another type. Where the widths differ, the last dimension
 /// of the wider array's neighbour counts the parts, the least significant first.
-pub(crate) fn bitcast_convert(x: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
+pub(crate) fn bitcast_convert(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let (from, to) = (x.element_type().bits(), shape.element_type.bits());
     if from >= 8 && to >= 8 {
         return Ok(Literal::from_bytes(shape, x.bytes())?);
@@ -243,7 +243,7 @@ pub(crate) fn bitcast_convert(x: &Literal, shape: &ArrayShape) -> Result<Literal
 
 /// [`bitcast_convert`] where a type is narrower than a byte, and so takes a
 /// whole byte of its own here: through a dense string of bits.
-fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
+fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let (from, to) = (
         x.element_type().bits() as usize,
         shape.element_type.bits() as usize,
@@ -284,7 +284,7 @@ fn clamped_starts(
     starts: &[&Literal],
     dims: &[usize],
     slice: &[usize],
-) -> Result<Vec<usize>, Fault> {
+) -> Result<Vec<usize>, OpError> {
     let fits = dims.len() == slice.len() && slice.iter().zip(dims).all(|(s, d)| s <= d);
     if !fits {
         return Err(invalid("the slice is larger than its array"));
@@ -305,7 +305,7 @@ fn clamped_starts(
 }
 
 /// The start indices: a scalar each, or one vector (the older form).
-fn index_values(starts: &[&Literal]) -> Result<Vec<i64>, Fault> {
+fn index_values(starts: &[&Literal]) -> Result<Vec<i64>, OpError> {
     let mut values = Vec::new();
     for start in starts {
         values.extend(indices(start)?);
@@ -314,7 +314,7 @@ fn index_values(starts: &[&Literal]) -> Result<Vec<i64>, Fault> {
 }
 
 /// The elements of an integer array, saturated to `i64`.
-pub(crate) fn indices(x: &Literal) -> Result<Vec<i64>, Fault> {
+pub(crate) fn indices(x: &Literal) -> Result<Vec<i64>, OpError> {
     let ty = x.element_type();
     if !ty.is_integer() {
         return Err(invalid(format!("{ty} is not an index type")));
@@ -343,7 +343,7 @@ pub(crate) fn dynamic_slice(
     x: &Literal,
     starts: &[&Literal],
     slice: &[i64],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let dims = sizes(x);
     let length = |(&size, &whole): (&i64, &usize)| match size {
         TO_END => whole,
@@ -363,7 +363,7 @@ pub(crate) fn dynamic_update_slice(
     mut x: Literal,
     update: &Literal,
     starts: &[&Literal],
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let (dims, slice) = (sizes(&x), sizes(update));
     let starts = clamped_starts(starts, &dims, &slice)?;
     if update.element_type() != x.element_type() {

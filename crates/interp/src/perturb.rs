@@ -26,8 +26,8 @@
 //! are beyond the type's largest number is NaN, as in some order infinities may meet, and zero
 //! if it is NaN because products of `f64` met that are; and every NaN changes its sign.
 
-use crate::error::Fault;
-use crate::reduce::{from_f64s, to_f64s};
+use crate::error::OpError;
+use crate::numbers::{from_f64s, to_f64s};
 use crate::value::Value;
 use tegula_ir::{ElementType, FloatFormat, Literal, Op, Specials};
 use tegula_scalar::{Bits, BitsMut};
@@ -244,10 +244,10 @@ pub(crate) fn by_sums(
     magnitudes: &[f64],
     terms: usize,
     directions: Directions,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let ty = x.element_type();
     if ty.is_complex() {
-        let parts = crate::reduce::parts(x)?;
+        let parts = crate::numbers::parts(x)?;
         let twice: Vec<f64> = magnitudes.iter().flat_map(|&m| [m, m]).collect();
         let moved = by_sums(&parts, &twice, terms, directions)?;
         return Ok(Literal::from_bytes(x.shape(), moved.bytes())?);
@@ -439,7 +439,7 @@ mod tests {
         let shape = tegula_ir::ArrayShape::new(ElementType::C64, &[4]);
         let zeros = Literal::zeros(&shape).unwrap();
         let moved = by_sums(&zeros, &[1.0; 4], 4, Directions::new(3, 1)).unwrap();
-        let parts = crate::reduce::parts(&moved).unwrap();
+        let parts = crate::numbers::parts(&moved).unwrap();
         assert!(parts.as_f32s().unwrap().iter().all(|&x| x != 0.0));
     }
 }

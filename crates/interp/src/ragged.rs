@@ -9,10 +9,10 @@ use crate::dot::{
     store_integers,
 };
 use crate::elementwise;
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use crate::matmul::Entry;
 use crate::movement::{broadcast, position, positions};
-use crate::reduce::{from_f64s, to_i64s};
+use crate::numbers::{from_f64s, to_i64s};
 use crate::strided::{Sizes, product, sizes};
 use tegula_ir::helpers::scaled_type;
 use tegula_ir::{ArrayShape, Binary, Dim, DimNumbers, DotDims, Literal};
@@ -76,7 +76,7 @@ impl<'a> Ragged<'a> {
         [lhs, rhs, groups]: [&Literal; 3],
         values: &'a [i64],
         attributes: &Attributes<'_>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, OpError> {
         let (l, r, dims) = (sizes(lhs), sizes(rhs), attributes.dims);
         let batch = [
             positions(&dims.lhs_batch, l.len())?,
@@ -233,7 +233,7 @@ pub(crate) fn ragged_dot(
     attributes: &Attributes<'_>,
     shape: &ArrayShape,
     magnitudes: bool,
-) -> Result<Product, Fault> {
+) -> Result<Product, OpError> {
     let (lhs, rhs, shape) = in_one_type(lhs, rhs, shape)?;
     let values = to_i64s(groups);
     let ragged = Ragged::new([&lhs, &rhs, groups], &values, attributes)?;
@@ -282,9 +282,9 @@ pub(crate) fn scaled_dot(
     dims: &DotDims,
     shape: &ArrayShape,
     magnitudes: bool,
-) -> Result<Product, Fault> {
+) -> Result<Product, OpError> {
     let ty = scaled_type(lhs.element_type(), rhs.element_type(), shape.element_type);
-    let scaled = |x: &Literal, scale: &Literal| -> Result<Literal, Fault> {
+    let scaled = |x: &Literal, scale: &Literal| -> Result<Literal, OpError> {
         let shape = x.shape().with_element_type(ty);
         let x = elementwise::convert(x, &shape)?;
         if scale.shape().rank() == 0 && shape.rank() != 0 {
@@ -298,7 +298,7 @@ pub(crate) fn scaled_dot(
 }
 
 /// Scales of equal parts as one for each element.
-fn by_parts(scale: &Literal, shape: &ArrayShape) -> Result<Literal, Fault> {
+fn by_parts(scale: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let mut split = ArrayShape::new(shape.element_type, &[]);
     let mut places = DimNumbers::new();
     let whole = shape.static_dims().unwrap_or_default();

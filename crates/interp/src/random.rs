@@ -1,6 +1,6 @@
 //! `rng-bit-generator` and `rng` on arrays; their words are those of [`tegula_scalar::random`].
 
-use crate::error::{Fault, invalid, unsupported};
+use crate::error::{OpError, invalid, unsupported};
 use crate::strided::sizes;
 use tegula_ir::{ArrayShape, Literal, RngAlgorithm, RngDistribution};
 use tegula_scalar::random::{draw, element_of_word, has_random_bits, join, random_words};
@@ -11,7 +11,7 @@ pub(crate) fn bit_generator(
     algorithm: RngAlgorithm,
     state: &Literal,
     shape: &ArrayShape,
-) -> Result<(Literal, Literal), Fault> {
+) -> Result<(Literal, Literal), OpError> {
     let mut words = state_words(state)?;
     let ty = shape.element_type;
     if !has_random_bits(ty) {
@@ -27,7 +27,7 @@ pub(crate) fn bit_generator(
 }
 
 /// The state as 64-bit words, whichever type it is given in.
-fn state_words(state: &Literal) -> Result<Vec<u64>, Fault> {
+fn state_words(state: &Literal) -> Result<Vec<u64>, OpError> {
     let bits = Bits::of(state);
     let words: Vec<u64> = match state.element_type().bits() {
         64 => (0..state.len()).map(|i| bits.get(i) as u64).collect(),
@@ -42,7 +42,7 @@ fn state_words(state: &Literal) -> Result<Vec<u64>, Fault> {
     Ok(words)
 }
 
-fn store_state(state: &Literal, words: &[u64]) -> Result<Literal, Fault> {
+fn store_state(state: &Literal, words: &[u64]) -> Result<Literal, OpError> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     Ok(Literal::from_bytes(state.shape(), &bytes)?)
 }
@@ -53,7 +53,7 @@ pub(crate) fn rng(
     a: &Literal,
     b: &Literal,
     shape: &ArrayShape,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let ty = shape.element_type;
     if a.len() != 1 || b.len() != 1 || a.element_type() != ty || b.element_type() != ty {
         return Err(invalid("the parameters are not scalars of the type"));

@@ -5,9 +5,10 @@
 //! for each element. Sums of floats are accumulated in `f64` and rounded once;
 //! products are rounded to the type at every step; the rest is exact.
 
-use crate::error::{Fault, invalid};
+use crate::callee::Callee;
+use crate::error::{OpError, invalid};
 use crate::movement::positions;
-use crate::program::Callee;
+use crate::numbers::{from_f64s, from_i64s, from_u64s, to_f64, to_f64s, to_i64s, to_u64s};
 use crate::strided::{Sizes, Strides, Walk, row_major, sizes};
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Binary, Category, ElementType, Literal};
@@ -53,80 +54,6 @@ impl Fold {
     }
 }
 
-fn to_f64(number: Number) -> f64 {
-    match number {
-        Number::Single(x) => x.into(),
-        Number::Double(x) => x,
-        _ => f64::NAN,
-    }
-}
-
-/// The elements of a float array, exactly.
-pub(crate) fn to_f64s(x: &Literal) -> Vec<f64> {
-    if let Some(values) = x.as_f64s() {
-        return values.to_vec();
-    }
-    crate::lanes::to_f32s(x).iter().map(|&x| x.into()).collect()
-}
-
-/// The elements of a float array, or the parts of those of a complex one.
-pub(crate) fn parts(x: &Literal) -> Result<Literal, Fault> {
-    let Some(part) = x.element_type().complex_part() else {
-        return Ok(x.clone());
-    };
-    let shape = ArrayShape::new(part, &[2 * x.len() as i64]);
-    Ok(Literal::from_bytes(&shape, x.bytes())?)
-}
-
-/// An array of floats, each rounded once.
-pub(crate) fn from_f64s(shape: &ArrayShape, values: &[f64]) -> Result<Literal, Fault> {
-    let mut result = Literal::zeros(shape)?;
-    let ty = shape.element_type;
-    if let Some(out) = result.values_mut::<f32>() {
-        out.iter_mut().zip(values).for_each(|(o, &x)| *o = x as f32);
-        return Ok(result);
-    }
-    let mut out = BitsMut::of(&mut result);
-    for (i, &x) in values.iter().enumerate() {
-        out.set(i, encode(ty, Number::Double(x)));
-    }
-    Ok(result)
-}
-
-/// The elements of a signed integer array.
-pub(crate) fn to_i64s(x: &Literal) -> Vec<i64> {
-    if let Some(values) = x.as_i32s() {
-        return values.iter().map(|&x| x.into()).collect();
-    }
-    let (ty, bits) = (x.element_type(), Bits::of(x));
-    let number = |i| match decode(ty, bits.get(i)) {
-        Number::Signed(x) => x,
-        Number::Unsigned(x) => x as i64,
-        Number::Pred(x) => x.into(),
-        _ => 0,
-    };
-    (0..x.len()).map(number).collect()
-}
-
-/// An array of integers, each wrapped.
-pub(crate) fn from_i64s(shape: &ArrayShape, values: &[i64]) -> Result<Literal, Fault> {
-    let mut result = Literal::zeros(shape)?;
-    let mut out = BitsMut::of(&mut result);
-    for (i, &x) in values.iter().enumerate() {
-        out.set(i, encode(shape.element_type, Number::Signed(x)));
-    }
-    Ok(result)
-}
-
-fn to_u64s(x: &Literal) -> Vec<u64> {
-    to_i64s(x).into_iter().map(|x| x as u64).collect()
-}
-
-fn from_u64s(shape: &ArrayShape, values: &[u64]) -> Result<Literal, Fault> {
-    let values: Vec<i64> = values.iter().map(|&x| x as i64).collect();
-    from_i64s(shape, &values)
-}
-
 /// Applies a fold of whatever kind to arrays of its own kind.
 pub(crate) fn with_fold(
     fold: &Fold,
@@ -134,7 +61,7 @@ pub(crate) fn with_fold(
     init: &Literal,
     shape: &ArrayShape,
     kernel: &dyn FoldKernel,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     match fold {
         Fold::Sum => from_f64s(shape, &kernel.sums(&to_f64s(x), first(&to_f64s(init))?)),
         Fold::Float(f) => from_f64s(
@@ -152,7 +79,7 @@ pub(crate) fn with_fold(
     }
 }
 
-fn first<T: Copy>(values: &[T]) -> Result<T, Fault> {
+fn first<T: Copy>(values: &[T]) -> Result<T, OpError> {
     let value = values.first().copied();
     value.ok_or_else(|| invalid("the initial value is not a scalar"))
 }
@@ -197,7 +124,7 @@ struct Nest {
 }
 
 impl Nest {
-    fn new(dims: &[usize], dimensions: &[i64]) -> Result<Self, Fault> {
+    fn new(dims: &[usize], dimensions: &[i64]) -> Result<Self, OpError> {
         let reduced = positions(dimensions, dims.len())?;
         let strides = row_major(dims);
         let part = |is_reduced: bool| {
@@ -261,7 +188,7 @@ pub(crate) fn reduce(
     dimensions: &[i64],
     callee: &mut Callee<'_, '_>,
     magnitudes: bool,
-) -> Result<Reduced, Fault> {
+) -> Result<Reduced, OpError> {
     let Some(&x) = inputs.first() else {
         return Err(invalid("no operand"));
     };
@@ -307,7 +234,7 @@ fn reduce_general(
     nest: &Nest,
     kept: &[i64],
     callee: &mut Callee<'_, '_>,
-) -> Result<Vec<Literal>, Fault> {
+) -> Result<Vec<Literal>, OpError> {
     let bits: Vec<Bits<'_>> = inputs.iter().map(|input| Bits::of(input)).collect();
     let init: SmallVec<[u128; 2]> = inits.iter().map(|init| Bits::of(init).get(0)).collect();
     let mut results = Vec::with_capacity(inputs.len());

@@ -1,6 +1,6 @@
 //! `scan`: a computation applied to the slices of arrays along a dimension, one after the other.
 
-use crate::error::{Fault, invalid, unsupported};
+use crate::error::{OpError, invalid, unsupported};
 use crate::eval::Evaluator;
 use crate::movement::{concatenate, position, slice};
 use crate::strided::sizes;
@@ -8,7 +8,7 @@ use crate::value::Value;
 use tegula_ir::{ArrayShape, ComputationId, Dim, InstructionId, Literal, Op, Shape, SliceDim};
 
 /// An array at a place along a dimension, without it.
-fn at(x: &Literal, dimension: usize, place: usize) -> Result<Literal, Fault> {
+fn at(x: &Literal, dimension: usize, place: usize) -> Result<Literal, OpError> {
     let mut shape = x.shape().with_element_type(x.element_type());
     let whole = sizes(x);
     let slices: Vec<SliceDim> = whole
@@ -31,7 +31,7 @@ fn at(x: &Literal, dimension: usize, place: usize) -> Result<Literal, Fault> {
 }
 
 /// What steps gave as one array, with the dimension put in.
-fn together(steps: &[Literal], shape: &ArrayShape, dimension: usize) -> Result<Literal, Fault> {
+fn together(steps: &[Literal], shape: &ArrayShape, dimension: usize) -> Result<Literal, OpError> {
     let mut one = shape.clone();
     *one.dims
         .get_mut(dimension)
@@ -46,7 +46,11 @@ fn together(steps: &[Literal], shape: &ArrayShape, dimension: usize) -> Result<L
 
 impl Evaluator<'_> {
     /// `scan(inputs..., carries...)`: the outputs of all steps, then the last carries.
-    pub(crate) fn scan(&mut self, id: InstructionId, operands: Vec<Value>) -> Result<Value, Fault> {
+    pub(crate) fn scan(
+        &mut self,
+        id: InstructionId,
+        operands: Vec<Value>,
+    ) -> Result<Value, OpError> {
         let Op::Scan {
             dimension,
             num_carries,
@@ -59,7 +63,7 @@ impl Evaluator<'_> {
         };
         let shape = self.module[id].shape.clone();
         let shapes = shape.as_tuple().unwrap_or(std::slice::from_ref(&shape));
-        let count = |total: usize| -> Result<usize, Fault> {
+        let count = |total: usize| -> Result<usize, OpError> {
             let carries = usize::try_from(num_carries).ok();
             let rest = carries.and_then(|carries| total.checked_sub(carries));
             rest.ok_or_else(|| invalid("fewer values than carries"))
@@ -110,7 +114,7 @@ impl Evaluator<'_> {
         to_apply: ComputationId,
         (inputs, dimension, place): (&[Literal], usize, usize),
         carries: Vec<Value>,
-    ) -> Result<Vec<Value>, Fault> {
+    ) -> Result<Vec<Value>, OpError> {
         self.count_iteration()?;
         let slices = inputs
             .iter()

@@ -3,9 +3,9 @@
 //! The comparator may be anything, also no order at all, so the sort must not
 //! assume one; merging does not.
 
-use crate::error::{Fault, invalid};
+use crate::callee::Callee;
+use crate::error::{OpError, invalid};
 use crate::movement::position;
-use crate::program::Callee;
 use crate::strided::{product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Direction, Literal, Order};
 use tegula_scalar::{Bits, BitsMut};
@@ -14,8 +14,8 @@ use tegula_scalar::{Number, apply_compare, encode};
 /// Sorts stably: `before(a, b)` says whether `a` must come before `b`.
 pub(crate) fn merge_sort<T: Copy>(
     items: Vec<T>,
-    before: &mut dyn FnMut(&T, &T) -> Result<bool, Fault>,
-) -> Result<Vec<T>, Fault> {
+    before: &mut dyn FnMut(&T, &T) -> Result<bool, OpError>,
+) -> Result<Vec<T>, OpError> {
     let mut from = items;
     let mut to = from.clone();
     let mut width = 1;
@@ -45,7 +45,7 @@ pub(crate) fn sort(
     operands: &[&Literal],
     dimension: i64,
     comparator: &mut Callee<'_, '_>,
-) -> Result<Vec<Literal>, Fault> {
+) -> Result<Vec<Literal>, OpError> {
     let Some(first) = operands.first() else {
         return Err(invalid("no operand"));
     };
@@ -89,7 +89,7 @@ pub(crate) fn top_k(
     k: i64,
     largest: bool,
     index_shape: &ArrayShape,
-) -> Result<(Literal, Literal), Fault> {
+) -> Result<(Literal, Literal), OpError> {
     let mut dims = sizes(x);
     let last = position(dims.len() as i64 - 1, dims.len())?;
     let len = dims[last];

@@ -5,7 +5,7 @@
 //! dense array is a transposition, a broadcast, a slice or a reversal; writing a
 //! dense array along one is a pad, a concatenation or an update.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use smallvec::{SmallVec, smallvec};
 use tegula_ir::Literal;
 
@@ -61,7 +61,7 @@ impl Walk {
     }
 
     /// Fails unless every element visited is among the first `len`.
-    fn check(&self, len: usize) -> Result<(), Fault> {
+    fn check(&self, len: usize) -> Result<(), OpError> {
         if self.dims.contains(&0) {
             return Ok(());
         }
@@ -155,7 +155,7 @@ pub(crate) fn read_along(
     src: &[u8],
     size: usize,
     walk: &Walk,
-) -> Result<(), Fault> {
+) -> Result<(), OpError> {
     walk.check(src.len() / size)?;
     Walk::dense(&walk.dims).check(dst.len() / size)?;
     let walk = walk.merged();
@@ -176,7 +176,7 @@ pub(crate) fn write_along(
     src: &[u8],
     size: usize,
     walk: &Walk,
-) -> Result<(), Fault> {
+) -> Result<(), OpError> {
     walk.check(dst.len() / size)?;
     Walk::dense(&walk.dims).check(src.len() / size)?;
     let walk = walk.merged();

@@ -4,14 +4,14 @@
 //! may begin to receive before it sends what the host answers.
 
 use crate::dispatch::{arranged, left_out};
-use crate::error::{Fault, invalid, unsupported};
+use crate::error::{OpError, invalid, unsupported};
 use crate::eval::{Evaluator, Host};
 use crate::value::Value;
 use tegula_ir::{InstructionId, Literal, Op, Opcode, Shape};
 
 impl Evaluator<'_> {
     /// The value of a transfer, from those of its operands.
-    pub(crate) fn transfer(&self, id: InstructionId, operands: &[Value]) -> Result<Value, Fault> {
+    pub(crate) fn transfer(&self, id: InstructionId, operands: &[Value]) -> Result<Value, OpError> {
         let instruction = &self.module[id];
         let (op, shape) = (&instruction.op, &instruction.shape);
         let Some(host) = &self.host else {
@@ -21,7 +21,7 @@ impl Evaluator<'_> {
             Op::Infeed(_) => {
                 let entry = host.queues.take_infeed();
                 let entry = entry
-                    .ok_or_else(|| Fault::Transfer("the host feeds nothing more".to_owned()))?;
+                    .ok_or_else(|| OpError::Transfer("the host feeds nothing more".to_owned()))?;
                 self.received(shape, entry)
             }
             Op::Outfeed { .. } => {
@@ -51,7 +51,7 @@ impl Evaluator<'_> {
         (opcode, channel): (Opcode, i64),
         operands: &[Value],
         shape: &Shape,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, OpError> {
         match opcode {
             Opcode::Send => {
                 host.queues.send(channel, first_arrays(operands));
@@ -63,7 +63,7 @@ impl Evaluator<'_> {
                 let entry = host.queues.receive(channel, host.timeout);
                 let entry = entry.ok_or_else(|| {
                     let seconds = host.timeout.as_secs_f64();
-                    Fault::Transfer(format!("nothing came on channel {channel} in {seconds} s"))
+                    OpError::Transfer(format!("nothing came on channel {channel} in {seconds} s"))
                 })?;
                 self.received(shape, entry)
             }
@@ -72,17 +72,17 @@ impl Evaluator<'_> {
     }
 
     /// A value of a shape from the arrays of an entry.
-    fn received(&self, shape: &Shape, entry: Vec<Literal>) -> Result<Value, Fault> {
+    fn received(&self, shape: &Shape, entry: Vec<Literal>) -> Result<Value, OpError> {
         let mut arrays = entry.into_iter();
         let value = arranged(shape, &mut arrays)?;
         match arrays.next().is_none() && value.matches(shape) {
             true => Ok(value),
-            false => Err(Fault::Transfer("arrays of other shapes came".to_owned())),
+            false => Err(OpError::Transfer("arrays of other shapes came".to_owned())),
         }
     }
 
     /// A value of zeros.
-    fn zeros(&self, shape: &Shape) -> Result<Value, Fault> {
+    fn zeros(&self, shape: &Shape) -> Result<Value, OpError> {
         let shapes = self.array_shapes(shape)?;
         let zeros = shapes.iter().map(Literal::zeros);
         let zeros: Vec<Literal> = zeros.collect::<Result<_, _>>()?;

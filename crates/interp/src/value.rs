@@ -1,6 +1,6 @@
 //! Values: what an instruction gives.
 
-use crate::error::{Fault, invalid};
+use crate::error::{OpError, invalid};
 use tegula_ir::{Literal, Shape};
 
 /// The value of an instruction. Cloning shares the arrays.
@@ -76,19 +76,19 @@ impl Value {
         }
     }
 
-    pub(crate) fn array(&self) -> Result<&Literal, Fault> {
+    pub(crate) fn array(&self) -> Result<&Literal, OpError> {
         self.as_array()
             .ok_or_else(|| invalid("an operand is not an array"))
     }
 
-    pub(crate) fn into_array(self) -> Result<Literal, Fault> {
+    pub(crate) fn into_array(self) -> Result<Literal, OpError> {
         match self {
             Self::Array(literal) => Ok(literal),
             _ => Err(invalid("an operand is not an array")),
         }
     }
 
-    pub(crate) fn into_tuple(self) -> Result<Vec<Self>, Fault> {
+    pub(crate) fn into_tuple(self) -> Result<Vec<Self>, OpError> {
         match self {
             Self::Tuple(elements) => Ok(elements),
             _ => Err(invalid("an operand is not a tuple")),

@@ -5,9 +5,10 @@
 //! element `i` is at `i * base_dilation`. Positions in the padding or between
 //! elements have no element and are skipped.
 
-use crate::error::{Fault, invalid};
-use crate::program::Callee;
-use crate::reduce::{Fold, Reduced, fold_kernel, to_f64s, with_fold};
+use crate::callee::Callee;
+use crate::error::{OpError, invalid};
+use crate::numbers::to_f64s;
+use crate::reduce::{Fold, Reduced, fold_kernel, with_fold};
 use crate::strided::{Sizes, Strides, product, row_major, sizes};
 use smallvec::{SmallVec, smallvec};
 use tegula_ir::{ArrayShape, Binary, ElementType, Literal, WindowDim};
@@ -23,7 +24,7 @@ pub(crate) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    pub(crate) fn new(window: &'a [WindowDim], base: &[usize]) -> Result<Self, Fault> {
+    pub(crate) fn new(window: &'a [WindowDim], base: &[usize]) -> Result<Self, OpError> {
         if window.len() != base.len() {
             return Err(invalid("not one window dimension for each dimension"));
         }
@@ -120,7 +121,7 @@ pub(crate) fn reduce_window(
     window: &[WindowDim],
     callee: &mut Callee<'_, '_>,
     magnitudes: bool,
-) -> Result<Reduced, Fault> {
+) -> Result<Reduced, OpError> {
     let Some(&x) = inputs.first() else {
         return Err(invalid("no operand"));
     };
@@ -166,7 +167,7 @@ fn general(
     windows: &Windows<'_>,
     positions: &[i64],
     callee: &mut Callee<'_, '_>,
-) -> Result<Vec<Literal>, Fault> {
+) -> Result<Vec<Literal>, OpError> {
     let bits: Vec<Bits<'_>> = inputs.iter().map(|input| Bits::of(input)).collect();
     let init: SmallVec<[u128; 2]> = inits.iter().map(|init| Bits::of(init).get(0)).collect();
     let mut results = Vec::with_capacity(inputs.len());
@@ -177,12 +178,12 @@ fn general(
         ))?);
     }
     let mut outs: Vec<BitsMut<'_>> = results.iter_mut().map(BitsMut::of).collect();
-    let mut fault = None;
+    let mut error = None;
     let mut done = 0;
     windows.for_each_position(|position| {
         let mut sums = init.clone();
         windows.visit(position, &mut |place| {
-            if fault.is_some() {
+            if error.is_some() {
                 return;
             }
             let new = bits.iter().map(|bits| bits.get(place));
@@ -190,11 +191,11 @@ fn general(
             match callee.call(&arguments) {
                 Ok(next) if next.len() == init.len() => sums = next,
                 Ok(_) => {
-                    fault = Some(invalid(
+                    error = Some(invalid(
                         "a called computation has another number of results",
                     ));
                 }
-                Err(error) => fault = Some(error),
+                Err(failed) => error = Some(failed),
             }
         });
         for (out, &sum) in outs.iter_mut().zip(&sums) {
@@ -202,18 +203,18 @@ fn general(
         }
         done += 1;
     });
-    fault.map_or(Ok(results), Err)
+    error.map_or(Ok(results), Err)
 }
 
 /// Which of two elements a select-and-scatter prefers: for the usual comparisons
 /// a function of the values, else a call.
 pub(crate) trait Prefer {
     /// Whether the chosen element stays, given a candidate.
-    fn keeps(&mut self, chosen: u128, candidate: u128) -> Result<bool, Fault>;
+    fn keeps(&mut self, chosen: u128, candidate: u128) -> Result<bool, OpError>;
 }
 
 impl Prefer for Callee<'_, '_> {
-    fn keeps(&mut self, chosen: u128, candidate: u128) -> Result<bool, Fault> {
+    fn keeps(&mut self, chosen: u128, candidate: u128) -> Result<bool, OpError> {
         self.test(&[chosen, candidate])
     }
 }
@@ -224,29 +225,29 @@ pub(crate) fn select_places(
     operand: &Literal,
     window: &[WindowDim],
     select: &mut dyn Prefer,
-) -> Result<(Sizes, Vec<Option<usize>>), Fault> {
+) -> Result<(Sizes, Vec<Option<usize>>), OpError> {
     let windows = Windows::new(window, &sizes(operand))?;
     let bits = Bits::of(operand);
     let mut places = Vec::with_capacity(product(&windows.positions));
-    let mut fault = None;
+    let mut error = None;
     windows.for_each_position(|position| {
         let mut chosen: Option<(usize, u128)> = None;
         windows.visit(position, &mut |place| {
             let candidate = bits.get(place);
             let keeps = match chosen {
-                Some((_, value)) if fault.is_none() => select.keeps(value, candidate),
+                Some((_, value)) if error.is_none() => select.keeps(value, candidate),
                 Some(_) => Ok(true),
                 None => Ok(false),
             };
             match keeps {
                 Ok(true) => {}
                 Ok(false) => chosen = Some((place, candidate)),
-                Err(error) => fault = Some(error),
+                Err(failed) => error = Some(failed),
             }
         });
         places.push(chosen.map(|(place, _)| place));
     });
-    fault.map_or(Ok((windows.positions, places)), Err)
+    error.map_or(Ok((windows.positions, places)), Err)
 }
 
 /// Combines each source element into the result at its chosen place, in order.
@@ -258,7 +259,7 @@ pub(crate) fn scatter_places(
     init: &Literal,
     (positions, places): &(Sizes, Vec<Option<usize>>),
     scatter: &mut Callee<'_, '_>,
-) -> Result<Literal, Fault> {
+) -> Result<Literal, OpError> {
     let ty: ElementType = source.element_type();
     if sizes(source) != *positions || init.len() != 1 || init.element_type() != ty {
         return Err(invalid("the operands' shapes do not agree"));
@@ -273,7 +274,7 @@ pub(crate) fn scatter_places(
                 sums[*place] += values[i];
             }
         }
-        return crate::reduce::from_f64s(&shape, &sums);
+        return crate::numbers::from_f64s(&shape, &sums);
     }
     let mut result = crate::movement::filled(&shape, init)?;
     let values = Bits::of(source);

@@ -3,9 +3,9 @@
 use crate::Span;
 use std::fmt;
 
-/// Whose fault an error is.
+/// What kind of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum ErrorKind {
     /// The program is wrong.
     Input,
     /// The program may be right but exceeds a limit of this implementation.
@@ -22,7 +22,7 @@ pub struct Error {
     span: Span,
     line: u32,
     column: u32,
-    fault: Fault,
+    kind: ErrorKind,
 }
 
 impl Error {
@@ -34,14 +34,14 @@ impl Error {
             span: Span::default(),
             line: 0,
             column: 0,
-            fault: Fault::Input,
+            kind: ErrorKind::Input,
         }
     }
 
     /// A limit of this implementation that the input exceeds, not yet placed.
     pub fn limit(message: impl Into<String>) -> Self {
         Self {
-            fault: Fault::Limit,
+            kind: ErrorKind::Limit,
             ..Self::input(message)
         }
     }
@@ -49,7 +49,7 @@ impl Error {
     /// A mistake of this library, not yet placed.
     pub fn bug(message: impl Into<String>) -> Self {
         Self {
-            fault: Fault::Bug,
+            kind: ErrorKind::Bug,
             ..Self::input(message)
         }
     }
@@ -114,9 +114,9 @@ impl Error {
         self.column
     }
 
-    /// Whose fault it is.
-    pub fn fault(&self) -> Fault {
-        self.fault
+    /// What kind of error it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
     }
 }
 

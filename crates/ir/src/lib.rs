@@ -53,12 +53,12 @@ pub use annotations::{
 pub use attributes::*;
 pub use builder::{ComputationBuilder, Draft, DraftId, ModuleBuilder};
 pub use element_type::{Category, ElementType};
-pub use error::{Error, Fault};
+pub use error::{Error, ErrorKind};
 pub use float_format::{FloatFormat, Specials};
 pub use lapack::{Lapack, lapack_flag, lapack_integer, lapack_option, lapack_target};
 pub use layout::{Layout, SplitConfig, Tile, TileDim};
 pub use literal::{Literal, LiteralError, MAX_LITERAL_BYTES};
-pub use memory::{ALIGNMENT, AlignedBytes, Spare};
+pub use memory::{ALIGNMENT, AlignedBytes, BufferPool};
 pub use module::{
     Computation, ComputationId, Instruction, InstructionId, Module, RequiredValue, Span, Symbol,
 };
@@ -71,8 +71,8 @@ pub use scalar::Scalar;
 pub use shape::{ArrayShape, Dim, Dims, Shape};
 pub use shape_functions::{ShapeOf, infer_shape, shape_of};
 pub use sizes::{
-    Derivation, Guard, GuardMessage, RunTimeSizes, SizeSource, derive_sizes, is_size_computation,
-    resolve_sizes, spell as spell_size, spell_shape,
+    Derivation, Guard, GuardMessage, RunTimeSizes, SizeSource, derive_sizes, display_shape,
+    display_term, infer_symbolic_dims, is_size_computation,
 };
 pub use text::{
     FillElided, ReadOptions, parse_literal, parse_module, parse_module_with, parse_shape,

@@ -5,7 +5,7 @@
 //! whole one (integers sign- or zero-extended). The bytes are aligned to
 //! [`ALIGNMENT`](crate::ALIGNMENT), which suits every vector width in use.
 
-use crate::{AlignedBytes, ArrayShape, ElementType, Spare};
+use crate::{AlignedBytes, ArrayShape, BufferPool, ElementType};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -135,9 +135,13 @@ impl Literal {
     ///
     /// # Errors
     /// As [`Self::zeros`].
-    pub unsafe fn unwritten(shape: &ArrayShape, spare: &Arc<Spare>) -> Result<Self, LiteralError> {
+    pub unsafe fn unwritten(
+        shape: &ArrayShape,
+        spare: &Arc<BufferPool>,
+    ) -> Result<Self, LiteralError> {
         let len = checked_len(shape)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: all bytes are written before any is read; nothing is if the
+        // literal is dropped.
         let bytes = unsafe { spare.unwritten(len) };
         let bytes = bytes.ok_or(LiteralError::TooLarge(len as i64))?;
         Ok(Self::from_parts(shape, bytes))

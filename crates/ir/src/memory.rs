@@ -2,7 +2,7 @@
 //!
 //! A page that is touched for the first time costs a fault and its zeros, which for an array
 //! beyond the caches takes several times as long as to write it. So whoever makes the same
-//! arrays again and again has a [`Spare`]: memory that is taken from there goes back when its
+//! arrays again and again has a [`BufferPool`]: memory that is taken from there goes back when its
 //! array is dropped, wherever that is.
 
 use std::alloc::Layout;
@@ -21,8 +21,8 @@ const LARGE: usize = 16 << 20;
 /// Bytes from which on memory is kept to be used again: smaller ones the allocator keeps.
 const WORTH_KEEPING: usize = 1 << 20;
 
-/// What [`AlignedBytes::spoil`] writes: of floats, small numbers that stand out.
-const SPOILED: u8 = 0xa7;
+/// What [`AlignedBytes::poison`] writes: of floats, small numbers that stand out.
+const POISON: u8 = 0xa7;
 
 #[repr(align(64))]
 struct Aligned;
@@ -40,12 +40,12 @@ pub struct AlignedBytes {
     /// Bytes of the allocation before the first.
     lead: usize,
     /// Where the memory goes when it is dropped.
-    home: Option<Weak<Spare>>,
+    home: Option<Weak<BufferPool>>,
 }
 
 // SAFETY: the bytes are owned, and shared only through shared references.
 unsafe impl Send for AlignedBytes {}
-// SAFETY: as above.
+// SAFETY: the bytes are owned, and shared only through shared references.
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
@@ -73,7 +73,7 @@ impl AlignedBytes {
     /// # Safety
     /// All of them are written before any is read.
     unsafe fn try_unwritten(len: usize) -> Option<Self> {
-        // SAFETY: as above.
+        // SAFETY: whatever is asked for is as `alloc_zeroed` wants it.
         Self::inside(len, |memory| unsafe { std::alloc::alloc(memory) })
     }
 
@@ -125,10 +125,10 @@ impl AlignedBytes {
 
     /// Has them hold what nobody would, where assertions are compiled: who reads what was not
     /// written finds that, rather than what was there by chance.
-    pub fn spoil(&mut self) {
+    pub fn poison(&mut self) {
         if cfg!(debug_assertions) {
             // SAFETY: `start` leads to `len` bytes.
-            unsafe { self.start.as_ptr().write_bytes(SPOILED, self.len) };
+            unsafe { self.start.as_ptr().write_bytes(POISON, self.len) };
         }
     }
 
@@ -209,13 +209,13 @@ impl PartialEq for AlignedBytes {
 /// What is taken from here comes back when its array is dropped, if this is still there; what
 /// comes back beyond the bound, and all with this, is the system's again.
 #[derive(Default)]
-pub struct Spare {
+pub struct BufferPool {
     /// What came back last is last.
     memories: Mutex<Vec<AlignedBytes>>,
     most: AtomicUsize,
 }
 
-impl Spare {
+impl BufferPool {
     /// Keeps at most so many bytes from now on, or more if that was said before.
     pub fn keep_up_to(&self, bytes: usize) {
         self.most.fetch_max(bytes, Ordering::Relaxed);
@@ -233,12 +233,12 @@ impl Spare {
     /// # Safety
     /// All of them are written before any is read.
     pub(crate) unsafe fn unwritten(self: &Arc<Self>, len: usize) -> Option<AlignedBytes> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: all of them are written before any is read.
         let fresh = || unsafe { AlignedBytes::try_unwritten(len) };
         let is_kept = len >= WORTH_KEEPING;
         let known = if is_kept { self.take(len) } else { None };
         let mut bytes = known.or_else(fresh)?;
-        bytes.spoil();
+        bytes.poison();
         bytes.home = is_kept.then(|| Arc::downgrade(self));
         Some(bytes)
     }
@@ -283,7 +283,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     /// An array of so many bytes, all of which are written.
-    fn array(spare: &Arc<Spare>, len: usize) -> Literal {
+    fn array(spare: &Arc<BufferPool>, len: usize) -> Literal {
         let shape = ArrayShape::new(ElementType::U8, &[len as i64]);
         // SAFETY: they are written here.
         let mut array = unsafe { Literal::unwritten(&shape, spare) }.expect("memory");
@@ -292,8 +292,8 @@ mod tests {
         array
     }
 
-    fn spare(bytes: usize) -> Arc<Spare> {
-        let spare = Arc::new(Spare::default());
+    fn spare(bytes: usize) -> Arc<BufferPool> {
+        let spare = Arc::new(BufferPool::default());
         spare.keep_up_to(bytes);
         spare
     }
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(spare.bytes(), 4 * MIB);
         drop(array(&spare, 9 * MIB));
         assert_eq!(spare.bytes(), 0, "one that is too large on its own");
-        drop(array(&Arc::new(Spare::default()), 2 * MIB));
+        drop(array(&Arc::new(BufferPool::default()), 2 * MIB));
     }
 
     #[test]

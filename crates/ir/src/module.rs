@@ -104,7 +104,7 @@ pub struct Module {
     /// The symbols that symbolic dimensions use, by variable number.
     pub symbols: Vec<Symbol>,
     /// Where the symbols' values come from and what a run checks of them; empty
-    /// before [`resolve_sizes`](crate::resolve_sizes).
+    /// before [`infer_symbolic_dims`](crate::infer_symbolic_dims).
     pub sizes: RunTimeSizes,
     /// Values that inputs must have, because the module was made for them.
     pub required: Vec<RequiredValue>,

@@ -32,7 +32,7 @@ impl Dim {
 
     /// The size, or for one that is known only at run time a guess, for cost
     /// models: what it is if every symbol is 64.
-    pub fn typical(&self) -> i64 {
+    pub fn representative(&self) -> i64 {
         match self {
             Self::Static(size) => *size,
             Self::Symbolic(size) | Self::Bounded { size, .. } => {
@@ -110,14 +110,14 @@ impl ArrayShape {
     }
 
     /// The same array with a guess at each size that is known only at run time; see
-    /// [`Dim::typical`].
+    /// [`Dim::representative`].
     #[must_use]
-    pub fn typical(&self) -> Self {
+    pub fn representative(&self) -> Self {
         Self {
             dims: self
                 .dims
                 .iter()
-                .map(|dim| Dim::Static(dim.typical()))
+                .map(|dim| Dim::Static(dim.representative()))
                 .collect(),
             ..self.clone()
         }

@@ -58,7 +58,11 @@ impl Sharding {
 }
 
 fn static_dims(shape: &ArrayShape) -> Vec<i64> {
-    shape.dims.iter().map(tegula_ir::Dim::typical).collect()
+    shape
+        .dims
+        .iter()
+        .map(tegula_ir::Dim::representative)
+        .collect()
 }
 
 /// What of a part is in the whole array, as runs of bytes that lie together in both.

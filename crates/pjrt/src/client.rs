@@ -2,9 +2,10 @@
 
 use crate::c_api::*;
 use crate::device::{self, Device, Memory, PLATFORM};
-use crate::entry::{Object, entries, slice, unimplemented};
+use crate::entry::{Object, entries, unimplemented};
 use crate::error::Error;
 use crate::named::{self, Value};
+use crate::pointers::slice;
 use std::num::NonZero;
 use std::sync::LazyLock;
 
@@ -30,7 +31,7 @@ pub(crate) struct Client {
 
 // SAFETY: it is not written once it is made; its pointers lead to what it owns.
 unsafe impl Send for Client {}
-// SAFETY: as above.
+// SAFETY: it is not written once it is made; its pointers lead to what it owns.
 unsafe impl Sync for Client {}
 
 impl Object for Client {
@@ -259,7 +260,7 @@ entries! {
 /// What [`PJRT_TopologyDescription_Serialize`] gave.
 unsafe extern "C" fn delete_serialized_topology(topology: *mut PJRT_SerializedTopology) {
     if !topology.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: what [`PJRT_TopologyDescription_Serialize`] gave.
         drop(unsafe { Box::from_raw(topology.cast::<String>()) });
     }
 }

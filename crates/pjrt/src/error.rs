@@ -1,7 +1,7 @@
 //! Errors with PJRT's codes, and as objects of the C API.
 
 use crate::c_api::*;
-use crate::entry::{entries, slice};
+use crate::pointers::slice;
 use std::any::Any;
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -82,7 +82,7 @@ impl Error {
         message: *const c_char,
         size: usize,
     ) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `message` leads to `size` bytes, or is null.
         let bytes = unsafe { slice(message.cast::<u8>(), size) };
         Self::new(Code::Other(code), String::from_utf8_lossy(bytes))
     }
@@ -93,6 +93,24 @@ impl Error {
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
         let said = said.unwrap_or_else(|| "without a message".to_owned());
         Self::internal(format!("Tegula panicked: {said}"))
+    }
+
+    /// Writes what went wrong, if something did.
+    ///
+    /// # Safety
+    /// Room for so many bytes.
+    pub(crate) unsafe fn report(result: Result<(), Self>, error: *mut c_char, room: usize) -> i32 {
+        let Err(failure) = result else { return 0 };
+        if room > 0 {
+            let len = failure.message.len().min(room - 1);
+            // SAFETY: the caller promises: room for so many bytes.
+            unsafe {
+                let text = failure.message.as_ptr();
+                error.cast::<u8>().copy_from_nonoverlapping(text, len);
+                error.add(len).write(0);
+            }
+        }
+        1
     }
 
     /// The object that the caller destroys.
@@ -153,21 +171,21 @@ static VTABLE: Table = Table(PJRT_Error_FunctionTable {
 
 /// # Safety
 /// An error of ours that is not used again, or null.
-unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
+pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
     if !error.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: an error of ours that is not used again, or null.
         drop(unsafe { Box::from_raw(error.cast::<ErrorObject>()) });
     }
 }
 
 /// # Safety
 /// An error of ours, or null; places to write to.
-unsafe extern "C" fn message(
+pub(crate) unsafe extern "C" fn message(
     error: *const PJRT_Error,
     message: *mut *const c_char,
     size: *mut usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: an error of ours, or null; places to write to.
     unsafe {
         let text = error.cast::<ErrorObject>().as_ref();
         let text = text.map_or("", |object| &object.error.message);
@@ -178,8 +196,8 @@ unsafe extern "C" fn message(
 
 /// # Safety
 /// An error of ours, or null.
-unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
-    // SAFETY: the caller's promise.
+pub(crate) unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
+    // SAFETY: the caller promises: an error of ours, or null.
     let object = unsafe { error.cast::<ErrorObject>().as_ref() };
     object.map_or(PJRT_Error_Code_OK, |object| object.error.code.number())
 }
@@ -190,32 +208,4 @@ unsafe extern "C" fn for_each_payload(
     _: PJRT_Error_PayloadVisitor,
     _: *mut c_void,
 ) {
-}
-
-#[allow(non_snake_case, reason = "the header's name")]
-pub(crate) unsafe extern "C" fn PJRT_Error_Destroy(args: *mut PJRT_Error_Destroy_Args) {
-    // SAFETY: whoever calls this function of the C API gives such a struct.
-    unsafe { destroy((*args).error) }
-}
-
-#[allow(non_snake_case, reason = "the header's name")]
-pub(crate) unsafe extern "C" fn PJRT_Error_Message(args: *mut PJRT_Error_Message_Args) {
-    // SAFETY: whoever calls this function of the C API gives such a struct.
-    unsafe {
-        message(
-            (*args).error,
-            &raw mut (*args).message,
-            &raw mut (*args).message_size,
-        );
-    }
-}
-
-entries! {
-    fn PJRT_Error_GetCode(args: PJRT_Error_GetCode_Args) {
-        // SAFETY: the header asks for an error of ours.
-        args.code = unsafe { get_code(args.error) };
-    }
-    fn PJRT_Error_ForEachPayload(args: PJRT_Error_ForEachPayload_Args) {
-        let _ = args;
-    }
 }

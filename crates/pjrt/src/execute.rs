@@ -4,10 +4,11 @@ use crate::buffer::Buffer;
 use crate::c_api::*;
 use crate::context;
 use crate::device::Device;
-use crate::entry::{Object, entries, slice, unimplemented};
+use crate::entry::{Object, entries, unimplemented};
 use crate::error::Error;
 use crate::event::Event;
 use crate::executable::Loaded;
+use crate::pointers::slice;
 use crate::program::Engine;
 use std::sync::Arc;
 use tegula::{Arg, Literal, RunError, SpmdExecutable};
@@ -146,7 +147,7 @@ fn execute_one(
     let results = within(options.context, || executable.run(given(&mut arguments)))?;
     // SAFETY: the header: room for the results of each device.
     let outputs = unsafe { *args.output_lists };
-    // SAFETY: as above.
+    // SAFETY: the header asks for room for the results of each device.
     unsafe { write(loaded, device, outputs, results.into_iter()) }
 }
 
@@ -168,7 +169,7 @@ unsafe fn write(
             _ => results.next().map(|result| Buffer::new(result, memory)),
         };
         let buffer = buffer.ok_or_else(|| Error::internal("a result is missing"))?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: there is room for all results.
         unsafe { outputs.add(place).write(buffer.into_handle()) };
     }
     Ok(())
@@ -212,7 +213,7 @@ struct ContextHandle(*mut PJRT_ExecuteContext);
 
 // SAFETY: contexts are `Sync`, and live as long as their execution.
 unsafe impl Send for ContextHandle {}
-// SAFETY: as above.
+// SAFETY: contexts are `Sync`, and live as long as their execution.
 unsafe impl Sync for ContextHandle {}
 
 /// What is read of an execution's options.

@@ -1,8 +1,8 @@
 //! Layouts: in which order an array's dimensions lie. Arrays here are dense and not tiled.
 
 use crate::c_api::*;
-use crate::entry::slice;
 use crate::error::Error;
+use crate::pointers::slice;
 use crate::strides;
 use std::ptr;
 use tegula_ir::{ArrayShape, ElementType};
@@ -41,7 +41,8 @@ impl Dense {
         dims: &[i64],
         width: usize,
     ) -> Result<Self, Error> {
-        // SAFETY: the caller's promise; the type says which member of the union is there.
+        // SAFETY: the caller promises: the layout is valid, or null; the type says which member of
+        // the union is there.
         unsafe {
             let Some(layout) = layout.as_ref() else {
                 return Ok(Self::row_major(dims.len()));

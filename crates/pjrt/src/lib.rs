@@ -18,6 +18,7 @@ mod device;
 mod element;
 mod entry;
 mod error;
+mod error_entries;
 mod event;
 mod executable;
 mod execute;
@@ -31,6 +32,7 @@ mod named;
 mod options;
 pub mod pallas;
 mod plugin;
+mod pointers;
 mod program;
 mod serialize;
 mod sharding;
@@ -62,9 +64,9 @@ static API: Api = Api(PJRT_Api {
         major_version: PJRT_API_MAJOR,
         minor_version: PJRT_API_MINOR,
     },
-    PJRT_Error_Destroy: Some(error::PJRT_Error_Destroy),
-    PJRT_Error_Message: Some(error::PJRT_Error_Message),
-    PJRT_Error_GetCode: Some(error::PJRT_Error_GetCode),
+    PJRT_Error_Destroy: Some(error_entries::PJRT_Error_Destroy),
+    PJRT_Error_Message: Some(error_entries::PJRT_Error_Message),
+    PJRT_Error_GetCode: Some(error_entries::PJRT_Error_GetCode),
     PJRT_Plugin_Initialize: Some(client::PJRT_Plugin_Initialize),
     PJRT_Plugin_Attributes: Some(plugin::PJRT_Plugin_Attributes),
     PJRT_Event_Destroy: Some(event::PJRT_Event_Destroy),
@@ -234,7 +236,7 @@ static API: Api = Api(PJRT_Api {
         executable::PJRT_LoadedExecutable_AddressableDeviceLogicalIds,
     ),
     PJRT_Buffer_Bitcast: Some(buffer::PJRT_Buffer_Bitcast),
-    PJRT_Error_ForEachPayload: Some(error::PJRT_Error_ForEachPayload),
+    PJRT_Error_ForEachPayload: Some(error_entries::PJRT_Error_ForEachPayload),
     PJRT_TopologyDescription_Fingerprint: Some(client::PJRT_TopologyDescription_Fingerprint),
     PJRT_Executable_ParameterMemoryKinds: Some(executable::PJRT_Executable_ParameterMemoryKinds),
     PJRT_Device_ClearMemoryStats: Some(missing::PJRT_Device_ClearMemoryStats),

@@ -2,9 +2,9 @@
 //! program with a `tpu_custom_call` and its arrays, and gives the results and a report as JSON.
 
 use crate::element::extend;
-use crate::entry::slice;
-use crate::ffi::call::data_type;
+use crate::ffi::data_type;
 use crate::ffi_api::XLA_FFI_Buffer;
+use crate::pointers::slice;
 use serde_json::{Value, json};
 use std::ffi::{CString, c_char};
 use tegula::pallas::{Kernel, Options, Report, Source, read};
@@ -198,7 +198,7 @@ fn literal(buffer: &XLA_FFI_Buffer) -> Result<Literal, String> {
     let dims = unsafe { slice(buffer.dims, usize::try_from(buffer.rank).unwrap_or(0)) };
     let shape = ArrayShape::new(ty, dims);
     let mut literal = Literal::zeros(&shape).map_err(|error| error.to_string())?;
-    // SAFETY: as above.
+    // SAFETY: an array has the elements that its sizes say.
     let bytes = unsafe { slice(buffer.data.cast::<u8>(), literal.bytes().len()) };
     literal.bytes_mut().copy_from_slice(bytes);
     extend(ty, literal.bytes_mut());

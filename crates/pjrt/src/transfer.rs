@@ -5,10 +5,11 @@ use crate::c_api::*;
 use crate::client::Client;
 use crate::device::{Device, Memory};
 use crate::element;
-use crate::entry::{Object, entries, slice};
+use crate::entry::{Object, entries};
 use crate::error::Error;
 use crate::event::Event;
 use crate::layout::Dense;
+use crate::pointers::slice;
 use crate::strides::{Strided, dense, elements};
 use std::ffi::c_void;
 use tegula_ir::{ALIGNMENT, ArrayShape, ElementType, Literal};
@@ -26,7 +27,7 @@ struct Foreign<F: FnMut() + Send + Sync> {
 
 // SAFETY: the caller leaves the bytes as they are until `done` is called.
 unsafe impl<F: FnMut() + Send + Sync> Send for Foreign<F> {}
-// SAFETY: as above.
+// SAFETY: the caller leaves the bytes as they are until `done` is called.
 unsafe impl<F: FnMut() + Send + Sync> Sync for Foreign<F> {}
 
 impl<F: FnMut() + Send + Sync> AsRef<[u8]> for Foreign<F> {
@@ -50,7 +51,7 @@ unsafe fn destination<'a>(
     memory: *const PJRT_Memory,
     device: *const PJRT_Device,
 ) -> Result<&'a Memory, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: both are null or what they should be.
     unsafe {
         match memory.is_null() {
             false => Memory::of(memory),
@@ -80,7 +81,7 @@ impl Source<'_> {
             strides: &self.strides,
             width: self.element_type.storage_bytes(),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: its elements are there.
         let mut literal = unsafe {
             if strided.is_row_major() {
                 Literal::from_bytes(&shape, slice(self.data, self.bytes))?

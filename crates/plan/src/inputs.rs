@@ -32,7 +32,7 @@ impl Plan {
             if !matches!((expected, actual), (Some(e), Some(a)) if may_be(e, a)) {
                 let describe = |shape: Option<&ArrayShape>| match shape {
                     Some(shape) => {
-                        tegula_ir::spell_shape(&Shape::Array(shape.clone()), &self.symbols)
+                        tegula_ir::display_shape(&Shape::Array(shape.clone()), &self.symbols)
                     }
                     None => "nothing".to_owned(),
                 };

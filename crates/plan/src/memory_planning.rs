@@ -149,7 +149,7 @@ impl Classes {
         // Copies in inner loops cost most, then large ones.
         copies.sort_by_key(|&(from, to, depth)| {
             (
-                std::cmp::Reverse((depth, typical(&self.bytes[from]))),
+                std::cmp::Reverse((depth, representative(&self.bytes[from]))),
                 from,
                 to,
             )
@@ -253,7 +253,7 @@ impl Classes {
         let arena = roots.iter().filter(|r| !self.place.contains_key(r));
         let (mut known, mut open): (Vec<ValueId>, Vec<ValueId>) =
             arena.partition(|&&r| self.bytes[r].as_constant().is_some());
-        let size = |r: &ValueId| typical(&self.bytes[*r]);
+        let size = |r: &ValueId| representative(&self.bytes[*r]);
         known.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
         open.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
         // Private ones come last: who keeps but a strip of them needs no arena for them.
@@ -346,8 +346,9 @@ impl Classes {
                 !slot.members.iter().any(with)
             };
             let bytes = &self.bytes[root];
-            let growth =
-                |slot: &Slot| typical(&Term::max(&slot.bytes, bytes)) - typical(&slot.bytes);
+            let growth = |slot: &Slot| {
+                representative(&Term::max(&slot.bytes, bytes)) - representative(&slot.bytes)
+            };
             let best = slots
                 .iter_mut()
                 .filter(apart)
@@ -400,7 +401,7 @@ struct Slot {
 }
 
 /// A size, or a guess at one that is known only at run time.
-fn typical(bytes: &Term) -> i64 {
+fn representative(bytes: &Term) -> i64 {
     bytes.eval(&|_| Some(64)).unwrap_or(i64::MAX)
 }
 

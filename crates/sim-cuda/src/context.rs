@@ -73,7 +73,7 @@ functions! {
         Ok(())
     }
     call_within fn cuCtxSynchronize() |driver| {
-        crate::stream::no_capture(driver)
+        driver.no_capture()
     }
     call_within fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) |_driver| {
         // SAFETY: the host passes places for two ints.

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tegula_sim_ptx::{Memory, Module, Options};
 
-use crate::cublaslt::Described;
+use crate::matrix_product::Described;
 use crate::status::{
-    INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, Status, UNKNOWN,
+    INVALID_CONTEXT, INVALID_HANDLE, INVALID_VALUE, NOT_INITIALIZED, STREAM_CAPTURE_UNSUPPORTED,
+    Status, UNKNOWN,
 };
 use crate::work::Work;
 
@@ -123,6 +124,15 @@ pub(crate) fn set_current(context: Handle) {
 }
 
 impl Driver {
+    /// Waiting for the device is not allowed while a stream is captured, and ends the capture.
+    pub(crate) fn no_capture(&mut self) -> Outcome {
+        if self.captures.is_empty() {
+            return Ok(());
+        }
+        self.captures.values_mut().for_each(|c| c.broken = true);
+        Err(STREAM_CAPTURE_UNSUPPORTED)
+    }
+
     fn new() -> Self {
         let number = |name: &str| {
             std::env::var(name)

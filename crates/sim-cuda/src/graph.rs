@@ -1,8 +1,9 @@
 //! Graphs, which come from captures alone.
 
 use crate::driver::{Driver, Handle, Outcome, functions, put};
+use crate::perform::enqueue;
 use crate::status::{INVALID_HANDLE, INVALID_VALUE};
-use crate::work::{Work, enqueue};
+use crate::work::Work;
 
 fn instantiate(driver: &mut Driver, executable: *mut Handle, graph: Handle) -> Outcome {
     let work = driver.graphs.get(&graph).ok_or(INVALID_HANDLE)?.clone();
@@ -34,7 +35,7 @@ functions! {
         let work = driver.graphs.get(&graph).ok_or(INVALID_HANDLE)?;
         if !nodes.is_null() {
             // Nodes have no handles: they cannot be asked or changed.
-            return crate::work::unsupported();
+            return crate::perform::unsupported();
         }
         if count.is_null() {
             return Err(INVALID_VALUE);

@@ -2,25 +2,17 @@
 
 use std::ffi::{c_int, c_void};
 
-use tegula_sim_ptx::MemoryError;
-
 use crate::driver::{Driver, Handle, Outcome, functions, put};
+use crate::perform::enqueue;
 use crate::status::{
     INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, STREAM_CAPTURE_UNSUPPORTED, Status,
 };
-use crate::work::{Work, enqueue};
+use crate::work::Work;
 
 /// The handle of the device's one memory pool.
 pub(crate) const POOL: Handle = 0x7e60_0100;
 /// Pinned memory may not be larger (a bound on mistaken sizes).
 const MOST_PINNED: usize = 1 << 36;
-
-pub(crate) fn status(error: &MemoryError) -> Status {
-    match error {
-        MemoryError::OutOfMemory { .. } => OUT_OF_MEMORY,
-        MemoryError::NotAllocated { .. } | MemoryError::OutOfBounds { .. } => INVALID_VALUE,
-    }
-}
 
 fn allocate(driver: &mut Driver, address: *mut u64, bytes: usize) -> Outcome {
     if bytes == 0 {
@@ -28,7 +20,7 @@ fn allocate(driver: &mut Driver, address: *mut u64, bytes: usize) -> Outcome {
     }
     let found = driver.memory.allocate(bytes as u64).map_err(|e| {
         driver.note(&format!("allocation: {e}"));
-        status(&e)
+        Status::of_memory(&e)
     })?;
     // SAFETY: the host passes a place for an address.
     unsafe { put(address, found) }
@@ -40,7 +32,7 @@ fn free(driver: &mut Driver, address: u64) -> Outcome {
     }
     driver.memory.free(address).map_err(|e| {
         driver.note(&format!("free: {e}"));
-        status(&e)
+        Status::of_memory(&e)
     })
 }
 

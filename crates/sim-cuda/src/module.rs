@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tegula_sim_ptx::Module;
 
 use crate::driver::{Driver, Function, Handle, Outcome, functions, put};
-use crate::memory::status;
+use crate::perform::enqueue;
 use crate::status::{
     INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, NO_BINARY_FOR_GPU, NOT_FOUND, Status,
 };
-use crate::work::{HostFunction, Kernel, Work, enqueue};
+use crate::work::{HostFunction, Kernel, Work};
 
 /// Dynamic shared memory of a launch without opting in.
 const SHARED: u64 = 48 << 10;
@@ -52,7 +52,7 @@ fn load(
     })?;
     module
         .load_variables(&mut driver.memory)
-        .map_err(|e| status(&e))?;
+        .map_err(|e| Status::of_memory(&e))?;
     let handle = driver.handle();
     driver.modules.insert(handle, Arc::new(module));
     Ok(handle)
@@ -179,7 +179,7 @@ unsafe fn start(
         driver.note(&message);
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`parameters`] asks for.
     let params = unsafe { parameters(&module, &name, params, extra) }?;
     enqueue(
         driver,
@@ -376,7 +376,7 @@ functions! {
         let c = unsafe { config.read_unaligned() };
         if c.attributes > 0 {
             // Clusters, programmatic launches and the like.
-            return crate::work::unsupported();
+            return crate::perform::unsupported();
         }
         // SAFETY: the host's promise about the parameters.
         unsafe { start(driver, function, c.grid, c.block, c.shared, c.stream, (params, extra)) }

@@ -2,9 +2,21 @@
 
 use std::ffi::CStr;
 
+use tegula_sim_ptx::MemoryError;
+
 /// A `CUresult` other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) i32);
+
+impl Status {
+    /// What the driver answers for an error of the device's memory.
+    pub(crate) fn of_memory(error: &MemoryError) -> Self {
+        match error {
+            MemoryError::OutOfMemory { .. } => OUT_OF_MEMORY,
+            MemoryError::NotAllocated { .. } | MemoryError::OutOfBounds { .. } => INVALID_VALUE,
+        }
+    }
+}
 
 pub(crate) const INVALID_VALUE: Status = Status(1);
 pub(crate) const OUT_OF_MEMORY: Status = Status(2);

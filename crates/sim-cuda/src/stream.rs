@@ -8,15 +8,6 @@ use crate::status::{
     STREAM_CAPTURE_UNMATCHED, STREAM_CAPTURE_UNSUPPORTED,
 };
 
-/// Waiting for the device is not allowed while a stream is captured, and ends the capture.
-pub(crate) fn no_capture(driver: &mut Driver) -> Outcome {
-    if driver.captures.is_empty() {
-        return Ok(());
-    }
-    driver.captures.values_mut().for_each(|c| c.broken = true);
-    Err(STREAM_CAPTURE_UNSUPPORTED)
-}
-
 /// A stream that exists; 0, 1 and 2 are the default ones.
 fn known(driver: &Driver, stream: Handle) -> Result<Option<Handle>, crate::status::Status> {
     if stream <= 2 {
@@ -192,7 +183,7 @@ functions! {
     }
     call_within fn cuEventSynchronize(event: Handle) |driver| {
         match driver.events.get(&event).ok_or(INVALID_HANDLE)?.capture {
-            Some(capture) if driver.captures.contains_key(&capture) => no_capture(driver),
+            Some(capture) if driver.captures.contains_key(&capture) => driver.no_capture(),
             _ => Ok(()),
         }
     }

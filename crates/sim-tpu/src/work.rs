@@ -369,7 +369,7 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
             // lane.
             let along_lanes = read(0).and_then(|array| {
                 let minor = minor(array)?;
-                let size = array.dims.get(minor)?.typical().max(1) as f64;
+                let size = array.dims.get(minor)?.representative().max(1) as f64;
                 dimensions
                     .contains(&(minor as i64))
                     .then(|| (size / speeds.lane_count).ceil())
@@ -396,7 +396,8 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
             ..Work::default()
         },
         Op::Gather { slice_sizes, .. } => {
-            let whole = |dim: usize| read(0).and_then(|array| Some(array.dims.get(dim)?.typical()));
+            let whole =
+                |dim: usize| read(0).and_then(|array| Some(array.dims.get(dim)?.representative()));
             let taken = |(dim, &size): (usize, &i64)| match size {
                 TO_END => whole(dim).unwrap_or(1) as f64,
                 size => size as f64,
@@ -509,11 +510,15 @@ fn arrays(shape: &Shape) -> impl Iterator<Item = &ArrayShape> {
 fn size(shape: &ArrayShape, dim: i64) -> f64 {
     let dim = usize::try_from(dim).ok();
     dim.and_then(|dim| shape.dims.get(dim))
-        .map_or(1.0, |dim| dim.typical() as f64)
+        .map_or(1.0, |dim| dim.representative() as f64)
 }
 
 fn elements(shape: &ArrayShape) -> f64 {
-    shape.dims.iter().map(|dim| dim.typical() as f64).product()
+    shape
+        .dims
+        .iter()
+        .map(|dim| dim.representative() as f64)
+        .product()
 }
 
 /// Elements with the two minor dimensions rounded up to a register's sublanes and lanes.
@@ -529,7 +534,10 @@ fn padded_elements(shape: &ArrayShape) -> f64 {
     };
     let mut product = 1.0;
     for (at, &dim) in order.iter().enumerate() {
-        let size = shape.dims.get(dim).map_or(1, tegula_ir::Dim::typical);
+        let size = shape
+            .dims
+            .get(dim)
+            .map_or(1, tegula_ir::Dim::representative);
         let granule = match (at, rank) {
             // A vector of one dimension fills the sublanes too.
             (0, 1) => 1024,

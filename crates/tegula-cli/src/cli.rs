@@ -8,7 +8,7 @@ use crate::exit_code::{BAD_USAGE, SUCCESS};
 use crate::options::Common;
 use crate::terminal::output;
 use crate::trace;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Compile and run machine-learning programs, and ask why.
 #[derive(Debug, Parser)]
@@ -98,8 +98,8 @@ impl Cli {
             Command::Simulate(args) => simulate::simulate(args, common),
             Command::Bench(args) => bench::bench(args, common),
             Command::Reduce(args) => reduce::reduce(args, common),
-            Command::Completions(args) => generate::completions(args),
-            Command::Man(args) => generate::man(args),
+            Command::Completions(args) => generate::completions(args, Cli::command()),
+            Command::Man(args) => generate::man(args, Cli::command()),
             Command::Schema(args) => generate::schema(args),
         };
         let code = match outcome {

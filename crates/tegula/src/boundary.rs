@@ -5,7 +5,7 @@ use crate::{Arg, Error, ErrorKind, Signature, Tensor};
 use std::borrow::Cow;
 use tegula_fusion::array_leaves;
 use tegula_ir::{
-    ArrayShape, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, spell_shape,
+    ArrayShape, Literal, Module, RequiredValue, RunTimeSizes, Shape, Symbol, display_shape,
 };
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
 use tegula_plan::{Plan, ValueId};
@@ -228,7 +228,7 @@ impl Boundary {
         if is_row_major(order) || fits {
             return Ok(());
         }
-        let wanted = spell_shape(&Shape::Array(wanted.clone()), &self.symbols);
+        let wanted = display_shape(&Shape::Array(wanted.clone()), &self.symbols);
         let message = format!("input {index}: expected {wanted}, got {given}");
         Err(Error::new(ErrorKind::Input, message))
     }

@@ -1,7 +1,7 @@
 //! Compiling programs: what for, and how.
 
 use crate::{
-    ArrayOrders, Cache, Error, ErrorKind, Executable, IsaLevel, Module, Options, Target, Tensor,
+    Cache, Error, ErrorKind, Executable, IsaLevel, LayoutPolicy, Module, Options, Target, Tensor,
     compile,
 };
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ impl Compiler {
 
     /// In which orders arrays lie, for CPUs, GPUs and the Plan.
     #[must_use]
-    pub fn orders(mut self, orders: ArrayOrders) -> Self {
+    pub fn orders(mut self, orders: LayoutPolicy) -> Self {
         self.options.orders = orders;
         self
     }

@@ -162,10 +162,10 @@ impl Error {
 
 impl From<tegula_ir::Error> for Error {
     fn from(error: tegula_ir::Error) -> Self {
-        let kind = match error.fault() {
-            tegula_ir::Fault::Input => ErrorKind::Input,
-            tegula_ir::Fault::Limit => ErrorKind::Limit,
-            tegula_ir::Fault::Bug => ErrorKind::Bug,
+        let kind = match error.kind() {
+            tegula_ir::ErrorKind::Input => ErrorKind::Input,
+            tegula_ir::ErrorKind::Limit => ErrorKind::Limit,
+            tegula_ir::ErrorKind::Bug => ErrorKind::Bug,
         };
         Self {
             help: error.help().map(str::to_owned),
@@ -177,10 +177,10 @@ impl From<tegula_ir::Error> for Error {
 
 impl From<tegula_fusion::Error> for Error {
     fn from(error: tegula_fusion::Error) -> Self {
-        let kind = match error.fault {
-            tegula_fusion::Fault::Unsupported => ErrorKind::Unsupported,
-            tegula_fusion::Fault::Limit => ErrorKind::Limit,
-            tegula_fusion::Fault::Bug => ErrorKind::Bug,
+        let kind = match error.kind {
+            tegula_fusion::ErrorKind::Unsupported => ErrorKind::Unsupported,
+            tegula_fusion::ErrorKind::Limit => ErrorKind::Limit,
+            tegula_fusion::ErrorKind::Bug => ErrorKind::Bug,
         };
         Self {
             span: error.span,

@@ -3,7 +3,8 @@
 use crate::backend::{self, Backend, Built, RunContext};
 use crate::boundary::Boundary;
 use crate::executable_file::{self, Bytes, Contents};
-use crate::module::{Names, signatures};
+use crate::module::signatures;
+use crate::signature::Names;
 use crate::{Arg, Error, ErrorKind, Options, Signature, Target, Tensor};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -57,7 +58,8 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
 unsafe fn load(bytes: &Bytes, threads: usize) -> Result<Executable, Error> {
     let start = Instant::now();
     let contents = executable_file::read(bytes)?;
-    // SAFETY: the caller's promise; what the file says of itself was checked.
+    // SAFETY: the caller promises what [`Executable::deserialize`] asks for; what the file says of
+    // itself was checked.
     let loaded = unsafe {
         tegula_codegen_cpu::Executable::load(&contents.code, &contents.constants, threads)
     }?;
@@ -147,7 +149,9 @@ impl Executable {
         threads: usize,
     ) -> Result<Self, Error> {
         let bytes: Bytes = std::sync::Arc::new(bytes);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the bytes are what [`Self::serialize`] gave: they hold
+        // machine code that is executed. That they were not damaged is checked, but not who made
+        // them.
         unsafe { load(&bytes, threads) }
     }
 

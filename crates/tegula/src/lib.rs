@@ -69,6 +69,7 @@ mod read;
 pub mod reduce;
 mod signature;
 mod tensor;
+mod verified;
 
 pub use backend::Backend;
 #[cfg(feature = "tpu")]
@@ -86,7 +87,7 @@ pub use onnx::{
     External, ExternalFiles, OnnxModel, Owner, StagedModel, Values, Watch, is_onnx,
     onnx_node_shapes, read_beside, read_onnx, read_onnx_stages, read_onnx_stated,
 };
-pub use options::{ArrayOrders, Options, Target};
+pub use options::{LayoutPolicy, Options, Target};
 pub use passes::{passes, run_passes};
 pub use planning::{PlanOptions, Planned, plan, plan_for};
 pub use read::{

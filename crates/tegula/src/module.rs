@@ -3,7 +3,9 @@
 
 use crate::error::SourceText;
 use crate::file::read_file;
-use crate::read::{read_in_any_form, relate_sizes};
+use crate::read::read_in_any_form;
+use crate::signature::Names;
+use crate::verified::relate_sizes;
 use crate::{Error, Signature};
 use std::ops::Deref;
 use std::path::Path;
@@ -34,13 +36,6 @@ pub struct Module {
     inputs: Vec<Signature>,
     outputs: Vec<Signature>,
     source: Option<Arc<SourceText>>,
-}
-
-/// The names that a file gives a program's inputs and results, where they are not the instructions'.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) inputs: Vec<String>,
-    pub(crate) outputs: Vec<String>,
 }
 
 impl Module {

@@ -36,7 +36,7 @@ pub struct Options {
     /// Which chip, for [`Target::Tpu`]; [`None`]: a v5e.
     pub chip: Option<Chip>,
     /// The orders of dimensions in memory, for CPUs, GPUs and the Plan.
-    pub orders: ArrayOrders,
+    pub orders: LayoutPolicy,
     /// Where compiled programs are kept, for [`Target::Cpu`]; [`None`]: nowhere.
     pub cache: Option<Cache>,
     /// On how many devices of this process a program runs, at least 1: for [`Target::Cpu`],
@@ -52,7 +52,7 @@ impl Default for Options {
             cpu: IsaLevel::Native,
             threads: 1,
             chip: None,
-            orders: ArrayOrders::Chosen,
+            orders: LayoutPolicy::LeastCost,
             cache: None,
             devices: 1,
         }
@@ -69,18 +69,18 @@ impl Options {
     }
 }
 
-/// The orders of dimensions of a plan's arrays in memory. A program's results do not depend on
+/// Which order of dimensions each of a plan's arrays has in memory. A program's results do not depend on
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ArrayOrders {
+pub enum LayoutPolicy {
     /// Those that the program states for its parameters and results, and those of least
     /// cost between.
     #[default]
-    Chosen,
+    LeastCost,
     /// Those that the program states; everything else is row-major.
-    Stated,
+    FromProgram,
     /// Drawn from this seed, for every array: what tests hold the others against. Routines
     /// compute all products then, steps are done strip by strip and stores go past the caches
     /// wherever that can be done.
-    Drawn(u64),
+    Random(u64),
 }

@@ -1,7 +1,7 @@
 //! From a module to a Plan: the passes that all targets with one memory share.
 
 use crate::boundary::Boundary;
-use crate::{ArrayOrders, Error};
+use crate::{Error, LayoutPolicy};
 use std::borrow::Cow;
 use tegula_fusion::{Fused, Limits, ProgramText, Routines, ShortLoops};
 use tegula_ir::{Module, PassManager};
@@ -17,7 +17,7 @@ pub struct PlanOptions {
     /// What costs are counted for.
     pub machine: Machine,
     /// The orders of dimensions in memory.
-    pub orders: ArrayOrders,
+    pub orders: LayoutPolicy,
     /// When steps are done strip by strip, if ever.
     pub strips: Option<StripLimits>,
     /// Whether to give the reasons for layouts.
@@ -32,7 +32,7 @@ impl Default for PlanOptions {
         Self {
             limits: Limits::default(),
             machine: Machine::cpu(),
-            orders: ArrayOrders::Chosen,
+            orders: LayoutPolicy::LeastCost,
             strips: Some(StripLimits::CPU),
             reasons: false,
             routines: Routines::Called,
@@ -106,8 +106,8 @@ pub(crate) fn plan_observed<'a>(
     passes.show("sink-loop-reductions", &*module);
     let short_loops = match options.orders {
         // Loops with all that they do are tried, however short.
-        ArrayOrders::Drawn(_) => ShortLoops::Kept,
-        ArrayOrders::Chosen | ArrayOrders::Stated => ShortLoops::Unrolled,
+        LayoutPolicy::Random(_) => ShortLoops::Kept,
+        LayoutPolicy::LeastCost | LayoutPolicy::FromProgram => ShortLoops::Unrolled,
     };
     let program = tegula_fusion::flatten(&module, short_loops, passes)?;
     let ordered = passes.run("choose-layouts", || ordered(&module, program, options));
@@ -122,7 +122,7 @@ pub(crate) fn plan_observed<'a>(
     };
     passes.show("apply-layouts", &text);
     let (mut limits, mut strips) = (options.limits, options.strips);
-    if let ArrayOrders::Drawn(_) = options.orders {
+    if let LayoutPolicy::Random(_) = options.orders {
         limits.shallow = 0;
         strips = strips.map(|_| StripLimits::ALWAYS);
     }
@@ -140,9 +140,9 @@ pub(crate) fn plan_observed<'a>(
 /// The flattened program with the orders of its arrays.
 fn ordered(module: &Module, program: tegula_fusion::Program, options: &PlanOptions) -> Ordered {
     match options.orders {
-        ArrayOrders::Chosen => dense_orders(module, program, &options.machine, options.reasons),
-        ArrayOrders::Stated => stated_orders(module, program),
-        ArrayOrders::Drawn(seed) => Ordered {
+        LayoutPolicy::LeastCost => dense_orders(module, program, &options.machine, options.reasons),
+        LayoutPolicy::FromProgram => stated_orders(module, program),
+        LayoutPolicy::Random(seed) => Ordered {
             orders: drawn(&program, seed),
             program,
             reasons: Vec::new(),

@@ -22,7 +22,7 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Tensor>, Error> {
                     None => format!(
                         "`{}` is {}: no input can be made up while a size is open; give the size (`--dim NAME=SIZE`) or the inputs",
                         instruction.name,
-                        tegula_ir::spell_shape(&Shape::Array(shape.clone()), &module.symbols)
+                        tegula_ir::display_shape(&Shape::Array(shape.clone()), &module.symbols)
                     ),
                 };
                 Error {

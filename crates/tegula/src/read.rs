@@ -1,6 +1,7 @@
 //! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`.
 
 use crate::foreign;
+use crate::verified::{relate_sizes, verify};
 use crate::{ArrayShape, Error, ErrorKind, random_input};
 use std::cell::Cell;
 use tegula_ir::{Module, Span};
@@ -141,23 +142,6 @@ pub(crate) fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Modul
         )
     })?;
     read_text(text, seed)
-}
-
-pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {
-    if !module.symbols.is_empty() || !sizes.is_empty() {
-        tracing::info_span!("resolve sizes").in_scope(|| {
-            tegula_ir::resolve_sizes(&mut module, sizes)?;
-            tegula_indexing::equality::settle_guards(&mut module)
-        })?;
-        verify(&module)?;
-    }
-    Ok(module)
-}
-
-pub(crate) fn verify(module: &Module) -> Result<(), Error> {
-    tracing::info_span!("verify")
-        .in_scope(|| tegula_ir::verify(module))
-        .map_err(Error::from_list)
 }
 
 impl From<tegula_stablehlo::Error> for Error {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use tegula_ir::{ArrayShape, Dim, ElementType, Symbol, spell_size};
+use tegula_ir::{ArrayShape, Dim, ElementType, Symbol, display_term};
 
 /// An input or a result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Signature {
     pub(crate) fn new(name: &str, shape: &ArrayShape, symbols: &[Symbol]) -> Self {
         let sizes = shape.dims.iter().map(|dim| match dim {
             Dim::Static(size) => Size::Known(*size),
-            Dim::Symbolic(size) => Size::Open(spell_size(size, symbols).into()),
+            Dim::Symbolic(size) => Size::Open(display_term(size, symbols).into()),
             Dim::Bounded { bound, .. } => Size::UpTo(*bound),
         });
         Self {
@@ -85,4 +85,11 @@ impl fmt::Display for Signature {
         }
         f.write_str("]")
     }
+}
+
+/// The names that a file gives a program's inputs and results, where they are not the instructions'.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) inputs: Vec<String>,
+    pub(crate) outputs: Vec<String>,
 }

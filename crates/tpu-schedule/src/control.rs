@@ -7,28 +7,13 @@
 //! A branch of a choice makes its results where the choice gives them, or copies them
 //! there.
 
-use super::build::{Builder, is_immediate};
-use super::{Buffer, BufferId, Control, Held, Source, Step};
+use super::builder::{Builder, Scope, is_immediate, is_plain, same_bytes};
+use super::{BufferId, Control, Held, Source, Step};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_fusion::{NodeKind, ValueId};
 use tegula_ir::Layout;
 use tegula_layout::assign::{Kernel, Region};
 use tegula_layout::trips;
-
-/// What the region sees that is being written.
-#[derive(Clone, Default)]
-pub(super) struct Scope {
-    /// The buffer that holds a value.
-    pub home: FxHashMap<ValueId, BufferId>,
-    /// Views that nothing has read yet: the region and the kernel's number.
-    pub pending: FxHashMap<ValueId, (usize, usize)>,
-    /// Copies of a value in other layouts, by the layout's text.
-    pub turned: FxHashMap<(ValueId, String), BufferId>,
-    /// The first buffer of the region.
-    first: BufferId,
-    /// States of the loop whose body the region is.
-    states: FxHashSet<ValueId>,
-}
 
 impl Builder<'_> {
     /// A loop or a choice of a region.
@@ -351,19 +336,4 @@ impl Builder<'_> {
         let results = node.results.iter().copied();
         self.scope.home.extend(results.zip(places));
     }
-}
-
-/// Whether two layouts of one shape put every element in the same place.
-fn same_bytes(a: &Layout, b: &Layout) -> bool {
-    let in_any = |layout: &Layout| Layout {
-        memory_space: 0,
-        ..layout.clone()
-    };
-    a == b || in_any(a) == in_any(b)
-}
-
-/// Whether what is in a buffer can be copied to another by its bytes.
-pub(super) fn is_plain(from: &Buffer, to: &Buffer) -> bool {
-    let is_view = matches!(from.source, Source::Bitcast(_));
-    !is_view && same_bytes(&from.layout, &to.layout)
 }

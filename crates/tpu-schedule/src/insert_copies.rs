@@ -1,7 +1,7 @@
 //! What was decided, put into a schedule: spaces, offsets, and the copies between
 //! memories.
 
-use super::build::Builder;
+use super::builder::Builder;
 use super::space_assignment::{Fetch, To};
 use super::{BufferId, HBM, Reason, Source, Step, Transfer, VMEM};
 use rustc_hash::FxHashMap;

@@ -26,19 +26,22 @@
 //! ([`Source::Same`]).
 
 mod best_fit;
-mod build;
+mod builder;
 mod control;
 mod hlo;
 mod insert_copies;
 mod live_ranges;
+mod options;
+mod schedule;
 mod space_assignment;
 pub(crate) mod time;
 mod verify;
 pub mod windows;
 
-pub use build::{Options, schedule};
 pub use hlo::{Views, kernel_module, to_module};
 pub use live_ranges::Nest;
+pub use options::Options;
+pub use schedule::schedule;
 use tegula_fusion::{NodeId, ValueId};
 use tegula_ir::Layout;
 pub use verify::{VerifyError, verify};

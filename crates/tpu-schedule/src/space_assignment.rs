@@ -4,8 +4,7 @@
 mod inside;
 
 use super::best_fit::Heap;
-use super::build::Builder;
-use super::control::is_plain;
+use super::builder::{Builder, is_plain};
 use super::live_ranges::Nest;
 use super::{BufferId, HBM, Reason, Source, Step};
 use tegula_fusion::{Node, ValueId};

@@ -78,7 +78,7 @@ fn of_node(module: &Module, program: &Program, node: &Node) -> f64 {
         let dims = value.map(|&value| &program.values[value].shape.dims);
         dims.into_iter()
             .flatten()
-            .map(|dim| dim.typical() as f64)
+            .map(|dim| dim.representative() as f64)
             .collect()
     };
     let result: f64 = sizes(node.results.first()).iter().product();

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use tegula_expr::Var;
 use tegula_fusion::ValueId;
 use tegula_indexing::tiles::{Tile, TilingSpace};
-use tegula_indexing::{IndexingMap, Session, output_to_input};
+use tegula_indexing::{IndexingMap, Simplifier, output_to_input};
 use tegula_ir::{Layout, Module};
 use tegula_layout::assign::{Assignment, Kernel};
 use tegula_target::{Chip, TileRule};
@@ -272,7 +272,7 @@ fn read_maps(
         .static_dims()
         .unwrap_or_default();
     maps.insert(result, IndexingMap::identity(&dims));
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     for &id in kernel.nodes.iter().rev() {
         let node = &program.nodes[id];
         let Some(own) = node
@@ -289,7 +289,7 @@ fn read_maps(
                 continue;
             };
             let through = match operand.maps.as_deref() {
-                Ok([one]) => session.simplify_map(&own.then(one)),
+                Ok([one]) => simplifier.simplify_map(&own.then(one)),
                 _ => IndexingMap::undefined(),
             };
             // Read in two ways: the whole array is the window.

@@ -97,29 +97,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 
 /// Circles that are still there: the crate, and the first file of each. None may be added.
 const CIRCLES: &[(&str, &str)] = &[
-    ("codegen-cuda", "body"),
-    ("codegen-cuda", "library::product"),
-    ("fusion", "rewrite::sink_loop_reductions::find"),
-    ("indexing", "ops::forward"),
-    ("ir", "text::build"),
-    ("ir", "text::cursor"),
-    ("codegen-tpu", "blocks"),
-    ("interp", "eval"),
     ("linalg", "lapack::matrix"),
     ("linalg", "microkernels::amx"),
     ("linalg", "microkernels::gemv"),
-    ("pjrt", "entry"),
-    ("pjrt", "ffi::call"),
-    ("sim-cuda", "cublaslt"),
-    ("sim-ptx", "decode::builder"),
-    ("sim-ptx", "execute::access"),
-    ("sim-tpu", "machine::code"),
-    ("sim-tpu", "text::computations"),
-    ("sim-tpu", "text::print"),
-    ("stablehlo", "bytecode::builtin"),
-    ("stablehlo", "print::attributes"),
-    ("stablehlo", "print::forms"),
-    ("tpu-schedule", "build"),
 ];
 
 /// A module's path inside its crate.

@@ -51,7 +51,7 @@ fn agrees(text: &str) -> Module {
             cpu,
             threads,
             chip: None,
-            orders: tegula::ArrayOrders::Chosen,
+            orders: tegula::LayoutPolicy::LeastCost,
             cache: None,
             ..Options::default()
         };

@@ -2,7 +2,7 @@
 
 use super::{Check, GivenSizes};
 use std::fmt::Write;
-use tegula_ir::{ALIGNMENT, ArrayShape, Dim, ElementType, spell_size};
+use tegula_ir::{ALIGNMENT, ArrayShape, Dim, ElementType, display_term};
 use tegula_plan::Plan;
 
 /// The header's text.
@@ -136,7 +136,7 @@ impl Header<'_> {
     fn described(&self, shape: &ArrayShape) -> String {
         let dims = shape.dims.iter().map(|dim| match dim {
             Dim::Static(size) => size.to_string(),
-            dim => spell_size(&dim.term(), &self.plan.symbols),
+            dim => display_term(&dim.term(), &self.plan.symbols),
         });
         let dims: Vec<String> = dims.collect();
         format!("{}[{}]", shape.element_type, dims.join(", "))

@@ -22,7 +22,7 @@ use crate::transform::pipeline::Regrouping;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
-use tegula_ir::{AlignedBytes, ArrayShape, Literal, PassManager, Spare};
+use tegula_ir::{AlignedBytes, ArrayShape, BufferPool, Literal, PassManager};
 use tegula_linalg::thread_pool::ThreadPool;
 use tegula_plan::{PerSizes, Plan, verify};
 use tegula_target::{CpuFeatures, IsaLevel};
@@ -50,7 +50,7 @@ pub struct Executable {
     /// Scratch memory of library calls, of finished runs.
     scratch: Mutex<Vec<AlignedBytes>>,
     /// Memory of results that were dropped.
-    dropped: Arc<Spare>,
+    dropped: Arc<BufferPool>,
 }
 
 /// A plan at the sizes of a run: nothing is left to compute but data.
@@ -401,7 +401,7 @@ fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, 
     drop(pooled);
     let fresh = || AlignedBytes::try_zeroed(wanted);
     let mut memory = known.or_else(fresh).ok_or(Error::OutOfMemory(bytes))?;
-    memory.spoil();
+    memory.poison();
     Ok(memory)
 }
 

@@ -1,18 +1,18 @@
 //! A GPU through the CUDA driver.
 //!
-//! A program's device has a life: the primary context with the program loaded. A kernel
-//! that fails takes the context with it. Then every life in this process is over: its
+//! A program's device has a loaded context: the primary context with the program loaded. A kernel
+//! that fails takes the context with it. Then every loaded context of this process is lost: its
 //! calls say so, and the next run begins another, in a context that is made anew.
 //!
 //! # Safety of what follows
-//! The driver is given addresses that it has handed out in the same life and sizes that
+//! The driver is given addresses that it has handed out in the same loaded context and sizes that
 //! were allocated; a launch is given as many parameters as the function of that number
 //! was generated with. Generated functions stay inside their arrays because a plan's
 //! kernels index within their parameters' dimensions. The context, module and streams
-//! live as long as the life that holds them, and no call is under way when it ends.
+//! live as long as the loaded context that holds them, and no call is under way when it ends.
 
 mod cublaslt;
-mod life;
+mod loaded_context;
 mod session;
 
 use crate::cache;
@@ -22,7 +22,7 @@ use crate::execute::Executable;
 use crate::nvrtc::{Arch, Form, compiler};
 use crate::program::{Program, program};
 use cudarc::driver::{DriverError, result, sys};
-use life::{Life, is_current};
+use loaded_context::{LoadedContext, is_current};
 use session::Opened;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ struct Driver {
     code: Vec<u8>,
     /// The functions' names by number.
     names: Vec<CString>,
-    life: Mutex<Option<Arc<Life>>>,
+    loaded: Mutex<Option<Arc<LoadedContext>>>,
 }
 
 /// Compiles a plan for the first GPU.
@@ -107,7 +107,7 @@ impl Driver {
             names: names
                 .collect::<Result<_, _>>()
                 .map_err(|e| Error::Bug(e.to_string()))?,
-            life: Mutex::default(),
+            loaded: Mutex::default(),
         };
         let cubin = cache::compile(compiler, &source, arch, Form::Cubin);
         let loaded = cubin.and_then(|code| driver.load(code));
@@ -122,25 +122,25 @@ impl Driver {
     fn load(&mut self, mut code: Vec<u8>) -> Result<(), Error> {
         // PTX is a text that ends with a zero.
         code.push(0);
-        let life = Life::begin(&code, &self.names)?;
+        let loaded = LoadedContext::begin(&code, &self.names)?;
         self.code = code;
-        let own = self.life.get_mut();
-        *own.unwrap_or_else(PoisonError::into_inner) = Some(life);
+        let own = self.loaded.get_mut();
+        *own.unwrap_or_else(PoisonError::into_inner) = Some(loaded);
         Ok(())
     }
 }
 
 impl Device for Driver {
     fn open(&self) -> Result<Box<dyn Session + '_>, Error> {
-        let mut own = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        let life = match own.as_ref().filter(|life| is_current(life)) {
-            Some(life) => Arc::clone(life),
+        let mut own = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = match own.as_ref().filter(|loaded| is_current(loaded)) {
+            Some(loaded) => Arc::clone(loaded),
             None => {
                 // The old one goes first: a context ends with the last that holds it.
                 *own = None;
-                Arc::clone(own.insert(Life::begin(&self.code, &self.names)?))
+                Arc::clone(own.insert(LoadedContext::begin(&self.code, &self.names)?))
             }
         };
-        Ok(Box::new(Opened::new(life)))
+        Ok(Box::new(Opened::new(loaded)))
     }
 }

@@ -1,6 +1,6 @@
 //! What runs ask of the GPU.
 
-use super::life::{Life, Pool};
+use super::loaded_context::{LoadedContext, Pool};
 use crate::device::{Choice, Launch, Product, Recording, Session};
 use crate::error::Error;
 use crate::library::matrices::Matrices;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 /// How many allocations are kept.
 const MAX_IDLE: usize = 8;
 
-/// A life of the device, and the stream that work goes to.
+/// A loaded context, and the stream that work goes to.
 pub(super) struct Opened {
-    life: Arc<Life>,
+    loaded: Arc<LoadedContext>,
     stream: sys::CUstream,
 }
 
 impl Opened {
-    pub(super) fn new(life: Arc<Life>) -> Self {
-        let stream = life.stream;
-        Self { life, stream }
+    pub(super) fn new(loaded: Arc<LoadedContext>) -> Self {
+        let stream = loaded.stream;
+        Self { loaded, stream }
     }
 
     fn call<T>(
@@ -28,7 +28,7 @@ impl Opened {
         step: &str,
         call: impl FnOnce() -> Result<T, DriverError>,
     ) -> Result<T, Error> {
-        self.life.call(&|| step.to_owned(), call)
+        self.loaded.call(&|| step.to_owned(), call)
     }
 
     /// Memory from the driver; what is kept is given back if there is no other.
@@ -38,10 +38,10 @@ impl Opened {
         // SAFETY: the memory is written before it is read: the plan's verifier has seen
         // that.
         let ask = || unsafe { result::malloc_sync(size) };
-        let given = self.life.attempt(|| {
+        let given = self.loaded.attempt(|| {
             ask().or_else(|error| match full(&error) {
                 true => {
-                    release_idle(&mut self.life.pool());
+                    release_idle(&mut self.loaded.pool());
                     ask()
                 }
                 false => Err(error),
@@ -50,7 +50,7 @@ impl Opened {
         match given {
             Err(Some(error)) if full(&error) => Err(Error::OutOfMemory {
                 needed: bytes,
-                reason: match self.life.attempt(result::mem_get_info) {
+                reason: match self.loaded.attempt(result::mem_get_info) {
                     Ok((free, total)) => format!("{free} of its {total} bytes are free"),
                     Err(_) => "it is out of memory".to_owned(),
                 },
@@ -74,13 +74,13 @@ fn release_idle(pool: &mut Pool) {
 }
 
 impl Session for Opened {
-    fn life(&self) -> u64 {
-        self.life.number
+    fn context_epoch(&self) -> u64 {
+        self.loaded.epoch
     }
 
     fn allocate(&self, bytes: u64) -> Result<u64, Error> {
         let kept = {
-            let mut pool = self.life.pool();
+            let mut pool = self.loaded.pool();
             // Not one that is much too large: another run may need it.
             let fits = |&(size, _): &(u64, u64)| size >= bytes && size / 2 <= bytes;
             let place = pool.idle.iter().position(fits);
@@ -90,12 +90,12 @@ impl Session for Opened {
             Some(kept) => kept,
             None => (bytes, self.fresh(bytes)?),
         };
-        self.life.pool().used.insert(address, size);
+        self.loaded.pool().used.insert(address, size);
         Ok(address)
     }
 
     fn free(&self, address: u64) {
-        let mut pool = self.life.pool();
+        let mut pool = self.loaded.pool();
         let Some(size) = pool.used.remove(&address) else {
             return;
         };
@@ -103,7 +103,7 @@ impl Session for Opened {
         let oldest = (pool.idle.len() > MAX_IDLE).then(|| pool.idle.remove(0));
         drop(pool);
         if let Some((_, address)) = oldest {
-            // SAFETY: as in `release_idle`. In a life that is over there is nothing to
+            // SAFETY: as in `release_idle`. In a context that was lost there is nothing to
             // free.
             let _ = self.call("freeing memory", || unsafe { result::free_sync(address) });
         }
@@ -126,7 +126,7 @@ impl Session for Opened {
     }
 
     fn wait(&self) -> Result<(), Error> {
-        // SAFETY: the stream lives as long as the life.
+        // SAFETY: the stream lives as long as the loaded context.
         self.call("waiting for the GPU", || unsafe {
             result::stream::synchronize(self.stream)
         })
@@ -142,7 +142,7 @@ impl Session for Opened {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         let step = || format!("launching `{}`", launch.name);
-        let function = self.life.functions.get(launch.function).copied();
+        let function = self.loaded.functions.get(launch.function).copied();
         let function = function.ok_or_else(|| Error::Bug(step()))?;
         let mut parameters: smallvec::SmallVec<[*mut c_void; 16]> = launch
             .arguments
@@ -152,7 +152,7 @@ impl Session for Opened {
         let [x, y, z] = launch.grid;
         let [tx, ty, tz] = launch.block;
         // SAFETY: see the module's text; every parameter has eight bytes.
-        self.life.call(&step, || unsafe {
+        self.loaded.call(&step, || unsafe {
             result::launch_kernel(
                 function,
                 (x, y, z),
@@ -166,15 +166,15 @@ impl Session for Opened {
 
     fn choose(&self, matrices: &Matrices, alignment: [u32; 5]) -> Result<Option<Choice>, Error> {
         self.call("asking cublasLt for a product", || {
-            let library = self.life.products();
+            let library = self.loaded.products();
             Ok(library.and_then(|library| library.choose(matrices, alignment)))
         })
     }
 
     fn multiply(&self, product: &Product<'_>) -> Result<(), Error> {
         let step = || format!("a product of matrices, {}", product.matrices);
-        let done = self.life.call(&step, || {
-            let library = self.life.products();
+        let done = self.loaded.call(&step, || {
+            let library = self.loaded.products();
             let library = library.ok_or_else(|| "cublasLt does not open".to_owned());
             Ok(library.and_then(|library| library.multiply(product, self.stream)))
         })?;
@@ -185,13 +185,13 @@ impl Session for Opened {
     }
 
     fn record(&self, work: &mut dyn FnMut(&dyn Session) -> Result<(), Error>) -> Option<Recording> {
-        let mut recorder = self.life.recorder();
+        let mut recorder = self.loaded.recorder();
         let recording = Self {
-            life: Arc::clone(&self.life),
+            loaded: Arc::clone(&self.loaded),
             stream: recorder.stream,
         };
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream lives as long as the life, and is used by nobody else while
+        // SAFETY: the stream lives as long as the loaded context, and is used by nobody else while
         // the recorder is held.
         let begun = self.call("recording", || unsafe {
             result::stream::begin_capture(recorder.stream, mode)
@@ -199,7 +199,8 @@ impl Session for Opened {
         begun.ok()?;
         let done = work(&recording);
         let graph = self.call("recording", || {
-            // SAFETY: as above; a graph that was made is destroyed, and its executable
+            // SAFETY: the stream lives as long as the loaded context, and is used by nobody else
+            // while the recorder is held; a graph that was made is destroyed, and its executable
             // form lives in the recorder.
             unsafe {
                 let graph = result::stream::end_capture(recorder.stream)?;
@@ -218,24 +219,24 @@ impl Session for Opened {
     }
 
     fn replay(&self, Recording(number): Recording) -> Result<(), Error> {
-        let graph = self.life.recorder().graphs.get(number).copied();
+        let graph = self.loaded.recorder().graphs.get(number).copied();
         let graph = graph.filter(|graph| !graph.is_null());
         let graph = graph.ok_or_else(|| Error::Bug("nothing is recorded".to_owned()))?;
-        // SAFETY: the graph is of this life and was not forgotten.
+        // SAFETY: the graph is of this loaded context and was not forgotten.
         self.call("launching what was recorded", || unsafe {
             result::graph::launch(graph, self.stream)
         })
     }
 
     fn forget(&self, Recording(number): Recording) {
-        let mut recorder = self.life.recorder();
+        let mut recorder = self.loaded.recorder();
         let Some(graph) = recorder.graphs.get_mut(number) else {
             return;
         };
         let graph = std::mem::replace(graph, std::ptr::null_mut());
         if !graph.is_null() {
             // SAFETY: nobody uses the graph after this; the driver waits for work that
-            // does. In a life that is over it went with the context.
+            // does. In a context that was lost it went with the context.
             let _ = self.call("forgetting", || unsafe {
                 result::graph::exec_destroy(graph)
             });

@@ -10,10 +10,8 @@ mod transpose;
 mod updates;
 mod vector;
 
-pub(crate) use updates::atomic_name;
-
 use crate::error::Error;
-use crate::function::{Series, empty, is_empty};
+use crate::function::{KernelSequence, empty, is_empty};
 use tegula_fusion::Kernel;
 
 /// The functions of a kernel. `apart`: none of the arrays that it reads lies where it
@@ -21,8 +19,8 @@ use tegula_fusion::Kernel;
 ///
 /// # Errors
 /// An operation that a type lacks, or a kernel that breaks its invariants.
-pub(crate) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Series, Error> {
-    let one = |function| Series::one(function, kernel.given());
+pub(crate) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<KernelSequence, Error> {
+    let one = |function| KernelSequence::one(function, kernel.given());
     if is_empty(kernel) {
         return Ok(one(empty(name, kernel)));
     }

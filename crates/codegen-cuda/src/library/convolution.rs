@@ -3,7 +3,7 @@
 
 use super::builder::Builder;
 use super::dot::accumulator;
-use super::product::{BATCH, Product, ROWS, SUMMED, Window};
+use super::gemm::{BATCH, Product, ROWS, SUMMED, Window};
 use crate::error::Error;
 use crate::function::Function;
 use rustc_hash::FxHashMap;

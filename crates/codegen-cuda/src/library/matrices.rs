@@ -6,7 +6,7 @@
 //! apart in every array, and rows or columns of the result are neighbours: those become
 //! the rows of D. So the row-major product of X and Y is D = Y X, and nothing is copied.
 
-use super::product::{BATCH, COLUMNS, Product, ROWS, SUMMED};
+use super::gemm::{BATCH, COLUMNS, Product, ROWS, SUMMED};
 use std::fmt;
 use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label};

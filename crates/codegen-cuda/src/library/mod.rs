@@ -5,16 +5,15 @@ pub(crate) mod attention;
 mod builder;
 mod convolution;
 mod dot;
+mod gemm;
 pub(crate) mod matrices;
-mod product;
 pub(crate) mod sort;
-mod tensor;
 mod top_k;
 
 use crate::emit;
 use crate::error::Error;
-use crate::function::Series;
-use product::Product;
+use crate::function::KernelSequence;
+use gemm::Product;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, Op, Symbol};
@@ -22,7 +21,7 @@ use tegula_ir::{ArrayShape, Op, Symbol};
 /// How a library operation is done.
 pub(crate) enum Routine {
     /// By functions that are given the operands and the results.
-    Functions(Series),
+    Functions(KernelSequence),
     /// On the host, which the operands are copied to.
     Host,
 }
@@ -50,7 +49,7 @@ pub(crate) fn routine(
             let product = Product::of_dot(contraction, [lhs, rhs], ty, adds, symbols);
             if let Some(function) = product.function(name)? {
                 let given = operands.len() + 1;
-                return Ok(Routine::Functions(Series::one(function, given)));
+                return Ok(Routine::Functions(KernelSequence::one(function, given)));
             }
             let kernel = dot::kernel(contraction, [lhs, rhs], out, adds, symbols);
             return Ok(Routine::Functions(emit::functions(name, &kernel, !adds)?));
@@ -84,7 +83,7 @@ pub(crate) fn routine(
             };
             let shapes = [input, weights, out];
             if let Some(function) = convolution::tiled(name, attributes, shapes, symbols)? {
-                return Ok(Routine::Functions(Series::one(function, 3)));
+                return Ok(Routine::Functions(KernelSequence::one(function, 3)));
             }
             convolution::kernel(attributes, shapes, symbols)
         }
@@ -93,7 +92,7 @@ pub(crate) fn routine(
         {
             let shapes = [values, places];
             if let Some(function) = top_k::function(name, input, shapes, *largest, symbols) {
-                return Ok(Routine::Functions(Series::one(function, 3)));
+                return Ok(Routine::Functions(KernelSequence::one(function, 3)));
             }
             let series = sort::top_k(name, input, shapes, *largest, symbols)?;
             return Ok(series.map_or(Routine::Host, Routine::Functions));

@@ -10,7 +10,7 @@ use super::builder::Builder;
 use crate::body::Body;
 use crate::emit;
 use crate::error::Error;
-use crate::function::{self, Function, Series, Slot, Work, linear};
+use crate::function::{self, Function, KernelSequence, Slot, Work, linear};
 use crate::terms::{Terms, is_short};
 use crate::types::storage;
 use tegula_expr::{Interval, Term, Var};
@@ -31,7 +31,7 @@ pub(super) fn series(
     dimension: usize,
     comparator: &Kernel,
     symbols: &[Symbol],
-) -> Result<Option<Series>, Error> {
+) -> Result<Option<KernelSequence>, Error> {
     let Some(function) = function(name, operands, dimension, comparator, symbols)? else {
         return Ok(None);
     };
@@ -41,7 +41,7 @@ pub(super) fn series(
     };
     let bytes: Vec<Term> = operands.iter().map(|shape| bytes(shape)).collect();
     let count = operands.len();
-    Ok(Some(Series {
+    Ok(Some(KernelSequence {
         functions: vec![function],
         scratch: bytes.clone(),
         steps: vec![Work::Passes {
@@ -91,7 +91,7 @@ pub(super) fn top_k(
     results: [&ArrayShape; 2],
     largest: bool,
     symbols: &[Symbol],
-) -> Result<Option<Series>, Error> {
+) -> Result<Option<KernelSequence>, Error> {
     let [values, places] = results;
     if operand.element_type.is_complex() {
         return Ok(None);

@@ -78,7 +78,7 @@ type Quotients = SmallVec<[(i64, Option<Linear>); 1]>;
 /// What a [`Canonicalizer`] found out. It holds for its ranges and assumptions, and
 /// for no others.
 #[derive(Default)]
-pub struct Memory {
+pub struct CanonCache {
     normal: FxHashMap<Term, Linear>,
     /// Parts of sums, before the sums are looked at as wholes.
     combined: FxHashMap<Term, Linear>,
@@ -99,7 +99,7 @@ pub struct Memory {
     assumed: Arc<BTreeMap<Linear, Interval>>,
 }
 
-impl Memory {
+impl CanonCache {
     /// How many terms it remembers.
     pub fn len(&self) -> usize {
         self.normal.len() + self.combined.len() + self.quotients.len() + self.facts.len()
@@ -111,9 +111,9 @@ impl Memory {
     }
 }
 
-impl std::fmt::Debug for Memory {
+impl std::fmt::Debug for CanonCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Memory")
+        f.debug_struct("CanonCache")
             .field("len", &self.len())
             .finish_non_exhaustive()
     }
@@ -122,7 +122,7 @@ impl std::fmt::Debug for Memory {
 /// Canonicalises terms over one set of ranges and remembers what it did.
 pub struct Canonicalizer<'a, R: ?Sized> {
     ranges: &'a R,
-    memory: Memory,
+    memory: CanonCache,
     steps: Option<Vec<Step>>,
     /// Above zero while forms are tried that may not be taken.
     muted: u32,
@@ -133,12 +133,12 @@ pub struct Canonicalizer<'a, R: ?Sized> {
 impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     /// A canonicaliser that knows nothing yet.
     pub fn new(ranges: &'a R) -> Self {
-        Self::resume(ranges, Memory::default())
+        Self::resume(ranges, CanonCache::default())
     }
 
     /// A canonicaliser that goes on where another one over the same ranges ended,
     /// with its assumptions. With the memory of other ranges its answers are wrong.
-    pub fn resume(ranges: &'a R, memory: Memory) -> Self {
+    pub fn resume(ranges: &'a R, memory: CanonCache) -> Self {
         Self {
             ranges,
             memory,
@@ -150,7 +150,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
     }
 
     /// What it found out; see [`Canonicalizer::resume`].
-    pub fn into_memory(self) -> Memory {
+    pub fn into_memory(self) -> CanonCache {
         self.memory
     }
 
@@ -172,9 +172,9 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         }
         let slot = assumed.entry(linear).or_insert(Interval::FULL);
         *slot = slot.intersect(&interval);
-        self.memory = Memory {
+        self.memory = CanonCache {
             assumed: all,
-            ..Memory::default()
+            ..CanonCache::default()
         };
     }
 

@@ -144,7 +144,11 @@ pub(super) fn scatters_singly(
     let sizes = &program.values[update].shape.dims;
     let window = dims.update_window_dims.iter();
     let window = window.filter_map(|&dim| sizes.get(usize::try_from(dim).ok()?));
-    match window.map(|dim| dim.typical() as f64).product::<f64>() < MIN_WINDOW {
+    match window
+        .map(|dim| dim.representative() as f64)
+        .product::<f64>()
+        < MIN_WINDOW
+    {
         true => what,
         false => Scattered::No,
     }
@@ -197,7 +201,7 @@ pub(super) fn reads_per_element(
             let last = node.results.first().map(|&v| &program.values[v].shape.dims);
             let last = last.and_then(|dims| Some((dims.len() as i64 - 1, dims.last()?)));
             let along = last.filter(|(number, _)| dims.offset_dims.contains(number));
-            1.0 / along.map_or(1, |(_, size)| size.typical()).max(1) as f64
+            1.0 / along.map_or(1, |(_, size)| size.representative()).max(1) as f64
         }
         Op::Pad(_) | Op::Concatenate(_) => size(operand).min(result) / result,
         _ => 1.0,
@@ -207,12 +211,12 @@ pub(super) fn reads_per_element(
 /// How many elements a value has; where that is known only at run time, a guess.
 pub(super) fn elements(program: &Program, value: ValueId) -> f64 {
     let dims = &program.values[value].shape.dims;
-    dims.iter().map(|dim| dim.typical() as f64).product()
+    dims.iter().map(|dim| dim.representative() as f64).product()
 }
 
 fn contracted(program: &Program, lhs: Option<&ValueId>, dims: &[i64]) -> f64 {
     let Some(&lhs) = lhs else { return 1.0 };
     let shape = &program.values[lhs].shape;
-    let size = |&d: &i64| Some(shape.dims.get(usize::try_from(d).ok()?)?.typical());
+    let size = |&d: &i64| Some(shape.dims.get(usize::try_from(d).ok()?)?.representative());
     dims.iter().map(|d| size(d).unwrap_or(1) as f64).product()
 }

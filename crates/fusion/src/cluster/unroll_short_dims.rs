@@ -86,7 +86,9 @@ impl Short {
                 let given = |dim: usize| numbers.contains(&(dim as i64));
                 let dropped = (0..from.len()).filter(|&dim| self.has(dim) && !given(dim));
                 if in_loop {
-                    shared = dropped.map(|dim| from[dim].typical() as f64).product();
+                    shared = dropped
+                        .map(|dim| from[dim].representative() as f64)
+                        .product();
                 }
                 at(numbers.iter().map(|&n| usize::try_from(n).ok()).collect())
             }

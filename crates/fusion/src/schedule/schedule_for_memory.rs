@@ -146,8 +146,8 @@ impl Lives {
                 ..Touched::default()
             };
             for value in units.iter().flat_map(|(_, unit)| unit.writes()) {
-                // Sizes that are not known are taken to be what is typical.
-                let shape = program.values[value].shape.typical();
+                // Sizes that are not known are taken to be what is representative.
+                let shape = program.values[value].shape.representative();
                 numbers.entry(value).or_insert_with(|| {
                     arrays.push((shape.byte_size().unwrap_or(0), 0));
                     step.makes.push(arrays.len() - 1);

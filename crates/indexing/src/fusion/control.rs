@@ -6,7 +6,7 @@ use tegula_ir::{ArrayShape, ComputationId, InstructionId, Module, Op, Shape};
 use super::{Maps, Value, all_unknown, every_operand, unknown, walk};
 use crate::map::{Exactness, IndexingMap};
 use crate::ops::{Cause, OperandIndexing, identity_of, leaf_array, whole};
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 
 /// Maps of one array of a loop's state before the whole array stands for them.
 const MAX_LOOP_MAPS: usize = 12;
@@ -27,7 +27,7 @@ pub(super) fn branches_backward(
     module: &Module,
     (call, output): Value,
     branches: &[ComputationId],
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Vec<OperandIndexing> {
     let result = match result_of(module, (call, output)) {
@@ -36,7 +36,7 @@ pub(super) fn branches_backward(
     };
     let mut found: Vec<Result<_, Cause>> = branches
         .iter()
-        .map(|branch| walk::backward(module, *branch, output, session, depth + 1))
+        .map(|branch| walk::backward(module, *branch, output, simplifier, depth + 1))
         .collect();
     every_operand(module, call, |operand, leaf| {
         let Some(branch) = operand.checked_sub(1) else {
@@ -58,7 +58,7 @@ pub(super) fn branches_forward(
     module: &Module,
     (call, output): Value,
     branches: &[ComputationId],
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Vec<OperandIndexing> {
     let result = match result_of(module, (call, output)) {
@@ -72,7 +72,7 @@ pub(super) fn branches_forward(
             map.exactness = Exactness::Exact;
             return Ok(vec![map]);
         };
-        let found = walk::forward(module, *branch, (0, leaf), output, session, depth + 1);
+        let found = walk::forward(module, *branch, (0, leaf), output, simplifier, depth + 1);
         let maps = found.unwrap_or_else(|cause| unknown(call, cause))?;
         Ok(maps.into_iter().map(superset).collect())
     })
@@ -83,7 +83,7 @@ struct Loop<'a> {
     module: &'a Module,
     body: ComputationId,
     state: &'a Shape,
-    session: &'a mut Session,
+    simplifier: &'a mut Simplifier,
     depth: u32,
     /// For an array of the state after an iteration, the maps to the arrays
     /// before it.
@@ -96,7 +96,7 @@ impl Loop<'_> {
             return Ok(known.clone());
         }
         let (module, depth) = (self.module, self.depth + 1);
-        let found = walk::backward(module, self.body, leaf, self.session, depth)?;
+        let found = walk::backward(module, self.body, leaf, self.simplifier, depth)?;
         let mut maps: Vec<(usize, Maps)> = Vec::new();
         for ((_, leaf), found) in found {
             let coarse = |found: Vec<IndexingMap>| {
@@ -122,11 +122,11 @@ impl Loop<'_> {
             return Ok(false);
         };
         let identity = identity_of(self.module, array);
-        let identity = self.session.simplify_map(&identity);
+        let identity = self.simplifier.simplify_map(&identity);
         let steps = self.step(leaf)?;
         Ok(match steps.as_slice() {
             [(from, Ok(maps))] => {
-                let is_same = |map: &IndexingMap| self.session.simplify_map(map) == identity;
+                let is_same = |map: &IndexingMap| self.simplifier.simplify_map(map) == identity;
                 *from == leaf && maps.len() == 1 && maps.iter().all(is_same)
             }
             _ => false,
@@ -181,7 +181,7 @@ impl Loop<'_> {
         map.forget_elements();
         map.drop_loose_constraints();
         map.remove_unused_variables();
-        let mut simple = self.session.simplify_map(&map);
+        let mut simple = self.simplifier.simplify_map(&map);
         simple.remove_unused_variables();
         simple
     }
@@ -192,10 +192,10 @@ pub(super) fn loop_backward(
     module: &Module,
     call: InstructionId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Vec<OperandIndexing> {
-    match loop_reads(module, call, output, session, depth) {
+    match loop_reads(module, call, output, simplifier, depth) {
         Ok(mut found) => every_operand(module, call, |_, leaf| {
             Ok(found.remove(&leaf).unwrap_or_default())
         }),
@@ -207,7 +207,7 @@ fn loop_reads(
     module: &Module,
     call: InstructionId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Result<FxHashMap<usize, Vec<IndexingMap>>, Cause> {
     let data = module.instructions.get(call).ok_or(Cause::Malformed)?;
@@ -219,19 +219,19 @@ fn loop_reads(
         module,
         body: *body,
         state: &data.shape,
-        session,
+        simplifier,
         depth,
         step: FxHashMap::default(),
     };
     let identity = identity_of(module, result);
-    let identity = all.session.simplify_map(&identity);
+    let identity = all.simplifier.simplify_map(&identity);
     if all.is_invariant(output)? {
         return Ok(FxHashMap::from_iter([(output, vec![identity])]));
     }
     // Whether there is another iteration is decided for all indices alike.
     let nothing = superset(identity_of(module, result).without_results());
     let mut start = Vec::new();
-    let decided = walk::backward(module, *condition, 0, all.session, depth + 1)?;
+    let decided = walk::backward(module, *condition, 0, all.simplifier, depth + 1)?;
     let mut decided: Vec<_> = decided.into_iter().collect();
     decided.sort_unstable_by_key(|(place, _)| *place);
     for ((_, leaf), maps) in decided {
@@ -252,10 +252,10 @@ pub(super) fn loop_forward(
     module: &Module,
     call: InstructionId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Vec<OperandIndexing> {
-    let reads = match loop_reads(module, call, output, session, depth) {
+    let reads = match loop_reads(module, call, output, simplifier, depth) {
         Ok(reads) => reads,
         Err(cause) => return all_unknown(module, call, &cause),
     };

@@ -8,7 +8,7 @@ use crate::map::{IndexingMap, variable};
 use crate::ops::{
     Cause, OperandIndexing, Route, Unknown, identity_of, leaf_array, reshape_map, route,
 };
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 
 /// The maps from array `output` of the root to each array of each parameter,
 /// by the parameter's number and the array's. What is not there is not read.
@@ -16,11 +16,11 @@ pub(super) fn backward(
     module: &Module,
     callee: ComputationId,
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Result<FxHashMap<(usize, usize), Maps>, Cause> {
     let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
-    let mut walk = Walk::new(module, session, depth)?;
+    let mut walk = Walk::new(module, simplifier, depth)?;
     walk.start((computation.root, output))?;
     for id in computation.instructions.iter().rev() {
         for leaf in 0..walk.leaves(*id) {
@@ -46,13 +46,13 @@ pub(super) fn forward(
     callee: ComputationId,
     parameter: (usize, usize),
     output: usize,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     depth: u32,
 ) -> Result<Maps, Cause> {
     let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
     let own = computation.parameters.get(parameter.0);
     let own = *own.ok_or(Cause::Malformed)?;
-    let mut walk = Walk::new(module, session, depth)?;
+    let mut walk = Walk::new(module, simplifier, depth)?;
     walk.start((own, parameter.1))?;
     for id in &computation.instructions {
         walk.visit_forward(*id);
@@ -73,10 +73,10 @@ pub(super) fn from_space(
     output: usize,
     start: &IndexingMap,
     sequential: &Sequential,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> Result<FxHashMap<Value, Maps>, Cause> {
     let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
-    let mut walk = Walk::new(module, session, 0)?;
+    let mut walk = Walk::new(module, simplifier, 0)?;
     walk.sequential = sequential.clone();
     walk.maps
         .insert((computation.root, output), Ok(vec![start.clone()]));
@@ -96,13 +96,13 @@ pub(super) fn through(
     (id, leaf): Value,
     start: &IndexingMap,
     sequential: &Sequential,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> Vec<OperandIndexing> {
-    let mut found = super::backward(module, id, leaf, session, 0);
+    let mut found = super::backward(module, id, leaf, simplifier, 0);
     let own = sequential.get(&id);
     for operand in &mut found {
         if let Ok(maps) = &mut operand.maps {
-            *maps = products(session, std::slice::from_ref(start), maps, own);
+            *maps = products(simplifier, std::slice::from_ref(start), maps, own);
         }
     }
     found
@@ -110,7 +110,7 @@ pub(super) fn through(
 
 struct Walk<'a> {
     module: &'a Module,
-    session: &'a mut Session,
+    simplifier: &'a mut Simplifier,
     depth: u32,
     sequential: Sequential,
     /// From the start to each value met so far.
@@ -118,13 +118,13 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(module: &'a Module, session: &'a mut Session, depth: u32) -> Result<Self, Cause> {
+    fn new(module: &'a Module, simplifier: &'a mut Simplifier, depth: u32) -> Result<Self, Cause> {
         if depth >= MAX_DEPTH {
             return Err(Cause::TooManyMaps);
         }
         Ok(Self {
             module,
-            session,
+            simplifier,
             depth,
             sequential: Sequential::default(),
             maps: FxHashMap::default(),
@@ -165,12 +165,12 @@ impl<'a> Walk<'a> {
         if let Some((source, next)) = self.through_reshapes(id) {
             let found = match maps {
                 Err(unknown) => Err(unknown.clone()),
-                Ok(maps) => Ok(products(self.session, maps, &[next], None)),
+                Ok(maps) => Ok(products(self.simplifier, maps, &[next], None)),
             };
             self.add((source, 0), found);
             return;
         }
-        let inner = super::backward(self.module, id, leaf, self.session, self.depth + 1);
+        let inner = super::backward(self.module, id, leaf, self.simplifier, self.depth + 1);
         for operand in inner {
             let Some(source) = data.operands.get(operand.operand) else {
                 continue;
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
                 (_, Err(unknown)) => Err(unknown),
                 (Ok(maps), Ok(next)) => {
                     let own = self.sequential.get(&id);
-                    Ok(products(self.session, maps, &next, own))
+                    Ok(products(self.simplifier, maps, &next, own))
                 }
             };
             self.add((*source, operand.leaf), found);
@@ -222,7 +222,7 @@ impl<'a> Walk<'a> {
             return;
         }
         for leaf in 0..self.leaves(id) {
-            let inner = super::forward(self.module, id, leaf, self.session, self.depth + 1);
+            let inner = super::forward(self.module, id, leaf, self.simplifier, self.depth + 1);
             for operand in inner {
                 let Some(source) = data.operands.get(operand.operand) else {
                     continue;
@@ -233,7 +233,7 @@ impl<'a> Walk<'a> {
                 let found = match (maps, operand.maps) {
                     (_, Ok(next)) if next.is_empty() => continue,
                     (Err(unknown), _) | (_, Err(unknown)) => Err(unknown),
-                    (Ok(maps), Ok(next)) => Ok(products(self.session, &maps, &next, None)),
+                    (Ok(maps), Ok(next)) => Ok(products(self.simplifier, &maps, &next, None)),
                 };
                 self.add((id, leaf), found);
             }
@@ -274,7 +274,7 @@ impl<'a> Walk<'a> {
 /// All compositions, simplified, without duplicates. `sequential` are the variables of the
 /// first maps over which the second ones' ranges run.
 fn products(
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     maps: &[IndexingMap],
     next: &[IndexingMap],
     sequential: Option<&std::ops::Range<usize>>,
@@ -290,10 +290,10 @@ fn products(
                 }
                 _ => map.then(next),
             };
-            let simple = session.simplify_map(&both);
+            let simple = simplifier.simplify_map(&both);
             let mut composed = simple.clone();
             composed.remove_unused_variables();
-            session.renumbered(&simple, &composed);
+            simplifier.renumbered(&simple, &composed);
             if !composed.is_empty() && !found.contains(&composed) {
                 found.push(composed);
             }

@@ -101,6 +101,19 @@ impl<'a> Builder<'a> {
     pub(super) fn draft(&self, from: &ArrayShape) -> Draft<'a> {
         draft(self.module, from)
     }
+
+    /// The map of an operand of which every element may go to every element of the result: a range
+    /// variable for each dimension of the result.
+    pub(super) fn everywhere(&self, operand: usize) -> MapOrCause {
+        let output = self.output()?;
+        let mut draft = self.draft(self.input(operand)?);
+        let results = output
+            .dims
+            .iter()
+            .map(|dim| draft.range_over(dim))
+            .collect();
+        draft.finish(results)
+    }
 }
 
 /// A map that starts from an array, without results yet.

@@ -24,7 +24,7 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
         Op::Slice(dims) => slice(at, dims),
         Op::Pad(dims) => pad(at, operand, dims),
         Op::Concatenate(dim) => concatenate(at, operand, *dim),
-        Op::DynamicReshape if operand > 0 => everywhere(at, operand),
+        Op::DynamicReshape if operand > 0 => at.everywhere(operand),
         Op::Reshape | Op::DynamicReshape => reshape::reshape_arrays(at, at.input(0)?, at.output()?),
         Op::Bitcast => reshape::bitcast(at, at.input(0)?, at.output()?),
         Op::BitcastConvert => rearrange::bitcast_convert(at, at.input(0)?, at.output()?),
@@ -52,23 +52,10 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     }
 }
 
-/// One range variable for each dimension of the result: all of it depends on the
-/// operand.
-pub(super) fn everywhere(at: &Builder<'_>, operand: usize) -> MapOrCause {
-    let output = at.output()?;
-    let mut draft = at.draft(at.input(operand)?);
-    let results = output
-        .dims
-        .iter()
-        .map(|dim| draft.range_over(dim))
-        .collect();
-    draft.finish(results)
-}
-
 fn elementwise(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let (output, input) = (at.output()?, at.input(operand)?);
     if input.rank() == 0 {
-        return everywhere(at, operand);
+        return at.everywhere(operand);
     }
     if input.rank() != output.rank() {
         return Err(Cause::Malformed);
@@ -140,7 +127,7 @@ fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
 /// Elements that negative padding cuts off are not in the domain.
 fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
     if operand == 1 {
-        let mut map = everywhere(at, operand)?;
+        let mut map = at.everywhere(operand)?;
         map.exactness = crate::map::Exactness::Superset;
         return Ok(map);
     }
@@ -162,7 +149,7 @@ fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
 /// The elements in the slice, whose place is known at run time.
 fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrCause {
     if operand > 0 {
-        return everywhere(at, operand);
+        return at.everywhere(operand);
     }
     let input = at.input(0)?;
     let mut draft = at.draft(input);
@@ -185,7 +172,7 @@ fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCause {
         return draft.superset().finish(results);
     }
     if operand > 1 {
-        return everywhere(at, operand);
+        return at.everywhere(operand);
     }
     let mut draft = at.draft(input);
     let (sizes, update) = (draft.extents(at.input(0)?), draft.extents(input));
@@ -215,7 +202,7 @@ fn concatenate(at: &Builder<'_>, operand: usize, dim: i64) -> MapOrCause {
 
 fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) -> MapOrCause {
     if operand >= at.instruction.operands.len() / 2 {
-        return everywhere(at, operand);
+        return at.everywhere(operand);
     }
     let input = at.input(operand)?;
     let draft = at.draft(input);

@@ -10,7 +10,6 @@ use tegula_ir::{ArrayShape, DimNumbers, GatherDims, Op, WindowDim};
 
 use super::builder::{Builder, Draft, index, last_index};
 use super::dynamic::{lengths, offset};
-use super::forward::everywhere;
 use super::rearrange::known;
 use super::window::spaced;
 use super::{Cause, MapOrCause};
@@ -42,7 +41,7 @@ fn position(draft: &mut Draft<'_>, window: &WindowDim) -> Term {
 
 pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDim]) -> MapOrCause {
     if operand >= at.instruction.operands.len() / 2 {
-        return everywhere(at, operand);
+        return at.everywhere(operand);
     }
     let (input, output) = (at.input(operand)?, at.output()?);
     if window.len() != output.rank() || input.rank() != output.rank() {

@@ -10,7 +10,6 @@ use tegula_ir::helpers::{GatherRoles, GatheredDim};
 use tegula_ir::{InstructionId, Op};
 
 use super::builder::{Builder, Draft, last_index};
-use super::forward::everywhere;
 use super::rearrange::known;
 use super::{Cause, MapOrCause};
 use crate::map::RuntimeSource;
@@ -208,7 +207,7 @@ pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
                 .iter()
                 .all(|role| role.paired.is_none())
             {
-                return everywhere(at, operand);
+                return at.everywhere(operand);
             }
             let mut draft = at.draft(at.input(operand)?);
             let mut results = Vec::new();

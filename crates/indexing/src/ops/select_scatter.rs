@@ -4,7 +4,6 @@ use tegula_expr::{Interval, Term, terms};
 use tegula_ir::{Op, WindowDim};
 
 use super::builder::{Builder, Draft, index, last_index};
-use super::forward::everywhere;
 use super::rearrange::known;
 use super::window::spaced;
 use super::{Cause, MapOrCause};
@@ -87,7 +86,7 @@ pub(super) fn select_and_scatter(at: &Builder<'_>, operand: usize, forward: bool
             }
             draft.superset().finish(results)
         }
-        _ if forward => everywhere(at, operand),
+        _ if forward => at.everywhere(operand),
         _ => draft.finish(Vec::new()),
     }
 }

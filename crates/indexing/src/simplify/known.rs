@@ -1,4 +1,4 @@
-//! What a session knows of domains.
+//! What a simplifier knows of domains.
 //!
 //! Maps share terms only through the same variables, and two variables are the same
 //! only if they are of one domain: one list of bounds, remainders and constraints.
@@ -8,7 +8,7 @@
 //! that must stay where it is true.
 
 use rustc_hash::FxHashMap;
-use tegula_expr::{Canonicalizer, Memory, Term};
+use tegula_expr::{CanonCache, Canonicalizer, Term};
 
 use super::domain::Domain;
 use super::report::StopReason;
@@ -27,7 +27,7 @@ pub(super) type Searched = FxHashMap<Term, (StopReason, Option<Term>)>;
 pub(super) struct Known {
     pub(super) domain: Domain,
     /// Of canonical forms, under the domain's constraints.
-    pub(super) memory: Memory,
+    pub(super) memory: CanonCache,
     pub(super) searched: Searched,
 }
 
@@ -42,7 +42,7 @@ impl Known {
     }
 }
 
-fn assuming(domain: &Domain) -> Memory {
+fn assuming(domain: &Domain) -> CanonCache {
     let mut canonicalizer = Canonicalizer::new(domain);
     for constraint in &domain.constraints {
         canonicalizer.assume(&constraint.term, constraint.interval);

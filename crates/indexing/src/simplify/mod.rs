@@ -10,8 +10,8 @@
 //!    taken where it divides less.
 //!
 //! What was found of a domain is remembered with it ([`known`]), for all maps of the
-//! session. Terms that are to be computed together share one e-graph, and their
-//! cheapest forms are extracted jointly ([`Session::simplify_terms`]).
+//! simplifier. Terms that are to be computed together share one e-graph, and their
+//! cheapest forms are extracted jointly ([`Simplifier::simplify_terms`]).
 //!
 //! The meaning of a map is never touched: no point of the domain is lost or
 //! added, and no result changes its value on any point.
@@ -42,12 +42,12 @@ const MAX_SEARCHED: u32 = 150;
 
 /// Simplifies the maps and terms of one fused graph.
 ///
-/// A session remembers results, and by domain what it found of terms: canonical
+/// A simplifier remembers results, and by domain what it found of terms: canonical
 /// forms, intervals, what the e-graph made of them. That is worth the same in every
 /// map over the domain, so a result depends on its map alone, whatever else the
-/// session holds. Terms of different domains never meet.
+/// simplifier holds. Terms of different domains never meet.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct Simplifier {
     limits: Limits,
     explain: bool,
     maps: FxHashMap<IndexingMap, IndexingMap>,
@@ -57,7 +57,7 @@ pub struct Session {
     derivations: FxHashMap<IndexingMap, Vec<Explained>>,
 }
 
-/// Bounds on the work of a session.
+/// Bounds on the work of a simplifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Operations that one enumeration of a small domain may execute.
@@ -78,13 +78,13 @@ impl Default for Limits {
     }
 }
 
-impl Session {
-    /// A session that knows nothing yet.
+impl Simplifier {
+    /// A simplifier that knows nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A session with other bounds on its work.
+    /// A simplifier with other bounds on its work.
     pub fn with_limits(limits: Limits) -> Self {
         Self {
             limits,
@@ -123,7 +123,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::simplify_map`], but a dimension that has one value keeps its
+    /// As [`Simplifier::simplify_map`], but a dimension that has one value keeps its
     /// variable in the results instead of becoming that value: for a reader that
     /// wants to see which dimension a result follows.
     pub fn simplify_preserving_points(&mut self, map: &IndexingMap) -> IndexingMap {
@@ -159,7 +159,7 @@ impl Session {
         simple
     }
 
-    /// As [`Session::simplify_map`], and what it did.
+    /// As [`Simplifier::simplify_map`], and what it did.
     pub fn simplify_with_report(&mut self, map: &IndexingMap) -> (IndexingMap, Report) {
         let mut report = Report::default();
         if map.status != Status::Ok {

@@ -39,7 +39,7 @@ impl Tiling {
     /// dimensions.
     ///
     /// ```
-    /// use tegula_indexing::Session;
+    /// use tegula_indexing::Simplifier;
     /// use tegula_indexing::tiles::{Tiling, Traffic};
     ///
     /// let module = tegula_ir::parse_module(
@@ -48,7 +48,7 @@ impl Tiling {
     ///                ROOT t = f32[512,1024] transpose(a), dimensions={1,0} }",
     /// )?;
     /// let root = module.entry_computation().root;
-    /// let tiling = Tiling::of(&module, root, 0, &mut Session::new()).expect("an array");
+    /// let tiling = Tiling::of(&module, root, 0, &mut Simplifier::new()).expect("an array");
     /// let cost = Traffic { element_bytes: vec![4], result_bytes: 4, line_bytes: 64,
     ///                      capacity_bytes: 32 << 10, tile_bytes: 1024 };
     /// let best = tiling.best_sizes(&[8, 8], &cost.cost());

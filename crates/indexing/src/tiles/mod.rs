@@ -16,7 +16,7 @@
 //! tiles decides is decided and gone.
 //!
 //! ```
-//! use tegula_indexing::Session;
+//! use tegula_indexing::Simplifier;
 //! use tegula_indexing::tiles::Tiling;
 //!
 //! // A softmax's sum over rows of 96, whose result is split into 4 heads of 8.
@@ -33,7 +33,7 @@
 //!                ROOT x = f32[4,8] fusion(a), kind=kLoop, calls=f }",
 //! )?;
 //! let fusion = module.entry_computation().root;
-//! let tiling = Tiling::of(&module, fusion, 0, &mut Session::new()).expect("arrays");
+//! let tiling = Tiling::of(&module, fusion, 0, &mut Simplifier::new()).expect("arrays");
 //!
 //! // Tiles of 2 heads with all their 8 rows, 32 columns at a time: 16 rows.
 //! let space = tiling.space.with_sizes(&[Some(2), Some(8), Some(32)]);

@@ -13,7 +13,7 @@ use super::tile::Tile;
 use crate::fusion::{Sequential, space_to_values};
 use crate::map::IndexingMap;
 use crate::ops::{Cause, OperandIndexing, Unknown, leaf_array, output_leaf_to_input};
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 
 /// Dimensions of a space; what is summed beyond that is taken whole.
 const MAX_DIMENSIONS: usize = 48;
@@ -44,7 +44,7 @@ pub struct ValueTiles {
 ///
 /// ```
 /// use tegula_indexing::tiles::Tiling;
-/// use tegula_indexing::Session;
+/// use tegula_indexing::Simplifier;
 ///
 /// let module = tegula_ir::parse_module(
 ///     "HloModule m
@@ -55,7 +55,7 @@ pub struct ValueTiles {
 ///      }",
 /// )?;
 /// let dot = module.entry_computation().root;
-/// let tiling = Tiling::of(&module, dot, 0, &mut Session::new()).expect("a dot has maps");
+/// let tiling = Tiling::of(&module, dot, 0, &mut Simplifier::new()).expect("a dot has maps");
 /// // Two dimensions of the result, one that is summed over.
 /// let space = tiling.space.with_sizes(&[Some(64), Some(128), Some(32)]);
 /// let text: Vec<String> = tiling
@@ -88,21 +88,21 @@ impl Tiling {
         module: &Module,
         instruction: InstructionId,
         output: usize,
-        session: &mut Session,
+        simplifier: &mut Simplifier,
     ) -> Result<Self, Unknown> {
         let callee = match module.instructions.get(instruction).map(|data| &data.op) {
             Some(Op::Fusion { calls, .. }) => Some(*calls),
             Some(Op::Call { to_apply, .. }) => Some(*to_apply),
             _ => None,
         };
-        Self::new(module, (instruction, output), callee, session)
+        Self::new(module, (instruction, output), callee, simplifier)
     }
 
     fn new(
         module: &Module,
         (instruction, output): (InstructionId, usize),
         callee: Option<ComputationId>,
-        session: &mut Session,
+        simplifier: &mut Simplifier,
     ) -> Result<Self, Unknown> {
         let unknown = |cause| Unknown { cause, instruction };
         let data = module.instructions.get(instruction);
@@ -123,7 +123,7 @@ impl Tiling {
             callee,
             &start,
             &sequential,
-            session,
+            simplifier,
         );
         let (operands, values) = found.map_err(unknown)?;
         Ok(Self {
@@ -142,11 +142,11 @@ impl Tiling {
         module: &Module,
         computation: ComputationId,
         output: usize,
-        session: &mut Session,
+        simplifier: &mut Simplifier,
     ) -> Result<Self, Unknown> {
         let root = module.computations.get(computation).map(|own| own.root);
         let root = root.unwrap_or(InstructionId::from_u32(0));
-        Self::new(module, (root, output), Some(computation), session)
+        Self::new(module, (root, output), Some(computation), simplifier)
     }
 
     /// Tiles of an operand's array, on to array `output` of the result: which tile of the
@@ -159,7 +159,7 @@ impl Tiling {
         instruction: InstructionId,
         (operand, leaf): (usize, usize),
         output: usize,
-        session: &mut Session,
+        simplifier: &mut Simplifier,
     ) -> Result<Self, Unknown> {
         let unknown = |cause| Unknown { cause, instruction };
         let id = module.instructions.get(instruction);
@@ -168,7 +168,7 @@ impl Tiling {
         let data = data.ok_or_else(|| unknown(Cause::Malformed))?;
         let array = leaf_array(&data.shape, leaf).map_err(unknown)?;
         let space = TilingSpace::of_array(&extents(&crate::ops::identity_of(module, array)));
-        let all = crate::fusion_input_to_output(module, instruction, output, session);
+        let all = crate::fusion_input_to_output(module, instruction, output, simplifier);
         let found = all
             .into_iter()
             .filter(|own| (own.operand, own.leaf) == (operand, leaf));

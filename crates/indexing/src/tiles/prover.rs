@@ -1,6 +1,6 @@
 //! What is known of the variables of a tiling space, and questions decided by it.
 
-use tegula_expr::{Canonicalizer, Cmp, Interval, Memory, Node, Residue, Term, Var, VarRanges};
+use tegula_expr::{CanonCache, Canonicalizer, Cmp, Interval, Node, Residue, Term, Var, VarRanges};
 
 use super::condition::Condition;
 use super::space::TilingSpace;
@@ -15,7 +15,7 @@ pub(super) struct Prover {
     domain: Box<dyn VarRanges>,
     /// The same, to enumerate.
     map: IndexingMap,
-    memory: Memory,
+    cache: CanonCache,
     is_open: bool,
     dims: usize,
 }
@@ -33,11 +33,11 @@ impl Prover {
         for constraint in &map.constraints {
             canonicalizer.assume(&constraint.term, constraint.interval);
         }
-        let memory = canonicalizer.into_memory();
+        let cache = canonicalizer.into_memory();
         Some(Self {
             domain: Box::new(domain),
             map,
-            memory,
+            cache,
             is_open: space.is_open(),
             dims: space.dims.len(),
         })
@@ -49,10 +49,10 @@ impl Prover {
     }
 
     fn with<T>(&mut self, f: impl FnOnce(&mut Canonicalizer<'_, dyn VarRanges>) -> T) -> T {
-        let memory = std::mem::take(&mut self.memory);
-        let mut canonicalizer = Canonicalizer::resume(self.domain.as_ref(), memory);
+        let cache = std::mem::take(&mut self.cache);
+        let mut canonicalizer = Canonicalizer::resume(self.domain.as_ref(), cache);
         let found = f(&mut canonicalizer);
-        self.memory = canonicalizer.into_memory();
+        self.cache = canonicalizer.into_memory();
         found
     }
 

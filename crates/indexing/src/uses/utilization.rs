@@ -9,7 +9,7 @@ use tegula_expr::{Interval, Residue, Term};
 
 use crate::map::{Exactness, IndexingMap, RuntimeSource};
 use crate::points::{box_size, for_each_point};
-use crate::simplify::Session;
+use crate::simplify::Simplifier;
 
 /// Points that are enumerated.
 const MAX_POINTS: u128 = 1 << 22;
@@ -82,7 +82,7 @@ pub fn utilization(maps: &[IndexingMap], sizes: &[i64]) -> Option<Utilization> {
         product.checked_mul(u128::try_from(*size).ok()?)
     })?;
     let mut exact = true;
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     let mut prepared: Vec<IndexingMap> = Vec::new();
     for map in maps {
         if map.is_undefined() {
@@ -97,7 +97,7 @@ pub fn utilization(maps: &[IndexingMap], sizes: &[i64]) -> Option<Utilization> {
         exact &= map.exactness == Exactness::Exact;
         let (map, is_fixed) = with_fixed_offsets(map)?;
         exact &= is_fixed;
-        let map = session.simplify_map(&map);
+        let map = simplifier.simplify_map(&map);
         if !map.is_empty() {
             prepared.push(map);
         }

@@ -9,8 +9,8 @@ use crate::common::modules::{Program, collective};
 use crate::common::{Random, cases};
 use tegula_expr::Var;
 use tegula_indexing::{
-    Cause, Exactness, IndexingMap, OperandIndexing, RuntimeSource, Session, fusion_input_to_output,
-    fusion_output_to_input,
+    Cause, Exactness, IndexingMap, OperandIndexing, RuntimeSource, Simplifier,
+    fusion_input_to_output, fusion_output_to_input,
 };
 use tegula_ir::{ComputationId, FusionKind, InstructionId, Op, ReplicaGroups};
 
@@ -269,9 +269,9 @@ fn check(steps: &[Step], groups: &[Vec<usize>], sizes: &[i64]) -> bool {
         }
     }
     let what = format!("{steps:?} over {groups:?} of {sizes:?}");
-    let session = &mut Session::new();
-    let backward = fusion_output_to_input(&program.module, fusion, 0, session);
-    let forward = fusion_input_to_output(&program.module, fusion, 0, session);
+    let simplifier = &mut Simplifier::new();
+    let backward = fusion_output_to_input(&program.module, fusion, 0, simplifier);
+    let forward = fusion_input_to_output(&program.module, fusion, 0, simplifier);
     let known = compare(&backward, &reads, &format!("{what}, backward"));
     known & compare(&forward, &readers, &format!("{what}, forward"))
 }
@@ -360,8 +360,8 @@ fn long_chains_of_permutations_stay_short() {
     let maps = |length: usize| {
         let module = tegula_ir::parse_module(&text(length)).expect("it reads");
         let call = module.entry_computation().root;
-        let mut session = Session::new();
-        let operands = fusion_output_to_input(&module, call, 0, &mut session);
+        let mut simplifier = Simplifier::new();
+        let operands = fusion_output_to_input(&module, call, 0, &mut simplifier);
         let map = operands[0].maps.as_ref().expect("it is known")[0].clone();
         map.to_string()
     };

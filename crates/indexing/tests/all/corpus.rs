@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tegula_indexing::{
-    IndexingMap, OperandIndexing, Session, fusion_input_to_output, fusion_output_to_input,
+    IndexingMap, OperandIndexing, Simplifier, fusion_input_to_output, fusion_output_to_input,
 };
 use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape, parse_module};
 
@@ -30,8 +30,8 @@ fn array(shape: &Shape, leaf: usize) -> Option<ArrayShape> {
 }
 
 /// Maps stay inside the array that they lead to, before and after simplifying.
-fn check_map(map: &IndexingMap, target: &ArrayShape, session: &mut Session, what: &str) {
-    let simple = session.simplify_map(map);
+fn check_map(map: &IndexingMap, target: &ArrayShape, simplifier: &mut Simplifier, what: &str) {
+    let simple = simplifier.simplify_map(map);
     for map in [map, &simple] {
         assert!(
             map.is_empty() || map.results.len() == target.rank(),
@@ -53,7 +53,7 @@ fn check_map(map: &IndexingMap, target: &ArrayShape, session: &mut Session, what
 fn check(
     module: &Module,
     id: InstructionId,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     unknown: &mut BTreeMap<String, u32>,
 ) -> u32 {
     let data = &module[id];
@@ -64,8 +64,11 @@ fn check(
     }
     for output in 0..leaves.min(MAX_OUTPUTS) {
         for (backward, found) in [
-            (true, fusion_output_to_input(module, id, output, session)),
-            (false, fusion_input_to_output(module, id, output, session)),
+            (true, fusion_output_to_input(module, id, output, simplifier)),
+            (
+                false,
+                fusion_input_to_output(module, id, output, simplifier),
+            ),
         ] {
             for OperandIndexing {
                 operand,
@@ -88,7 +91,7 @@ fn check(
                 count += u32::try_from(maps.len()).unwrap_or(u32::MAX);
                 for map in maps {
                     let target = target.as_ref().expect("an array");
-                    check_map(&map, target, session, &data.name);
+                    check_map(&map, target, simplifier, &data.name);
                 }
             }
         }
@@ -116,10 +119,10 @@ fn the_whole_corpus() {
             Err(error) => panic!("{}: {error}", file.display()),
         };
         let start = std::time::Instant::now();
-        let mut session = Session::new();
+        let mut simplifier = Simplifier::new();
         let maps: u32 = (&module.instructions)
             .into_iter()
-            .map(|(id, _)| check(&module, id, &mut session, &mut unknown))
+            .map(|(id, _)| check(&module, id, &mut simplifier, &mut unknown))
             .sum();
         println!(
             "{}: {} instructions, {maps} maps, {:?}",

@@ -2,7 +2,7 @@
 
 use crate::common::{cases, random_map};
 use tegula_expr::{Style, Var};
-use tegula_indexing::{IndexingMap, Limits, RULES, Session, StopReason};
+use tegula_indexing::{IndexingMap, Limits, RULES, Simplifier, StopReason};
 
 #[test]
 fn steps_name_rules_and_conditions() {
@@ -10,7 +10,7 @@ fn steps_name_rules_and_conditions() {
         "(d0, d1) -> ((d0 * 128 + d1) / 128), domain: d0 in [0, 7], d1 in [0, 127]"
             .parse()
             .expect("a map");
-    let (simple, report) = Session::new().explaining().simplify_with_report(&map);
+    let (simple, report) = Simplifier::new().explaining().simplify_with_report(&map);
     assert_eq!(
         simple.to_string(),
         "(d0, d1) -> (d0), domain: d0 in [0, 7], d1 in [0, 127]"
@@ -36,10 +36,10 @@ fn every_step_is_true_on_its_own() {
     let mut seen = std::collections::BTreeSet::new();
     for case in 0..cases(3_000) {
         let map = random_map(case, 8, case % 2 == 1);
-        let (simple, report) = Session::new().explaining().simplify_with_report(&map);
+        let (simple, report) = Simplifier::new().explaining().simplify_with_report(&map);
         assert_eq!(
             simple,
-            Session::new().simplify_map(&map),
+            Simplifier::new().simplify_map(&map),
             "explaining changed the result"
         );
         for step in &report.steps {
@@ -78,24 +78,24 @@ fn limits_are_reported() {
         nodes: 0,
         ..Limits::default()
     };
-    let (_, report) = Session::with_limits(limits).simplify_with_report(&map);
+    let (_, report) = Simplifier::with_limits(limits).simplify_with_report(&map);
     assert_eq!(report.stop, StopReason::NodeLimit);
     let limits = Limits {
         rounds: 2,
         ..Limits::default()
     };
-    let (_, report) = Session::with_limits(limits).simplify_with_report(&map);
+    let (_, report) = Simplifier::with_limits(limits).simplify_with_report(&map);
     assert_eq!(report.stop, StopReason::RoundLimit);
 }
 
 #[test]
 fn a_session_changes_no_result() {
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     for case in 0..cases(1_000) {
         let map = random_map(case % 500, 8, true);
         assert_eq!(
-            session.simplify_map(&map),
-            Session::new().simplify_map(&map)
+            simplifier.simplify_map(&map),
+            Simplifier::new().simplify_map(&map)
         );
     }
 }
@@ -106,7 +106,7 @@ fn what_constraints_did_is_told() {
          d0 + d1 in [0, 4], (d0 + d1) / 2 in [0, 5], d0 * 2 in [4, 30]"
         .parse()
         .expect("a map");
-    let (simple, report) = Session::new().explaining().simplify_with_report(&map);
+    let (simple, report) = Simplifier::new().explaining().simplify_with_report(&map);
     assert_eq!(
         simple.to_string(),
         "(d0, d1) -> (d0), domain: d0 in [2, 4], d1 in [0, 2], d0 + d1 in [2, 4]"

@@ -5,7 +5,7 @@ use crate::common::modules::{Program, collective, map_of, one_op};
 use crate::common::proof::simplified;
 use smallvec::smallvec;
 use tegula_indexing::{
-    Exactness, IndexingMap, RuntimeSource, Session, fusion_output_to_input, input_to_output,
+    Exactness, IndexingMap, RuntimeSource, Simplifier, fusion_output_to_input, input_to_output,
     output_leaf_to_input, output_to_input,
 };
 use tegula_ir::{DotDims, ElementType, FusionKind, Op, Opcode, Shape};
@@ -121,7 +121,7 @@ fn chained_collectives_compose() {
         calls: callee,
     };
     let fusion = p.array(fusion, &[y], &[2]);
-    let found = fusion_output_to_input(&p.module, fusion, 0, &mut Session::new());
+    let found = fusion_output_to_input(&p.module, fusion, 0, &mut Simplifier::new());
     let map = map_of(&found, 0);
     assert_eq!(
         text(map).split(", domain").next(),

@@ -2,7 +2,7 @@
 
 use crate::common::modules::{Program, all_to_all_of_unknown_groups};
 use smallvec::smallvec;
-use tegula_indexing::{Session, fusion_output_to_input};
+use tegula_indexing::{Simplifier, fusion_output_to_input};
 use tegula_ir::{Binary, ComputationId, FusionKind, InstructionId, Op, Unary};
 
 /// A fusion of `body` over parameters of the given sizes, and its maps.
@@ -30,7 +30,7 @@ fn maps_of(
         &outer,
         &output,
     );
-    fusion_output_to_input(&program.module, fusion, 0, &mut Session::new())
+    fusion_output_to_input(&program.module, fusion, 0, &mut Simplifier::new())
         .into_iter()
         .map(|operand| match operand.maps {
             Ok(maps) => maps.iter().map(ToString::to_string).collect(),

@@ -5,7 +5,7 @@ use crate::common::{Random, cases, random_map};
 use tegula_expr::{Interval, Term};
 use tegula_indexing::tiles::{Tile, TilingSpace};
 use tegula_indexing::{
-    Exactness, IndexingMap, Participant, Session, Warp, coalescing, contiguous_elements,
+    Exactness, IndexingMap, Participant, Simplifier, Warp, coalescing, contiguous_elements,
     is_multiple_of, parse_map, row_major_address, stride_along, utilization,
 };
 
@@ -27,9 +27,9 @@ fn extreme(random: &mut Random) -> i64 {
 }
 
 fn use_it(map: &IndexingMap) {
-    let mut session = Session::new().explaining();
-    let simple = session.simplify_map(map);
-    let _ = session.simplify_preserving_points(map);
+    let mut simplifier = Simplifier::new().explaining();
+    let simple = simplifier.simplify_map(map);
+    let _ = simplifier.simplify_preserving_points(map);
     let _ = map.inverse();
     let _ = simple.inverse();
     let _ = map.ranges_as_dims();
@@ -151,8 +151,8 @@ fn deep_and_wide_maps() {
         term = term.add(&next).floor_div(&Term::constant(level % 7 + 2));
     }
     deep.results.push(term);
-    let mut session = Session::new();
-    let simple = session.simplify_map(&deep);
+    let mut simplifier = Simplifier::new();
+    let simple = simplifier.simplify_map(&deep);
     assert_eq!(simple.results.len(), 1);
     let _ = deep.inverse();
     let _ = utilization(std::slice::from_ref(&simple), &[10]);
@@ -164,7 +164,7 @@ fn deep_and_wide_maps() {
     });
     wide.results.push(all.floor_div(&1000.into()));
     wide.results.push(all.modulo(&1000.into()));
-    let simple = session.simplify_map(&wide);
+    let simple = simplifier.simplify_map(&wide);
     let _ = simple.inverse();
     let _ = utilization(&[simple], &[1000, 1000]);
 }
@@ -233,7 +233,7 @@ fn large_texts_are_read_or_refused() {
             let start = std::time::Instant::now();
             let shown = match parse_map(&text) {
                 Ok(map) => {
-                    let simple = Session::new().simplify_map(&map);
+                    let simple = Simplifier::new().simplify_map(&map);
                     let _ = simple.to_string();
                     drop(simple);
                     "read"

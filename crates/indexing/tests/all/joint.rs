@@ -3,7 +3,7 @@
 
 use crate::common::{Random, cases, random_map};
 use tegula_expr::{Interval, Term, Var, canonicalize, parse};
-use tegula_indexing::{Session, address_cost};
+use tegula_indexing::{Simplifier, address_cost};
 
 fn terms(texts: &[&str]) -> Vec<Term> {
     let names = |name: &str| name.strip_prefix('d')?.parse().ok().map(Var);
@@ -20,7 +20,7 @@ fn costs(texts: &[&str], bounds: &[Interval]) -> (u64, u64) {
         .iter()
         .map(|term| canonicalize(term, bounds))
         .collect();
-    let together = Session::new().simplify_terms(&terms, bounds);
+    let together = Simplifier::new().simplify_terms(&terms, bounds);
     println!("{texts:?}\n  {alone:?}\n  {together:?}");
     (address_cost(&alone), address_cost(&together))
 }
@@ -70,7 +70,7 @@ fn values_are_kept_and_costs_never_rise() {
             .iter()
             .map(|term| canonicalize(term, bounds.as_slice()))
             .collect();
-        let together = Session::new().simplify_terms(&all, &bounds);
+        let together = Simplifier::new().simplify_terms(&all, &bounds);
         before += address_cost(&alone);
         after += address_cost(&together);
         assert!(

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::{cases, random_map};
 use tegula_expr::{Cmp, Interval, Node, Term, Var};
-use tegula_indexing::{IndexingMap, RULES, Session};
+use tegula_indexing::{IndexingMap, RULES, Simplifier};
 
 /// Milliseconds for one question.
 const PATIENCE: u32 = 3000;
@@ -145,7 +145,7 @@ fn domain(map: &IndexingMap) -> (String, String) {
 
 /// Everything an explanation says, and that the result is what was asked for.
 fn questions(map: &IndexingMap, rules: &mut BTreeSet<&'static str>) -> Vec<Question> {
-    let (simple, report) = Session::new().explaining().simplify_with_report(map);
+    let (simple, report) = Simplifier::new().explaining().simplify_with_report(map);
     let (declarations, inside) = domain(map);
     let assumptions = format!("{declarations}(assert {inside})\n");
     let mut all = Vec::new();

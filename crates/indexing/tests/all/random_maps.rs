@@ -3,14 +3,14 @@
 
 use crate::common::proof::{prove, simplified};
 use crate::common::{cases, hull, is_affine, random_map};
-use tegula_indexing::{IndexingMap, Limits, Session, Status, check_same};
+use tegula_indexing::{IndexingMap, Limits, Simplifier, Status, check_same};
 
 const LIMIT: usize = 40_000;
 
 /// Simplifies and compares on every point.
 fn checked(map: &IndexingMap, limits: Limits, case: u64) -> Option<IndexingMap> {
     let points = map.enumerate(LIMIT)?;
-    let simple = Session::with_limits(limits).simplify_map(map);
+    let simple = Simplifier::with_limits(limits).simplify_map(map);
     // Sweeps prove some; the tests as they are, all.
     if case < 5_000 || case.is_multiple_of(16) {
         prove(map, &simple, limits);
@@ -28,7 +28,7 @@ fn checked(map: &IndexingMap, limits: Limits, case: u64) -> Option<IndexingMap> 
         after.len(),
         points.len()
     );
-    let again = Session::with_limits(limits).simplify_map(&simple);
+    let again = Simplifier::with_limits(limits).simplify_map(&simple);
     assert_eq!(simple, again, "case {case}: simplified twice");
     Some(simple)
 }
@@ -104,7 +104,7 @@ fn measure(total: u64, most: i64, limits: Limits, name: &str) -> Measures {
 fn the_checker_agrees_and_sees_differences() {
     for case in 0..cases(1_000) {
         let map = random_map(case, 8, true);
-        let simple = Session::new().simplify_map(&map);
+        let simple = Simplifier::new().simplify_map(&map);
         let all =
             check_same(&map, &simple, LIMIT).unwrap_or_else(|e| panic!("{map}\n{simple}\n{e}"));
         assert!(all.exhaustive);
@@ -188,7 +188,7 @@ fn huge_maps_take_no_huge_time() {
                 items.join(", ")
             );
             let map: IndexingMap = text.parse().expect("a map");
-            Session::new().simplify_map(&map);
+            Simplifier::new().simplify_map(&map);
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::common::modules::{map_of, one_op};
 use crate::common::proof::prove;
 use crate::common::{Random, cases};
-use tegula_indexing::{IndexingMap, Limits, Session, output_to_input};
+use tegula_indexing::{IndexingMap, Limits, Simplifier, output_to_input};
 use tegula_ir::Op;
 
 /// Sizes with a given product: its prime factors dealt to random dimensions.
@@ -65,18 +65,18 @@ fn there_and_back_is_the_identity() {
             .map(|_| [2, 2, 3, 3, 5, 7, 11][random.range(0, 6) as usize])
             .collect();
         let start = shape(&mut random, &primes);
-        let mut session = Session::new();
+        let mut simplifier = Simplifier::new();
         let mut map = IndexingMap::identity(&start);
         let mut sizes = start.clone();
         for _ in 0..random.range(1, 3) {
             let next = shape(&mut random, &primes);
             let composed = map.then(&reshape(&next, &sizes));
-            map = session.simplify_map(&composed);
+            map = simplifier.simplify_map(&composed);
             prove(&composed, &map, Limits::default());
             sizes = next;
         }
-        map = session.simplify_map(&map.then(&reshape(&start, &sizes)));
-        if map != session.simplify_map(&IndexingMap::identity(&start)) {
+        map = simplifier.simplify_map(&map.then(&reshape(&start, &sizes)));
+        if map != simplifier.simplify_map(&IndexingMap::identity(&start)) {
             hard += 1;
             if hard < 4 {
                 println!("{start:?} via {sizes:?}: {map}");

@@ -1,9 +1,9 @@
-//! What shares a session changes nothing: the maps of one fused graph, over one
+//! What shares a simplifier changes nothing: the maps of one fused graph, over one
 //! domain and over several, in any order, alone and together.
 
 use crate::common::{Random, cases, random_map};
 use tegula_expr::{Interval, Term};
-use tegula_indexing::{IndexingMap, Session};
+use tegula_indexing::{IndexingMap, Simplifier};
 
 /// Maps over one domain whose results have subterms in common.
 fn group(case: u64) -> Vec<IndexingMap> {
@@ -53,11 +53,11 @@ fn neighbours_change_no_result() {
         let maps = group(case);
         let alone: Vec<IndexingMap> = maps
             .iter()
-            .map(|map| Session::new().simplify_map(map))
+            .map(|map| Simplifier::new().simplify_map(map))
             .collect();
-        let mut session = Session::new();
+        let mut simplifier = Simplifier::new();
         for (map, alone) in maps.iter().zip(&alone) {
-            let together = session.simplify_map(map);
+            let together = simplifier.simplify_map(map);
             assert_eq!(together, *alone, "case {case}: {map}");
             assert_eq!(
                 together.same_value(map, 20_000),
@@ -65,10 +65,10 @@ fn neighbours_change_no_result() {
                 "case {case}: {map}"
             );
         }
-        let mut session = Session::new();
+        let mut simplifier = Simplifier::new();
         for (map, alone) in maps.iter().zip(&alone).rev() {
             assert_eq!(
-                session.simplify_map(map),
+                simplifier.simplify_map(map),
                 *alone,
                 "case {case}: {map}, the other way"
             );

@@ -4,8 +4,8 @@
 use crate::common::proof::simplified;
 use tegula_expr::Var;
 use tegula_indexing::{
-    IndexingMap, OperandIndexing, RuntimeSource, Session, fusion_output_to_input, input_to_output,
-    output_to_input,
+    IndexingMap, OperandIndexing, RuntimeSource, Simplifier, fusion_output_to_input,
+    input_to_output, output_to_input,
 };
 use tegula_ir::{InstructionId, Module, parse_module};
 
@@ -300,7 +300,7 @@ ENTRY e {
 }
 ";
     let module = parse_module(text).expect("a module");
-    let found = fusion_output_to_input(&module, root(&module), 0, &mut Session::new());
+    let found = fusion_output_to_input(&module, root(&module), 0, &mut Simplifier::new());
     let maps = found[0].maps.as_ref().expect("maps");
     assert_eq!(maps.len(), 1, "{maps:?}");
     assert_eq!(maps[0].runtime.len(), 1, "{}", maps[0]);

@@ -4,7 +4,7 @@ use crate::common::proof::simplified;
 use std::collections::BTreeSet;
 
 use crate::common::{Random, cases, random_map};
-use tegula_indexing::{IndexingMap, Session};
+use tegula_indexing::{IndexingMap, Simplifier};
 
 fn turned(map: &IndexingMap) -> BTreeSet<(Vec<i64>, Vec<i64>)> {
     let accesses = map.accesses(100_000).expect("small");
@@ -90,13 +90,13 @@ fn dimensions_of_one_value_are_kept_on_request() {
     let map: IndexingMap = "(d0, d1) -> (d0 + d1, d0 * 4), domain: d0 in [0, 0], d1 in [0, 9]"
         .parse()
         .expect("a map");
-    let mut session = Session::new();
-    let replaced = session.simplify_map(&map).to_string();
+    let mut simplifier = Simplifier::new();
+    let replaced = simplifier.simplify_map(&map).to_string();
     assert_eq!(
         replaced,
         "(d0, d1) -> (d1, 0), domain: d0 in [0, 0], d1 in [0, 9]"
     );
-    let kept = session.simplify_preserving_points(&map).to_string();
+    let kept = simplifier.simplify_preserving_points(&map).to_string();
     assert_eq!(
         kept,
         "(d0, d1) -> (d0 + d1, d0 * 4), domain: d0 in [0, 0], d1 in [0, 9]"

@@ -6,8 +6,8 @@
 //! larger by the operand's condition number.
 
 use super::{C64, Matrix, Solve, cholesky, conjugate, lu, matrices, qr, triangular_solve};
-use crate::error::{Fault, invalid};
-use crate::reduce::to_i64s as numbers;
+use crate::error::{OpError, invalid};
+use crate::numbers::to_i64s as numbers;
 use tegula_ir::{Lapack, Literal, TransposeA};
 
 /// For each entry of a routine's last operand the sum of the absolute terms that make it up
@@ -15,7 +15,7 @@ use tegula_ir::{Lapack, Literal, TransposeA};
 pub(crate) fn magnitudes(
     routine: Lapack,
     operands: &[&Literal],
-) -> Result<(Vec<f64>, usize), Fault> {
+) -> Result<(Vec<f64>, usize), OpError> {
     let products: Vec<Matrix> = match (routine, operands) {
         (Lapack::Cholesky { lower }, [a]) => {
             let (_, factors) = matrices(&cholesky(a, lower)?)?;

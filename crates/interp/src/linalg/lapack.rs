@@ -1,13 +1,13 @@
 //! LAPACK's routines as custom calls.
 
 use super::{Matrix, Solve, cholesky, lu, matrices, qr, store, triangular_solve};
-use crate::error::{Fault, invalid};
-use crate::reduce::{from_i64s, to_i64s as numbers};
+use crate::error::{OpError, invalid};
+use crate::numbers::{from_i64s, to_i64s as numbers};
 use crate::strided::{sizes, to_i64s};
 use tegula_ir::{ArrayShape, ElementType, Lapack, Literal};
 
 /// The results of a routine.
-pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Literal>, Fault> {
+pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Literal>, OpError> {
     match (routine, operands) {
         (_, [a, b]) if let Some(flags) = Solve::of(routine) => {
             Ok(vec![triangular_solve(a, b, flags)?])
@@ -21,7 +21,7 @@ pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Liter
 }
 
 /// The factor inside `a`, and 1 where there is none: LAPACK says which minor is to blame.
-fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
+fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, OpError> {
     let (batch, mut inside) = matrices(a)?;
     let (_, factors) = matrices(&cholesky(a, lower)?)?;
     let mut info = Vec::new();
@@ -39,7 +39,7 @@ fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, Fault> {
     Ok(vec![factor, of_batch(&batch, &info)?])
 }
 
-fn getrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
+fn getrf(a: &Literal) -> Result<Vec<Literal>, OpError> {
     let [factors, pivots, _] = lu(a)?;
     let (batch, matrices) = matrices(&factors)?;
     let exchanged: Vec<i64> = numbers(&pivots).iter().map(|row| row + 1).collect();
@@ -53,6 +53,6 @@ fn getrf(a: &Literal) -> Result<Vec<Literal>, Fault> {
     Ok(vec![factors, exchanged, of_batch(&batch, &info)?])
 }
 
-fn of_batch(batch: &[usize], values: &[i64]) -> Result<Literal, Fault> {
+fn of_batch(batch: &[usize], values: &[i64]) -> Result<Literal, OpError> {
     from_i64s(&ArrayShape::new(ElementType::S32, &to_i64s(batch)), values)
 }

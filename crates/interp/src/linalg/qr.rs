@@ -3,14 +3,14 @@
 
 use super::{Matrix, matrices, store};
 use crate::dot::load_floats;
-use crate::error::{Fault, invalid};
-use crate::reduce::from_f64s;
+use crate::error::{OpError, invalid};
+use crate::numbers::from_f64s;
 use crate::strided::{sizes, to_i64s};
 use tegula_ir::{ArrayShape, Literal};
 use tegula_scalar::C64;
 
 /// The triangle with the vectors of the reflections below it, and the factor of each.
-pub(super) fn decomposition(a: &Literal) -> Result<Vec<Literal>, Fault> {
+pub(super) fn decomposition(a: &Literal) -> Result<Vec<Literal>, OpError> {
     let (batch, mut inside) = matrices(a)?;
     let mut factors = Vec::new();
     for matrix in &mut inside {
@@ -58,7 +58,7 @@ fn apply(a: &mut Matrix, vector: &[f64], factor: f64, step: usize, first: usize)
 }
 
 /// The first columns of the product of the reflections whose vectors are below a diagonal.
-pub(super) fn reflections(a: &Literal, factors: &Literal) -> Result<Vec<Literal>, Fault> {
+pub(super) fn reflections(a: &Literal, factors: &Literal) -> Result<Vec<Literal>, OpError> {
     let (batch, inputs) = matrices(a)?;
     let count = sizes(factors).last().copied().unwrap_or_default();
     let factors = load_floats(factors);
@@ -103,7 +103,7 @@ pub(super) fn norms_of_columns(a: &Matrix) -> Matrix {
 pub(super) fn sizes_of_reflections(
     a: &Literal,
     factors: &Literal,
-) -> Result<(Vec<f64>, usize), Fault> {
+) -> Result<(Vec<f64>, usize), OpError> {
     let [.., rows, _] = sizes(a)[..] else {
         return Err(invalid("the operand is not a matrix"));
     };

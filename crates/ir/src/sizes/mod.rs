@@ -4,7 +4,7 @@
 //! The reader gives every size that the text leaves open a symbol of its own. The
 //! operations of the program relate them: operands of an `add` have the same
 //! sizes, a `reshape` keeps the number of elements, a callee's parameters are the
-//! caller's operands. [`resolve_sizes`] collects these relations as equations over
+//! caller's operands. [`infer_symbolic_dims`] collects these relations as equations over
 //! terms ([`equations`]; [`values`] are those that are computed from sizes), solves them
 //! ([`solve`]), and rewrites every shape of the
 //! module in the symbols that are left. A computation that is called with several sizes
@@ -139,7 +139,9 @@ impl RunTimeSizes {
         let value_of = |var: Var| values.get(var.0 as usize).copied();
         let side = |term: &Term| {
             let value = term.eval(&value_of);
-            value.map_err(|error| format!("{}: {}: {error}", guard.what, spell(term, symbols)))
+            value.map_err(|error| {
+                format!("{}: {}: {error}", guard.what, display_term(term, symbols))
+            })
         };
         let (left, right) = (side(&guard.left)?, side(&guard.right)?);
         if guard.op.holds(left, right) {
@@ -178,7 +180,7 @@ impl SizeSource {
 }
 
 /// A term over a module's symbols, by their names.
-pub fn spell(term: &Term, symbols: &[Symbol]) -> String {
+pub fn display_term(term: &Term, symbols: &[Symbol]) -> String {
     let name = |Var(number): Var| match symbols.get(number as usize) {
         Some(symbol) => symbol.name.to_string(),
         None => format!("symbol{number}"),
@@ -187,19 +189,22 @@ pub fn spell(term: &Term, symbols: &[Symbol]) -> String {
 }
 
 /// A shape without layouts, its open sizes by the names of a module's symbols.
-pub fn spell_shape(shape: &Shape, symbols: &[Symbol]) -> String {
+pub fn display_shape(shape: &Shape, symbols: &[Symbol]) -> String {
     match shape {
         Shape::Array(array) => {
             let dims = array.dims.iter().map(|dim| match dim {
                 Dim::Static(size) => size.to_string(),
-                Dim::Symbolic(size) => spell(size, symbols),
-                Dim::Bounded { bound, size } => format!("{} <= {bound}", spell(size, symbols)),
+                Dim::Symbolic(size) => display_term(size, symbols),
+                Dim::Bounded { bound, size } => {
+                    format!("{} <= {bound}", display_term(size, symbols))
+                }
             });
             let dims: Vec<String> = dims.collect();
             format!("{}[{}]", array.element_type, dims.join(","))
         }
         Shape::Tuple(elements) => {
-            let elements: Vec<String> = elements.iter().map(|e| spell_shape(e, symbols)).collect();
+            let elements: Vec<String> =
+                elements.iter().map(|e| display_shape(e, symbols)).collect();
             format!("({})", elements.join(", "))
         }
         other => format!("{other:#}"),
@@ -219,7 +224,7 @@ fn must(op: Cmp, [left, right]: &[String; 2], but: &str) -> String {
 fn valued(term: &Term, value: i64, symbols: &[Symbol]) -> String {
     match term.as_constant() {
         Some(constant) => constant.to_string(),
-        None => format!("{} = {value}", spell(term, symbols)),
+        None => format!("{} = {value}", display_term(term, symbols)),
     }
 }
 
@@ -231,7 +236,7 @@ fn valued(term: &Term, value: i64, symbols: &[Symbol]) -> String {
 /// # Errors
 /// Sizes that cannot be as the program needs them, with the instruction that needs
 /// it; a name in `fixed` that is no size of an input.
-pub fn resolve_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), Error> {
+pub fn infer_symbolic_dims(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), Error> {
     if module.symbols.is_empty() && fixed.is_empty() {
         return Ok(());
     }
@@ -248,11 +253,11 @@ pub fn resolve_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), E
 }
 
 /// Why symbols of a module whose sizes are not resolved yet are what
-/// [`resolve_sizes`] makes of them, each before those that it was solved for. Calls get
-/// copies of computations that they can not share, as in [`resolve_sizes`].
+/// [`infer_symbolic_dims`] makes of them, each before those that it was solved for. Calls get
+/// copies of computations that they can not share, as in [`infer_symbolic_dims`].
 ///
 /// # Errors
-/// As [`resolve_sizes`].
+/// As [`infer_symbolic_dims`].
 pub fn derive_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<Vec<Derivation>, Error> {
     let sources = equations::sources(module);
     Ok(solve(module, &sources, fixed)?.derivations)

@@ -386,7 +386,7 @@ impl<'a> Solver<'a> {
     fn contradiction(&mut self, equation: &Equation, left: &Term, right: &Term) -> Error {
         self.note_call(equation);
         let symbols = &self.module.symbols;
-        let sides = [left, right].map(|term| super::spell(term, symbols));
+        let sides = [left, right].map(|term| super::display_term(term, symbols));
         let mut message = match equation.op {
             Cmp::Eq => format!(
                 "{} {}",

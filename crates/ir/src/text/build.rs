@@ -3,8 +3,11 @@
 
 use super::ops::Attributes;
 use super::order::callees_first;
-use super::syntax::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
-use super::values::{Attribute, Named, Value, fold_space};
+use super::scope::{Scope, is_annotation};
+use super::tree::{
+    Attribute, Named, OperandSource, Payload, RawComputation, RawInstruction, RawOpcode, Value,
+};
+use super::values::fold_space;
 use crate::{
     Annotations, Computation, ComputationId, Error, Instruction, InstructionId, Module,
     ModuleAttributes, Op, Opcode, Shape, Span,
@@ -14,47 +17,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What the names of a module mean.
-pub(crate) struct Scope<'a> {
-    pub(crate) source: &'a str,
-    computations: FxHashMap<&'a str, ComputationId>,
-}
-
-impl<'a> Scope<'a> {
-    pub(crate) fn error(&self, span: Span, message: impl Into<String>) -> Error {
-        Error::input(message).at(self.source, span)
-    }
-
-    pub(crate) fn computation(&self, (name, span): Named<'a>) -> Result<ComputationId, Error> {
-        self.computations
-            .get(name)
-            .copied()
-            .ok_or_else(|| self.error(span, format!("there is no computation `{name}`")))
-    }
-}
-
 /// How many leaves the inferred shapes of a program may have together: a few
 /// bytes of text can ask for a copy of the largest of them.
 const MAX_INFERRED_LEAVES: usize = 1 << 22;
-
-/// Whether an attribute may go with any instruction.
-pub(crate) fn is_annotation(name: &str) -> bool {
-    matches!(
-        name,
-        "metadata"
-            | "sharding"
-            | "frontend_attributes"
-            | "backend_config"
-            | "control-predecessors"
-            | "statistics"
-            | "parameter_replication"
-            | "origin"
-            | "original_value"
-            | "result_accuracy"
-            | "debug_attributes"
-            | "output_to_operand_aliasing"
-    )
-}
 
 /// Makes a module of what was read.
 pub(crate) fn build_module<'a>(

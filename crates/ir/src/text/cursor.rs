@@ -1,7 +1,7 @@
 //! A position in the text, with the token that follows it.
 
 use super::lexer::Token;
-use super::syntax::RawComputation;
+use super::tree::RawComputation;
 use super::{FillElided, ReadOptions};
 use crate::{Error, Span};
 use logos::Logos;

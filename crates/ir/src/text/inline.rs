@@ -1,7 +1,7 @@
 //! Computations that are written in the place of their names: `to_apply={ ... }`.
 
-use super::syntax::{RawComputation, RawInstruction};
-use super::values::{Callee, Value};
+use super::tree::{Callee, Value};
+use super::tree::{RawComputation, RawInstruction};
 use rustc_hash::FxHashSet;
 
 /// A name for each of `count` such computations, which no other computation has.

@@ -21,11 +21,13 @@ mod literal;
 mod mesh;
 mod ops;
 mod order;
+mod scope;
 mod shape;
 pub(crate) mod strings;
 mod sugar;
 mod symbols;
 mod syntax;
+mod tree;
 mod values;
 
 use crate::{ArrayShape, Error, Literal, Module, ModuleAttributes, Shape, Span};
@@ -33,7 +35,7 @@ use cursor::Cursor;
 use lexer::Token;
 use smallvec::SmallVec;
 pub(crate) use symbols::MAX_SIZE;
-use syntax::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
+use tree::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
 
 /// Reads a module.
 ///

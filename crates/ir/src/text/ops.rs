@@ -1,8 +1,8 @@
 //! From an opcode and its attributes as read to an [`Op`].
 
-use super::build::Scope;
-use super::syntax::{Payload, RawInstruction, RawOpcode};
-use super::values::{Attribute, Value};
+use super::scope::Scope;
+use super::tree::{Attribute, Value};
+use super::tree::{Payload, RawInstruction, RawOpcode};
 use crate::{
     Binary, Collective, ComputationId, CustomCall, DimNumbers, Direction, DotDims, Error, FftType,
     FusionKind, GatherDims, Op, Opcode, Order, Precision, ReplicaGroups, RngAlgorithm,
@@ -568,7 +568,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
         let api_version = self.take("api_version").map(|version| version.text.into());
         let (mut own, common): (Vec<_>, Vec<_>) = std::mem::take(&mut self.rest)
             .into_iter()
-            .partition(|attribute| !super::build::is_annotation(attribute.name));
+            .partition(|attribute| !super::scope::is_annotation(attribute.name));
         self.rest = common;
         own.sort_by_key(|attribute| attribute.span);
         Ok(Op::CustomCall(Box::new(CustomCall {

@@ -1,7 +1,7 @@
 //! The order of computations: callees before callers, otherwise as written.
 
-use super::syntax::RawComputation;
-use super::values::Value;
+use super::tree::RawComputation;
+use super::tree::Value;
 use crate::Error;
 use rustc_hash::FxHashMap;
 

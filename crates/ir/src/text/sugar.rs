@@ -1,9 +1,7 @@
 //! `X-start(operands)`, short for an `async-start` of a computation that does `X`.
 
-use super::syntax::{
-    OperandSource, Payload, RawComputation, RawInstruction, RawOpcode, RawOperand,
-};
-use super::values::{Attribute, Value};
+use super::tree::{Attribute, Value};
+use super::tree::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode, RawOperand};
 use crate::{Error, Opcode, Shape, Span};
 use smallvec::SmallVec;
 
@@ -100,7 +98,7 @@ fn wrap<'a>(
         });
     }
     let outer_only = |attribute: &Attribute<'_>| {
-        attribute.name == "async_execution_thread" || super::build::is_annotation(attribute.name)
+        attribute.name == "async_execution_thread" || super::scope::is_annotation(attribute.name)
     };
     let (mut kept, inner): (Vec<_>, Vec<_>) = std::mem::take(&mut outer.attributes)
         .into_iter()

@@ -5,75 +5,9 @@
 
 use super::cursor::{Cursor, Lexeme};
 use super::lexer::Token;
-use super::values::{Attribute, Value};
+use super::tree::*;
 use crate::{Error, Literal, Opcode, Shape, Span};
 use smallvec::SmallVec;
-
-/// An operand as read.
-#[derive(Clone, Debug)]
-pub(crate) struct RawOperand<'a> {
-    pub(crate) source: OperandSource<'a>,
-    pub(crate) span: Span,
-    /// The shape written in front, if any.
-    pub(crate) shape: Option<Shape>,
-    /// `#i`: elements taken of it, one after the other.
-    pub(crate) elements: SmallVec<[i64; 1]>,
-}
-
-/// What an operand names.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum OperandSource<'a> {
-    Name(&'a str),
-    /// An instruction written in the operand's place: its position among the
-    /// computation's instructions.
-    Nested(usize),
-}
-
-/// An opcode, or the start, update or end of its asynchronous form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RawOpcode {
-    Plain(Opcode),
-    Start(Opcode),
-    Update,
-    Done,
-}
-
-/// What stands between an instruction's parentheses besides operands.
-#[derive(Clone, Debug)]
-pub(crate) enum Payload {
-    None,
-    Parameter(i64),
-    Constant(Vec<Literal>),
-}
-
-/// An instruction as read.
-#[derive(Clone, Debug)]
-pub(crate) struct RawInstruction<'a> {
-    /// Nested instructions have no name.
-    pub(crate) name: Option<&'a str>,
-    pub(crate) span: Span,
-    pub(crate) shape: Option<Shape>,
-    pub(crate) opcode: RawOpcode,
-    pub(crate) operands: SmallVec<[RawOperand<'a>; 3]>,
-    pub(crate) payload: Payload,
-    pub(crate) attributes: Vec<Attribute<'a>>,
-}
-
-/// The parameters and the result that a computation's header states.
-pub(crate) type ProgramShape = (Vec<Shape>, Shape);
-
-/// A computation as read.
-#[derive(Clone, Debug)]
-pub(crate) struct RawComputation<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) span: Span,
-    pub(crate) entry: bool,
-    pub(crate) program_shape: Option<ProgramShape>,
-    pub(crate) instructions: Vec<RawInstruction<'a>>,
-    /// The position of the root among the instructions.
-    pub(crate) root: usize,
-    pub(crate) execution_thread: Option<String>,
-}
 
 impl<'a> Cursor<'a> {
     /// Reads a computation, from `ENTRY` or its name on.

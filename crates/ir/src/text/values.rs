@@ -7,62 +7,12 @@
 use super::cursor::{Cursor, parse_int};
 use super::lexer::Token;
 use super::strings::unescape;
+use super::tree::*;
 use crate::{
     ConvDims, DimNumbers, Error, Metadata, PadDim, Precision, ReplicaGroups, Shape, SliceDim, Span,
     TO_END, WindowDim,
 };
 use std::sync::Arc;
-
-/// An index into nested tuples.
-pub(crate) type TupleIndex = Vec<i64>;
-
-/// A list of named values, as written.
-pub(crate) type Pairs = Vec<(Arc<str>, Arc<str>)>;
-
-/// A name and where it stands.
-pub(crate) type Named<'a> = (&'a str, Span);
-
-/// A called computation: by name, or by its number among those written in place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Callee<'a> {
-    Named(Named<'a>),
-    Inline(usize, Span),
-}
-
-/// A value as read.
-#[derive(Clone, Debug)]
-pub(crate) enum Value<'a> {
-    Int(i64),
-    Bool(bool),
-    Float(f64),
-    Text(String),
-    Ints(DimNumbers),
-    Names(Vec<Named<'a>>),
-    /// Called computations, of which some are written in the place of their names.
-    Inline(Vec<Callee<'a>>),
-    Window(Vec<WindowDim>),
-    ConvDims(Box<ConvDims>),
-    Padding(Vec<PadDim>),
-    Slices(Vec<SliceDim>),
-    Precisions(Vec<Precision>),
-    Groups(ReplicaGroups),
-    Pairs(Vec<(i64, i64)>),
-    Shapes(Vec<Shape>),
-    Aliases(Vec<(TupleIndex, i64, TupleIndex)>),
-    Metadata(Box<Metadata>),
-    Attributes(Pairs),
-    Raw,
-}
-
-/// An attribute as read.
-#[derive(Clone, Debug)]
-pub(crate) struct Attribute<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) span: Span,
-    pub(crate) value: Value<'a>,
-    /// The value's text.
-    pub(crate) text: &'a str,
-}
 
 impl<'a> Cursor<'a> {
     /// Reads `name=value`.

@@ -1,11 +1,11 @@
 //! Computations that are called with several sizes: a copy for each, within bounds.
 
-use tegula_ir::{Module, parse_module, resolve_sizes, spell_shape, verify};
+use tegula_ir::{Module, display_shape, infer_symbolic_dims, parse_module, verify};
 
 fn resolved(text: &str) -> Module {
     let mut module = parse_module(text).expect("reads");
     verify(&module).expect("is well-formed");
-    resolve_sizes(&mut module, &[]).expect("has sizes");
+    infer_symbolic_dims(&mut module, &[]).expect("has sizes");
     verify(&module).expect("is well-formed with copies");
     module
 }
@@ -25,7 +25,7 @@ ENTRY main {
 }",
     );
     let root = module.entry_computation().root;
-    let shape = spell_shape(&module[root].shape, &module.symbols);
+    let shape = display_shape(&module[root].shape, &module.symbols);
     assert_eq!(shape, "(f32[p0_d0], f32[p1_d0])");
     assert!(module.sizes.guards.is_empty());
     assert_eq!(module.computations.len(), 5);
@@ -55,6 +55,6 @@ fn copies_of_copies_end() {
     verify(&module).expect("is well-formed");
     let before = module.instructions.len();
     // Whether sizes are found or refused, it ends, and in a module of bounded size.
-    let _ = resolve_sizes(&mut module, &[]);
+    let _ = infer_symbolic_dims(&mut module, &[]);
     assert!(module.instructions.len() <= 2 * before + (1 << 14));
 }

@@ -1,6 +1,6 @@
 //! Malformed programs: what is said, and where.
 
-use tegula_ir::{Error, Fault, parse_literal, parse_module, parse_shape, verify};
+use tegula_ir::{Error, ErrorKind, parse_literal, parse_module, parse_shape, verify};
 
 /// Reads and verifies; the first error.
 fn first_error(text: &str) -> Error {
@@ -550,8 +550,8 @@ fn whose_fault() {
         "HloModule m ENTRY e {{ x = {}f32[] parameter(0) }}",
         "(".repeat(100)
     );
-    assert_eq!(first_error(&deep).fault(), Fault::Limit);
+    assert_eq!(first_error(&deep).kind(), ErrorKind::Limit);
     let huge = "e { x = f32[4000000000,4000000000] parameter(0) }";
-    assert_eq!(first_error(huge).fault(), Fault::Limit);
-    assert_eq!(first_error("e { x = f32[] }").fault(), Fault::Input);
+    assert_eq!(first_error(huge).kind(), ErrorKind::Limit);
+    assert_eq!(first_error("e { x = f32[] }").kind(), ErrorKind::Input);
 }

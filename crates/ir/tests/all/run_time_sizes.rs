@@ -1,7 +1,7 @@
 //! What a run checks of the sizes that it is given.
 
 use tegula_ir::ElementType::F32;
-use tegula_ir::{ArrayShape, Dim, ModuleBuilder, Shape, resolve_sizes};
+use tegula_ir::{ArrayShape, Dim, ModuleBuilder, Shape, infer_symbolic_dims};
 
 /// One name for several dimensions is one size: of an array, and of two arrays.
 #[test]
@@ -20,7 +20,7 @@ fn a_size_with_one_name_is_one() {
     let root = main.tuple(&both).expect("is a tuple");
     let entry = main.finish(root).expect("is a computation");
     let mut module = builder.build(entry).expect("is well-formed");
-    resolve_sizes(&mut module, &[]).expect("has sizes");
+    infer_symbolic_dims(&mut module, &[]).expect("has sizes");
     let bind = |square: [i64; 2], list: i64| {
         let arrays = [ArrayShape::new(F32, &square), ArrayShape::new(F32, &[list])];
         let arrays: Vec<&ArrayShape> = arrays.iter().collect();

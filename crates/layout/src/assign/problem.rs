@@ -187,7 +187,11 @@ impl<'a> Spaces<'a> {
         // In memory it is written and read; in a kernel it passes through registers.
         let memory = place == Place::Memory;
         self.all.push(Space {
-            dims: shape.dims.iter().map(tegula_ir::Dim::typical).collect(),
+            dims: shape
+                .dims
+                .iter()
+                .map(tegula_ir::Dim::representative)
+                .collect(),
             bits,
             traffic: if memory {
                 vec![(bits, self.made(value))]
@@ -479,7 +483,7 @@ impl<'a> Spaces<'a> {
             Op::Reshape | Op::Bitcast => {
                 let large = |value: ValueId| {
                     let dims = self.program.values[value].shape.dims.iter().enumerate();
-                    let large = dims.filter(|(_, dim)| dim.typical() != 1);
+                    let large = dims.filter(|(_, dim)| dim.representative() != 1);
                     large.map(|(dim, _)| dim as u32).collect::<Vec<_>>()
                 };
                 let pairs: Vec<(u32, u32)> = large(from).into_iter().zip(large(to)).collect();
@@ -561,7 +565,7 @@ impl<'a> Spaces<'a> {
         if let Some(dim) = along {
             let size = |&value: &ValueId| {
                 let dims = &self.program.values[value].shape.dims;
-                dims.get(dim as usize).map(tegula_ir::Dim::typical)
+                dims.get(dim as usize).map(tegula_ir::Dim::representative)
             };
             let size = node.operands.first().and_then(size).unwrap_or(1);
             let log = 64 - (size - 1).max(0).leading_zeros();

@@ -97,7 +97,7 @@ fn keeps_order(op: &Op, program: &Program, node: &Node) -> bool {
         return false;
     };
     let large = |shape: &ArrayShape| -> SmallVec<[i64; 6]> {
-        let sizes = shape.dims.iter().map(tegula_ir::Dim::typical);
+        let sizes = shape.dims.iter().map(tegula_ir::Dim::representative);
         sizes.filter(|&size| size != 1).collect()
     };
     match op {
@@ -105,7 +105,7 @@ fn keeps_order(op: &Op, program: &Program, node: &Node) -> bool {
             let kept = order.iter().filter(|&&dim| {
                 let dim = usize::try_from(dim).ok();
                 let dim = dim.and_then(|dim| from.dims.get(dim));
-                dim.is_some_and(|dim| dim.typical() != 1)
+                dim.is_some_and(|dim| dim.representative() != 1)
             });
             kept.is_sorted()
         }
@@ -353,7 +353,7 @@ fn walk(
 /// How many elements a value has.
 pub(crate) fn elements(program: &Program, value: ValueId) -> i64 {
     let dims = program.values[value].shape.dims.iter();
-    dims.fold(1i64, |n, dim| n.saturating_mul(dim.typical()))
+    dims.fold(1i64, |n, dim| n.saturating_mul(dim.representative()))
 }
 
 fn operation_work(op: &Op) -> u32 {

@@ -112,7 +112,7 @@ impl<'a> Choice<'a> {
                 let features = shape.and_then(|shape| shape.dimension(dims.output_feature));
                 self.machine.operations().is_some()
                     && minor(result) != Some(dims.output_feature)
-                    && features.is_some_and(|size| size.typical() >= MANY_FEATURES)
+                    && features.is_some_and(|size| size.representative() >= MANY_FEATURES)
             }
             _ => false,
         }

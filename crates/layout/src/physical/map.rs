@@ -6,7 +6,7 @@
 
 use super::{Change, PhysicalError, PhysicalLayout};
 use tegula_expr::Term;
-use tegula_indexing::{IndexingMap, Session};
+use tegula_indexing::{IndexingMap, Simplifier};
 use tegula_ir::ArrayShape;
 
 /// The map from an array's indices to positions in its buffer, counted in elements.
@@ -51,9 +51,9 @@ pub fn layout_map(shape: &ArrayShape) -> Result<IndexingMap, PhysicalError> {
 /// # Errors
 /// As [`PhysicalLayout::new`].
 pub fn physical_access(
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     access: &IndexingMap,
     shape: &ArrayShape,
 ) -> Result<IndexingMap, PhysicalError> {
-    Ok(session.simplify_map(&access.then(&layout_map(shape)?)))
+    Ok(simplifier.simplify_map(&access.then(&layout_map(shape)?)))
 }

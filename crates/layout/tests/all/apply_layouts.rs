@@ -14,14 +14,14 @@ fn read(text: &str) -> Module {
     let mut module = tegula_ir::parse_module(text).expect("it reads");
     tegula_ir::verify(&module).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     if !module.symbols.is_empty() {
-        tegula_ir::resolve_sizes(&mut module, &[]).expect("sizes");
+        tegula_ir::infer_symbolic_dims(&mut module, &[]).expect("sizes");
     }
     module
 }
 
 /// Small whole numbers, so that sums do not depend on their order.
 fn input(shape: &ArrayShape, seed: usize) -> Literal {
-    let shape = shape.typical();
+    let shape = shape.representative();
     let mut literal = Literal::zeros(&shape).expect("it is small");
     let count = literal.len();
     let numbers = (0..count).map(|i| ((i * 7 + i / 5 + seed * 3) % 11) as i32 - 4);

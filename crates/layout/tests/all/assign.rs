@@ -130,7 +130,7 @@ fn the_same_program_gives_the_same_text() {
 #[test]
 fn open_sizes_and_odd_types_are_answered() {
     let mut open = program("  x = f32[?,8] parameter(0)\n  ROOT y = f32[?,8] negate(x)\n");
-    tegula_ir::resolve_sizes(&mut open, &[]).unwrap();
+    tegula_ir::infer_symbolic_dims(&mut open, &[]).unwrap();
     let failed = assign(
         &open,
         &Machine::tpu(&v5e()).unwrap(),

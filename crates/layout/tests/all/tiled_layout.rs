@@ -1,7 +1,7 @@
 //! Every statement and figure of the two documents on layouts, each under the
 //! title of its section, and the published points and sizes.
 
-use tegula_indexing::{IndexingMap, Session};
+use tegula_indexing::{IndexingMap, Simplifier};
 use tegula_ir::{ArrayShape, Shape, parse_shape};
 use tegula_layout::physical::{
     MemoryImage, PhysicalError, PhysicalLayout, largest_split, layout_map, physical_access,
@@ -341,14 +341,14 @@ fn malformed_layouts_name_the_field() {
 /// A kernel's access followed by the layout says the places of memory, simplified.
 #[test]
 fn a_layout_as_an_indexing_map() {
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     let shape = array("f32[16,256]{1,0:T(8,128)}");
-    let own = session.simplify_map(&layout_map(&shape).unwrap());
+    let own = simplifier.simplify_map(&layout_map(&shape).unwrap());
     // One tile row is contiguous in its lanes.
     let lane: IndexingMap = "(d0, d1) -> (d0, d1 + 128), domain: d0 in [0, 7], d1 in [0, 127]"
         .parse()
         .unwrap();
-    let places = physical_access(&mut session, &lane, &shape).unwrap();
+    let places = physical_access(&mut simplifier, &lane, &shape).unwrap();
     assert_eq!(
         places.to_string(),
         "(d0, d1) -> (d0 * 128 + d1 + 1024), domain: d0 in [0, 7], d1 in [0, 127]"

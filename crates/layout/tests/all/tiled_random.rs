@@ -3,7 +3,7 @@
 //! `TEGULA_SWEEP` says how many cases (shape, layout, index) are tried.
 
 use smallvec::SmallVec;
-use tegula_indexing::Session;
+use tegula_indexing::Simplifier;
 use tegula_ir::{ArrayShape, ElementType, Layout, Tile, TileDim};
 use tegula_layout::physical::{MemoryImage, PhysicalLayout, Placement, is_bitcast, layout_map};
 
@@ -72,7 +72,7 @@ fn unravel(mut element: i64, dims: &[i64]) -> Vec<i64> {
     index
 }
 
-fn check(shape: &ArrayShape, session: &mut Session, most: usize) -> usize {
+fn check(shape: &ArrayShape, simplifier: &mut Simplifier, most: usize) -> usize {
     let layout = PhysicalLayout::new(shape).unwrap();
     let Ok(image) = MemoryImage::new(shape) else {
         return 0;
@@ -83,7 +83,7 @@ fn check(shape: &ArrayShape, session: &mut Session, most: usize) -> usize {
         "{shape}"
     );
     let map = layout_map(shape).unwrap();
-    let simplified = session.simplify_map(&map);
+    let simplified = simplifier.simplify_map(&map);
     let dims = shape.static_dims().unwrap();
     let positions = image.positions();
     for (element, &place) in positions.iter().enumerate().take(most) {
@@ -110,12 +110,12 @@ fn four_descriptions_of_a_layout_agree() {
     let sweep = std::env::var("TEGULA_SWEEP").ok();
     let cases: usize = sweep.and_then(|n| n.parse().ok()).unwrap_or(30_000);
     let mut random = Random(0x711E_D1A7);
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     let (mut tried, mut layouts) = (0, 0);
     while tried < cases {
         let shape = random.shape();
         // An array without elements is a case too.
-        tried += check(&shape, &mut session, 400).max(1);
+        tried += check(&shape, &mut simplifier, 400).max(1);
         layouts += 1;
     }
     println!("{tried} cases of {layouts} layouts");

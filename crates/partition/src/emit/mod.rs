@@ -479,7 +479,7 @@ impl Emitter<'_> {
         let to_apply = self.reducer(op, shape.element_type)?;
         let collective = self.collective(groups);
         let members = groups.first().map_or(1, |group| number(group.len()));
-        let bytes = shape.typical().byte_size().unwrap_or(0);
+        let bytes = shape.representative().byte_size().unwrap_or(0);
         self.exchanged("all-reduce", cost::all_reduce(bytes, members));
         let op = Op::AllReduce {
             collective,

@@ -52,7 +52,7 @@ impl Emitter<'_> {
                 frame.values.insert(*value, Local { id, sharding });
                 continue;
             };
-            let bytes = array.typical().byte_size().unwrap_or(0);
+            let bytes = array.representative().byte_size().unwrap_or(0);
             let op = Op::CollectiveBroadcast(self.collective_of_partitions(&groups));
             self.reason = "what a call gave to the one device that made it".to_owned();
             self.exchanged("collective-broadcast", bytes);

@@ -106,7 +106,7 @@ fn next_move(
 
 /// Bytes of a device's part of an array.
 pub(super) fn part_bytes(sharding: &Sharding, array: &ArrayShape) -> i64 {
-    let dims: Vec<i64> = array.dims.iter().map(Dim::typical).collect();
+    let dims: Vec<i64> = array.dims.iter().map(Dim::representative).collect();
     let width = array.element_type.storage_bytes() as i64;
     sharding
         .part(&dims)

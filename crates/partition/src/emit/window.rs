@@ -160,7 +160,7 @@ impl Emitter<'_> {
         groups: &[Vec<i64>],
     ) -> Result<DraftId, Error> {
         let members = groups.first().map_or(1, |group| number(group.len()));
-        let bytes = frame.array(array).typical().byte_size().unwrap_or(0);
+        let bytes = frame.array(array).representative().byte_size().unwrap_or(0);
         self.exchanged(
             "all-gather",
             cost::all_gather(bytes.saturating_mul(members), members),
@@ -219,7 +219,7 @@ impl Emitter<'_> {
                 parts.push(self.filled(frame, zero, &shape.dims)?);
                 continue;
             }
-            let bytes = frame.array(part).typical().byte_size().unwrap_or(0);
+            let bytes = frame.array(part).representative().byte_size().unwrap_or(0);
             self.exchanged("collective-permute", bytes);
             let op = Op::CollectivePermute {
                 pairs,

@@ -48,7 +48,7 @@ impl Value {
     pub(crate) fn bytes(&self) -> i64 {
         let array = self.shape.as_array();
         array
-            .and_then(|array| array.typical().byte_size())
+            .and_then(|array| array.representative().byte_size())
             .unwrap_or(0)
     }
 }

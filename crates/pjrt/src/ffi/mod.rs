@@ -6,11 +6,10 @@
 //! called with some attributes (its state) is kept for those attributes.
 
 mod attributes;
-pub(crate) mod call;
-mod host;
 pub mod python;
 pub mod register;
 
+pub(crate) use register::call::data_type;
 pub(crate) use register::{
     PJRT_FFI_Register_Handler, PJRT_FFI_Type_Register, PJRT_FFI_UserData_Add,
 };

@@ -5,12 +5,12 @@
 //! come with each execution.
 
 use super::attributes::Attributes;
-use super::call::{Arrays, zeros};
+use super::register::call::{Arrays, zeros};
 use super::register::configuration;
 use crate::context;
-use crate::entry::slice;
 use crate::error::{Code, Error};
 use crate::ffi_api::XLA_FFI_Buffer;
+use crate::pointers::slice;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use tegula::{ArrayShape, CustomCall, Literal};
@@ -141,22 +141,4 @@ fn function(index: i64) -> Option<*mut c_void> {
         slice(functions.objects, functions.count as usize)
     };
     functions.get(usize::try_from(index).ok()?).copied()
-}
-
-/// Writes what went wrong, if something did.
-///
-/// # Safety
-/// Room for so many bytes.
-pub(crate) unsafe fn report(result: Result<(), Error>, error: *mut c_char, room: usize) -> i32 {
-    let Err(failure) = result else { return 0 };
-    if room > 0 {
-        let len = failure.message.len().min(room - 1);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let text = failure.message.as_ptr();
-            error.cast::<u8>().copy_from_nonoverlapping(text, len);
-            error.add(len).write(0);
-        }
-    }
-    1
 }

@@ -1,17 +1,13 @@
-//! Walks the statements of a kernel and of the functions it calls.
+//! The kernel being decoded: scopes of names, registers and variables handed out, instructions so far,
+//! and jumps whose labels come later.
 
 use std::collections::HashMap;
 
-use super::instruction::Decoding;
-use super::{flow, table};
+use super::kernel::{Fill, Place, Variables};
 use crate::operation::{Instruction, Op, P, R32, R64, Slot, Test, Type};
 use crate::text::ParseError;
-use crate::text::syntax::{
-    Function, Operand, Position, Raw, Source, SourceLine, Statement, Variable,
-};
+use crate::text::syntax::{Position, Source, SourceLine, Variable};
 
-/// Calls within calls that are followed.
-const DEEPEST_CALL: u32 = 32;
 /// Instructions of a kernel with its calls written out.
 const MOST_INSTRUCTIONS: usize = 1 << 18;
 
@@ -19,87 +15,6 @@ const MOST_INSTRUCTIONS: usize = 1 << 18;
 const MOST_REGISTERS: u32 = 1 << 18;
 /// Bytes of local memory that a thread can have on a device.
 const MOST_LOCAL: u64 = 512 << 10;
-
-/// A kernel ready to run.
-#[derive(Debug)]
-pub(crate) struct Kernel {
-    pub(crate) name: String,
-    pub(crate) code: Vec<Instruction>,
-    /// Where each instruction comes from.
-    pub(crate) places: Vec<Place>,
-    pub(crate) words: u32,
-    pub(crate) doubles: u32,
-    pub(crate) predicates: u32,
-    /// Slots that have their value before the kernel starts.
-    pub(crate) fills: Vec<(Slot, Fill)>,
-    pub(crate) params: Vec<Parameter>,
-    pub(crate) param_bytes: u64,
-    pub(crate) static_shared: u64,
-    /// Alignment of the dynamic shared memory, which follows the static one.
-    pub(crate) dynamic_align: u64,
-    /// Bytes of local memory of a thread.
-    pub(crate) local: u64,
-    pub(crate) threads: Option<([u32; 3], bool)>,
-}
-
-/// A parameter of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name in the PTX.
-    pub name: String,
-    /// Byte offset in the parameter buffer.
-    pub offset: u64,
-    /// Size in bytes.
-    pub bytes: u64,
-}
-
-/// The place of an instruction.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
-    pub(crate) line: u32,
-    pub(crate) source: Option<SourceLine>,
-}
-
-/// What a slot holds from the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fill {
-    Bits(u64),
-    Special(Special),
-    /// The address of a module variable plus bytes.
-    Variable {
-        index: u32,
-        offset: i64,
-    },
-    /// The address of dynamic shared memory, `generic`: in the generic space.
-    Dynamic {
-        offset: i64,
-    },
-}
-
-/// Special registers that do not change while a block runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Special {
-    Thread(u8),
-    BlockSize(u8),
-    Block(u8),
-    GridSize(u8),
-    Lane,
-    Warp,
-    Warps,
-    Multiprocessor,
-    Multiprocessors,
-    LaneMaskEq,
-    LaneMaskLt,
-    LaneMaskLe,
-    LaneMaskGt,
-    LaneMaskGe,
-    DynamicShared,
-    TotalShared,
-    GridId,
-}
-
-/// Module variables by name, in the order of the text.
-pub(crate) type Variables<'a> = HashMap<&'a str, (u32, &'a Variable<'a>)>;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug)]
@@ -115,17 +30,17 @@ pub(super) enum Entity {
 }
 
 #[derive(Debug, Default)]
-struct Scope<'a> {
-    parent: Option<usize>,
-    names: HashMap<&'a str, Entity>,
+pub(super) struct Scope<'a> {
+    pub(super) parent: Option<usize>,
+    pub(super) names: HashMap<&'a str, Entity>,
     /// `.reg .b32 %r<9>`: count and first slot by prefix.
-    ranges: HashMap<&'a str, (u32, Entity)>,
-    labels: HashMap<&'a str, u32>,
-    tables: HashMap<&'a str, Vec<&'a str>>,
+    pub(super) ranges: HashMap<&'a str, (u32, Entity)>,
+    pub(super) labels: HashMap<&'a str, u32>,
+    pub(super) tables: HashMap<&'a str, Vec<&'a str>>,
 }
 
 /// A jump whose target is filled in when its function ends.
-struct Jump<'a> {
+pub(super) struct Jump<'a> {
     instruction: usize,
     scope: usize,
     label: &'a str,
@@ -133,131 +48,56 @@ struct Jump<'a> {
 }
 
 pub(super) struct Builder<'a> {
-    source: &'a Source<'a>,
-    variables: &'a Variables<'a>,
-    code: Vec<Instruction>,
-    places: Vec<Place>,
-    line: Option<SourceLine>,
-    words: u32,
-    doubles: u32,
-    predicates: u32,
-    fills: Vec<(Slot, Fill)>,
-    filled: HashMap<(bool, Fill), Slot>,
-    scopes: Vec<Scope<'a>>,
-    scope: usize,
-    jumps: Vec<Jump<'a>>,
+    pub(super) source: &'a Source<'a>,
+    pub(super) variables: &'a Variables<'a>,
+    pub(super) code: Vec<Instruction>,
+    pub(super) places: Vec<Place>,
+    pub(super) line: Option<SourceLine>,
+    pub(super) words: u32,
+    pub(super) doubles: u32,
+    pub(super) predicates: u32,
+    pub(super) fills: Vec<(Slot, Fill)>,
+    pub(super) filled: HashMap<(bool, Fill), Slot>,
+    pub(super) scopes: Vec<Scope<'a>>,
+    pub(super) scope: usize,
+    pub(super) jumps: Vec<Jump<'a>>,
     /// Instructions that return from the function being written out.
-    returns: Vec<usize>,
-    depth: u32,
-    shared: u64,
+    pub(super) returns: Vec<usize>,
+    pub(super) depth: u32,
+    pub(super) shared: u64,
     /// Module-level shared variables that the kernel names, by variable.
-    module_shared: HashMap<u32, u64>,
-    dynamic_align: u64,
-    local: u64,
-}
-
-/// Decodes one kernel.
-pub(crate) fn decode<'a>(
-    source: &'a Source<'a>,
-    variables: &'a Variables<'a>,
-    function: &'a Function<'a>,
-) -> Result<Kernel, ParseError> {
-    let mut builder = Builder {
-        source,
-        variables,
-        code: Vec::new(),
-        places: Vec::new(),
-        line: None,
-        words: 0,
-        doubles: 0,
-        predicates: 0,
-        fills: Vec::new(),
-        filled: HashMap::new(),
-        scopes: vec![Scope::default()],
-        scope: 0,
-        jumps: Vec::new(),
-        returns: Vec::new(),
-        depth: 0,
-        shared: 0,
-        module_shared: HashMap::new(),
-        dynamic_align: 16,
-        local: 0,
-    };
-    let mut params = Vec::new();
-    let mut param_bytes = 0u64;
-    for param in &function.params {
-        let offset = param_bytes.next_multiple_of(param.align);
-        param_bytes = offset + param.bytes;
-        builder.scopes[0]
-            .names
-            .insert(param.name, Entity::Param(offset));
-        params.push(Parameter {
-            name: param.name.to_owned(),
-            offset,
-            bytes: param.bytes,
-        });
-    }
-    builder.statements(function.body.as_deref().unwrap_or_default())?;
-    builder.resolve_jumps(0)?;
-    builder.emit(Op::Exit, None, function.position)?;
-    for index in std::mem::take(&mut builder.returns) {
-        builder.code[index].op = Op::Exit;
-    }
-    flow::reconverge(&mut builder.code);
-    Ok(Kernel {
-        name: function.name.to_owned(),
-        code: builder.code,
-        places: builder.places,
-        words: builder.words,
-        doubles: builder.doubles,
-        predicates: builder.predicates,
-        fills: builder.fills,
-        params,
-        param_bytes,
-        static_shared: builder.shared,
-        dynamic_align: builder.dynamic_align,
-        local: builder.local.next_multiple_of(16),
-        threads: function.threads,
-    })
+    pub(super) module_shared: HashMap<u32, u64>,
+    pub(super) dynamic_align: u64,
+    pub(super) local: u64,
 }
 
 impl<'a> Builder<'a> {
-    fn statements(&mut self, statements: &'a [Statement<'a>]) -> Result<(), ParseError> {
-        let outer = self.scope;
-        for statement in statements {
-            match statement {
-                Statement::Register {
-                    kind,
-                    name,
-                    count,
-                    position,
-                } => {
-                    self.registers(kind, name, *count, *position)?;
-                }
-                Statement::Variable(variable) => self.variable(variable)?,
-                Statement::Label { name, position } => {
-                    let at = self.code.len() as u32;
-                    if self.scopes[self.scope].labels.insert(name, at).is_some() {
-                        return Err(ParseError::new(
-                            *position,
-                            format!("the label `{name}` occurs twice"),
-                        ));
-                    }
-                }
-                Statement::Targets { name, labels } => {
-                    self.scopes[self.scope].tables.insert(name, labels.clone());
-                }
-                Statement::Open => self.open(Some(self.scope)),
-                Statement::Close => self.scope = self.scopes[self.scope].parent.unwrap_or(outer),
-                Statement::Line(line) => self.line = Some(*line),
-                Statement::Instruction(raw) => self.instruction(raw)?,
-            }
+    /// No statement is decoded yet.
+    pub(super) fn new(source: &'a Source<'a>, variables: &'a Variables<'a>) -> Self {
+        Self {
+            source,
+            variables,
+            code: Vec::new(),
+            places: Vec::new(),
+            line: None,
+            words: 0,
+            doubles: 0,
+            predicates: 0,
+            fills: Vec::new(),
+            filled: HashMap::new(),
+            scopes: vec![Scope::default()],
+            scope: 0,
+            jumps: Vec::new(),
+            returns: Vec::new(),
+            depth: 0,
+            shared: 0,
+            module_shared: HashMap::new(),
+            dynamic_align: 16,
+            local: 0,
         }
-        self.scope = outer;
-        Ok(())
     }
 
-    fn open(&mut self, parent: Option<usize>) {
+    pub(super) fn open(&mut self, parent: Option<usize>) {
         self.scopes.push(Scope {
             parent,
             ..Scope::default()
@@ -265,7 +105,7 @@ impl<'a> Builder<'a> {
         self.scope = self.scopes.len() - 1;
     }
 
-    fn registers(
+    pub(super) fn registers(
         &mut self,
         kind: &str,
         name: &'a str,
@@ -323,7 +163,7 @@ impl<'a> Builder<'a> {
         P(self.predicates - 1)
     }
 
-    fn variable(&mut self, variable: &'a Variable<'a>) -> Result<(), ParseError> {
+    pub(super) fn variable(&mut self, variable: &'a Variable<'a>) -> Result<(), ParseError> {
         let place = |end: &mut u64| {
             let offset = end.next_multiple_of(variable.align);
             *end = offset + variable.bytes;
@@ -353,29 +193,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn instruction(&mut self, raw: &'a Raw<'a>) -> Result<(), ParseError> {
-        match raw.opcode {
-            "call" => return self.call(raw),
-            "ret" => {
-                let index = self.code.len();
-                self.returns.push(index);
-                return self.emit(Op::Exit, raw.guard, raw.position);
-            }
-            _ => {}
-        }
-        let Some(entry) = table::find(raw.opcode) else {
-            return Err(ParseError::new(
-                raw.position,
-                format!("the instruction `{}` is not supported", raw.opcode),
-            ));
-        };
-        let mut decoding = Decoding::new(raw, self);
-        let op = (entry.decode)(&mut decoding)?;
-        decoding.finish()?;
-        self.emit(op, raw.guard, raw.position)
-    }
-
-    fn emit(
+    pub(super) fn emit(
         &mut self,
         op: Op,
         guard: Option<(&'a str, bool)>,
@@ -498,7 +316,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Fills in the targets of the jumps noted since `first`.
-    fn resolve_jumps(&mut self, first: usize) -> Result<(), ParseError> {
+    pub(super) fn resolve_jumps(&mut self, first: usize) -> Result<(), ParseError> {
         for jump in self.jumps.split_off(first) {
             let mut scope = Some(jump.scope);
             let mut found = None;
@@ -522,119 +340,5 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Writes out the function that is called.
-    fn call(&mut self, raw: &'a Raw<'a>) -> Result<(), ParseError> {
-        let error = |message: String| ParseError::new(raw.position, message);
-        if raw.modifiers.iter().any(|m| *m != "uni") {
-            return Err(error(format!(
-                "`call.{}` is not supported",
-                raw.modifiers.join(".")
-            )));
-        }
-        if raw.guard.is_some() {
-            return Err(error(
-                "a call under a predicate is not supported: branch around it".to_owned(),
-            ));
-        }
-        let mut operands = raw.operands.iter();
-        let mut next = operands.next();
-        let results: &[Operand<'a>] = if let Some(Operand::List(results)) = next {
-            next = operands.next();
-            results
-        } else {
-            &[]
-        };
-        let Some(Operand::Name(name)) = next else {
-            return Err(error("a call needs the name of a function".to_owned()));
-        };
-        let arguments: &[Operand<'a>] = if let Some(Operand::List(arguments)) = operands.next() {
-            arguments
-        } else {
-            &[]
-        };
-        if operands.next().is_some() {
-            return Err(error(
-                "calls through a register are not supported".to_owned(),
-            ));
-        }
-        if *name == "__assertfail" {
-            return self.emit(Op::AssertFail, None, raw.position);
-        }
-        let source = self.source;
-        let mut named = source.functions.iter().filter(|f| f.name == *name);
-        let Some(function) = named.find(|f| f.body.is_some()) else {
-            let hint = if *name == "vprintf" {
-                ": remove printf"
-            } else {
-                ""
-            };
-            return Err(error(format!(
-                "the function `{name}` has no body in this module{hint}"
-            )));
-        };
-        if self.depth >= DEEPEST_CALL {
-            return Err(error(format!(
-                "calls more than {DEEPEST_CALL} deep, or a recursion through `{name}`"
-            )));
-        }
-        if arguments.len() != function.params.len() || results.len() != function.returns.len() {
-            return Err(error(format!(
-                "`{name}` has another number of parameters or results"
-            )));
-        }
-        self.inline(function, results, arguments, raw.position)
-    }
-
-    fn inline(
-        &mut self,
-        function: &'a Function<'a>,
-        results: &[Operand<'a>],
-        arguments: &[Operand<'a>],
-        position: Position,
-    ) -> Result<(), ParseError> {
-        // Callers pass `.param` variables, which are local memory here; the callee's
-        // names stand for the same bytes.
-        let mut bound = Vec::new();
-        let pairs = function
-            .params
-            .iter()
-            .zip(arguments)
-            .chain(function.returns.iter().zip(results));
-        for (parameter, argument) in pairs {
-            let entity = if let Operand::Name(name) = argument {
-                self.lookup(name)
-            } else {
-                None
-            };
-            let Some(Entity::Local(offset)) = entity else {
-                let message = format!(
-                    "the argument for `{}` is no `.param` variable",
-                    parameter.name
-                );
-                return Err(ParseError::new(position, message));
-            };
-            bound.push((parameter.name, Entity::Local(offset)));
-        }
-        let (outer, line) = (self.scope, self.line);
-        let returns = std::mem::take(&mut self.returns);
-        let first_jump = self.jumps.len();
-        self.depth += 1;
-        self.open(None);
-        self.scopes[self.scope].names.extend(bound);
-        self.statements(function.body.as_deref().unwrap_or_default())?;
-        self.resolve_jumps(first_jump)?;
-        self.depth -= 1;
-        let end = self.code.len() as u32;
-        for index in std::mem::replace(&mut self.returns, returns) {
-            self.code[index].op = Op::Branch {
-                target: end,
-                reconverge: 0,
-            };
-        }
-        (self.scope, self.line) = (outer, line);
-        // The end has an instruction of its own, so that a function may end a kernel.
-        self.emit(Op::Nop, None, position)
     }
 }

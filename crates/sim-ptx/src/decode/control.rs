@@ -1,7 +1,7 @@
 //! Branches and barriers of the block.
 
-use super::Fill;
 use super::instruction::{Decoded, Decoding};
+use super::kernel::Fill;
 use crate::operation::{BarrierKind, Op};
 use crate::text::syntax::Operand;
 

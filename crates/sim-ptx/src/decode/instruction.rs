@@ -1,6 +1,7 @@
 //! The instruction being decoded: taking modifiers and operands one by one.
 
-use super::builder::{Builder, Entity, Fill, Special};
+use super::builder::{Builder, Entity};
+use super::kernel::{Fill, Special};
 use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::number::Rounding;
 use crate::operation::{Address, Op, P, R32, R64, Slot, Space, Test, Type};

@@ -14,11 +14,14 @@ mod float;
 mod flow;
 mod instruction;
 mod integer;
+mod kernel;
 mod matrix;
 mod memory;
 mod moves;
 pub(crate) mod table;
+mod walk;
 
-pub use builder::Parameter;
-pub(crate) use builder::{Fill, Kernel, Special, Variables, decode};
 pub(crate) use flow::NOWHERE;
+pub use kernel::Parameter;
+pub(crate) use kernel::{Fill, Kernel, Special, Variables};
+pub(crate) use walk::decode;

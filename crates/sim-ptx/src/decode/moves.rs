@@ -1,7 +1,7 @@
 //! Moves, address conversions, clocks.
 
-use super::Fill;
 use super::instruction::{Decoded, Decoding};
+use super::kernel::Fill;
 use crate::memory::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW};
 use crate::operation::{Clock, Int2, Op, Slot, Space, Type};
 use crate::text::syntax::Operand;

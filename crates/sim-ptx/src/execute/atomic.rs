@@ -1,6 +1,6 @@
 //! Atomics, lane after lane in order, and asynchronous copies.
 
-use super::access::{
+use super::address::{
     Request, addresses, aligned, by_space, from_bytes, note_traffic, region, resolve,
 };
 use super::context::Context;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::launch::Options;
+use super::host::Vectors;
+use super::options::Options;
 use super::traffic::Traffic;
 use crate::decode::Kernel;
 use crate::memory::Memory;
@@ -35,10 +36,28 @@ pub(crate) struct Context<'a> {
     pub(crate) barriers: u64,
     pub(crate) divergent: u64,
     /// What the processor has.
-    pub(crate) vectors: super::lanes::Vectors,
+    pub(crate) vectors: Vectors,
     /// A `trap` or failed assertion ends the launch.
     pub(crate) trapped: bool,
-    pub(crate) barrier_state: Vec<super::block::BarrierState>,
+    pub(crate) barrier_state: Vec<BarrierState>,
+}
+
+/// One barrier.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BarrierState {
+    /// Threads that have come.
+    pub(super) arrived: u32,
+    /// Threads that are waited for, if the instruction says so.
+    pub(super) expected: Option<u32>,
+    /// Warps that came, and warps that wait.
+    pub(super) warps: u32,
+    pub(super) waiting: u32,
+    /// Of the predicates of a reduction.
+    pub(super) all: bool,
+    pub(super) any: bool,
+    pub(super) count: u32,
+    /// The instruction that came first.
+    pub(super) instruction: u32,
 }
 
 /// Findings, each place once.

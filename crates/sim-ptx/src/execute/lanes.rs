@@ -5,52 +5,23 @@
 //! The unsafe code of this crate is the calls of the second and third kind, behind a check
 //! that the processor has the features.
 
+use super::host::Vectors;
 #[cfg(target_arch = "x86_64")]
 use super::vectors;
 use super::warp::Warp;
-use super::{access, compare, convert, float, integer, matrix};
+use super::{address, compare, convert, float, integer, matrix_multiply};
 use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW};
 use crate::number::{BF16, F16};
 use crate::operation::{LANES, MatrixType, Multiply, Op, Slot, Space, Type};
 
-/// What the processor has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Vectors {
-    Portable,
-    Of256,
-    Of512,
-}
-
-/// What the processor has.
-pub(super) fn vectors() -> Vectors {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let has_256 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        let has_512 = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("f16c");
-        match (has_256, has_512) {
-            (true, true) => Vectors::Of512,
-            (true, false) => Vectors::Of256,
-            _ => Vectors::Portable,
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        Vectors::Portable
-    }
-}
-
-/// Executes an operation; `has` is what [`vectors`] said.
+/// Executes an operation; `has` is what the host has.
 #[inline(always)]
 pub(super) fn plain(warp: &mut Warp, mask: u32, op: &Op, has: Vectors) {
     match has {
         // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of512 => unsafe { plain_512(warp, mask, op) },
-        // SAFETY: as above.
+        // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of256 => unsafe { plain_256(warp, mask, op) },
         _ => plain_portable(warp, mask, op),
@@ -80,17 +51,17 @@ pub(super) fn multiply(warp: &mut Warp, m: &Multiply, active: u32, has: Vectors)
         // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of512 => unsafe { multiply_512(warp, m, active) },
-        // SAFETY: as above.
+        // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of256 => unsafe { multiply_256(warp, m, active) },
-        _ => matrix::multiply::<false>(warp, m, active),
+        _ => matrix_multiply::multiply::<false>(warp, m, active),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn multiply_256(warp: &mut Warp, m: &Multiply, active: u32) {
-    matrix::multiply::<true>(warp, m, active);
+    matrix_multiply::multiply::<true>(warp, m, active);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -115,7 +86,7 @@ fn multiply_512(warp: &mut Warp, m: &Multiply, active: u32) {
         }
         return;
     }
-    matrix::multiply::<true>(warp, m, active);
+    matrix_multiply::multiply::<true>(warp, m, active);
 }
 
 #[inline(always)]
@@ -166,7 +137,7 @@ fn in_space(address: u64, space: Space) -> bool {
     match space {
         Space::Shared => address & !0xffff_ffff == SHARED_WINDOW,
         Space::Local => address & !0xffff_ffff == LOCAL_WINDOW,
-        _ => access::window(address).0 == space,
+        _ => address::window(address).0 == space,
     }
 }
 

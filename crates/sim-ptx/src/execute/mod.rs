@@ -1,7 +1,9 @@
 //! Running a kernel: blocks one after another, the warps of a block in turns.
 
 mod access;
+mod address;
 mod atomic;
+mod barrier;
 mod bits;
 mod block;
 mod collective;
@@ -9,10 +11,13 @@ mod compare;
 mod context;
 mod convert;
 mod float;
+mod host;
 mod integer;
 mod lanes;
 mod launch;
 mod matrix;
+mod matrix_multiply;
+mod options;
 mod own;
 mod shadow;
 mod step;
@@ -21,4 +26,5 @@ mod traffic;
 mod vectors;
 mod warp;
 
-pub use launch::{Launch, LaunchError, Options, launch};
+pub use launch::launch;
+pub use options::{Launch, LaunchError, Options};

@@ -1,6 +1,6 @@
 //! Local memory and parameters, which have no shadow.
 
-use super::access::from_bytes;
+use super::address::from_bytes;
 use super::context::Context;
 use super::warp::Warp;
 use crate::operation::{LANES, Slot, Transfer};

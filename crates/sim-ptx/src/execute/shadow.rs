@@ -1,6 +1,6 @@
 //! The shadow of an access: whether what it reads was written, and with whom it races.
 
-use super::access::{Place, Request, region};
+use super::address::{Place, Request, region};
 use super::context::Context;
 use crate::history::LINE;
 use crate::operation::LANES;

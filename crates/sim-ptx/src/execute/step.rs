@@ -1,9 +1,9 @@
 //! The loop that runs a warp until it must wait.
 
 use super::context::Context;
-use super::launch::LaunchError;
+use super::options::LaunchError;
 use super::warp::{State, Warp};
-use super::{access, atomic, block, collective, lanes};
+use super::{access, atomic, barrier, collective, lanes};
 use crate::operation::{Clock, LANES, Op, Test};
 use crate::report::FindingKind;
 
@@ -210,7 +210,7 @@ fn control(
             aligned,
             id,
             threads,
-        } => block::arrive(warp, context, pc, (*kind, *aligned, *id, *threads), active),
+        } => barrier::arrive(warp, context, pc, (*kind, *aligned, *id, *threads), active),
         Op::Collective { what, members } => {
             if collective::arrive(warp, context, pc, what, *members, active) {
                 return true;

@@ -98,7 +98,7 @@ pub(super) fn multiply<const BF16: bool>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::lanes::{Vectors, vectors};
+    use super::super::host::{Vectors, vectors};
     use super::*;
     use crate::number;
 

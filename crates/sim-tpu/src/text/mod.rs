@@ -15,13 +15,11 @@
 //! Input is hostile: nesting, numbers of statements and sizes are bounded, and nothing
 //! is allocated for a size that the text merely states.
 
-mod computations;
 mod cursor;
 mod declarations;
 mod grids;
-mod loads;
+mod hlo_forms;
 mod print;
-mod print_compute;
 mod print_vector;
 mod slices;
 mod statements;

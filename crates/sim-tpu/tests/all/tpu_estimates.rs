@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tegula_codegen_tpu::lower;
 use tegula_fusion::NodeId;
-use tegula_ir::{Module, Op, parse_module, resolve_sizes};
+use tegula_ir::{Module, Op, infer_symbolic_dims, parse_module};
 use tegula_layout::assign::{Assignment, Machine, assign};
 use tegula_sim_tpu::program::{Statement, StatementKind};
 use tegula_sim_tpu::{Options, simulate};
@@ -104,7 +104,7 @@ enum Part {
 /// Simulated cycles of a program.
 fn cycles(name: &str, text: &str, chip: &Chip, part: Part) -> f64 {
     let mut module = parse_module(text).unwrap();
-    resolve_sizes(&mut module, &[]).unwrap();
+    infer_symbolic_dims(&mut module, &[]).unwrap();
     let module = tegula_fusion::expand(&module).unwrap();
     let machine = Machine::tpu(chip).unwrap();
     let assignment = assign(

@@ -12,15 +12,11 @@
 //! - `properties`: which properties an operation has, in which order;
 //! - `operations`: the section of operations.
 
-mod builtin;
 mod cursor;
 mod operations;
 mod properties;
-mod sdy;
 mod sections;
-mod stablehlo;
 mod table;
-mod vhlo;
 
 use crate::{Bytes, Error, mlir::Module};
 

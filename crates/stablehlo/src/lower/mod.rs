@@ -59,7 +59,7 @@ const MAX_INSTRUCTIONS: usize = 4_000_000;
 
 /// Translates a module. Its entry is the function `main`, or the only public one.
 ///
-/// Sizes are not related to each other yet: see [`tegula_ir::resolve_sizes`].
+/// Sizes are not related to each other yet: see [`tegula_ir::infer_symbolic_dims`].
 ///
 /// # Errors
 /// The first operation that has no translation, or is not well-formed, with its place.

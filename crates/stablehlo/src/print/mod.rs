@@ -5,16 +5,14 @@
 //! - `forms`: the pretty forms, by the table that the reader uses, and a few with code.
 
 mod attributes;
-mod forms;
 mod operations;
-mod types;
 
 use crate::mlir::{Attribute, Module, Type};
 
 /// The text of a type.
 pub fn type_text(ty: &Type) -> String {
     let mut text = String::new();
-    types::write(ty, &mut text);
+    attributes::types::write(ty, &mut text);
     text
 }
 

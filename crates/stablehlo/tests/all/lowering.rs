@@ -1,7 +1,7 @@
 //! StableHLO as `tegula_ir` modules and back.
 
 use super::{PROGRAMS, data};
-use tegula_ir::{PrintStyle, print_module, resolve_sizes, verify};
+use tegula_ir::{PrintStyle, infer_symbolic_dims, print_module, verify};
 use tegula_stablehlo::{Form, from_module, print, read, to_module};
 
 fn lowered(name: &str) -> tegula_ir::Module {
@@ -46,12 +46,12 @@ fn modules_written_as_stablehlo_read_back_as_themselves() {
 #[test]
 fn symbolic_sizes_become_terms_over_the_inputs() {
     let mut module = lowered("symbolic.jaxexport");
-    resolve_sizes(&mut module, &[]).expect("the sizes are related");
+    infer_symbolic_dims(&mut module, &[]).expect("the sizes are related");
     verify(&module).unwrap_or_else(|errors| panic!("{}", errors[0]));
     let names: Vec<&str> = module.symbols.iter().map(|symbol| &*symbol.name).collect();
     assert_eq!(names[..2], ["p0_d0", "p1_d0"]);
     let root = &module[module.entry_computation().root].shape;
-    let spelled = tegula_ir::spell_shape(root, &module.symbols);
+    let spelled = tegula_ir::display_shape(root, &module.symbols);
     assert!(spelled.contains("p0_d0"), "{spelled}");
     let asserts = module
         .sizes

@@ -28,7 +28,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
             let _ = write!(text, ", {}", count(number, name));
         }
     }
-    let bytes = tegula_ir::spell_size(&plan.arena_bytes, &plan.symbols);
+    let bytes = tegula_ir::display_term(&plan.arena_bytes, &plan.symbols);
     let _ = write!(text, "; arena {bytes} bytes");
     return text;
 

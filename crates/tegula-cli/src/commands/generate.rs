@@ -1,12 +1,11 @@
 //! `tegula completions`, `man` and `schema`: what packages of the command line and its callers need.
 
-use crate::cli::Cli;
 use crate::documents;
 use crate::exit_code::SUCCESS;
 use crate::instruction_names::nearest;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -18,9 +17,9 @@ pub(crate) struct CompletionsArgs {
 }
 
 /// Prints a shell's completions.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<u8, Failure> {
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<u8, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "tegula", &mut script);
+    clap_complete::generate(args.shell, &mut command, "tegula", &mut script);
     let script = String::from_utf8(script).map_err(anyhow::Error::new)?;
     say!("{}", script.trim_end());
     Ok(SUCCESS)
@@ -35,11 +34,11 @@ pub(crate) struct ManArgs {
 }
 
 /// Writes a manual page for the program and each command.
-pub(crate) fn man(args: &ManArgs) -> Result<u8, Failure> {
+pub(crate) fn man(args: &ManArgs, command: Command) -> Result<u8, Failure> {
     let folder = &args.output;
     let about = || format!("manual pages cannot be written to {}", folder.display());
     std::fs::create_dir_all(folder).with_context(about)?;
-    clap_mangen::generate_to(Cli::command(), folder).with_context(about)?;
+    clap_mangen::generate_to(command, folder).with_context(about)?;
     Ok(SUCCESS)
 }
 

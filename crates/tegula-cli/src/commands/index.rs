@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry;
 use std::path::PathBuf;
 use tegula_expr::{Style, Var};
 use tegula_indexing::{
-    Coalescing, Exactness, IndexingMap, OperandIndexing, Session, Unknown, Utilization, Warp,
+    Coalescing, Exactness, IndexingMap, OperandIndexing, Simplifier, Unknown, Utilization, Warp,
     coalescing, fusion_input_to_output, fusion_output_to_input, passed_on, row_major_address,
     utilization,
 };
@@ -90,18 +90,18 @@ pub(crate) struct IndexArgs {
 pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     let source = read_module(&args.model, &args.dims)?;
     let module = &source.module;
-    let mut session = if args.explain {
-        Session::new().explaining()
+    let mut simplifier = if args.explain {
+        Simplifier::new().explaining()
     } else {
-        Session::new()
+        Simplifier::new()
     };
     let mut all = Vec::new();
     for id in chosen(module, args.instruction.as_deref())? {
-        let operands = of_all_results(module, id, args.direction, &mut session);
+        let operands = of_all_results(module, id, args.direction, &mut simplifier);
         let operands: Vec<Printed> = operands
             .iter()
             .map(|o| {
-                let mut printed = printed(o, args.style.into(), &mut session, module);
+                let mut printed = printed(o, args.style.into(), &mut simplifier, module);
                 if args.direction == DirectionName::OutputToInput {
                     printed.uses = Uses::of(module, id, o);
                 }
@@ -109,7 +109,7 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
             })
             .collect();
         let tiled = match args.tiles.tiles {
-            Some(_) => tiled(module, id, &args.tiles, &mut session)?,
+            Some(_) => tiled(module, id, &args.tiles, &mut simplifier)?,
             None => Vec::new(),
         };
         if common.json {
@@ -140,14 +140,14 @@ fn tiled(
     module: &Module,
     id: InstructionId,
     args: &TileArgs,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> anyhow::Result<Vec<Tiled>> {
     let mut all = Vec::new();
     for output in 0..module[id].shape.leaf_count() {
         if passed_on(module, id, output).is_some() {
             continue;
         }
-        match Tiled::of(module, id, output, args, session) {
+        match Tiled::of(module, id, output, args, simplifier) {
             Some(Ok(tiled)) => all.push(tiled),
             Some(Err(unknown)) => {
                 anyhow::bail!("{}: {}", module[unknown.instruction].name, unknown.cause)
@@ -183,7 +183,7 @@ fn of_all_results(
     module: &Module,
     id: InstructionId,
     direction: DirectionName,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
 ) -> Vec<OperandIndexing> {
     let mut all: Vec<OperandIndexing> = Vec::new();
     let mut places: HashMap<(usize, usize), usize> = HashMap::new();
@@ -192,10 +192,10 @@ fn of_all_results(
             // Of what is not passed on there is nothing to say, however wide a tuple is.
             (Some(source), _) => vec![source],
             (None, DirectionName::OutputToInput) => {
-                fusion_output_to_input(module, id, result, session)
+                fusion_output_to_input(module, id, result, simplifier)
             }
             (None, DirectionName::InputToOutput) => {
-                fusion_input_to_output(module, id, result, session)
+                fusion_input_to_output(module, id, result, simplifier)
             }
         };
         for own in found {
@@ -299,7 +299,7 @@ struct Printed {
 fn printed(
     operand: &OperandIndexing,
     style: Style,
-    session: &mut Session,
+    simplifier: &mut Simplifier,
     module: &Module,
 ) -> Printed {
     let mut printed = Printed {
@@ -316,7 +316,7 @@ fn printed(
         Ok(maps) => {
             printed.exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
             for map in maps {
-                let (simplified, report) = session.simplify_with_report(map);
+                let (simplified, report) = simplifier.simplify_with_report(map);
                 printed.maps.push(simplified.display(style).to_string());
                 let names = |var: Var| map.name(var);
                 let participant = simplified.participant.as_ref();

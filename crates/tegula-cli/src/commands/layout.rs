@@ -45,7 +45,7 @@ pub(crate) struct LayoutArgs {
 }
 
 /// A program with everything that was decided.
-struct Laid<'a> {
+struct ScheduledProgram<'a> {
     chip: &'a Chip,
     module: &'a Module,
     assignment: Assignment,
@@ -64,14 +64,14 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
     let failed = |error: tegula::Error| source.failure(error);
     // As it stands in what XLA prints, or without its sign.
     let why = args.why.as_deref().map(|name| name.trim_start_matches('%'));
-    let laid = tegula::tpu::lay_out(
+    let laid = tegula::tpu::schedule_for(
         &source.module,
         &chip,
         &|name| Some(name) == why,
         &mut PassManager::new(),
     )
     .map_err(failed)?;
-    let laid = Laid {
+    let laid = ScheduledProgram {
         chip: &chip,
         module: &laid.module,
         assignment: laid.assignment,
@@ -139,7 +139,7 @@ fn orders(
     Ok(SUCCESS)
 }
 
-impl Laid<'_> {
+impl ScheduledProgram<'_> {
     fn name(&self, buffer: &Buffer) -> &str {
         let name = name_of(self.module, &self.assignment.program, buffer.value);
         name.unwrap_or("constant")

@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use std::path::Path;
 use tegula_expr::{Term, Var, parse};
 use tegula_indexing::equality::{Equality, assumptions_of, missing, same_dim};
-use tegula_ir::{Derivation, Module, Shape, derive_sizes, spell_size};
+use tegula_ir::{Derivation, Module, Shape, derive_sizes, display_term};
 
 /// Prints why two sizes of a program are equal, or what is missing for that.
 pub(crate) fn why(
@@ -38,7 +38,7 @@ pub(crate) fn why(
     let (simple_a, simple_b) = (explanation.derive(&a), explanation.derive(&b));
     let known = assumptions_of(&module);
     let answer = same_dim(&simple_a, &simple_b, &known).map_err(anyhow::Error::new)?;
-    let spell = |term: &Term| spell_size(term, &module.symbols);
+    let spell = |term: &Term| display_term(term, &module.symbols);
     let name = |Var(number): Var| match module.symbols.get(number as usize) {
         Some(symbol) => symbol.name.to_string(),
         None => format!("symbol{number}"),
@@ -222,8 +222,8 @@ impl Explanation<'_> {
             };
             let relation = format!(
                 "{} = {} ({}{checked})",
-                spell_size(&Term::var(derivation.symbol), symbols),
-                spell_size(&derivation.value, symbols),
+                display_term(&Term::var(derivation.symbol), symbols),
+                display_term(&derivation.value, symbols),
                 derivation.what.trim_end_matches(','),
             );
             if !self.relations.contains(&relation) {

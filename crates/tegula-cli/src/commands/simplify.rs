@@ -9,7 +9,9 @@ use crate::terminal::output::complain;
 use clap::Args;
 use std::io::BufRead;
 use tegula_expr::{Style, Var};
-use tegula_indexing::{Checked, Difference, IndexingMap, Session, Status, check_same, parse_map};
+use tegula_indexing::{
+    Checked, Difference, IndexingMap, Simplifier, Status, check_same, parse_map,
+};
 
 /// The options of `tegula simplify`.
 #[derive(Debug, Args)]
@@ -64,9 +66,9 @@ fn one(text: &str, args: &SimplifyArgs, common: &Common) -> u8 {
     };
     // A session of its own: what else is asked for must not matter.
     let mut session = if args.explain {
-        Session::new().explaining()
+        Simplifier::new().explaining()
     } else {
-        Session::new()
+        Simplifier::new()
     };
     let (simplified, report) = session.simplify_with_report(&map);
     let names = |var: Var| map.name(var);

@@ -8,7 +8,7 @@ use crate::options::Common;
 use crate::report::Failure;
 use clap::Args;
 use std::path::PathBuf;
-use tegula_ir::spell_shape;
+use tegula_ir::display_shape;
 
 /// The options of `tegula sizes`.
 #[derive(Debug, Args)]
@@ -72,7 +72,7 @@ fn values(source: &Source, stage: Option<usize>) -> impl Iterator<Item = ValueSh
             stage,
             computation: computation.name.to_string(),
             name: module[id].name.to_string(),
-            shape: spell_shape(&module[id].shape, &module.symbols),
+            shape: display_shape(&module[id].shape, &module.symbols),
         })
     })
 }

@@ -6,6 +6,7 @@ mod compile_cache;
 mod documentation;
 mod exit_codes;
 mod pallas;
+mod pass_tests;
 mod reduce;
 mod standard_input;
 mod wide_tuples;

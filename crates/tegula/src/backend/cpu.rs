@@ -2,7 +2,7 @@
 
 use super::{Backend, Built, RunContext};
 use crate::planning::{PlanOptions, Planned, plan_for};
-use crate::{ArrayOrders, Error, Options};
+use crate::{Error, LayoutPolicy, Options};
 use std::borrow::Cow;
 use tegula_codegen_cpu::{Executable, KernelTime, StreamLimits};
 use tegula_fusion::{Fused, FusedRegion, Unit, ValueId};
@@ -24,8 +24,8 @@ pub(super) fn build(module: &Module, options: &Options) -> Result<Built, Error> 
     } = plan_for(module, &plan_options)?;
     check_routines(&expanded, &fused, &fused.entry)?;
     let streaming = match options.orders {
-        ArrayOrders::Drawn(_) => StreamLimits::ALWAYS,
-        ArrayOrders::Chosen | ArrayOrders::Stated => StreamLimits::MEASURED,
+        LayoutPolicy::Random(_) => StreamLimits::ALWAYS,
+        LayoutPolicy::LeastCost | LayoutPolicy::FromProgram => StreamLimits::MEASURED,
     };
     let options = tegula_codegen_cpu::Options {
         cpu: options.cpu,
@@ -76,7 +76,7 @@ fn check_routines(module: &Module, fused: &Fused, region: &FusedRegion) -> Resul
                 // Whether there is a routine does not depend on open sizes.
                 let shapes = |values: &[ValueId]| -> Vec<ArrayShape> {
                     let shapes = values.iter().map(|&v| &fused.program.values[v].shape);
-                    shapes.map(ArrayShape::typical).collect()
+                    shapes.map(ArrayShape::representative).collect()
                 };
                 let origin = &module[fused.program.nodes[node].origin];
                 let (operands, results) = (shapes(operands), shapes(results));

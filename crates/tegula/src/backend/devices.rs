@@ -414,7 +414,7 @@ impl SpmdExecutable {
             },
             Arrays::Entries => {
                 let shape = input.shape();
-                let dims = shape.dims.iter().skip(1).map(Dim::typical);
+                let dims = shape.dims.iter().skip(1).map(Dim::representative);
                 let dims: Vec<i64> = dims.collect();
                 let bytes = input.bytes();
                 let each = bytes.len() / self.topology.devices().max(1);
@@ -455,7 +455,7 @@ fn put_together(
     let own = own.map_or(&shape.dims, |own| &own.dims);
     let dims = shape.dims.iter().zip(own);
     let dims: Vec<i64> = dims
-        .map(|(whole, part)| whole.as_static().unwrap_or_else(|| part.typical()))
+        .map(|(whole, part)| whole.as_static().unwrap_or_else(|| part.representative()))
         .collect();
     let shape = ArrayShape::new(shape.element_type, &dims);
     Ok(sharding.whole_of(parts, &shape)?)
@@ -467,7 +467,7 @@ fn stacked(parts: &[Literal]) -> Result<Literal, Error> {
         .first()
         .ok_or_else(|| Error::new(ErrorKind::Bug, "a run on no device"))?;
     let own = first.shape();
-    let dims = own.dims.iter().map(Dim::typical);
+    let dims = own.dims.iter().map(Dim::representative);
     let dims: Vec<i64> = [parts.len() as i64].into_iter().chain(dims).collect();
     let bytes: Vec<u8> = parts.iter().flat_map(Literal::bytes).copied().collect();
     let shape = ArrayShape::new(own.element_type, &dims);

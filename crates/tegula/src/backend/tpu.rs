@@ -44,7 +44,7 @@ impl Backend for TpuExecutable {
 
 /// A program with its place on a chip.
 #[derive(Clone, Debug)]
-pub struct Laid<'a> {
+pub struct ScheduledProgram<'a> {
     /// The module, in which compositions of operations are spelled out.
     pub module: Cow<'a, Module>,
     /// Its layouts.
@@ -58,12 +58,12 @@ pub struct Laid<'a> {
 ///
 /// # Errors
 /// A chip whose layouts are not known; a program with open sizes.
-pub fn lay_out<'a>(
+pub fn schedule_for<'a>(
     module: &'a Module,
     chip: &Chip,
     explain: &dyn Fn(&str) -> bool,
     passes: &mut PassManager<'_>,
-) -> Result<Laid<'a>, Error> {
+) -> Result<ScheduledProgram<'a>, Error> {
     let machine = Machine::tpu(chip).ok_or_else(|| {
         let message = format!(
             "the default layouts of the chip {0} were not measured; to assume those of the \
@@ -89,7 +89,7 @@ pub fn lay_out<'a>(
     });
     tegula_tpu_schedule::verify(&schedule, &assignment.program)
         .map_err(|e| Error::new(ErrorKind::Bug, format!("the schedule is wrong: {e}")))?;
-    Ok(Laid {
+    Ok(ScheduledProgram {
         module,
         assignment,
         schedule,
@@ -115,7 +115,7 @@ impl TpuExecutable {
     /// Lowers a verified module for a chip.
     ///
     /// # Errors
-    /// As [`lay_out`]; a kernel for which there is no room in VMEM.
+    /// As [`schedule_for`]; a kernel for which there is no room in VMEM.
     pub fn new(module: &Module, chip: &Chip) -> Result<Self, Error> {
         Self::observed(module, chip, &mut PassManager::new())
     }
@@ -126,7 +126,7 @@ impl TpuExecutable {
         chip: &Chip,
         passes: &mut PassManager<'_>,
     ) -> Result<Self, Error> {
-        let laid = lay_out(module, chip, &|_| false, passes)?;
+        let laid = schedule_for(module, chip, &|_| false, passes)?;
         let (layouts, schedule) = (&laid.assignment, &laid.schedule);
         let lowered = passes.run("lower-to-tpu", || {
             lower(&laid.module, layouts, schedule, chip)

@@ -7,8 +7,8 @@ pub use staged::{ExternalFiles, StagedModel, Watch, read_onnx_stages};
 pub use tegula_import_onnx::{External, Owner, Values};
 
 use crate::file::read_file;
-use crate::module::Names;
-use crate::read::{relate_sizes, verify};
+use crate::signature::Names;
+use crate::verified::{relate_sizes, verify};
 use crate::{Error, ErrorKind};
 use std::path::{Component, Path};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub fn onnx_node_shapes(
 ) -> Result<Vec<(String, String)>, Error> {
     let owner: Owner = Arc::new(bytes.into());
     let spelled = |shapes: Vec<(String, tegula_ir::Shape)>, symbols: &[tegula_ir::Symbol]| {
-        let spell = |shape| tegula_ir::spell_shape(&shape, symbols);
+        let spell = |shape| tegula_ir::display_shape(&shape, symbols);
         shapes
             .into_iter()
             .map(|(name, shape)| (name, spell(shape)))

@@ -7,7 +7,7 @@
 //! again. See `tegula_import_onnx::Stage`.
 
 use super::Owner;
-use crate::read::{relate_sizes, verify};
+use crate::verified::{relate_sizes, verify};
 use crate::{Arg, Error, ErrorKind, Executable, Options, Tensor, compile};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

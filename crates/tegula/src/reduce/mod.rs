@@ -77,7 +77,7 @@ fn measure(module: &Module) -> (usize, usize, i64) {
         let leaves = tegula_fusion::array_leaves(&i.shape);
         leaves
             .iter()
-            .map(|l| l.typical().element_count().unwrap_or(0))
+            .map(|l| l.representative().element_count().unwrap_or(0))
             .fold(0, i64::saturating_add)
     });
     (

@@ -1,7 +1,7 @@
 //! Kernels as instructions: operations alone and fusions, and the instructions that hold
 //! their operands.
 
-use crate::build::is_immediate;
+use crate::builder::is_immediate;
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, NodeId, Program, ValueId};
 use tegula_ir::{

@@ -7,7 +7,7 @@ mod kernels;
 mod steps;
 
 use super::Schedule;
-use super::build::is_immediate;
+use super::builder::is_immediate;
 use kernels::{Env, Prepared, layout_of, operation, tuple_of};
 use rustc_hash::FxHashMap;
 use tegula_fusion::{Def, ValueId};

@@ -21,7 +21,9 @@ use super::lanes::Lanes;
 use crate::access::LANES;
 use crate::body::Body;
 use crate::error::Error;
-use crate::function::{Function, Series, head, linear, name_domain, over_symbols, points, symbols};
+use crate::function::{
+    Function, KernelSequence, head, linear, name_domain, over_symbols, points, symbols,
+};
 use crate::reduction::{self, Reduction, neutral};
 use crate::scalars::Operation;
 use crate::terms::is_short;
@@ -34,13 +36,17 @@ use tegula_fusion::kernel::{Block, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, Category, ElementType};
 
 /// The functions, if groups suit the kernel.
-pub(super) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Option<Series>, Error> {
+pub(super) fn functions(
+    name: &str,
+    kernel: &Kernel,
+    apart: bool,
+) -> Result<Option<KernelSequence>, Error> {
     let Some(spread) = choose(kernel, apart) else {
         return Ok(None);
     };
     let Some(split) = spread.split else {
         let all = Writer::new(name, kernel, &spread, Part::All).function()?;
-        return Ok(Some(Series::one(all, kernel.params.len())));
+        return Ok(Some(KernelSequence::one(all, kernel.params.len())));
     };
     let reduced = kernel.body.statements.iter();
     let Some(reduction) = reduced.filter_map(|s| reduction::of(kernel, s)).next() else {
@@ -69,7 +75,7 @@ pub(super) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Opti
     let rest_name = format!("{name}_rest");
     let rest = Writer::new(&rest_name, kernel, &rest, Part::Rest { by_point }).function()?;
     let functions = vec![first, rest];
-    Ok(Some(Series::in_turn(
+    Ok(Some(KernelSequence::in_turn(
         functions,
         kernel.params.len(),
         scratch,

@@ -7,16 +7,18 @@
 
 mod scatter;
 
-pub(crate) use scatter::name_of as atomic_name;
-
 use crate::error::Error;
-use crate::function::Series;
+use crate::function::KernelSequence;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Statement};
 
 /// The functions, if updates are spread over threads.
-pub(super) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Option<Series>, Error> {
+pub(super) fn functions(
+    name: &str,
+    kernel: &Kernel,
+    apart: bool,
+) -> Result<Option<KernelSequence>, Error> {
     let has_updates = |kernel: &Kernel| kernel.params.iter().any(|p| p.access == Access::Update);
     match has_updates(kernel).then(|| spread(kernel)) {
         Some(Some(spread)) => scatter::functions(name, &spread, apart),

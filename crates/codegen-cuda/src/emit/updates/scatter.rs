@@ -8,10 +8,11 @@
 //! after the other, to the bit.
 
 use crate::access;
+use crate::atomics::atomic_name;
 use crate::body::Body;
 use crate::error::Error;
 use crate::function::{
-    Function, Series, Slot, Work, head, linear, name_domain, over_symbols, points, symbols,
+    Function, KernelSequence, Slot, Work, head, linear, name_domain, over_symbols, points, symbols,
 };
 use crate::library::sort;
 use crate::terms::is_short;
@@ -39,13 +40,17 @@ struct Updates<'a> {
 }
 
 /// The functions, if the kernel is a scatter that gains by it.
-pub(super) fn functions(name: &str, kernel: &Kernel, apart: bool) -> Result<Option<Series>, Error> {
+pub(super) fn functions(
+    name: &str,
+    kernel: &Kernel,
+    apart: bool,
+) -> Result<Option<KernelSequence>, Error> {
     let Some(updates) = updates(kernel).filter(|_| apart) else {
         return Ok(None);
     };
     let values = access::typical_values(kernel);
-    let typical = access::value(&updates.count, &values).unwrap_or(0);
-    if typical >= SOME
+    let representative = access::value(&updates.count, &values).unwrap_or(0);
+    if representative >= SOME
         && let Some(atomic) = updates.atomic()
     {
         return updates.combined(name, &atomic).map(Some);
@@ -190,7 +195,7 @@ impl Updates<'_> {
             && stores == 1
             && uses == 1
             && block.statements.iter().any(is_the_store)
-            && name_of(operation, ty).is_some();
+            && atomic_name(operation, ty).is_some();
         if !fits {
             return None;
         }
@@ -272,7 +277,7 @@ impl Updates<'_> {
     }
 
     /// One thread per update, which is an atomic operation.
-    fn combined(&self, name: &str, (block, op): &(Block, Binary)) -> Result<Series, Error> {
+    fn combined(&self, name: &str, (block, op): &(Block, Binary)) -> Result<KernelSequence, Error> {
         let mut body = Body::new(self.kernel);
         body.atomic = Some(*op);
         let (count, wide) = self.threads(&mut body, &self.count);
@@ -281,11 +286,11 @@ impl Updates<'_> {
         body.block(block)?;
         let reason = "one thread per update, combined by atomic operations";
         let function = self.finished(name, reason, body, &[], &count);
-        Ok(Series::one(function, self.kernel.params.len()))
+        Ok(KernelSequence::one(function, self.kernel.params.len()))
     }
 
     /// One thread for all updates of an element, after a sort.
-    fn sorted(&self, name: &str, count: i64) -> Result<Option<Series>, Error> {
+    fn sorted(&self, name: &str, count: i64) -> Result<Option<KernelSequence>, Error> {
         let Some((key, key_type)) = self.key() else {
             return Ok(None);
         };
@@ -303,7 +308,7 @@ impl Updates<'_> {
         let given = (0..self.kernel.params.len()).map(Slot::Given);
         let with = |own: [usize; 2]| given.clone().chain(own.map(Slot::Scratch)).collect();
         let bytes: Vec<Term> = pairs.iter().map(|shape| sort::bytes(shape)).collect();
-        Ok(Some(Series {
+        Ok(Some(KernelSequence {
             functions: vec![keys, merged, apply],
             scratch: [&bytes[..]; 3].concat(),
             steps: vec![
@@ -481,19 +486,4 @@ fn keys_instead(old: &Kernel, new: &mut Kernel, block: &mut Block, key: &Term, s
         kept.push(statement);
     }
     block.statements = kept;
-}
-
-/// The atomic operation of a combination for which order does not matter.
-pub(crate) fn name_of(op: Binary, ty: ElementType) -> Option<&'static str> {
-    let fits = ty.is_integer() && matches!(ty.bits(), 32 | 64);
-    Some(match op {
-        _ if !fits => return None,
-        Binary::Add => "atomicAdd",
-        Binary::Maximum => "atomicMax",
-        Binary::Minimum => "atomicMin",
-        Binary::And => "atomicAnd",
-        Binary::Or => "atomicOr",
-        Binary::Xor => "atomicXor",
-        _ => return None,
-    })
 }

@@ -16,11 +16,11 @@ mod tensor;
 mod tiles;
 
 use super::dot::label_sizes;
-use super::product::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, dense};
+use super::gemm::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, dense};
 use crate::body::Body;
 use crate::emit;
 use crate::error::Error;
-use crate::function::{Function, Series, Slot, Work, linear};
+use crate::function::{Function, KernelSequence, Slot, Work, linear};
 use crate::types::{carrier, rounded, storage};
 use pattern::Softmax;
 use tegula_expr::{Term, Var};
@@ -64,7 +64,7 @@ pub(crate) struct Steps<'a> {
 /// A series, and whether the left factor of the first dot is its queries. What it is given
 /// is queries, keys, values, the result, and what else the kernel reads.
 pub(crate) struct Fused {
-    pub series: Series,
+    pub series: KernelSequence,
     pub left_is_queries: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn function(name: &str, steps: &Steps<'_>) -> Result<Option<Fused>, E
         return Ok(None);
     };
     let given = 4 + attention.others().count();
-    let mut series = Series::one(function, given);
+    let mut series = KernelSequence::one(function, given);
     if steps.aside {
         copy_behind(&mut series, name, steps)?;
     }
@@ -96,7 +96,7 @@ pub(crate) fn function(name: &str, steps: &Steps<'_>) -> Result<Option<Fused>, E
 }
 
 /// Has the result, the fourth array, written to one of the series' own, and copied.
-fn copy_behind(series: &mut Series, name: &str, steps: &Steps<'_>) -> Result<(), Error> {
+fn copy_behind(series: &mut KernelSequence, name: &str, steps: &Steps<'_>) -> Result<(), Error> {
     let element = steps.out.element_type.storage_bytes() as i64;
     let dims = steps.out.dims.iter().map(Dim::term);
     let bytes = dims.fold(Term::constant(element), |all, dim| all.mul(&dim));
@@ -281,15 +281,15 @@ impl<'a> Attention<'a> {
         ]
     }
 
-    /// Batches, rows and columns at typical sizes.
-    fn typical(&self) -> Option<[i64; 3]> {
+    /// Batches, rows and columns at representative sizes.
+    fn representative(&self) -> Option<[i64; 3]> {
         let symbols = self.scored.symbols.iter();
-        let typical: Vec<i64> = symbols
+        let representative: Vec<i64> = symbols
             .map(|s| 64.clamp(s.lower, s.upper.max(s.lower)))
             .collect();
         let value = |group| {
             let size = self.scored.group_size(group);
-            size.eval(&|var: Var| typical.get(var.0 as usize).copied())
+            size.eval(&|var: Var| representative.get(var.0 as usize).copied())
                 .ok()
         };
         Some([value(BATCH)?, value(ROWS)?, value(COLUMNS)?])
@@ -304,7 +304,7 @@ impl<'a> Attention<'a> {
         threads: u32,
         text: impl FnOnce() -> Result<String, Error>,
     ) -> Result<Option<Function>, Error> {
-        let Some([batch, all_rows, all_columns]) = self.typical() else {
+        let Some([batch, all_rows, all_columns]) = self.representative() else {
             return Ok(None);
         };
         let elements = batch as f64 * all_rows as f64 * all_columns as f64;

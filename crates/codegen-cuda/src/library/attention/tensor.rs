@@ -4,7 +4,7 @@
 //! Keys of the next tile are copied while weights are multiplied with values, and values
 //! while scores are made.
 
-use super::super::product::{COLUMNS, Product, SUMMED, Text};
+use super::super::gemm::{COLUMNS, Product, SUMMED, Text};
 use super::Attention;
 use crate::error::Error;
 use crate::function::Function;
@@ -19,7 +19,7 @@ const VECTOR: i64 = 8;
 const WARPS: i64 = 4;
 
 pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Error> {
-    let Some([_, rows, _]) = attention.typical() else {
+    let Some([_, rows, _]) = attention.representative() else {
         return Ok(None);
     };
     let warps = ((rows + 15) / 16).clamp(1, WARPS);

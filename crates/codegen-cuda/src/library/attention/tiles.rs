@@ -5,7 +5,7 @@
 //! keys of a tile do so, too, and then its values, as they are. Weights are handed from
 //! the threads that made them to those that multiply them through shared memory.
 
-use super::super::product::{COLUMNS, Product, ROWS, SUMMED, Text};
+use super::super::gemm::{COLUMNS, Product, ROWS, SUMMED, Text};
 use super::Attention;
 use crate::error::Error;
 use crate::function::Function;
@@ -22,7 +22,7 @@ const VECTOR: i64 = 4;
 const MORE: i64 = 4;
 
 pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Error> {
-    let Some([_, rows, _]) = attention.typical() else {
+    let Some([_, rows, _]) = attention.representative() else {
         return Ok(None);
     };
     let widest = attention.widths().map(|w| w.as_constant().unwrap_or(1));

@@ -1,6 +1,7 @@
 //! Which sums of a loop can be products behind it, and are better so.
 
 use super::slices::{Rows, rows};
+use super::{Loop, Sum};
 use crate::analysis::trip_count::{Bound, Counter, constant};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -23,46 +24,6 @@ pub(super) fn users(module: &Module) -> Users {
         }
     }
     users
-}
-
-/// A loop whose state is one tuple of arrays, that goes round a known number of times.
-pub(super) struct Loop {
-    pub(super) id: InstructionId,
-    /// The tuple of the states' first values.
-    pub(super) init: InstructionId,
-    /// The tuple of what becomes of them.
-    pub(super) root: InstructionId,
-    /// Those of the condition and the body.
-    pub(super) parameters: [InstructionId; 2],
-    pub(super) counter: usize,
-    /// The counter's first value, and what an iteration adds to it.
-    pub(super) start: i128,
-    pub(super) step: i128,
-    pub(super) trips: i64,
-    pub(super) sums: Vec<Sum>,
-}
-
-/// A state that is a sum of products.
-pub(super) struct Sum {
-    pub(super) state: usize,
-    /// The state in the body.
-    pub(super) own: InstructionId,
-    /// Every instruction that takes the state from a parameter.
-    pub(super) elements: Vec<InstructionId>,
-    /// Those that take it from the loop's result, in order.
-    pub(super) taken: Vec<InstructionId>,
-    pub(super) dot: InstructionId,
-    pub(super) transpose: Option<InstructionId>,
-    /// Which operand of the dot is a row of an array.
-    pub(super) side: usize,
-    /// The state that is the array.
-    pub(super) array: usize,
-    /// The number of the row, in the body.
-    pub(super) index: InstructionId,
-    /// Whether the last row comes first.
-    pub(super) backwards: bool,
-    /// The dot's other operand.
-    pub(super) other: InstructionId,
 }
 
 pub(super) fn find(module: &Module, users: &Users, id: InstructionId) -> Option<Loop> {
@@ -225,7 +186,11 @@ fn suits(module: &Module, dims: &DotDims, [lhs, rhs, sum]: [InstructionId; 3]) -
     let shape = |id: InstructionId| module[id].shape.as_array();
     let types = [lhs, rhs, sum].map(|id| shape(id).map(|s| s.element_type));
     let one_type = types == [Some(ElementType::F32); 3] || types == [Some(ElementType::F64); 3];
-    let size = |&d: &i64| shape(lhs).and_then(|s| s.dimension(d)).map(Dim::typical);
+    let size = |&d: &i64| {
+        shape(lhs)
+            .and_then(|s| s.dimension(d))
+            .map(Dim::representative)
+    };
     let depth: Option<i64> = dims.lhs_contracting.iter().map(size).product();
     one_type
         && dims.lhs_batch.is_empty()
@@ -238,7 +203,7 @@ fn fits(module: &Module, found: &Loop, sum: &Sum) -> bool {
     let count = |id: InstructionId| {
         let shape = module[id].shape.as_array();
         shape
-            .and_then(|s| s.typical().element_count())
+            .and_then(|s| s.representative().element_count())
             .unwrap_or(i64::MAX)
     };
     let alike = found

@@ -13,7 +13,7 @@
 mod find;
 mod slices;
 
-use find::{Loop, Sum, users};
+use find::users;
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
@@ -21,6 +21,46 @@ use tegula_ir::{
     ArrayShape, Binary, Dim, DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op,
     Shape,
 };
+
+/// A loop whose state is one tuple of arrays, that goes round a known number of times.
+struct Loop {
+    id: InstructionId,
+    /// The tuple of the states' first values.
+    init: InstructionId,
+    /// The tuple of what becomes of them.
+    root: InstructionId,
+    /// Those of the condition and the body.
+    parameters: [InstructionId; 2],
+    counter: usize,
+    /// The counter's first value, and what an iteration adds to it.
+    start: i128,
+    step: i128,
+    trips: i64,
+    sums: Vec<Sum>,
+}
+
+/// A state that is a sum of products.
+struct Sum {
+    state: usize,
+    /// The state in the body.
+    own: InstructionId,
+    /// Every instruction that takes the state from a parameter.
+    elements: Vec<InstructionId>,
+    /// Those that take it from the loop's result, in order.
+    taken: Vec<InstructionId>,
+    dot: InstructionId,
+    transpose: Option<InstructionId>,
+    /// Which operand of the dot is a row of an array.
+    side: usize,
+    /// The state that is the array.
+    array: usize,
+    /// The number of the row, in the body.
+    index: InstructionId,
+    /// Whether the last row comes first.
+    backwards: bool,
+    /// The dot's other operand.
+    other: InstructionId,
+}
 
 /// The module with products that loops sum up behind their loops; the same module if there
 /// are none. As with [`expand`](crate::expand()), the result is for

@@ -1,6 +1,6 @@
 //! Rows of arrays that a loop goes through in order, or from the last to the first.
 
-use super::find::Loop;
+use super::Loop;
 use crate::analysis::trip_count::constant;
 use tegula_ir::{Binary, Dim, InstructionId, Module, Op};
 

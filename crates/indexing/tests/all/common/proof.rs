@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tegula_expr::{Interval, Node, Term, Var};
-use tegula_indexing::{Explained, IndexingMap, Limits, Point, RULES, Session, Status};
+use tegula_indexing::{Explained, IndexingMap, Limits, Point, RULES, Simplifier, Status};
 
 use super::Random;
 
@@ -12,9 +12,9 @@ const POINTS: usize = 2_000;
 /// Points drawn from a domain that has more.
 const SAMPLES: usize = 150;
 
-/// Simplifies in a session of its own, and proves it.
+/// Simplifies in a simplifier of its own, and proves it.
 pub(crate) fn simplified(map: &IndexingMap) -> IndexingMap {
-    let simple = Session::new().simplify_map(map);
+    let simple = Simplifier::new().simplify_map(map);
     prove(map, &simple, Limits::default());
     simple
 }
@@ -23,8 +23,8 @@ pub(crate) fn simplified(map: &IndexingMap) -> IndexingMap {
 /// equal and its facts hold wherever the map is defined; the facts alone discharge
 /// the rule's condition; and the steps lead from each result to the simple one.
 pub(crate) fn prove(map: &IndexingMap, simple: &IndexingMap, limits: Limits) {
-    let mut session = Session::with_limits(limits).explaining();
-    let (explained, report) = session.simplify_with_report(map);
+    let mut simplifier = Simplifier::with_limits(limits).explaining();
+    let (explained, report) = simplifier.simplify_with_report(map);
     assert_eq!(explained, *simple, "explaining changed the result of {map}");
     if map.status != Status::Ok || simple.status != Status::Ok {
         return;

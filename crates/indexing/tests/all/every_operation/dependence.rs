@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tegula_expr::Var;
 use tegula_indexing::{
-    Exactness, IndexingMap, OperandIndexing, RuntimeSource, Session, fusion_input_to_output,
+    Exactness, IndexingMap, OperandIndexing, RuntimeSource, Simplifier, fusion_input_to_output,
     fusion_output_to_input,
 };
 use tegula_interp::Value;
@@ -154,11 +154,11 @@ fn union(
         .unwrap_or_else(|unknown| panic!("{}: {}", case.text, unknown.cause));
     let mut relation = Relation::new();
     let mut exact = true;
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     for map in maps {
         let own = named(case, map, arguments, forward);
-        let simple = named(case, &session.simplify_map(map), arguments, forward);
-        if !session.simplify_map(map).is_empty() {
+        let simple = named(case, &simplifier.simplify_map(map), arguments, forward);
+        if !simplifier.simplify_map(map).is_empty() {
             assert_eq!(own, simple, "{}: {map}", case.text);
         }
         relation.extend(own);
@@ -172,7 +172,7 @@ pub(crate) fn check(instance: &Instance, random: &mut Random) -> BTreeSet<(&'sta
     let case = Case::new(instance);
     let mut supersets = BTreeSet::new();
     let opcode = case.module[case.root].op.opcode().name();
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     let outputs = case.module[case.root].shape.leaf_count();
     // Indices stay, so that run-time variables mean one thing.
     let fixed = case.arguments(random);
@@ -187,8 +187,8 @@ pub(crate) fn check(instance: &Instance, random: &mut Random) -> BTreeSet<(&'sta
         })
         .collect();
     for output in 0..outputs {
-        let backward = fusion_output_to_input(&case.module, case.root, output, &mut session);
-        let forward = fusion_input_to_output(&case.module, case.root, output, &mut session);
+        let backward = fusion_output_to_input(&case.module, case.root, output, &mut simplifier);
+        let forward = fusion_input_to_output(&case.module, case.root, output, &mut simplifier);
         assert_eq!(backward.len(), forward.len());
         for (back, forth) in backward.iter().zip(&forward) {
             let place = (back.operand, back.leaf);

@@ -1,7 +1,7 @@
 //! Conditions on open sizes, and how tiles are printed.
 
 use tegula_indexing::tiles::{Tile, Tiling, TilingSpace};
-use tegula_indexing::{IndexingMap, Session};
+use tegula_indexing::{IndexingMap, Simplifier};
 use tegula_ir::parse_module;
 
 fn parse(text: &str) -> IndexingMap {
@@ -12,7 +12,7 @@ fn parse(text: &str) -> IndexingMap {
 /// A tile with open sizes: itself, and when it is exact.
 fn open(text: &str, sizes: &[i64]) -> [String; 2] {
     let space = TilingSpace::of_array(sizes);
-    let tile = Tile::of(&Session::new().simplify_map(&parse(text)), &space);
+    let tile = Tile::of(&Simplifier::new().simplify_map(&parse(text)), &space);
     let names = |var| space.name(var);
     [
         tile.display(&space).to_string(),
@@ -45,7 +45,7 @@ fn of_a_convolution() {
     )
     .expect("a module");
     let root = module.entry_computation().root;
-    let tiling = Tiling::of(&module, root, 0, &mut Session::new()).expect("maps");
+    let tiling = Tiling::of(&module, root, 0, &mut Simplifier::new()).expect("maps");
     let space = tiling.space.with_minor_sizes(&[4, 14, 128]);
     for operand in tiling.operands(&space) {
         for tile in operand.tiles.expect("tiles") {

@@ -8,7 +8,7 @@ use super::{At, Indices, check, indices, points, random_sizes, tiles_of};
 use crate::common::{Random, cases};
 use tegula_expr::Var;
 use tegula_indexing::tiles::{Tile, Tiling};
-use tegula_indexing::{IndexingMap, RuntimeSource, Session};
+use tegula_indexing::{IndexingMap, RuntimeSource, Simplifier};
 use tegula_interp::{Value, evaluate};
 use tegula_ir::{ElementType, InstructionId, Literal, Module, parse_module};
 
@@ -280,7 +280,7 @@ fn check_fusion(text: &str, random: &mut Random, counts: &mut (u64, u64)) {
     let fusion: InstructionId = module.entry_computation().root;
     let offset = i32::try_from(random.range(-1, 3)).expect("small");
     let real = real(&module, offset);
-    let tiling = Tiling::of(&module, fusion, 0, &mut Session::new()).expect("an array");
+    let tiling = Tiling::of(&module, fusion, 0, &mut Simplifier::new()).expect("an array");
     let open = tiling.operands(&tiling.space);
     for _ in 0..2 {
         let sizes = random_sizes(&tiling.space, random);

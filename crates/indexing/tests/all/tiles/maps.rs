@@ -3,7 +3,7 @@
 use super::{At, check, points, random_sizes, tiles_of};
 use crate::common::{Random, cases, random_map};
 use tegula_indexing::tiles::{Tile, TilingSpace};
-use tegula_indexing::{IndexingMap, Session};
+use tegula_indexing::{IndexingMap, Simplifier};
 
 fn parse(text: &str) -> IndexingMap {
     text.parse()
@@ -12,7 +12,7 @@ fn parse(text: &str) -> IndexingMap {
 
 /// Tries every tile of some sizes, given and open; gives how many are exact of how many.
 fn check_map(map: &IndexingMap, sizes: &[i64], random: &mut Random) -> (u32, u32) {
-    let map = Session::new().simplify_map(map);
+    let map = Simplifier::new().simplify_map(map);
     let space = TilingSpace::of_array(sizes);
     let all = points(&map, &|_, _, _| unreachable!("no run-time variables"));
     let open = Tile::of(&map, &space);
@@ -100,7 +100,7 @@ fn of_operations() {
         let (exact, tried) = check_map(&parse(text), sizes, &mut random);
         if exact == 0 {
             let space = TilingSpace::of_array(sizes).with_minor_sizes(&[4]);
-            let tile = Tile::of(&Session::new().simplify_map(&parse(text)), &space);
+            let tile = Tile::of(&Simplifier::new().simplify_map(&parse(text)), &space);
             panic!("{text}: {exact} of {tried}\n{tile:#?}");
         }
     }

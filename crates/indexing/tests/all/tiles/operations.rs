@@ -10,7 +10,7 @@ use crate::every_operation::instances::{
     contraction, control, elementwise, library, movement, with_offsets,
 };
 use tegula_indexing::tiles::{OperandTiles, Tiling, TilingSpace};
-use tegula_indexing::{Exactness, IndexingMap, OperandIndexing, Session};
+use tegula_indexing::{Exactness, IndexingMap, OperandIndexing, Simplifier};
 use tegula_interp::Value;
 
 /// Trials with other numbers, of which an element of the result may depend on others.
@@ -123,7 +123,7 @@ fn check_operand(
 /// One operation: given and open sizes, every operand.
 fn check_instance(instance: &Instance, random: &mut Random, tally: &mut Tally) {
     let case = Case::new(instance);
-    let mut session = Session::new();
+    let mut simplifier = Simplifier::new();
     let fixed = case.arguments(random);
     let trials: Vec<Vec<Value>> = (0..TRIALS)
         .map(|_| {
@@ -138,7 +138,7 @@ fn check_instance(instance: &Instance, random: &mut Random, tally: &mut Tally) {
         })
         .collect();
     for output in 0..case.module[case.root].shape.leaf_count() {
-        let Ok(tiling) = Tiling::of(&case.module, case.root, output, &mut session) else {
+        let Ok(tiling) = Tiling::of(&case.module, case.root, output, &mut simplifier) else {
             continue;
         };
         let sizes = random_sizes(&tiling.space, random);

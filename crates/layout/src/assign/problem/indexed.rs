@@ -77,7 +77,10 @@ impl Spaces<'_> {
     pub(super) fn moving(&self, array: Option<&ValueId>, slice: Option<&ValueId>) -> Dims {
         let sizes = |value: Option<&ValueId>| {
             let dims = value.map(|&value| &self.program.values[value].shape.dims);
-            let sizes = dims.into_iter().flatten().map(tegula_ir::Dim::typical);
+            let sizes = dims
+                .into_iter()
+                .flatten()
+                .map(tegula_ir::Dim::representative);
             sizes.collect::<SmallVec<[i64; 6]>>()
         };
         let both = sizes(array).into_iter().zip(sizes(slice)).zip(0u32..);

@@ -40,7 +40,7 @@ impl Spaces<'_> {
             return None;
         };
         let shape = &self.program.values[*node.results.first()?].shape;
-        let sizes: SmallVec<[i64; 6]> = shape.dims.iter().map(Dim::typical).collect();
+        let sizes: SmallVec<[i64; 6]> = shape.dims.iter().map(Dim::representative).collect();
         let size = |dim: i64| sizes.get(number(dim) as usize).copied().unwrap_or(1);
         let is_usual = |(window, dim): (&WindowDim, &i64)| {
             window.size < size(*dim) && window.base_dilation == 1 && window.window_dilation == 1

@@ -29,7 +29,7 @@ impl Spaces<'_> {
                     let sizes = shape.dims.iter().zip(&roles.operands[side]);
                     for ((size, role), dim) in sizes.zip(0..) {
                         if let DotDim::Free(place) = role
-                            && size.typical() != 1
+                            && size.representative() != 1
                         {
                             free.push(dim);
                             own[side].push(*place as u32);
@@ -111,11 +111,15 @@ impl Spaces<'_> {
         };
         let count = |value: &ValueId| {
             let sizes = self.program.values[*value].shape.dims.iter();
-            sizes.map(|size| size.typical() as f64).product::<f64>()
+            sizes
+                .map(|size| size.representative() as f64)
+                .product::<f64>()
         };
         let size = |dim: i64| {
             let shape = &self.program.values[*result].shape;
-            shape.dimension(dim).map_or(1, tegula_ir::Dim::typical)
+            shape
+                .dimension(dim)
+                .map_or(1, tegula_ir::Dim::representative)
         };
         let features = size(dims.output_feature);
         if features >= MANY_FEATURES {

@@ -189,7 +189,7 @@ impl<I: Isa, R: Real> Iteration<'_, '_, I, R> {
         Some(smallest)
     }
 
-    /// The shift of a pass; zero where it would spoil small singular values.
+    /// The shift of a pass; zero where it would poison small singular values.
     #[inline(always)]
     fn shift(
         &self,

@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 use tegula_expr::Style;
 use tegula_indexing::tiles::{DimensionKind, Reason, Reply, Tile, Tiling, TilingSpace};
-use tegula_indexing::{IndexingMap, Session, Unknown};
+use tegula_indexing::{IndexingMap, Simplifier, Unknown};
 use tegula_ir::{ArrayShape, InstructionId, Module, Shape};
 
 /// The options of tiles.
@@ -78,13 +78,13 @@ impl Tiled {
         id: InstructionId,
         output: usize,
         args: &TileArgs,
-        session: &mut Session,
+        simplifier: &mut Simplifier,
     ) -> Option<Result<Self, Unknown>> {
         let result = array_of(&module[id].shape, output)?.clone();
         if module[id].operands.is_empty() {
             return None;
         }
-        let tiling = match Tiling::of(module, id, output, session) {
+        let tiling = match Tiling::of(module, id, output, simplifier) {
             Ok(tiling) => tiling,
             Err(unknown) => return Some(Err(unknown)),
         };
@@ -124,8 +124,9 @@ impl Tiled {
                 let shown = condition.display(&names).to_string();
                 (!condition.is_always()).then_some(shown)
             };
+            let text = tile.display(&self.space).to_string();
             all.push(Printed {
-                text: tile.display(&self.space).to_string(),
+                text,
                 exact: condition(&tile.exact),
                 present: condition(&tile.present),
                 reasons: tile.reasons.iter().map(reason).collect(),
@@ -338,7 +339,7 @@ fn array_of(shape: &Shape, leaf: usize) -> Option<&ArrayShape> {
         Shape::Array(array) => (leaf == 0).then_some(array),
         Shape::Tuple(elements) => {
             let mut left = leaf;
-            for element in elements.iter() {
+            for element in elements {
                 let count = element.leaf_count();
                 if left < count {
                     return array_of(element, left);

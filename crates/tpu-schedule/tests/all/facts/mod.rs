@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tegula_ir::{ArrayShape, Module, Shape, parse_module, parse_shape, resolve_sizes};
+use tegula_ir::{ArrayShape, Module, Shape, infer_symbolic_dims, parse_module, parse_shape};
 
 /// One array that the real compiler's program makes.
 pub(crate) struct Made {
@@ -96,7 +96,7 @@ pub(crate) fn programs() -> Option<Vec<Program>> {
 fn module(path: &Path) -> Option<Module> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut module = parse_module(&text).unwrap();
-    resolve_sizes(&mut module, &[]).unwrap();
+    infer_symbolic_dims(&mut module, &[]).unwrap();
     Some(module)
 }
 

@@ -1,0 +1,496 @@
+//! A dot or convolution of halves on tensor cores: a block of eight warps computes a tile of the
+//! result by products of 16 x 8 x 16 elements, which are exact and summed in f32.
+//!
+//! Tiles of both operands lie in shared memory twice: while one pair is multiplied, the
+//! next is copied, 16 bytes at a time where neighbours of a group lie together at
+//! multiples of eight, element by element elsewhere. A tile keeps the order in which
+//! its operand lies in memory; reading fragments of it transposes it where it has to.
+//! Rows of a tile are eight elements longer than what they hold, so that the rows of a
+//! fragment lie in different banks.
+
+use super::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, Window};
+use crate::error::Error;
+use crate::function::{Function, linear};
+use crate::types::{storage, store};
+use tegula_expr::Term;
+use tegula_ir::ElementType;
+
+/// Threads of a block: two warps down the tile, four across.
+const THREADS: i64 = 256;
+/// Positions of the sum that are in shared memory at once.
+const DEPTH: i64 = 32;
+/// Elements of 16 bytes.
+const VECTOR: i64 = 8;
+/// A result with fewer rows or columns, or a shorter sum, leaves most of a product
+/// empty.
+const SMALLEST: i64 = 16;
+
+/// How a tile of an operand is filled, and in which order it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fill {
+    /// Positions of the sum lie together, not rows or columns.
+    summed: bool,
+    /// 16 bytes at once.
+    wide: bool,
+}
+
+/// The function, if tensor cores compute this product.
+///
+/// # Errors
+/// A type that cannot be converted: a bug.
+pub(super) fn function(
+    product: &Product<'_>,
+    name: &str,
+    [rows, columns, depth]: [i64; 3],
+) -> Result<Option<Function>, Error> {
+    let [lhs, rhs, out] = product.types;
+    let halves = matches!(lhs, ElementType::BF16 | ElementType::F16) && lhs == rhs;
+    let result = out == ElementType::F32 || out == lhs;
+    let small = rows < SMALLEST || columns < SMALLEST || depth < SMALLEST;
+    if !halves || !result || small {
+        return Ok(None);
+    }
+    // What is next to each other in the result is across the tile.
+    let sides = match product.is_innermost(2, ROWS) && !product.is_innermost(2, COLUMNS) {
+        true => [Side::new(1, COLUMNS, "column"), Side::new(0, ROWS, "row")],
+        false => [Side::new(0, ROWS, "row"), Side::new(1, COLUMNS, "column")],
+    };
+    let [down, across] = [sides[0].group, sides[1].group].map(|group| match group {
+        ROWS => rows,
+        _ => columns,
+    });
+    let large = |size: i64, tile: i64| (size + tile - 1) / tile;
+    let batch = product.group_size(BATCH).as_constant().unwrap_or(1);
+    let many = batch * large(down, 128) * large(across, 128) >= BLOCKS;
+    let tile = match (down, many) {
+        (..=32, _) => [32, 64],
+        (_, false) => [64, 64],
+        (_, true) => [128, 128],
+    };
+    let tiles = [ROWS, COLUMNS].map(|group| tile[usize::from(sides[1].group == group)]);
+    let text = Text::new(product, tiles, name);
+    let text = Tensor { text, sides, tile }.write()?;
+    let blocks = |group| {
+        let own = tile[usize::from(sides[1].group == group)];
+        product.group_size(group).ceil_div(&Term::constant(own))
+    };
+    let [m, n] = tile;
+    Ok(Some(Function {
+        name: name.to_owned(),
+        reason: format!("tiles of {m} x {n} on tensor cores, {DEPTH} deep, the next copied ahead"),
+        text,
+        block: [THREADS as u32, 1, 1],
+        grid: linear(
+            product
+                .group_size(BATCH)
+                .mul(&blocks(ROWS))
+                .mul(&blocks(COLUMNS)),
+        ),
+        symbols: (0..product.symbols.len() as u32).collect(),
+        guarded: false,
+    }))
+}
+
+/// An operand, and the group of labels that it has to itself.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    operand: usize,
+    group: usize,
+    /// The name of the group's number, and of the array.
+    number: &'static str,
+    array: &'static str,
+}
+
+impl Side {
+    fn new(operand: usize, group: usize, number: &'static str) -> Self {
+        let array = ["a", "b"][operand];
+        Self {
+            operand,
+            group,
+            number,
+            array,
+        }
+    }
+}
+
+struct Tensor<'a> {
+    text: Text<'a>,
+    /// Down the tile, across it.
+    sides: [Side; 2],
+    tile: [i64; 2],
+}
+
+impl Tensor<'_> {
+    /// Where this operand is a window's, that.
+    fn window_of(&self, side: Side) -> Option<&Window> {
+        self.text
+            .product
+            .window
+            .as_ref()
+            .filter(|_| side.operand == 0)
+    }
+
+    fn fill_of(&self, side: Side) -> Fill {
+        let product = self.text.product;
+        if let Some(window) = self.window_of(side) {
+            return Fill {
+                summed: product.is_innermost(side.operand, SUMMED),
+                wide: window.runs >= VECTOR,
+            };
+        }
+        let wide = |group| product.lies_in_runs(side.operand, group, VECTOR);
+        let (summed, own) = (wide(SUMMED), wide(side.group));
+        Fill {
+            summed: summed || !own && product.is_innermost(side.operand, SUMMED),
+            wide: summed || own,
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text.line(text);
+    }
+
+    fn write(mut self) -> Result<String, Error> {
+        let product = self.text.product;
+        let [lhs, _, out] = product.types;
+        let (name, index) = (self.text.name, self.text.index);
+        let element = storage(lhs);
+        let mut parameters = format!(
+            "const {element} *__restrict__ a, const {element} *__restrict__ b, {} *__restrict__ c",
+            storage(out)
+        );
+        for symbol in 0..product.symbols.len() {
+            parameters += &format!(", const long long s{symbol}");
+        }
+        self.line(&format!(
+            "extern \"C\" __global__ void __launch_bounds__({THREADS}) {name}({parameters}) {{"
+        ));
+        let fills = self.sides.map(|side| self.fill_of(side));
+        for ((tile, width), fill) in ["down", "across"].iter().zip(self.tile).zip(fills) {
+            let [outer, inner] = match fill.summed {
+                true => [width, DEPTH],
+                false => [DEPTH, width],
+            };
+            self.line(&format!(
+                "    __shared__ __align__(16) {element} {tile}_tile[2][{outer}][{}];",
+                inner + VECTOR
+            ));
+        }
+        for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
+            let size = product.group_size(group);
+            self.text.constant(name, &size);
+        }
+        let [rows, columns] = self.text.tiles;
+        for (tiles, size, tile) in [
+            ("tiles_down", "rows", rows),
+            ("tiles_across", "columns", columns),
+        ] {
+            self.line(&format!(
+                "    const {index} {tiles} = ({size} + {}) / {tile};",
+                tile - 1
+            ));
+        }
+        self.line(&format!("    const {index} tile = blockIdx.x;"));
+        self.line(&format!(
+            "    const {index} column0 = tile % tiles_across * {columns};"
+        ));
+        self.line(&format!(
+            "    const {index} row0 = tile / tiles_across % tiles_down * {rows};"
+        ));
+        self.line(&format!(
+            "    const {index} batch = tile / tiles_across / tiles_down;"
+        ));
+        for (side, array) in ["a", "b", "c"].into_iter().enumerate() {
+            if side > 0 || product.window.is_none() {
+                self.text
+                    .place(&format!("{array}_batch"), side, BATCH, "batch");
+            }
+        }
+        match &product.window {
+            Some(window) => self.text.window(window),
+            None => {
+                self.text.place("a_row", 0, ROWS, "row");
+                self.text.place("a_k", 0, SUMMED, "k");
+                self.line("    a += a_batch(batch);");
+            }
+        }
+        self.text.place("b_column", 1, COLUMNS, "column");
+        self.text.place("b_k", 1, SUMMED, "k");
+        self.text.place("c_row", 2, ROWS, "row");
+        self.text.place("c_column", 2, COLUMNS, "column");
+        self.line("    b += b_batch(batch);\n    c += c_batch(batch);");
+        self.line("    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
+        let [m, n] = [self.tile[0] / 2, self.tile[1] / 4];
+        self.line(&format!(
+            "    const int down0 = warp / 4 * {m}, across0 = warp % 4 * {n};"
+        ));
+        self.line(&format!(
+            "    const auto fill = [&]({index} k0, int buffer) {{"
+        ));
+        for ((tile, width), (side, fill)) in ["down", "across"]
+            .into_iter()
+            .zip(self.tile)
+            .zip(self.sides.into_iter().zip(fills))
+        {
+            self.fill(tile, width, side, fill, element);
+        }
+        self.line("    };");
+        self.line(&format!("    float sum[{}][{}][4] = {{}};", m / 16, n / 8));
+        self.line("    int buffer = 0;");
+        self.line("    fill(0, 0);");
+        self.line(&format!(
+            "    for ({index} k0 = 0; k0 < depth; k0 += {DEPTH}) {{"
+        ));
+        self.line("        tegula_copies_done();");
+        // All warps have read the buffer that is filled next.
+        self.line("        __syncthreads();");
+        self.line(&format!(
+            "        if (k0 + {DEPTH} < depth) fill(k0 + {DEPTH}, buffer ^ 1);"
+        ));
+        self.multiply(lhs, fills, [m, n]);
+        self.line("        buffer ^= 1;\n    }");
+        self.store(out, [m, n])?;
+        if product.window.is_some() {
+            self.skip_padding(n)?;
+        }
+        self.line("}");
+        Ok(self.text.lines)
+    }
+
+    /// A NaN may be the product of an infinity and the padding, which is no element: such
+    /// a sum is done again over what there is.
+    fn skip_padding(&mut self, n: i64) -> Result<(), Error> {
+        let index = self.text.index;
+        let [down, across] = self.sides.map(|side| side.number);
+        let [lhs, rhs, out] = self.text.product.types;
+        let again = self.text.again([lhs, rhs, ElementType::F32, out])?;
+        let m = self.tile[0] / 2;
+        // One bit per element, so that what is done for them comes once in the program.
+        self.line(&format!(
+            "    unsigned long long odd = 0;
+    #pragma unroll
+    for (int i = 0; i < {rows}; ++i) {{
+        #pragma unroll
+        for (int j = 0; j < {columns}; ++j) {{
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) {{
+                if (sum[i][j][e] != sum[i][j][e]) odd |= 1ull << ((i * {columns} + j) * 4 + e);
+            }}
+        }}
+    }}
+    // What a lane has may have been stored by another.
+    __syncwarp();
+    for (; odd != 0; odd &= odd - 1) {{
+        const int element = __ffsll((long long)odd) - 1;
+        const int i = element / {each}, j = element / 4 % {columns}, e = element % 4;
+        const {index} {down} = {down}0 + down0 + 16 * i + e / 2 * 8 + lane / 4;
+        const {index} {across} = {across}0 + across0 + 8 * j + lane % 4 * 2 + e % 2;
+        if ({down} >= {down}s || {across} >= {across}s) continue;
+{again}
+    }}",
+            rows = m / 16,
+            columns = n / 8,
+            each = n / 2,
+        ));
+        Ok(())
+    }
+
+    /// Fills a tile; what is outside is zero.
+    fn fill(&mut self, tile: &str, width: i64, side: Side, fill: Fill, element: &str) {
+        let Side { number, array, .. } = side;
+        let index = self.text.index;
+        let step = if fill.wide { VECTOR } else { 1 };
+        // What lies together is read by neighbouring threads.
+        let inner = if fill.summed { DEPTH } else { width } / step;
+        let count = width * DEPTH / step;
+        self.line("        #pragma unroll");
+        self.line(&format!(
+            "        for (int i = 0; i < {}; ++i) {{",
+            (count + THREADS - 1) / THREADS
+        ));
+        self.line(&format!(
+            "            const int t = (int)threadIdx.x + {THREADS} * i;"
+        ));
+        if count % THREADS != 0 {
+            self.line(&format!("            if (t >= {count}) break;"));
+        }
+        let (outer, inner) = (format!("t / {inner}"), format!("t % {inner} * {step}"));
+        let (own, k) = match fill.summed {
+            true => (outer, inner),
+            false => (inner, outer),
+        };
+        self.line(&format!("            const int own = {own}, k = {k};"));
+        self.line(&format!(
+            "            const {index} {number} = {number}0 + own;"
+        ));
+        self.line(&format!(
+            "            const bool inside = {number} < {number}s && k0 + k < depth;"
+        ));
+        let at = match fill.summed {
+            true => "own][k",
+            false => "k][own",
+        };
+        let place = match self.window_of(side) {
+            Some(_) => {
+                self.line(&format!(
+                    "            const {index} at = inside ? a_at(row, k0 + k) : -1;"
+                ));
+                "at".to_owned()
+            }
+            None => format!("{array}_{number}({number}) + {array}_k(k0 + k)"),
+        };
+        let inside = match place.as_str() {
+            "at" => "at >= 0",
+            _ => "inside",
+        };
+        let target = format!("{tile}_tile[buffer][{at}]");
+        match fill.wide {
+            true => self.line(&format!(
+                "            tegula_copy_ahead(&{target}, {inside} ? {array} + {place} : {array}, {inside} ? 16 : 0);"
+            )),
+            false => self.line(&format!(
+                "            {target} = {inside} ? {array}[{place}] : ({element})0;"
+            )),
+        }
+        self.line("        }");
+    }
+
+    /// Multiplies what is in shared memory.
+    fn multiply(&mut self, ty: ElementType, fills: [Fill; 2], [m, n]: [i64; 2]) {
+        let function = match ty {
+            ElementType::BF16 => "tegula_multiply_bf16",
+            _ => "tegula_multiply_f16",
+        };
+        let (m, n) = (m / 16, n / 8);
+        self.line("        #pragma unroll");
+        self.line(&format!("        for (int k = 0; k < {DEPTH}; k += 16) {{"));
+        // Which row of which of four matrices a lane names: two along the sum, two along
+        // the tile; those that are side by side in a fragment differ between operands.
+        let [down, across] = fills;
+        let (a, a_place) = match down.summed {
+            true => (
+                "tegula_matrices",
+                "[down0 + 16 * i + lane % 16][k + lane / 16 * 8]",
+            ),
+            false => (
+                "tegula_matrices_transposed",
+                "[k + lane / 16 * 8 + lane % 8][down0 + 16 * i + lane / 8 % 2 * 8]",
+            ),
+        };
+        let (b, b_place) = match across.summed {
+            true => (
+                "tegula_matrices",
+                "[across0 + 8 * j + lane / 16 * 8 + lane % 8][k + lane / 8 % 2 * 8]",
+            ),
+            false => (
+                "tegula_matrices_transposed",
+                "[k + lane % 16][across0 + 8 * j + lane / 16 * 8]",
+            ),
+        };
+        self.line(&format!("            unsigned int x[{m}][4];"));
+        self.line("            #pragma unroll");
+        self.line(&format!(
+            "            for (int i = 0; i < {m}; ++i) {a}(x[i], &down_tile[buffer]{a_place});"
+        ));
+        self.line("            #pragma unroll");
+        self.line(&format!("            for (int j = 0; j < {n}; j += 2) {{"));
+        self.line("                unsigned int y[4];");
+        self.line(&format!(
+            "                {b}(y, &across_tile[buffer]{b_place});"
+        ));
+        self.line("                #pragma unroll");
+        self.line(&format!("                for (int i = 0; i < {m}; ++i) {{"));
+        self.line(&format!(
+            "                    {function}(sum[i][j], x[i], y[0], y[1]);"
+        ));
+        self.line(&format!(
+            "                    {function}(sum[i][j + 1], x[i], y[2], y[3]);"
+        ));
+        self.line("                }\n            }\n        }");
+    }
+
+    /// Stores the sums: where rows of the result are runs of whole sectors, as many
+    /// neighbours by each lane as make whole sectors together.
+    fn store(&mut self, out: ElementType, [m, n]: [i64; 2]) -> Result<(), Error> {
+        let index = self.text.index;
+        let [down, across] = self.sides.map(|side| side.number);
+        let across_group = self.sides[1].group;
+        let vector = |count| {
+            let product = self.text.product;
+            product.lies_in_runs(2, across_group, count)
+        };
+        let element = storage(out);
+        let narrow = out != ElementType::F32;
+        let together = if narrow { 4 } else { 2 };
+        let wide = vector(together);
+        let place = format!("c_{down}({down}) + c_{across}({across})");
+        self.line("    #pragma unroll");
+        self.line(&format!("    for (int i = 0; i < {}; ++i) {{", m / 16));
+        self.line("        #pragma unroll");
+        self.line("        for (int half = 0; half < 2; ++half) {");
+        self.line(&format!(
+            "            const {index} {down} = {down}0 + down0 + 16 * i + 8 * half + lane / 4;"
+        ));
+        if narrow && wide {
+            return self.store_pairs(n, &place, out);
+        }
+        self.line(&format!("            if ({down} >= {down}s) continue;"));
+        self.line("            #pragma unroll");
+        self.line(&format!(
+            "            for (int j = 0; j < {}; ++j) {{",
+            n / 8
+        ));
+        self.line(&format!(
+            "                const {index} {across} = {across}0 + across0 + 8 * j + lane % 4 * 2;"
+        ));
+        let values = [0, 1].map(|e| store(out, &format!("sum[i][j][2 * half + {e}]")));
+        if wide {
+            self.line(&format!(
+                "                if ({across} >= {across}s) continue;"
+            ));
+            self.line(&format!(
+                "                const tegula_vector<{element}, 2> pair = {{{{{}, {}}}}};",
+                values[0], values[1]
+            ));
+            self.line(&format!(
+                "                *(tegula_vector<{element}, 2> *)&c[{place}] = pair;"
+            ));
+        } else {
+            for (e, value) in values.iter().enumerate() {
+                let next = place.replace(
+                    &format!("c_{across}({across})"),
+                    &format!("c_{across}({across} + {e})"),
+                );
+                self.line(&format!(
+                    "                if ({across} + {e} < {across}s) c[{next}] = {value};"
+                ));
+            }
+        }
+        self.line("            }\n        }\n    }");
+        Ok(())
+    }
+
+    /// Two products side by side are 16 neighbours of two bytes, a sector; a lane has
+    /// two of each product, and gets four that lie together from its three neighbours.
+    fn store_pairs(&mut self, n: i64, place: &str, out: ElementType) -> Result<(), Error> {
+        let index = self.text.index;
+        let [down, across] = self.sides.map(|side| side.number);
+        let packed = |j: &str| {
+            let [low, high] = [0, 1].map(|e| store(out, &format!("sum[i][{j}][2 * half + {e}]")));
+            format!("(unsigned int){low} | (unsigned int){high} << 16")
+        };
+        let (first, second) = (packed("j"), packed("j + 1"));
+        self.line("            #pragma unroll");
+        self.line(&format!(
+            "            for (int j = 0; j < {}; j += 2) {{
+                const tegula_vector<unsigned int, 2> four = tegula_neighbours({first}, {second});
+                const {index} {across} = {across}0 + across0 + 8 * j + lane % 4 * 4;
+                if ({down} < {down}s && {across} < {across}s) *(tegula_vector<unsigned int, 2> *)&c[{place}] = four;
+            }}
+        }}
+    }}",
+            n / 8
+        ));
+        Ok(())
+    }
+}

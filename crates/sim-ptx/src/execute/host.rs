@@ -1,0 +1,31 @@
+//! Which vectors the processor has that runs the simulation.
+
+/// Vectors of the processor that simulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vectors {
+    Portable,
+    Of256,
+    Of512,
+}
+
+/// The widest that this processor has.
+pub(super) fn vectors() -> Vectors {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let has_256 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let has_512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("f16c");
+        match (has_256, has_512) {
+            (true, true) => Vectors::Of512,
+            (true, false) => Vectors::Of256,
+            _ => Vectors::Portable,
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        Vectors::Portable
+    }
+}

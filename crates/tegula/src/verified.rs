@@ -1,0 +1,23 @@
+//! What every program goes through once it is read: its open sizes are related, and it is verified.
+
+use crate::Error;
+use tegula_ir::Module;
+
+/// Relates the sizes that a program leaves open, with some of them given, and verifies the result.
+pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {
+    if !module.symbols.is_empty() || !sizes.is_empty() {
+        tracing::info_span!("infer symbolic dimensions").in_scope(|| {
+            tegula_ir::infer_symbolic_dims(&mut module, sizes)?;
+            tegula_indexing::equality::discharge_guards(&mut module)
+        })?;
+        verify(&module)?;
+    }
+    Ok(module)
+}
+
+/// Verifies a program.
+pub(crate) fn verify(module: &Module) -> Result<(), Error> {
+    tracing::info_span!("verify")
+        .in_scope(|| tegula_ir::verify(module))
+        .map_err(Error::from_list)
+}
