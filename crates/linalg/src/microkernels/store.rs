@@ -33,6 +33,7 @@ pub(crate) type StoreFn = unsafe fn(&Stored<'_>);
 
 /// How the numbers of an arithmetic become elements of a type, and whether both
 /// are the same, so that numbers can be added to elements.
+#[inline(always)]
 pub(crate) fn store_function(
     isa: CpuFeatures,
     arithmetic: Arithmetic,
