@@ -63,7 +63,7 @@ pub(crate) fn first<T>(
 /// # Safety
 /// `T` is the type of the function of this name.
 pub(crate) unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: `T` is the type of the function of this name.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     found.map(|f| *f).map_err(|e| e.to_string())
 }

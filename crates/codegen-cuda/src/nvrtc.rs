@@ -102,7 +102,7 @@ impl Compiler {
             // SAFETY: the library's initialisation is NVIDIA's and asks nothing of us.
             libraries.extend(unsafe { Library::new(built_in) }.ok());
         }
-        // SAFETY: as above.
+        // SAFETY: the library's initialisation is NVIDIA's and asks nothing of us.
         let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
         // SAFETY: the names and types are those of nvrtc.h, which have not changed
         // since CUDA 11.1.

@@ -244,6 +244,15 @@ impl IndexingMap {
         used.iter_mut()
             .take(self.dims.len())
             .for_each(|used| *used = true);
+        // Where an element that is not clamped lies outside of its bounds nothing is read:
+        // without the variable nobody sees that.
+        let forgets_bounds = self.runtime.iter().zip(used.iter().skip(first_runtime));
+        if forgets_bounds.clone().any(|(runtime, used)| {
+            let source = &runtime.source;
+            !used && matches!(source, Some(RuntimeSource::Element { clamped: false, .. }))
+        }) {
+            self.exactness = Exactness::Superset;
+        }
         self.keep_variables(&used);
     }
 

@@ -8,6 +8,8 @@
 mod control;
 mod walk;
 
+pub(crate) use walk::Sequential;
+
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
 use tegula_ir::{ComputationId, Instruction, InstructionId, Module, Op};
@@ -52,6 +54,57 @@ pub fn fusion_input_to_output(
     simplifier: &mut Simplifier,
 ) -> Vec<OperandIndexing> {
     forward(module, fusion, output, simplifier, 0)
+}
+
+/// What is known of the arrays of values inside a fusion.
+type ValueMaps = Vec<(InstructionId, usize, Maps)>;
+
+/// The maps from a tiling space to the operands of an instruction, or of a call through
+/// its computation; of that, to its values, too. `start` leads from the space to array
+/// `output` of the result.
+pub(crate) fn space_to_values(
+    module: &Module,
+    (call, output): Value,
+    callee: Option<ComputationId>,
+    start: &IndexingMap,
+    sequential: &Sequential,
+    simplifier: &mut Simplifier,
+) -> Result<(Vec<OperandIndexing>, ValueMaps), Cause> {
+    let Some(callee) = callee else {
+        let found = walk::through(module, (call, output), start, sequential, simplifier);
+        return Ok((found, Vec::new()));
+    };
+    let mut found = walk::from_space(module, callee, output, start, sequential, simplifier)?;
+    let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
+    let data = module.instructions.get(call).ok_or(Cause::Malformed)?;
+    // A computation of its own has no caller: its parameters are its operands.
+    let symbols = match call == computation.root {
+        true => FxHashMap::default(),
+        false => caller_sizes(module, callee, &data.operands),
+    };
+    let mut reads = Vec::new();
+    for (operand, own) in computation.parameters.iter().enumerate() {
+        let arrays = module.instructions.get(*own);
+        for leaf in 0..arrays.map_or(0, |data| data.shape.leaf_count()) {
+            let maps = found.get(&(*own, leaf)).cloned();
+            let maps = with_sizes(maps.unwrap_or(Ok(Vec::new())), &symbols);
+            reads.push(OperandIndexing {
+                operand,
+                leaf,
+                maps,
+            });
+        }
+    }
+    let mut values = Vec::new();
+    for id in &computation.instructions {
+        let leaves = module.instructions.get(*id);
+        for leaf in 0..leaves.map_or(0, |data| data.shape.leaf_count()) {
+            if let Some(maps) = found.remove(&(*id, leaf)) {
+                values.push((*id, leaf, with_sizes(maps, &symbols)));
+            }
+        }
+    }
+    Ok((reads, values))
 }
 
 /// The same answer for every array of every operand.

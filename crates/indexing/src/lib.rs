@@ -10,13 +10,14 @@
 //!   simplest form, several terms take the forms that are cheapest together;
 //! - turns them around and rewrites them ([`IndexingMap::inverse`], ...);
 //! - counts what they read ([`utilization`]) and how a warp's loads coalesce
-//!   ([`coalescing`]), takes tiles through them ([`propagate_tile`]) and proves
-//!   alignment ([`is_multiple_of`], [`stride_along`], [`contiguous_elements`]);
+//!   ([`coalescing`]), and proves alignment ([`is_multiple_of`], [`stride_along`],
+//!   [`contiguous_elements`]);
+//! - takes tiles through instructions and whole fusions ([`tiles`]), with the conditions on
+//!   their sizes;
 //! - decides whether two sizes are equal, under assumptions ([`equality`]);
 //! - reads and prints them ([`parse_map`], [`IndexingMap::display`]).
 //!
-//! What it is not: it chooses no fusion, no layout and no tile, and emits no
-//! code; it does not look at data.
+//! What it is not: it chooses no fusion and no layout, and emits no code; it does not look at data.
 //!
 //! # Invariants
 //! - Unknown is a value: an operation without a description gives [`Unknown`]
@@ -55,6 +56,7 @@ mod points;
 mod simplify;
 mod table;
 mod text;
+pub mod tiles;
 mod transform;
 mod uses;
 
@@ -74,7 +76,6 @@ pub use simplify::{
 };
 pub use text::{PrintedMap, parse_map};
 pub use uses::{
-    Answer, Coalescing, Condition, Proof, Tile, TileDim, TiledMap, Utilization, Warp, coalescing,
-    contiguous_elements, is_multiple_of, propagate_tile, row_major_address, stride_along,
-    utilization,
+    Answer, Coalescing, Proof, Utilization, Warp, coalescing, contiguous_elements, is_multiple_of,
+    row_major_address, stride_along, utilization,
 };

@@ -140,7 +140,8 @@ impl Literal {
         spare: &Arc<BufferPool>,
     ) -> Result<Self, LiteralError> {
         let len = checked_len(shape)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: all bytes are written before any is read; nothing is if the
+        // literal is dropped.
         let bytes = unsafe { spare.unwritten(len) };
         let bytes = bytes.ok_or(LiteralError::TooLarge(len as i64))?;
         Ok(Self::from_parts(shape, bytes))

@@ -45,7 +45,7 @@ pub struct AlignedBytes {
 
 // SAFETY: the bytes are owned, and shared only through shared references.
 unsafe impl Send for AlignedBytes {}
-// SAFETY: as above.
+// SAFETY: the bytes are owned, and shared only through shared references.
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
@@ -73,7 +73,7 @@ impl AlignedBytes {
     /// # Safety
     /// All of them are written before any is read.
     unsafe fn try_unwritten(len: usize) -> Option<Self> {
-        // SAFETY: as above.
+        // SAFETY: whatever is asked for is as `alloc_zeroed` wants it.
         Self::inside(len, |memory| unsafe { std::alloc::alloc(memory) })
     }
 
@@ -233,7 +233,7 @@ impl BufferPool {
     /// # Safety
     /// All of them are written before any is read.
     pub(crate) unsafe fn unwritten(self: &Arc<Self>, len: usize) -> Option<AlignedBytes> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: all of them are written before any is read.
         let fresh = || unsafe { AlignedBytes::try_unwritten(len) };
         let is_kept = len >= WORTH_KEEPING;
         let known = if is_kept { self.take(len) } else { None };

@@ -22,7 +22,7 @@ pub(crate) struct Transfers {
 
 // SAFETY: its pointer leads to a part of the client, which outlives it.
 unsafe impl Send for Transfers {}
-// SAFETY: as above.
+// SAFETY: its pointer leads to a part of the client, which outlives it.
 unsafe impl Sync for Transfers {}
 
 impl Object for Transfers {
@@ -123,7 +123,7 @@ impl Transfers {
 unsafe fn transfers<'a>(
     handle: *const PJRT_AsyncHostToDeviceTransferManager,
 ) -> Result<&'a Transfers, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`Object::of`] asks for.
     unsafe { Transfers::of(handle) }
 }
 
@@ -132,7 +132,7 @@ entries! {
     fn PJRT_Client_CreateBuffersForAsyncHostToDevice(
         args: PJRT_Client_CreateBuffersForAsyncHostToDevice_Args
     ) {
-        // SAFETY: as above, and so many shapes and layouts.
+        // SAFETY: the header asks for objects of ours that live, and so many shapes and layouts.
         let (specs, layouts, memory) = unsafe {
             let client = Client::of(args.client)?;
             let memory = match args.memory.is_null() {
@@ -159,7 +159,7 @@ entries! {
     fn PJRT_AsyncHostToDeviceTransferManager_TransferData(
         args: PJRT_AsyncHostToDeviceTransferManager_TransferData_Args
     ) {
-        // SAFETY: as above, and so many bytes.
+        // SAFETY: the header asks for objects of ours that live, and so many bytes.
         let (transfers, part) = unsafe {
             let size = usize::try_from(args.transfer_size)
                 .map_err(|_| Error::invalid("a transfer of a negative number of bytes"))?;
@@ -173,7 +173,7 @@ entries! {
     ) {
         let element_type = element::from_c(args.shape_element_type)?;
         let width = element_type.storage_bytes();
-        // SAFETY: as above, and an array of that shape.
+        // SAFETY: the header asks for objects of ours that live, and an array of that shape.
         let (transfers, array) = unsafe {
             let dims = slice(args.shape_dims, args.shape_num_dims);
             let layout = Dense::read(args.shape_layout, dims, width)?;
@@ -191,7 +191,7 @@ entries! {
     fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(
         args: PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let transfers = unsafe { transfers(args.transfer_manager) }?;
         let own = transfers.place(args.buffer_index)?.own.take();
         let own = own.ok_or_else(|| {
@@ -202,27 +202,27 @@ entries! {
     fn PJRT_AsyncHostToDeviceTransferManager_Device(
         args: PJRT_AsyncHostToDeviceTransferManager_Device_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let memory = unsafe { Memory::of(transfers(args.transfer_manager)?.memory) }?;
         args.device_out = memory.device();
     }
     fn PJRT_AsyncHostToDeviceTransferManager_BufferCount(
         args: PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.buffer_count = unsafe { transfers(args.transfer_manager) }?.places.len();
     }
     fn PJRT_AsyncHostToDeviceTransferManager_BufferSize(
         args: PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let transfers = unsafe { transfers(args.transfer_manager) }?;
         args.buffer_size = transfers.place(args.buffer_index)?.bytes;
     }
     fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError(
         args: PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args
     ) {
-        // SAFETY: as above, and a message of that size.
+        // SAFETY: the header asks for objects of ours that live, and a message of that size.
         let (transfers, error) = unsafe {
             let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
             (transfers(args.transfer_manager)?, error)

@@ -30,7 +30,8 @@ pub(crate) struct Buffer {
 
 // SAFETY: its pointers lead to parts of its client, which outlives it and may be used by any thread.
 unsafe impl Send for Buffer {}
-// SAFETY: as above.
+// SAFETY: its pointers lead to parts of its client, which outlives it and may be used by any
+// thread.
 unsafe impl Sync for Buffer {}
 
 #[derive(Default)]
@@ -220,7 +221,7 @@ fn gone() -> Error {
 /// # Safety
 /// As [`Object::of`].
 unsafe fn buffer<'a>(handle: *const PJRT_Buffer) -> Result<&'a Buffer, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`Object::of`] asks for.
     unsafe { Buffer::of(handle) }
 }
 
@@ -231,7 +232,7 @@ entries! {
         unsafe { Buffer::destroy(args.buffer) };
     }
     fn PJRT_Buffer_ElementType(args: PJRT_Buffer_ElementType_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let buffer = unsafe { buffer(args.buffer) }?;
         args.r#type = match buffer.is_token {
             true => PJRT_Buffer_Type_TOKEN,
@@ -239,13 +240,13 @@ entries! {
         };
     }
     fn PJRT_Buffer_Dimensions(args: PJRT_Buffer_Dimensions_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let dims = unsafe { &buffer(args.buffer)?.dims };
         args.dims = dims.as_ptr();
         args.num_dims = dims.len();
     }
     fn PJRT_Buffer_UnpaddedDimensions(args: PJRT_Buffer_UnpaddedDimensions_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let dims = unsafe { &buffer(args.buffer)?.dims };
         args.unpadded_dims = dims.as_ptr();
         args.num_dims = dims.len();
@@ -255,34 +256,34 @@ entries! {
         args.num_dynamic_dims = 0;
     }
     fn PJRT_Buffer_GetMemoryLayout(args: PJRT_Buffer_GetMemoryLayout_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.layout = unsafe { buffer(args.buffer) }?.layout.to_c();
     }
     fn PJRT_Buffer_OnDeviceSizeInBytes(args: PJRT_Buffer_OnDeviceSizeInBytes_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.on_device_size_in_bytes = unsafe { buffer(args.buffer) }?.bytes()?;
     }
     fn PJRT_Buffer_Device(args: PJRT_Buffer_Device_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.device = unsafe { buffer(args.buffer) }?.device;
     }
     fn PJRT_Buffer_Memory(args: PJRT_Buffer_Memory_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.memory = unsafe { buffer(args.buffer) }?.memory;
     }
     fn PJRT_Buffer_Delete(args: PJRT_Buffer_Delete_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         unsafe { buffer(args.buffer) }?.delete();
     }
     fn PJRT_Buffer_IsDeleted(args: PJRT_Buffer_IsDeleted_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.is_deleted = unsafe { buffer(args.buffer) }?.is_deleted();
     }
     fn PJRT_Buffer_IsOnCpu(args: PJRT_Buffer_IsOnCpu_Args) {
         args.is_on_cpu = true;
     }
     fn PJRT_Buffer_ReadyEvent(args: PJRT_Buffer_ReadyEvent_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let buffer = unsafe { buffer(args.buffer) }?;
         args.event = match buffer.is_deleted() {
             true => Event::done(&Err(gone())).handle(),
@@ -290,26 +291,26 @@ entries! {
         };
     }
     fn PJRT_Buffer_UnsafePointer(args: PJRT_Buffer_UnsafePointer_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.buffer_pointer = unsafe { buffer(args.buffer) }?.address()?.expose_provenance();
     }
     fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer(
         args: PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let address = unsafe { buffer(args.buffer) }?.address()?;
         args.device_memory_ptr = address.cast_mut().cast();
     }
     fn PJRT_Buffer_IncreaseExternalReferenceCount(
         args: PJRT_Buffer_IncreaseExternalReferenceCount_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         unsafe { buffer(args.buffer) }?.view()?;
     }
     fn PJRT_Buffer_DecreaseExternalReferenceCount(
         args: PJRT_Buffer_DecreaseExternalReferenceCount_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         unsafe { buffer(args.buffer) }?.unview()?;
     }
     fn PJRT_Buffer_CopyToDevice(args: PJRT_Buffer_CopyToDevice_Args) {

@@ -31,7 +31,7 @@ pub(crate) struct Client {
 
 // SAFETY: it is not written once it is made; its pointers lead to what it owns.
 unsafe impl Send for Client {}
-// SAFETY: as above.
+// SAFETY: it is not written once it is made; its pointers lead to what it owns.
 unsafe impl Sync for Client {}
 
 impl Object for Client {
@@ -260,7 +260,7 @@ entries! {
 /// What [`PJRT_TopologyDescription_Serialize`] gave.
 unsafe extern "C" fn delete_serialized_topology(topology: *mut PJRT_SerializedTopology) {
     if !topology.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: what [`PJRT_TopologyDescription_Serialize`] gave.
         drop(unsafe { Box::from_raw(topology.cast::<String>()) });
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Context {
 
 // SAFETY: the data is the front end's, which has handlers use it from any thread.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: the data is the front end's, which has handlers use it from any thread.
 unsafe impl Sync for Context {}
 
 impl Object for Context {

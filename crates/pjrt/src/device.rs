@@ -23,7 +23,7 @@ pub(crate) struct Device {
 
 // SAFETY: it is not written once its client is made.
 unsafe impl Send for Device {}
-// SAFETY: as above.
+// SAFETY: it is not written once its client is made.
 unsafe impl Sync for Device {}
 
 impl Object for Device {
@@ -81,7 +81,7 @@ pub(crate) struct Memory {
 
 // SAFETY: but for the user's data, which is locked, it is not written once its client is made.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: but for the user's data, which is locked, it is not written once its client is made.
 unsafe impl Sync for Memory {}
 
 impl Object for Memory {
@@ -193,7 +193,7 @@ static VTABLE: Table = Table(PJRT_Memory_FunctionTable {
 /// # Safety
 /// A memory of ours, or null.
 unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: a memory of ours, or null.
     let Ok(memory) = (unsafe { Memory::of(memory) }) else {
         return ptr::null_mut();
     };
@@ -210,7 +210,7 @@ unsafe extern "C" fn set_user_data(
     data: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: a memory of ours, or null; `destroy` is a function for `data`.
     if let Ok(memory) = unsafe { Memory::of(memory) } {
         let known = memory.user_data.lock();
         let mut known = known.unwrap_or_else(PoisonError::into_inner);

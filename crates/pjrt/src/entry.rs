@@ -48,7 +48,8 @@ pub(crate) unsafe fn run<A: CStruct>(
     if args.is_null() {
         return Error::invalid(format!("{}: null", A::NAME)).into_c();
     }
-    // SAFETY: the caller's promise; the first field is the size.
+    // SAFETY: the caller promises: `args` is null, or leads to as many bytes as its first field
+    // says; the first field is the size.
     let given = unsafe { args.cast::<usize>().read() };
     if given < least {
         let message = format!(
@@ -72,7 +73,7 @@ pub(crate) unsafe fn run<A: CStruct>(
             own.assume_init_mut()
         };
         let result = work(own);
-        // SAFETY: as above, the other way.
+        // SAFETY: as many bytes are there as were read before.
         unsafe {
             args.cast::<u8>()
                 .copy_from_nonoverlapping((&raw const *own).cast(), given);
@@ -106,7 +107,8 @@ pub(crate) trait Object: Sized {
     /// # Safety
     /// The handle is null, or an object of this type that lives for `'a`.
     unsafe fn of<'a>(handle: *const Self::Handle) -> Result<&'a Self, Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the handle is null, or an object of this type that lives for
+        // `'a`.
         let object = unsafe { handle.cast::<Self>().as_ref() };
         object.ok_or_else(|| Error::invalid(format!("the {} is null", Self::NAME)))
     }
@@ -117,7 +119,8 @@ pub(crate) trait Object: Sized {
     /// The handle is null, or came from there and is not used again.
     unsafe fn destroy(handle: *mut Self::Handle) {
         if !handle.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: the handle is null, or came from there and is not used
+            // again.
             drop(unsafe { Box::from_raw(handle.cast::<Self>()) });
         }
     }

@@ -82,7 +82,7 @@ impl Error {
         message: *const c_char,
         size: usize,
     ) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `message` leads to `size` bytes, or is null.
         let bytes = unsafe { slice(message.cast::<u8>(), size) };
         Self::new(Code::Other(code), String::from_utf8_lossy(bytes))
     }
@@ -103,7 +103,7 @@ impl Error {
         let Err(failure) = result else { return 0 };
         if room > 0 {
             let len = failure.message.len().min(room - 1);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: room for so many bytes.
             unsafe {
                 let text = failure.message.as_ptr();
                 error.cast::<u8>().copy_from_nonoverlapping(text, len);
@@ -173,7 +173,7 @@ static VTABLE: Table = Table(PJRT_Error_FunctionTable {
 /// An error of ours that is not used again, or null.
 pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
     if !error.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: an error of ours that is not used again, or null.
         drop(unsafe { Box::from_raw(error.cast::<ErrorObject>()) });
     }
 }
@@ -185,7 +185,7 @@ pub(crate) unsafe extern "C" fn message(
     message: *mut *const c_char,
     size: *mut usize,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: an error of ours, or null; places to write to.
     unsafe {
         let text = error.cast::<ErrorObject>().as_ref();
         let text = text.map_or("", |object| &object.error.message);
@@ -197,7 +197,7 @@ pub(crate) unsafe extern "C" fn message(
 /// # Safety
 /// An error of ours, or null.
 pub(crate) unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: an error of ours, or null.
     let object = unsafe { error.cast::<ErrorObject>().as_ref() };
     object.map_or(PJRT_Error_Code_OK, |object| object.error.code.number())
 }

@@ -152,7 +152,7 @@ impl Event {
 /// # Safety
 /// As [`Object::of`].
 unsafe fn event<'a>(handle: *const PJRT_Event) -> Result<&'a Event, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`Object::of`] asks for.
     unsafe { Event::of(handle) }
 }
 
@@ -209,7 +209,7 @@ impl Event {
     /// # Safety
     /// A future that nobody has waited for to its end.
     pub(crate) unsafe fn set_raw(future: *mut Self, result: &Result<(), Error>) {
-        // SAFETY: the caller's promise. A clone, because who waits frees it.
+        // SAFETY: the caller promises: a future that nobody has waited for to its end.
         let event = unsafe { (*future).clone() };
         event.set(result);
     }
@@ -222,7 +222,7 @@ impl Event {
         if future.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: what [`Self::into_raw`] gave, or null.
         unsafe { Box::from_raw(future) }.wait()
     }
 }

@@ -52,7 +52,7 @@ impl Protos {
 
 // SAFETY: its pointers lead to static names and to its program, and it is not written once made.
 unsafe impl Send for Executable {}
-// SAFETY: as above.
+// SAFETY: its pointers lead to static names and to its program, and it is not written once made.
 unsafe impl Sync for Executable {}
 
 impl Object for Executable {
@@ -94,7 +94,7 @@ pub(crate) struct Loaded {
 
 // SAFETY: its pointers lead to the client's devices, and the client outlives it.
 unsafe impl Send for Loaded {}
-// SAFETY: as above.
+// SAFETY: its pointers lead to the client's devices, and the client outlives it.
 unsafe impl Sync for Loaded {}
 
 impl Object for Loaded {
@@ -170,7 +170,7 @@ unsafe fn source(
     options: *const c_char,
     options_size: usize,
 ) -> Result<Source, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: the program is valid, and the options have so many bytes.
     unsafe {
         let program = program.as_ref();
         let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
@@ -193,7 +193,7 @@ fn owned(bytes: Vec<u8>) -> (*const c_char, usize, *mut Vec<u8>) {
 /// What [`owned`] gave, or null.
 unsafe fn free(bytes: *mut Vec<u8>) {
     if !bytes.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: what [`owned`] gave, or null.
         drop(unsafe { Box::from_raw(bytes) });
     }
 }
@@ -201,21 +201,21 @@ unsafe fn free(bytes: *mut Vec<u8>) {
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_executable(bytes: *mut PJRT_SerializedExecutable) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`free`] asks for.
     unsafe { free(bytes.cast()) };
 }
 
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_options(bytes: *mut PJRT_SerializedCompileOptions) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`free`] asks for.
     unsafe { free(bytes.cast()) };
 }
 
 /// # Safety
 /// As [`free`].
 unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`free`] asks for.
     unsafe { free(bytes.cast()) };
 }
 
@@ -253,7 +253,7 @@ fn load(bytes: &[u8], overridden: &[u8], client: &Client) -> Result<Loaded, Erro
 // SAFETY, for all of them: the header asks for objects that live, and so many bytes.
 entries! {
     fn PJRT_Client_Compile(args: PJRT_Client_Compile_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let (client, source) = unsafe {
             let source = source(args.program, args.compile_options, args.compile_options_size)?;
             (Client::of(args.client)?, source)
@@ -262,7 +262,7 @@ entries! {
         args.executable = Loaded::new(program, client)?.into_handle();
     }
     fn PJRT_Compile(args: PJRT_Compile_Args) {
-        // SAFETY: as above; topologies are clients.
+        // SAFETY: the header asks for objects of ours that live; topologies are clients.
         let (client, source) = unsafe {
             let source = source(args.program, args.compile_options, args.compile_options_size)?;
             (Client::of(args.topology.cast())?, source)
@@ -271,7 +271,7 @@ entries! {
         args.executable = Executable::new(program).into_handle();
     }
     fn PJRT_Client_Load(args: PJRT_Client_Load_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let (client, executable) = unsafe {
             (Client::of(args.client)?, Executable::of(args.executable)?)
         };
@@ -281,7 +281,7 @@ entries! {
     fn PJRT_Executable_DeserializeAndLoad(
         args: PJRT_Executable_DeserializeAndLoad_Args up to loaded_executable
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let (client, bytes, overridden) = unsafe {
             let bytes = slice(
                 args.serialized_executable.cast::<u8>(),
@@ -296,7 +296,7 @@ entries! {
         args.loaded_executable = load(bytes, overridden, client)?.into_handle();
     }
     fn PJRT_Executable_Serialize(args: PJRT_Executable_Serialize_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let executable = unsafe { Executable::of(args.executable) }?;
         let program = &executable.program;
         let machine_code = program.machine_code()?;
@@ -307,7 +307,7 @@ entries! {
         args.serialized_executable_deleter = Some(free_executable);
     }
     fn PJRT_Executable_GetCompileOptions(args: PJRT_Executable_GetCompileOptions_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let executable = unsafe { Executable::of(args.executable) }?;
         let (bytes, size, owner) = owned(executable.program.source.options.clone());
         args.serialized_bytes = bytes;
@@ -320,22 +320,22 @@ entries! {
         unsafe { Executable::destroy(args.executable) };
     }
     fn PJRT_Executable_Name(args: PJRT_Executable_Name_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let name = unsafe { &Executable::of(args.executable)?.program.name };
         args.executable_name = name.as_ptr().cast();
         args.executable_name_size = name.len();
     }
     fn PJRT_Executable_NumReplicas(args: PJRT_Executable_NumReplicas_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.num_replicas = unsafe { Executable::of(args.executable) }?.program.topology().replicas;
     }
     fn PJRT_Executable_NumPartitions(args: PJRT_Executable_NumPartitions_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let topology = unsafe { Executable::of(args.executable) }?.program.topology();
         args.num_partitions = topology.partitions;
     }
     fn PJRT_Executable_NumOutputs(args: PJRT_Executable_NumOutputs_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.num_outputs = unsafe { Executable::of(args.executable) }?.program.results.len();
     }
     fn PJRT_Executable_SizeOfGeneratedCodeInBytes(
@@ -345,13 +345,13 @@ entries! {
         args.size_in_bytes = -1;
     }
     fn PJRT_Executable_Fingerprint(args: PJRT_Executable_Fingerprint_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let text = unsafe { &Executable::of(args.executable)?.program.fingerprint };
         args.executable_fingerprint = text.as_ptr().cast();
         args.executable_fingerprint_size = text.len();
     }
     fn PJRT_Executable_GetCostAnalysis(args: PJRT_Executable_GetCostAnalysis_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let costs = unsafe { &Executable::of(args.executable)?.program.costs };
         args.properties = costs.as_ptr();
         args.num_properties = costs.len();
@@ -359,7 +359,7 @@ entries! {
     fn PJRT_Executable_GetCompiledMemoryStats(
         args: PJRT_Executable_GetCompiledMemoryStats_Args up to temp_size_in_bytes
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let program = unsafe { &Executable::of(args.executable)?.program };
         let arguments: i64 = program.parameters.iter().map(|p| p.bytes).sum();
         let donated = program.parameters.iter().filter(|p| p.is_donated);
@@ -382,27 +382,27 @@ entries! {
         args.host_temp_size_in_bytes = 0;
     }
     fn PJRT_Executable_OutputElementTypes(args: PJRT_Executable_OutputElementTypes_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let results = unsafe { &Executable::of(args.executable)?.program.results };
         args.output_types = results.types.as_ptr().cast_mut();
         args.num_output_types = results.len();
     }
     fn PJRT_Executable_OutputDimensions(args: PJRT_Executable_OutputDimensions_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let results = unsafe { &Executable::of(args.executable)?.program.results };
         args.num_outputs = results.len();
         args.dims = results.dims.as_ptr();
         args.dim_sizes = results.ranks.as_ptr();
     }
     fn PJRT_Executable_ParameterMemoryKinds(args: PJRT_Executable_ParameterMemoryKinds_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let kinds = unsafe { &Executable::of(args.executable)?.parameter_kinds };
         args.num_parameters = kinds.names.len();
         args.memory_kinds = kinds.names.as_ptr();
         args.memory_kind_sizes = kinds.sizes.as_ptr();
     }
     fn PJRT_Executable_OutputMemoryKinds(args: PJRT_Executable_OutputMemoryKinds_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let kinds = unsafe { &Executable::of(args.executable)?.result_kinds };
         args.num_outputs = kinds.names.len();
         args.memory_kinds = kinds.names.as_ptr();
@@ -410,7 +410,7 @@ entries! {
     }
     /// What a device runs: asked without room for it, how much is needed.
     fn PJRT_Executable_OptimizedProgram(args: PJRT_Executable_OptimizedProgram_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let (source, program) = unsafe {
             let program = args.program.as_mut();
             let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
@@ -436,14 +436,14 @@ entries! {
         unsafe { Loaded::destroy(args.executable) };
     }
     fn PJRT_LoadedExecutable_GetExecutable(args: PJRT_LoadedExecutable_GetExecutable_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let loaded = unsafe { Loaded::of(args.loaded_executable) }?;
         args.executable = Executable::new(Arc::clone(&loaded.program)).into_handle();
     }
     fn PJRT_LoadedExecutable_AddressableDevices(
         args: PJRT_LoadedExecutable_AddressableDevices_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let devices = unsafe { &Loaded::of(args.executable)?.devices };
         args.addressable_devices = devices.as_ptr();
         args.num_addressable_devices = devices.len();
@@ -451,7 +451,7 @@ entries! {
     fn PJRT_LoadedExecutable_AddressableDeviceLogicalIds(
         args: PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let ids = unsafe { &Loaded::of(args.executable)?.logical_ids };
         args.addressable_device_logical_ids = ids.as_ptr().cast_mut();
         args.num_addressable_device_logical_ids = ids.len();
@@ -459,7 +459,7 @@ entries! {
     fn PJRT_LoadedExecutable_GetDeviceAssignment(
         args: PJRT_LoadedExecutable_GetDeviceAssignment_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let loaded = unsafe { Loaded::of(args.executable) }?;
         let devices = match loaded.program.options.devices.as_slice() {
             [] => &[0],
@@ -472,16 +472,16 @@ entries! {
         args.serialized_device_assignment_deleter = Some(free_assignment);
     }
     fn PJRT_LoadedExecutable_Delete(args: PJRT_LoadedExecutable_Delete_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         unsafe { Loaded::of(args.executable) }?.is_deleted.store(true, Ordering::Release);
     }
     fn PJRT_LoadedExecutable_IsDeleted(args: PJRT_LoadedExecutable_IsDeleted_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let loaded = unsafe { Loaded::of(args.executable) }?;
         args.is_deleted = loaded.is_deleted.load(Ordering::Acquire);
     }
     fn PJRT_LoadedExecutable_Fingerprint(args: PJRT_LoadedExecutable_Fingerprint_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let text = unsafe { &Loaded::of(args.executable)?.program.fingerprint };
         args.executable_fingerprint = text.as_ptr().cast();
         args.executable_fingerprint_size = text.len();

@@ -147,7 +147,7 @@ fn execute_one(
     let results = within(options.context, || executable.run(given(&mut arguments)))?;
     // SAFETY: the header: room for the results of each device.
     let outputs = unsafe { *args.output_lists };
-    // SAFETY: as above.
+    // SAFETY: the header asks for room for the results of each device.
     unsafe { write(loaded, device, outputs, results.into_iter()) }
 }
 
@@ -169,7 +169,7 @@ unsafe fn write(
             _ => results.next().map(|result| Buffer::new(result, memory)),
         };
         let buffer = buffer.ok_or_else(|| Error::internal("a result is missing"))?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: there is room for all results.
         unsafe { outputs.add(place).write(buffer.into_handle()) };
     }
     Ok(())
@@ -213,7 +213,7 @@ struct ContextHandle(*mut PJRT_ExecuteContext);
 
 // SAFETY: contexts are `Sync`, and live as long as their execution.
 unsafe impl Send for ContextHandle {}
-// SAFETY: as above.
+// SAFETY: contexts are `Sync`, and live as long as their execution.
 unsafe impl Sync for ContextHandle {}
 
 /// What is read of an execution's options.

@@ -41,7 +41,8 @@ impl Dense {
         dims: &[i64],
         width: usize,
     ) -> Result<Self, Error> {
-        // SAFETY: the caller's promise; the type says which member of the union is there.
+        // SAFETY: the caller promises: the layout is valid, or null; the type says which member of
+        // the union is there.
         unsafe {
             let Some(layout) = layout.as_ref() else {
                 return Ok(Self::row_major(dims.len()));

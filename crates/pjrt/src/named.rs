@@ -26,9 +26,9 @@ pub(crate) unsafe fn read(
     values: *const PJRT_NamedValue,
     count: usize,
 ) -> Result<Vec<(String, Value)>, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: `values` leads to `count` valid named values.
     let values = unsafe { slice(values, count) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: `values` leads to `count` valid named values.
     let read = |value| unsafe { read_one(value) };
     values.iter().map(read).collect()
 }
@@ -36,7 +36,8 @@ pub(crate) unsafe fn read(
 /// # Safety
 /// A valid named value.
 unsafe fn read_one(value: &PJRT_NamedValue) -> Result<(String, Value), Error> {
-    // SAFETY: the caller's promise; the type says which member of the union is there.
+    // SAFETY: the caller promises: a valid named value; the type says which member of the union is
+    // there.
     unsafe {
         let text = |data: *const std::ffi::c_char, size| {
             String::from_utf8_lossy(slice(data.cast::<u8>(), size)).into_owned()
@@ -70,7 +71,7 @@ pub(crate) struct Attributes {
 
 // SAFETY: it is never written after it was made; its pointers lead to what it owns.
 unsafe impl Send for Attributes {}
-// SAFETY: as above.
+// SAFETY: it is never written after it was made; its pointers lead to what it owns.
 unsafe impl Sync for Attributes {}
 
 impl Attributes {

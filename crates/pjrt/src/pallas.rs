@@ -198,7 +198,7 @@ fn literal(buffer: &XLA_FFI_Buffer) -> Result<Literal, String> {
     let dims = unsafe { slice(buffer.dims, usize::try_from(buffer.rank).unwrap_or(0)) };
     let shape = ArrayShape::new(ty, dims);
     let mut literal = Literal::zeros(&shape).map_err(|error| error.to_string())?;
-    // SAFETY: as above.
+    // SAFETY: an array has the elements that its sizes say.
     let bytes = unsafe { slice(buffer.data.cast::<u8>(), literal.bytes().len()) };
     literal.bytes_mut().copy_from_slice(bytes);
     extend(ty, literal.bytes_mut());

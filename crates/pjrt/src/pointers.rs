@@ -8,6 +8,7 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> &'a [T] {
     if len == 0 || data.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: `data` leads to `len` elements that live and do not change for
+    // `'a`, or `len` is zero.
     unsafe { std::slice::from_raw_parts(data, len) }
 }

@@ -72,7 +72,7 @@ pub(crate) struct Kinds {
 
 // SAFETY: names of static strings.
 unsafe impl Send for Kinds {}
-// SAFETY: as above.
+// SAFETY: names of static strings.
 unsafe impl Sync for Kinds {}
 
 impl Kinds {

@@ -97,7 +97,8 @@ impl Strided<'_> {
         self.for_each_row(|distance, place, step| {
             for k in 0..row {
                 let at = distance as isize + k as isize * step as isize;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises: every element lies in memory that can be read; `to`
+                // has room for all of them.
                 unsafe {
                     let element = from.offset(at);
                     let place = to.as_mut_ptr().add((place + k) * width);
@@ -116,7 +117,8 @@ impl Strided<'_> {
         self.for_each_row(|distance, place, step| {
             for k in 0..row {
                 let at = distance as isize + k as isize * step as isize;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises: every element lies in memory that can be written;
+                // `from` has all of them.
                 unsafe {
                     let element = from.as_ptr().add((place + k) * width);
                     copy_element(element, to.offset(at), width);
@@ -130,7 +132,7 @@ impl Strided<'_> {
 /// Both have `width` bytes.
 #[inline(always)]
 unsafe fn copy_element(from: *const u8, to: *mut u8, width: usize) {
-    // SAFETY: the caller's promise. Widths that the compiler knows are single moves.
+    // SAFETY: the caller promises: both have `width` bytes.
     unsafe {
         match width {
             1 => to.copy_from_nonoverlapping(from, 1),
@@ -160,7 +162,7 @@ mod tests {
         unsafe { strided.gather(source.as_ptr(), &mut dense) };
         assert_eq!(dense, [0, 1, 2, 3, 4, 5]);
         let mut back = vec![9; 6];
-        // SAFETY: as above.
+        // SAFETY: every element lies in the vector.
         unsafe { strided.scatter(&dense, back.as_mut_ptr()) };
         assert_eq!(back, source);
         let reversed = Strided {

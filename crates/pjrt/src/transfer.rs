@@ -27,7 +27,7 @@ struct Foreign<F: FnMut() + Send + Sync> {
 
 // SAFETY: the caller leaves the bytes as they are until `done` is called.
 unsafe impl<F: FnMut() + Send + Sync> Send for Foreign<F> {}
-// SAFETY: as above.
+// SAFETY: the caller leaves the bytes as they are until `done` is called.
 unsafe impl<F: FnMut() + Send + Sync> Sync for Foreign<F> {}
 
 impl<F: FnMut() + Send + Sync> AsRef<[u8]> for Foreign<F> {
@@ -51,7 +51,7 @@ unsafe fn destination<'a>(
     memory: *const PJRT_Memory,
     device: *const PJRT_Device,
 ) -> Result<&'a Memory, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: both are null or what they should be.
     unsafe {
         match memory.is_null() {
             false => Memory::of(memory),
@@ -81,7 +81,7 @@ impl Source<'_> {
             strides: &self.strides,
             width: self.element_type.storage_bytes(),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: its elements are there.
         let mut literal = unsafe {
             if strided.is_row_major() {
                 Literal::from_bytes(&shape, slice(self.data, self.bytes))?

@@ -227,7 +227,7 @@ unsafe fn scale(kind: u32, from: *const c_void) -> Result<f64, Status> {
         return Err(INVALID_VALUE);
     }
     let size = bytes_of(kind).ok_or(INVALID_VALUE)? as usize;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: `from` points to such a number, or is null.
     Ok(load(kind, unsafe {
         std::slice::from_raw_parts(from.cast(), size)
     }))

@@ -179,7 +179,7 @@ unsafe fn start(
         driver.note(&message);
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`parameters`] asks for.
     let params = unsafe { parameters(&module, &name, params, extra) }?;
     enqueue(
         driver,

@@ -228,6 +228,92 @@ pub(crate) struct InstructionMaps {
     pub direction: &'static str,
     /// Its operands.
     pub operands: Vec<OperandMaps>,
+    /// For each array of its result, how it is tiled, if that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiles: Option<Vec<Tiles>>,
+}
+
+/// The tiles of one array of an instruction's result, and of what it reads.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Tiles {
+    /// The dimensions that are tiled: parallel ones, then what is summed over.
+    pub space: Vec<SpaceDim>,
+    /// The tiles of the operands' arrays. In their terms `i0` is the number of the tile along
+    /// the first dimension of the space, `t0` its size if that is open, `rt0` a run-time value.
+    pub operands: Vec<OperandTiles>,
+}
+
+/// A dimension that is tiled.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SpaceDim {
+    /// `d0` of the result, `s0` of what an operation sums over.
+    pub name: String,
+    /// `parallel` or `sequential`.
+    pub kind: &'static str,
+    /// The operation that sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<String>,
+    /// Its elements.
+    pub extent: i64,
+    /// The elements of a tile, unless that is open.
+    pub size: Option<i64>,
+    /// How many tiles there are.
+    pub tiles: Option<i64>,
+    /// When tiles divide the dimension, unless they always do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub divides: Option<String>,
+}
+
+/// The tiles of an array of an operand.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OperandTiles {
+    /// The operand's number.
+    pub operand: usize,
+    /// Which array of a tuple, if it is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaf: Option<usize>,
+    /// One for each way in which it is read.
+    pub tiles: Vec<Tile>,
+    /// Why nothing is known, if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
+/// A tile.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Tile {
+    /// Along each dimension of the array.
+    pub dims: Vec<TileDim>,
+    /// Whether it has no element that is not read.
+    pub exact: bool,
+    /// Otherwise, when that is so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exact_if: Option<String>,
+    /// When anything is read, unless it always is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub present_if: Option<String>,
+    /// Whether no smaller tile has all that is read.
+    pub smallest: bool,
+    /// Why it is not exact.
+    pub reasons: Vec<String>,
+}
+
+/// A tile along one dimension: `offset + stride * j` for `0 <= j < size`, from `lower` on and
+/// below `upper`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TileDim {
+    /// The first index.
+    pub offset: String,
+    /// How many.
+    pub size: String,
+    /// How far apart.
+    pub stride: String,
+    /// The least index that is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lower: Option<String>,
+    /// The least index that is no longer read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upper: Option<String>,
 }
 
 /// The maps of an operand, or of one array of an operand that is a tuple.

@@ -58,7 +58,8 @@ pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> 
 unsafe fn load(bytes: &Bytes, threads: usize) -> Result<Executable, Error> {
     let start = Instant::now();
     let contents = executable_file::read(bytes)?;
-    // SAFETY: the caller's promise; what the file says of itself was checked.
+    // SAFETY: the caller promises what [`Executable::deserialize`] asks for; what the file says of
+    // itself was checked.
     let loaded = unsafe {
         tegula_codegen_cpu::Executable::load(&contents.code, &contents.constants, threads)
     }?;
@@ -148,7 +149,9 @@ impl Executable {
         threads: usize,
     ) -> Result<Self, Error> {
         let bytes: Bytes = std::sync::Arc::new(bytes);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the bytes are what [`Self::serialize`] gave: they hold
+        // machine code that is executed. That they were not damaged is checked, but not who made
+        // them.
         unsafe { load(&bytes, threads) }
     }
 

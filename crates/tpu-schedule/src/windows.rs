@@ -12,7 +12,8 @@ use crate::time::{Speeds, operations};
 use rustc_hash::FxHashMap;
 use tegula_expr::Var;
 use tegula_fusion::ValueId;
-use tegula_indexing::{IndexingMap, Simplifier, Tile, TiledMap, output_to_input, propagate_tile};
+use tegula_indexing::tiles::{Tile, TilingSpace};
+use tegula_indexing::{IndexingMap, Simplifier, output_to_input};
 use tegula_ir::{Layout, Module};
 use tegula_layout::assign::{Assignment, Kernel};
 use tegula_target::{Chip, TileRule};
@@ -76,8 +77,9 @@ struct Array {
     bits: u32,
     rule: Option<TileRule>,
     order: Vec<u32>,
-    /// The blocks' images; without one the whole array is the window.
-    tiled: Option<TiledMap>,
+    /// The blocks' image, with their sizes open; where it is not exact the whole array is
+    /// the window.
+    tile: Option<Tile>,
 }
 
 /// What is known of a kernel before its block is chosen.
@@ -172,6 +174,7 @@ impl Problem {
             return None;
         }
         let (maps, extents) = read_maps(module, assignment, kernel);
+        let space = TilingSpace::of_array(&extents);
         let layout = |value: ValueId, inside: Option<&Layout>| {
             let layout = assignment.layouts.get(&value).or(inside);
             layout.map(|layout| layout.minor_to_major.to_vec())
@@ -181,9 +184,7 @@ impl Problem {
             let dims = shape.static_dims()?.to_vec();
             let order = layout(value, kernel.inside.get(&value));
             let order = order.unwrap_or_else(|| (0..dims.len() as u32).rev().collect());
-            let strides = vec![1; extents.len()];
-            let tiled =
-                map.and_then(|map| propagate_tile(map, &extents, &Tile::symbolic(&strides)));
+            let tile = map.map(|map| Tile::of(map, &space));
             let bits = shape.element_type.bits();
             Some(Array {
                 value,
@@ -191,7 +192,7 @@ impl Problem {
                 bits,
                 rule: chip.tile_rule,
                 order,
-                tiled,
+                tile,
             })
         };
         let mut arrays = Vec::new();
@@ -376,18 +377,31 @@ fn blocks(extents: &[i64], order: &[u32]) -> Vec<Vec<i64>> {
     blocks
 }
 
+/// The sizes of an array's block, gaps between its elements included; `None` if it is no
+/// block.
+fn block_of(array: &Array, block: &[i64]) -> Option<Vec<i64>> {
+    let tile = array.tile.as_ref()?;
+    // Of the first block: numbers of blocks come before their sizes.
+    let env = |var: Var| match (var.0 as usize).checked_sub(block.len()) {
+        None => Some(0),
+        Some(size) => block.get(size).copied(),
+    };
+    if tile.exact.eval(&env) != Ok(true) || tile.present.eval(&env) != Ok(true) {
+        return None;
+    }
+    let dims = tile.dims.iter().zip(&array.dims);
+    dims.map(|(dim, &whole)| {
+        let (size, stride) = (dim.size.eval(&env).ok()?, dim.stride.eval(&env).ok()?);
+        let reach = size.checked_sub(1)?.checked_mul(stride)?;
+        Some(reach.saturating_add(1).clamp(0, whole))
+    })
+    .collect()
+}
+
 /// The window of an array for a block at the start of the grid.
 fn window(array: &Array, block: &[i64], extents: &[i64]) -> Window {
-    let values: Vec<i64> = block.iter().flat_map(|&size| [0, size]).collect();
-    let image = array.tiled.as_ref().and_then(|tiled| tiled.at(&values));
-    let dims: Vec<i64> = match &image {
-        Some(image) => image
-            .iter()
-            .zip(&array.dims)
-            .map(|(&(_, size, stride), &whole)| (1 + (size - 1) * stride).clamp(0, whole))
-            .collect(),
-        None => array.dims.clone(),
-    };
+    let image = block_of(array, block);
+    let dims = image.clone().unwrap_or_else(|| array.dims.clone());
     let moves = |dim: &usize| image.is_some() && follows(array, *dim, block, extents);
     let follows = (0..extents.len()).filter(moves);
     let rule = array.rule;
@@ -408,12 +422,12 @@ fn window(array: &Array, block: &[i64], extents: &[i64]) -> Window {
 
 /// Whether an array's window moves along a dimension of the grid.
 fn follows(array: &Array, dim: usize, block: &[i64], extents: &[i64]) -> bool {
-    let Some(tiled) = &array.tiled else {
+    let Some(tile) = &array.tile else {
         return false;
     };
     if block[dim] >= extents[dim] {
         return false;
     }
-    let var = Var(2 * dim as u32);
-    tiled.tile.dims.iter().any(|dim| dim.offset.mentions(var))
+    let var = Var(dim as u32);
+    tile.dims.iter().any(|dim| dim.offset.mentions(var))
 }

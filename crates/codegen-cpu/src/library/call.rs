@@ -154,7 +154,8 @@ impl Call {
     /// `operand` is as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`], aligned
     /// to 64.
     pub(crate) unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `operand` is as [`Self::run`] is given it; `kept` has
+        // [`Self::kept_bytes`], aligned to 64.
         unsafe {
             match self {
                 Self::Dot(dot) => dot.product().keep(operand, kept),
@@ -184,7 +185,7 @@ impl Call {
         scratch: *mut u8,
         pool: &ThreadPool,
     ) -> Result<(), CallFailure> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe {
             match (self, sort) {
                 (Self::Dot(dot), _) => dot.run(inputs, kept, outputs[0], scratch, pool),

@@ -54,7 +54,8 @@ impl Handled {
         let mut operands = Vec::with_capacity(inputs.len());
         for (&input, shape) in inputs.iter().zip(&self.operands) {
             let bytes = usize::try_from(shape.byte_size().unwrap_or(0)).unwrap_or(0);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes
+            // this was made for, and no output overlaps anything else.
             let bytes = unsafe { std::slice::from_raw_parts(input, bytes) };
             let literal = Literal::from_bytes(shape, bytes);
             operands.push(literal.map_err(|error| self.failed(error.to_string()))?);
@@ -62,8 +63,9 @@ impl Handled {
         let results = self.handler.run(&self.call, &operands, &self.results)?;
         for (&output, result) in outputs.iter().zip(&results) {
             let bytes = result.bytes();
-            // SAFETY: the caller's promise; the result is of the shape that this was
-            // made for.
+            // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes
+            // this was made for, and no output overlaps anything else; the result is of the shape
+            // that this was made for.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), output, bytes.len()) };
         }
         Ok(())

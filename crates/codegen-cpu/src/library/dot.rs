@@ -174,7 +174,10 @@ impl Dot {
         let &[lhs, rhs, ref rest @ ..] = operands else {
             return;
         };
-        // SAFETY: the caller's promise; a view's strides stay inside its arrays.
+        // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this was
+        // made for, of which `out` overlaps neither factor, and an array that is added is all of
+        // `out` or no part of it; `kept` is what the product is given; `scratch` has
+        // [`Self::scratch_bytes`], aligned to 64; a view's strides stay inside its arrays.
         unsafe {
             if let (Some(bytes), Some(&added)) = (self.added_to, rest.first())
                 && !std::ptr::eq(added, out)

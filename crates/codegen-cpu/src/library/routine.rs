@@ -209,7 +209,9 @@ impl Routine {
     /// aligned to their elements, and no output overlaps anything else. `scratch` has
     /// [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], scratch: *mut u8) {
-        // SAFETY: the caller's promise, for the element type of the shapes.
+        // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes this
+        // was made for, aligned to their elements, and no output overlaps anything else. `scratch`
+        // has [`Self::scratch_bytes`], aligned to 64; for the element type of the shapes.
         unsafe {
             match (&self.kind, self.element_type) {
                 (Kind::Fft(fft), _) => self.fft(fft, inputs, outputs, scratch),
@@ -254,14 +256,14 @@ impl Routine {
     /// # Safety
     /// As [`Self::run`]; the operand's elements are `T`s.
     unsafe fn input<'a, T>(&self, inputs: &[*const u8], i: usize) -> &'a [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe { std::slice::from_raw_parts(inputs[i].cast(), self.lengths[i]) }
     }
 
     /// # Safety
     /// As [`Self::run`]; the result's elements are `T`s and it is borrowed once.
     unsafe fn output<'a, T>(&self, outputs: &[*mut u8], i: usize) -> &'a mut [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe {
             std::slice::from_raw_parts_mut(outputs[i].cast(), self.lengths[self.operands + i])
         }
@@ -276,7 +278,7 @@ impl Routine {
         outputs: &[*mut u8],
         scratch: *mut u8,
     ) {
-        // SAFETY: the caller's promise; a complex number is two of its parts.
+        // SAFETY: the caller promises arrays of the shapes this was made for; a complex number is two of its parts.
         unsafe {
             match fft.kind() {
                 FftType::Fft | FftType::Ifft => fft.complex(
@@ -325,7 +327,7 @@ impl Routine {
     /// # Safety
     /// As [`Self::run`], for arrays of `T`.
     unsafe fn matrices<T: Scalar>(&self, inputs: &[*const u8], outputs: &[*mut u8]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe {
             let (first, out) = (self.input::<T>(inputs, 0), self.output::<T>(outputs, 0));
             match self.kind {

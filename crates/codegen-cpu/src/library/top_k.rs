@@ -88,7 +88,7 @@ impl TopK {
         match self.isa.width {
             // SAFETY: what may be used is there.
             VectorWidth::Avx512 => return unsafe { self.rows_avx512::<B>(input, values, places) },
-            // SAFETY: as above.
+            // SAFETY: what may be used is there.
             VectorWidth::Avx2 => return unsafe { self.rows_avx2::<B>(input, values, places) },
             VectorWidth::Portable => {}
         }

@@ -106,7 +106,8 @@ impl Turn {
     /// # Safety
     /// As the actions; the memories are where they were.
     pub(crate) unsafe fn goes_on(&self) -> bool {
-        // SAFETY: the caller's promise; the predicate is what the condition has written.
+        // SAFETY: the caller promises: as the actions; the memories are where they were; the
+        // predicate is what the condition has written.
         unsafe {
             self.run(&self.steps[..self.condition]);
             *self.predicate != 0
@@ -118,7 +119,7 @@ impl Turn {
     /// # Safety
     /// As the actions; the memories are where they were.
     pub(crate) unsafe fn body(&self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: as the actions; the memories are where they were.
         unsafe { self.run(&self.steps[self.condition..]) };
     }
 
@@ -134,7 +135,7 @@ impl Turn {
                     end,
                 } => {
                     let addresses = self.addresses[first..].as_ptr();
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises what [`Self::body`] asks for.
                     unsafe { function(addresses, begin, end) };
                 }
                 // SAFETY: both ends have that many bytes; they may be parts of one arena.

@@ -35,7 +35,7 @@ impl Strips {
         let mut ready: SmallVec<[Ready<'_>; 4]> = SmallVec::with_capacity(self.steps.len());
         for (i, strip) in self.steps.iter().enumerate() {
             let start = timed.then(Instant::now);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what a step asks for, and memory of [`Self::bytes`].
             ready.push(unsafe { strip.ready(run, memory) });
             if let Some(start) = start {
                 times[i] = start.elapsed();
@@ -53,7 +53,7 @@ impl Strips {
             let memory = shared.memory.wrapping_add(slot * self.memory);
             for (i, ready) in shared.steps.iter().enumerate() {
                 let start = timed.then(Instant::now);
-                // SAFETY: the caller's promise; nobody else has the slot's memory.
+                // SAFETY: the caller promises memory of [`Self::bytes`]; the slot has its own part.
                 unsafe { ready.run(number, (memory, self.private), serial) };
                 if let Some(start) = start {
                     locked(&shared.times)[i] += start.elapsed() / self.at_once as u32;
@@ -182,7 +182,8 @@ impl Ready<'_> {
                 addresses.push(self.last);
                 let begin = number as i64 * points;
                 parts_of(code, [begin, begin + points], |function, [begin, end]| {
-                    // SAFETY: the caller's promise; the points of a kernel are independent.
+                    // SAFETY: the caller promises what [`Strips::run`] asks for; the points of a
+                    // kernel are independent.
                     unsafe { function(addresses.as_ptr(), begin, end) };
                 });
             }
@@ -191,7 +192,7 @@ impl Ready<'_> {
                 let operands = operands.iter().map(|address| address.cast_const());
                 let operands: SmallVec<[*const u8; 4]> = operands.collect();
                 let (kept, scratch) = (self.last.cast_const(), memory.wrapping_add(private));
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`Strips::run`] asks for.
                 let ran = unsafe { call.run(&operands, results, (None, kept), scratch, serial) };
                 debug_assert!(ran.is_ok(), "products do not fail");
             }

@@ -53,7 +53,8 @@ pub(crate) unsafe fn evaluate(body: &Body, inputs: &[u64], n: u64, machine: Mach
                 _ => {}
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the addresses among the inputs are good for what `n` lanes
+        // access.
         unsafe { state.block(&body.statements) };
         for (total, r) in totals.iter_mut().zip(&body.reductions) {
             let value = state.values[r.value.0 as usize];
@@ -80,7 +81,7 @@ impl Lane<'_> {
         for statement in statements {
             match statement {
                 Statement::Define(v) => {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises addresses that this lane may access.
                     self.values[v.0 as usize] = unsafe { self.define(*v) };
                 }
                 Statement::Store {
@@ -95,7 +96,7 @@ impl Lane<'_> {
                     let bytes = self.body.accesses[*access as usize].storage.bytes as usize;
                     let address = self.address(*access, *index);
                     let bits = self.value(*value).to_le_bytes();
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises addresses that this lane may access.
                     unsafe {
                         std::ptr::copy_nonoverlapping(bits.as_ptr(), address as *mut u8, bytes);
                     }
@@ -111,7 +112,7 @@ impl Lane<'_> {
                     let address = self.address(*access, None);
                     let [low, high] = halves.map(|v| self.value(v) as u32);
                     let bits = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises addresses that this lane may access.
                     unsafe {
                         std::ptr::copy_nonoverlapping(bits.as_ptr(), address as *mut u8, 8);
                     }
@@ -120,7 +121,7 @@ impl Lane<'_> {
                     let asked = self.value(rare.mask) != 0;
                     if asked {
                         for &v in &rare.body {
-                            // SAFETY: the caller's promise.
+                            // SAFETY: the caller promises addresses that this lane may access.
                             self.values[v.0 as usize] = unsafe { self.define(v) };
                         }
                     }
@@ -138,7 +139,7 @@ impl Lane<'_> {
                         for (v, bits) in l.carried.iter().zip(&state) {
                             self.values[v.0 as usize] = *bits;
                         }
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the caller promises addresses that this lane may access.
                         unsafe { self.block(&l.body) };
                         self.counters.pop();
                         state = l.next.iter().map(|&v| self.value(v)).collect();
@@ -175,7 +176,7 @@ impl Lane<'_> {
         let storage = self.body.accesses[access as usize].storage;
         let mut bytes = [0u8; 8];
         let address = self.address(access, index) as *const u8;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises addresses that this lane may access.
         unsafe {
             std::ptr::copy_nonoverlapping(address, bytes.as_mut_ptr(), storage.bytes as usize);
         }
@@ -223,10 +224,10 @@ impl Lane<'_> {
             Op::Convert(conversion, a) => {
                 convert(conversion, self.body.type_of(a), ty, self.value(a))
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises addresses that this lane may access.
             Op::Load { access, mask } => unsafe { self.load(access, None, mask) },
             Op::LoadHalf { access, high, mask } => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises addresses that this lane may access.
                 let pair = unsafe { self.load(access, None, mask) };
                 cut(ty, if high { pair >> 32 } else { pair })
             }
@@ -234,7 +235,7 @@ impl Lane<'_> {
                 access,
                 index,
                 mask,
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises addresses that this lane may access.
             } => unsafe { self.load(access, Some(index), mask) },
         }
     }

@@ -565,12 +565,12 @@ mod tests {
         let fused = Machine { fused: true };
         // SAFETY: both arrays have as many elements as there are lanes.
         let want = run(&|args| drop(unsafe { evaluate(body, args, n, fused) }));
-        // SAFETY: as above.
+        // SAFETY: both arrays have as many elements as there are lanes.
         let got = run(&|args| drop(unsafe { evaluate(shared, args, n, fused) }));
         assert_eq!(got, want);
         for compiled in Compiled::all(body) {
             if compiled.name == "the AVX-512 lowering" {
-                // SAFETY: as above.
+                // SAFETY: both arrays have as many elements as there are lanes.
                 let got = run(&|args| drop(unsafe { compiled.run(args, n) }));
                 assert_eq!(got, want);
             }

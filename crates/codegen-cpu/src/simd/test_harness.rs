@@ -90,7 +90,8 @@ impl CompiledRows {
     /// # Safety
     /// The addresses that the turns come to are good for what `n` lanes access.
     pub(crate) unsafe fn run_turns(&self, slots: &mut [u64], n: u64, turns: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the addresses that the turns come to are good for what `n`
+        // lanes access.
         unsafe { (self.function)(slots.as_mut_ptr(), n.cast_signed(), turns as i64) };
     }
 
@@ -106,7 +107,8 @@ impl CompiledRows {
             slots.resize(slots.len() + count, 0);
         }
         let (n, rows) = (n.cast_signed(), inputs.len() as i64);
-        // SAFETY: the caller's promise; there is room for results.
+        // SAFETY: the caller promises: the addresses among the inputs are good for what `n` lanes
+        // access; there is room for results.
         unsafe { (self.function)(slots.as_mut_ptr(), n, rows) };
         let words = body.inputs.len() + count;
         let of_row = |row: usize| slots[row * words..][words - count..words].to_vec();
@@ -218,12 +220,14 @@ impl Compiled {
     /// The addresses among the inputs are good for what `n` lanes access.
     pub(crate) unsafe fn run(&self, inputs: &[u64], n: u64) -> Vec<u64> {
         match &self.how {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: the addresses among the inputs are good for what `n`
+            // lanes access.
             How::Evaluate(machine) => unsafe { evaluate(&self.body, inputs, n, *machine) },
             How::Code { function, .. } => {
                 let mut slots = inputs.to_vec();
                 slots.resize(inputs.len() + self.body.reductions.len(), 0);
-                // SAFETY: the caller's promise; the results have room.
+                // SAFETY: the caller promises: the addresses among the inputs are good for what `n`
+                // lanes access; the results have room.
                 unsafe { function(slots.as_mut_ptr(), n.cast_signed()) };
                 slots.split_off(inputs.len())
             }

@@ -149,7 +149,7 @@ pub(super) struct Handle {
 
 // SAFETY: cublasLt's handle may be used by every thread.
 unsafe impl Send for Handle {}
-// SAFETY: as above.
+// SAFETY: cublasLt's handle may be used by every thread.
 unsafe impl Sync for Handle {}
 
 /// A descriptor of the library's, destroyed when it goes.

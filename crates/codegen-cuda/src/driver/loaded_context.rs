@@ -48,7 +48,8 @@ pub(super) struct Recorder {
 // SAFETY: the driver's handles may be used by every thread; the context is made
 // current before each use.
 unsafe impl Send for LoadedContext {}
-// SAFETY: as above.
+// SAFETY: the driver's handles may be used by every thread; the context is made current before each
+// use.
 unsafe impl Sync for LoadedContext {}
 
 /// The current context epoch: contexts lost to a failed kernel belong to earlier ones. Calls of the driver hold the lock; an epoch ends

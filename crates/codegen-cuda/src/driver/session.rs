@@ -199,7 +199,8 @@ impl Session for Opened {
         begun.ok()?;
         let done = work(&recording);
         let graph = self.call("recording", || {
-            // SAFETY: as above; a graph that was made is destroyed, and its executable
+            // SAFETY: the stream lives as long as the loaded context, and is used by nobody else
+            // while the recorder is held; a graph that was made is destroyed, and its executable
             // form lives in the recorder.
             unsafe {
                 let graph = result::stream::end_capture(recorder.stream)?;

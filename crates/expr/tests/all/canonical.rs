@@ -44,6 +44,12 @@ fn quotients_and_remainders() {
         ("(d1 - 3) floordiv 7", &[(0, 0), (3, 17)], "(d1 - 3) / 7"),
         ("(d1 - 3) mod 7", &[(0, 0), (3, 17)], "(d1 - 3) mod 7"),
         ("d0 mod -4", &[(0, 99)], "-((-d0) mod 4)"),
+        // Of equally many operations the smaller numbers, not `(d0 / 3) * -12 + d0 * 7`.
+        (
+            "(d0 mod 3) * 4 + d0 * 3 + d1",
+            &[(0, 99), (0, 9)],
+            "(d0 mod 3) * 4 + d0 * 3 + d1",
+        ),
         ("d2 + (d1 mod 2) * 4", &[(0, 9); 3], "(d1 mod 2) * 4 + d2"),
         (
             "((d0 * 8 + d1) mod 16) * 3 - d0",

@@ -4,8 +4,10 @@ use rustc_hash::FxHashMap;
 use tegula_ir::{ComputationId, InstructionId, Module, Op};
 
 use super::{MAX_DEPTH, MAX_MAPS, Maps, Value};
-use crate::map::IndexingMap;
-use crate::ops::{Cause, Route, Unknown, identity_of, leaf_array, reshape_map, route};
+use crate::map::{IndexingMap, variable};
+use crate::ops::{
+    Cause, OperandIndexing, Route, Unknown, identity_of, leaf_array, reshape_map, route,
+};
 use crate::simplify::Simplifier;
 
 /// The maps from array `output` of the root to each array of each parameter,
@@ -59,10 +61,58 @@ pub(super) fn forward(
     Ok(root.unwrap_or(Ok(Vec::new())))
 }
 
+/// The variables of a tiling space over which an instruction sums: dimensions of the map
+/// that the walk starts with, in the place of range variables.
+pub(crate) type Sequential = FxHashMap<InstructionId, std::ops::Range<usize>>;
+
+/// The maps from a tiling space to every array of every value of a computation, by a map
+/// from the space to array `output` of the root.
+pub(super) fn from_space(
+    module: &Module,
+    callee: ComputationId,
+    output: usize,
+    start: &IndexingMap,
+    sequential: &Sequential,
+    simplifier: &mut Simplifier,
+) -> Result<FxHashMap<Value, Maps>, Cause> {
+    let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
+    let mut walk = Walk::new(module, simplifier, 0)?;
+    walk.sequential = sequential.clone();
+    walk.maps
+        .insert((computation.root, output), Ok(vec![start.clone()]));
+    for id in computation.instructions.iter().rev() {
+        for leaf in 0..walk.leaves(*id) {
+            if let Some(maps) = walk.maps.get(&(*id, leaf)).cloned() {
+                walk.visit(*id, leaf, &maps);
+            }
+        }
+    }
+    Ok(walk.maps)
+}
+
+/// The maps from a tiling space through one instruction.
+pub(super) fn through(
+    module: &Module,
+    (id, leaf): Value,
+    start: &IndexingMap,
+    sequential: &Sequential,
+    simplifier: &mut Simplifier,
+) -> Vec<OperandIndexing> {
+    let mut found = super::backward(module, id, leaf, simplifier, 0);
+    let own = sequential.get(&id);
+    for operand in &mut found {
+        if let Ok(maps) = &mut operand.maps {
+            *maps = products(simplifier, std::slice::from_ref(start), maps, own);
+        }
+    }
+    found
+}
+
 struct Walk<'a> {
     module: &'a Module,
     simplifier: &'a mut Simplifier,
     depth: u32,
+    sequential: Sequential,
     /// From the start to each value met so far.
     maps: FxHashMap<Value, Maps>,
 }
@@ -76,6 +126,7 @@ impl<'a> Walk<'a> {
             module,
             simplifier,
             depth,
+            sequential: Sequential::default(),
             maps: FxHashMap::default(),
         })
     }
@@ -114,7 +165,7 @@ impl<'a> Walk<'a> {
         if let Some((source, next)) = self.through_reshapes(id) {
             let found = match maps {
                 Err(unknown) => Err(unknown.clone()),
-                Ok(maps) => Ok(self.products(maps, &[next])),
+                Ok(maps) => Ok(products(self.simplifier, maps, &[next], None)),
             };
             self.add((source, 0), found);
             return;
@@ -128,7 +179,10 @@ impl<'a> Walk<'a> {
                 (_, Ok(next)) if next.is_empty() => continue,
                 (Err(unknown), _) => Err(unknown.clone()),
                 (_, Err(unknown)) => Err(unknown),
-                (Ok(maps), Ok(next)) => Ok(self.products(maps, &next)),
+                (Ok(maps), Ok(next)) => {
+                    let own = self.sequential.get(&id);
+                    Ok(products(self.simplifier, maps, &next, own))
+                }
             };
             self.add((*source, operand.leaf), found);
         }
@@ -148,12 +202,17 @@ impl<'a> Walk<'a> {
         if count < 2 {
             return None;
         }
+        Some((source, self.reshape_between(id, source)?))
+    }
+
+    /// The map from the indices of one array to those of another with the same elements in
+    /// row-major order.
+    fn reshape_between(&self, from: InstructionId, to: InstructionId) -> Option<IndexingMap> {
         let sizes = |id| {
             let data = self.module.instructions.get(id)?;
             data.shape.as_array()?.static_dims()
         };
-        let map = reshape_map(&sizes(id)?, &sizes(source)?).ok()?;
-        Some((source, map))
+        reshape_map(&sizes(from)?, &sizes(to)?).ok()
     }
 
     /// Collects the maps of an instruction's arrays from those of its operands.
@@ -165,6 +224,14 @@ impl<'a> Walk<'a> {
             (0..walk.leaves(*operand)).any(|leaf| walk.maps.contains_key(&(*operand, leaf)))
         };
         if !data.operands.iter().any(|operand| has_maps(self, operand)) {
+            return;
+        }
+        if let Some((source, _)) = self.through_reshapes(id)
+            && let Some(forth) = self.reshape_between(source, id)
+            && let Some(maps) = self.maps.get(&(source, 0)).cloned()
+        {
+            let found = maps.map(|maps| products(self.simplifier, &maps, &[forth], None));
+            self.add((id, 0), found);
             return;
         }
         for leaf in 0..self.leaves(id) {
@@ -179,27 +246,11 @@ impl<'a> Walk<'a> {
                 let found = match (maps, operand.maps) {
                     (_, Ok(next)) if next.is_empty() => continue,
                     (Err(unknown), _) | (_, Err(unknown)) => Err(unknown),
-                    (Ok(maps), Ok(next)) => Ok(self.products(&maps, &next)),
+                    (Ok(maps), Ok(next)) => Ok(products(self.simplifier, &maps, &next, None)),
                 };
                 self.add((id, leaf), found);
             }
         }
-    }
-
-    fn products(&mut self, maps: &[IndexingMap], next: &[IndexingMap]) -> Vec<IndexingMap> {
-        let mut found: Vec<IndexingMap> = Vec::new();
-        for map in maps {
-            for next in next {
-                let simple = self.simplifier.simplify_map(&map.then(next));
-                let mut composed = simple.clone();
-                composed.remove_unused_variables();
-                self.simplifier.renumbered(&simple, &composed);
-                if !composed.is_empty() && !found.contains(&composed) {
-                    found.push(composed);
-                }
-            }
-        }
-        found
     }
 
     /// Adds maps to those of a value.
@@ -231,4 +282,35 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+/// All compositions, simplified, without duplicates. `sequential` are the variables of the
+/// first maps over which the second ones' ranges run.
+fn products(
+    simplifier: &mut Simplifier,
+    maps: &[IndexingMap],
+    next: &[IndexingMap],
+    sequential: Option<&std::ops::Range<usize>>,
+) -> Vec<IndexingMap> {
+    let mut found: Vec<IndexingMap> = Vec::new();
+    for map in maps {
+        for next in next {
+            let both = match sequential {
+                Some(own) if next.ranges.len() == own.len() => {
+                    let mut map = map.clone();
+                    map.results.extend(own.clone().map(variable));
+                    map.then(&next.ranges_as_dims())
+                }
+                _ => map.then(next),
+            };
+            let simple = simplifier.simplify_map(&both);
+            let mut composed = simple.clone();
+            composed.remove_unused_variables();
+            simplifier.renumbered(&simple, &composed);
+            if !composed.is_empty() && !found.contains(&composed) {
+                found.push(composed);
+            }
+        }
+    }
+    found
 }

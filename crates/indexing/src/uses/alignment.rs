@@ -123,6 +123,18 @@ pub fn is_multiple_of(map: &IndexingMap, term: &Term, modulus: i64) -> Answer {
     counterexample(map, &|value| value % modulus == 0, term)
 }
 
+/// Whether a term over the map's variables is zero at every point of its domain.
+pub(crate) fn is_zero(map: &IndexingMap, term: &Term) -> Answer {
+    if map.status != Status::Ok {
+        return Answer::Unknown;
+    }
+    match prove(map, term) {
+        Some(proof) if proof.range.as_point() == Some(0) => Answer::Yes(Box::new(proof)),
+        Some(_) => counterexample(map, &|value| value == 0, term),
+        None => Answer::Unknown,
+    }
+}
+
 /// A point of the domain at which the term's value is not as wanted.
 fn counterexample(map: &IndexingMap, wanted: &dyn Fn(i64) -> bool, term: &Term) -> Answer {
     let mut found = None;

@@ -3,9 +3,10 @@
 
 use crate::common::{Random, cases, random_map};
 use tegula_expr::{Interval, Term};
+use tegula_indexing::tiles::{Tile, TilingSpace};
 use tegula_indexing::{
-    Exactness, IndexingMap, Participant, Simplifier, Tile, Warp, coalescing, contiguous_elements,
-    is_multiple_of, parse_map, propagate_tile, row_major_address, stride_along, utilization,
+    Exactness, IndexingMap, Participant, Simplifier, Warp, coalescing, contiguous_elements,
+    is_multiple_of, parse_map, row_major_address, stride_along, utilization,
 };
 
 const EXTREMES: [i64; 10] = [
@@ -58,10 +59,11 @@ fn use_it(map: &IndexingMap) {
         }
     }
     let sizes: Vec<i64> = map.dims.iter().map(|dim| dim.bounds.upper).collect();
-    let strides = vec![1; map.dims.len()];
-    if let Some(tiled) = propagate_tile(map, &sizes, &Tile::symbolic(&strides)) {
+    let open = TilingSpace::of_array(&sizes);
+    for space in [open.with_minor_sizes(&[8, 128]), open] {
+        let tile = Tile::of(map, &space);
         for value in EXTREMES {
-            let _ = tiled.at(&vec![value; 2 * map.dims.len() + map.runtime.len()]);
+            let _ = tile.at(&|_| Some(value));
         }
     }
     for result in 0..map.results.len() {

@@ -1,12 +1,12 @@
-//! Utilisation, coalescing, tiles and alignment against counting.
+//! Utilisation, coalescing and alignment against counting.
 
 use crate::common::proof::simplified;
 use std::collections::BTreeSet;
 
 use crate::common::{Random, cases, random_map};
 use tegula_indexing::{
-    Answer, IndexingMap, Tile, Warp, coalescing, contiguous_elements, is_multiple_of,
-    propagate_tile, row_major_address, stride_along, utilization,
+    Answer, IndexingMap, Warp, coalescing, contiguous_elements, is_multiple_of, row_major_address,
+    stride_along, utilization,
 };
 
 fn parse(text: &str) -> IndexingMap {
@@ -115,149 +115,6 @@ fn sectors_of_strided_loads() {
     // Lanes outside the domain load nothing.
     let found = load("(d0) -> (d0), domain: d0 in [0, 9]", Warp::default());
     assert_eq!((found.active, found.sectors), (10, 2));
-}
-
-/// The image of a tile, by every point.
-fn image(map: &IndexingMap, tile: &[(i64, i64, i64)]) -> BTreeSet<Vec<i64>> {
-    let points = map.enumerate(100_000).expect("small");
-    let inside = |point: &[i64]| {
-        tile.iter()
-            .zip(point)
-            .all(|((offset, size, stride), value)| {
-                let distance = value - offset;
-                distance >= 0 && distance % stride == 0 && distance / stride < *size
-            })
-    };
-    points
-        .into_iter()
-        .filter(|(point, _)| inside(point))
-        .map(|(_, results)| results)
-        .collect()
-}
-
-fn product(tile: &[(i64, i64, i64)]) -> BTreeSet<Vec<i64>> {
-    let mut all = vec![Vec::new()];
-    for (offset, size, stride) in tile {
-        all = all
-            .into_iter()
-            .flat_map(|index: Vec<i64>| {
-                (0..*size).map(move |j| [index.clone(), vec![offset + j * stride]].concat())
-            })
-            .collect();
-    }
-    all.into_iter().collect()
-}
-
-/// Tries tiles of the array that a map starts from; gives how many were tiles
-/// again.
-fn check_tiles(map: &IndexingMap, sizes: &[i64], random: &mut Random) -> (u32, u32) {
-    let (mut valid, mut tried) = (0, 0);
-    for _ in 0..40 {
-        let tile: Vec<(i64, i64, i64)> = sizes
-            .iter()
-            .map(|size| {
-                let (offset, stride) = (random.range(0, size - 1), random.range(1, 2));
-                let stride = if random.range(0, 2) == 0 { stride } else { 1 };
-                let most = (size - offset - 1) / stride + 1;
-                (offset, random.range(1, most), stride)
-            })
-            .collect();
-        let strides: Vec<i64> = tile.iter().map(|(_, _, stride)| *stride).collect();
-        let Some(tiled) = propagate_tile(map, sizes, &Tile::symbolic(&strides)) else {
-            continue;
-        };
-        tried += 1;
-        let values: Vec<i64> = tile.iter().flat_map(|(o, n, _)| [*o, *n]).collect();
-        if let Some(found) = tiled.at(&values) {
-            valid += 1;
-            assert_eq!(
-                product(&found),
-                image(map, &tile),
-                "{map}\n{tile:?} {found:?}"
-            );
-        }
-    }
-    (valid, tried)
-}
-
-#[test]
-fn tiles_of_operations() {
-    let mut random = Random(7);
-    for (text, sizes) in [
-        // collapse, expand, generic and m-to-n reshapes
-        (
-            "(d0) -> (d0 / 8, d0 mod 8), domain: d0 in [0, 31]",
-            &[32][..],
-        ),
-        (
-            "(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]",
-            &[4, 8],
-        ),
-        (
-            "(d0, d1, d2) -> (d0 * 2 + d1 / 2, d2 + (d1 mod 2) * 4), domain: d0 in [0, 1], d1 in [0, 3], d2 in [0, 3]",
-            &[2, 4, 4],
-        ),
-        (
-            "(d0) -> (d0 / 12, (d0 / 4) mod 3, d0 mod 4), domain: d0 in [0, 23]",
-            &[24],
-        ),
-        // m to n, neither a multiple of the other: [6, 4] as [8, 3]
-        (
-            "(d0, d1) -> ((d0 * 3 + d1) / 4, (d0 * 3 + d1) mod 4), domain: d0 in [0, 7], d1 in [0, 2]",
-            &[8, 3],
-        ),
-        // a slice of a split reshape
-        (
-            "(d0) -> (d0 / 4, d0 mod 4 + 2), domain: d0 in [0, 15]",
-            &[16],
-        ),
-        // a reduction of a concatenation: its operand has a part of the line
-        (
-            "(d0)[s0] -> (d0, s0), domain: d0 in [0, 5], s0 in [0, 2]",
-            &[6],
-        ),
-        (
-            "(d0, d1) -> (d0 - 2, d1), domain: d0 in [2, 5], d1 in [0, 3]",
-            &[9, 4],
-        ),
-        // reversal, stride, broadcast, padding inside
-        (
-            "(d0, d1) -> (-d1 + 7, d0 * 3 + 1), domain: d0 in [0, 4], d1 in [0, 7]",
-            &[5, 8],
-        ),
-        (
-            "(d0, d1) -> (d1), domain: d0 in [0, 4], d1 in [0, 7]",
-            &[5, 8],
-        ),
-        (
-            "(d0) -> ((d0 - 1) / 2), domain: d0 in [1, 7], (d0 - 1) mod 2 in [0, 0]",
-            &[12],
-        ),
-        // a diagonal is no product
-        ("(d0) -> (d0, d0), domain: d0 in [0, 5]", &[6]),
-    ] {
-        let (valid, tried) = check_tiles(&parse(text), sizes, &mut random);
-        let is_diagonal = text.contains("(d0, d0)");
-        assert!(valid > 0 || is_diagonal, "{text}: {valid} of {tried}");
-    }
-}
-
-#[test]
-fn tiles_of_random_maps() {
-    let (mut valid, mut tried) = (0, 0);
-    for case in 0..cases(600) {
-        let mut random = Random(case);
-        let map = random_map(case, 8, false);
-        let starts_at_0 = map.dims.iter().all(|dim| dim.bounds.lower == 0);
-        if !starts_at_0 || map.enumerate(2_000).is_none() {
-            continue;
-        }
-        let sizes: Vec<i64> = map.dims.iter().map(|dim| dim.bounds.upper + 1).collect();
-        let found = check_tiles(&map, &sizes, &mut random);
-        valid += found.0;
-        tried += found.1;
-    }
-    assert!(valid * 2 > tried, "{valid} of {tried}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn text(layout: &Dense) -> String {
 /// What [`PJRT_Layouts_MemoryLayout_Serialize`] gave.
 unsafe extern "C" fn delete_serialized(layout: *mut PJRT_Layouts_SerializedLayout) {
     if !layout.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: what [`PJRT_Layouts_MemoryLayout_Serialize`] gave.
         drop(unsafe { Box::from_raw(layout.cast::<String>()) });
     }
 }
@@ -33,7 +33,7 @@ entries! {
         unsafe { Dense::destroy(args.layout) };
     }
     fn PJRT_Layouts_MemoryLayout_Serialize(args: PJRT_Layouts_MemoryLayout_Serialize_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let text = Box::new(text(unsafe { Dense::of(args.layout) }?));
         args.serialized_bytes = text.as_ptr().cast();
         args.serialized_bytes_size = text.len();
@@ -41,7 +41,7 @@ entries! {
         args.serialized_layout_deleter = Some(delete_serialized);
     }
     fn PJRT_Layouts_PJRT_Buffer_MemoryLayout(args: PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         args.layout = unsafe { Buffer::of(args.buffer) }?.layout.clone().into_handle();
     }
     fn PJRT_Layouts_PJRT_Client_GetDefaultLayout(
@@ -57,7 +57,7 @@ entries! {
     fn PJRT_Layouts_PJRT_Executable_GetOutputLayouts(
         args: PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let layouts = unsafe { &Executable::of(args.executable)?.result_layouts };
         args.num_outputs = layouts.len();
         args.layouts = layouts.as_ptr().cast_mut();
@@ -65,7 +65,7 @@ entries! {
     fn PJRT_Layouts_PJRT_Executable_GetParameterLayouts(
         args: PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args
     ) {
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let layouts = unsafe { &Executable::of(args.executable)?.parameter_layouts };
         args.num_parameters = layouts.len();
         args.layouts = layouts.as_ptr().cast_mut();

@@ -19,7 +19,7 @@ entries! {
     ) {
         // SAFETY: the header asks for an executable.
         args.num_parameters = unsafe { Executable::of(args.executable) }?.program.parameters.len();
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let protos = unsafe { &Executable::of(args.executable)?.parameter_shardings };
         (args.shardings, args.sharding_sizes) = pointers(protos);
     }
@@ -28,7 +28,7 @@ entries! {
     ) {
         // SAFETY: the header asks for an executable.
         args.num_outputs = unsafe { Executable::of(args.executable) }?.program.results.len();
-        // SAFETY: as above.
+        // SAFETY: the header asks for objects of ours that live.
         let protos = unsafe { &Executable::of(args.executable)?.result_shardings };
         (args.shardings, args.sharding_sizes) = pointers(protos);
     }

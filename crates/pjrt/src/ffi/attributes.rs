@@ -17,7 +17,7 @@ pub(crate) struct Attributes {
 
 // SAFETY: it is never written once made; its pointers lead to what it owns.
 unsafe impl Send for Attributes {}
-// SAFETY: as above.
+// SAFETY: it is never written once made; its pointers lead to what it owns.
 unsafe impl Sync for Attributes {}
 
 /// What one attribute takes. The boxes do not move when this does.

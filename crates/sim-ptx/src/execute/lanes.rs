@@ -21,7 +21,7 @@ pub(super) fn plain(warp: &mut Warp, mask: u32, op: &Op, has: Vectors) {
         // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of512 => unsafe { plain_512(warp, mask, op) },
-        // SAFETY: as above.
+        // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of256 => unsafe { plain_256(warp, mask, op) },
         _ => plain_portable(warp, mask, op),
@@ -51,7 +51,7 @@ pub(super) fn multiply(warp: &mut Warp, m: &Multiply, active: u32, has: Vectors)
         // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of512 => unsafe { multiply_512(warp, m, active) },
-        // SAFETY: as above.
+        // SAFETY: `has` says that the processor has the features.
         #[cfg(target_arch = "x86_64")]
         Vectors::Of256 => unsafe { multiply_256(warp, m, active) },
         _ => matrix_multiply::multiply::<false>(warp, m, active),

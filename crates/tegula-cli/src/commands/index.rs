@@ -6,6 +6,7 @@ use crate::inputs::{DimArgs, read_module};
 use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::count;
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,6 +18,22 @@ use tegula_indexing::{
     utilization,
 };
 use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape};
+
+mod tiles;
+
+use crate::draw::tiles::PictureLimits;
+use tiles::{TileArgs, Tiled};
+
+/// What fits a terminal.
+const TEXT_LIMITS: PictureLimits = PictureLimits {
+    rows: 16,
+    columns: 64,
+};
+/// What fits a page.
+const SVG_LIMITS: PictureLimits = PictureLimits {
+    rows: 48,
+    columns: 64,
+};
 
 /// Which way maps go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,34 +82,51 @@ pub(crate) struct IndexArgs {
     /// Print the rules that simplified each map.
     #[arg(long, visible_alias = "why")]
     pub explain: bool,
+    #[command(flatten)]
+    pub tiles: TileArgs,
 }
 
 /// Prints indexing maps.
 pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     let source = read_module(&args.model, &args.dims)?;
     let module = &source.module;
-    let mut session = if args.explain {
+    let mut simplifier = if args.explain {
         Simplifier::new().explaining()
     } else {
         Simplifier::new()
     };
     let mut all = Vec::new();
     for id in chosen(module, args.instruction.as_deref())? {
-        let operands = of_all_results(module, id, args.direction, &mut session);
+        let operands = of_all_results(module, id, args.direction, &mut simplifier);
         let operands: Vec<Printed> = operands
             .iter()
             .map(|o| {
-                let mut printed = printed(o, args.style.into(), &mut session, module);
+                let mut printed = printed(o, args.style.into(), &mut simplifier, module);
                 if args.direction == DirectionName::OutputToInput {
                     printed.uses = Uses::of(module, id, o);
                 }
                 printed
             })
             .collect();
+        let tiled = match args.tiles.tiles {
+            Some(_) => tiled(module, id, &args.tiles, &mut simplifier)?,
+            None => Vec::new(),
+        };
         if common.json {
-            all.push(document(module, id, args.direction, operands));
+            let mut own = document(module, id, args.direction, operands);
+            if args.tiles.tiles.is_some() {
+                own.tiles = Some(tiled.iter().map(|tiled| tiled.document(module)).collect());
+            }
+            all.push(own);
         } else {
             print_instruction(module, id, &operands);
+            tiled.iter().for_each(|tiled| tiled.print(module));
+            draw(module, id, &tiled, &args.tiles)?;
+        }
+        if let (Some(path), Some(first)) = (&args.tiles.svg, tiled.first()) {
+            let picture = first.picture(module, id, SVG_LIMITS)?;
+            std::fs::write(path, crate::draw::tiles::svg(&picture))
+                .with_context(|| format!("{} cannot be written", path.display()))?;
         }
     }
     if common.json {
@@ -101,12 +135,55 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
+/// The tiles of each array of an instruction's result.
+fn tiled(
+    module: &Module,
+    id: InstructionId,
+    args: &TileArgs,
+    simplifier: &mut Simplifier,
+) -> anyhow::Result<Vec<Tiled>> {
+    let mut all = Vec::new();
+    for output in 0..module[id].shape.leaf_count() {
+        if passed_on(module, id, output).is_some() {
+            continue;
+        }
+        match Tiled::of(module, id, output, args, simplifier) {
+            Some(Ok(tiled)) => all.push(tiled),
+            Some(Err(unknown)) => {
+                anyhow::bail!("{}: {}", module[unknown.instruction].name, unknown.cause)
+            }
+            None => {}
+        }
+    }
+    Ok(all)
+}
+
+/// Draws tiles as text, if that is asked for.
+fn draw(
+    module: &Module,
+    id: InstructionId,
+    tiled: &[Tiled],
+    args: &TileArgs,
+) -> anyhow::Result<()> {
+    if !args.draw {
+        return Ok(());
+    }
+    for tiled in tiled {
+        let picture = tiled.picture(module, id, TEXT_LIMITS)?;
+        say!(
+            "{}",
+            crate::draw::tiles::text(&picture).trim_end_matches('\n')
+        );
+    }
+    Ok(())
+}
+
 /// The maps of each operand's arrays, with those of all arrays of the result.
 fn of_all_results(
     module: &Module,
     id: InstructionId,
     direction: DirectionName,
-    session: &mut Simplifier,
+    simplifier: &mut Simplifier,
 ) -> Vec<OperandIndexing> {
     let mut all: Vec<OperandIndexing> = Vec::new();
     let mut places: HashMap<(usize, usize), usize> = HashMap::new();
@@ -115,10 +192,10 @@ fn of_all_results(
             // Of what is not passed on there is nothing to say, however wide a tuple is.
             (Some(source), _) => vec![source],
             (None, DirectionName::OutputToInput) => {
-                fusion_output_to_input(module, id, result, session)
+                fusion_output_to_input(module, id, result, simplifier)
             }
             (None, DirectionName::InputToOutput) => {
-                fusion_input_to_output(module, id, result, session)
+                fusion_input_to_output(module, id, result, simplifier)
             }
         };
         for own in found {
@@ -222,7 +299,7 @@ struct Printed {
 fn printed(
     operand: &OperandIndexing,
     style: Style,
-    session: &mut Simplifier,
+    simplifier: &mut Simplifier,
     module: &Module,
 ) -> Printed {
     let mut printed = Printed {
@@ -239,7 +316,7 @@ fn printed(
         Ok(maps) => {
             printed.exact = maps.iter().all(|m| m.exactness == Exactness::Exact);
             for map in maps {
-                let (simplified, report) = session.simplify_with_report(map);
+                let (simplified, report) = simplifier.simplify_with_report(map);
                 printed.maps.push(simplified.display(style).to_string());
                 let names = |var: Var| map.name(var);
                 let participant = simplified.participant.as_ref();
@@ -273,6 +350,7 @@ fn document(
             DirectionName::InputToOutput => "input-to-output",
         },
         operands: operands.into_iter().map(Printed::document).collect(),
+        tiles: None,
     }
 }
 

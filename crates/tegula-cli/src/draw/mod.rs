@@ -7,6 +7,7 @@
 
 mod svg;
 mod text;
+pub(crate) mod tiles;
 
 pub(crate) use svg::svg;
 pub(crate) use text::text;

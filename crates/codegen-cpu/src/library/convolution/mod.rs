@@ -263,7 +263,8 @@ impl Convolution {
     /// It is as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`], aligned to 64.
     pub(crate) unsafe fn keep(&self, kernel: *const u8, kept: *mut u8) {
         for (product, before) in self.kept_parts() {
-            // SAFETY: the caller's promise; each product has its own part.
+            // SAFETY: the caller promises: it is as [`Self::run`] is given it; `kept` has
+            // [`Self::kept_bytes`], aligned to 64; each product has its own part.
             unsafe { product.keep(kernel, kept.add(before)) };
         }
     }
@@ -285,12 +286,17 @@ impl Convolution {
         let (padding, products) = match &self.way {
             Way::Products { padding, products } => (padding, products),
             Way::Plain => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this
+                // was made for, of which `out` overlaps neither operand; `kept` to what
+                // [`Self::keep`] has made, if the kernel is packed once; `scratch` has
+                // [`Self::scratch_bytes`], aligned to 64.
                 return unsafe { self.by_definition([input, kernel], out, false) };
             }
         };
-        // SAFETY: the caller's promise; the copy and the products have their own
-        // parts of the scratch memory.
+        // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this was
+        // made for, of which `out` overlaps neither operand; `kept` to what [`Self::keep`] has
+        // made, if the kernel is packed once; `scratch` has [`Self::scratch_bytes`], aligned to 64;
+        // the copy and the products have their own parts of the scratch memory.
         unsafe {
             let (base, scratch) = match padding {
                 Some(padding) => {
@@ -368,7 +374,8 @@ impl Convolution {
                 feature: rest % features,
                 spatial: &position,
             };
-            // SAFETY: the caller's promise; the position is one of the output.
+            // SAFETY: the caller promises what [`Self::run`] asks for; the position is one of the
+            // output.
             unsafe {
                 if !only_nan || plain.is_nan(g, out, &at) {
                     plain.element(g, operands, out, &at);
@@ -577,7 +584,7 @@ enum Special {
 unsafe fn any_special(array: *const u8, ty: ElementType, count: usize, special: Special) -> bool {
     macro_rules! any {
         ($bits:ty, $infinity:expr) => {{
-            // SAFETY: the caller's promise, for the type's size.
+            // SAFETY: the caller promises: the array has so many elements; for the type's size.
             let array = unsafe { std::slice::from_raw_parts(array.cast::<$bits>(), count) };
             let infinity: $bits = $infinity;
             // Without the sign, NaN is above infinity.

@@ -76,7 +76,8 @@ impl Padding {
     /// `from` is a dense array of the sizes this was made for, `to` one of the
     /// copy's, and they do not overlap.
     pub(super) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `from` is a dense array of the sizes this was made for, `to`
+        // one of the copy's, and they do not overlap.
         unsafe { self.level(0, from, to) };
     }
 
@@ -84,7 +85,7 @@ impl Padding {
     /// As [`Self::copy`], for the dimensions from `level` on.
     unsafe fn level(&self, level: usize, from: *const u8, to: *mut u8) {
         let Some(dim) = self.dims.get(level) else {
-            // SAFETY: the caller's promise, for one element.
+            // SAFETY: the caller promises arrays of the stated sizes, in which this element lies.
             return unsafe { std::ptr::copy_nonoverlapping(from, to, self.element) };
         };
         let inner = &self.dims[level + 1..];

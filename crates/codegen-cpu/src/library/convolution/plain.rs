@@ -45,7 +45,7 @@ impl Plain {
         let ty = self.types[array];
         let size = ty.storage_bytes();
         let mut bits = [0u8; 16];
-        // SAFETY: the caller's promise; no element has more than 16 bytes.
+        // SAFETY: the caller promises: the element can be read; no element has more than 16 bytes.
         unsafe {
             let place = base.offset(offset as isize * size as isize);
             std::ptr::copy_nonoverlapping(place, bits.as_mut_ptr(), size.min(16));
@@ -67,7 +67,7 @@ impl Plain {
         out: *const u8,
         at: &Output<'_>,
     ) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `out` is the geometry's output, of this one's type.
         let bits = unsafe { self.load(2, out, at.offset(geometry)) };
         f64::from_bits(bits).is_nan()
     }

@@ -75,13 +75,17 @@ impl Sort {
             match &mut keys {
                 Some(keys) => {
                     let by = keys.order;
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the
+                    // shapes this was made for, no output overlaps an input but its own, in whose
+                    // place it may lie, and `code` is the sort's own.
                     let bits = unsafe { keys.of_row(self, inputs, base) };
                     order.extend(sorted(bits.map(|bits| by.rank(bits)), by.bytes));
                 }
                 None => {
                     order.extend(0..self.length as u32);
-                    // SAFETY: the caller's promise; the row lies in the arrays.
+                    // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the
+                    // shapes this was made for, no output overlaps an input but its own, in whose
+                    // place it may lie, and `code` is the sort's own; the row lies in the arrays.
                     unsafe { self.merge(inputs, code.comparator, base, &mut order) };
                 }
             }
@@ -166,7 +170,8 @@ unsafe fn move_elements(
 ) {
     let (input, output) = pointers;
     for (to, from) in order.enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the elements lie inside of what the pointers point to, which
+        // do not overlap.
         unsafe {
             let from = input.add(source.base + from as usize * source.step);
             let to = output.add(target.base + to * target.step);

@@ -61,7 +61,7 @@ fn rows_are_those_that_one_call_each_gives() {
                 for compiled in &all {
                     let mut out = vec![0x5au8; want.len()];
                     let inputs = args(&mut out);
-                    // SAFETY: as above.
+                    // SAFETY: each row has `n` elements in both arrays.
                     let results = unsafe { compiled.run(&body, &inputs, n) };
                     let name = format!("{ops:?} of {ty:?}, {} of {rows}x{n}", compiled.name);
                     assert!(same(ty, &out, &want), "what is stored: {name}");
@@ -180,7 +180,7 @@ fn turns_are_the_rows_of_a_loop() {
                             indices.as_ptr() as u64,
                             own.as_ptr() as u64,
                         ];
-                        // SAFETY: as above, for each turn.
+                        // SAFETY: both rows are inside; for each turn.
                         unsafe { compiled.run_turns(&mut slots, n, rows) };
                         let name = format!("{ty:?} in {bytes}, {} of {rows}x{n}", compiled.name);
                         let equal = match bytes < 4 {

@@ -14,7 +14,7 @@ use super::case::{Case, Instance, leaves, replaced, sizes, unflatten};
 use crate::common::Random;
 
 /// (operand index, result index).
-type Relation = BTreeSet<(Vec<i64>, Vec<i64>)>;
+pub(crate) type Relation = BTreeSet<(Vec<i64>, Vec<i64>)>;
 
 /// Trials with other numbers for one instance.
 const TRIALS: usize = 10;
@@ -39,7 +39,7 @@ fn changes(literal: &Literal, element: usize, random: &mut Random) -> Vec<Vec<u8
 }
 
 /// Which elements of array `output` change with which of operand `operand`.
-fn dependence(
+pub(crate) fn dependence(
     case: &Case,
     arguments: &[Value],
     base: &[Literal],
@@ -100,7 +100,7 @@ fn named(case: &Case, map: &IndexingMap, arguments: &[Value], forward: bool) -> 
     found
 }
 
-fn bind(
+pub(crate) fn bind(
     case: &Case,
     runtime: &tegula_indexing::RuntimeVariable,
     point: &[i64],
@@ -225,7 +225,7 @@ pub(crate) fn check(instance: &Instance, random: &mut Random) -> BTreeSet<(&'sta
     supersets
 }
 
-fn is_number(arguments: &[Value], (operand, leaf): (usize, usize)) -> bool {
+pub(crate) fn is_number(arguments: &[Value], (operand, leaf): (usize, usize)) -> bool {
     let ty = leaves(&arguments[operand])[leaf].element_type();
     matches!(ty, ElementType::F32 | ElementType::C64)
 }

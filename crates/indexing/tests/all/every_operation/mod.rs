@@ -3,9 +3,9 @@
 //! found by changing operands' elements one at a time. An exact map names just
 //! those pairs, a superset has them all; in both directions.
 
-mod case;
-mod dependence;
-mod instances;
+pub(crate) mod case;
+pub(crate) mod dependence;
+pub(crate) mod instances;
 
 use std::collections::BTreeSet;
 

@@ -109,7 +109,7 @@ pub(crate) unsafe fn taken(error: *mut XLA_FFI_Error) -> Result<(), Error> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: an error that our table made, or null.
     let failure = unsafe { Box::from_raw(error.cast::<Failure>()) };
     let message = failure.message.to_string_lossy().into_owned();
     Err(Error::new(Code::Other(failure.code), message))
@@ -190,7 +190,7 @@ fn not_there(what: &str) -> (XLA_FFI_Error_Code, String) {
 /// # Safety
 /// A context that a frame was given, whose call goes on.
 unsafe fn invocation<'a>(ctx: *mut XLA_FFI_InvokeContext) -> &'a Invocation<'a> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: a context that a frame was given, whose call goes on.
     unsafe { &*ctx.cast::<Invocation<'_>>() }
 }
 

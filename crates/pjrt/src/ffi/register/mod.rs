@@ -225,13 +225,15 @@ pub unsafe extern "C" fn tegula_ffi_register(
     room: usize,
 ) -> i32 {
     let work = std::panic::AssertUnwindSafe(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: a name of so many bytes, handlers of XLA's foreign function
+        // interface, and room for `room` bytes.
         let (name, bundle) = unsafe { (slice(name.cast::<u8>(), name_size), *bundle) };
         register(&String::from_utf8_lossy(name), bundle)
     });
     let result = std::panic::catch_unwind(work);
     let result = result.unwrap_or_else(|panic| Err(Error::of_panic(&*panic)));
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: a name of so many bytes, handlers of XLA's foreign function
+    // interface, and room for `room` bytes.
     unsafe { Error::report(result, error, room) }
 }
 

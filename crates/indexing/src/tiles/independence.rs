@@ -1,0 +1,236 @@
+//! Results that move together: when the product of their progressions is what is read.
+//!
+//! The digits of one number (quotients and remainders by divisors that divide one
+//! another, as a reshape has them) are independent on a tile if each divisor divides the
+//! tile's size and offset or is divided by them. Other results over common variables are
+//! if the map is one-to-one on them and both sides count the same.
+
+use tegula_expr::{Cmp, Node, Term};
+
+use super::condition::Condition;
+use super::image::Image;
+use super::progression::Progression;
+use super::tile::Reason;
+
+/// Results and the moving variables that they share.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) variables: Vec<usize>,
+    pub(super) results: Vec<usize>,
+}
+
+/// Results by what moves them; those that do not move are in no group.
+pub(super) fn groups(walk: &Image<'_>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (number, result) in walk.map.results.iter().enumerate() {
+        let mut merged = Group {
+            variables: walk.moving(result),
+            results: vec![number],
+        };
+        if merged.variables.is_empty() {
+            continue;
+        }
+        let mut rest = Vec::new();
+        for group in groups {
+            let shares = |var: &usize| merged.variables.contains(var);
+            if group.variables.iter().any(shares) {
+                merged.variables.extend(group.variables);
+                merged.results.extend(group.results);
+            } else {
+                rest.push(group);
+            }
+        }
+        merged.variables.sort_unstable();
+        merged.variables.dedup();
+        merged.results.sort_unstable();
+        rest.push(merged);
+        groups = rest;
+    }
+    groups
+}
+
+/// The tile is exact only if the results of each group are independent.
+pub(super) fn require(walk: &mut Image<'_>, groups: &[Group], images: &[Progression]) {
+    for group in groups {
+        let moving: Vec<usize> = group
+            .results
+            .iter()
+            .copied()
+            .filter(|number| images.get(*number).is_some_and(|one| !one.is_point()))
+            .collect();
+        if moving.len() < 2 {
+            continue;
+        }
+        let by_digits = digits_condition(walk, &moving);
+        let by_digits = by_digits.map(|condition| walk.prover.settle(&condition));
+        let condition = match by_digits {
+            Some(condition) if condition.is_always() || walk.prover.is_open() => condition,
+            _ => counted(walk, group, images),
+        };
+        walk.require(&condition, || Reason::Coupled(moving.clone()));
+    }
+}
+
+/// One digit of a number: `(number / start) mod (end / start)`.
+struct Digit {
+    number: Term,
+    start: i64,
+    /// `None` for the leading digits.
+    end: Option<i64>,
+}
+
+/// The digit that a result is a multiple of, plus a constant.
+fn digit(result: &Term) -> Option<Digit> {
+    let result = match result.as_linear() {
+        Some((terms, _)) => match terms.as_slice() {
+            [(only, _)] => only.clone(),
+            // A sum is a number of its own, with all its digits.
+            _ => result.clone(),
+        },
+        None => result.clone(),
+    };
+    let (inner, size) = match result.node() {
+        Node::Mod(inner, size) => (inner.clone(), Some(size.as_constant()?)),
+        _ => (result.clone(), None),
+    };
+    let (number, start) = match inner.node() {
+        Node::FloorDiv(number, start) => (number.clone(), start.as_constant()?),
+        _ => (inner.clone(), 1),
+    };
+    let end = match size {
+        Some(size) => Some(start.checked_mul(size)?),
+        None => None,
+    };
+    (start > 0 && end.is_none_or(|end| end > 0)).then_some(Digit { number, start, end })
+}
+
+/// When digits of one number are independent; `None` if the results are not that.
+fn digits_condition(walk: &mut Image<'_>, results: &[usize]) -> Option<Condition> {
+    let mut digits: Vec<Digit> = Vec::new();
+    for number in results {
+        digits.push(digit(walk.map.results.get(*number)?)?);
+    }
+    let first = digits.first()?.number.clone();
+    if digits.iter().any(|digit| digit.number != first) {
+        return None;
+    }
+    digits.sort_by_key(|digit| digit.start);
+    let noted = walk.noted();
+    let number = walk.of(&first);
+    // That the number's own values are a progression is a condition of this.
+    let own: Vec<Condition> = walk.exact.drain(noted.0..).collect();
+    walk.forget(noted);
+    if number.step() != Some(1) {
+        return None;
+    }
+    let mut all = own;
+    for pair in digits.windows(2) {
+        let [low, high] = pair else { continue };
+        let end = low.end?;
+        if high.start % end != 0 {
+            return None;
+        }
+        all.push(boundary(walk, &number, end, high.start));
+    }
+    Some(Condition::all(all))
+}
+
+/// When a number's digits below `end` and those from `start` on are independent.
+fn boundary(walk: &mut Image<'_>, number: &Progression, end: i64, start: i64) -> Condition {
+    let (size, offset) = (&number.size, &number.offset);
+    let end_term = Term::constant(end);
+    // All in one period of the lower digits.
+    let inside = [
+        Condition::multiple(&end_term, size),
+        walk.prover.multiple(offset, size),
+    ];
+    let inside = Condition::all(inside);
+    // Whole periods of the lower digits.
+    let mut whole = vec![
+        Condition::multiple(size, &end_term),
+        walk.prover.multiple(offset, &end_term),
+    ];
+    if let Some(upper) = &number.upper {
+        let after = upper.add(&Term::constant(1));
+        whole.push(walk.prover.multiple(&after, &end_term));
+    }
+    if let Some(lower) = &number.lower {
+        whole.push(walk.prover.multiple(lower, &end_term));
+    }
+    if start > end {
+        let start_term = Term::constant(start);
+        let within = [
+            Condition::multiple(&start_term, size),
+            walk.prover.multiple(offset, size),
+        ];
+        let over = [
+            Condition::multiple(size, &start_term),
+            walk.prover.multiple(offset, &start_term),
+        ];
+        whole.push(Condition::any([
+            Condition::all(within),
+            Condition::all(over),
+        ]));
+    }
+    Condition::any([inside, Condition::all(whole)])
+}
+
+/// The map is one-to-one on the group, and there are as many combinations of results as
+/// points.
+fn counted(walk: &mut Image<'_>, group: &Group, images: &[Progression]) -> Condition {
+    if walk.prover.is_open() {
+        let one = Term::constant(1);
+        let sizes: Vec<Term> = group
+            .variables
+            .iter()
+            .filter_map(|var| walk.variables.get(*var).map(|own| own.size.clone()))
+            .collect();
+        let single = sizes
+            .iter()
+            .map(|size| Condition::compare(Cmp::Le, size, &one));
+        return Condition::all(single.collect::<Vec<_>>());
+    }
+    let mut part = walk.map.clone();
+    part.constraints.clear();
+    part.results = group
+        .results
+        .iter()
+        .filter_map(|result| walk.map.results.get(*result).cloned())
+        .collect();
+    // Every variable that moves has to follow from the results.
+    let inverse = part.ranges_as_dims().inverse();
+    let known = inverse.dims.len();
+    let unknown = known..known + inverse.ranges.len();
+    let follows = |var: &usize| {
+        inverse.results.get(*var).is_some_and(|result| {
+            let mut follows = true;
+            result.for_each_var(&mut |own| follows &= !unknown.contains(&(own.0 as usize)));
+            follows
+        })
+    };
+    let others = part.dims.len() + part.ranges.len();
+    let moving = group.variables.iter().filter(|var| **var < others);
+    if !moving.clone().all(follows) || moving.count() < group.variables.len() {
+        return Condition::never();
+    }
+    let mut product = |parts: Vec<Progression>| {
+        let mut all = Term::constant(1);
+        for part in parts {
+            let count = part.count(walk.prover);
+            all = all.mul(&Term::max(&Term::constant(0), &count));
+        }
+        walk.prover.canonical(&all)
+    };
+    let variables = &walk.variables;
+    let from = group.variables.iter();
+    let from = from
+        .filter_map(|var| variables.get(*var).cloned())
+        .collect();
+    let from = product(from);
+    let to = group.results.iter();
+    let to = product(
+        to.filter_map(|result| images.get(*result).cloned())
+            .collect(),
+    );
+    Condition::compare(Cmp::Eq, &from, &to)
+}
