@@ -92,6 +92,8 @@ pub struct CanonCache {
     /// Of combinations with quotients.
     bounds: FxHashMap<Linear, Wide>,
     costs: FxHashMap<Term, u32>,
+    /// Combinations with remainders put back.
+    recovered: FxHashMap<Linear, Linear>,
     spelled: FxHashMap<Term, Term>,
     /// Of spelled combinations.
     sums: FxHashMap<Linear, Term>,

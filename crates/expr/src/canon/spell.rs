@@ -19,6 +19,9 @@ const MAX_QUOTIENTS: usize = 32;
 /// Nested atoms respelled at most; deeper ones stay as they are.
 const MAX_NESTED: u32 = 64;
 
+/// Operations, parts, and the sum of the factors.
+type Weight = (u32, usize, u64);
+
 impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     /// The combination over variables, quotients and remainders, with the
     /// fewest operations that greedy grouping finds.
@@ -32,11 +35,14 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if quotients == 0 || quotients > MAX_QUOTIENTS {
             return current;
         }
+        if let Some(known) = self.memory.recovered.get(linear) {
+            return known.clone();
+        }
         self.muted += 1;
         // Each round turns one quotient into a remainder.
         for _ in 0..linear.terms.len() {
             let cost = self.weight(&current);
-            let mut best: Option<((u32, u64), Linear)> = None;
+            let mut best: Option<(Weight, Linear)> = None;
             for position in 0..current.terms.len() {
                 for candidate in self.remainders(&current, position) {
                     let gained = self.weight(&candidate);
@@ -51,6 +57,9 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             }
         }
         self.muted -= 1;
+        self.memory
+            .recovered
+            .insert(linear.clone(), current.clone());
         current
     }
 
@@ -111,12 +120,14 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             .plus(&Linear::atom(remainder), factor)
     }
 
-    /// The operations; of equally many, the smaller numbers. `(x mod 3) * 4 + x * 3` and
-    /// `(x / 3) * -12 + x * 7` cost the same, but the parts of the first are no larger than
-    /// the sum is, so that its bounds are seen part by part, and nothing is subtracted.
-    fn weight(&mut self, linear: &Linear) -> (u32, u64) {
+    /// The operations; of equally many, the parts, then the smaller numbers.
+    /// `(x mod 3) * 4 + x * 3` and `(x / 3) * -12 + x * 7` cost the same, but the parts of
+    /// the first are no larger than the sum is, so that its bounds are seen part by part,
+    /// and nothing is subtracted.
+    fn weight(&mut self, linear: &Linear) -> Weight {
         let numbers = linear.terms.iter().map(|(_, k)| k.unsigned_abs());
-        (self.cost(linear), numbers.fold(0, u64::saturating_add))
+        let numbers = numbers.fold(0, u64::saturating_add);
+        (self.cost(linear), linear.terms.len(), numbers)
     }
 
     fn cost(&mut self, linear: &Linear) -> u32 {

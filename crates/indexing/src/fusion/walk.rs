@@ -202,12 +202,17 @@ impl<'a> Walk<'a> {
         if count < 2 {
             return None;
         }
+        Some((source, self.reshape_between(id, source)?))
+    }
+
+    /// The map from the indices of one array to those of another with the same elements in
+    /// row-major order.
+    fn reshape_between(&self, from: InstructionId, to: InstructionId) -> Option<IndexingMap> {
         let sizes = |id| {
             let data = self.module.instructions.get(id)?;
             data.shape.as_array()?.static_dims()
         };
-        let map = reshape_map(&sizes(id)?, &sizes(source)?).ok()?;
-        Some((source, map))
+        reshape_map(&sizes(from)?, &sizes(to)?).ok()
     }
 
     /// Collects the maps of an instruction's arrays from those of its operands.
@@ -219,6 +224,14 @@ impl<'a> Walk<'a> {
             (0..walk.leaves(*operand)).any(|leaf| walk.maps.contains_key(&(*operand, leaf)))
         };
         if !data.operands.iter().any(|operand| has_maps(self, operand)) {
+            return;
+        }
+        if let Some((source, _)) = self.through_reshapes(id)
+            && let Some(forth) = self.reshape_between(source, id)
+            && let Some(maps) = self.maps.get(&(source, 0)).cloned()
+        {
+            let found = maps.map(|maps| products(self.simplifier, &maps, &[forth], None));
+            self.add((id, 0), found);
             return;
         }
         for leaf in 0..self.leaves(id) {

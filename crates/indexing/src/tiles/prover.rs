@@ -8,7 +8,7 @@ use crate::map::IndexingMap;
 use crate::simplify::refined;
 
 /// Values of tile numbers and run-time variables that are tried one by one.
-const MAX_POINTS: u128 = 4096;
+const MAX_POINTS: u128 = 1024;
 
 /// Decides conditions on every tile of a space.
 pub(super) struct Prover {

@@ -10,6 +10,7 @@ mod every_operation;
 mod explanations;
 mod further_operations;
 mod fusions;
+mod hard_maps;
 mod hostile;
 mod joint;
 mod oracle;

@@ -5,7 +5,9 @@
 //! are evaluated for the sizes that are drawn.
 
 mod conditions;
+mod corpus;
 mod fusions;
+mod hard_shapes;
 mod maps;
 mod operations;
 
