@@ -17,7 +17,7 @@ const COLOURS: [&str; 6] = [
 ];
 
 /// Draws in SVG.
-pub(crate) fn svg(picture: &Picture) -> String {
+pub fn svg(picture: &Picture) -> String {
     let mut canvas = Canvas::default();
     let mut y = HEIGHT;
     canvas.label(4, y, &picture.title);

@@ -8,15 +8,15 @@
 mod svg;
 mod text;
 
-pub(crate) use svg::svg;
-pub(crate) use text::text;
+pub use svg::svg;
+pub use text::text;
 
 use tegula_ir::ArrayShape;
 use tegula_layout::physical::{PhysicalError, PhysicalLayout};
 
 /// How much of an array is drawn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Planes of the last two dimensions.
     pub planes: i64,
     /// Rows of a plane.
@@ -38,7 +38,7 @@ pub(super) struct Plane {
 
 /// What is drawn.
 #[derive(Debug)]
-pub(crate) struct Picture {
+pub struct Picture {
     /// The array, as text.
     title: String,
     planes: Vec<Plane>,
@@ -56,7 +56,7 @@ pub(crate) struct Picture {
 
 impl Picture {
     /// What to draw of an array.
-    pub(crate) fn new(shape: &ArrayShape, limits: Limits) -> Result<Self, PhysicalError> {
+    pub fn new(shape: &ArrayShape, limits: Limits) -> Result<Self, PhysicalError> {
         let layout = PhysicalLayout::new(shape)?;
         let mut clipped = Vec::new();
         let mut cut = |what: &str, there: i64, most: i64| {

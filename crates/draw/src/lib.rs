@@ -1,0 +1,11 @@
+//! Pictures that the command line and the explorer share.
+//!
+//! - [`layout`]: an array under a tiled layout: where each element is in memory, and which places
+//!   are padding; as SVG or as text.
+//! - [`tpu_report`]: what a simulated TPU core did, as sections of HTML with pictures over time, or
+//!   as a whole page.
+//!
+//! What it is not: it computes nothing about programs. The same data gives the same bytes.
+
+pub mod layout;
+pub mod tpu_report;
