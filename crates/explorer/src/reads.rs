@@ -10,6 +10,7 @@ use crate::session::value_name;
 use crate::{Problem, Session};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use tegula_expr::Interval;
 use tegula_fusion::{Def, NodeId, Program, ValueId};
 use tegula_indexing::{Exactness, IndexingMap, Simplifier};
 
@@ -317,7 +318,7 @@ impl Search<'_> {
             for (at, bound) in inner.iter().enumerate() {
                 point[from.len() + at] = bound.lower;
             }
-            if inner.iter().any(|bound| bound.is_empty()) {
+            if inner.iter().any(Interval::is_empty) {
                 continue;
             }
             loop {
