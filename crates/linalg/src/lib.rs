@@ -41,6 +41,11 @@
 //! Which instructions a routine uses is an argument, [`CpuFeatures`]: code for several instruction
 //! sets is in the library, whatever the compiler was told to use.
 
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_imports, reason = "most microkernels are for x86-64")
+)]
+
 pub mod depthwise;
 pub mod fft;
 pub mod gemm;

@@ -94,6 +94,27 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tpu-schedule",
         ],
     ),
+    (
+        "draw",
+        &["expr", "indexing", "ir", "layout", "sim-tpu", "target"],
+    ),
+    (
+        // As the command line, it looks at what the facade and the crates below it give.
+        "explorer",
+        &[
+            "codegen-cpu",
+            "draw",
+            "expr",
+            "fusion",
+            "indexing",
+            "ir",
+            "layout",
+            "plan",
+            "sim-tpu",
+            "target",
+            "tpu-schedule",
+        ],
+    ),
     ("pjrt", &["custom-call", "ir", "stablehlo"]),
 ];
 

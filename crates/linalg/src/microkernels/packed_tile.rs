@@ -101,6 +101,10 @@ impl TileKernel {
 
     /// The kernel for an arithmetic; `None` if the instructions lack it.
     #[inline(always)]
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "the portable tiles need no instructions")
+    )]
     pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<Self> {
         let new = |rows, vectors, lanes, function| {
             Some(Self {
@@ -148,6 +152,7 @@ impl TileKernel {
 }
 
 /// Calls `tile::<rows, vectors>` for numbers known at run time.
+#[cfg(target_arch = "x86_64")]
 macro_rules! dispatch {
     ($rows:expr, $vectors:expr, $tile:ident, $arguments:tt, [$($m:literal)*]) => {
         // SAFETY: the caller's promise.

@@ -3,6 +3,7 @@
 use super::packed_tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
 use super::vector512;
+#[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
 use super::{CpuFeatures, VectorWidth};
 use half::{bf16, f16};

@@ -8,6 +8,7 @@ use super::pack::transpose;
 use super::packed_tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
 use super::vector512;
+#[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
 #[cfg(target_arch = "x86_64")]
 use super::{VectorWidth, amx};

@@ -1,11 +1,11 @@
 //! What is said in words and numbers.
 
 use super::{Subject, cause_text, colour, escape};
-use crate::engine::Engine;
-use crate::program::Space;
-use crate::report::{bytes_text, seconds_text};
 use std::fmt::Write;
 use tegula_layout::physical::PhysicalLayout;
+use tegula_sim_tpu::engine::Engine;
+use tegula_sim_tpu::program::Space;
+use tegula_sim_tpu::report::{bytes_text, seconds_text};
 
 /// The most rows of a table.
 const MOST_ROWS: usize = 40;

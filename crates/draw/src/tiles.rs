@@ -5,7 +5,7 @@
 //! Large arrays are drawn smaller: one cell then stands for a block of elements and shows what
 //! most of its corner's element is.
 
-use super::svg::Canvas;
+use crate::layout::svg::Canvas;
 use std::fmt::Write;
 use tegula_expr::Var;
 use tegula_indexing::tiles::{Tile, TilingSpace};
@@ -15,7 +15,7 @@ const MAX_TILES: usize = 20_000;
 
 /// How large a grid may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PictureLimits {
+pub struct PictureLimits {
     /// Rows.
     pub rows: i64,
     /// Columns.
@@ -24,7 +24,7 @@ pub(crate) struct PictureLimits {
 
 /// What is drawn: arrays, the result first.
 #[derive(Debug)]
-pub(crate) struct Picture {
+pub struct Picture {
     title: String,
     arrays: Vec<Grid>,
     notes: Vec<String>,
@@ -49,10 +49,10 @@ struct Cell {
 }
 
 /// An array: its name, its sizes, and its tiles.
-pub(crate) type Array = (String, Vec<i64>, Vec<Tile>);
+pub type Array = (String, Vec<i64>, Vec<Tile>);
 
 /// Marks what every tile takes. Run-time values are at their least.
-pub(crate) fn paint(
+pub fn paint(
     title: String,
     space: &TilingSpace,
     arrays: &[Array],
@@ -72,7 +72,7 @@ pub(crate) fn paint(
     let grids = arrays.iter().map(|(name, sizes, tiles)| {
         let mut grid = Grid::new(name, sizes, limits);
         for number in 0..shown {
-            let at = super::unravel(i64::try_from(number).unwrap_or(0), &counts);
+            let at = crate::layout::unravel(i64::try_from(number).unwrap_or(0), &counts);
             for tile in tiles {
                 grid.mark(tile, &at, space, number_of(&at, space, &counts));
             }
@@ -183,7 +183,7 @@ impl Grid {
 }
 
 /// Draws in text: a letter for each tile, `*` for what several take, `.` for what none does.
-pub(crate) fn text(picture: &Picture) -> String {
+pub fn text(picture: &Picture) -> String {
     let mut out = String::new();
     for grid in &picture.arrays {
         let _ = writeln!(out, "{}", grid.title);
@@ -209,39 +209,39 @@ fn letter(tile: usize) -> char {
 }
 
 /// Draws in SVG.
-pub(crate) fn svg(picture: &Picture) -> String {
+pub fn svg(picture: &Picture) -> String {
     let mut canvas = Canvas::default();
-    let mut y = super::svg::HEIGHT;
+    let mut y = crate::layout::svg::HEIGHT;
     canvas.label(4, y, &picture.title);
     for note in &picture.notes {
-        y += super::svg::HEIGHT;
+        y += crate::layout::svg::HEIGHT;
         canvas.label(4, y, note);
     }
-    y += super::svg::HEIGHT;
+    y += crate::layout::svg::HEIGHT;
     canvas.label(
         4,
         y,
         "colours and letters are tiles of the result; hatched: read by several; white: by none",
     );
     for grid in &picture.arrays {
-        y += super::svg::HEIGHT * 3 / 2;
+        y += crate::layout::svg::HEIGHT * 3 / 2;
         canvas.label(4, y, &grid.title);
-        y += super::svg::HEIGHT / 3;
+        y += crate::layout::svg::HEIGHT / 3;
         for row in &grid.cells {
             for (column, cell) in row.iter().enumerate() {
                 let (fill, label) = match (cell.tile, cell.is_shared) {
                     (None, _) => ("white".to_owned(), String::new()),
                     (Some(_), true) => ("url(#padding)".to_owned(), String::new()),
                     (Some(tile), false) => {
-                        let colours = &super::svg::COLOURS;
+                        let colours = &crate::layout::svg::COLOURS;
                         let colour = colours[tile % colours.len()];
                         (colour.to_owned(), letter(tile).to_string())
                     }
                 };
-                let width = super::svg::HEIGHT;
+                let width = crate::layout::svg::HEIGHT;
                 canvas.cell(4 + column * width, y, width, &fill, &label);
             }
-            y += super::svg::HEIGHT;
+            y += crate::layout::svg::HEIGHT;
         }
     }
     canvas.finish()

@@ -1,8 +1,8 @@
 //! Each statement by how much it computes for a byte of HBM, and how fast.
 
 use super::{Subject, escape};
-use crate::report::seconds_text;
 use std::fmt::Write;
+use tegula_sim_tpu::report::seconds_text;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 360.0;

@@ -5,19 +5,18 @@
 //! A picture is cut to a size that a person can look at, and says what it leaves
 //! out; positions are computed one by one, so that huge arrays cost nothing.
 
-mod svg;
+pub(crate) mod svg;
 mod text;
-pub(crate) mod tiles;
 
-pub(crate) use svg::svg;
-pub(crate) use text::text;
+pub use svg::svg;
+pub use text::text;
 
 use tegula_ir::ArrayShape;
 use tegula_layout::physical::{PhysicalError, PhysicalLayout};
 
 /// How much of an array is drawn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Planes of the last two dimensions.
     pub planes: i64,
     /// Rows of a plane.
@@ -39,7 +38,7 @@ pub(super) struct Plane {
 
 /// What is drawn.
 #[derive(Debug)]
-pub(crate) struct Picture {
+pub struct Picture {
     /// The array, as text.
     title: String,
     planes: Vec<Plane>,
@@ -57,7 +56,7 @@ pub(crate) struct Picture {
 
 impl Picture {
     /// What to draw of an array.
-    pub(crate) fn new(shape: &ArrayShape, limits: Limits) -> Result<Self, PhysicalError> {
+    pub fn new(shape: &ArrayShape, limits: Limits) -> Result<Self, PhysicalError> {
         let layout = PhysicalLayout::new(shape)?;
         let mut clipped = Vec::new();
         let mut cut = |what: &str, there: i64, most: i64| {
@@ -130,7 +129,7 @@ impl Picture {
 }
 
 /// The index of a row-major number.
-fn unravel(mut number: i64, dims: &[i64]) -> Vec<i64> {
+pub(crate) fn unravel(mut number: i64, dims: &[i64]) -> Vec<i64> {
     let mut index = vec![0; dims.len()];
     for (at, &size) in index.iter_mut().zip(dims).rev() {
         (*at, number) = (number % size.max(1), number / size.max(1));

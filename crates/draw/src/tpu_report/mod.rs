@@ -10,44 +10,17 @@ mod pictures;
 mod roofline;
 mod tables;
 
-use crate::engine::{Cause, Engine};
-use crate::program::TpuProgram;
-use crate::report::Report;
 use std::fmt::Write;
+use tegula_sim_tpu::Lines;
+use tegula_sim_tpu::engine::{Cause, Engine};
+use tegula_sim_tpu::program::TpuProgram;
+use tegula_sim_tpu::report::Report;
 use tegula_target::Chip;
 
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
-
-/// What a line of the program is called.
-#[derive(Clone, Copy, Debug)]
-pub enum Lines<'a> {
-    /// The lines of a kernel's text.
-    Text(&'a str),
-    /// By line from 1, the instruction that was lowered.
-    Instructions(&'a [String]),
-}
-
-impl Lines<'_> {
-    /// The text of a line.
-    pub fn get(&self, line: u32) -> &str {
-        let at = (line as usize).checked_sub(1);
-        let found = match (self, at) {
-            (Self::Text(text), Some(at)) => text.lines().nth(at),
-            (Self::Instructions(names), Some(at)) => names.get(at).map(String::as_str),
-            (_, None) => None,
-        };
-        found.unwrap_or("").trim()
-    }
-
-    /// What a line is called in a sentence.
-    fn name(&self, line: u32) -> String {
-        match self {
-            Self::Instructions(_) if !self.get(line).is_empty() => self.get(line).to_owned(),
-            _ => format!("line {line}"),
-        }
-    }
-}
+/// The styles of a report.
+pub const STYLE: &str = include_str!("style.css");
+/// Defines `zoomPictures(root)`, which makes the pictures over time below `root` zoom.
+pub const SCRIPT: &str = include_str!("script.js");
 
 /// What a page is about.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +33,47 @@ pub struct Subject<'a> {
     pub chip: &'a Chip,
     /// The source.
     pub lines: Lines<'a>,
+}
+
+/// A part of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name in links.
+    pub id: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// Its content as HTML, for a page with [`STYLE`] and [`SCRIPT`].
+    pub html: String,
+}
+
+/// The parts of a report after its summary and findings, in their order.
+pub fn sections(subject: &Subject<'_>) -> Vec<Section> {
+    type Draw = fn(&mut String, &Subject<'_>);
+    let parts: [(&str, &str, Draw); 6] = [
+        ("timeline", "Timeline", pictures::timeline),
+        ("vmem", "VMEM over time", pictures::occupancy),
+        ("time", "Where the time went", |page, subject| {
+            tables::engines(page, subject);
+            tables::causes(page, subject);
+        }),
+        ("roofline", "Roofline", roofline::roofline),
+        ("padding", "Useful and padded bytes", tables::padding),
+        ("checks", "How it was checked", tables::checks),
+    ];
+    let section = |(id, title, draw): (&'static str, &'static str, Draw)| {
+        let mut html = String::new();
+        draw(&mut html, subject);
+        Section { id, title, html }
+    };
+    parts.into_iter().map(section).collect()
+}
+
+/// What a reader wants to know first, and what is wrong, as HTML.
+pub fn summary(subject: &Subject<'_>) -> String {
+    let mut page = String::new();
+    tables::summary(&mut page, subject);
+    tables::findings(&mut page, subject);
+    page
 }
 
 /// The page.
@@ -77,39 +91,18 @@ pub fn html(subject: &Subject<'_>) -> String {
          <title>{name} on {chip}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <header>\n<h1>{name}</h1>\n<p class=\"where\">simulated on a TPU {chip}</p>\n</header>\n<main>\n"
     );
-    tables::summary(&mut page, subject);
-    tables::findings(&mut page, subject);
-    section(&mut page, "timeline", "Timeline", |page| {
-        pictures::timeline(page, subject);
-    });
-    section(&mut page, "vmem", "VMEM over time", |page| {
-        pictures::occupancy(page, subject);
-    });
-    section(&mut page, "time", "Where the time went", |page| {
-        tables::engines(page, subject);
-        tables::causes(page, subject);
-    });
-    section(&mut page, "roofline", "Roofline", |page| {
-        roofline::roofline(page, subject);
-    });
-    section(&mut page, "padding", "Useful and padded bytes", |page| {
-        tables::padding(page, subject);
-    });
-    section(&mut page, "checks", "How it was checked", |page| {
-        tables::checks(page, subject);
-    });
+    page.push_str(&summary(subject));
+    for Section { id, title, html } in sections(subject) {
+        let _ = writeln!(page, "<section id=\"{id}\">\n<h2>{title}</h2>");
+        page.push_str(&html);
+        page.push_str("</section>\n");
+    }
     tables::assumptions(&mut page, subject);
     let _ = write!(
         page,
-        "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+        "</main>\n<script>\n{SCRIPT}\nzoomPictures(document);\n</script>\n</body>\n</html>\n"
     );
     page
-}
-
-fn section(page: &mut String, id: &str, title: &str, content: impl FnOnce(&mut String)) {
-    let _ = writeln!(page, "<section id=\"{id}\">\n<h2>{title}</h2>");
-    content(page);
-    page.push_str("</section>\n");
 }
 
 /// Text as HTML shows it.
@@ -155,7 +148,7 @@ fn cause_text(cause: Cause, lines: Lines<'_>) -> (String, &'static str) {
             ),
             colour(engine),
         ),
-        Cause::Launch => ("starting kernels".to_owned(), "scalar"),
+        Cause::Launch => ("starting kernels".to_owned(), "launch"),
         Cause::Issue => ("issuing statements and stepping loops".to_owned(), "scalar"),
         Cause::Core => ("waiting for other cores".to_owned(), "wait"),
     }

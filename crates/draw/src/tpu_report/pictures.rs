@@ -1,10 +1,10 @@
 //! The two pictures over time: what each engine did, and what lay where in VMEM.
 
 use super::{Subject, colour, escape};
-use crate::engine::{Engine, Span};
-use crate::program::Space;
-use crate::report::{Occupancy, bytes_text, seconds_text};
 use std::fmt::Write;
+use tegula_sim_tpu::engine::{Engine, Span, SpanKind};
+use tegula_sim_tpu::program::Space;
+use tegula_sim_tpu::report::{Occupancy, bytes_text, seconds_text};
 
 /// The width of a picture, in its own units.
 const WIDTH: f64 = 1000.0;
@@ -16,6 +16,11 @@ const NAMES: f64 = 150.0;
 const NEAR: f64 = 1.0 / 4000.0;
 /// The height of the picture of VMEM.
 const MEMORY: f64 = 260.0;
+
+/// Room for the ticks and the caption of the axis.
+const AXIS: f64 = 42.0;
+/// Ticks of an axis, about.
+const TICKS: f64 = 6.0;
 
 /// Buffers that are named below the picture of VMEM.
 const MOST_NAMES: usize = 10;
@@ -29,7 +34,7 @@ struct Merged {
     count: usize,
     line: u32,
     bytes: i64,
-    is_wait: bool,
+    kind: SpanKind,
 }
 
 /// What each engine did when.
@@ -48,7 +53,7 @@ pub(super) fn timeline(page: &mut String, subject: &Subject<'_>) {
         .into_iter()
         .filter(|engine| spans.iter().any(|span| span.engine == *engine))
         .collect();
-    let height = ROW * used.len() as f64 + 24.0;
+    let height = ROW * used.len() as f64 + AXIS;
     open(page, height, "what each engine did when", end);
     for (row, &engine) in used.iter().enumerate() {
         let top = row as f64 * ROW;
@@ -71,6 +76,7 @@ pub(super) fn timeline(page: &mut String, subject: &Subject<'_>) {
     }
     axis(page, height, end);
     page.push_str("</svg></div>\n");
+    timeline_legend(page, spans, &used);
     if left_out > 0 {
         let _ = writeln!(
             page,
@@ -87,25 +93,88 @@ fn open(page: &mut String, height: f64, label: &str, end: f64) {
     );
 }
 
-/// Ticks of time below a picture.
+/// Ticks at round times below a picture, and what they count. The page's script draws them anew
+/// when it zooms, by the same rule.
 fn axis(page: &mut String, height: f64, end: f64) {
-    page.push_str("<g class=\"axis\">\n");
-    for tick in 0..=5 {
-        let share = f64::from(tick) / 5.0;
-        let x = NAMES + share * (WIDTH - NAMES);
-        let anchor = match tick {
-            0 => "start",
-            5 => "end",
-            _ => "middle",
-        };
+    let (scale, unit) = unit_of(end);
+    let step = round_step(end / TICKS);
+    let _ = writeln!(page, "<g class=\"axis\" data-top=\"{:.1}\">", height - AXIS);
+    for number in 0.. {
+        let time = f64::from(number) * step;
+        if time > end * 1.000_001 {
+            break;
+        }
+        let x = NAMES + time / end * (WIDTH - NAMES);
+        let anchor = if x > WIDTH - 20.0 { "end" } else { "middle" };
+        // As many digits as the step has.
+        let digits = (-(step / scale).log10().floor()).max(0.0) as usize;
         let _ = writeln!(
             page,
-            "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\" data-share=\"{share}\">{}</text>",
-            height - 6.0,
-            seconds_text(share * end)
+            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{:.digits$}</text>",
+            height - AXIS,
+            height - AXIS + 5.0,
+            height - AXIS + 18.0,
+            time / scale
         );
     }
-    page.push_str("</g>\n");
+    let _ = writeln!(
+        page,
+        "<text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"middle\">time since the start, in {unit}</text>\n</g>",
+        NAMES + (WIDTH - NAMES) / 2.0,
+        height - 4.0
+    );
+}
+
+/// The unit that a time is read in, and its seconds.
+fn unit_of(seconds: f64) -> (f64, &'static str) {
+    let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "\u{b5}s")];
+    let found = units.into_iter().find(|(scale, _)| seconds >= *scale);
+    found.unwrap_or((1e-9, "ns"))
+}
+
+/// The least of 1, 2 and 5 times a power of ten that is no less.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.max(1e-15).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0];
+    let found = steps
+        .into_iter()
+        .find(|step| step * power >= least * 0.999_999);
+    found.unwrap_or(10.0) * power
+}
+
+/// The class of the colour of a span.
+fn class_of(engine: Engine, kind: SpanKind) -> &'static str {
+    match kind {
+        SpanKind::Wait => "wait",
+        SpanKind::Launch => "launch",
+        SpanKind::Issue => "scalar",
+        SpanKind::Work => colour(engine),
+    }
+}
+
+/// What the colours of the timeline mean.
+fn timeline_legend(page: &mut String, spans: &[Span], used: &[Engine]) {
+    page.push_str("<p class=\"legend\">");
+    let mut entry = |class: &str, text: &str| {
+        let _ = write!(page, "<span><i class=\"dot {class}\"></i>{text}</span> ");
+    };
+    for &engine in used {
+        if engine != Engine::Scalar {
+            entry(colour(engine), engine.name());
+        }
+    }
+    let kinds = [
+        (SpanKind::Launch, "starting kernels"),
+        (SpanKind::Issue, "issuing statements and stepping loops"),
+        (SpanKind::Wait, "waiting"),
+    ];
+    for (kind, text) in kinds {
+        if spans.iter().any(|span| span.kind == kind) {
+            entry(class_of(Engine::Scalar, kind), text);
+        }
+    }
+    page.push_str("</p>\n");
 }
 
 fn merge(spans: &[Span], engine: Engine, end: f64) -> Vec<Merged> {
@@ -118,7 +187,7 @@ fn merge(spans: &[Span], engine: Engine, end: f64) -> Vec<Merged> {
         match merged.last_mut() {
             Some(last)
                 if span.from - last.to < near
-                    && (last.is_wait == span.is_wait)
+                    && last.kind == span.kind
                     && (length < near || last.line == span.line) =>
             {
                 last.to = last.to.max(span.to);
@@ -136,7 +205,7 @@ fn merge(spans: &[Span], engine: Engine, end: f64) -> Vec<Merged> {
                 count: 1,
                 line: span.line,
                 bytes: span.bytes,
-                is_wait: span.is_wait,
+                kind: span.kind,
             }),
         }
     }
@@ -146,11 +215,13 @@ fn merge(spans: &[Span], engine: Engine, end: f64) -> Vec<Merged> {
 fn rectangle(page: &mut String, subject: &Subject<'_>, engine: Engine, span: &Merged, end: f64) {
     let x = span.from / end * 1000.0;
     let width = ((span.to - span.from) / end * 1000.0).max(0.2);
-    let class = if span.is_wait { "wait" } else { colour(engine) };
-    let mut title = match (span.is_wait, span.line) {
-        (true, _) => "waits".to_owned(),
-        (false, 0) => format!("{} spans", span.count),
-        (false, line) => escape(subject.lines.get(line)),
+    let class = class_of(engine, span.kind);
+    let mut title = match (span.kind, span.line) {
+        (SpanKind::Wait, _) => "waits".to_owned(),
+        (SpanKind::Launch, _) => "starts a kernel".to_owned(),
+        (SpanKind::Issue, _) => "issues statements and steps loops".to_owned(),
+        (SpanKind::Work, 0) => format!("{} spans", span.count),
+        (SpanKind::Work, line) => escape(subject.lines.get(line)),
     };
     if span.line > 0 {
         let _ = write!(title, ", line {}", span.line);
@@ -184,7 +255,7 @@ pub(super) fn occupancy(page: &mut String, subject: &Subject<'_>) {
         return;
     };
     let (top, end) = (top.max(1) as f64, report.seconds);
-    let height = MEMORY + 24.0;
+    let height = MEMORY + AXIS;
     open(page, height, "what lies in VMEM when", end);
     for (share, value) in [(0.0, 0.0), (0.5, top / 2.0), (1.0, top)] {
         let y = MEMORY * (1.0 - share);
@@ -248,4 +319,37 @@ fn legend(page: &mut String, held: &[&Occupancy]) {
         );
     }
     page.push_str("</p>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_at_round_times() {
+        let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+        close(round_step(0.9e-6), 1e-6);
+        close(round_step(1.2e-6), 2e-6);
+        close(round_step(2e-6), 2e-6);
+        close(round_step(3e-7), 5e-7);
+        close(round_step(7.0), 10.0);
+        assert_eq!(unit_of(6.5e-6).1, "\u{b5}s");
+        assert_eq!(unit_of(2e-10).1, "ns");
+    }
+
+    #[test]
+    fn an_axis_says_what_it_counts() {
+        let mut page = String::new();
+        axis(&mut page, 100.0, 6.57e-6);
+        for tick in [
+            ">0<",
+            ">2<",
+            ">4<",
+            ">6<",
+            "time since the start, in \u{b5}s",
+        ] {
+            assert!(page.contains(tick), "{tick}: {page}");
+        }
+        assert!(!page.contains(">8<"));
+    }
 }

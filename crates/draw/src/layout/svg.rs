@@ -5,19 +5,19 @@ use super::{Picture, spell};
 use std::fmt::Write;
 
 /// The height of a cell, in SVG units.
-pub(super) const HEIGHT: usize = 22;
+pub(crate) const HEIGHT: usize = 22;
 /// Blank at the right and below.
 const MARGIN: usize = 4;
 /// The width of one letter of the font.
 const LETTER: usize = 7;
 /// Colours of neighbouring tiles: pale forms of Okabe and Ito's palette, which readers who
 /// are colour-blind tell apart.
-pub(super) const COLOURS: [&str; 6] = [
+pub(crate) const COLOURS: [&str; 6] = [
     "#cfe8f7", "#fbe3bf", "#c9ece0", "#f6d6e6", "#fdf6c3", "#d3def3",
 ];
 
 /// Draws in SVG.
-pub(crate) fn svg(picture: &Picture) -> String {
+pub fn svg(picture: &Picture) -> String {
     let mut canvas = Canvas::default();
     let mut y = HEIGHT;
     canvas.label(4, y, &picture.title);
@@ -120,7 +120,7 @@ fn colour(place: i64, tile: i64) -> &'static str {
 
 /// Shapes so far, and how much room they take.
 #[derive(Default)]
-pub(super) struct Canvas {
+pub(crate) struct Canvas {
     body: String,
     width: usize,
     height: usize,
@@ -132,13 +132,13 @@ impl Canvas {
         self.height = self.height.max(y);
     }
 
-    pub(super) fn label(&mut self, x: usize, y: usize, text: &str) {
+    pub(crate) fn label(&mut self, x: usize, y: usize, text: &str) {
         self.grow(x + (text.len() + 1) * LETTER, y + 4);
         let text = text.replace('&', "&amp;").replace('<', "&lt;");
         let _ = writeln!(self.body, r#"<text x="{x}" y="{y}">{text}</text>"#);
     }
 
-    pub(super) fn cell(&mut self, x: usize, y: usize, width: usize, fill: &str, text: &str) {
+    pub(crate) fn cell(&mut self, x: usize, y: usize, width: usize, fill: &str, text: &str) {
         self.grow(x + width + 4, y + HEIGHT + 4);
         let (middle, base) = (x + width / 2, y + HEIGHT - 7);
         let _ = writeln!(
@@ -154,7 +154,7 @@ impl Canvas {
         );
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         let (width, height, body) = (self.width + MARGIN, self.height + MARGIN, self.body);
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="monospace" font-size="12" fill="#1b1b1b">

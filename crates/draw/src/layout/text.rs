@@ -4,7 +4,7 @@ use super::{Picture, spell};
 use std::fmt::Write;
 
 /// Draws in text.
-pub(crate) fn text(picture: &Picture) -> String {
+pub fn text(picture: &Picture) -> String {
     let mut out = format!("{}\n", picture.title);
     if let Some(note) = picture.note() {
         let _ = writeln!(out, "{note}");
