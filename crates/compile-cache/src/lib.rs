@@ -6,10 +6,15 @@
 //! were not used for longest are removed first. What cannot be written only costs the time to
 //! compile it again, and is logged.
 
+#[cfg(unix)]
+#[path = "private_unix.rs"]
+mod private;
+#[cfg(not(unix))]
+#[path = "private_missing.rs"]
+mod private;
+
 use memmap2::Mmap;
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use private::{create_folder, is_private, open_entry, write_new};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -113,9 +118,7 @@ impl Cache {
     /// The folder cannot be made, belongs to somebody else, or others can write to it.
     pub fn at(folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        let made = builder.create(&folder);
+        let made = create_folder(&folder);
         let found = match made.and_then(|()| std::fs::metadata(&folder)) {
             Ok(found) => found,
             Err(cause) => return Err(Error::Io { folder, cause }),
@@ -181,13 +184,7 @@ impl Cache {
     /// for the caller to check.
     pub fn get(&self, key: &Key) -> Option<Mmap> {
         let path = self.path(key);
-        // Not through a link, and without waiting, should it be no file.
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(&path)
-            .ok()?;
+        let file = open_entry(&path).ok()?;
         let found = file.metadata().ok()?;
         if !found.is_file() || !is_private(&found) {
             tracing::warn!("{} is not used: others can write to it", path.display());
@@ -280,20 +277,4 @@ fn is_unfinished(path: &Path) -> bool {
     let mut parts = name.unwrap_or_default().split('.');
     let key = parts.nth(1).unwrap_or_default();
     key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()) && parts.count() == 2
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file: File = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(bytes)?;
-    // Whatever the user's mask takes away or leaves.
-    file.set_permissions(Permissions::from_mode(0o600))
-}
-
-/// Whether something belongs to this user and nobody else can write to it.
-fn is_private(found: &std::fs::Metadata) -> bool {
-    found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0
 }

@@ -18,7 +18,7 @@
 //! - Reading never panics and allocates in proportion to the text, whatever the
 //!   text says of sizes.
 //! - Printing what was read, and reading what was printed, changes nothing.
-//! - Errors say whose fault they are ([`Fault`]) and, for text, where.
+//! - Errors say of which kind they are ([`ErrorKind`]): the program is wrong, a limit, a bug of ours; and, for text, where.
 
 mod annotations;
 mod arity;

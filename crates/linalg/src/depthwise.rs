@@ -2,10 +2,11 @@
 //! in every array, and vectors run over groups. A depthwise convolution with the
 //! features last is one.
 
-use crate::gemm::{Axes, Axis, SERIAL, Types, element_count, offsets_at, share, varying};
+use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
 #[cfg(target_arch = "x86_64")]
 use crate::microkernels::vector512;
 use crate::microkernels::{CpuFeatures, VectorWidth};
+use crate::tables::{Table, Tables};
 use crate::thread_pool::ThreadPool;
 use tegula_ir::ElementType;
 
@@ -17,11 +18,11 @@ pub(crate) const ROWS: usize = 4;
 /// A product of groups ready to run.
 #[derive(Clone, Debug)]
 pub struct Direct {
-    rows: Vec<Axis>,
+    rows: AxisList,
     row_count: usize,
     groups: usize,
     /// Where the summands are in the operands, from the row and the group.
-    taps: Vec<[isize; 2]>,
+    taps: Table<[isize; 2]>,
     starts: [isize; 3],
     function: RowsFn,
     element: usize,
@@ -47,7 +48,19 @@ type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Direct {
     /// The loop for a product; `None` if it is not of this form.
+    #[cfg(feature = "std")]
     pub fn new(isa: CpuFeatures, types: Types, axes: &Axes) -> Option<Self> {
+        Self::new_in(&mut Tables, isa, types, axes)
+    }
+
+    /// As [`Self::new`], with tables in this memory.
+    #[inline(always)]
+    pub fn new_in(
+        memory: &mut Tables,
+        isa: CpuFeatures,
+        types: Types,
+        axes: &Axes,
+    ) -> Option<Self> {
         let [group] = varying(&axes.batch)[..] else {
             return None;
         };
@@ -58,7 +71,7 @@ impl Direct {
         let [ty, other, out] = types;
         let function = function(isa, ty).filter(|_| ty == other && ty == out)?;
         let (rows, depth) = (varying(&axes.rows), varying(&axes.depth));
-        let taps = taps(&depth)?;
+        let taps = taps(memory, &depth)?;
         Some(Self {
             row_count: element_count(&rows),
             groups: group.size,
@@ -68,6 +81,12 @@ impl Direct {
             element: ty.storage_bytes(),
             rows,
         })
+    }
+
+    /// Bytes of the tables that it was prepared with.
+    #[cfg(feature = "std")]
+    pub fn table_bytes(&self) -> usize {
+        crate::tables::bytes(&self.taps)
     }
 
     /// Computes the product.
@@ -124,15 +143,16 @@ pub(crate) struct Shared {
 unsafe impl Sync for Shared {}
 
 /// Where the summands of an element are in both operands; [`None`] if there are too many to list.
-pub(crate) fn taps(depth: &[Axis]) -> Option<Vec<[isize; 2]>> {
+pub(crate) fn taps(memory: &mut Tables, depth: &[Axis]) -> Option<Table<[isize; 2]>> {
     let count = element_count(depth);
     let tap = |tap| {
         let [lhs, rhs, _] = offsets_at(depth, tap);
         [lhs, rhs]
     };
-    (count <= MAX_TAPS).then(|| (0..count).map(tap).collect())
+    (count <= MAX_TAPS).then(|| memory.table((0..count).map(tap)))
 }
 
+#[inline(always)]
 fn function(isa: CpuFeatures, ty: ElementType) -> Option<RowsFn> {
     #[cfg(target_arch = "x86_64")]
     if isa.width == VectorWidth::Avx512 {
@@ -161,7 +181,7 @@ fn function(isa: CpuFeatures, ty: ElementType) -> Option<RowsFn> {
 /// As [`RowsFn`].
 unsafe fn portable<T>(rows: &Rows<'_>)
 where
-    T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+    T: Copy + Default + core::ops::Add<Output = T> + core::ops::Mul<Output = T>,
 {
     const TOGETHER: usize = 8;
     for (lhs, out) in rows.lhs.iter().zip(&rows.out) {
@@ -191,7 +211,7 @@ where
 mod avx512 {
     use super::{ROWS, Rows};
     use crate::microkernels::vector512::Vector;
-    use std::arch::x86_64::*;
+    use core::arch::x86_64::*;
 
     /// # Safety
     /// As [`super::RowsFn`], on a CPU with AVX-512 F, BW and VL.
@@ -224,7 +244,7 @@ mod avx512 {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::{ROWS, Rows};
-    use std::arch::x86_64::*;
+    use core::arch::x86_64::*;
     const LANES: usize = 8;
 
     /// # Safety
@@ -268,9 +288,9 @@ mod avx2 {
             };
             let mut sums = [[_mm256_setzero_ps(); V]; ROWS];
             for &[l, r] in rows.taps {
-                let right: [_; V] = std::array::from_fn(|v| load(rows.rhs, r, v));
+                let right: [_; V] = core::array::from_fn(|v| load(rows.rhs, r, v));
                 for (sums, &lhs) in sums.iter_mut().zip(&rows.lhs) {
-                    *sums = std::array::from_fn(|v| {
+                    *sums = core::array::from_fn(|v| {
                         _mm256_fmadd_ps(load(lhs, l, v), right[v], sums[v])
                     });
                 }

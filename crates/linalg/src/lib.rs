@@ -15,9 +15,9 @@
 //!
 //! // [2, 3] times [3, 2], both row-major. Strides are in elements.
 //! let axes = Axes {
-//!     rows: vec![Axis { size: 2, lhs: 3, rhs: 0, out: 2 }],
-//!     columns: vec![Axis { size: 2, lhs: 0, rhs: 1, out: 1 }],
-//!     depth: vec![Axis { size: 3, lhs: 1, rhs: 2, out: 0 }],
+//!     rows: [Axis { size: 2, lhs: 3, rhs: 0, out: 2 }].into(),
+//!     columns: [Axis { size: 2, lhs: 0, rhs: 1, out: 1 }].into(),
+//!     depth: [Axis { size: 3, lhs: 1, rhs: 2, out: 0 }].into(),
 //!     ..Axes::default()
 //! };
 //! let product = Product::new(CpuFeatures::detect(), [F32; 3], axes, None).unwrap();
@@ -41,13 +41,21 @@
 //! Which instructions a routine uses is an argument, [`CpuFeatures`]: code for several instruction
 //! sets is in the library, whatever the compiler was told to use.
 
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_imports, reason = "most microkernels are for x86-64")
+)]
+
 pub mod depthwise;
 pub mod fft;
 pub mod gemm;
 mod lapack;
+pub mod list;
 mod microkernels;
 pub mod planes;
+mod tables;
 pub mod thread_pool;
 
 pub use lapack::*;
+pub use tables::Tables;
 pub use tegula_target::CpuFeatures;

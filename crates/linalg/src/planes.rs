@@ -7,8 +7,9 @@
 //! written outside. [`crate::depthwise`] has groups that are neighbours.
 
 use crate::depthwise::{ROWS, Shared, taps};
-use crate::gemm::{Axes, Axis, SERIAL, Types, element_count, offsets_at, share, varying};
+use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
 use crate::microkernels::{CpuFeatures, VectorWidth};
+use crate::tables::{Table, Tables};
 use crate::thread_pool::ThreadPool;
 use tegula_ir::ElementType;
 
@@ -20,12 +21,12 @@ const MIN_ROW: usize = 4;
 pub struct Planes {
     group: Axis,
     /// The row axes around the innermost one.
-    outer: Vec<Axis>,
+    outer: AxisList,
     outer_count: usize,
     /// The innermost row axis: its elements are neighbours in the result.
     inner: Axis,
     /// Where the summands are in the operands, from the row and the group.
-    taps: Vec<[isize; 2]>,
+    taps: Table<[isize; 2]>,
     starts: [isize; 3],
     function: RowsFn,
 }
@@ -49,7 +50,19 @@ type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Planes {
     /// The loop for a product; `None` if it is not of this form.
+    #[cfg(feature = "std")]
     pub fn new(isa: CpuFeatures, types: Types, axes: &Axes) -> Option<Self> {
+        Self::new_in(&mut Tables, isa, types, axes)
+    }
+
+    /// As [`Self::new`], with tables in this memory.
+    #[inline(always)]
+    pub fn new_in(
+        memory: &mut Tables,
+        isa: CpuFeatures,
+        types: Types,
+        axes: &Axes,
+    ) -> Option<Self> {
         let [group] = varying(&axes.batch)[..] else {
             return None;
         };
@@ -58,7 +71,8 @@ impl Planes {
         }
         let (mut outer, depth) = (varying(&axes.rows), varying(&axes.depth));
         let at = outer.iter().position(|axis| axis.out == 1)?;
-        let inner = outer.remove(at);
+        outer[..=at].rotate_right(1);
+        let inner = outer.take_first()?;
         let function = function(isa, inner.lhs)?;
         if inner.size < MIN_ROW || inner.rhs != 0 {
             return None;
@@ -68,10 +82,16 @@ impl Planes {
             outer_count: element_count(&outer),
             outer,
             inner,
-            taps: taps(&depth)?,
+            taps: taps(memory, &depth)?,
             starts: axes.starts,
             function,
         })
+    }
+
+    /// Bytes of the tables that it was prepared with.
+    #[cfg(feature = "std")]
+    pub fn table_bytes(&self) -> usize {
+        crate::tables::bytes(&self.taps)
     }
 
     /// Computes the product.
@@ -123,6 +143,7 @@ impl Planes {
 }
 
 /// The function for rows whose elements are so far apart in the left operand.
+#[inline(always)]
 fn function(isa: CpuFeatures, stride: isize) -> Option<RowsFn> {
     #[cfg(target_arch = "x86_64")]
     match (isa.width, stride) {
@@ -175,7 +196,7 @@ unsafe fn portable_pairs(rows: &Rows<'_>) {
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{ROWS, Rows};
-    use std::arch::x86_64::*;
+    use core::arch::x86_64::*;
 
     /// # Safety
     /// As [`super::RowsFn`], on a CPU with AVX-512 F; `STRIDE` is 1 or 2.
@@ -249,7 +270,7 @@ unsafe fn vectors<const LANES: usize, const STRIDE: usize, const FUSED: bool>(ro
                     let x = load::<LANES, STRIDE>(lhs.offset(l).add(start * STRIDE));
                     for (sum, x) in sums.iter_mut().zip(&x) {
                         *sum = match FUSED {
-                            true => x.mul_add(weight, *sum),
+                            true => fused(*x, weight, *sum),
                             false => x * weight + *sum,
                         };
                     }
@@ -264,6 +285,23 @@ unsafe fn vectors<const LANES: usize, const STRIDE: usize, const FUSED: bool>(ro
         }
         start = (start + LANES).min(last);
     }
+}
+
+/// `x * y + z`, rounded once.
+///
+/// # Safety
+/// The CPU has FMA.
+#[inline(always)]
+unsafe fn fused(x: f32, y: f32, z: f32) -> f32 {
+    #[cfg(all(target_arch = "x86_64", not(feature = "std")))]
+    {
+        use core::arch::x86_64::{_mm_cvtss_f32, _mm_fmadd_ss, _mm_set_ss};
+        // SAFETY: the caller promises the feature. `core` has no `mul_add`; the compiler makes
+        // vectors of these as well.
+        unsafe { _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(x), _mm_set_ss(y), _mm_set_ss(z))) }
+    }
+    #[cfg(any(not(target_arch = "x86_64"), feature = "std"))]
+    x.mul_add(y, z)
 }
 
 /// Elements that are `STRIDE` apart, 1 or 2: of pairs by two vectors, of which the second begins one element
@@ -281,7 +319,7 @@ unsafe fn load<const LANES: usize, const STRIDE: usize>(from: *const f32) -> [f3
             return first;
         }
         let second = from.add(LANES - 1).cast::<[f32; LANES]>().read_unaligned();
-        std::array::from_fn(|i| match 2 * i < LANES {
+        core::array::from_fn(|i| match 2 * i < LANES {
             true => first[2 * i],
             false => second[2 * i + 1 - LANES],
         })
@@ -323,21 +361,24 @@ mod tests {
         let (s, size) = (stride as isize, width as isize);
         let taps = (kernel * kernel) as isize;
         let axes = Axes {
-            batch: vec![axis(
+            batch: [axis(
                 channels,
                 height as isize * size,
                 taps,
                 (rows * columns) as isize,
-            )],
-            rows: vec![
+            )]
+            .into(),
+            rows: [
                 axis(rows, s * size, 0, columns as isize),
                 axis(columns, s, 0, 1),
-            ],
-            columns: Vec::new(),
-            depth: vec![
+            ]
+            .into(),
+            columns: AxisList::new(),
+            depth: [
                 axis(kernel, size, kernel as isize, 0),
                 axis(kernel, 1, 1, 0),
-            ],
+            ]
+            .into(),
             starts: [0; 3],
         };
         let planes = Planes::new(isa, [ElementType::F32; 3], &axes).expect("planes");

@@ -43,7 +43,7 @@ mod verify_places;
 pub use build::{PASSES, plan};
 use cranelift_entity::{PrimaryMap, entity_impl};
 pub use cursor::PlanParseError;
-pub use expand_routines::expand_routines;
+pub use expand_routines::{convolution_kernel, expand_routines, label_sizes};
 pub use inputs::{PerSizes, WrongInput};
 pub use operation::module_of;
 pub use parse::{parse_plan, parse_plan_with};

@@ -156,8 +156,21 @@ pub struct Span {
     pub line: u32,
     /// Bytes, if it is a copy.
     pub bytes: i64,
-    /// Whether the core was only waiting.
-    pub is_wait: bool,
+    /// What it did.
+    pub kind: SpanKind,
+}
+
+/// What an engine did in a [`Span`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// Computed or copied.
+    Work,
+    /// Waited for a copy or another core.
+    Wait,
+    /// Started a kernel.
+    Launch,
+    /// Issued statements and stepped loops, one after the other; the span's line is the first's.
+    Issue,
 }
 
 /// What the statement of one line did in all its executions.
@@ -298,7 +311,7 @@ impl Engines {
                 started: flight.line,
             };
             *self.causes.entry((line, cause)).or_default() += done - self.now;
-            self.record(Engine::Scalar, self.now, done, line, 0, true);
+            self.record(Engine::Scalar, self.now, done, line, 0, SpanKind::Wait);
             self.now = done;
         }
     }
@@ -320,6 +333,8 @@ impl Engines {
         if self.ready > self.now {
             *self.causes.entry((line, Cause::Launch)).or_default() += self.ready - self.now;
             self.busy[Engine::Scalar as usize] += self.ready - self.now;
+            let (from, to) = (self.now, self.ready);
+            self.record(Engine::Scalar, from, to, line, 0, SpanKind::Launch);
             self.now = self.ready;
         }
         let (cycles, slowest) = work.bound();
@@ -332,7 +347,7 @@ impl Engines {
         ] {
             if cycles > 0.0 {
                 let end = self.now + cycles / self.speeds.clock;
-                self.record(engine, self.now, end, line, 0, false);
+                self.record(engine, self.now, end, line, 0, SpanKind::Work);
                 self.busy[engine as usize] += end - self.now;
             }
         }
@@ -424,7 +439,7 @@ impl Engines {
     pub fn wait_until(&mut self, time: f64, line: u32) {
         if time > self.now {
             *self.causes.entry((line, Cause::Core)).or_default() += time - self.now;
-            self.record(Engine::Scalar, self.now, time, line, 0, true);
+            self.record(Engine::Scalar, self.now, time, line, 0, SpanKind::Wait);
             self.now = time;
         }
     }
@@ -442,7 +457,14 @@ impl Engines {
     fn scalar(&mut self, seconds: f64, line: u32) {
         *self.causes.entry((line, Cause::Issue)).or_default() += seconds;
         self.busy[Engine::Scalar as usize] += seconds;
+        let from = self.now;
         self.now += seconds;
+        // Statements follow each other at once: one span of them says as much as thousands.
+        let last = self.spans.as_mut().and_then(|spans| spans.last_mut());
+        match last {
+            Some(last) if last.kind == SpanKind::Issue && last.to == from => last.to = self.now,
+            _ => self.record(Engine::Scalar, from, self.now, line, 0, SpanKind::Issue),
+        }
     }
 
     /// The rate of each direction that has something to move, in bytes per second.
@@ -508,7 +530,7 @@ impl Engines {
             now + latency,
             flight.line,
             flight.bytes,
-            false,
+            SpanKind::Work,
         );
         if let Some(&next) = self.queues[at].waiting.front() {
             self.flights[next].began = now;
@@ -516,7 +538,15 @@ impl Engines {
         }
     }
 
-    fn record(&mut self, engine: Engine, from: f64, to: f64, line: u32, bytes: i64, wait: bool) {
+    fn record(
+        &mut self,
+        engine: Engine,
+        from: f64,
+        to: f64,
+        line: u32,
+        bytes: i64,
+        kind: SpanKind,
+    ) {
         let Some(spans) = &mut self.spans else { return };
         if spans.len() >= MOST_SPANS {
             self.spans_left_out += 1;
@@ -528,7 +558,7 @@ impl Engines {
             to,
             line,
             bytes,
-            is_wait: wait,
+            kind,
         });
     }
 }
@@ -605,6 +635,34 @@ mod tests {
         // The copy began a cycle after each of the two statements.
         engines.wait(copy, 4);
         assert!((engines.now() - (2e-9 + 4e-6 + 1e-6)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_timeline_has_the_core_at_every_time() {
+        let mut engines = Engines::new(&speeds(), true);
+        engines.launch(1);
+        let copy = engines.start(&IN, 2);
+        let work = Work {
+            vector: 500.0,
+            ..Work::default()
+        };
+        engines.compute(&work, 3);
+        engines.step(4);
+        engines.wait(copy, 5);
+        let (spans, _) = engines.timeline();
+        let kinds = |kind| spans.iter().any(|span| span.kind == kind);
+        assert!(kinds(SpanKind::Launch) && kinds(SpanKind::Issue) && kinds(SpanKind::Wait));
+        // The core issues, starts, computes or waits: one after the other, without a gap.
+        let mut core: Vec<&Span> = spans
+            .iter()
+            .filter(|span| matches!(span.engine, Engine::Scalar | Engine::Vector))
+            .collect();
+        core.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let end = core.iter().fold(0.0, |now, span| {
+            assert!((span.from - now).abs() < 1e-15, "{span:?} after {now}");
+            span.to
+        });
+        assert!((end - engines.now()).abs() < 1e-15);
     }
 
     #[test]

@@ -14,8 +14,8 @@
 //! - [`work`]: what a computation asks of the units;
 //! - `machine`: runs the statements on `memory`, with or without values;
 //! - `check`: what is checked before running, and which elements padding reaches;
-//! - [`finding`], [`report`]: what comes out; [`page`]: that as a page for people, and
-//!   [`chrome_trace`] as a timeline for their tools.
+//! - [`finding`], [`report`]: what comes out; [`chrome_trace`]: that as a timeline for tools
+//!   (`tegula-draw` makes a page for people).
 //!
 //! # Invariants
 //! - The simulator executes a [`TpuProgram`] and nothing else.
@@ -26,9 +26,9 @@ mod check;
 pub mod engine;
 mod expand;
 pub mod finding;
+mod lines;
 mod machine;
 mod memory;
-pub mod page;
 pub mod pallas;
 pub mod program;
 pub mod report;
@@ -45,6 +45,7 @@ pub fn as_matrix_units_round(module: tegula_ir::Module) -> std::sync::Arc<tegula
 
 pub use expand::{copies_of, expand};
 pub use finding::{Code, Finding, Severity};
+pub use lines::Lines;
 pub use machine::life::scoped_limit;
 pub use machine::{simulate, simulate_cores};
 pub use memory::ledger::alignment;

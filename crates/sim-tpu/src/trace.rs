@@ -1,8 +1,8 @@
 //! The timeline in Chrome's trace event format, which Perfetto reads too: a row for each
 //! engine, one for VMEM's fill.
 
-use crate::engine::{Engine, Span};
-use crate::page::Lines;
+use crate::engine::{Engine, Span, SpanKind};
+use crate::lines::Lines;
 use crate::program::Space;
 use crate::report::Report;
 use serde_json::{Value, json};
@@ -28,10 +28,12 @@ pub fn chrome_trace(report: &Report, lines: Lines<'_>) -> Value {
 
 fn event(span: &Span, lines: Lines<'_>) -> Value {
     let text = lines.get(span.line);
-    let name = match (span.is_wait, text.is_empty()) {
-        (true, _) => format!("wait: {text}"),
-        (false, true) => format!("line {}", span.line),
-        (false, false) => text.to_owned(),
+    let name = match (span.kind, text.is_empty()) {
+        (SpanKind::Wait, _) => format!("wait: {text}"),
+        (SpanKind::Launch, _) => format!("start kernel: {text}"),
+        (SpanKind::Issue, _) => "issue statements".to_owned(),
+        (SpanKind::Work, true) => format!("line {}", span.line),
+        (SpanKind::Work, false) => text.to_owned(),
     };
     let mut event = json!({
         "ph": "X", "pid": 0, "tid": span.engine as usize, "name": name,

@@ -1,6 +1,7 @@
 //! Instructions that code may use: levels of x86-64 that a user asks for, and what the CPU that
 //! this runs on has of them. Every crate that chooses code by CPU asks here.
 
+use crate::cpu_features::{CpuFeatures, VectorWidth};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -68,33 +69,6 @@ impl FromStr for IsaLevel {
     }
 }
 
-/// How wide vectors are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum VectorWidth {
-    /// What the compiler was told to use: 128 bits on x86-64 and aarch64.
-    #[default]
-    Portable,
-    /// AVX2, FMA and BMI2: 256 bits.
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL, and F16C: 512 bits.
-    Avx512,
-}
-
-/// Instructions that may be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuFeatures {
-    /// The widest vectors.
-    pub width: VectorWidth,
-    /// Dot products of pairs of bf16 (AVX512-BF16).
-    pub bf16: bool,
-    /// Dot products of pairs of 16-bit integers (AVX512-VNNI).
-    pub vnni: bool,
-    /// Products of matrices of pairs of bf16 (AMX-BF16).
-    pub amx_bf16: bool,
-    /// Products of matrices of fours of 8-bit integers (AMX-INT8).
-    pub amx_int8: bool,
-}
-
 impl CpuFeatures {
     /// What the CPU that this runs on has, and the operating system lets the process use.
     pub fn detect() -> Self {
@@ -111,6 +85,7 @@ impl CpuFeatures {
         }
         Self {
             width: level.width().min(here.width),
+            first_level_ways: here.first_level_ways,
             ..Self::default()
         }
     }
@@ -140,6 +115,7 @@ fn found() -> CpuFeatures {
         vnni: avx512 && has!("avx512vnni"),
         amx_bf16,
         amx_int8,
+        first_level_ways: first_level_ways(),
     }
 }
 
@@ -189,35 +165,20 @@ mod amx {
     }
 }
 
-/// How many cache lines with the same place the first-level data cache holds, as the CPU says; 12
-/// if it does not say.
+/// How many cache lines with the same place the first-level data cache holds, if the CPU says so.
 #[cfg(target_arch = "x86_64")]
-pub fn first_level_ways() -> usize {
+fn first_level_ways() -> Option<u8> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    static WAYS: OnceLock<usize> = OnceLock::new();
     // Both vendors describe caches alike, in leaves of their own.
     const INTEL: u32 = 4;
     const AMD: u32 = 0x8000_001d;
-    *WAYS.get_or_init(|| {
-        let leaves = [(INTEL, __cpuid(0).eax), (AMD, __cpuid(0x8000_0000).eax)];
-        let leaves = leaves.into_iter().filter(|(leaf, last)| leaf <= last);
-        let caches = leaves.flat_map(|(leaf, _)| (0..4).map(move |i| __cpuid_count(leaf, i)));
-        // Kind 1 is of data, in bits 0 to 4; the level is in bits 5 to 7.
-        let first = caches
-            .into_iter()
-            .find(|cache| cache.eax & 0xff == 1 << 5 | 1);
-        first.map_or(UNKNOWN_WAYS, |cache| (cache.ebx >> 22) as usize + 1)
-    })
+    let leaves = [(INTEL, __cpuid(0).eax), (AMD, __cpuid(0x8000_0000).eax)];
+    let leaves = leaves.into_iter().filter(|(leaf, last)| leaf <= last);
+    let mut caches = leaves.flat_map(|(leaf, _)| (0..4).map(move |i| __cpuid_count(leaf, i)));
+    // Kind 1 is of data, in bits 0 to 4; the level is in bits 5 to 7.
+    let first = caches.find(|cache| cache.eax & 0xff == 1 << 5 | 1)?;
+    u8::try_from((first.ebx >> 22) + 1).ok()
 }
-
-/// How many cache lines with the same place the first-level data cache holds: 12, as this
-/// architecture does not say.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn first_level_ways() -> usize {
-    UNKNOWN_WAYS
-}
-
-const UNKNOWN_WAYS: usize = 12;
 
 #[cfg(test)]
 mod tests {

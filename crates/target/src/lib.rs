@@ -21,6 +21,7 @@
 
 mod chip;
 mod cpu;
+mod cpu_features;
 mod features;
 mod param;
 mod quantity;
@@ -29,7 +30,8 @@ mod tile;
 
 pub use chip::{Chip, MemorySpace, UnknownChip};
 pub use cpu::{Cache, Cpu};
-pub use features::{CpuFeatures, IsaLevel, UnknownIsaLevel, VectorWidth, first_level_ways};
+pub use cpu_features::{CpuFeatures, VectorWidth};
+pub use features::{IsaLevel, UnknownIsaLevel};
 pub use param::Param;
 pub use quantity::{Dimension, Quantity, Unit};
 pub use text::ChipTextError;

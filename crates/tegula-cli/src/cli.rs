@@ -1,8 +1,8 @@
 //! The commands, and how their outcomes become exit codes.
 
 use crate::commands::{
-    bench, compile, generate, index, layout, partition, reduce, run, shape, simplify, simulate,
-    sizes,
+    bench, compile, explore, generate, index, layout, partition, reduce, run, shape, simplify,
+    simulate, sizes,
 };
 use crate::exit_code::{BAD_USAGE, SUCCESS};
 use crate::options::Common;
@@ -35,6 +35,7 @@ file of HLO or StableHLO, of jax.export, or an ONNX model; `-` is standard input
   tegula index model.hlo                     which elements every operation reads
   tegula layout model.hlo --chip v5e         how its arrays lie on a TPU
   tegula simulate model.hlo --report r.html  what a TPU does, and when
+  tegula explore model.hlo                   all of this on a page in your browser
 
 `tegula help` lists all commands, `tegula COMMAND --help` the options of one. The folder
 examples/models of the sources has programs.";
@@ -61,6 +62,8 @@ enum Command {
     Partition(partition::PartitionArgs),
     /// Run a kernel or a program on a simulated TPU core: what is wrong, how long it takes.
     Simulate(simulate::SimulateArgs),
+    /// Open a page that shows a program on its way: fusion, maps, layouts, code, memory and time.
+    Explore(explore::ExploreArgs),
     /// Find the smallest program on which a command still fails.
     Reduce(reduce::ReduceArgs),
     /// Print completions for a shell.
@@ -97,6 +100,7 @@ impl Cli {
             Command::Partition(args) => partition::partition(args, common),
             Command::Simulate(args) => simulate::simulate(args, common),
             Command::Bench(args) => bench::bench(args, common),
+            Command::Explore(args) => explore::explore(args, common),
             Command::Reduce(args) => reduce::reduce(args, common),
             Command::Completions(args) => generate::completions(args, Cli::command()),
             Command::Man(args) => generate::man(args, Cli::command()),

@@ -15,7 +15,6 @@ mod chip;
 mod cli;
 mod commands;
 mod documents;
-mod draw;
 mod execution;
 mod exit_code;
 mod inputs;

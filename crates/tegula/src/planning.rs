@@ -70,6 +70,19 @@ pub struct Planned<'a> {
     pub(crate) boundary: Boundary,
 }
 
+impl Planned<'_> {
+    /// The same with a module of its own.
+    pub fn into_owned(self) -> Planned<'static> {
+        Planned {
+            module: Cow::Owned(self.module.into_owned()),
+            fused: self.fused,
+            plan: self.plan,
+            reasons: self.reasons,
+            boundary: self.boundary,
+        }
+    }
+}
+
 /// Fuses and plans a module for a CPU, which is what every backend starts from. The
 /// fused graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
 /// [sums after their loops](tegula_fusion::sink_loop_reductions), and new ones for arrays

@@ -4,7 +4,8 @@ use crate::library::call::Call;
 use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarOp, Statement};
-use tegula_plan::{KernelId, Plan, ValueId};
+use tegula_plan::{KernelId, Plan, Step, ValueId};
+use tegula_target::CpuFeatures;
 
 /// The work of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -21,6 +22,41 @@ pub struct Work {
 }
 
 impl Work {
+    /// Of a step of a plan; [`None`] of loops, choices and strips, and where sizes are only known at
+    /// run time.
+    pub fn of_step(plan: &Plan, step: &Step) -> Option<Self> {
+        let shape = |value: &ValueId| &plan.values[*value].shape;
+        let bytes = |values: &mut dyn Iterator<Item = &ValueId>| -> Option<i64> {
+            values.map(|value| shape(value).byte_size()).sum()
+        };
+        match step {
+            Step::Kernel { kernel, args } => {
+                bytes(&mut args.iter())?;
+                Some(Self::of_kernel(plan, *kernel, args))
+            }
+            Step::Library {
+                op,
+                operands,
+                results,
+            } => {
+                let all = bytes(&mut operands.iter().chain(results))?;
+                let (operands, results): (Vec<_>, Vec<_>) = (
+                    operands.iter().map(shape).collect(),
+                    results.iter().map(shape).collect(),
+                );
+                let call = Call::new(CpuFeatures::default(), op, &operands, &results, None);
+                Some(Self::of_call(&call.ok()?, all))
+            }
+            Step::Copy { from, to } => match plan.same_place(*from, *to) {
+                true => Some(Self::default()),
+                false => Some(Self::of_copy(
+                    usize::try_from(bytes(&mut [*from].iter())?).ok()?,
+                )),
+            },
+            Step::While { .. } | Step::Conditional { .. } | Step::Strips { .. } => None,
+        }
+    }
+
     /// Of a kernel of a plan that is given these values.
     pub(crate) fn of_kernel(plan: &Plan, kernel: KernelId, args: &[ValueId]) -> Self {
         let kernel = &plan.kernels[kernel];

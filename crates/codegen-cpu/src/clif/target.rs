@@ -34,7 +34,7 @@ pub(crate) fn target_for(
             "false"
         },
     )?;
-    let mut isa = cranelift_native::builder_with_options(cpu == IsaLevel::Native)
+    let mut isa = builder(cpu)
         .map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")))?;
     for feature in features(cpu) {
         isa.enable(feature)
@@ -42,6 +42,18 @@ pub(crate) fn target_for(
     }
     isa.finish(settings::Flags::new(flags))
         .map_err(|e| Error::Cpu(e.to_string()))
+}
+
+/// The machine that this runs on, with what it has for [`IsaLevel::Native`].
+#[cfg(not(target_family = "wasm"))]
+fn builder(cpu: IsaLevel) -> Result<cranelift_codegen::isa::Builder, &'static str> {
+    cranelift_native::builder_with_options(cpu == IsaLevel::Native)
+}
+
+/// x86-64 under Linux: WebAssembly runs no machine code, and lists that of this machine.
+#[cfg(target_family = "wasm")]
+fn builder(_: IsaLevel) -> Result<cranelift_codegen::isa::Builder, String> {
+    cranelift_codegen::isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|e| e.to_string())
 }
 
 /// Cranelift's names for the extensions of a level; what this machine has is on by default for

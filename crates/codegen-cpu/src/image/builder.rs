@@ -30,7 +30,7 @@ mod namespace {
 pub(crate) struct ImageBuilder {
     isa: OwnedTargetIsa,
     image: CodeImage,
-    known_routines: FxHashMap<&'static str, u32>,
+    known_routines: FxHashMap<String, u32>,
 }
 
 impl ImageBuilder {
@@ -85,8 +85,18 @@ impl ImageBuilder {
 
     /// A reference to a routine in the function being built.
     pub(crate) fn refer_to_routine(&mut self, routine: &Helper, to: &mut Function) -> FuncRef {
-        let number = self.routine(routine.name);
-        let signature = self.signature(routine.params, routine.returns);
+        self.refer_to_outside(routine.name, (routine.params, routine.returns), to)
+    }
+
+    /// A reference to what is outside of the image under a name, with these parameters and results.
+    pub(crate) fn refer_to_outside(
+        &mut self,
+        name: &str,
+        (params, returns): (&[Type], &[Type]),
+        to: &mut Function,
+    ) -> FuncRef {
+        let number = self.routine(name);
+        let signature = self.signature(params, returns);
         refer(to, (namespace::ROUTINE, number), signature, false)
     }
 
@@ -188,12 +198,14 @@ impl ImageBuilder {
     }
 
     /// The number of a routine.
-    fn routine(&mut self, name: &'static str) -> u32 {
-        let names = &mut self.image.routines;
-        *self.known_routines.entry(name).or_insert_with(|| {
-            names.push(name.to_owned());
-            names.len() as u32 - 1
-        })
+    fn routine(&mut self, name: &str) -> u32 {
+        if let Some(&known) = self.known_routines.get(name) {
+            return known;
+        }
+        let number = self.image.routines.len() as u32;
+        self.image.routines.push(name.to_owned());
+        self.known_routines.insert(name.to_owned(), number);
+        number
     }
 
     fn target(&mut self, name: &ExternalName, function: &Function) -> Result<Target, Error> {

@@ -33,10 +33,42 @@ const CALLED: [Called; 13] = [
     (LibCall::NearestF64, "rint", || nearest_f64 as *const u8),
     (LibCall::FmaF32, "fmaf", || fma_f32 as *const u8),
     (LibCall::FmaF64, "fma", || fma_f64 as *const u8),
-    (LibCall::Memcpy, "memcpy", || libc::memcpy as *const u8),
-    (LibCall::Memmove, "memmove", || libc::memmove as *const u8),
-    (LibCall::Memset, "memset", || libc::memset as *const u8),
+    (LibCall::Memcpy, "memcpy", || memory::memcpy()),
+    (LibCall::Memmove, "memmove", || memory::memmove()),
+    (LibCall::Memset, "memset", || memory::memset()),
 ];
+
+/// The addresses of the C library's functions on memory.
+#[cfg(unix)]
+mod memory {
+    pub(super) fn memcpy() -> *const u8 {
+        libc::memcpy as *const u8
+    }
+
+    pub(super) fn memmove() -> *const u8 {
+        libc::memmove as *const u8
+    }
+
+    pub(super) fn memset() -> *const u8 {
+        libc::memset as *const u8
+    }
+}
+
+/// Without a C library, as in WebAssembly, code is listed and never run: no address is used.
+#[cfg(not(unix))]
+mod memory {
+    pub(super) fn memcpy() -> *const u8 {
+        std::ptr::null()
+    }
+
+    pub(super) fn memmove() -> *const u8 {
+        std::ptr::null()
+    }
+
+    pub(super) fn memset() -> *const u8 {
+        std::ptr::null()
+    }
+}
 
 macro_rules! functions {
     ($($name:ident($($x:ident),*: $ty:ty) = $value:expr;)*) => {

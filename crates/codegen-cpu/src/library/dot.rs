@@ -4,10 +4,30 @@ use smallvec::SmallVec;
 use std::fmt;
 use tegula_fusion::{Contraction, Label};
 use tegula_ir::{ArrayShape, ElementType};
-use tegula_linalg::gemm::{Axes, Axis, Product};
+use tegula_linalg::gemm::{Axes, Axis, AxisList, MAX_AXES, Product};
 use tegula_linalg::thread_pool::ThreadPool;
 use tegula_plan::{dot::DotDimList, dot::DotView};
 use tegula_target::CpuFeatures;
+
+/// The dimensions of a dot; `None` if they are too many.
+pub(crate) fn axes(view: &DotView) -> Option<Axes> {
+    let list = |dims: &DotDimList| -> Option<AxisList> {
+        let axes = dims.iter().map(|d| Axis {
+            size: d.size,
+            lhs: d.lhs_stride as isize,
+            rhs: d.rhs_stride as isize,
+            out: d.out_stride as isize,
+        });
+        (axes.len() <= MAX_AXES).then(|| axes.collect())
+    };
+    Some(Axes {
+        batch: list(&view.batch)?,
+        rows: list(&view.lhs_free)?,
+        columns: list(&view.rhs_free)?,
+        depth: list(&view.contracted)?,
+        starts: [0; 3],
+    })
+}
 
 /// A dot ready to run.
 #[derive(Clone, Debug)]
@@ -107,22 +127,7 @@ impl Dot {
         added: bool,
         fixed: Option<usize>,
     ) -> Option<Self> {
-        let list = |dims: &DotDimList| -> Vec<Axis> {
-            let axes = dims.iter().map(|d| Axis {
-                size: d.size,
-                lhs: d.lhs_stride as isize,
-                rhs: d.rhs_stride as isize,
-                out: d.out_stride as isize,
-            });
-            axes.collect()
-        };
-        let axes = Axes {
-            batch: list(&view.batch),
-            rows: list(&view.lhs_free),
-            columns: list(&view.rhs_free),
-            depth: list(&view.contracted),
-            starts: [0; 3],
-        };
+        let axes = axes(view)?;
         let types = [lhs, rhs, out].map(|shape| shape.element_type);
         let product = |fixed| Product::new(isa, types, axes.clone(), fixed);
         // What cannot be added to anything may be so if nothing is packed before.

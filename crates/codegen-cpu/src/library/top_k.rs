@@ -6,11 +6,17 @@
 
 use super::sort::KeyOrder;
 use tegula_ir::ElementType;
-use tegula_target::{CpuFeatures, VectorWidth};
+use tegula_target::CpuFeatures;
+#[cfg(target_arch = "x86_64")]
+use tegula_target::VectorWidth;
 
 /// A selection of `k` of each row of `length` elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopK {
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "chosen by on x86-64 alone")
+    )]
     pub isa: CpuFeatures,
     pub element_type: ElementType,
     pub length: usize,

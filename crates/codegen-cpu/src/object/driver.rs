@@ -9,12 +9,14 @@
 //! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
 //! gives 0, or which of the [checks](checks) failed, from 1.
 
+use super::calls::{Call, Calls, Convolved, Library, Repair};
 use super::{Check, GivenSizes};
 use crate::abi::Part;
 use crate::clif::integer;
 use crate::clif::lower::KERNEL_PARAMS;
 use crate::compile::Pieces;
 use crate::error::Error;
+use crate::image::libcalls::Helper;
 use crate::image::{FunctionId, ImageBuilder, constant_address};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -24,9 +26,11 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use rustc_hash::FxHashMap;
+use tegula_custom_call::is_built_in;
 use tegula_expr::{Arithmetic, Node, Term, Var};
+use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::IndexVar;
-use tegula_ir::ElementType;
+use tegula_ir::{ALIGNMENT, CustomCall, ElementType, Op};
 use tegula_plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
 
 /// Bytes of an address.
@@ -38,6 +42,7 @@ pub(super) fn call(
     plan: &Plan,
     pieces: &[Pieces],
     (open, checks): (&GivenSizes, &[Check]),
+    library: &mut Library,
 ) -> Result<FunctionId, Error> {
     let params = [types::I64; 4];
     function(
@@ -60,6 +65,9 @@ pub(super) fn call(
                 buffers: FxHashMap::default(),
                 functions: FxHashMap::default(),
                 table: None,
+                library,
+                scratch: None,
+                checks: checks.len(),
             };
             driver.symbols(open);
             driver.check(checks);
@@ -75,6 +83,7 @@ pub(super) fn arena_bytes(
     image: &mut ImageBuilder,
     plan: &Plan,
     open: &GivenSizes,
+    library: &mut Library,
 ) -> Result<FunctionId, Error> {
     function(
         image,
@@ -93,9 +102,12 @@ pub(super) fn arena_bytes(
                 buffers: FxHashMap::default(),
                 functions: FxHashMap::default(),
                 table: None,
+                library,
+                scratch: None,
+                checks: 0,
             };
             driver.symbols(open);
-            Ok(driver.term(&plan.arena_bytes))
+            driver.arena_bytes()
         },
     )
 }
@@ -131,6 +143,21 @@ fn function(
     Ok(id)
 }
 
+/// Where the scratch memory of routines begins in the arena.
+fn scratch_offset(plan: &Plan) -> Term {
+    let unit = Term::constant(ALIGNMENT as i64);
+    plan.arena_bytes.ceil_div(&unit).mul(&unit)
+}
+
+/// The bytes of the arena, if they depend on no size.
+pub(super) fn known_arena_bytes(plan: &Plan, library: &Library) -> Option<i64> {
+    match (library.has_scratch(), library.open().next()) {
+        (false, _) => plan.arena_bytes.as_constant(),
+        (true, None) => Some(scratch_offset(plan).as_constant()? + library.scratch as i64),
+        (true, Some(_)) => None,
+    }
+}
+
 fn bug(what: &str) -> Error {
     Error::Bug(format!("{what} in an object"))
 }
@@ -149,6 +176,12 @@ struct Driver<'d, 'f> {
     functions: FxHashMap<FunctionId, FuncRef>,
     /// The addresses that a kernel is given.
     table: Option<StackSlot>,
+    /// What routines are called for.
+    library: &'d mut Library,
+    /// Their scratch memory, behind the plan's part of the arena.
+    scratch: Option<Value>,
+    /// How many statuses are of checks.
+    checks: usize,
 }
 
 impl Driver<'_, '_> {
@@ -212,6 +245,11 @@ impl Driver<'_, '_> {
             };
             self.buffers.insert(id, address);
         }
+        if self.library.has_scratch() {
+            let own = scratch_offset(plan);
+            let own = self.term(&own);
+            self.scratch = Some(self.builder.ins().iadd(self.arena, own));
+        }
         let mut most = 0;
         for kernel in plan.kernels.values() {
             most = most.max(kernel.given() + 1);
@@ -250,6 +288,19 @@ impl Driver<'_, '_> {
         match step {
             Step::Kernel { kernel, args } => self.kernel(*kernel, args),
             Step::Copy { from, to } => self.copy(*from, *to),
+            Step::Library {
+                operands, results, ..
+            } if self.is_called(results) => self.routines(operands, results),
+            Step::Library {
+                op: LibraryOp::Operation(op),
+                operands,
+                results,
+            } if let Op::CustomCall(call) = &**op
+                && !is_built_in(&call.target)
+                && let Some(number) = self.library.custom(&call.target) =>
+            {
+                self.custom_call(call, number, operands, results)
+            }
             Step::Library { op, .. } => {
                 let what = format!("`{}` in an object", op.name());
                 Err(Error::Unsupported(what))
@@ -262,6 +313,246 @@ impl Driver<'_, '_> {
             Step::Conditional { selector, branches } => self.conditional(*selector, branches),
             Step::Strips { steps, .. } => self.steps(steps),
         }
+    }
+
+    fn is_called(&self, results: &[ValueId]) -> bool {
+        let calls = &self.library.calls;
+        results
+            .first()
+            .is_some_and(|result| calls.contains_key(result))
+    }
+
+    /// A step that is calls of routines.
+    fn routines(&mut self, operands: &[ValueId], results: &[ValueId]) -> Result<(), Error> {
+        let (&[lhs, rhs, ref added @ ..], &[out]) = (operands, results) else {
+            return Err(bug("a call"));
+        };
+        // It is put back: what is in a loop is emitted once, too.
+        let calls = self
+            .library
+            .calls
+            .remove(&out)
+            .ok_or_else(|| bug("a call"))?;
+        if let Some(&added) = added.first() {
+            self.copy(added, out)?;
+        }
+        let addresses = [self.address(lhs)?, self.address(rhs)?, self.address(out)?];
+        match &calls {
+            Calls::Product(call) => {
+                let scratch = self.scratch.unwrap_or(self.arena);
+                self.product(call, addresses, scratch)?;
+            }
+            Calls::Convolution(convolved) => self.convolution(convolved, addresses)?,
+        }
+        self.library.calls.insert(out, calls);
+        Ok(())
+    }
+
+    fn convolution(
+        &mut self,
+        convolved: &Convolved,
+        [input, kernel, out]: [Value; 3],
+    ) -> Result<(), Error> {
+        let mut scratch = self.scratch.unwrap_or(self.arena);
+        let mut base = input;
+        if let Some((words, bytes)) = &convolved.padding {
+            let words = self
+                .library
+                .constant(words)
+                .ok_or_else(|| bug("a border"))?;
+            let words = constant_address(self.builder, words as u32);
+            self.call(
+                "tegula_rt_pad",
+                &[types::I64; 3],
+                &[],
+                &[words, input, scratch],
+            );
+            base = scratch;
+            scratch = self.builder.ins().iadd_imm_s(scratch, *bytes as i64);
+        }
+        for product in &convolved.products {
+            self.product(product, [base, kernel, out], scratch)?;
+        }
+        match &convolved.repair {
+            Some(repair) => self.repair(repair, kernel, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Computes a result again that has NaN where the kernel is not finite.
+    fn repair(&mut self, repair: &Repair, kernel: Value, out: Value) -> Result<(), Error> {
+        let [again, done] = [(); 2].map(|()| self.builder.create_block());
+        let [of_kernel, of_out] = repair.elements;
+        let [kernel_type, out_type] = repair.types;
+        for (array, count, ty, beyond) in [
+            (out, of_out, out_type, 1),
+            (kernel, of_kernel, kernel_type, 0),
+        ] {
+            let (routine, infinity) = match ty {
+                ElementType::F64 => ("tegula_rt_special_64", f64::INFINITY.to_bits() as i64),
+                ElementType::F32 => ("tegula_rt_special_32", i64::from(f32::INFINITY.to_bits())),
+                ElementType::BF16 => ("tegula_rt_special_16", 0x7f80),
+                _ => ("tegula_rt_special_16", 0x7c00),
+            };
+            let [count, first] = [count as i64, infinity + beyond]
+                .map(|number| self.builder.ins().iconst(types::I64, number));
+            let (params, returns) = (&[types::I64; 3], &[types::I64]);
+            let any = self.call(routine, params, returns, &[array, count, first]);
+            let any = any.ok_or_else(|| bug("a check"))?;
+            let next = self.builder.create_block();
+            self.builder.ins().brif(any, next, &[], done, &[]);
+            self.builder.switch_to_block(next);
+        }
+        self.builder.ins().jump(again, &[]);
+        self.builder.switch_to_block(again);
+        self.inside(std::slice::from_ref(&repair.step))?;
+        self.builder.ins().jump(done, &[]);
+        self.builder.switch_to_block(done);
+        Ok(())
+    }
+
+    /// Calls a function that whoever links the object has:
+    /// `int32_t TARGET(const void *const *operands, void *const *results, const int64_t *sizes,
+    /// const char *config)`. What it gives other than 0 ends the run.
+    fn custom_call(
+        &mut self,
+        call: &CustomCall,
+        number: usize,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<(), Error> {
+        let list = |driver: &mut Self, values: &[ValueId]| -> Result<Value, Error> {
+            let bytes = (WORD * values.len().max(1)) as u32;
+            let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+            let slot = driver.builder.create_sized_stack_slot(slot);
+            for (number, &value) in values.iter().enumerate() {
+                let address = driver.address(value)?;
+                let at = (WORD * number) as i32;
+                let ins = driver.builder.ins();
+                ins.stack_store(types::I64, address, slot, at);
+            }
+            Ok(driver.builder.ins().stack_addr(types::I64, slot, 0))
+        };
+        let given = list(self, operands)?;
+        let gives = list(self, results)?;
+        let dims = operands.iter().chain(results).flat_map(|&value| {
+            let shape = &self.plan.values[value].shape;
+            shape.dims.iter().map(tegula_ir::Dim::term)
+        });
+        let sizes = Call {
+            routine: "",
+            scratch: None,
+            words: dims.collect(),
+            kept: None,
+        };
+        let sizes = self.words(&sizes)?;
+        let config = call.extra.iter().rev();
+        let mut config = config.filter(|(name, _)| &**name == "backend_config");
+        let config = config.next().map_or("", |(_, text)| &**text);
+        let config = self.library.text(config).ok_or_else(|| bug("a text"))?;
+        let config = constant_address(self.builder, config as u32);
+        let (image, builder) = (&mut *self.image, &mut *self.builder);
+        let signature = (&[types::I64; 4][..], &[types::I32][..]);
+        let function = image.refer_to_outside(&call.target, signature, builder.func);
+        let called = builder.ins().call(function, &[given, gives, sizes, config]);
+        let status = builder.inst_results(called)[0];
+        let [fails, on] = [(); 2].map(|()| builder.create_block());
+        builder.ins().brif(status, fails, &[], on, &[]);
+        builder.switch_to_block(fails);
+        let status = (self.checks + 1 + number) as i64;
+        let status = builder.ins().iconst(types::I32, status);
+        builder.ins().return_(&[status]);
+        builder.switch_to_block(on);
+        Ok(())
+    }
+
+    /// The call of one product.
+    fn product(
+        &mut self,
+        call: &Call,
+        [lhs, rhs, out]: [Value; 3],
+        scratch: Value,
+    ) -> Result<(), Error> {
+        let words = self.words(call)?;
+        let kept = match call.kept {
+            Some((constant, before)) => {
+                let start = constant_address(self.builder, constant as u32);
+                self.builder.ins().iadd_imm_s(start, before as i64)
+            }
+            None => self.builder.ins().iconst(types::I64, 0),
+        };
+        let args = [words, lhs, rhs, kept, out, scratch];
+        self.call(call.routine, &[types::I64; 6], &[], &args);
+        Ok(())
+    }
+
+    /// The address of a call's description: a constant, or words on the stack.
+    fn words(&mut self, call: &Call) -> Result<Value, Error> {
+        let known: Option<Vec<i64>> = call.words.iter().map(Term::as_constant).collect();
+        if let Some(known) = known {
+            let constant = self.library.constant(&known).ok_or_else(|| bug("a call"))?;
+            return Ok(constant_address(self.builder, constant as u32));
+        }
+        let bytes = (WORD * call.words.len()) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.builder.create_sized_stack_slot(slot);
+        for (number, word) in call.words.iter().enumerate() {
+            let value = self.term(word);
+            let at = (WORD * number) as i32;
+            self.builder.ins().stack_store(types::I64, value, slot, at);
+        }
+        Ok(self.builder.ins().stack_addr(types::I64, slot, 0))
+    }
+
+    /// Calls a routine; gives its result, if it has one.
+    fn call(
+        &mut self,
+        name: &'static str,
+        params: &'static [types::Type],
+        returns: &'static [types::Type],
+        args: &[Value],
+    ) -> Option<Value> {
+        let routine = Helper {
+            name,
+            address: std::ptr::null(),
+            params,
+            returns,
+        };
+        let routine = self.image.refer_to_routine(&routine, self.builder.func);
+        let call = self.builder.ins().call(routine, args);
+        self.builder.inst_results(call).first().copied()
+    }
+
+    /// The bytes of the arena: the plan's, and what routines take.
+    fn arena_bytes(&mut self) -> Result<Value, Error> {
+        if !self.library.has_scratch() {
+            return Ok(self.term(&self.plan.arena_bytes));
+        }
+        let own = self.term(&scratch_offset(self.plan));
+        let known = self.library.scratch as i64;
+        let mut most = self.builder.ins().iconst(types::I64, known);
+        let mut open: Vec<(&'static str, Vec<Term>)> = Vec::new();
+        for call in self.library.open() {
+            let scratch = (call.scratch.unwrap_or_default(), call.words.clone());
+            if !open.contains(&scratch) {
+                open.push(scratch);
+            }
+        }
+        // In the order of the hash map they would differ from time to time.
+        open.sort_by_key(|(name, words)| (*name, format!("{words:?}")));
+        for (scratch, words) in open {
+            let call = Call {
+                routine: scratch,
+                scratch: None,
+                words,
+                kept: None,
+            };
+            let words = self.words(&call)?;
+            let bytes = self.call(scratch, &[types::I64], &[types::I64], &[words]);
+            let bytes = bytes.ok_or_else(|| bug("scratch memory"))?;
+            most = self.builder.ins().smax(most, bytes);
+        }
+        Ok(self.builder.ins().iadd(own, most))
     }
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId]) -> Result<(), Error> {

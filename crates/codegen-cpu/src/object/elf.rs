@@ -1,5 +1,6 @@
 //! An image as an ELF object for x86-64.
 
+use super::link::{self, Linker};
 use crate::error::Error;
 use crate::image::{CodeImage, FunctionId, RelocationKind, Target};
 use ar_archive_writer::{ArchiveKind, NewArchiveMember, write_archive_to_stream};
@@ -11,6 +12,12 @@ use object::{
     SymbolKind, SymbolScope,
 };
 use tegula_ir::{ALIGNMENT, Literal};
+
+/// How the names of `crates/rt`'s routines begin.
+pub(super) const ROUTINE: &str = "tegula_rt_";
+
+/// The routines there that generated code calls by names without that.
+pub(super) const NARROW: [&str; 3] = ["decode_narrow", "encode_narrow", "encode_narrow_f64"];
 
 /// What the functions of an image are.
 pub(super) struct Entries {
@@ -28,7 +35,7 @@ pub(super) struct Entries {
 pub(super) fn write(
     image: &CodeImage,
     entries: &Entries,
-    constants: &[Literal],
+    constants: &[&Literal],
     sine_table: &[u32],
 ) -> Result<Vec<u8>, Error> {
     let mut file = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
@@ -42,10 +49,12 @@ pub(super) fn write(
         inside: vec![None; image.functions.len()],
         data: vec![None; constants.len()],
         table: None,
+        linker: None,
     };
-    let mut code = image.code.clone();
-    let relocations = writer.relocations(&mut file, &mut code)?;
+    // The program's own code is first, before routines that are copied.
+    let code = writer.code();
     file.append_section_data(writer.text, &code, ALIGNMENT as u64);
+    let relocations = writer.relocations(&mut file)?;
     for relocation in relocations {
         file.add_relocation(writer.text, relocation)
             .map_err(|error| Error::Bug(error.to_string()))?;
@@ -68,22 +77,36 @@ struct Writer<'a> {
     text: SectionId,
     image: &'a CodeImage,
     entries: &'a Entries,
-    constants: &'a [Literal],
+    constants: &'a [&'a Literal],
     sine_table: &'a [u32],
     /// The symbols that are there already: of routines, functions, constants, and the table.
     outside: Vec<Option<SymbolId>>,
     inside: Vec<Option<SymbolId>>,
     data: Vec<Option<SymbolId>>,
     table: Option<SymbolId>,
+    /// What copies routines, once there is one.
+    linker: Option<Linker>,
 }
 
 impl Writer<'_> {
-    /// What a linker fills in; what is known already is written to the code.
-    fn relocations(
-        &mut self,
-        file: &mut Object<'_>,
-        code: &mut [u8],
-    ) -> Result<Vec<Relocation>, Error> {
+    /// The code, with distances between its own functions filled in.
+    fn code(&self) -> Vec<u8> {
+        let mut code = self.image.code.clone();
+        for relocation in &self.image.relocations {
+            if let (Target::Function(function), RelocationKind::Relative32) =
+                (relocation.target, relocation.kind)
+            {
+                let start = i64::from(self.image.functions[function.0 as usize]);
+                let distance = start + relocation.addend - i64::from(relocation.at);
+                let at = relocation.at as usize;
+                code[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
+            }
+        }
+        code
+    }
+
+    /// What a linker fills in.
+    fn relocations(&mut self, file: &mut Object<'_>) -> Result<Vec<Relocation>, Error> {
         let mut relocations = Vec::new();
         for relocation in &self.image.relocations {
             let kind = match relocation.kind {
@@ -94,15 +117,10 @@ impl Writer<'_> {
                 }
             };
             let symbol = match relocation.target {
-                Target::Function(function) if relocation.kind == RelocationKind::Relative32 => {
-                    let start = i64::from(self.image.functions[function.0 as usize]);
-                    let distance = start + relocation.addend - i64::from(relocation.at);
-                    let at = relocation.at as usize;
-                    code[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
-                    continue;
-                }
+                // Known already.
+                Target::Function(_) if relocation.kind == RelocationKind::Relative32 => continue,
                 Target::Function(function) => self.function(file, function),
-                Target::Routine(number) => self.routine(file, number as usize),
+                Target::Routine(number) => self.routine(file, number as usize)?,
                 Target::SineTable => self.sine_table(file),
                 Target::Constant(number) => self.constant(file, number as usize)?,
                 Target::Operation(number) => {
@@ -154,23 +172,31 @@ impl Writer<'_> {
         symbol
     }
 
-    fn routine(&mut self, file: &mut Object<'_>, number: usize) -> SymbolId {
+    fn routine(&mut self, file: &mut Object<'_>, number: usize) -> Result<SymbolId, Error> {
         if let Some(function) = self.entries.routines[number] {
-            return self.function(file, function);
+            return Ok(self.function(file, function));
+        }
+        if let Some(known) = self.outside[number] {
+            return Ok(known);
         }
         let name = &self.image.routines[number];
-        *self.outside[number].get_or_insert_with(|| {
-            file.add_symbol(Symbol {
-                name: name.as_bytes().to_vec(),
-                value: 0,
-                size: 0,
-                kind: SymbolKind::Text,
-                scope: SymbolScope::Unknown,
-                weak: false,
-                section: SymbolSection::Undefined,
-                flags: SymbolFlags::None,
-            })
-        })
+        let narrow = NARROW.contains(&name.as_str());
+        let symbol = match narrow || name.starts_with(ROUTINE) {
+            true => {
+                let name = match narrow {
+                    true => format!("{ROUTINE}{name}"),
+                    false => name.clone(),
+                };
+                let linker = match self.linker.take() {
+                    Some(linker) => linker,
+                    None => Linker::new()?,
+                };
+                self.linker.insert(linker).routine(file, &name)?
+            }
+            false => link::outside(file, name.as_bytes()),
+        };
+        self.outside[number] = Some(symbol);
+        Ok(symbol)
     }
 
     fn constant(&mut self, file: &mut Object<'_>, number: usize) -> Result<SymbolId, Error> {

@@ -11,18 +11,21 @@ pub(super) fn write(
     name: &str,
     parameters: &[String],
     (open, checks): (&GivenSizes, &[Check]),
+    (arena, custom): (Option<i64>, &[String]),
 ) -> String {
     let mut header = Header {
         plan,
         open,
         name,
+        arena,
         text: String::new(),
     };
     let sizes = header.sizes();
     let arrays = header.arrays(parameters);
     header.head(&arrays);
     header.plain_interface();
-    header.messages(checks);
+    header.custom_calls(custom);
+    header.messages(checks, custom);
     header.typed_function(&sizes, &arrays);
     header.text
 }
@@ -38,6 +41,8 @@ struct Header<'a> {
     plan: &'a Plan,
     open: &'a GivenSizes,
     name: &'a str,
+    /// The bytes of the arena, if they depend on no size.
+    arena: Option<i64>,
     text: String,
 }
 
@@ -181,7 +186,7 @@ impl Header<'_> {
         }
         self.line("/* Of the arena. */");
         self.line(format!("#define {upper}_ARENA_ALIGNMENT {ALIGNMENT}"));
-        if let Some(bytes) = self.plan.arena_bytes.as_constant() {
+        if let Some(bytes) = self.arena {
             self.line(format!("#define {upper}_ARENA_BYTES {bytes}"));
         }
         let listed = self.sizes();
@@ -200,7 +205,25 @@ impl Header<'_> {
         ));
     }
 
-    fn messages(&mut self, checks: &[Check]) {
+    /// Declares what whoever links the object has to have.
+    fn custom_calls(&mut self, custom: &[String]) {
+        if custom.is_empty() {
+            return;
+        }
+        self.line(
+            "\n/* Custom calls, which you define: operands and results are flattened, `sizes` are all\n \
+             * dimensions of all operands, then of all results, `config` is the call's text. Other\n \
+             * results than 0 end the run. */",
+        );
+        for target in custom {
+            self.line(format!(
+                "int32_t {target}(const void *const *operands, void *const *results,\n    \
+                 const int64_t *sizes, const char *config);"
+            ));
+        }
+    }
+
+    fn messages(&mut self, checks: &[Check], custom: &[String]) {
         let name = self.name;
         self.line("\n/* What a status says. */");
         self.line(format!(
@@ -211,6 +234,12 @@ impl Header<'_> {
         for (number, check) in checks.iter().enumerate() {
             let text = check.message.escape_default();
             self.line(format!("    case {}: return \"{text}\";", number + 1));
+        }
+        for (number, target) in custom.iter().enumerate() {
+            let status = checks.len() + 1 + number;
+            self.line(format!(
+                "    case {status}: return \"the custom call {target} failed\";"
+            ));
         }
         self.line("    default: return \"unknown status\";\n  }\n}");
     }

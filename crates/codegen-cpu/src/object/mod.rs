@@ -2,17 +2,21 @@
 //! header that declares them, and an archive.
 //!
 //! - [`driver`]: the functions that are called, as code that walks the plan's steps;
-//! - [`routines`]: what the code calls, on the C library's functions;
+//! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
+//! - [`routines`]: functions of single numbers, on the C library's;
+//! - [`link`]: copies what is called of `crates/rt`;
 //! - [`elf`]: the code image and the constants as an object file;
 //! - [`header`]: the C declarations.
 //!
-//! An object needs no run time of ours: no memory is allocated, nothing is kept between calls, and
-//! all that is undefined in it is the C library's. Products and convolutions are loops of the
-//! program's own; programs that call other routines are refused, by name.
+//! No memory is allocated, nothing is kept between calls, and all that is undefined in an object is
+//! the C library's: routines are part of it. Convolutions with open sizes are loops of the program's
+//! own; programs that call other routines are refused, by name.
 
+mod calls;
 mod driver;
 mod elf;
 mod header;
+mod link;
 mod routines;
 
 use crate::compile::{compile_for_object, transform_kernels};
@@ -98,15 +102,16 @@ pub fn compile_object(
         return Err(Error::Cpu(message));
     }
     let mut plan = plan.clone();
-    expand_routines(&mut plan);
+    let mut library = calls::Library::new(options.cpu, &plan);
+    expand_routines(&mut plan, &mut |plan, step| library.takes(plan, step));
     debug_assert_eq!(verify(&plan), Ok(()));
     let sizes = GivenSizes::new(&plan);
     let checks = checks(&plan, &sizes);
     let transformed = transform_kernels(&plan, options, &mut PassManager::new());
     let (image, entries) = compile_for_object(&plan, &transformed, options, |image, pieces| {
-        let call = driver::call(image, &plan, pieces, (&sizes, &checks))?;
-        let arena = driver::arena_bytes(image, &plan, &sizes)?;
-        let routines = routines::define(image)?;
+        let call = driver::call(image, &plan, pieces, (&sizes, &checks), &mut library)?;
+        let arena = driver::arena_bytes(image, &plan, &sizes, &mut library)?;
+        let routines = routines::define(image, &library.custom)?;
         Ok(elf::Entries {
             exported: vec![
                 (format!("{name}_call"), call),
@@ -115,9 +120,17 @@ pub fn compile_object(
             routines,
         })
     })?;
+    let constants: Vec<_> = plan.constants.iter().chain(&library.constants).collect();
+    let arena = driver::known_arena_bytes(&plan, &library);
     Ok(Object {
-        bytes: elf::write(&image, &entries, &plan.constants, sine_table())?,
-        header: header::write(&plan, name, parameters, (&sizes, &checks)),
+        bytes: elf::write(&image, &entries, &constants, sine_table())?,
+        header: header::write(
+            &plan,
+            name,
+            parameters,
+            (&sizes, &checks),
+            (arena, &library.custom),
+        ),
     })
 }
 

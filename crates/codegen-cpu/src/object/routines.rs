@@ -4,6 +4,7 @@
 //! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
 //! once; the C library's functions may differ from ours in the last bit of an f64.
 
+use super::elf::{self, ROUTINE};
 use crate::error::Error;
 use crate::image::libcalls::Helper;
 use crate::image::{FunctionId, ImageBuilder};
@@ -49,22 +50,27 @@ const BINARY: [(&str, &str); 3] = [("atan2", "atan2"), ("power", "pow"), ("remai
 /// Functions whose results in f32 are never subnormal: a zero takes their place.
 const FLUSHED: [&str; 3] = ["exp", "logistic", "power"];
 
-/// Whether the C library has a routine.
-fn is_outside(name: &str) -> bool {
-    OUTSIDE.contains(&name) || ["round", "fmod"].contains(&name)
+/// Whether the C library or `crates/rt` has a routine.
+pub(super) fn is_outside(name: &str) -> bool {
+    let ours = name.starts_with(ROUTINE) || elf::NARROW.contains(&name);
+    ours || OUTSIDE.contains(&name) || ["round", "fmod"].contains(&name)
 }
 
 /// Defines in an image what its code calls and the C library does not have. Gives for each routine
-/// the function that it is, or nothing for one of the C library.
+/// the function that it is, or nothing for one of the C library, of `crates/rt` and for `custom`
+/// calls.
 ///
 /// # Errors
 /// There is no such routine for objects yet.
-pub(super) fn define(image: &mut ImageBuilder) -> Result<Vec<Option<FunctionId>>, Error> {
+pub(super) fn define(
+    image: &mut ImageBuilder,
+    custom: &[String],
+) -> Result<Vec<Option<FunctionId>>, Error> {
     let mut functions = Vec::new();
     // The list grows by what the functions themselves call.
     while let Some(name) = image.routine_name(functions.len()) {
         let name = name.to_owned();
-        functions.push(match is_outside(&name) {
+        functions.push(match is_outside(&name) || custom.contains(&name) {
             true => None,
             false => Some(function(image, &name)?),
         });

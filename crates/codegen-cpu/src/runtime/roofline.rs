@@ -65,6 +65,7 @@ fn fastest(mut work: impl FnMut() -> Option<f64>) -> Option<f64> {
 }
 
 /// Turns of the loop of one measurement.
+#[cfg(target_arch = "x86_64")]
 const TURNS: u32 = 4000;
 
 #[cfg(target_arch = "x86_64")]

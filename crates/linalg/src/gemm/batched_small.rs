@@ -5,10 +5,12 @@
 //! the right operand is put into a small table, then each row of the left one is multiplied
 //! with it, all columns at once.
 
+use super::geometry::{AxisList, MAX_AXES};
 use super::geometry::{element_count as count, offsets_at, share};
 use super::{Axes, Axis, SERIAL, Types};
+use crate::list::List;
 use crate::thread_pool::ThreadPool;
-use std::ops::{Add, Mul};
+use core::ops::{Add, Mul};
 use tegula_ir::ElementType;
 
 /// The most rows, columns and steps of the depth.
@@ -22,24 +24,25 @@ const MANY: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Small {
     double: bool,
-    batch: Vec<Axis>,
+    batch: AxisList,
     count: usize,
     /// Offsets in the left operand and the result.
-    rows: Vec<[isize; 2]>,
+    rows: List<[isize; 2], FEW>,
     /// Offsets in the right operand and the result.
-    columns: Vec<[isize; 2]>,
+    columns: List<[isize; 2], FEW>,
     /// Offsets in both operands.
-    depth: Vec<[isize; 2]>,
+    depth: List<[isize; 2], FEW>,
 }
 
 /// Offsets of everything in some dimensions.
-fn offsets(axes: &[Axis], pick: fn([isize; 3]) -> [isize; 2]) -> Vec<[isize; 2]> {
+fn offsets(axes: &[Axis], pick: fn([isize; 3]) -> [isize; 2]) -> List<[isize; 2], FEW> {
     let all = 0..count(axes);
     all.map(|index| pick(offsets_at(axes, index))).collect()
 }
 
 impl Small {
     /// Those of a product, if they are small and many.
+    #[inline(always)]
     pub(super) fn new(types: Types, axes: &Axes) -> Option<Self> {
         let double = match types {
             [ElementType::F32, ElementType::F32, ElementType::F32] => false,
@@ -58,7 +61,10 @@ impl Small {
             return None;
         }
         while count(&columns) > FEW {
-            batch.push(columns.remove(0));
+            if batch.len() == MAX_AXES {
+                return None;
+            }
+            batch.extend(columns.take_first());
         }
         let products = count(&batch);
         (products >= MANY).then(|| Self {
@@ -113,7 +119,7 @@ impl Small {
     unsafe fn products<T, const N: usize>(
         &self,
         arrays: &Arrays,
-        range: std::ops::Range<usize>,
+        range: core::ops::Range<usize>,
         adds: bool,
     ) where
         T: Copy + Default + Add<Output = T> + Mul<Output = T>,

@@ -1,9 +1,12 @@
 //! How a part of a product is blocked for the caches, and what memory it takes.
 
 use super::geometry::share;
+use super::unpacked::InPlace;
 use super::{Product, Side, Table};
 use crate::microkernels::gemv::sums_bytes;
-use std::ops::Range;
+use crate::microkernels::pack::Lanes;
+use crate::microkernels::packed_tile::TileKernel;
+use core::ops::Range;
 
 /// The deepest block, in units: a right panel of so many groups is 64 KiB, which
 /// streams from the second-level cache as fast as it is used, and sums are added to
@@ -29,6 +32,11 @@ pub(super) fn depth_count(units: usize, most: usize) -> usize {
     units.div_ceil(most).max(1)
 }
 
+/// Bytes of the lanes of so many columns, at most [`TOGETHER`].
+fn lanes_bytes(tile: TileKernel, columns: usize) -> usize {
+    columns.min(TOGETHER).div_ceil(tile.width()) * size_of::<Lanes>()
+}
+
 /// How a part of a product is blocked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
@@ -49,6 +57,10 @@ pub(super) struct Blocks {
     /// Sums of a block that cannot lie in the result.
     pub(super) sums_bytes: usize,
     pub(super) unit_bytes: usize,
+    /// Which elements the right panels that are packed together are made of.
+    lanes_bytes: usize,
+    /// Where the rows of a block are, in the left operand and in the result.
+    places_bytes: usize,
 }
 
 impl Blocks {
@@ -122,11 +134,42 @@ impl Blocks {
             right_bytes: aligned(right_units * unit_bytes),
             sums_bytes: aligned(sums_bytes),
             unit_bytes,
+            lanes_bytes: match in_place.is_some_and(InPlace::reads_right) || block_columns == 0 {
+                true => 0,
+                false => aligned(lanes_bytes(tile, block_columns)),
+            },
+            places_bytes: match in_place {
+                Some(_) => aligned(2 * block_rows * size_of::<isize>()),
+                None => 0,
+            },
+        }
+    }
+
+    /// The same with room for what packing a whole operand at once takes, and for no panels.
+    #[cfg(feature = "std")]
+    pub(super) fn packing_all(self, table: &Table) -> Self {
+        Self {
+            left_bytes: 0,
+            right_bytes: 0,
+            sums_bytes: 0,
+            lanes_bytes: lanes_bytes(table.tile, TOGETHER),
+            places_bytes: 0,
+            ..self
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
+        self.places() + self.places_bytes
+    }
+
+    /// Where the scratch memory has lanes, behind panels and sums.
+    pub(super) fn lanes(&self) -> usize {
         self.left_bytes + self.right_bytes + self.sums_bytes
+    }
+
+    /// Where it has the places of rows.
+    pub(super) fn places(&self) -> usize {
+        self.lanes() + self.lanes_bytes
     }
 
     /// The units of a block of the depth.

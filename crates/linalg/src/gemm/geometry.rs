@@ -1,7 +1,8 @@
 //! The dimensions of a product: brought to a normal form, counted, and cut into
 //! parts.
 
-use std::ops::Range;
+use crate::list::List;
+use core::ops::Range;
 
 /// One dimension: its size, and its stride in elements in each of the arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,17 +17,23 @@ pub struct Axis {
     pub out: isize,
 }
 
+/// The most dimensions of one kind that a product has, those of one element among them.
+pub const MAX_AXES: usize = 16;
+
+/// Dimensions, outermost first.
+pub type AxisList = List<Axis, MAX_AXES>;
+
 /// The dimensions of a product, outermost first.
 #[derive(Clone, Debug, Default)]
 pub struct Axes {
     /// The dimensions of all three arrays.
-    pub batch: Vec<Axis>,
+    pub batch: AxisList,
     /// Those of the left operand and the result.
-    pub rows: Vec<Axis>,
+    pub rows: AxisList,
     /// Those of the right operand and the result.
-    pub columns: Vec<Axis>,
+    pub columns: AxisList,
     /// Those of both operands, which are summed over.
-    pub depth: Vec<Axis>,
+    pub depth: AxisList,
     /// Where the first elements are, in elements: in the left operand, the right one, the
     /// result.
     pub starts: [isize; 3],
@@ -81,7 +88,7 @@ pub(super) fn share_of_units(count: usize, unit: usize, parts: usize, part: usiz
 }
 
 /// The axes that have more than one element.
-pub(crate) fn varying(axes: &[Axis]) -> Vec<Axis> {
+pub(crate) fn varying(axes: &[Axis]) -> AxisList {
     axes.iter().filter(|axis| axis.size != 1).copied().collect()
 }
 
@@ -137,10 +144,11 @@ pub(super) fn fill_offsets(
 /// Dimensions merged where they can be, columns contiguous in the result, the depth
 /// in the order in which an operand is best packed. Also whether the operands have
 /// changed places, which `keeps` may refuse.
+#[inline(always)]
 pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (Axes, bool) {
-    axes.batch = merged(axes.batch);
-    axes.rows = merged(axes.rows);
-    axes.columns = merged(axes.columns);
+    axes.batch = merged(&axes.batch);
+    axes.rows = merged(&axes.rows);
+    axes.columns = merged(&axes.columns);
     let contiguous = |axes: &[Axis]| axes.last().is_some_and(|a| a.out == 1);
     let swapped = !contiguous(&axes.columns) && contiguous(&axes.rows) && !keeps(&axes);
     if swapped {
@@ -150,15 +158,15 @@ pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (
     let by_right = axes.rows.last().is_some_and(|a| a.lhs == 1);
     axes.depth.sort_by_key(|a| {
         let stride = if by_right { a.rhs } else { a.lhs };
-        std::cmp::Reverse(stride.unsigned_abs())
+        core::cmp::Reverse(stride.unsigned_abs())
     });
-    axes.depth = merged(axes.depth);
+    axes.depth = merged(&axes.depth);
     (axes, swapped)
 }
 
 /// The operands change places, and with them rows and columns.
 pub(super) fn swap_operands(axes: &mut Axes) {
-    std::mem::swap(&mut axes.rows, &mut axes.columns);
+    core::mem::swap(&mut axes.rows, &mut axes.columns);
     axes.starts.swap(0, 1);
     let all = [
         &mut axes.batch,
@@ -167,25 +175,25 @@ pub(super) fn swap_operands(axes: &mut Axes) {
         &mut axes.depth,
     ];
     for axis in all.into_iter().flatten() {
-        std::mem::swap(&mut axis.lhs, &mut axis.rhs);
+        core::mem::swap(&mut axis.lhs, &mut axis.rhs);
     }
 }
 
 /// Dimensions as one operand has them, whose strides `own` picks: what is one stride
 /// apart there is merged.
-pub(super) fn along(axes: &[Axis], own: fn(Axis) -> (isize, isize)) -> Vec<Axis> {
+pub(super) fn along(axes: &[Axis], own: fn(Axis) -> (isize, isize)) -> AxisList {
     let own = axes.iter().map(|&axis| {
         let (lhs, rhs) = own(axis);
         Axis { lhs, rhs, ..axis }
     });
-    merged(own.collect())
+    merged(&own.collect::<AxisList>())
 }
 
 /// Drops dimensions of size 1 and merges neighbours that are one stride apart in
 /// every array.
-fn merged(axes: Vec<Axis>) -> Vec<Axis> {
-    let mut merged: Vec<Axis> = Vec::with_capacity(axes.len());
-    for axis in axes {
+fn merged(axes: &[Axis]) -> AxisList {
+    let mut merged = AxisList::new();
+    for &axis in axes {
         let size = axis.size as isize;
         match merged.last_mut() {
             _ if size == 1 => {}

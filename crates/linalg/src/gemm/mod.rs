@@ -34,18 +34,20 @@ use super::microkernels::gemv::LongRowsFn;
 use super::microkernels::pack::{PackFn, pack_function};
 use super::microkernels::packed_tile::{Arithmetic, TileKernel};
 use super::microkernels::store::{StoreFn, store_function};
+use super::tables::Tables;
 use super::thread_pool::ThreadPool;
 use batched_small::Small;
 use blocks::Blocks;
-pub use geometry::{Axes, Axis, offsets_at, share};
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
+pub use geometry::{Axes, Axis, AxisList, MAX_AXES, offsets_at, share};
 use geometry::{along, normalised, share_of_units, swap_operands};
 pub(crate) use geometry::{element_count, varying};
 use packing::LastLanes;
+#[cfg(feature = "std")]
 pub use prepacked::PackedLayout;
 use prepacked::{Fixed, KeptMatrix};
 use skinny::{dots, few_columns, long_rows, sequential};
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tegula_ir::ElementType;
 use unpacked::{InPlace, Part, halves, keeps_places, turns_result};
 
@@ -68,6 +70,7 @@ struct Table {
 }
 
 impl Table {
+    #[inline(always)]
     fn new(isa: CpuFeatures, arithmetic: Arithmetic, [lhs, rhs, out]: Types) -> Option<Self> {
         let (store, same) = store_function(isa, arithmetic, out)?;
         Some(Self {
@@ -82,6 +85,7 @@ impl Table {
 }
 
 /// The arithmetics for element types, the fastest first.
+#[inline(always)]
 fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
     use ElementType::{BF16, F64, S8, S16, S64, U8, U64};
     let narrow = |ty: ElementType| matches!(ty, S8 | U8 | S16);
@@ -123,7 +127,7 @@ pub struct Product {
     /// How operands are read where they lie, if one of them is.
     in_place: Option<InPlace>,
     /// The depth as each operand is packed along it.
-    depths: [Vec<Axis>; 2],
+    depths: [AxisList; 2],
     sizes: Sizes,
     element_bytes: [usize; 3],
     result: ElementType,
@@ -163,7 +167,20 @@ impl Sizes {
 impl Product {
     /// Prepares a product, of which one operand may be the same in every run; `None` if
     /// there is no arithmetic for the types.
+    #[cfg(feature = "std")]
     pub fn new(isa: CpuFeatures, types: Types, axes: Axes, fixed: Option<usize>) -> Option<Self> {
+        Self::new_in(&mut Tables, isa, types, axes, fixed)
+    }
+
+    /// As [`Self::new`], with tables in this memory.
+    #[inline(always)]
+    pub fn new_in(
+        memory: &mut Tables,
+        isa: CpuFeatures,
+        types: Types,
+        axes: Axes,
+        fixed: Option<usize>,
+    ) -> Option<Self> {
         let (mut axes, mut swapped) = normalised(axes, |axes| keeps_places(isa, types, axes));
         let in_order = |swapped| match swapped {
             true => [types[1], types[0], types[2]],
@@ -213,7 +230,7 @@ impl Product {
         };
         let in_place = match dots {
             Some(_) => None,
-            None => InPlace::new(isa, &table, types, &axes, sizes),
+            None => InPlace::new(memory, isa, &table, types, &axes, sizes),
         };
         let long_rows = long_rows(isa, types, &axes, sizes);
         let small = Small::new(types, &axes);
@@ -223,7 +240,7 @@ impl Product {
         // Units of several elements must be the same in both operands.
         let depths = match table.arithmetic.step() {
             1 => [|a: Axis| (a.lhs, 0), |a: Axis| (0, a.rhs)].map(|own| along(&axes.depth, own)),
-            _ => [axes.depth.clone(), axes.depth.clone()],
+            _ => [axes.depth; 2],
         };
         Some(Self {
             depths,
@@ -234,7 +251,7 @@ impl Product {
             exact,
             long_rows,
             dots,
-            sequential: sequential(types, sizes),
+            sequential: sequential(isa, types, sizes),
             in_place,
             sizes,
             element_bytes: types.map(ElementType::storage_bytes),
@@ -307,6 +324,12 @@ impl Product {
             Blocks::new(self, &table, rows, columns).bytes()
         });
         bytes.max().unwrap_or(0) * parts.count()
+    }
+
+    /// Bytes of the tables that it was prepared with.
+    #[cfg(feature = "std")]
+    pub fn table_bytes(&self) -> usize {
+        self.in_place.as_ref().map_or(0, InPlace::table_bytes)
     }
 
     /// Computes the product.

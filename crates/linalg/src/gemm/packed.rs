@@ -6,7 +6,7 @@ use super::{Side, Worker};
 use crate::microkernels::pack::MAX_LANES;
 use crate::microkernels::packed_tile::Target;
 use crate::microkernels::store::Stored;
-use std::ops::Range;
+use core::ops::Range;
 
 /// The largest tile in bytes.
 const TILE_BYTES: usize = 14 * 32 * 8;
@@ -203,7 +203,7 @@ impl Worker<'_> {
             return compute(&Target { out, rows, add });
         }
         let staged = !table.same && self.blocks.depths > 1;
-        let mut local = std::mem::MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
+        let mut local = core::mem::MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
         let (sums, stride) = if staged {
             let block = tile.block;
             let before = (tile.rows.start - block.rows.start) * block.sums_stride
@@ -213,7 +213,7 @@ impl Worker<'_> {
         } else {
             (local.as_mut_ptr().cast::<u8>(), table.tile.width())
         };
-        let places: [isize; MAX_LANES] = std::array::from_fn(|i| (i * stride) as isize);
+        let places: [isize; MAX_LANES] = core::array::from_fn(|i| (i * stride) as isize);
         compute(&Target {
             out: sums,
             rows: places.as_ptr(),

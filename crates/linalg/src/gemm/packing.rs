@@ -3,9 +3,9 @@
 use super::blocks::TOGETHER;
 use super::geometry::{Axis, chunks, fill_offsets, offsets_at, pieces};
 use super::{Side, Worker};
+use crate::list::List;
 use crate::microkernels::pack::{Lanes, MAX_LANES, Run, turn};
-use smallvec::SmallVec;
-use std::ops::Range;
+use core::ops::Range;
 
 /// Units of the depth that are packed of one panel before the next.
 const STRETCH: usize = 16;
@@ -17,14 +17,14 @@ pub(super) struct Panel {
     pub(super) stride: usize,
 }
 
-/// Panels of a product of few columns, for which nothing is allocated.
-const PANELS: usize = 4;
+/// The most panels that are packed together: none is narrower than four columns.
+const MAX_PANELS: usize = TOGETHER / 4;
 
-/// The lanes of the right panels that were packed last, and which columns they are.
+/// The columns of the right panels that were packed last, whose lanes are in the scratch memory.
 #[derive(Default)]
 pub(super) struct LastLanes {
     columns: Range<usize>,
-    lanes: SmallVec<[Lanes; PANELS]>,
+    panels: usize,
 }
 
 impl Worker<'_> {
@@ -69,20 +69,29 @@ impl Worker<'_> {
         let by_rows = self.product.axes.columns.last().is_some_and(|a| a.rhs == 1);
         let stretch = if by_rows { STRETCH } else { units.len() };
         for together in chunks(chunk, TOGETHER) {
+            let lanes = self.scratch.wrapping_add(self.blocks.lanes());
+            let lanes = lanes.cast::<Lanes>();
             if self.last_lanes.columns != together {
-                self.last_lanes.lanes.clear();
+                let mut panels = 0;
                 for panel in chunks(&together, width) {
-                    let lanes = self.lanes(Side::Right, &panel);
-                    self.last_lanes.lanes.push(lanes);
+                    // SAFETY: the caller promises scratch memory with room for the lanes of as
+                    // many panels as are packed together.
+                    unsafe { lanes.add(panels).write(self.lanes(Side::Right, &panel)) };
+                    panels += 1;
                 }
-                self.last_lanes.columns = together.clone();
+                self.last_lanes = LastLanes {
+                    columns: together.clone(),
+                    panels,
+                };
             }
+            // SAFETY: so many were written there, now or when these columns were packed last.
+            let lanes = unsafe { core::slice::from_raw_parts(lanes, self.last_lanes.panels) };
             let panels = chunks(&together, width);
             let panels = panels.map(|panel| self.right_panel(chunk, &panel, units, before));
-            let panels: SmallVec<[Panel; 8]> = panels.collect();
+            let panels: List<Panel, MAX_PANELS> = panels.collect();
             let mut inexact = false;
             for stretch in chunks(units, stretch) {
-                for (lanes, right) in self.last_lanes.lanes.iter().zip(&panels) {
+                for (lanes, right) in lanes.iter().zip(&panels) {
                     let skipped = (stretch.start - units.start) * right.stride;
                     let skipped = skipped * self.blocks.unit_bytes;
                     let start = right.start.wrapping_add(skipped).cast_mut();

@@ -13,7 +13,7 @@ use super::{Axes, Axis, Product, Side, Sizes, Table, Types, Worker, arithmetics}
 use crate::microkernels::CpuFeatures;
 use crate::microkernels::packed_tile::{Arithmetic, TileKernel};
 use crate::microkernels::strided_tile::StridedKernel;
-use std::ops::Range;
+use core::ops::Range;
 
 /// Bytes before the panels.
 const HEAD: usize = 64;
@@ -85,6 +85,7 @@ impl Fixed {
     }
 }
 
+#[cfg(feature = "std")]
 /// What decides how an operand is packed: operands of one layout are packed alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedLayout {
@@ -129,6 +130,7 @@ impl Product {
     }
 
     /// How the operand that is packed once is packed.
+    #[cfg(feature = "std")]
     pub fn kept_layout(&self) -> Option<PackedLayout> {
         let side = self.kept?;
         let (array, lanes) = match side {
@@ -151,6 +153,7 @@ impl Product {
     }
 
     /// Packs the operand that is packed once.
+    #[cfg(feature = "std")]
     ///
     /// # Safety
     /// `operand` leads to an array as [`Self::run`] is given it; `kept` has
@@ -159,15 +162,17 @@ impl Product {
         let (Some(side), s) = (self.kept, self.sizes) else {
             return;
         };
-        let nothing = std::ptr::null_mut();
-        let arrays = self.arrays([operand, operand], nothing, kept);
-        let blocks = Blocks::new(self, &self.table, s.rows, s.columns);
+        let arrays = self.arrays([operand, operand], core::ptr::null_mut(), kept);
+        let blocks = Blocks::new(self, &self.table, s.rows, s.columns).packing_all(&self.table);
+        let mut scratch = vec![[0u64; 8]; blocks.bytes() / 64 + 1];
+        let aligned = scratch.as_ptr().align_offset(64);
+        let scratch = scratch.as_mut_ptr().cast::<u8>().wrapping_add(aligned);
         let mut worker = Worker {
             product: self,
             table: &self.table,
             blocks,
             arrays,
-            scratch: nothing,
+            scratch,
             kept: None,
             inexact: false,
             last_part: None,

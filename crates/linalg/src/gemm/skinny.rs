@@ -8,9 +8,9 @@ use crate::microkernels::gemv::{LongRows, LongRowsFn, NEAR, Order, long_rows_fun
 use crate::microkernels::pack::MAX_LANES;
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::store::Stored;
-use crate::microkernels::{CpuFeatures, VectorWidth, first_level_ways};
-use std::mem::MaybeUninit;
-use std::ops::Range;
+use crate::microkernels::{CpuFeatures, VectorWidth};
+use core::mem::MaybeUninit;
+use core::ops::Range;
 
 /// The most rows of a product that is computed along the rows of its right operand.
 const ALONG_ROWS: usize = 64;
@@ -37,6 +37,7 @@ fn matrix_bytes(element: usize, sizes: Sizes) -> usize {
 
 /// The function for a product of one row whose right operand is large, and contiguous along
 /// its columns as the result is.
+#[inline(always)]
 pub(super) fn long_rows(
     isa: CpuFeatures,
     types: Types,
@@ -47,7 +48,7 @@ pub(super) fn long_rows(
         return None;
     };
     let bytes = matrix_bytes(types[1].storage_bytes(), sizes);
-    let middle = bytes > MIDDLE_BYTES && first_level_ways() <= FEW_WAYS;
+    let middle = bytes > MIDDLE_BYTES && isa.first_level_ways() <= FEW_WAYS;
     let suits = sizes.rows == 1
         && (column.rhs, column.out) == (1, 1)
         && (bytes > FAR_BYTES || middle && sizes.columns > PANEL);
@@ -56,7 +57,8 @@ pub(super) fn long_rows(
 
 /// Whether each column of a product of one row is better multiplied alone, so that the right
 /// operand is read from beginning to end, than beside others.
-pub(super) fn sequential(types: Types, sizes: Sizes) -> bool {
+#[inline(always)]
+pub(super) fn sequential(isa: CpuFeatures, types: Types, sizes: Sizes) -> bool {
     let element = types[1].storage_bytes();
     // To widen 16-bit floats takes longer than to read them from the third-level cache.
     let from = match element {
@@ -67,7 +69,7 @@ pub(super) fn sequential(types: Types, sizes: Sizes) -> bool {
         // The left row has to stay in the first-level cache while as many bytes pass.
         && (16 * ALONG_DEPTH..=4 * NEAR / element.max(4)).contains(&sizes.depth)
         && matrix_bytes(element, sizes) > from
-        && first_level_ways() <= FEW_WAYS
+        && isa.first_level_ways() <= FEW_WAYS
 }
 
 /// In what order so many columns of a matrix of `f32` of so many bytes are read, whose rows are
@@ -87,6 +89,7 @@ fn order(bytes: usize, columns: usize, stride: isize) -> Order {
 
 /// The function for a product of few rows whose right operand is contiguous along
 /// the depth: packing it would cost more than multiplying.
+#[inline(always)]
 pub(super) fn dots(
     isa: CpuFeatures,
     types: Types,
@@ -123,6 +126,7 @@ pub(super) fn dots(
 
 /// Whether a product has so few columns that it is better computed as one of few rows:
 /// along the rows of the left operand, which are contiguous along the depth.
+#[inline(always)]
 pub(super) fn few_columns(axes: &Axes) -> bool {
     let (rows, columns) = (element_count(&axes.rows), element_count(&axes.columns));
     let &[depth] = &axes.depth[..] else {
@@ -171,7 +175,7 @@ impl Worker<'_> {
     ) {
         let (axes, depth) = (&self.product.axes, self.blocks.units);
         let unit_bytes = self.blocks.unit_bytes;
-        let mut left = [std::ptr::null::<u8>(); ALONG_ROWS];
+        let mut left = [core::ptr::null::<u8>(); ALONG_ROWS];
         let left = &mut left[..rows.len()];
         let along = axes.depth.last().is_some_and(|depth| depth.lhs == 1);
         if along && self.product.element_bytes[0] == unit_bytes {

@@ -6,8 +6,9 @@
 //! that by far, as where one factor is the tail of an activation, nothing has to be computed
 //! again.
 
+use super::MAX_AXES;
 use super::{Arrays, Product};
-use smallvec::SmallVec;
+use crate::list::List;
 use tegula_ir::ElementType;
 
 /// What is lost of an element counts from this part of it on: a hundredth of the rounding of a
@@ -15,13 +16,13 @@ use tegula_ir::ElementType;
 const PART: f64 = 1.0 / (1u64 << 31) as f64;
 
 /// Sizes and strides of an array's elements, the largest strides first.
-type Dims = SmallVec<[(usize, isize); 8]>;
+type Dims = List<(usize, isize), { 3 * MAX_AXES }>;
 
 fn dims(axes: impl Iterator<Item = (usize, isize)>) -> Dims {
     let mut dims: Dims = axes
         .filter(|&(size, stride)| size > 1 && stride != 0)
         .collect();
-    dims.sort_by_key(|&(_, stride)| std::cmp::Reverse(stride.unsigned_abs()));
+    dims.sort_by_key(|&(_, stride)| core::cmp::Reverse(stride.unsigned_abs()));
     dims
 }
 
@@ -74,7 +75,7 @@ unsafe fn extreme<T: Element>(
         [] => here(start),
         [(size, 1)] => {
             // SAFETY: the caller's promise: neighbours.
-            let elements = unsafe { std::slice::from_raw_parts(start, size) };
+            let elements = unsafe { core::slice::from_raw_parts(start, size) };
             (elements.iter()).fold(here(start), |m, element| of_two(m, element.magnitude()))
         }
         [(size, stride)] => (1..size).fold(here(start), |m, i| of_two(m, here(at(i, stride)))),

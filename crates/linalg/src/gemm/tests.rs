@@ -1,4 +1,4 @@
-use super::{Axes, Axis, Product, Types};
+use super::{Axes, Axis, AxisList, Product, Types};
 use crate::microkernels::CpuFeatures;
 use crate::thread_pool::ThreadPool;
 use tegula_ir::ElementType;
@@ -83,10 +83,10 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
         out: out as isize,
     };
     let axes = Axes {
-        batch: vec![],
-        rows: vec![axis(m, row, 0, n)],
-        columns: vec![axis(n, 0, column, 1)],
-        depth: vec![axis(k, left, right, 0)],
+        batch: [].into(),
+        rows: [axis(m, row, 0, n)].into(),
+        columns: [axis(n, 0, column, 1)].into(),
+        depth: [axis(k, left, right, 0)].into(),
         starts: [0; 3],
     };
     let pool = ThreadPool::new(threads);
@@ -106,7 +106,7 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
                 kept = Aligned::new(bytes);
                 product.keep(operands[operand], kept.start());
                 if !product.needs_source() {
-                    operands[operand] = std::ptr::null();
+                    operands[operand] = core::ptr::null();
                 }
             }
             let out = out.as_mut_ptr().cast();
@@ -153,7 +153,7 @@ impl Aligned {
     fn is_whole(&mut self) -> bool {
         let end = self.start().wrapping_add(self.bytes);
         // SAFETY: a line and more lies behind.
-        unsafe { std::slice::from_raw_parts(end, 64) }
+        unsafe { core::slice::from_raw_parts(end, 64) }
             .iter()
             .all(|&b| b == Self::MARK)
     }
@@ -245,10 +245,10 @@ fn a_batch_is_products_one_after_the_other() {
             // Rows or columns are neighbours in the result.
             for [down_out, along_out] in [[n, 1], [1, m]] {
                 let axes = Axes {
-                    batch: vec![axis(BATCH, left, right, m * n)],
-                    rows: vec![axis(m, row, 0, down_out)],
-                    columns: vec![axis(n, 0, column, along_out)],
-                    depth: vec![axis(k, along, down, 0)],
+                    batch: [axis(BATCH, left, right, m * n)].into(),
+                    rows: [axis(m, row, 0, down_out)].into(),
+                    columns: [axis(n, 0, column, along_out)].into(),
+                    depth: [axis(k, along, down, 0)].into(),
                     starts: [0; 3],
                 };
                 for isa in isas() {
@@ -266,7 +266,7 @@ fn a_batch_is_products_one_after_the_other() {
                         // memory what was asked for.
                         unsafe {
                             let out = out.as_mut_ptr().cast();
-                            product.run(operands, std::ptr::null(), out, scratch.start(), &pool);
+                            product.run(operands, core::ptr::null(), out, scratch.start(), &pool);
                         }
                         let at = |i: usize| {
                             let (matrix, element) = (i / (m * n), i % (m * n));
@@ -520,15 +520,15 @@ fn small_products_are_sums_whatever_lies_where() {
             // The left operand repeats, as columns beyond a few have it.
             let axes = |apart: bool| Axes {
                 batch: match apart {
-                    true => vec![axis(batch, m * k, k * n, m * n)],
-                    false => Vec::new(),
+                    true => [axis(batch, m * k, k * n, m * n)].into(),
+                    false => AxisList::new(),
                 },
-                rows: vec![axis(m as usize, k, 0, n)],
+                rows: [axis(m as usize, k, 0, n)].into(),
                 columns: match apart {
-                    true => vec![axis(n as usize, 0, 1, 1)],
-                    false => vec![axis(batch, 0, k * n, m * n), axis(n as usize, 0, 1, 1)],
+                    true => [axis(n as usize, 0, 1, 1)].into(),
+                    false => [axis(batch, 0, k * n, m * n), axis(n as usize, 0, 1, 1)].into(),
                 },
-                depth: vec![axis(k as usize, 1, n, 0)],
+                depth: [axis(k as usize, 1, n, 0)].into(),
                 starts: [0; 3],
             };
             let counts = [m * k, k * n, m * n].map(|count| count as usize);
@@ -555,7 +555,7 @@ fn small_products_are_sums_whatever_lies_where() {
                     };
                     let mut out = vec![1f32; batch * counts[2]];
                     let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
-                    let none = std::ptr::null_mut();
+                    let none = core::ptr::null_mut();
                     // SAFETY: the arrays are as large as the axes reach; nothing is kept, no
                     // scratch is used.
                     unsafe { product.run(operands, none, out.as_mut_ptr().cast(), none, &pool) };

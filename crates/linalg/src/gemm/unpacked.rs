@@ -14,16 +14,18 @@ use super::geometry::{
 };
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
+use crate::microkernels::CpuFeatures;
 use crate::microkernels::pack::{MAX_LANES, any_subnormal};
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::store::Stored;
 use crate::microkernels::strided_tile::{
     Fetch, Later, MAX_ROWS, Stretch, Strided, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
-use crate::microkernels::{CpuFeatures, first_level_ways};
-use smallvec::SmallVec;
-use std::mem::MaybeUninit;
-use std::ops::Range;
+#[cfg(feature = "std")]
+use crate::tables;
+use crate::tables::{Table as TableOf, Tables};
+use core::mem::MaybeUninit;
+use core::ops::Range;
 use tegula_ir::ElementType;
 
 /// Bytes of rows of the left operand that all right panels pass before the next rows: they
@@ -77,7 +79,7 @@ pub(super) struct InPlace {
     out_breaks: bool,
     /// The depth by blocks, for tiles that read the right operand first, and for
     /// those that read a copy.
-    depths: [Vec<Vec<Stretch>>; 2],
+    depths: [Stretches; 2],
     /// Columns that are neighbours in the right operand and in the result.
     run: usize,
     /// The distance of columns in the result, if tiles are turned as they are stored.
@@ -86,7 +88,9 @@ pub(super) struct InPlace {
 
 impl InPlace {
     /// How a product reads its operands; `None` if both are better packed.
+    #[inline(always)]
     pub(super) fn new(
+        memory: &mut Tables,
         isa: CpuFeatures,
         table: &Table,
         [lhs, rhs, out]: Types,
@@ -142,8 +146,8 @@ impl InPlace {
         // Rows that have one place in the first-level cache are read there if it holds as
         // many as a low tile has.
         let crowded = aliased(strides[0])
-            && first_level_ways() < ALIASED_ROWS
-            && kernel.rows.min(sizes.rows) >= first_level_ways();
+            && isa.first_level_ways() < ALIASED_ROWS
+            && kernel.rows.min(sizes.rows) >= isa.first_level_ways();
         let packs = scattered || aliased(strides[1]) || crowded;
         let left_lies = sizes.columns < MANY_COLUMNS || !packs;
         let left_lies = units && (left_lies || step > 1);
@@ -167,8 +171,8 @@ impl InPlace {
             deepest,
             out_breaks: column.out != 1 || !right_lies && axes.columns.len() > 1,
             depths: [
-                stretches(axes, sizes, step, lies, deepest)?,
-                stretches(axes, sizes, step, [left_lies, false], deepest)?,
+                Stretches::new(memory, axes, sizes, step, lies, deepest)?,
+                Stretches::new(memory, axes, sizes, step, [left_lies, false], deepest)?,
             ],
             run: if right_lies && axes.columns.len() > 1 {
                 column.size
@@ -177,6 +181,13 @@ impl InPlace {
             },
             turned: turned.filter(|_| right_lies),
         })
+    }
+
+    /// Bytes of its tables.
+    #[cfg(feature = "std")]
+    pub(super) fn table_bytes(&self) -> usize {
+        let bytes = |s: &Stretches| tables::bytes(&s.all) + tables::bytes(&s.starts);
+        self.depths.iter().map(bytes).sum()
     }
 
     /// Whether the right operand is read where it lies.
@@ -223,6 +234,7 @@ impl InPlace {
 
 /// The kernel for few rows times a right operand of 16-bit floats that lies where it was:
 /// packing that would cost more than multiplying in f32.
+#[inline(always)]
 pub(super) fn halves(
     isa: CpuFeatures,
     rhs: ElementType,
@@ -243,6 +255,7 @@ pub(super) fn halves(
 /// Whether a product whose rows, not columns, are neighbours in the result is better
 /// computed as it is, its tiles stored element by element, than with operands that
 /// change places: if the columns of the right operand would be no neighbours, or few.
+#[inline(always)]
 pub(super) fn keeps_places(isa: CpuFeatures, [lhs, _, out]: Types, axes: &Axes) -> bool {
     let count = |axes: &[Axis]| super::element_count(axes) as f64;
     let arithmetic = match out {
@@ -256,7 +269,7 @@ pub(super) fn keeps_places(isa: CpuFeatures, [lhs, _, out]: Types, axes: &Axes) 
     };
     let (rows, columns, depth) = (count(&axes.rows), count(&axes.columns), count(&axes.depth));
     // How much of the multiplying is of elements, rather than of what fills vectors.
-    let filled = |size: f64| size / ((size / kernel.lanes as f64).ceil() * kernel.lanes as f64);
+    let filled = |size: f64| size / (size as usize).next_multiple_of(kernel.lanes) as f64;
     let changed = match axes.rows.last() {
         Some(row) if row.lhs == 1 && row.size <= kernel.lanes => 0.85 * filled(row.size as f64),
         Some(row) if row.lhs == 1 => filled(row.size as f64),
@@ -289,6 +302,7 @@ fn turned(kernel: &StridedKernel, axes: &Axes, sizes: Sizes) -> Option<isize> {
 /// Whether operands should change places though the columns of the result are neighbours: the
 /// right operand would be turned as it is packed or, if it is one of few rows, these be multiplied
 /// `along` its own, the left one can be read along its rows, and to turn the result costs less.
+#[inline(always)]
 pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: bool) -> bool {
     let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
         return false;
@@ -322,47 +336,74 @@ pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: b
 }
 
 /// The blocks of a depth as pieces along which each operand has one stride.
-fn stretches(
-    axes: &Axes,
-    sizes: Sizes,
-    step: usize,
-    lies: [bool; 2],
-    deepest: usize,
-) -> Option<Vec<Vec<Stretch>>> {
-    let (inner, outer) = match axes.depth.split_last() {
-        Some((inner, outer)) => (*inner, outer),
-        None => Default::default(),
-    };
-    let (mut count, run_units) = (0, sizes.run.div_ceil(step));
-    let units = run_units * sizes.runs;
-    let blocks = depth_count(units, deepest);
-    let blocks = (0..blocks).map(|block| share(units, blocks, block));
-    let blocks = blocks.map(|block| {
-        let mut stretches = Vec::new();
-        let mut from = block.start;
-        while from < block.end {
-            let (run, skipped) = (from / run_units, from % run_units);
-            let length = (run_units - skipped).min(block.end - from);
-            let [lhs, rhs, _] = offsets_at(outer, run);
-            let skipped = (skipped * step) as isize;
-            let own = [lhs + skipped * inner.lhs, rhs + skipped * inner.rhs];
-            let packed = (from - block.start) as isize;
-            let at = std::array::from_fn(|i| if lies[i] { own[i] } else { packed });
-            stretches.push(Stretch { at, length });
-            count += 1;
-            if count > MAX_STRETCHES {
-                return None;
-            }
-            from += length;
-        }
-        Some(stretches)
-    });
-    blocks.collect()
+#[derive(Clone, Debug)]
+struct Stretches {
+    all: TableOf<Stretch>,
+    /// Where in the list each block's begin, then where the last one's end.
+    starts: TableOf<u32>,
 }
 
-/// A number for each of some rows: nothing is allocated for a few, for which it would count. More
-/// of them in place would have to be moved.
-type RowTable = SmallVec<[isize; 64]>;
+impl Stretches {
+    /// `None` if they are more than [`MAX_STRETCHES`].
+    fn new(
+        memory: &mut Tables,
+        axes: &Axes,
+        sizes: Sizes,
+        step: usize,
+        lies: [bool; 2],
+        deepest: usize,
+    ) -> Option<Self> {
+        let (inner, outer) = match axes.depth.split_last() {
+            Some((inner, outer)) => (*inner, outer),
+            None => Default::default(),
+        };
+        let run_units = sizes.run.div_ceil(step).max(1);
+        let units = sizes.run.div_ceil(step) * sizes.runs;
+        let blocks = depth_count(units, deepest);
+        let block = move |block: usize| share(units, blocks, block);
+        // The runs of the depth that a block has a part of.
+        let runs =
+            move |block: &Range<usize>| block.start / run_units..block.end.div_ceil(run_units);
+        let count = |index: usize| {
+            let block = block(index);
+            if block.is_empty() {
+                0
+            } else {
+                runs(&block).len()
+            }
+        };
+        if blocks > MAX_STRETCHES || (0..blocks).map(count).sum::<usize>() > MAX_STRETCHES {
+            return None;
+        }
+        let starts = (0..=blocks).scan(0, |start, index| {
+            let here = *start;
+            *start += if index < blocks { count(index) } else { 0 };
+            Some(here as u32)
+        });
+        let starts = memory.table(starts);
+        let all = (0..blocks).map(block).filter(|block| !block.is_empty());
+        let all = all.flat_map(|block| {
+            runs(&block).map(move |run| {
+                let from = (run * run_units).max(block.start);
+                let length = ((run + 1) * run_units).min(block.end) - from;
+                let [lhs, rhs, _] = offsets_at(outer, run);
+                let skipped = ((from - run * run_units) * step) as isize;
+                let own = [lhs + skipped * inner.lhs, rhs + skipped * inner.rhs];
+                let packed = (from - block.start) as isize;
+                let at = core::array::from_fn(|i| if lies[i] { own[i] } else { packed });
+                Stretch { at, length }
+            })
+        });
+        Some(Self {
+            all: memory.table(all),
+            starts,
+        })
+    }
+
+    fn of_block(&self, block: usize) -> &[Stretch] {
+        &self.all[self.starts[block] as usize..self.starts[block + 1] as usize]
+    }
+}
 
 /// What the tiles of some rows over a block of the depth have in common, whatever the index of
 /// the batch.
@@ -370,9 +411,9 @@ pub(super) struct Part<'a> {
     in_place: &'a InPlace,
     rows: Range<usize>,
     /// Bytes from the beginning of the left operand to the rows, as it lies or is packed.
-    left: RowTable,
+    left: &'a [isize],
     /// The rows' offsets in the result.
-    out: RowTable,
+    out: &'a [isize],
     /// The offsets of a tile's rows in sums that are stored apart, and the distance of two.
     places: [isize; TILE_ROWS],
     places_apart: usize,
@@ -439,6 +480,8 @@ impl<'a> Worker<'a> {
                     }
                     let same = |part: &Part<'_>| (part.depth, &part.rows) == (depth, &rows);
                     if !self.last_part.as_ref().is_some_and(same) {
+                        // The new one's places are where the last one's are.
+                        self.last_part = None;
                         self.last_part = Some(self.new_part(in_place, depth, rows));
                     }
                     let Some(part) = &self.last_part else {
@@ -466,10 +509,18 @@ impl<'a> Worker<'a> {
         let axes = &self.product.axes.rows;
         let (count, bytes) = (rows.len(), self.blocks.unit_bytes);
         let of_row = units.len() * bytes;
-        let mut left = RowTable::from_elem(0, count);
+        let places = self.scratch.wrapping_add(self.blocks.places());
+        let places = places.cast::<isize>();
+        // SAFETY: the caller of [`Product::run`] promises scratch memory with room for the places of
+        // a block's rows, and no other part of this worker's is left.
+        let (left, out) = unsafe {
+            places.write_bytes(0, 2 * count);
+            let both = core::slice::from_raw_parts_mut(places, 2 * count);
+            both.split_at_mut(count)
+        };
         if in_place.lies[0] {
             let element = self.product.element_bytes[0] as isize;
-            fill_offsets(axes, rows.start, |a| a.lhs * element, &mut left);
+            fill_offsets(axes, rows.start, |a| a.lhs * element, left);
         } else if in_place.kernel.matrices {
             for (row, place) in left.iter_mut().enumerate() {
                 *place = (row * of_row) as isize;
@@ -482,8 +533,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        let mut out = RowTable::from_elem(0, count);
-        fill_offsets(axes, rows.start, |a| a.out, &mut out);
+        fill_offsets(axes, rows.start, |a| a.out, out);
         let kernel = &in_place.kernel;
         let tile = count.div_ceil(count.div_ceil(in_place.height).max(1));
         let widest = kernel.vectors(tile, usize::MAX / 2) * kernel.lanes;
@@ -495,7 +545,7 @@ impl<'a> Worker<'a> {
             rows,
             left,
             out,
-            places: std::array::from_fn(|row| (row * places_apart) as isize),
+            places: core::array::from_fn(|row| (row * places_apart) as isize),
             places_apart,
             depth,
             units,
@@ -507,7 +557,7 @@ impl<'a> Worker<'a> {
     /// # Safety
     /// As [`Self::in_place`].
     unsafe fn has_subnormals(&self, part: &Part<'_>) -> bool {
-        let stretches = &part.in_place.depths[0][part.depth];
+        let stretches = part.in_place.depths[0].of_block(part.depth);
         let element = self.product.element_bytes[0] as isize;
         part.left.iter().any(|&row| {
             stretches.iter().any(|stretch| {
@@ -587,7 +637,7 @@ impl<'a> Worker<'a> {
                 let copies = fetches && i == 0 && (count > 1 || start == chunk.start);
                 let fetch = match next {
                     _ if copies && in_place.copied => Fetch::Ahead(self.right()),
-                    _ if copies => Fetch::Ahead(std::ptr::null_mut()),
+                    _ if copies => Fetch::Ahead(core::ptr::null_mut()),
                     Some(next) if count > 1 => shared_fetch(next, count - 1, i - 1),
                     Some(next) => Fetch::Later(next),
                     None => Fetch::Nothing,
@@ -673,7 +723,7 @@ impl<'a> Worker<'a> {
             right: right.start,
             units: [left_unit, right_unit],
             steps: [left_step, right.step],
-            depth: &depths[part.depth],
+            depth: depths.of_block(part.depth),
             columns: right.columns,
             out: right.out,
             row_offsets: &part.out[rows.clone()],

@@ -15,13 +15,13 @@
 pub(crate) mod emulated;
 
 use super::strided_tile::Strided;
-use std::arch::asm;
-use std::arch::x86_64::{
+use core::arch::asm;
+use core::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps,
     _mm512_loadu_epi32, _mm512_mask_storeu_epi32, _mm512_maskz_loadu_epi32, _mm512_setzero_si512,
     _mm512_storeu_epi32,
 };
-use std::mem::MaybeUninit;
+use core::mem::MaybeUninit;
 
 /// Rows of a register, and units of a row.
 const SIDE: usize = 16;
@@ -105,7 +105,7 @@ struct Step {
 }
 
 const NOWHERE: Rows = Rows {
-    start: std::ptr::null(),
+    start: core::ptr::null(),
     distance: 0,
 };
 
@@ -362,7 +362,7 @@ impl Batch {
     unsafe fn run(&mut self, run: RunFn, size: [usize; 2], sums: &[Rows; 2], load: bool) {
         // SAFETY: so many steps were written; the rest is the caller's promise.
         unsafe {
-            let steps = std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count);
+            let steps = core::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count);
             run(size, steps, sums, load);
         }
         (self.count, self.copied) = (0, 0);

@@ -40,6 +40,7 @@ pub(crate) type DotsFn = unsafe fn(&Dots<'_>);
 
 /// The function for a right operand of a type, whose left operand and sums are f64
 /// or, for other types, f32.
+#[inline(always)]
 pub(crate) fn dots_function(isa: CpuFeatures, rhs: ElementType) -> Option<DotsFn> {
     #[cfg(target_arch = "x86_64")]
     if isa.width == VectorWidth::Avx512 {
@@ -75,7 +76,7 @@ pub(crate) fn dots_function(isa: CpuFeatures, rhs: ElementType) -> Option<DotsFn
 unsafe fn portable<S, T>(dots: &Dots<'_>)
 where
     S: Copy + super::pack::Convert<T>,
-    T: Copy + Default + std::ops::Add<Output = T> + std::ops::Mul<Output = T>,
+    T: Copy + Default + core::ops::Add<Output = T> + core::ops::Mul<Output = T>,
 {
     const LANES: usize = 16;
     let rhs = dots.rhs.cast::<S>();
@@ -83,15 +84,15 @@ where
         for (i, &column) in dots.columns.iter().enumerate() {
             // SAFETY: the caller's promise.
             unsafe {
-                let left = std::slice::from_raw_parts(left.cast::<T>(), dots.depth);
-                let right = std::slice::from_raw_parts(rhs.offset(column), dots.depth);
+                let left = core::slice::from_raw_parts(left.cast::<T>(), dots.depth);
+                let right = core::slice::from_raw_parts(rhs.offset(column), dots.depth);
                 let mut sums = [T::default(); LANES];
                 let (left, left_rest) = left.as_chunks::<LANES>();
                 let (right, right_rest) = right.as_chunks::<LANES>();
                 for (left, right) in left.iter().zip(right) {
                     let products: [T; LANES] =
-                        std::array::from_fn(|i| left[i] * right[i].convert());
-                    sums = std::array::from_fn(|i| sums[i] + products[i]);
+                        core::array::from_fn(|i| left[i] * right[i].convert());
+                    sums = core::array::from_fn(|i| sums[i] + products[i]);
                 }
                 for ((sum, &a), &b) in sums.iter_mut().zip(left_rest).zip(right_rest) {
                     *sum = *sum + a * b.convert();
@@ -279,8 +280,8 @@ macro_rules! dots_in_registers {
             // SAFETY: the caller's promise; masks have elements below `depth` alone.
             unsafe {
                 let lhs: [*const V::Number; M] =
-                    std::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());
-                let rhs: [*const V::Element; N] = std::array::from_fn(|n| {
+                    core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());
+                let rhs: [*const V::Element; N] = core::array::from_fn(|n| {
                     dots.rhs
                         .cast::<V::Element>()
                         .offset(dots.columns[start + n])
@@ -301,7 +302,7 @@ macro_rules! dots_in_registers {
                             _mm_prefetch::<_MM_HINT_T0>(next.cast());
                         }
                     }
-                    let left: [_; M] = std::array::from_fn(|m| V::numbers(lhs[m].add(at), mask));
+                    let left: [_; M] = core::array::from_fn(|m| V::numbers(lhs[m].add(at), mask));
                     for n in 0..N {
                         let right = V::load(rhs[n].add(at), mask);
                         for m in 0..M {
@@ -330,7 +331,7 @@ macro_rules! dots_in_registers {
                         _ => V::sum(sum[0], sum[U - 1]),
                     };
                     if let Ok(sums) = <&[[_; U]; COLUMNS]>::try_from(&sums[..]) {
-                        V::totals(std::array::from_fn(|n| all(&sums[n])), row);
+                        V::totals(core::array::from_fn(|n| all(&sums[n])), row);
                         continue;
                     }
                     for (n, sum) in sums.iter().enumerate() {
@@ -345,7 +346,7 @@ macro_rules! dots_in_registers {
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{COLUMNS, Dots, Vector};
-    use std::arch::x86_64::*;
+    use core::arch::x86_64::*;
     /// The sums of the lanes of four vectors.
     ///
     /// # Safety
@@ -411,7 +412,7 @@ mod avx512 {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::{COLUMNS, Dots, Vector};
-    use std::arch::x86_64::*;
+    use core::arch::x86_64::*;
     /// Which 32-bit lanes there are.
     #[target_feature(enable = "avx2,fma")]
     fn lanes(mask: u16) -> __m256i {
@@ -463,7 +464,7 @@ mod avx2 {
                 _ => {
                     let mut some = [0i16; 8];
                     let count = mask.count_ones() as usize;
-                    std::ptr::copy_nonoverlapping(from, some.as_mut_ptr(), count.min(8));
+                    core::ptr::copy_nonoverlapping(from, some.as_mut_ptr(), count.min(8));
                     _mm_loadu_si128(some.as_ptr().cast())
                 }
             }

@@ -63,6 +63,7 @@ pub(crate) fn sums_bytes(element: usize, columns: usize) -> usize {
 }
 
 /// The function for a row and a matrix of one type, if the instructions have one.
+#[inline(always)]
 pub(crate) fn long_rows_function(
     isa: CpuFeatures,
     [row, matrix, out]: [ElementType; 3],
@@ -92,8 +93,8 @@ macro_rules! long_rows {
     ) => {
         mod $module {
             use super::{LongRows, NEAR, Order, PAGE};
-            use std::arch::x86_64::*;
-            use std::mem::MaybeUninit;
+            use core::arch::x86_64::*;
+            use core::mem::MaybeUninit;
             /// Lanes of a vector.
             const LANES: usize = $lanes;
 
@@ -184,11 +185,11 @@ macro_rules! long_rows {
                 unsafe {
                     let out = product.out.cast::<f32>();
                     let (row, matrix) = (product.row.cast::<f32>(), product.matrix.cast::<f32>());
-                    let factors: [_; R] = std::array::from_fn(|r| {
+                    let factors: [_; R] = core::array::from_fn(|r| {
                         $splat(*row.offset((at + r) as isize * product.step))
                     });
                     let rows: [_; R] =
-                        std::array::from_fn(|r| matrix.offset((at + r) as isize * product.stride));
+                        core::array::from_fn(|r| matrix.offset((at + r) as isize * product.stride));
                     let part = |column: usize, count: usize| {
                         let mask = $mask(count);
                         let place = out.add(column);
@@ -208,7 +209,8 @@ macro_rules! long_rows {
                     }
                     while column + V * LANES <= product.columns {
                         let place = out.add(column);
-                        let mut sums: [_; V] = std::array::from_fn(|v| $load(place.add(v * LANES)));
+                        let mut sums: [_; V] =
+                            core::array::from_fn(|v| $load(place.add(v * LANES)));
                         for (&factor, row) in factors.iter().zip(&rows) {
                             let from = row.add(column);
                             for (v, sum) in sums.iter_mut().enumerate() {

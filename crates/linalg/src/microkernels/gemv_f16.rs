@@ -3,8 +3,8 @@
 
 use super::gemv::{LongRows, LongRowsFn, TOGETHER as COLUMNS};
 use super::vector512::{Bf16, F16, F32, Vector};
+use core::arch::x86_64::*;
 use half::f16;
-use std::arch::x86_64::*;
 use tegula_ir::ElementType;
 
 /// Lanes of a vector of sums.
@@ -13,6 +13,7 @@ const LANES: usize = COLUMNS / 2;
 const ROWS: usize = 8;
 
 /// The function for a row and a matrix of a type.
+#[inline(always)]
 pub(super) fn function(matrix: ElementType, out: ElementType) -> Option<LongRowsFn> {
     match (matrix, out) {
         (ElementType::BF16, ElementType::BF16) => Some(long_rows::<Bf16, Bf16>),
@@ -158,12 +159,12 @@ unsafe fn rows<H: Halves, const R: usize>(product: &LongRows, at: usize) {
     let sums = product.sums.cast::<f32>();
     // SAFETY: the caller's promise; masks have the columns that there are alone.
     unsafe {
-        let factors: [_; R] = std::array::from_fn(|r| {
+        let factors: [_; R] = core::array::from_fn(|r| {
             let bits = *row.offset((at + r) as isize * product.step);
             _mm512_set1_ps(H::number(bits))
         });
         let rows: [_; R] =
-            std::array::from_fn(|r| matrix.offset((at + r) as isize * product.stride));
+            core::array::from_fn(|r| matrix.offset((at + r) as isize * product.stride));
         let step = |column: usize, mask: u32| {
             let place = sums.add(column);
             let [mut low, mut high] = match at {

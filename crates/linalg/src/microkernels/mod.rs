@@ -28,4 +28,4 @@ pub(crate) mod strided_tile;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vector512;
 
-pub(crate) use tegula_target::{CpuFeatures, VectorWidth, first_level_ways};
+pub(crate) use tegula_target::{CpuFeatures, VectorWidth};

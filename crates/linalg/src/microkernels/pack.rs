@@ -120,6 +120,7 @@ pub(crate) struct Run<'a> {
 pub(crate) type PackFn = unsafe fn(&Run<'_>) -> bool;
 
 /// How elements of a type become the units of an arithmetic.
+#[inline(always)]
 pub(crate) fn pack_function(
     isa: CpuFeatures,
     element_type: ElementType,
@@ -297,7 +298,7 @@ pub(crate) unsafe fn any_subnormal(source: *const u16, count: usize) -> bool {
     return unsafe { avx512::any_subnormal(source.cast(), count) };
     #[cfg(not(target_arch = "x86_64"))]
     // SAFETY: the caller's promise.
-    return unsafe { std::slice::from_raw_parts(source, count) }
+    return unsafe { core::slice::from_raw_parts(source, count) }
         .iter()
         .any(|&bits| is_subnormal(bits));
 }

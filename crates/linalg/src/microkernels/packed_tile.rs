@@ -100,6 +100,11 @@ impl TileKernel {
     }
 
     /// The kernel for an arithmetic; `None` if the instructions lack it.
+    #[inline(always)]
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(unused_variables, reason = "the portable tiles need no instructions")
+    )]
     pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<Self> {
         let new = |rows, vectors, lanes, function| {
             Some(Self {
@@ -147,6 +152,7 @@ impl TileKernel {
 }
 
 /// Calls `tile::<rows, vectors>` for numbers known at run time.
+#[cfg(target_arch = "x86_64")]
 macro_rules! dispatch {
     ($rows:expr, $vectors:expr, $tile:ident, $arguments:tt, [$($m:literal)*]) => {
         // SAFETY: the caller's promise.
@@ -173,7 +179,7 @@ macro_rules! vector_tile {
     ) => {
         mod $module {
             use super::Target;
-            use std::arch::x86_64::*;
+            use core::arch::x86_64::*;
             #[target_feature(enable = $features)]
             unsafe fn tile<const M: usize, const V: usize>(
                 depth: usize,
@@ -188,7 +194,7 @@ macro_rules! vector_tile {
                 // address that is read; the target's rows are as long as the tile.
                 unsafe {
                     for _ in 0..depth {
-                        let columns: [_; V] = std::array::from_fn(|v| {
+                        let columns: [_; V] = core::array::from_fn(|v| {
                             $load(right.add(v * $lanes))
                         });
                         for (m, sums) in sums.iter_mut().enumerate() {
@@ -292,8 +298,8 @@ vector_tile!(
     |p: *const f32| _mm512_set1_epi32(*p.cast::<i32>()),
     |a, b, c| _mm512_dpbf16_ps(
         c,
-        std::mem::transmute::<__m512i, __m512bh>(a),
-        std::mem::transmute::<__m512i, __m512bh>(b),
+        core::mem::transmute::<__m512i, __m512bh>(a),
+        core::mem::transmute::<__m512i, __m512bh>(b),
     ),
     |a, b| _mm512_add_ps(a, b), |p| _mm512_loadu_ps(p), |p, x| _mm512_storeu_ps(p, x)
 );

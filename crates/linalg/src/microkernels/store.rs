@@ -3,6 +3,7 @@
 use super::packed_tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
 use super::vector512;
+#[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
 use super::{CpuFeatures, VectorWidth};
 use half::{bf16, f16};
@@ -33,6 +34,7 @@ pub(crate) type StoreFn = unsafe fn(&Stored<'_>);
 
 /// How the numbers of an arithmetic become elements of a type, and whether both
 /// are the same, so that numbers can be added to elements.
+#[inline(always)]
 pub(crate) fn store_function(
     isa: CpuFeatures,
     arithmetic: Arithmetic,

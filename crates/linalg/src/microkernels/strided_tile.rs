@@ -8,6 +8,7 @@ use super::pack::transpose;
 use super::packed_tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
 use super::vector512;
+#[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
 #[cfg(target_arch = "x86_64")]
 use super::{VectorWidth, amx};
@@ -88,7 +89,7 @@ const AHEAD: isize = 16;
 
 impl Later {
     const NONE: Self = Self {
-        from: std::ptr::null(),
+        from: core::ptr::null(),
         step: 0,
         count: 0,
     };
@@ -136,11 +137,12 @@ const MATRIX_ROWS: usize = 6;
 #[cfg(target_arch = "x86_64")]
 pub(crate) type Entered = Option<super::amx::Configured>;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) type Entered = Option<std::convert::Infallible>;
+pub(crate) type Entered = Option<core::convert::Infallible>;
 
 impl StridedKernel {
     /// The kernel for an arithmetic and so many rows, if there is one.
     #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
     pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic, rows: usize) -> Option<Self> {
         let new = |rows, lanes, vectors, function| {
             Some(Self {
@@ -188,6 +190,7 @@ impl StridedKernel {
 
     /// The kernel for products in f32 whose right operand has 16-bit floats.
     #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
     pub(crate) fn of_halves(isa: CpuFeatures, rhs: ElementType) -> Option<Self> {
         let function = match (isa.width, rhs) {
             (VectorWidth::Avx512, ElementType::BF16) => avx512_f32_by_bf16::dispatch,
@@ -220,18 +223,21 @@ impl StridedKernel {
 
     /// The kernel for products in f32 whose right operand has 16-bit floats.
     #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
     pub(crate) fn of_halves(_: CpuFeatures, _: ElementType) -> Option<Self> {
         None
     }
 
     /// The kernel for an arithmetic and so many rows, if there is one.
     #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
     pub(crate) fn new(_: CpuFeatures, _: Arithmetic, _: usize) -> Option<Self> {
         None
     }
 
     /// The function whose tiles are stored as elements of a type, if sums are `same`: such
     /// elements as they are.
+    #[inline(always)]
     pub(crate) fn storing(&self, out: ElementType, same: bool) -> Option<StridedFn> {
         match (same, out) {
             (true, _) => Some(self.function),
@@ -301,15 +307,15 @@ macro_rules! strided_tile {
     ) => {
         mod $module {
             use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided, TURNED};
-            use std::arch::x86_64::*;
+            use core::arch::x86_64::*;
             #[target_feature(enable = $features)]
             unsafe fn tile<const M: usize, const V: usize, const FETCH: u8, const WHOLE: bool>(
                 tile: &Strided<'_>,
             ) {
                 let (mut copy, mut later) = match tile.fetch {
                     Fetch::Ahead(copy) => (copy.cast::<$number>(), Later::NONE),
-                    Fetch::Later(later) => (std::ptr::null_mut(), later),
-                    Fetch::Nothing => (std::ptr::null_mut(), Later::NONE),
+                    Fetch::Later(later) => (core::ptr::null_mut(), later),
+                    Fetch::Nothing => (core::ptr::null_mut(), Later::NONE),
                 };
                 let copies = !copy.is_null();
                 let ahead = tile.steps[1].wrapping_mul(AHEAD);
@@ -335,7 +341,7 @@ macro_rules! strided_tile {
                             let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
                             for _ in 0..stretch.length {
                                 let from = right.cast::<$right>();
-                                let columns: [_; V] = std::array::from_fn(|v| {
+                                let columns: [_; V] = core::array::from_fn(|v| {
                                     if WHOLE || v + 1 < V {
                                         $right_load(from.add(v * $lanes))
                                     } else {
@@ -516,8 +522,8 @@ macro_rules! tile_of_pairs {
             _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
             |a, b, c| _mm512_dpbf16_ps(
                 c,
-                std::mem::transmute::<__m512, __m512bh>(a),
-                std::mem::transmute::<__m512, __m512bh>(b),
+                core::mem::transmute::<__m512, __m512bh>(a),
+                core::mem::transmute::<__m512, __m512bh>(b),
             ),
             _mm512_add_ps, |count: usize| ((1u32 << count) - 1) as __mmask16,
             |p, mask| _mm512_maskz_loadu_ps(mask, p),
@@ -557,7 +563,7 @@ wide_tile_of_f32!(
 /// Those of the mask can be read; AVX-512 F, BW and VL.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+unsafe fn from_bf16(from: *const i16, mask: u16) -> core::arch::x86_64::__m512 {
     // SAFETY: the caller's promise.
     unsafe { vector512::Bf16::load(from, mask) }
 }
@@ -572,16 +578,16 @@ unsafe fn from_bf16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
 #[inline]
 unsafe fn turned<const M: usize, const V: usize>(
     tile: &Strided<'_>,
-    sums: &[[std::arch::x86_64::__m512; V]; M],
+    sums: &[[core::arch::x86_64::__m512; V]; M],
     first: isize,
 ) {
-    use std::arch::x86_64::{_mm512_castps_si512, _mm512_mask_storeu_epi32, _mm512_setzero_si512};
+    use core::arch::x86_64::{_mm512_castps_si512, _mm512_mask_storeu_epi32, _mm512_setzero_si512};
     const LANES: usize = 16;
     let step = tile.turned.unwrap_or(1);
     let rows = ((1u32 << M) - 1) as u16;
     let mut place = tile.out.cast::<i32>().wrapping_offset(first);
     for v in 0..V {
-        let mut block = std::array::from_fn(|m| match sums.get(m) {
+        let mut block = core::array::from_fn(|m| match sums.get(m) {
             Some(row) => _mm512_castps_si512(row[v]),
             None => _mm512_setzero_si512(),
         });
@@ -605,11 +611,11 @@ fn not_turned<T, const M: usize, const V: usize>(_: &Strided<'_>, _: &[[T; V]; M
 /// Those of the mask can be written; AVX-512 F, BW, VL and BF16.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: std::arch::x86_64::__m512) {
-    use std::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
+unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: core::arch::x86_64::__m512) {
+    use core::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
     // SAFETY: both are 256 bits; the caller's promise.
     unsafe {
-        let rounded = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
+        let rounded = core::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
         _mm256_mask_storeu_epi16(to, mask, rounded);
     }
 }
@@ -620,7 +626,7 @@ unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: std::arch::x86_64::__m512)
 /// Those of the mask can be read; AVX-512 F, BW and VL.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn from_f16(from: *const i16, mask: u16) -> std::arch::x86_64::__m512 {
+unsafe fn from_f16(from: *const i16, mask: u16) -> core::arch::x86_64::__m512 {
     // SAFETY: the caller's promise.
     unsafe { vector512::F16::load(from, mask) }
 }
@@ -661,10 +667,10 @@ mod tests {
         let columns = vectors * kernel.lanes;
         let offsets: Vec<isize> = (0..rows).map(|row| (row * columns) as isize).collect();
         let tile = Strided {
-            left: std::ptr::null(),
+            left: core::ptr::null(),
             rows: &[0; TILE_ROWS][..rows],
             height: rows,
-            right: std::ptr::null(),
+            right: core::ptr::null(),
             units: [0; 2],
             steps: [0; 2],
             depth: &[],
@@ -701,7 +707,7 @@ mod tests {
                         assert!(there(Fetch::Nothing), "{rows} {vectors}");
                         // Pairs are packed, so nothing of theirs is fetched.
                         if most <= 2 && arithmetic != Arithmetic::Bf16Pairs {
-                            let ahead = Fetch::Ahead(std::ptr::null_mut());
+                            let ahead = Fetch::Ahead(core::ptr::null_mut());
                             assert!(there(ahead), "{rows} {vectors}");
                             assert!(there(Fetch::Later(Later::NONE)), "{rows} {vectors}");
                         }
@@ -729,7 +735,7 @@ mod tests {
         };
         // 1.5 * 2^-70 times 1.0078125 * 2^-48 to 2^-78.
         let left = [0x1cc0u16, 0];
-        let right: [[u16; 2]; 16] = std::array::from_fn(|i| [(79 - 2 * i as u16) << 7 | 1, 0]);
+        let right: [[u16; 2]; 16] = core::array::from_fn(|i| [(79 - 2 * i as u16) << 7 | 1, 0]);
         let mut sums = [f32::NAN; 16];
         let mut rounded = [0u16; 16];
         let mut tile = Strided {

@@ -1,6 +1,6 @@
 //! Vectors of 16 elements of several floating-point types, loaded and stored as f32: AVX-512.
 
-use std::arch::x86_64::*;
+use core::arch::x86_64::*;
 
 /// An element type's vectors of 16, as f32.
 pub(crate) trait Vector {

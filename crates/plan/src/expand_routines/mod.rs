@@ -6,24 +6,50 @@ mod body;
 mod convolution;
 mod product;
 
-use super::{KernelId, Plan, Step};
+use super::{KernelId, Plan, Step, ValueId};
 use tegula_expr::{Term, Var};
 use tegula_fusion::kernel::IndexVar;
-use tegula_fusion::{Kernel, LibraryOp};
+use tegula_fusion::{Contraction, Kernel, LibraryOp};
 use tegula_ir::Op;
 
-/// Replaces every product and convolution of a plan by a kernel.
-pub fn expand_routines(plan: &mut Plan) {
+/// Replaces every product and convolution of a plan by a kernel, but for those that `stays` says
+/// stay as they are.
+pub fn expand_routines(plan: &mut Plan, stays: &mut dyn FnMut(&mut Plan, &Step) -> bool) {
     let mut steps = std::mem::take(&mut plan.steps);
-    expand(plan, &mut steps);
+    expand(plan, &mut steps, stays);
     plan.steps = steps;
 }
 
-fn expand(plan: &mut Plan, steps: &mut Vec<Step>) {
+/// The step that computes a convolution by a kernel; nothing if its attributes do not suit its
+/// operands.
+pub fn convolution_kernel(
+    plan: &mut Plan,
+    op: &Op,
+    operands: &[ValueId],
+    results: &[ValueId],
+) -> Option<Step> {
+    convolution::convolution(plan, op, operands, results)?.pop()
+}
+
+/// The size of each label of a product, by number, as terms over the plan's symbols; `None` if its
+/// sizes cannot be told by its labels.
+pub fn label_sizes(
+    plan: &Plan,
+    contraction: &Contraction,
+    operands: &[ValueId],
+) -> Option<Vec<Term>> {
+    product::sizes(plan, contraction, operands)
+}
+
+fn expand(plan: &mut Plan, steps: &mut Vec<Step>, stays: &mut dyn FnMut(&mut Plan, &Step) -> bool) {
     let mut expanded = Vec::with_capacity(steps.len());
     for mut step in steps.drain(..) {
         for block in step.blocks_mut() {
-            expand(plan, block);
+            expand(plan, block, stays);
+        }
+        if matches!(step, Step::Library { .. }) && stays(plan, &step) {
+            expanded.push(step);
+            continue;
         }
         let kernels = match &step {
             Step::Library {

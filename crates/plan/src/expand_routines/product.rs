@@ -12,7 +12,11 @@ use tegula_fusion::{Contraction, Kernel, Label};
 use tegula_ir::{Binary, Dim, ElementType};
 
 /// The size of each label, by number, as terms over the plan's symbols.
-fn sizes(plan: &Plan, contraction: &Contraction, operands: &[ValueId]) -> Option<Vec<Term>> {
+pub(super) fn sizes(
+    plan: &Plan,
+    contraction: &Contraction,
+    operands: &[ValueId],
+) -> Option<Vec<Term>> {
     let dims = operands.iter().zip([&contraction.lhs, &contraction.rhs]);
     let dims = dims.flat_map(|(&operand, labels)| {
         let shape = &plan.values[operand].shape;

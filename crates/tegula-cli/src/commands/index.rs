@@ -21,7 +21,7 @@ use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape};
 
 mod tiles;
 
-use crate::draw::tiles::PictureLimits;
+use tegula_draw::tiles::PictureLimits;
 use tiles::{TileArgs, Tiled};
 
 /// What fits a terminal.
@@ -125,7 +125,7 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
         }
         if let (Some(path), Some(first)) = (&args.tiles.svg, tiled.first()) {
             let picture = first.picture(module, id, SVG_LIMITS)?;
-            std::fs::write(path, crate::draw::tiles::svg(&picture))
+            std::fs::write(path, tegula_draw::tiles::svg(&picture))
                 .with_context(|| format!("{} cannot be written", path.display()))?;
         }
     }
@@ -172,7 +172,7 @@ fn draw(
         let picture = tiled.picture(module, id, TEXT_LIMITS)?;
         say!(
             "{}",
-            crate::draw::tiles::text(&picture).trim_end_matches('\n')
+            tegula_draw::tiles::text(&picture).trim_end_matches('\n')
         );
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod compile;
+pub(crate) mod explore;
 mod fused_text;
 pub(crate) mod generate;
 pub(crate) mod index;

@@ -2,7 +2,6 @@
 
 use super::sizes::{SizesArgs, sizes};
 use crate::documents::{self, Failed, ShapeFacts};
-use crate::draw::{Limits, Picture};
 use crate::exit_code::{BAD_USAGE, SUCCESS};
 use crate::options::Common;
 use crate::report::Failure;
@@ -12,6 +11,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
+use tegula_draw::layout::{Limits, Picture};
 use tegula_ir::{ArrayShape, Shape, parse_shape};
 use tegula_layout::physical::PhysicalLayout;
 
@@ -107,9 +107,9 @@ fn draw(args: &ShapeArgs, common: &Common) -> anyhow::Result<()> {
     let is_svg = |path: &PathBuf| path.extension().is_some_and(|e| e == "svg");
     for path in args.svg.iter().chain(&args.output) {
         let picture = if Some(path) == args.svg.as_ref() || is_svg(path) {
-            crate::draw::svg(&Picture::new(&array, SVG_LIMITS)?)
+            tegula_draw::layout::svg(&Picture::new(&array, SVG_LIMITS)?)
         } else {
-            crate::draw::text(&Picture::new(&array, TEXT_LIMITS)?)
+            tegula_draw::layout::text(&Picture::new(&array, TEXT_LIMITS)?)
         };
         std::fs::write(path, picture)
             .with_context(|| format!("{} cannot be written", path.display()))?;
@@ -117,7 +117,7 @@ fn draw(args: &ShapeArgs, common: &Common) -> anyhow::Result<()> {
     let to_file = args.svg.is_some() || args.output.is_some();
     if args.draw && !to_file && !common.json {
         let picture = Picture::new(&array, TEXT_LIMITS)?;
-        let picture = crate::draw::text(&picture);
+        let picture = tegula_draw::layout::text(&picture);
         say!("\n{}", picture.trim_end_matches('\n'));
     }
     Ok(())

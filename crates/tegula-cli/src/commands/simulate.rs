@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use tegula::Tensor;
 use tegula::random_input::random_array;
 use tegula::tpu::TpuExecutable;
+use tegula_draw::tpu_report::{Subject, html};
 use tegula_ir::{ArrayShape, Literal};
-use tegula_sim_tpu::page::{Lines, Subject, html};
 use tegula_sim_tpu::program::{Role, Statement, StatementKind, find_statement};
 use tegula_sim_tpu::report::{How, SpaceUse, bytes_text, seconds_text};
 use tegula_sim_tpu::{
-    Error, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel, print_kernel,
-    read_kernel, simulate as run,
+    Error, Lines, Options, PrintForm, Report, Severity, TpuProgram, chrome_trace, is_kernel,
+    print_kernel, read_kernel, simulate as run,
 };
 use tegula_stablehlo::InputForm;
 use tegula_target::{Chip, Param, Quantity};

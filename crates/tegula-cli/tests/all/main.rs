@@ -5,6 +5,7 @@ mod c_examples;
 mod compile_cache;
 mod documentation;
 mod exit_codes;
+mod explore;
 mod pallas;
 mod pass_tests;
 mod reduce;

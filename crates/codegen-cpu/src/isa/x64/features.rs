@@ -23,8 +23,11 @@ pub(crate) enum InstructionSet {
 impl InstructionSet {
     /// Those of a level, of [`IsaLevel::Native`] the widest that this machine has.
     pub(crate) fn of(level: IsaLevel) -> Option<Self> {
-        // Bodies are called by the System V convention.
-        if cfg!(not(all(target_arch = "x86_64", unix))) {
+        // Bodies are called by the System V convention. WebAssembly runs none: it lists them.
+        if cfg!(not(any(
+            all(target_arch = "x86_64", unix),
+            target_family = "wasm"
+        ))) {
             return None;
         }
         match level.width() {

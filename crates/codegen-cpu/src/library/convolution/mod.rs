@@ -20,9 +20,10 @@ use std::fmt;
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ElementType, Op};
 use tegula_linalg::depthwise::Direct;
-use tegula_linalg::gemm::{Axes, Axis, PackedLayout, Product};
+use tegula_linalg::gemm::{Axes, Axis, MAX_AXES, PackedLayout, Product};
 use tegula_linalg::planes::Planes;
 use tegula_linalg::thread_pool::ThreadPool;
+use tegula_rt::Kind;
 use tegula_target::CpuFeatures;
 
 /// The most products of one convolution.
@@ -55,10 +56,27 @@ enum Way {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+struct Step {
+    axes: Box<Axes>,
+    form: Form,
+}
+
+/// What computes a product.
+#[derive(Clone, Debug)]
+enum Form {
     Product(Box<Product>),
     Direct(Direct),
     Planes(Box<Planes>),
+}
+
+/// One product of a convolution, for who calls it elsewhere.
+pub(crate) struct Part<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) axes: &'a Axes,
+    /// Where its packed kernel begins, if the kernel is packed once.
+    pub(crate) kept: Option<usize>,
+    /// Bytes of scratch memory, tables among them.
+    pub(crate) scratch: usize,
 }
 
 impl Convolution {
@@ -149,14 +167,58 @@ impl Convolution {
         })
     }
 
+    /// Whether a window reaches outside of the input.
+    pub(crate) fn is_bordered(&self) -> bool {
+        self.bordered
+    }
+
+    /// How many elements the kernel and the output have.
+    pub(crate) fn elements(&self) -> [usize; 2] {
+        let g = &self.geometry;
+        let taps = g.spatial.iter().map(|s| s.kernel.size);
+        let features = [g.in_features[1].size, g.out_features[0].size];
+        [count(taps.chain(features)), self.output_elements()]
+    }
+
+    /// Its products, of a copy with a border if there is one, which is described in words: see
+    /// [`Padding::words`]; with it come its bytes. `None` if elements are computed by the definition.
+    pub(crate) fn parts(&self) -> Option<(Option<(Vec<i64>, usize)>, Vec<Part<'_>>)> {
+        let Way::Products { padding, products } = &self.way else {
+            return None;
+        };
+        let mut kept = self.kept_parts();
+        let parts = products.iter().map(|step| {
+            let (kind, kept, scratch) = match &step.form {
+                Form::Product(product) => {
+                    let before = kept.next().map(|(_, before)| before);
+                    let before = before.filter(|_| product.kept_bytes().is_some());
+                    let tables = product.table_bytes().next_multiple_of(64);
+                    (Kind::Product, before, tables + product.scratch_bytes(1))
+                }
+                Form::Direct(direct) => (Kind::Depthwise, None, direct.table_bytes()),
+                Form::Planes(planes) => (Kind::Planes, None, planes.table_bytes()),
+            };
+            Part {
+                kind,
+                axes: &step.axes,
+                kept,
+                scratch,
+            }
+        });
+        let padding = padding
+            .as_ref()
+            .map(|padding| (padding.0.words(), padding.1));
+        Some((padding, parts.collect()))
+    }
+
     /// Bytes of scratch memory for a run on so many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         let Way::Products { padding, products } = &self.way else {
             return 0;
         };
-        let each = products.iter().map(|step| match step {
-            Step::Product(product) => product.scratch_bytes(threads),
-            Step::Direct(_) | Step::Planes(_) => 0,
+        let each = products.iter().map(|step| match &step.form {
+            Form::Product(product) => product.scratch_bytes(threads),
+            Form::Direct(_) | Form::Planes(_) => 0,
         });
         each.max().unwrap_or(0) + padding.as_ref().map_or(0, |padding| padding.1)
     }
@@ -168,9 +230,9 @@ impl Convolution {
             Way::Products { products, .. } => products,
             Way::Plain => &[],
         };
-        let products = steps.iter().filter_map(|step| match step {
-            Step::Product(product) => Some(&**product),
-            Step::Direct(_) | Step::Planes(_) => None,
+        let products = steps.iter().filter_map(|step| match &step.form {
+            Form::Product(product) => Some(&**product),
+            Form::Direct(_) | Form::Planes(_) => None,
         });
         products.scan(0, |before, product| {
             let own = *before;
@@ -245,14 +307,14 @@ impl Convolution {
             };
             let mut parts = self.kept_parts();
             for step in products {
-                match step {
-                    Step::Product(product) => {
+                match &step.form {
+                    Form::Product(product) => {
                         let before = parts.next().map_or(0, |(_, before)| before);
                         let kept = kept.wrapping_add(before);
                         product.run([base, kernel], kept, out, scratch, pool);
                     }
-                    Step::Direct(direct) => direct.run(base, kernel, out, pool),
-                    Step::Planes(planes) => planes.run(base, kernel, out, pool),
+                    Form::Direct(direct) => direct.run(base, kernel, out, pool),
+                    Form::Planes(planes) => planes.run(base, kernel, out, pool),
                 }
             }
             self.repair([input, kernel], out);
@@ -269,13 +331,10 @@ impl Convolution {
         if !self.bordered || !out_type.is_float() {
             return;
         }
-        let g = &self.geometry;
-        let taps = g.spatial.iter().map(|s| s.kernel.size);
-        let features = [g.in_features[1].size, g.out_features[0].size];
-        let kernel_elements = count(taps.chain(features));
+        let [kernel_elements, output_elements] = self.elements();
         // SAFETY: the arrays have so many elements.
         unsafe {
-            let nan = any_special(out, out_type, self.output_elements(), Special::Nan);
+            let nan = any_special(out, out_type, output_elements, Special::Nan);
             if nan
                 && any_special(
                     operands[1],
@@ -386,14 +445,15 @@ fn products(
     let mut chosen: SmallVec<[Phase; 3]> = SmallVec::new();
     each_choice(phases, &mut chosen, &mut |chosen| {
         let axes = axes(&geometry, chosen, &reach)?;
-        let step = if let Some(direct) = Direct::new(isa, types, &axes) {
-            Step::Direct(direct)
+        let form = if let Some(direct) = Direct::new(isa, types, &axes) {
+            Form::Direct(direct)
         } else if let Some(planes) = Planes::new(isa, types, &axes) {
-            Step::Planes(Box::new(planes))
+            Form::Planes(Box::new(planes))
         } else {
-            Step::Product(Box::new(Product::new(isa, types, axes, fixed)?))
+            Form::Product(Box::new(Product::new(isa, types, axes.clone(), fixed)?))
         };
-        products.push(step);
+        let axes = Box::new(axes);
+        products.push(Step { axes, form });
         Some(())
     })?;
     Some(Way::Products { padding, products })
@@ -444,20 +504,25 @@ fn axes(g: &Geometry, phases: &[Phase], reach: &[(i64, i64)]) -> Option<Axes> {
     let [kernel_out, out_features] = g.out_features;
     let (groups, group_outputs) = g.groups();
     let mut axes = Axes {
-        rows: vec![axis(
+        rows: [axis(
             output_batch.size,
             input_batch.stride,
             0,
             output_batch.stride,
-        )?],
-        columns: vec![axis(
+        )?]
+        .into(),
+        columns: [axis(
             group_outputs,
             0,
             kernel_out.stride,
             out_features.stride,
-        )?],
+        )?]
+        .into(),
         ..Axes::default()
     };
+    if g.spatial.len() >= MAX_AXES {
+        return None;
+    }
     let mut starts = [0i64; 3];
     for (spatial, phase) in g.spatial.iter().zip(phases) {
         let (x, k, y) = (

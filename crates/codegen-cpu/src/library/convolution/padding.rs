@@ -58,6 +58,18 @@ impl Padding {
         Some((Self { dims, element }, lengths))
     }
 
+    /// The copy in words: bytes of an element, how many dimensions there are, and of each its size, the
+    /// zeros in front, the elements that are left out in front and kept, the zeros behind, and
+    /// the bytes of one position in the array and in the copy.
+    pub(super) fn words(&self) -> Vec<i64> {
+        let dims = self.dims.iter().flat_map(|d| {
+            let own = [d.size, d.front, d.skipped, d.kept, d.behind];
+            own.into_iter().chain([d.from_bytes, d.to_bytes])
+        });
+        let head = [self.element, self.dims.len()];
+        head.into_iter().chain(dims).map(|n| n as i64).collect()
+    }
+
     /// Makes the copy.
     ///
     /// # Safety

@@ -1,8 +1,9 @@
 //! Packing with AVX-512: sixteen units at once, or all of a panel whose lanes are neighbours.
 
 use super::{Arithmetic, CHUNK, ElementType, PackFn, Run, Segment};
-use std::arch::x86_64::*;
+use core::arch::x86_64::*;
 
+#[inline(always)]
 pub(super) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Option<PackFn> {
     use ElementType::{BF16, F16, F32, S8, S16, S32, U8, U32};
     Some(match (arithmetic, element_type) {
@@ -171,7 +172,8 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
         _ => _mm512_or_si512(row(element), _mm512_slli_epi16::<8>(row(element + 1))),
     };
     let places = |first: u16| {
-        let places: [u16; 32] = std::array::from_fn(|i| first + i as u16 / 2 + (i as u16 % 2) * 32);
+        let places: [u16; 32] =
+            core::array::from_fn(|i| first + i as u16 / 2 + (i as u16 % 2) * 32);
         // SAFETY: they are 32 numbers of 16 bits.
         unsafe { _mm512_loadu_epi16(places.as_ptr().cast()) }
     };
@@ -318,11 +320,11 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
         };
         // All sixteen at once stay in registers.
         let mut block: [__m512i; 16] = match offsets.len() {
-            16 if run.stride == 1 => std::array::from_fn(|lane| {
+            16 if run.stride == 1 => core::array::from_fn(|lane| {
                 // SAFETY: as above.
                 unsafe { L::along(source.offset(offsets[lane] + element as isize), count) }
             }),
-            _ => std::array::from_fn(load),
+            _ => core::array::from_fn(load),
         };
         if L::CHECK {
             for &x in &block {
@@ -357,7 +359,7 @@ unsafe fn turned_blocks<L: Load>(
     let width = run.width;
     let mut subnormal = 0;
     for _ in 0..blocks {
-        let mut block: [__m512i; CHUNK] = std::array::from_fn(|lane| {
+        let mut block: [__m512i; CHUNK] = core::array::from_fn(|lane| {
             // SAFETY: the caller's promise.
             unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
         });
@@ -383,11 +385,11 @@ unsafe fn turned_blocks<L: Load>(
 /// The elements can be read; AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn gathered<L: Load>(source: *const L::Element, stride: isize, count: usize) -> __m512i {
-    let mut near: [std::mem::MaybeUninit<L::Element>; 64] =
-        [const { std::mem::MaybeUninit::uninit() }; 64];
+    let mut near: [core::mem::MaybeUninit<L::Element>; 64] =
+        [const { core::mem::MaybeUninit::uninit() }; 64];
     for (i, near) in near.iter_mut().take(count).enumerate() {
         // SAFETY: the caller's promise.
-        near.write(unsafe { std::ptr::read(source.offset(i as isize * stride)) });
+        near.write(unsafe { core::ptr::read(source.offset(i as isize * stride)) });
     }
     // SAFETY: `count` elements, at most 64, were written.
     unsafe { L::along(near.as_ptr().cast(), count) }
@@ -400,7 +402,7 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
     let units = groups.len().checked_div(rows).unwrap_or(0);
     for start in (0..rows).step_by(CHUNK) {
         let lanes = (rows - start).min(CHUNK);
-        let mut block: [__m512i; 16] = std::array::from_fn(|unit| match unit < units {
+        let mut block: [__m512i; 16] = core::array::from_fn(|unit| match unit < units {
             // SAFETY: the group has so many more units.
             true => unsafe {
                 let group = groups.as_ptr().add(unit * rows + start);

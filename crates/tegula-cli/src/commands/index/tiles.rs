@@ -1,10 +1,10 @@
 //! `tegula index --tiles`: which tile of each operand a tile of the result takes.
 
 use crate::documents;
-use crate::draw::tiles::{Picture, PictureLimits, paint};
 use anyhow::anyhow;
 use clap::Args;
 use std::path::PathBuf;
+use tegula_draw::tiles::{Picture, PictureLimits, paint};
 use tegula_expr::Style;
 use tegula_indexing::tiles::{DimensionKind, Reason, Reply, Tile, Tiling, TilingSpace};
 use tegula_indexing::{IndexingMap, Simplifier, Unknown};

@@ -10,9 +10,10 @@ use anyhow::anyhow;
 use std::path::Path;
 use tegula::pallas::{Kernel, KernelError};
 use tegula::random_input::random_array;
+use tegula_draw::tpu_report::Subject;
 use tegula_ir::Literal;
 use tegula_mosaic::Source;
-use tegula_sim_tpu::page::{Lines, Subject};
+use tegula_sim_tpu::Lines;
 use tegula_sim_tpu::program::{StatementKind, find_statement};
 use tegula_sim_tpu::{
     Code, Finding, Options, PrintForm, Report, Severity, TpuProgram, print_kernel,

@@ -1,0 +1,147 @@
+//! Copies routines of `crates/rt` to an object: of each the section that it is in, and what that
+//! refers to. Their names are the object's own, so that two programs that were compiled with the
+//! same routines can be linked together.
+
+use crate::error::Error;
+use object::read::{File, ObjectSection, ObjectSymbol};
+use object::write::{Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
+use object::{
+    Object as _, RelocationFlags, RelocationTarget, SectionIndex, SymbolFlags, SymbolKind,
+    SymbolScope,
+};
+use rustc_hash::FxHashMap;
+
+/// The routines that there are, and which of them are in the object already.
+pub(super) struct Linker {
+    routines: File<'static>,
+    named: FxHashMap<&'static str, SectionIndex>,
+    copied: FxHashMap<SectionIndex, SymbolId>,
+}
+
+fn unreadable(error: object::Error) -> Error {
+    Error::Bug(format!("the routines' object: {error}"))
+}
+
+impl Linker {
+    /// Reads the routines' object.
+    pub(super) fn new() -> Result<Self, Error> {
+        let routines = File::parse(tegula_rt::OBJECT).map_err(unreadable)?;
+        let mut named = FxHashMap::default();
+        for symbol in routines.symbols().filter(|symbol| symbol.is_global()) {
+            if let (Ok(name), Some(section)) = (symbol.name(), symbol.section_index()) {
+                named.insert(name, section);
+            }
+        }
+        Ok(Self {
+            routines,
+            named,
+            copied: FxHashMap::default(),
+        })
+    }
+
+    /// The symbol of a routine, which is copied with all that it needs if it is not there yet.
+    pub(super) fn routine(
+        &mut self,
+        file: &mut object::write::Object<'_>,
+        name: &str,
+    ) -> Result<SymbolId, Error> {
+        let section = self.named.get(name).copied();
+        let section = section.ok_or_else(|| Error::Bug(format!("there is no routine {name}")))?;
+        let mut left = Vec::new();
+        let symbol = self.section(file, section, &mut left)?;
+        while let Some((section, to, start)) = left.pop() {
+            self.relocations(file, section, (to, start), &mut left)?;
+        }
+        Ok(symbol)
+    }
+
+    /// The symbol at the begin of a section's copy. Sections whose references are not copied yet
+    /// are added to `left`, with where they are now.
+    fn section(
+        &mut self,
+        file: &mut object::write::Object<'_>,
+        index: SectionIndex,
+        left: &mut Vec<(SectionIndex, object::write::SectionId, u64)>,
+    ) -> Result<SymbolId, Error> {
+        if let Some(&known) = self.copied.get(&index) {
+            return Ok(known);
+        }
+        let section = self.routines.section_by_index(index).map_err(unreadable)?;
+        let name = section.name().map_err(unreadable)?;
+        let (standard, kind) = match name {
+            _ if name.starts_with(".text") => (StandardSection::Text, SymbolKind::Text),
+            _ if name.starts_with(".rodata") => (StandardSection::ReadOnlyData, SymbolKind::Data),
+            _ if name.starts_with(".data.rel.ro") => {
+                (StandardSection::ReadOnlyDataWithRel, SymbolKind::Data)
+            }
+            _ => return Err(Error::Bug(format!("routines use the section {name}"))),
+        };
+        let bytes = section.data().map_err(unreadable)?;
+        let to = file.section_id(standard);
+        let start = file.append_section_data(to, bytes, section.align().max(1));
+        let symbol = file.add_symbol(Symbol {
+            name: format!("tegula_rt{}", self.copied.len()).into_bytes(),
+            value: start,
+            size: bytes.len() as u64,
+            kind,
+            scope: SymbolScope::Compilation,
+            weak: false,
+            section: SymbolSection::Section(to),
+            flags: SymbolFlags::None,
+        });
+        self.copied.insert(index, symbol);
+        left.push((index, to, start));
+        Ok(symbol)
+    }
+
+    fn relocations(
+        &mut self,
+        file: &mut object::write::Object<'_>,
+        index: SectionIndex,
+        (to, start): (object::write::SectionId, u64),
+        left: &mut Vec<(SectionIndex, object::write::SectionId, u64)>,
+    ) -> Result<(), Error> {
+        let section = self.routines.section_by_index(index).map_err(unreadable)?;
+        let all: Vec<(u64, object::Relocation)> = section.relocations().collect();
+        for (at, relocation) in all {
+            let RelocationTarget::Symbol(target) = relocation.target() else {
+                return Err(Error::Bug("routines refer to no symbol".to_owned()));
+            };
+            let target = self.routines.symbol_by_index(target).map_err(unreadable)?;
+            let (section, offset) = (target.section_index(), target.address());
+            let (symbol, offset) = match section {
+                Some(section) => (self.section(file, section, left)?, offset as i64),
+                None => (outside(file, target.name_bytes().map_err(unreadable)?), 0),
+            };
+            let RelocationFlags::Elf { r_type } = relocation.flags() else {
+                return Err(Error::Bug("routines are no ELF object".to_owned()));
+            };
+            let relocation = Relocation {
+                offset: start + at,
+                symbol,
+                addend: relocation.addend() + offset,
+                flags: RelocationFlags::Elf { r_type },
+            };
+            file.add_relocation(to, relocation)
+                .map_err(|error| Error::Bug(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A function of the C library.
+pub(super) fn outside(file: &mut object::write::Object<'_>, name: &[u8]) -> SymbolId {
+    if let Some(known) = file.symbol_id(name) {
+        return known;
+    }
+    file.add_symbol(Symbol {
+        name: name.to_vec(),
+        value: 0,
+        size: 0,
+        kind: SymbolKind::Text,
+        scope: SymbolScope::Unknown,
+        weak: false,
+        section: SymbolSection::Undefined,
+        flags: SymbolFlags::None,
+    })
+}

@@ -1,0 +1,31 @@
+//! Systems without Unix's owners and modes, as WebAssembly: no folder is known to be private, so
+//! there is no cache.
+
+use std::fs::{File, Metadata};
+use std::io::{Error, ErrorKind, Result};
+use std::path::Path;
+
+fn unsupported<T>() -> Result<T> {
+    let message = "caches of machine code need Unix's file modes";
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Refuses.
+pub(crate) fn create_folder(_: &Path) -> Result<()> {
+    unsupported()
+}
+
+/// Refuses.
+pub(crate) fn open_entry(_: &Path) -> Result<File> {
+    unsupported()
+}
+
+/// Refuses.
+pub(crate) fn write_new(_: &Path, _: &[u8]) -> Result<()> {
+    unsupported()
+}
+
+/// Nothing is.
+pub(crate) fn is_private(_: &Metadata) -> bool {
+    false
+}

@@ -1,0 +1,13 @@
+//! Pictures that the command line and the explorer share.
+//!
+//! - [`layout`]: an array under a tiled layout: where each element is in memory, and which places
+//!   are padding; as SVG or as text.
+//! - [`tiles`]: which elements of each array the tiles of a result take.
+//! - [`tpu_report`]: what a simulated TPU core did, as sections of HTML with pictures over time, or
+//!   as a whole page.
+//!
+//! What it is not: it computes nothing about programs. The same data gives the same bytes.
+
+pub mod layout;
+pub mod tiles;
+pub mod tpu_report;

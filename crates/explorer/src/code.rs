@@ -1,0 +1,193 @@
+//! Kernels as text: the kernel language before and after each pass, Cranelift's form, assembly.
+
+use crate::memory::flat_steps;
+use crate::{Problem, Session};
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use tegula_codegen_cpu::{IsaLevel, Listing, Options, listing, run_kernel_passes};
+use tegula_fusion::{FusedRegion, Unit};
+use tegula_ir::PassManager;
+use tegula_plan::{KernelId, KernelText, Plan, Step};
+
+/// Which instructions assembly is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isa {
+    /// SSE4.2: 128-bit vectors.
+    X86V2,
+    /// AVX2: 256-bit vectors.
+    X86V3,
+    /// AVX-512.
+    X86V4,
+}
+
+impl From<Isa> for IsaLevel {
+    fn from(isa: Isa) -> Self {
+        match isa {
+            Isa::X86V2 => Self::X86V2,
+            Isa::X86V3 => Self::X86V3,
+            Isa::X86V4 => Self::X86V4,
+        }
+    }
+}
+
+/// A kernel of the plan; equal kernels are one.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelInfo {
+    /// Its number.
+    pub kernel: u32,
+    /// Its name in the plan's text.
+    pub name: String,
+    /// The fused units that call it, by place in the graph's units.
+    pub units: Vec<usize>,
+}
+
+/// What one pass made of a kernel.
+#[derive(Clone, Debug, Serialize)]
+pub struct PassText {
+    /// The pass.
+    pub pass: String,
+    /// The kernel, or its parts, after it.
+    pub text: String,
+}
+
+/// A kernel on its way to machine code.
+#[derive(Clone, Debug, Serialize)]
+pub struct KernelCode {
+    /// Its name.
+    pub name: String,
+    /// The kernel before all passes.
+    pub text: String,
+    /// The passes that changed it, in order.
+    pub passes: Vec<PassText>,
+    /// Cranelift's form, or why there is none.
+    pub clif: Result<String, String>,
+    /// Assembly, or why there is none.
+    pub assembly: Result<String, String>,
+}
+
+impl Session {
+    /// The kernels of the plan.
+    ///
+    /// # Errors
+    /// As [`Session::planned`].
+    pub fn kernels(&self) -> Result<Vec<KernelInfo>, Problem> {
+        let planned = self.planned()?;
+        let mut calls = Vec::new();
+        unit_calls(&planned.fused.entry, &mut 0, &mut calls);
+        let steps = flat_steps(&planned.plan);
+        let steps: Vec<Option<KernelId>> = steps
+            .iter()
+            .filter_map(|flat| match flat.step {
+                Step::Kernel { kernel, .. } => Some(Some(*kernel)),
+                Step::Library { .. } => Some(None),
+                _ => None,
+            })
+            .collect();
+        // The plan has the units' steps in their order.
+        let same = calls.len() == steps.len();
+        let same = same
+            && calls
+                .iter()
+                .zip(&steps)
+                .all(|(call, step)| call.1 == step.is_some());
+        let units = |kernel: KernelId| -> Vec<usize> {
+            let pairs = calls.iter().zip(&steps).filter(|_| same);
+            let own = pairs.filter(|(_, step)| **step == Some(kernel));
+            own.map(|(call, _)| call.0).collect()
+        };
+        let kernels = planned.plan.kernels.keys().map(|id| KernelInfo {
+            kernel: id.as_u32(),
+            name: id.to_string(),
+            units: units(id),
+        });
+        Ok(kernels.collect())
+    }
+
+    /// One kernel on its way to machine code.
+    ///
+    /// # Errors
+    /// As [`Session::planned`]; there is no such kernel.
+    pub fn kernel_code(&self, kernel: u32, isa: Isa) -> Result<KernelCode, Problem> {
+        let plan = &self.planned()?.plan;
+        let id = KernelId::from_u32(kernel);
+        let found = plan.kernels.get(id);
+        let found = found.ok_or_else(|| Problem::new("there is no such kernel"))?;
+        let options = Options {
+            cpu: isa.into(),
+            ..Options::default()
+        };
+        let alone = alone(plan, id);
+        let mut passes: Vec<PassText> = Vec::new();
+        let mut observer = |pass: &'static str, result: &dyn Display| {
+            let text = result.to_string();
+            match passes.last_mut() {
+                // A kernel that was split is shown part by part.
+                Some(last) if last.pass == pass => last.text.push_str(&format!("\n{text}")),
+                _ => passes.push(PassText {
+                    pass: pass.to_owned(),
+                    text,
+                }),
+            }
+        };
+        run_kernel_passes(&alone, &options, &mut PassManager::observed(&mut observer));
+        let list = |what| listing(&alone, &options, what).map_err(|e| e.to_string());
+        Ok(KernelCode {
+            name: id.to_string(),
+            text: format!("{id} = {}", KernelText(found)),
+            passes: passes
+                .into_iter()
+                .map(|pass| PassText {
+                    // Alone, the kernel is the first.
+                    text: pass.text.replace("k0 = ", &format!("{id} = ")),
+                    ..pass
+                })
+                .collect(),
+            clif: list(Listing::Clif),
+            assembly: list(Listing::Asm),
+        })
+    }
+}
+
+/// The plan with one kernel and its first call.
+fn alone(plan: &Plan, kernel: KernelId) -> Plan {
+    let call = flat_steps(plan)
+        .into_iter()
+        .find_map(|flat| match flat.step {
+            Step::Kernel { kernel: own, args } if *own == kernel => Some(args.clone()),
+            _ => None,
+        });
+    let mut alone = plan.clone();
+    alone.kernels.clear();
+    let id = alone.kernels.push(plan.kernels[kernel].clone());
+    alone.steps = call
+        .map(|args| Step::Kernel { kernel: id, args })
+        .into_iter()
+        .collect();
+    alone
+}
+
+/// The kernels and library calls of a region in order: the place of the unit among all units, and
+/// whether it is a kernel.
+fn unit_calls(region: &FusedRegion, next: &mut usize, calls: &mut Vec<(usize, bool)>) {
+    for (_, unit) in region.units() {
+        let place = *next;
+        *next += 1;
+        match unit {
+            Unit::Kernel(_) => calls.push((place, true)),
+            Unit::Library { .. } => calls.push((place, false)),
+            Unit::Copy { .. } => {}
+            Unit::While {
+                condition, body, ..
+            } => {
+                unit_calls(condition, next, calls);
+                unit_calls(body, next, calls);
+            }
+            Unit::Conditional { branches, .. } => {
+                for branch in branches {
+                    unit_calls(branch, next, calls);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Arrays in memory: any shape with its tiles, and what layout assignment chose for a chip.
+
+use crate::session::{chip, value_name};
+use crate::{Problem, Session};
+use serde::Serialize;
+use tegula_draw::layout::{Limits, Picture, svg};
+use tegula_ir::{PassManager, Shape, parse_shape};
+use tegula_layout::assign::with_layout;
+use tegula_layout::physical::PhysicalLayout;
+use tegula_tpu_schedule::{HBM, Reason, VMEM};
+
+/// How much of an array is drawn: what a page shows without scrolling for long.
+const LIMITS: Limits = Limits {
+    planes: 3,
+    rows: 24,
+    columns: 32,
+    places: 1024,
+};
+
+/// An array in memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayoutInfo {
+    /// The shape with its layout.
+    pub shape: String,
+    /// The picture, as SVG.
+    pub svg: String,
+    /// Elements of the array.
+    pub elements: i64,
+    /// Bytes of the elements.
+    pub bytes: i64,
+    /// Bytes of the buffer, padding included.
+    pub padded_bytes: i64,
+    /// Why there is padding, or that there is none.
+    pub why: String,
+}
+
+/// Draws a shape: with the layout that it states, or with the one that a chip's compiler gives it.
+///
+/// # Errors
+/// The text is no shape of an array with known sizes; a layout that does not fit it.
+pub fn draw_layout(text: &str, chip_name: Option<&str>) -> Result<LayoutInfo, Problem> {
+    let shape = parse_shape(text).map_err(|e| Problem::new(e.message()))?;
+    let Shape::Array(mut array) = shape else {
+        return Err(Problem::new(format!("`{text}` is not an array")));
+    };
+    let dims = array.static_dims();
+    let dims = dims.ok_or_else(|| Problem::new("the sizes must be numbers"))?;
+    if let (Some(name), None) = (chip_name, &array.layout) {
+        let layout = chip(name)?.default_layout(array.element_type.bits(), &dims);
+        let layout = layout.map_err(|e| Problem::new(e.to_string()))?;
+        array.layout = Some(Box::new(layout));
+    }
+    let failed = |e: tegula_layout::physical::PhysicalError| Problem::new(e.to_string());
+    let layout = PhysicalLayout::new(&array).map_err(failed)?;
+    let picture = Picture::new(&array, LIMITS).map_err(failed)?;
+    Ok(LayoutInfo {
+        shape: Shape::Array(array.clone()).to_string(),
+        svg: svg(&picture),
+        elements: layout.elements(),
+        bytes: layout.bytes(),
+        padded_bytes: layout.padded_bytes(),
+        why: padding(&array, &layout),
+    })
+}
+
+/// Why an array is padded.
+fn padding(array: &tegula_ir::ArrayShape, layout: &PhysicalLayout) -> String {
+    let lost = layout.padded_bytes() - layout.bytes();
+    if lost == 0 {
+        return "No padding: the tiles divide the array evenly.".to_owned();
+    }
+    let tiles = array.layout.as_ref().map(|layout| {
+        let first = layout.tiles.first();
+        let sizes = first.map(|tile| {
+            let sizes = tile.dims.iter().map(|dim| match dim {
+                tegula_ir::TileDim::Size(size) => Some(*size),
+                tegula_ir::TileDim::Combine => None,
+            });
+            sizes.collect::<Vec<_>>()
+        });
+        (layout.minor_to_major.to_vec(), sizes.unwrap_or_default())
+    });
+    let (Some((order, tile)), Some(dims)) = (tiles, array.static_dims()) else {
+        return format!("{lost} bytes of padding.");
+    };
+    // The tile covers the most minor dimensions, its last size the most minor one.
+    let mut parts = Vec::new();
+    for (size, dim) in tile.iter().rev().zip(order.iter().map(|&d| d as usize)) {
+        let (Some(size), Some(&own)) = (size, dims.get(dim)) else {
+            continue;
+        };
+        if *size > 0 && own % size != 0 {
+            let full = (own + size - 1) / size * size;
+            parts.push(format!(
+                "dimension {dim} has {own} elements and is rounded up to {full}, a multiple of the \
+                 tile's {size}"
+            ));
+        }
+    }
+    match parts.is_empty() {
+        true => format!("{lost} bytes of padding, at the end of the buffer."),
+        false => format!("{lost} bytes of padding: {}.", parts.join("; ")),
+    }
+}
+
+/// One layout that was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct AlternativeInfo {
+    /// The layout.
+    pub layout: String,
+    /// Seconds of traffic, padding included.
+    pub traffic: f64,
+    /// Seconds for wishes of operations that it denies.
+    pub denied: f64,
+    /// Seconds of copies and turns around it.
+    pub copies: f64,
+    /// Whether it was chosen.
+    pub chosen: bool,
+}
+
+/// An array of the program on a chip.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlacedInfo {
+    /// Its name.
+    pub name: String,
+    /// Its type with the layout that was chosen.
+    pub shape: String,
+    /// Bytes, padding included.
+    pub bytes: i64,
+    /// Bytes without padding.
+    pub useful: i64,
+    /// `HBM` or `VMEM`.
+    pub space: String,
+    /// Where in VMEM.
+    pub offset: Option<i64>,
+    /// Why it is in this memory.
+    pub place_reason: String,
+    /// Why there was no choice of layout, if there was none.
+    pub fixed: Option<&'static str>,
+    /// What operations ask of its layout.
+    pub wishes: Vec<String>,
+    /// What was tried, the cheapest first.
+    pub alternatives: Vec<AlternativeInfo>,
+}
+
+/// What was chosen for a chip.
+#[derive(Clone, Debug, Serialize)]
+pub struct Assignment {
+    /// The arrays.
+    pub arrays: Vec<PlacedInfo>,
+    /// The whole cost in seconds.
+    pub seconds: f64,
+    /// Whether no assignment costs less.
+    pub is_best: bool,
+    /// Bytes of VMEM that there are.
+    pub vmem_bytes: i64,
+    /// The most bytes of VMEM in use at once.
+    pub vmem_peak: i64,
+}
+
+impl Session {
+    /// The layouts and memories that the arrays of the program get on a chip, and why.
+    ///
+    /// # Errors
+    /// The program is a kernel, or has sizes known at run time; an unknown chip.
+    pub fn assignment(&self, chip_name: &str) -> Result<Assignment, Problem> {
+        let program = self.program()?;
+        let chip = chip(chip_name)?;
+        let laid =
+            tegula::tpu::schedule_for(&program.module, &chip, &|_| true, &mut PassManager::new());
+        let laid = laid.map_err(|e| Problem::of(&e, &self.text))?;
+        let (assignment, schedule) = (&laid.assignment, &laid.schedule);
+        let arrays = schedule.buffers.iter().map(|buffer| {
+            let shape = &assignment.program.values[buffer.value].shape;
+            let explanation = assignment.explanations.get(&buffer.value);
+            let alternatives = explanation.map_or(&[][..], |e| &e.alternatives);
+            PlacedInfo {
+                name: value_name(&laid.module, &assignment.program, buffer.value),
+                shape: with_layout(shape, &buffer.layout).to_string(),
+                bytes: buffer.bytes,
+                useful: shape.byte_size().unwrap_or(0),
+                space: match buffer.space() {
+                    VMEM => "VMEM".to_owned(),
+                    HBM => "HBM".to_owned(),
+                    other => format!("S({other})"),
+                },
+                offset: buffer.offset,
+                place_reason: reason(&buffer.reason),
+                fixed: explanation.and_then(|e| e.fixed),
+                wishes: explanation.map(|e| e.wishes.clone()).unwrap_or_default(),
+                alternatives: alternatives
+                    .iter()
+                    .map(|alternative| AlternativeInfo {
+                        layout: alternative.layout.to_string(),
+                        traffic: alternative.traffic,
+                        denied: alternative.wishes,
+                        copies: alternative.links,
+                        chosen: alternative.chosen,
+                    })
+                    .collect(),
+            }
+        });
+        Ok(Assignment {
+            arrays: arrays.collect(),
+            seconds: assignment.cost,
+            is_best: assignment.is_best,
+            vmem_bytes: schedule.vmem_bytes,
+            vmem_peak: schedule.vmem_peak,
+        })
+    }
+}
+
+/// Why a buffer is where it is.
+fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::Boundary => "an input or result of the program".to_owned(),
+        Reason::SingleElement => "a single element, which the scalar unit reads".to_owned(),
+        Reason::Saves(seconds) => format!("saves {:.3} us of HBM traffic", seconds * 1e6),
+        Reason::NoRoom(gap) => format!("no room in VMEM: the largest gap has {gap} bytes"),
+        Reason::Evicted => "VMEM had room for the first part of its life only".to_owned(),
+        Reason::NotHidden => "no earlier kernel hides the copy into VMEM".to_owned(),
+        Reason::View => "a view of another array".to_owned(),
+        Reason::Passed => "passed by a loop or a choice".to_owned(),
+        Reason::Tested => "read by a loop's condition, from HBM".to_owned(),
+        Reason::NotKept => "this chip's compiler keeps no array in VMEM between kernels".to_owned(),
+    }
+}

@@ -1,0 +1,22 @@
+//! Where routines keep tables whose length is known when they are prepared: here, on the heap.
+//! In compiled programs, where there is none, a module of this name takes memory of the caller.
+
+/// A table.
+pub(crate) type Table<T> = Vec<T>;
+
+/// The bytes that a table takes in memory of the caller, where it begins at a multiple of 16.
+#[cfg(feature = "std")]
+pub(crate) fn bytes<T>(table: &Table<T>) -> usize {
+    (table.len() * size_of::<T>()).next_multiple_of(16)
+}
+
+/// Memory for tables.
+#[derive(Debug, Default)]
+pub struct Tables;
+
+impl Tables {
+    /// A table of these numbers.
+    pub(crate) fn table<T: Copy>(&mut self, items: impl Iterator<Item = T>) -> Table<T> {
+        items.collect()
+    }
+}

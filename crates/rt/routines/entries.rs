@@ -1,0 +1,261 @@
+//! The functions that programs call.
+//!
+//! Each is for certain vectors and types, so that what is copied into a program has the code for
+//! these alone: how a product is computed is decided in functions that are inlined here.
+
+use crate::depthwise::Direct;
+use crate::gemm::{Axes, Axis, AxisList, Product, Types};
+use crate::planes::Planes;
+use crate::tables::Tables;
+use crate::thread_pool::ThreadPool;
+use crate::{CpuFeatures, ElementType, VectorWidth};
+
+/// Words before the axes, as `tegula_rt::call` lists them.
+const HEAD: usize = 14;
+
+/// A call's description.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    head: &'a [i64; HEAD],
+    axes: *const [i64; 4],
+}
+
+impl Call<'_> {
+    /// # Safety
+    /// The words are a description.
+    unsafe fn at(words: *const i64) -> Self {
+        // SAFETY: the caller promises that the words are a description, which has so many.
+        unsafe {
+            Self {
+                head: &*words.cast(),
+                axes: words.add(HEAD).cast(),
+            }
+        }
+    }
+
+    fn axes(&self) -> Axes {
+        let mut at = self.axes;
+        let mut list = |count: i64| -> AxisList {
+            (0..count)
+                .map(|_| {
+                    // SAFETY: the description has so many axes.
+                    let [size, lhs, rhs, out] = unsafe { at.read() };
+                    at = at.wrapping_add(1);
+                    Axis {
+                        size: size as usize,
+                        lhs: lhs as isize,
+                        rhs: rhs as isize,
+                        out: out as isize,
+                    }
+                })
+                .collect()
+        };
+        let [batch, rows, columns, depth] = [self.head[0], self.head[1], self.head[2], self.head[3]];
+        Axes {
+            batch: list(batch),
+            rows: list(rows),
+            columns: list(columns),
+            depth: list(depth),
+            starts: [self.head[4], self.head[5], self.head[6]].map(|start| start as isize),
+        }
+    }
+
+    fn fixed(&self) -> Option<usize> {
+        usize::try_from(self.head[8]).ok().filter(|&operand| operand < 2)
+    }
+
+    #[inline(always)]
+    fn features(&self, width: VectorWidth) -> CpuFeatures {
+        CpuFeatures {
+            width,
+            bf16: self.head[10] & 1 != 0,
+            vnni: self.head[10] & 2 != 0,
+            // The state of matrix registers has to be asked for.
+            amx_bf16: false,
+            amx_int8: false,
+            first_level_ways: u8::try_from(self.head[9]).ok().filter(|&ways| ways != 0),
+        }
+    }
+
+    fn types(&self) -> Types {
+        let named = |index: i64| {
+            let known = ElementType::ALL.get(index as usize);
+            known.copied().unwrap_or(ElementType::F32)
+        };
+        [self.head[11], self.head[12], self.head[13]].map(named)
+    }
+}
+
+/// Makes a product ready.
+#[inline(always)]
+fn product(tables: &mut Tables, call: &Call<'_>, width: VectorWidth, types: Types) -> Option<Product> {
+    let (axes, features) = (call.axes(), call.features(width));
+    let product = match call.head[7] {
+        0 => Product::new_in(tables, features, types, axes, call.fixed())?,
+        // What cannot be added to anything may be so if nothing is packed before: whoever wrote
+        // the description has seen to that.
+        _ => Product::new_in(tables, features, types, axes, call.fixed())?.adding()?,
+    };
+    Some(product)
+}
+
+macro_rules! products {
+    ($($name:ident $scratch:ident $width:ident $types:expr;)*) => {$(
+        /// # Safety
+        /// The description is one of arrays that are at these addresses, and the scratch memory has
+        /// as many bytes as the function beside this one says, aligned to 64.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            call: *const i64,
+            lhs: *const u8,
+            rhs: *const u8,
+            kept: *const u8,
+            out: *mut u8,
+            scratch: *mut u8,
+        ) {
+            // SAFETY: the caller promises the description, the arrays and the scratch memory, of
+            // which the tables are the first part.
+            unsafe {
+                let call = Call::at(call);
+                let types: fn(&Call<'_>) -> Types = $types;
+                let mut tables = Tables::at(scratch);
+                let product = product(&mut tables, &call, VectorWidth::$width, types(&call));
+                if let Some(product) = product {
+                    let scratch = scratch.add(tables.bytes.next_multiple_of(64));
+                    product.run([lhs, rhs], kept, out, scratch, &ThreadPool);
+                }
+            }
+        }
+
+        /// The bytes of scratch memory that a call takes.
+        ///
+        /// # Safety
+        /// It is a description.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $scratch(call: *const i64) -> i64 {
+            // SAFETY: the caller promises the description.
+            let call = unsafe { Call::at(call) };
+            let types: fn(&Call<'_>) -> Types = $types;
+            let mut tables = Tables::counting();
+            let product = product(&mut tables, &call, VectorWidth::$width, types(&call));
+            let scratch = product.map_or(0, |product| product.scratch_bytes(1));
+            (tables.bytes.next_multiple_of(64) + scratch) as i64
+        }
+    )*};
+}
+
+products! {
+    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 Portable |_| [ElementType::F32; 3];
+    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 Portable |_| [ElementType::F64; 3];
+    tegula_rt_product_portable_any tegula_rt_scratch_portable_any Portable |call| call.types();
+    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2 |_| [ElementType::F32; 3];
+    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2 |_| [ElementType::F64; 3];
+    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2 |call| call.types();
+    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512 |_| [ElementType::F32; 3];
+    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512 |_| [ElementType::F64; 3];
+    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512 |call| call.types();
+}
+
+macro_rules! groups {
+    ($($name:ident $kind:ident $width:ident;)*) => {$(
+        /// # Safety
+        /// As a product's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            call: *const i64,
+            lhs: *const u8,
+            rhs: *const u8,
+            _kept: *const u8,
+            out: *mut u8,
+            scratch: *mut u8,
+        ) {
+            // SAFETY: the caller promises the description, the arrays and the scratch memory.
+            unsafe {
+                let call = Call::at(call);
+                let mut tables = Tables::at(scratch);
+                let features = call.features(VectorWidth::$width);
+                let groups = $kind::new_in(&mut tables, features, call.types(), &call.axes());
+                if let Some(groups) = groups {
+                    groups.run(lhs, rhs, out, &ThreadPool);
+                }
+            }
+        }
+    )*};
+}
+
+groups! {
+    tegula_rt_depthwise_portable Direct Portable;
+    tegula_rt_depthwise_avx2 Direct Avx2;
+    tegula_rt_depthwise_avx512 Direct Avx512;
+    tegula_rt_planes_portable Planes Portable;
+    tegula_rt_planes_avx2 Planes Avx2;
+    tegula_rt_planes_avx512 Planes Avx512;
+}
+
+/// Copies an array with a border of zeros, or with a border cut off.
+///
+/// # Safety
+/// The words describe a copy, as the padding of a convolution in `crates/codegen-cpu` writes them; the
+/// array and the copy are as large as they say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tegula_rt_pad(words: *const i64, from: *const u8, to: *mut u8) {
+    // SAFETY: the caller promises the words and the arrays.
+    unsafe {
+        let (element, count) = (*words as usize, *words.add(1) as usize);
+        let dims = core::slice::from_raw_parts(words.add(2).cast::<[i64; 7]>(), count);
+        pad(dims, element, from, to);
+    }
+}
+
+/// # Safety
+/// As [`tegula_rt_pad`], for some inner dimensions.
+unsafe fn pad(dims: &[[i64; 7]], element: usize, from: *const u8, to: *mut u8) {
+    let Some((dim, inner)) = dims.split_first() else {
+        // SAFETY: the caller promises one element.
+        return unsafe { core::ptr::copy_nonoverlapping(from, to, element) };
+    };
+    let [_, front, skipped, kept, behind, from_bytes, to_bytes] = dim.map(|n| n as usize);
+    let whole = inner.iter().all(|d| d[1] == 0 && d[4] == 0 && d[3] == d[0]);
+    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array `skipped + kept`
+    // of `from_bytes`; whole positions are equally large in both.
+    unsafe {
+        core::ptr::write_bytes(to, 0, front * to_bytes);
+        let mut to = to.add(front * to_bytes);
+        let from = from.add(skipped * from_bytes);
+        if whole {
+            core::ptr::copy_nonoverlapping(from, to, kept * to_bytes);
+        } else {
+            for i in 0..kept {
+                pad(inner, element, from.add(i * from_bytes), to.add(i * to_bytes));
+            }
+        }
+        to = to.add(kept * to_bytes);
+        core::ptr::write_bytes(to, 0, behind * to_bytes);
+    }
+}
+
+macro_rules! specials {
+    ($($name:ident $bits:ty;)*) => {$(
+        /// Whether any of so many elements, without its sign, has bits from `first` on: one that is
+        /// not finite, or NaN.
+        ///
+        /// # Safety
+        /// The elements are there.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(array: *const u8, count: i64, first: i64) -> i64 {
+            // SAFETY: the caller promises the elements.
+            let array = unsafe { core::slice::from_raw_parts(array.cast::<$bits>(), count as usize) };
+            let any = array.chunks(4096).any(|chunk| {
+                let special = |x: &$bits| x & (<$bits>::MAX >> 1) >= first as $bits;
+                chunk.iter().fold(false, |any, x| any | special(x))
+            });
+            i64::from(any)
+        }
+    )*};
+}
+
+specials! {
+    tegula_rt_special_16 u16;
+    tegula_rt_special_32 u32;
+    tegula_rt_special_64 u64;
+}

@@ -1,0 +1,76 @@
+//! Tables in memory of the caller.
+
+use core::ops::Deref;
+use core::slice;
+
+/// A table.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    start: *const T,
+    count: usize,
+}
+
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<T> Deref for Table<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: whoever made the memory's `Tables` keeps it while its tables are used, and
+        // so many things were written. Tables that are only counted are not read.
+        unsafe { slice::from_raw_parts(self.start, self.count) }
+    }
+}
+
+/// Memory for tables.
+#[derive(Debug)]
+pub struct Tables {
+    next: *mut u8,
+    /// Whether tables are only counted.
+    counts: bool,
+    /// Bytes of all tables up to now.
+    pub bytes: usize,
+}
+
+impl Tables {
+    /// Memory from an address on, aligned to 16.
+    ///
+    /// # Safety
+    /// There is as much as the tables take, for as long as they are used.
+    pub unsafe fn at(start: *mut u8) -> Self {
+        Self {
+            next: start,
+            counts: false,
+            bytes: 0,
+        }
+    }
+
+    /// Only counts; no table may be read.
+    pub fn counting() -> Self {
+        Self {
+            next: core::ptr::null_mut(),
+            counts: true,
+            bytes: 0,
+        }
+    }
+
+    /// A table of these numbers.
+    #[inline(always)]
+    pub(crate) fn table<T: Copy>(&mut self, items: impl Iterator<Item = T>) -> Table<T> {
+        let start = self.next.wrapping_add(self.bytes).cast::<T>();
+        let mut count = 0;
+        for item in items {
+            if !self.counts {
+                // SAFETY: there is room, by the promise to `at`.
+                unsafe { start.add(count).write(item) };
+            }
+            count += 1;
+        }
+        self.bytes += (count * size_of::<T>()).next_multiple_of(16);
+        Table { start, count }
+    }
+}

@@ -1,0 +1,52 @@
+//! The routines that programs compiled to objects call, as an ELF object: products and convolutions
+//! of `crates/linalg`, built without an allocator, threads or unwinding.
+//!
+//! The build script compiles `routines/lib.rs`, which takes in the source files of `crates/linalg` that need
+//! no more than `core`, with the compiler that builds everything else. Each function has a section of
+//! its own, so that who writes a program's object can copy those that it uses. All that is undefined
+//! in the object are the C library's `memcpy`, `memmove`, `memset` and `memcmp`.
+//!
+//! Routines are called by name: `tegula_rt_KIND_VECTORS_TYPES`, with a [`Kind`], the vectors
+//! (`portable`, `avx2`, `avx512`) and the types of the operands and the result; and
+//! `tegula_rt_scratch_...`, which says how much memory a call takes. Both are given a description of
+//! the call in words of 64 bits: see [`call`].
+
+/// The object, or nothing where there is none for the machine that this was built for.
+pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines.o"));
+
+/// Words of a call's description, by what they are.
+///
+/// Behind these words are the axes of the batch, the rows, the columns and the depth: of each its size
+/// and its strides in the left operand, the right one and the result, in elements.
+pub mod call {
+    /// How many axes the batch, the rows, the columns and the depth have.
+    pub const COUNTS: usize = 0;
+    /// Where the first elements are in the left operand, the right one and the result.
+    pub const STARTS: usize = 4;
+    /// 1 if the product is added to what the result holds.
+    pub const ADDS: usize = 7;
+    /// The operand that was packed before; 2 if none was.
+    pub const FIXED: usize = 8;
+    /// Ways of the first-level data cache; 0 if they are not known.
+    pub const WAYS: usize = 9;
+    /// Instructions beyond vectors: bit 0 says BF16, bit 1 VNNI.
+    pub const EXTENSIONS: usize = 10;
+    /// The types of the operands and the result, for routines of any types: places in
+    /// `ElementType::ALL`.
+    pub const TYPES: usize = 11;
+    /// How many words there are before the axes.
+    pub const HEAD: usize = 14;
+    /// Words of an axis.
+    pub const AXIS: usize = 4;
+}
+
+/// What a routine computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A product.
+    Product,
+    /// A product of groups that are neighbours.
+    Depthwise,
+    /// A product of groups whose rows are neighbours.
+    Planes,
+}

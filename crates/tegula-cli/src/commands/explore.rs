@@ -1,0 +1,218 @@
+//! `tegula explore`: the explorer's page with a program in it, in a browser or as a file.
+//!
+//! The page is one file with everything in it, which `web/build.mjs` makes and this binary carries
+//! compressed. It is served on the loopback address alone, to requests that name that address: a page
+//! of somebody else that is open in the same browser cannot read it.
+
+use crate::documents::{self, Text};
+use crate::exit_code::SUCCESS;
+use crate::inputs::{DimArgs, read_file, read_module};
+use crate::options::Common;
+use crate::report::Failure;
+use anyhow::Context;
+use clap::Args;
+use flate2::read::GzDecoder;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tegula_ir::PrintStyle;
+
+/// The page without a program.
+const PAGE: &[u8] = include_bytes!("../../assets/explorer.html.gz");
+/// Where the page says which program it begins with.
+const INITIAL: &str = r#"<script type="application/json" id="initial">null</script>"#;
+/// The longest head of a request that is read, in bytes.
+const MOST_HEAD: u64 = 16 << 10;
+/// How long a browser may take to ask.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The options of `tegula explore`.
+#[derive(Debug, Args)]
+pub(crate) struct ExploreArgs {
+    /// The program: HLO text, StableHLO (text or bytecode), a file of jax.export, an ONNX model, or
+    /// a kernel of the simulated TPU; `-`: standard input. Without one, the page begins with an
+    /// example.
+    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub dims: DimArgs,
+    /// Write the page to this file instead of serving it: it needs no server, and holds the program.
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the page's address without opening a browser.
+    #[arg(long)]
+    pub no_browser: bool,
+}
+
+/// Opens the explorer, or writes its page.
+pub(crate) fn explore(args: &ExploreArgs, common: &Common) -> Result<u8, Failure> {
+    let text = match &args.model {
+        Some(path) => Some(program_text(path, &args.dims)?),
+        None => None,
+    };
+    let page = page(text.as_deref())?;
+    if let Some(path) = &args.output {
+        std::fs::write(path, &page)
+            .with_context(|| format!("{} cannot be written", path.display()))?;
+        return Ok(SUCCESS);
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let listener = listener.context("the page cannot be served on the loopback address")?;
+    let address = listener.local_addr().context("the port is not known")?;
+    let link = format!("http://{address}/");
+    if common.json {
+        documents::print(&Text { text: link.clone() });
+    } else {
+        say!("The explorer is at {link}");
+        say!("Nothing is sent anywhere; Control-C ends it.");
+    }
+    if !args.no_browser {
+        open_browser(&link);
+    }
+    serve(&listener, address, &Arc::from(page.into_bytes()))
+}
+
+/// A program as text: as it is, or what a binary file or one with sizes given for good says, in HLO.
+fn program_text(path: &Path, dims: &DimArgs) -> Result<String, Failure> {
+    let bytes = read_file(path)?;
+    let is_as_given = dims.dims.is_empty() && dims.fill_elided.is_none() && dims.stage.is_none();
+    match std::str::from_utf8(&bytes) {
+        // An error in it is for the page to show.
+        Ok(text) if is_as_given && !tegula::is_onnx(&bytes) => Ok(text.to_owned()),
+        _ => {
+            let source = read_module(path, dims)?;
+            Ok(tegula_ir::print_module(
+                &source.module,
+                PrintStyle::Canonical,
+            ))
+        }
+    }
+}
+
+/// The page that begins with a program.
+fn page(text: Option<&str>) -> anyhow::Result<String> {
+    let mut page = String::new();
+    let mut decoder = GzDecoder::new(PAGE);
+    decoder
+        .read_to_string(&mut page)
+        .context("the page in this binary is damaged")?;
+    let Some(text) = text else {
+        return Ok(page);
+    };
+    let state = serde_json::json!({ "text": text }).to_string();
+    // Inside of a script, nothing may look like its end.
+    let state = state.replace('<', "\\u003c");
+    let initial = INITIAL.replace("null", &state);
+    Ok(page.replacen(INITIAL, &initial, 1))
+}
+
+/// Opens a browser where there is one; where there is not, the address was printed.
+fn open_browser(link: &str) {
+    let opener = match std::env::consts::OS {
+        "macos" => "open",
+        "windows" => "explorer",
+        _ if ["DISPLAY", "WAYLAND_DISPLAY"]
+            .iter()
+            .all(|name| std::env::var_os(name).is_none()) =>
+        {
+            return;
+        }
+        _ => "xdg-open",
+    };
+    let mut command = Command::new(opener);
+    command.arg(link).stdin(Stdio::null()).stdout(Stdio::null());
+    let _ = command.stderr(Stdio::null()).spawn();
+}
+
+/// Answers browsers until the process is ended.
+fn serve(listener: &TcpListener, address: SocketAddr, page: &Arc<[u8]>) -> Result<u8, Failure> {
+    for stream in listener.incoming() {
+        // A browser that went away before it was answered is no concern.
+        let Ok(stream) = stream else { continue };
+        let page = Arc::clone(page);
+        std::thread::spawn(move || answer(&stream, address, &page));
+    }
+    Ok(SUCCESS)
+}
+
+/// Answers one request, and closes.
+fn answer(stream: &TcpStream, address: SocketAddr, page: &[u8]) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let (path, host) = head(stream)?;
+    let own = [address.to_string(), format!("localhost:{}", address.port())];
+    let (status, kind, body): (_, _, &[u8]) = match path.as_deref() {
+        _ if !own.contains(&host) => ("403 Forbidden", "text/plain", b"this is a local page\n"),
+        Some("/") => ("200 OK", "text/html; charset=utf-8", page),
+        Some(_) => ("404 Not Found", "text/plain", b"there is one page: /\n"),
+        None => ("405 Method Not Allowed", "text/plain", b"only GET\n"),
+    };
+    let mut stream = stream;
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+        body.len()
+    )?;
+    stream.write_all(body)
+}
+
+/// The path of a GET request, and the host that it names.
+fn head(stream: &TcpStream) -> std::io::Result<(Option<String>, String)> {
+    let mut lines = BufReader::new(stream.take(MOST_HEAD)).lines();
+    let first = lines.next().transpose()?.unwrap_or_default();
+    let mut words = first.split(' ');
+    let is_get = words.next() == Some("GET");
+    let path = words.next().filter(|_| is_get);
+    let path = path.map(|path| path.split('?').next().unwrap_or_default().to_owned());
+    let mut host = String::new();
+    for line in lines {
+        let line = line?;
+        if line.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("host")
+        {
+            value.trim().clone_into(&mut host);
+        }
+    }
+    Ok((path, host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_holds_the_program_and_no_end_of_its_script() {
+        let page = page(Some("a </script> b")).expect("the page is whole");
+        assert!(page.contains(r#""text":"a \u003c/script> b""#));
+        assert!(!page.contains(INITIAL));
+    }
+
+    /// The page was made from the sources that are there: `node web/build.mjs` makes it anew.
+    #[test]
+    fn the_page_is_that_of_its_sources() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut digest = flate2::Crc::new();
+        for folder in ["web/src", "web/examples", "crates/explorer/src"] {
+            let entries = std::fs::read_dir(root.join(folder)).expect("the sources are there");
+            let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            paths.sort();
+            for path in paths {
+                let name = path.file_name().and_then(|name| name.to_str());
+                digest.update(format!("{folder}/{}\0", name.unwrap_or_default()).as_bytes());
+                digest.update(&std::fs::read(&path).expect("it can be read"));
+                digest.update(b"\0");
+            }
+        }
+        let digest = format!("{:08x}", digest.sum());
+        let page = page(None).expect("the page is whole");
+        assert!(
+            page.contains(&format!(r#"name="tegula-sources" content="{digest}""#)),
+            "the explorer's page is older than its sources: web/build-wasm.sh && node web/build.mjs"
+        );
+    }
+}

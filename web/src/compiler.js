@@ -1,0 +1,104 @@
+// Asks the compiler in its worker. A worker that takes too long, or that broke, is replaced by a new
+// one with the same program.
+
+/* global WORKER_SOURCE */
+
+/** An error that the compiler gave: its fields are those of `Problem`. */
+export class ProblemError extends Error {
+  constructor(problem) {
+    super(problem.message);
+    this.problem = problem;
+  }
+}
+
+/** Questions that were given up. */
+export class StoppedError extends Error {}
+
+const broken = (message, help) => new ProblemError({ message, help, line: 0, column: 0, from: 0, to: 0 });
+
+export class Compiler {
+  #module;
+  #source = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
+  #worker = null;
+  #waiting = new Map();
+  #next = 0;
+  /** The program that a new worker opens first. */
+  #text = null;
+  onbusy = () => {};
+
+  /** Compiles the page's WebAssembly. */
+  async load() {
+    const text = document.getElementById("wasm").textContent;
+    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const response = new Response(stream, { headers: { "content-type": "application/wasm" } });
+    this.#module = await WebAssembly.compileStreaming(response);
+    await this.#start();
+  }
+
+  #start() {
+    const worker = new Worker(this.#source);
+    this.#worker = worker;
+    return new Promise((resolve) => {
+      worker.onmessage = ({ data }) => {
+        if (data.ready) resolve();
+        else this.#answered(data);
+      };
+      worker.postMessage({ module: this.#module });
+    });
+  }
+
+  #answered({ id, answer, failed, milliseconds }) {
+    const question = this.#waiting.get(id);
+    if (!question) return;
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) this.onbusy(false);
+    if (failed !== undefined) {
+      const lost = [question, ...this.#waiting.values()];
+      this.#waiting.clear();
+      this.onbusy(false);
+      this.#restart();
+      // Unless the program itself is what it stopped at, the other views go on with it.
+      if (question.request.ask !== "open") this.reopen()?.catch(() => {});
+      for (const { reject } of lost) reject(broken(`The compiler stopped: ${failed}`, "The page goes on; change the program."));
+      return;
+    }
+    const { ok, error } = JSON.parse(answer);
+    if (error) question.reject(new ProblemError(error));
+    else question.resolve({ value: ok, milliseconds });
+  }
+
+  /** Asks; gives the answer's value and how long it took. */
+  ask(request) {
+    if (request.ask === "open") this.#text = request.text;
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { request, resolve, reject });
+      this.onbusy(true);
+      this.#worker.postMessage({ id, request: JSON.stringify(request) });
+    });
+  }
+
+  get isBusy() {
+    return this.#waiting.size > 0;
+  }
+
+  /** Gives up all questions. */
+  stop() {
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    this.onbusy(false);
+    this.#restart();
+    for (const { reject } of waiting) reject(new StoppedError("stopped"));
+  }
+
+  #restart() {
+    this.#worker.terminate();
+    this.#start();
+  }
+
+  /** The program again, in a worker that was started anew. */
+  reopen() {
+    return this.#text === null ? null : this.ask({ ask: "open", text: this.#text });
+  }
+}

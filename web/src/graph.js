@@ -1,0 +1,444 @@
+// The program as a graph. Operations are boxes, fused units the boxes around them. Large programs are
+// drawn unit by unit, repeated layers as one box; a unit opens into its operations.
+import * as dagre from "@dagrejs/dagre";
+import { h, s, notice } from "./dom.js";
+import { drawArray, unravel } from "./arrays.js";
+
+/** More operations than this are drawn unit by unit at first. */
+const MOST_OPERATIONS = 120;
+/** Boxes that are laid out, in the order of the program: more take seconds, in which the page stands still. */
+const MOST_BOXES = 400;
+const CHARACTER = 7.2;
+
+const dims = (shape) => shape.replace(/\{[^}]*\}/g, "");
+
+export class GraphView {
+  #panel; #app; #graph = null; #key = ""; #selected = null; #focus = null; #byUnits = null; #open = new Set();
+  #scope = "kernel"; #picked = null; #box = null; #canvas; #details; #bar; #summary; #generation = 0;
+
+  constructor(panel, app) {
+    this.#panel = panel;
+    this.#app = app;
+    this.#canvas = h("div", { class: "graph", tabindex: "0", "aria-label": "Graph: drag to move, wheel to zoom; plus, minus, 0 and arrows on the keyboard" });
+    this.#details = h("aside", { class: "details", "aria-label": "Selection", "aria-live": "polite" });
+    this.#summary = h("span", { class: "summary" });
+    this.#bar = h("div", { class: "bar" });
+    const zoom = (factor) => () => this.#zoom(factor);
+    const zooms = h("div", { class: "zooms" }, h("button", { "aria-label": "zoom out", onclick: zoom(1 / 1.3) }, "−"), h("button", { title: "show all", onclick: () => this.#fit() }, "Fit"), h("button", { "aria-label": "zoom in", onclick: zoom(1.3) }, "+"));
+    panel.append(this.#bar, h("div", { class: "split" }, h("div", { class: "graph-area" }, this.#canvas, zooms), this.#details));
+    this.#zoomable();
+  }
+
+  get state() {
+    return { node: this.#selected === null ? null : this.#graph?.nodes[this.#selected]?.name, picked: this.#picked, scope: this.#scope };
+  }
+
+  async update() {
+    const generation = ++this.#generation;
+    let graph;
+    try {
+      graph = (await this.#app.ask({ ask: "graph" })).value;
+    } catch (error) {
+      if (generation === this.#generation) this.#failed(error);
+      return;
+    }
+    if (generation !== this.#generation) return;
+    const kept = this.#app.takeSelection() ?? this.state;
+    const key = JSON.stringify([graph.nodes.map((n) => [n.name, n.opcode, n.operands, n.units]), graph.values.map((v) => [v.shape, v.in_memory])]);
+    const changed = key !== this.#key;
+    this.#graph = graph;
+    this.#key = key;
+    if (changed) {
+      this.#focus = null;
+      this.#open.clear();
+      this.#byUnits = graph.nodes.length > MOST_OPERATIONS;
+      this.#draw(true);
+    }
+    this.#selected = null;
+    this.#picked = null;
+    const node = graph.nodes.find((n) => n.name === kept?.node);
+    if (kept?.scope) this.#scope = kept.scope;
+    if (node) this.select(node.id, kept.picked, false);
+    else this.#welcome();
+  }
+
+  #failed(error) {
+    this.#graph = null;
+    this.#key = "";
+    this.#bar.replaceChildren();
+    this.#canvas.replaceChildren(notice("No graph", error.message));
+    this.#details.replaceChildren();
+  }
+
+  #welcome() {
+    const results = this.#graph.results.map((v) => this.#graph.values[v].node).filter((n) => n !== null);
+    this.#details.replaceChildren(
+      h("h2", {}, "What do you want to know?"),
+      h("ul", { class: "hints" },
+        h("li", {}, h("b", {}, "Point at an edge"), ": which elements an operation reads, as a map."),
+        h("li", {}, h("b", {}, "Choose an operation"), ": why it is fused or not, and its array, whose elements you can click to see what they need."),
+        h("li", {}, "Coloured frames are ", h("b", {}, "kernels"), ": what is inside is computed together and nothing between is written to memory.")),
+      results.length > 0 && h("button", { onclick: () => this.select(results[0]) }, `Show the result, ${this.#graph.nodes[results[0]].name}`));
+  }
+
+  #draw(fit) {
+    const graph = this.#graph;
+    const toggle = h("button", { "aria-pressed": String(!this.#byUnits), onclick: () => { this.#byUnits = !this.#byUnits; this.#focus = null; this.#draw(true); } },
+      this.#byUnits ? "Show operations" : "Show kernels only");
+    const back = this.#focus !== null && h("button", { onclick: () => { this.#focus = null; this.#draw(true); } }, "← Whole program");
+    this.#summary.textContent = graph.summary;
+    this.#bar.replaceChildren(...[this.#summary, back, this.#focus === null && toggle,
+      h("span", { class: "legend" }, h("i", { class: "memory" }), "written to memory", h("i", { class: "fused" }), "fused, never written")].filter(Boolean));
+    const drawn = this.#focus !== null || !this.#byUnits ? this.#operations(this.#focus) : this.#units();
+    const { length } = drawn.boxes;
+    if (length > MOST_BOXES) {
+      drawn.boxes.length = MOST_BOXES;
+      const kept = new Set(drawn.boxes.map((box) => box.id));
+      drawn.edges = drawn.edges.filter(({ from, to }) => kept.has(from) && kept.has(to));
+      const used = new Set(drawn.boxes.map((box) => box.cluster));
+      for (const { id, parent } of drawn.clusters) if (used.has(id)) used.add(parent);
+      drawn.clusters = drawn.clusters.filter(({ id }) => used.has(id));
+      this.#summary.textContent += `; the first ${MOST_BOXES} of ${length} boxes are drawn`;
+    }
+    this.#render(drawn);
+    if (fit) this.#fit();
+  }
+
+  /** Boxes and edges of operations: all, or those of one unit. */
+  #operations(unit) {
+    const graph = this.#graph;
+    const boxes = [], edges = [], clusters = [];
+    const shown = new Set(unit === null ? graph.nodes.map((n) => n.id) : graph.units[unit].nodes);
+    const values = new Set();
+    for (const id of shown) {
+      const node = graph.nodes[id];
+      const value = graph.values[node.results[0]];
+      const result = node.results.some((v) => graph.results.includes(v));
+      boxes.push({
+        id: `n${id}`, node: id, title: node.name, text: node.results.length === 1 ? `${node.opcode} ${dims(value.shape)}` : `${node.opcode}, ${node.results.length} results`,
+        kind: value?.in_memory ? "memory" : "fused", result,
+        cluster: node.units.length > 0 ? `u${unit ?? node.units[0]}` : node.parent === null ? null : `w${node.parent}`,
+      });
+      node.operands.forEach((operand, position) => {
+        const from = graph.values[operand];
+        if (from.kind === "constant") return;
+        const inside = from.node !== null && shown.has(from.node);
+        if (!inside) values.add(operand);
+        edges.push({ from: inside ? `n${from.node}` : `v${operand}`, to: `n${id}`, node: id, operand: position, inMemory: from.in_memory });
+      });
+    }
+    for (const id of values) {
+      const value = graph.values[id];
+      boxes.push({ id: `v${id}`, value: id, title: value.name, text: `${value.kind === "node" ? "computed before" : value.kind} ${dims(value.shape)}`, kind: "given", cluster: null });
+    }
+    const own = new Set(boxes.map((box) => box.cluster));
+    graph.units.forEach((info, number) => {
+      if (!own.has(`u${number}`)) return;
+      const parent = info.parent === null || unit !== null ? null : `w${info.parent}`;
+      // A loop's own operation is a box, not a frame.
+      clusters.push({ id: `u${number}`, unit: number, kind: info.kind, label: info.kind === "kernel" ? `kernel: ${info.label}` : info.label, parent });
+    });
+    const loops = new Set(graph.nodes.filter((n) => shown.has(n.id) && n.parent !== null).map((n) => n.parent));
+    if (unit === null) for (const loop of loops) clusters.push({ id: `w${loop}`, kind: "loop", label: `body of ${graph.nodes[loop].name}`, parent: graph.nodes[loop].parent === null ? null : `w${graph.nodes[loop].parent}` });
+    return { boxes, edges, clusters };
+  }
+
+  /** Boxes and edges of units, repeated ones as one box. */
+  #units() {
+    const graph = this.#graph;
+    const boxes = [], edges = new Map(), writer = new Map();
+    const { repeat } = graph;
+    const group = (number) => {
+      if (!repeat || number < repeat.start || number >= repeat.start + repeat.period * repeat.count) return null;
+      const layer = Math.floor((number - repeat.start) / repeat.period);
+      return this.#open.has(layer) ? null : layer;
+    };
+    const layers = new Map();
+    // Layers that follow each other and are closed are one box.
+    const boxOf = (number) => {
+      let layer = group(number);
+      if (layer === null) return `u${number}`;
+      while (layer > 0 && !this.#open.has(layer - 1)) layer--;
+      return `l${layer}`;
+    };
+    graph.units.forEach((unit, number) => {
+      const id = boxOf(number);
+      // A copy is where its source is.
+      for (const value of unit.writes) writer.set(value, unit.kind === "copy" ? writer.get(unit.reads[0]) ?? `v${unit.reads[0]}` : id);
+      if (id.startsWith("l")) {
+        layers.set(id, (layers.get(id) ?? 0) + 1);
+        return;
+      }
+      if (unit.kind === "copy") return;
+      const shapes = unit.writes.map((v) => dims(graph.values[v].shape));
+      boxes.push({ id, unit: number, title: unit.label, text: `${shapes[0] ?? ""}${shapes.length > 1 ? ` and ${shapes.length - 1} more` : ""} · ${unit.nodes.length} op${unit.nodes.length === 1 ? "" : "s"}`, kind: unit.kind, result: unit.writes.some((v) => graph.results.includes(v)) });
+    });
+    for (const [id, count] of layers) {
+      const first = Number(id.slice(1)), many = Math.round(count / repeat.period);
+      boxes.push({ id, layer: first, many, title: many > 1 ? `${many} equal layers` : `layer ${first + 1}`, text: `${repeat.period} steps each · choose to open one`, kind: "layers" });
+    }
+    graph.units.forEach((unit, number) => {
+      const to = boxOf(number);
+      for (const value of unit.reads) {
+        const info = graph.values[value];
+        if (info.kind === "constant") continue;
+        let from = writer.get(value);
+        if (from === undefined) {
+          if (info.kind !== "parameter") continue;
+          // Weights, of which there are hundreds, say little.
+          if (graph.parameters.length > 24 && value !== graph.parameters.at(-1) && value !== graph.parameters[0]) continue;
+          from = `v${value}`;
+          if (!boxes.some((box) => box.id === from)) boxes.push({ id: from, value, title: info.name, text: `${info.kind} ${dims(info.shape)}`, kind: "given" });
+        }
+        if (from !== to && boxes.some((box) => box.id === from) && boxes.some((box) => box.id === to)) edges.set(`${from} ${to}`, { from, to, inMemory: true });
+      }
+    });
+    return { boxes, edges: [...edges.values()], clusters: [] };
+  }
+
+  #render({ boxes, edges, clusters }) {
+    const layout = new dagre.graphlib.Graph({ compound: true, multigraph: true });
+    layout.setGraph({ rankdir: "TB", nodesep: 14, ranksep: 26, marginx: 12, marginy: 12 });
+    layout.setDefaultEdgeLabel(() => ({}));
+    for (const box of boxes) {
+      const width = Math.min(260, 22 + CHARACTER * Math.max(box.title.length, box.text.length));
+      layout.setNode(box.id, { ...box, width, height: 38 });
+    }
+    for (const cluster of clusters) layout.setNode(cluster.id, { ...cluster });
+    for (const cluster of clusters) if (cluster.parent && layout.hasNode(cluster.parent)) layout.setParent(cluster.id, cluster.parent);
+    for (const box of boxes) if (box.cluster && layout.hasNode(box.cluster)) layout.setParent(box.id, box.cluster);
+    edges.forEach((edge, number) => layout.setEdge(edge.from, edge.to, { ...edge }, String(number)));
+    dagre.layout(layout);
+    const { width = 100, height = 100 } = layout.graph();
+    const root = s("svg", { class: "drawing", role: "group", "aria-label": this.#graph.summary });
+    root.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerUnits: "userSpaceOnUse", markerWidth: "8", markerHeight: "8", orient: "auto" }, s("path", { d: "M0,0 L8,4 L0,8 z" }))));
+    const depth = (id) => { let n = 0; for (let at = layout.parent(id); at; at = layout.parent(at)) n++; return n; };
+    for (const cluster of [...clusters].sort((a, b) => depth(a.id) - depth(b.id))) {
+      const { x, y, width: w, height: t } = layout.node(cluster.id);
+      if (!Number.isFinite(x) || !w) continue;
+      const fitting = Math.max(6, Math.floor(w / 6.2));
+      root.append(s("g", { class: `cluster ${cluster.kind}` },
+        s("rect", { x: x - w / 2, y: y - t / 2 - 8, width: w, height: t + 8, rx: 8 }),
+        s("text", { x: x - w / 2 + 8, y: y - t / 2 + 5 }, cluster.label.length > fitting ? `${cluster.label.slice(0, fitting - 1)}…` : cluster.label),
+        s("title", {}, cluster.label)));
+    }
+    for (const name of layout.edges()) {
+      const edge = layout.edge(name);
+      const path = edge.points.map((p, at) => `${at ? "L" : "M"}${p.x.toFixed(1)},${p.y.toFixed(1)}`).join(" ");
+      const element = s("g", { class: `edge ${edge.inMemory ? "memory" : "fused"}`, "data-to": edge.to, "data-from": edge.from },
+        s("path", { d: path, class: "hit" }), s("path", { d: path, class: "line", "marker-end": "url(#arrow)" }));
+      if (edge.node !== undefined) {
+        element.dataset.edge = `${edge.node}:${edge.operand}`;
+        element.addEventListener("pointerenter", () => this.#hoverEdge(edge, element));
+        element.addEventListener("pointerleave", () => this.#app.hideTip());
+      }
+      root.append(element);
+    }
+    for (const box of boxes) {
+      const { x, y, width: w } = layout.node(box.id);
+      const cut = (text) => (text.length * CHARACTER > w - 14 ? `${text.slice(0, Math.floor((w - 14) / CHARACTER) - 1)}…` : text);
+      const element = s("g", { class: `box ${box.kind}${box.result ? " result" : ""}`, id: `box-${box.id}`, transform: `translate(${x - w / 2},${y - 19})`, tabindex: "0", role: "button", "data-name": box.title, "aria-description": `${box.title}, ${box.text}${box.result ? ", a result" : ""}` },
+        s("rect", { width: w, height: 38, rx: box.kind === "given" ? 19 : 5 }),
+        box.kind === "layers" && box.many > 1 && s("rect", { x: 4, y: 4, width: w, height: 38, rx: 5, class: "behind" }),
+        s("text", { x: w / 2, y: 16, class: "title" }, cut(box.title)), s("text", { x: w / 2, y: 30, class: "text" }, cut(box.text)));
+      const choose = () => {
+        if (box.node !== undefined) this.select(box.node);
+        else if (box.unit !== undefined) this.#showUnit(box.unit);
+        else if (box.layer !== undefined) { this.#open.add(box.layer); this.#draw(false); }
+        else this.#showValue(box.value);
+      };
+      element.addEventListener("click", choose);
+      element.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } });
+      root.append(element);
+    }
+    this.#canvas.replaceChildren(root);
+    this.#size = { width, height };
+    this.#mark();
+  }
+
+  #size = { width: 100, height: 100 };
+
+  #mark() {
+    for (const element of this.#canvas.querySelectorAll(".selected, .near")) element.classList.remove("selected", "near");
+    if (this.#selected === null) return;
+    this.#canvas.querySelector(`#box-n${this.#selected}`)?.classList.add("selected");
+    for (const edge of this.#canvas.querySelectorAll(`[data-to="n${this.#selected}"], [data-from="n${this.#selected}"]`)) edge.classList.add("near");
+  }
+
+  async #hoverEdge(edge, element) {
+    const node = this.#graph.nodes[edge.node];
+    const from = this.#graph.values[node.operands[edge.operand]];
+    try {
+      const { value } = await this.#app.ask({ ask: "edge", node: edge.node, operand: edge.operand });
+      this.#app.showTip(element, [h("b", {}, `${node.name} reads ${from.name}`), ...this.#maps(value, false)]);
+    } catch (error) {
+      this.#app.showTip(element, [error.message]);
+    }
+  }
+
+  #maps(edge, whole) {
+    if (edge.unknown) return [h("p", {}, `No map: ${edge.unknown}`)];
+    return edge.maps.flatMap((map) => [
+      h("pre", { class: "map" }, map.simplified),
+      !map.exact && h("p", { class: "note" }, "At most these elements."),
+      ...map.data.map((text) => h("p", { class: "note" }, text)),
+      map.raw !== map.simplified && (whole
+        ? h("details", {}, h("summary", {}, `Simplified by ${map.steps.length} rule${map.steps.length === 1 ? "" : "s"}`),
+          h("p", {}, "From ", h("code", {}, map.raw)),
+          h("ol", {}, map.steps.map((step) => h("li", {}, h("code", {}, step.before), " becomes ", h("code", {}, step.after), ` by ${step.rule}`, step.identity && h("span", { class: "note" }, ` (${step.identity})`), step.because && h("div", { class: "note" }, `because ${step.because}`)))))
+        : h("p", { class: "note" }, `simplified from ${map.raw}${map.steps.length ? ` by ${[...new Set(map.steps.map((step) => step.rule))].join(", ")}` : ""}`)),
+    ]).filter(Boolean);
+  }
+
+  #showUnit(number) {
+    const unit = this.#graph.units[number];
+    const name = (value) => `${this.#graph.values[value].name} ${dims(this.#graph.values[value].shape)}`;
+    this.#details.replaceChildren(
+      h("h2", {}, unit.kind === "kernel" ? "Kernel" : unit.label),
+      h("p", {}, unit.kind === "kernel" ? `Computes ${unit.nodes.length} operation${unit.nodes.length === 1 ? "" : "s"} together.` : `A ${unit.kind} step.`),
+      h("button", { onclick: () => { this.#focus = number; this.#draw(true); } }, "Show its operations"),
+      unit.kind === "kernel" && h("button", { onclick: () => this.#app.showKernel(number) }, "Show its code"),
+      h("h3", {}, "Reads from memory"), h("ul", {}, unit.reads.map((v) => h("li", {}, name(v)))),
+      h("h3", {}, "Writes to memory"), h("ul", {}, unit.writes.map((v) => h("li", {}, name(v), h("div", { class: "note" }, `why: ${this.#graph.values[v].why}`)))));
+  }
+
+  #showValue(id) {
+    const value = this.#graph.values[id];
+    this.#details.replaceChildren(h("h2", {}, value.name), h("p", {}, h("code", {}, value.shape)), h("p", {}, `A ${value.kind} of the program: in memory before it runs.`),
+      h("button", { onclick: () => this.#app.showShape(value.shape) }, "Show it in memory"));
+  }
+
+  /** Chooses an operation; `picked` are elements of its result. */
+  async select(id, picked = null, mark = true) {
+    const graph = this.#graph;
+    const node = graph.nodes[id];
+    this.#selected = id;
+    this.#picked = null;
+    this.#mark();
+    this.#app.mark(node.line, mark);
+    const value = graph.values[node.results[0]];
+    const units = node.units.map((number) => graph.units[number]);
+    const where = units.length === 0 ? "" : units.length === 1 ? `In the ${units[0].kind === "kernel" ? `kernel of ${units[0].nodes.length} operation${units[0].nodes.length === 1 ? "" : "s"}` : `${units[0].label} call`}.` : `Computed in each of ${units.length} kernels that read it.`;
+    const maps = h("div", { class: "maps" });
+    const array = h("div", {});
+    const reads = h("div", { class: "reads" });
+    const scopes = [["operation", "its operands"], ["kernel", "what the kernel reads"], ["program", "the inputs"]];
+    const scope = h("fieldset", { class: "scope" }, h("legend", {}, "Follow elements to"), scopes.map(([name, text]) =>
+      h("label", {}, h("input", { type: "radio", name: "scope", value: name, ...(this.#scope === name ? { checked: true } : {}), onchange: () => { this.#scope = name; if (this.#picked) pick(this.#picked); } }), text)));
+    let drawing = null;
+    const pick = async (elements) => {
+      this.#picked = elements;
+      try {
+        const asked = await this.#app.ask({ ask: "reads", value: value.id, elements, scope: this.#scope });
+        if (this.#selected === id) this.#showReads(reads, drawing, value, elements, asked.value);
+      } catch (error) {
+        reads.replaceChildren(h("p", { class: "note" }, error.message));
+      }
+      this.#app.changed();
+    };
+    if (value?.dims) {
+      drawing = drawArray({ name: value.name, dims: value.dims, onpick: pick });
+      array.append(h("h3", {}, "Its elements"), h("p", { class: "note" }, "Click one, or drag over a tile, to see what it is computed from."), drawing, scope);
+    }
+    this.#details.replaceChildren(
+      h("h2", {}, node.name),
+      h("p", {}, h("code", {}, `${node.opcode}: ${value?.shape ?? ""}`)),
+      h("p", { class: value?.in_memory ? "verdict memory" : "verdict fused" }, h("b", {}, value?.in_memory ? "Written to memory" : "Fused"), ": ", value?.why ?? ""),
+      h("p", { class: "note" }, where),
+      h("div", { class: "buttons" }, value?.dims && h("button", { onclick: () => this.#app.showShape(value.shape) }, "Show it in memory"), units[0]?.kind === "kernel" && h("button", { onclick: () => this.#app.showKernel(node.units[0]) }, "Show the code")),
+      array, reads, h("h3", {}, "What it reads"), maps);
+    this.#app.changed();
+    if (picked?.length) pick(picked);
+    for (const [operand, source] of node.operands.entries()) {
+      const from = graph.values[source];
+      const entry = h("section", { class: "operand" }, h("h4", {}, from.node === null ? `${from.name} (${from.kind})` : h("button", { class: "link", onclick: () => this.select(from.node) }, from.name), ` ${dims(from.shape)}`, h("span", { class: "note" }, from.in_memory ? " from memory" : " fused")));
+      maps.append(entry);
+      try {
+        const { value: edge } = await this.#app.ask({ ask: "edge", node: id, operand });
+        if (this.#selected !== id) return;
+        entry.append(...this.#maps(edge, true));
+      } catch (error) {
+        entry.append(h("p", { class: "note" }, error.message));
+      }
+    }
+  }
+
+  #showReads(place, drawing, value, elements, reads) {
+    drawing?.update({ elements, all: false, exact: true });
+    const what = elements.length === 1 ? `Element [${unravel(elements[0], value.dims).join(", ")}]` : `The tile of ${elements.length} elements`;
+    const others = reads.sets.filter((set) => set.value !== value.id);
+    const leaves = others.filter((set) => set.leaf && this.#graph.values[set.value].kind !== "constant");
+    const between = others.filter((set) => !set.leaf);
+    const one = (set) => {
+      const count = set.dims.reduce((n, d) => n * d, 1);
+      return h("section", { class: "read", "data-value": set.name, "data-count": set.count },
+        h("h4", {}, set.name, " ", h("span", { class: "note" }, `${set.all ? "all " : ""}${set.count.toLocaleString("en")} of ${count.toLocaleString("en")} elements${set.exact ? "" : ", at most"}`)),
+        set.note && h("p", { class: "note" }, set.note), set.dims.length > 0 && drawArray({ name: set.name, dims: set.dims, set }));
+    };
+    place.replaceChildren(h("h3", {}, `${what} needs`), ...leaves.map(one));
+    if (leaves.length === 0) place.append(h("p", { class: "note" }, "Nothing: it is computed from constants or its own index."));
+    if (between.length > 0) place.append(h("details", {}, h("summary", {}, `On the way, never written to memory: ${between.length}`), between.map(one)));
+    for (const element of this.#canvas.querySelectorAll(".needed")) element.classList.remove("needed");
+    for (const set of reads.sets) {
+      const { node } = this.#graph.values[set.value];
+      (this.#canvas.querySelector(`#box-v${set.value}`) ?? this.#canvas.querySelector(`#box-n${node}`))?.classList.add("needed");
+    }
+  }
+
+  // Moving and zooming.
+  #fit() {
+    const { width, height } = this.#size;
+    const box = this.#canvas.getBoundingClientRect();
+    const scale = Math.min(1.1, Math.max(0.5, Math.min(box.width / width, box.height / height)));
+    const w = box.width / scale, t = box.height / scale;
+    this.#box = { x: (width - w) / 2, y: height < t ? (height - t) / 2 : 0, scale };
+    this.#apply();
+  }
+
+  #apply() {
+    const svg = this.#canvas.querySelector("svg.drawing");
+    if (!svg || !this.#box) return;
+    const box = this.#canvas.getBoundingClientRect();
+    svg.setAttribute("viewBox", `${this.#box.x} ${this.#box.y} ${Math.max(1, box.width / this.#box.scale)} ${Math.max(1, box.height / this.#box.scale)}`);
+  }
+
+  #zoom(factor, x = null, y = null) {
+    if (!this.#box) return;
+    const box = this.#canvas.getBoundingClientRect();
+    const [px, py] = [x ?? box.width / 2, y ?? box.height / 2];
+    const scale = Math.min(4, Math.max(0.05, this.#box.scale * factor));
+    this.#box.x += px / this.#box.scale - px / scale;
+    this.#box.y += py / this.#box.scale - py / scale;
+    this.#box.scale = scale;
+    this.#apply();
+  }
+
+  #zoomable() {
+    const canvas = this.#canvas;
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const box = canvas.getBoundingClientRect();
+      this.#zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - box.left, event.clientY - box.top);
+    }, { passive: false });
+    let held = null;
+    canvas.addEventListener("pointerdown", (event) => { if (!event.target.closest(".box")) held = [event.clientX, event.clientY]; });
+    window.addEventListener("pointermove", (event) => {
+      if (!held || !this.#box) return;
+      this.#box.x -= (event.clientX - held[0]) / this.#box.scale;
+      this.#box.y -= (event.clientY - held[1]) / this.#box.scale;
+      held = [event.clientX, event.clientY];
+      this.#apply();
+    });
+    window.addEventListener("pointerup", () => { held = null; });
+    canvas.addEventListener("keydown", (event) => {
+      if (!this.#box) return;
+      const move = 60 / this.#box.scale;
+      const actions = { "+": () => this.#zoom(1.3), "-": () => this.#zoom(1 / 1.3), 0: () => this.#fit(), ArrowLeft: () => { this.#box.x -= move; }, ArrowRight: () => { this.#box.x += move; }, ArrowUp: () => { this.#box.y -= move; }, ArrowDown: () => { this.#box.y += move; } };
+      if (!actions[event.key] || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      actions[event.key]();
+      this.#apply();
+    });
+    new ResizeObserver(() => this.#apply()).observe(canvas);
+  }
+}

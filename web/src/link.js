@@ -1,0 +1,27 @@
+// The page's state in the fragment of its address: JSON, deflated, base64url. Nothing is sent: a
+// fragment stays in the browser.
+
+const through = async (bytes, stream) =>
+  new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+
+/** A state as a fragment. */
+export async function encode(state) {
+  const bytes = await through(new TextEncoder().encode(JSON.stringify(state)), new CompressionStream("deflate-raw"));
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return `#s=${btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
+}
+
+/** The state of a fragment; null if there is none, or it is damaged. */
+export async function decode(fragment) {
+  const match = /^#s=([\w-]+)$/.exec(fragment);
+  if (!match) return null;
+  try {
+    const text = atob(match[1].replaceAll("-", "+").replaceAll("_", "/"));
+    const bytes = Uint8Array.from(text, (c) => c.charCodeAt(0));
+    const state = JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"))));
+    return typeof state?.text === "string" ? state : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,262 @@
+// The page: its text, its views, and its state.
+import { Compiler, ProblemError, StoppedError } from "./compiler.js";
+import { makeEditor } from "./editor.js";
+import { examples } from "./examples.js";
+import { decode, encode } from "./link.js";
+import { GraphView } from "./graph.js";
+import { LayoutView } from "./layout.js";
+import { CodeView } from "./code.js";
+import { MemoryView } from "./memory.js";
+import { TpuView } from "./tpu.js";
+import { seconds } from "./dom.js";
+
+const TABS = ["graph", "layout", "code", "memory", "tpu"];
+/** Typing again within this time does not start the compiler. */
+const PAUSE = 8;
+/** After this long, the page offers to stop. */
+const PATIENCE = 700;
+
+const byId = (id) => document.getElementById(id);
+const compiler = new Compiler();
+let tab = "graph", isKernel = false, lastGood = null, problem = null, editor, selection = null, graphAnswer = null, opened = false;
+/** By view: whether it shows the program as it is. */
+const fresh = new Set();
+
+const status = (text, isError = false) => {
+  byId("status-text").textContent = text;
+  byId("status").classList.toggle("error", isError);
+};
+
+const app = {
+  chip: "v5e",
+  /** Asks about the program; a stopped worker opens it again first. */
+  ask: (request) => compiler.ask(request),
+  changed: () => { clearTimeout(app.timer); app.timer = setTimeout(remember, 300); },
+  mark: (line, scroll) => editor.mark(line, scroll),
+  takeSelection: () => { const taken = selection; selection = null; return taken; },
+  showShape: (shape) => { views.layout.shape = shape; choose("layout"); },
+  showKernel: (unit) => { views.code.want(unit); fresh.delete("code"); choose("code"); },
+  graph: async () => {
+    graphAnswer ??= compiler.ask({ ask: "graph" }).then(({ value }) => value, () => null);
+    return graphAnswer;
+  },
+  findings: (findings) => {
+    if (isKernel) editor.show(findings.map(({ code, problem: p, is_error }) => ({ ...p, message: `${code}: ${p.message}`, severity: is_error ? "error" : "warning" })).filter((p) => p.line > 0));
+  },
+  showTip: (element, content) => {
+    const tip = byId("tip");
+    tip.replaceChildren(...content);
+    tip.hidden = false;
+    const box = element.querySelector(".line").getBoundingClientRect();
+    const x = Math.min(window.innerWidth - tip.offsetWidth - 8, Math.max(8, box.x + box.width / 2 + 14));
+    const y = Math.min(window.innerHeight - tip.offsetHeight - 8, box.y + box.height / 2);
+    tip.style.left = `${x}px`;
+    tip.style.top = `${Math.max(8, y)}px`;
+  },
+  hideTip: () => { byId("tip").hidden = true; },
+};
+const tip = document.createElement("div");
+tip.id = "tip";
+tip.hidden = true;
+tip.setAttribute("role", "tooltip");
+document.body.append(tip);
+
+const views = {
+  graph: new GraphView(byId("view-graph"), app),
+  layout: new LayoutView(byId("view-layout"), app),
+  code: new CodeView(byId("view-code"), app),
+  memory: new MemoryView(byId("view-memory"), app),
+  tpu: new TpuView(byId("view-tpu"), app),
+};
+
+async function remember() {
+  const state = { text: editor.text, tab, chip: app.chip, select: views.graph.state, shape: views.layout.shape, code: views.code.state, machine: views.memory.state };
+  const fragment = await encode(state);
+  // A program of megabytes is no link.
+  if (fragment.length < 200_000) history.replaceState(null, "", fragment);
+  return fragment;
+}
+
+/** Shows a view, and brings it up to date. */
+async function choose(name) {
+  tab = name;
+  for (const each of TABS) {
+    const button = byId(`tab-${each}`), chosen = each === name;
+    button.setAttribute("aria-selected", String(chosen));
+    button.tabIndex = chosen ? 0 : -1;
+    byId(`view-${each}`).hidden = !chosen;
+  }
+  app.hideTip();
+  app.changed();
+  await refresh();
+}
+
+async function refresh() {
+  if (!opened || fresh.has(tab)) return;
+  const shown = tab;
+  fresh.add(shown);
+  await views[shown].update();
+}
+
+let opening = 0, timer = 0;
+
+/** Reads the text, then updates the view that is seen. */
+async function open(text) {
+  const number = ++opening;
+  const started = performance.now();
+  // What is asked of an older text is of no use.
+  if (compiler.isBusy && performance.now() - busySince > 150) compiler.stop();
+  try {
+    const { value } = await compiler.ask({ ask: "open", text });
+    if (number !== opening) return;
+    problem = value.problem;
+    isKernel = value.is_kernel;
+    graphAnswer = null;
+    lastGood = text;
+    opened = true;
+    fresh.clear();
+    editor.show(problem ? [problem].filter((p) => p.line > 0) : []);
+    byId("views").classList.remove("stale");
+    for (const each of TABS) byId(`tab-${each}`).disabled = isKernel && !["tpu", "layout"].includes(each);
+    if (isKernel && !["tpu", "layout"].includes(tab)) await choose("tpu");
+    else await refresh();
+    if (number !== opening) return;
+    const time = performance.now() - started;
+    window.tegula.updated = { number, milliseconds: time };
+    status(problem ? `Read, but not compiled: ${problem.message}` : `Up to date, in ${seconds(time / 1000)}`, problem !== null);
+  } catch (error) {
+    if (error instanceof StoppedError || number !== opening) return;
+    if (!(error instanceof ProblemError)) throw error;
+    const { problem: p } = error;
+    // The views keep what they showed last, pale, and can still be asked about that.
+    if (lastGood !== null) compiler.ask({ ask: "open", text: lastGood }).catch(() => {});
+    byId("views").classList.add("stale");
+    editor.show(p.line > 0 ? [p] : []);
+    status(`${p.line > 0 ? `Line ${p.line}, column ${p.column}: ` : ""}${p.message}${p.help ? ` — ${p.help}` : ""}`, true);
+    window.tegula.updated = { number, milliseconds: performance.now() - started, error: p };
+  }
+}
+
+let busySince = 0, patience = 0;
+/** What the status said before it said that the compiler works. */
+let before = null;
+compiler.onbusy = (isBusy) => {
+  clearTimeout(patience);
+  if (isBusy) {
+    if (byId("stop").hidden) busySince = performance.now();
+    patience = setTimeout(() => {
+      byId("stop").hidden = false;
+      before ??= [byId("status-text").textContent, byId("status").classList.contains("error")];
+      status("Working…");
+    }, PATIENCE);
+    return;
+  }
+  byId("stop").hidden = true;
+  if (before) status(...before);
+  before = null;
+};
+byId("stop").addEventListener("click", () => {
+  compiler.stop();
+  fresh.clear();
+  status("Stopped. The views show what was found before; change the program to go on.", true);
+  compiler.reopen()?.catch(() => {});
+});
+
+// Tabs by keyboard.
+byId("views").querySelector("[role=tablist]").addEventListener("keydown", (event) => {
+  const enabled = TABS.filter((each) => !byId(`tab-${each}`).disabled);
+  const at = enabled.indexOf(tab);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: enabled.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  const next = enabled[(to + enabled.length) % enabled.length];
+  choose(next);
+  byId(`tab-${next}`).focus();
+});
+for (const each of TABS) byId(`tab-${each}`).addEventListener("click", () => choose(each));
+
+// Examples.
+const select = byId("examples");
+select.append(new Option("Choose…", ""), ...examples.map(({ name }, at) => new Option(name, String(at))));
+select.addEventListener("change", () => {
+  const example = examples[Number(select.value)];
+  if (select.value === "" || !example) return;
+  editor.text = example.text;
+  choose(example.tab ?? (isKernel ? "graph" : tab));
+});
+
+// Light and dark.
+const theme = (value) => {
+  if (value) document.documentElement.dataset.theme = value;
+  fresh.clear();
+  refresh();
+};
+byId("theme").addEventListener("click", () => {
+  const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  theme(dark ? "light" : "dark");
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(null));
+
+byId("share").addEventListener("click", async () => {
+  const fragment = await remember();
+  try {
+    await navigator.clipboard.writeText(location.href.replace(/#.*$/, "") + fragment);
+    status("The link is copied. It holds the whole program; nothing was sent.");
+  } catch {
+    status("The link is in the address bar. It holds the whole program; nothing was sent.");
+  }
+});
+
+// The width of the program.
+const divider = byId("divider");
+const widen = (share) => {
+  const kept = Math.min(70, Math.max(15, share));
+  divider.setAttribute("aria-valuenow", kept.toFixed(0));
+  document.documentElement.style.setProperty("--left", `${kept}%`);
+};
+divider.addEventListener("pointerdown", (event) => divider.setPointerCapture(event.pointerId));
+divider.addEventListener("pointermove", (event) => { if (divider.hasPointerCapture(event.pointerId)) widen(event.clientX / window.innerWidth * 100); });
+divider.addEventListener("keydown", (event) => {
+  const now = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--left"));
+  if (event.key === "ArrowLeft") widen(now - 3);
+  if (event.key === "ArrowRight") widen(now + 3);
+});
+
+async function restore(state) {
+  if (state.chip) app.chip = state.chip;
+  selection = state.select ?? null;
+  if (state.shape) views.layout.shape = state.shape;
+  views.code.state = state.code;
+  views.memory.state = state.machine;
+  tab = TABS.includes(state.tab) ? state.tab : "graph";
+}
+
+async function begin() {
+  window.tegula = { updated: null, loaded: null };
+  const given = JSON.parse(byId("initial").textContent);
+  const state = await decode(location.hash) ?? given ?? { text: examples[0].text };
+  editor = makeEditor(byId("editor"), state.text, (text) => {
+    app.hideTip();
+    clearTimeout(timer);
+    timer = setTimeout(() => open(text), PAUSE);
+    app.changed();
+  });
+  await compiler.load();
+  window.tegula.loaded = performance.now();
+  await restore(state);
+  for (const each of TABS) byId(`view-${each}`).hidden = each !== tab;
+  choose(tab);
+  await open(state.text);
+}
+window.addEventListener("hashchange", async () => {
+  const state = await decode(location.hash);
+  if (!state) return;
+  await restore(state);
+  fresh.clear();
+  editor.text = state.text;
+  choose(tab);
+});
+begin().catch((error) => {
+  status(`The explorer did not start: ${error.message}`, true);
+  throw error;
+});

@@ -1,0 +1,265 @@
+// Drives the explorer's page in a real browser. Usage: node test/explorer.mjs [--screenshots FOLDER]
+//
+// CHROMIUM names the browser (/usr/bin/chromium), TEGULA_CORPUS a folder with larger programs, which are
+// measured if it is there.
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import axe from "axe-core";
+import { chromium } from "playwright-core";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const page_file = `file://${join(here, "../build/explorer.html")}`;
+const root = join(here, "../..");
+const at = process.argv.indexOf("--screenshots");
+const screenshots = at > 0 ? process.argv[at + 1] : null;
+if (screenshots) mkdirSync(screenshots, { recursive: true });
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const complaints = [];
+
+async function newPage(options = {}, address = page_file) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("request", (request) => { if (/^https?:/.test(request.url()) && !request.url().startsWith("http://127.0.0.1")) complaints.push(`a request to ${request.url()}`); });
+  await page.goto(address);
+  await settled(page);
+  return page;
+}
+
+/** Waits until the page has shown what it was told last. */
+const settled = (page) => page.waitForFunction(() => window.tegula?.updated && /Up to date|Line|Read, but/.test(document.getElementById("status-text").textContent), null, { timeout: 60_000 });
+
+/** Puts a text into the editor at once; gives the milliseconds from the change to updated views. */
+async function put(page, text) {
+  return page.evaluate(async (text) => {
+    const before = window.tegula.updated?.number ?? 0;
+    const content = document.querySelector(".cm-content");
+    const view = content.cmTile?.view ?? content.cmView?.view ?? content.cmView?.rootView?.view;
+    const started = performance.now();
+    view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+    while (!window.tegula.updated || window.tegula.updated.number <= before) await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+    return performance.now() - started;
+  }, text);
+}
+
+const read = (name) => readFileSync(join(root, name), "utf8");
+const programs = {
+  softmax: read("examples/models/softmax.hlo"),
+  attention: read("examples/models/attention.hlo"),
+  convolution: read("web/examples/conv_bn.hlo"),
+  pooling: read("web/examples/max_pool.hlo"),
+  transposed: read("web/examples/transposed_matmul.hlo"),
+  recurrence: read("web/examples/scan.hlo"),
+};
+const tests = [];
+const test = (name, run) => tests.push([name, run]);
+const view = (page, name) => page.click(`#tab-${name}`);
+
+test("every view on six programs", async () => {
+  const page = await newPage();
+  for (const [name, text] of Object.entries(programs)) {
+    await put(page, text);
+    await view(page, "graph");
+    await page.waitForSelector(".drawing .box");
+    assert.match(await page.textContent(".summary"), /operation/, name);
+    await view(page, "layout");
+    await page.waitForSelector("#view-layout .assignment table tbody tr");
+    await page.waitForSelector("#view-layout .picture-box svg rect");
+    await view(page, "code");
+    await page.waitForSelector("#view-code .listing");
+    assert.match(await page.textContent("#view-code"), /function/, name);
+    await view(page, "memory");
+    await page.waitForSelector("#view-memory table tbody tr");
+    await view(page, "tpu");
+    await page.waitForFunction(() => document.querySelector("#view-tpu .report").shadowRoot.querySelector("svg.over-time rect"));
+  }
+  await page.context().close();
+});
+
+test("an error is underlined, said, and mended", async () => {
+  const page = await newPage();
+  await put(page, programs.softmax.replace("exponential(", "exponental("));
+  await page.waitForSelector(".cm-lintRange-error");
+  assert.match(await page.textContent("#status-text"), /Line \d+, column \d+/);
+  assert.equal(await page.locator("#views.stale").count(), 1);
+  await put(page, programs.softmax);
+  assert.equal(await page.locator(".cm-lintRange-error").count(), 0);
+  assert.equal(await page.locator("#views.stale").count(), 0);
+  await page.context().close();
+});
+
+test("a pooled pixel needs its window, through the fused addition", async () => {
+  const page = await newPage();
+  await put(page, programs.pooling);
+  await page.click(".box[data-name=pooled]");
+  const canvas = page.locator(".details .array canvas").first();
+  const box = await canvas.boundingBox();
+  // Row 2, column 1 of 6 by 6: rows 3 to 5, columns 1 to 3 of the image.
+  await page.mouse.click(box.x + box.width * 1.5 / 6, box.y + box.height * 2.5 / 6);
+  await page.waitForSelector(".read[data-value=image]");
+  assert.equal(await page.getAttribute(".read[data-value=image]", "data-count"), "9");
+  assert.equal(await page.getAttribute(".read[data-value=bias]", "data-count"), "3");
+  // A tile, by dragging.
+  await page.mouse.move(box.x + 3, box.y + 3);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 1.5 / 6, box.y + box.height * 1.5 / 6);
+  await page.mouse.up();
+  await page.waitForFunction(() => document.querySelector(".read[data-value=image]")?.dataset.count === "16");
+  await page.context().close();
+});
+
+test("an edge says its map", async () => {
+  const page = await newPage();
+  await put(page, programs.pooling);
+  await page.waitForSelector(".edge[data-edge]", { state: "attached" });
+  await page.evaluate(() => document.querySelector(".edge[data-edge]").dispatchEvent(new PointerEvent("pointerenter")));
+  await page.waitForSelector("#tip pre.map");
+  assert.match(await page.textContent("#tip"), /\(d0/);
+  await page.context().close();
+});
+
+test("a link carries the whole state", async () => {
+  const page = await newPage();
+  await put(page, programs.transposed);
+  await page.click(".box[data-name=twice]");
+  await page.waitForSelector(".details .verdict");
+  await page.click("#share");
+  await page.waitForTimeout(600);
+  const address = page.url();
+  assert.match(address, /#s=/);
+  const other = await newPage({}, address);
+  await other.waitForSelector(".details .verdict");
+  assert.equal(await other.textContent(".details h2"), "twice");
+  assert.match(await other.textContent(".cm-content"), /transposed_matmul/);
+  await other.goto(`${page_file}#s=damaged`);
+  await settled(other);
+  await page.context().close();
+  await other.context().close();
+});
+
+test("the keyboard reaches everything", async () => {
+  const page = await newPage();
+  await page.focus("#tab-graph");
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await page.getAttribute("#tab-layout", "aria-selected"), "true");
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForSelector(".drawing .box");
+  await page.focus(".drawing .box.result");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".details .verdict");
+  await page.focus(".details canvas.pickable");
+  await page.keyboard.press("ArrowDown");
+  await page.waitForSelector(".details .read");
+  await page.context().close();
+});
+
+test("hostile programs leave the page alive", async () => {
+  const page = await newPage();
+  const chain = Array.from({ length: 3000 }, (_, i) => `  x${i + 1} = f32[64,64] dot(x${i}, x${i}), lhs_contracting_dims={1}, rhs_contracting_dims={0}`);
+  const hostile = [
+    "(".repeat(100_000), "HloModule m ENTRY main { ROOT x = f32[9223372036854775807,9223372036854775807] parameter(0) }",
+    "\u0000\uffff", `HloModule long\nENTRY main {\n  x0 = f32[64,64] parameter(0)\n${chain.join("\n")}\n  ROOT r = f32[64,64] negate(x3000)\n}`,
+    "HloModule huge\nENTRY main { x = f32[1000000,1000000] parameter(0)\n ROOT t = f32[1000000,1000000] transpose(x), dimensions={1,0} }",
+  ];
+  for (const text of hostile) {
+    await page.evaluate((text) => {
+      const content = document.querySelector(".cm-content");
+      (content.cmTile?.view ?? content.cmView.rootView.view).dispatch({ changes: { from: 0, to: (content.cmTile?.view ?? content.cmView.rootView.view).state.doc.length, insert: text } });
+    }, text);
+    await page.waitForTimeout(1500);
+    // It may end by itself meanwhile.
+    if (await page.isVisible("#stop")) await page.click("#stop", { timeout: 2000 }).catch(() => {});
+  }
+  assert.ok(await put(page, programs.softmax) < 20_000);
+  await page.waitForSelector(".drawing .box");
+  await page.context().close();
+});
+
+test("axe finds nothing serious", async () => {
+  const page = await newPage();
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const name of ["graph", "layout", "code", "memory", "tpu"]) {
+      await view(page, name);
+      if (name === "graph") await page.click(".box.result");
+      await page.waitForTimeout(700);
+      await page.evaluate(axe.source);
+      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+      assert.deepEqual(serious.map(({ id, nodes }) => `${scheme} ${name} ${id}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`), []);
+    }
+  }
+  await page.context().close();
+});
+
+test("updates are fast", async () => {
+  const page = await newPage();
+  const loaded = await page.evaluate(() => window.tegula.loaded);
+  console.log(`  usable ${loaded.toFixed(0)} ms after the page was asked for`);
+  const corpus = process.env.TEGULA_CORPUS;
+  const measured = [["attention", programs.attention]];
+  if (corpus && existsSync(join(corpus, "gpt2_small_fwd.hlo"))) measured.push(["gpt2_small_fwd", readFileSync(join(corpus, "gpt2_small_fwd.hlo"), "utf8")]);
+  await view(page, "graph");
+  for (const [name, text] of measured) {
+    await put(page, text);
+    const times = [];
+    for (let turn = 0; turn < 5; turn++) times.push(await put(page, `${text}\n// ${turn}`));
+    times.sort((a, b) => a - b);
+    console.log(`  ${name}: ${times[2].toFixed(0)} ms from a keystroke to the updated graph (median of 5)`);
+    await page.waitForSelector(".drawing .box");
+  }
+  await page.context().close();
+});
+
+if (screenshots) {
+  test("screenshots", async () => {
+    const corpus = process.env.TEGULA_CORPUS;
+    for (const [width, height, name] of [[820, 1180, "tablet"], [1366, 768, "laptop"], [1920, 1080, "wide"]]) {
+      for (const colorScheme of ["light", "dark"]) {
+        const page = await newPage({ viewport: { width, height }, colorScheme });
+        await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-first.png`) });
+        await put(page, programs.pooling);
+        await page.click(".box[data-name=pooled]");
+        const box = await page.locator(".details .array canvas").first().boundingBox();
+        await page.mouse.click(box.x + box.width * 2.5 / 6, box.y + box.height * 2.5 / 6);
+        await page.waitForSelector(".read");
+        await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-graph.png`) });
+        await put(page, programs.attention);
+        for (const tab of ["layout", "code", "memory", "tpu"]) {
+          await view(page, tab);
+          await page.waitForTimeout(900);
+          await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-${tab}.png`) });
+        }
+        if (corpus && colorScheme === "light") {
+          await view(page, "graph");
+          await put(page, readFileSync(join(corpus, "gpt2_small_fwd.hlo"), "utf8"));
+          await page.waitForTimeout(500);
+          await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-gpt2.png`) });
+        }
+        await page.context().close();
+      }
+    }
+  });
+}
+
+let failed = 0;
+const only = process.env.ONLY;
+for (const [name, run] of tests) {
+  if (only && !name.includes(only)) continue;
+  complaints.length = 0;
+  try {
+    await run();
+    assert.deepEqual(complaints, [], "the console is silent");
+    console.log(`ok ${name}`);
+  } catch (error) {
+    failed++;
+    console.log(`FAILED ${name}\n${error.stack}\n${complaints.join("\n")}`);
+  }
+}
+await browser.close();
+process.exit(failed ? 1 : 0);
