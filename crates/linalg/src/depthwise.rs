@@ -106,7 +106,8 @@ impl Direct {
             let mut rows = share(self.row_count, parts, part);
             while !rows.is_empty() {
                 let together = self.together(shared, rows.start, rows.len());
-                // SAFETY: the caller's promise; parts write different rows.
+                // SAFETY: the caller promises what [`crate::gemm::Product::run`] asks for; parts
+                // write different rows.
                 unsafe { (self.function)(&together) };
                 rows.start = (rows.start + ROWS).min(rows.end);
             }
@@ -189,7 +190,7 @@ where
         for start in (0..rows.groups).step_by(TOGETHER) {
             let count = TOGETHER.min(rows.groups - start);
             let mut sums = [T::default(); TOGETHER];
-            // SAFETY: the caller's promise, for the groups from `start` on.
+            // SAFETY: the caller promises what [`RowsFn`] asks for; for the groups from `start` on.
             unsafe {
                 for &[l, r] in rows.taps {
                     let lhs = lhs.offset(l).add(start);

@@ -142,7 +142,9 @@ impl<T: FftNum> Fft<T> {
         let (lines, values) = (self.needs.library, self.needs.library + self.needs.lines);
         let real = values + self.needs.values;
         let part = |first: usize, length: usize| {
-            // SAFETY: the caller's promise; the parts do not overlap.
+            // SAFETY: the caller promises: `scratch` has [`Self::scratch_bytes`], is aligned to
+            // complex numbers, holds numbers of any value, and is nobody else's; the parts do not
+            // overlap.
             unsafe { std::slice::from_raw_parts_mut(complex.add(first), length) }
         };
         Workspace {
@@ -196,7 +198,8 @@ impl<T: FftNum> Fft<T> {
         output: &mut [Complex<T>],
         scratch: *mut u8,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `scratch` has [`Self::scratch_bytes`], is aligned to complex
+        // numbers, and nobody else uses it during the call.
         let Workspace { library, lines, .. } = unsafe { self.workspace(scratch) };
         output.copy_from_slice(input);
         self.along(output, &self.full, library, lines);
@@ -214,7 +217,8 @@ impl<T: FftNum> Fft<T> {
         let Some((length, Real::Forward(plan))) = self.last() else {
             return;
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `scratch` has [`Self::scratch_bytes`], is aligned to complex
+        // numbers, and nobody else uses it during the call.
         let Workspace {
             library,
             lines,
@@ -241,7 +245,8 @@ impl<T: FftNum> Fft<T> {
         };
         let half = length / 2 + 1;
         let factor = reciprocal::<T>(self.points());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: `scratch` has [`Self::scratch_bytes`], is aligned to complex
+        // numbers, and nobody else uses it during the call.
         let Workspace {
             library,
             lines,

@@ -243,7 +243,7 @@ mod avx512 {
 /// As [`RowsFn`].
 #[inline(always)]
 unsafe fn whole_rows<const STRIDE: usize, const FUSED: bool>(rows: &Rows<'_>) {
-    // SAFETY: the caller's promise; rows are as long as the vectors.
+    // SAFETY: the caller promises what [`RowsFn`] asks for; rows are as long as the vectors.
     unsafe {
         match rows.length {
             16.. => vectors::<16, STRIDE, FUSED>(rows),

@@ -6,7 +6,7 @@
 
 use super::is_identifier;
 use super::routines::is_outside;
-use crate::library::convolution::Convolution;
+use crate::library::convolution::{Border, Convolution};
 use crate::library::dot::{Dot, axes};
 use rustc_hash::FxHashMap;
 use tegula_expr::Term;
@@ -41,7 +41,7 @@ pub(super) enum Calls {
 /// A convolution as calls.
 pub(super) struct Convolved {
     /// The words of the copy with a border, and its bytes.
-    pub padding: Option<(Vec<i64>, usize)>,
+    pub padding: Option<Border>,
     pub products: Vec<Call>,
     /// What computes the result instead if it has NaN and the kernel is not finite: a border
     /// counts as nothing, but zero times infinity is NaN.
@@ -221,7 +221,7 @@ impl Library {
             // SAFETY: the constant is the kernel, the memory as large as the convolution says and
             // aligned to 64.
             self.packed(bytes, |kept| unsafe {
-                made.keep(source.bytes().as_ptr(), kept)
+                made.keep(source.bytes().as_ptr(), kept);
             })
         });
         let before = padding.as_ref().map_or(0, |(_, bytes)| *bytes);

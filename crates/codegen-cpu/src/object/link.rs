@@ -27,7 +27,7 @@ impl Linker {
     pub(super) fn new() -> Result<Self, Error> {
         let routines = File::parse(tegula_rt::OBJECT).map_err(unreadable)?;
         let mut named = FxHashMap::default();
-        for symbol in routines.symbols().filter(|symbol| symbol.is_global()) {
+        for symbol in routines.symbols().filter(ObjectSymbol::is_global) {
             if let (Ok(name), Some(section)) = (symbol.name(), symbol.section_index()) {
                 named.insert(name, section);
             }

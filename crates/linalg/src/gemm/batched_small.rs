@@ -165,21 +165,21 @@ impl Small {
         let mut table = [[T::default(); N]; FEW];
         for (line, &[_, step]) in table.iter_mut().zip(&self.depth) {
             for (number, &[column, _]) in line.iter_mut().zip(&self.columns) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`Self::products`] asks for.
                 *number = unsafe { *rhs.offset(step + column) };
             }
         }
         for &[row, to] in &self.rows {
             let mut sums = [T::default(); N];
             for (line, &[step, _]) in table.iter().zip(&self.depth) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`Self::products`] asks for.
                 let factor = unsafe { *lhs.offset(row + step) };
                 for (sum, &number) in sums.iter_mut().zip(line) {
                     *sum = *sum + factor * number;
                 }
             }
             for (&sum, &[_, column]) in sums.iter().zip(&self.columns) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`Self::products`] asks for.
                 unsafe {
                     let place = out.offset(to + column);
                     *place = if adds { *place + sum } else { sum };

@@ -362,7 +362,7 @@ impl Product {
         // SAFETY: the caller's promise.
         let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
         if let (true, Some(exact)) = (inexact, &self.exact) {
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             unsafe {
                 if self.flushing_matters(&arrays) {
                     self.run_with(exact, arrays, scratch, pool);
@@ -404,7 +404,7 @@ impl Product {
         let blocks = Blocks::new(self, table, rows, columns);
         let shared = Shared { arrays, scratch };
         let kept = self.kept_for(table);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`Self::run`] asks for.
         let inexact = kept.is_some() && unsafe { prepacked::is_inexact(arrays.kept) };
         let inexact = AtomicBool::new(inexact);
         pool.run(parts.count(), &|part| {
@@ -424,8 +424,8 @@ impl Product {
             for index in batch {
                 worker.enter(&shared.arrays, index);
                 worker.kept = kept.map(|side| self.kept_matrix(shared.arrays.kept, side, index));
-                // SAFETY: the caller's promise; parts write different elements and
-                // have their own scratch memory.
+                // SAFETY: the caller promises what [`Self::run`] asks for; parts write different
+                // elements and have their own scratch memory.
                 unsafe { worker.matrix(rows.clone(), columns.clone()) };
             }
             if worker.inexact {

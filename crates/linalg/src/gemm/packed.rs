@@ -43,7 +43,7 @@ impl Worker<'_> {
                 let units = self.blocks.depth(depth);
                 let target = self.left_panel(&block, &units, units.start);
                 if !self.keeps(Side::Left) {
-                    // SAFETY: the caller's promise; the block fits.
+                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
                     unsafe { self.pack_left(&block, &units, target) };
                 }
             }
@@ -56,7 +56,7 @@ impl Worker<'_> {
                 for depth in 0..self.blocks.depths {
                     let units = self.blocks.depth(depth);
                     let left = self.left_panel(&block.rows, &units, units.start);
-                    // SAFETY: as above.
+                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
                     unsafe {
                         if !self.keeps(Side::Right) {
                             self.pack_right(&chunk, &units, 0);
@@ -81,7 +81,8 @@ impl Worker<'_> {
             for depth in 0..self.blocks.depths {
                 let units = self.blocks.depth(depth);
                 if !self.keeps(Side::Right) {
-                    // SAFETY: the caller's promise; the panels of a chunk fit.
+                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the panels of a
+                    // chunk fit.
                     unsafe { self.pack_right(&chunk, &units, units.start) };
                 }
             }
@@ -93,7 +94,8 @@ impl Worker<'_> {
                     sums_stride: self.blocks.columns,
                 };
                 for depths in chunks(&(0..self.blocks.depths), self.blocks.together) {
-                    // SAFETY: as above.
+                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the panels of a
+                    // chunk fit.
                     unsafe { self.right_panels(&block, depths) };
                 }
             }

@@ -111,7 +111,7 @@ pub(super) struct KeptMatrix {
 /// # Safety
 /// It leads to what [`Product::keep`] has made.
 pub(super) unsafe fn is_inexact(kept: *const u8) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: it leads to what [`Product::keep`] has made.
     unsafe { *kept != 0 }
 }
 
@@ -183,7 +183,9 @@ impl Product {
             worker.kept = Some(self.kept_matrix(kept, side, index));
             for depth in 0..blocks.depths {
                 let units = blocks.depth(depth);
-                // SAFETY: the caller's promise; the packed form has room for all panels.
+                // SAFETY: the caller promises: `operand` leads to an array as [`Self::run`] is
+                // given it; `kept` has [`Self::kept_bytes`], aligned to 64; the packed form has
+                // room for all panels.
                 unsafe {
                     match side {
                         Side::Left => {

@@ -69,7 +69,7 @@ unsafe fn extreme<T: Element>(
     of_two: impl Fn(T::Magnitude, T::Magnitude) -> T::Magnitude + Copy,
 ) -> T::Magnitude {
     let at = |i: usize, stride: isize| start.wrapping_offset(i as isize * stride);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: the elements are there.
     let here = |place: *const T| unsafe { place.read() }.magnitude();
     match *dims {
         [] => here(start),
@@ -80,7 +80,7 @@ unsafe fn extreme<T: Element>(
         }
         [(size, stride)] => (1..size).fold(here(start), |m, i| of_two(m, here(at(i, stride)))),
         [(size, stride), ref inner @ ..] => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: the elements are there.
             let of = |i| unsafe { extreme(at(i, stride), inner, of_two) };
             (1..size).fold(of(0), |m, i| of_two(m, of(i)))
         }
@@ -146,7 +146,7 @@ mod tests {
             u32::number(unsafe { extreme(numbers.as_ptr(), dims, i32::max) })
         };
         let smallest = |dims: &[(usize, isize)]| {
-            // SAFETY: as above.
+            // SAFETY: the dimensions stay inside.
             u32::number(unsafe { extreme(numbers.as_ptr(), dims, i32::min) })
         };
         assert_eq!((largest(&[(3, 1)]), largest(&[])), (7.0, 3.0));
@@ -156,7 +156,7 @@ mod tests {
             (0.25, 0.5)
         );
         let halves = numbers.map(|bits| (bits >> 16) as u16);
-        // SAFETY: as above.
+        // SAFETY: the dimensions stay inside.
         let largest = unsafe { extreme(halves.as_ptr(), &[(3, 1)], i16::max) };
         assert_eq!(u16::number(largest), 7.0);
     }

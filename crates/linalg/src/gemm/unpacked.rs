@@ -464,13 +464,14 @@ impl<'a> Worker<'a> {
             let units = self.blocks.depth(depth);
             for chunk in chunks(columns, self.blocks.columns) {
                 if !right_lies && !self.keeps(Side::Right) {
-                    // SAFETY: the caller's promise; the panels of a chunk fit.
+                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the panels of a
+                    // chunk fit.
                     unsafe { self.pack_right(&chunk, &units, 0) };
                 }
                 for rows in tiles(rows, self.blocks.rows) {
                     if !left_lies {
                         let target = self.left();
-                        // SAFETY: the caller's promise; the rows fit.
+                        // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit.
                         unsafe {
                             match in_place.kernel.matrices {
                                 true => self.pack_rows(&rows, &units, target),
@@ -489,7 +490,8 @@ impl<'a> Worker<'a> {
                     };
                     let looks = in_place.arithmetic == Arithmetic::Bf16Pairs
                         && chunk.start == columns.start;
-                    // SAFETY: as above; what does not lie where it was is packed.
+                    // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit;
+                    // what does not lie where it was is packed.
                     let inexact = unsafe {
                         let inexact = looks && self.has_subnormals(part);
                         self.part(part, &chunk);
@@ -733,13 +735,13 @@ impl<'a> Worker<'a> {
         };
         let vectors = right.columns.div_ceil(kernel.lanes);
         if let (None, Some(function)) = (right.scattered, part.in_place.storing) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what [`Self::part`] asks for.
             return unsafe { function(vectors, &tile) };
         }
         if let (Some(step), Some(&[first, ..])) = (self.turned(part.in_place), right.scattered) {
             tile.out = self.product.place(right.out, 2, first);
             tile.turned = Some(step);
-            // SAFETY: as above.
+            // SAFETY: the caller promises what [`Self::part`] asks for.
             return unsafe { (kernel.function)(vectors, &tile) };
         }
         let mut sums = MaybeUninit::<[u64; TILE_BYTES / 8]>::uninit();
@@ -755,8 +757,8 @@ impl<'a> Worker<'a> {
             column_offsets: right.scattered,
             add,
         };
-        // SAFETY: the caller's promise; there is room for the sums, which are stored
-        // where the offsets of the result say.
+        // SAFETY: the caller promises what [`Self::part`] asks for; there is room for the sums,
+        // which are stored where the offsets of the result say.
         unsafe {
             (kernel.function)(vectors, &tile);
             (self.table.store)(&stored);

@@ -60,7 +60,8 @@ impl Configured {
             }
             Configuration(bytes)
         };
-        // SAFETY: the caller's promise; the configuration is one of the CPU's.
+        // SAFETY: the caller promises: the CPU has AMX, and the process may use it; the
+        // configuration is one of the CPU's.
         unsafe {
             asm!(
                 "ldtilecfg [{}]", in(reg) CONFIGURATION.0.as_ptr(),
@@ -176,7 +177,8 @@ macro_rules! runs {
             sums: &[Rows; 2],
             load: bool,
         ) {
-            // SAFETY: the caller's promise; all of a tile's sums have one distance.
+            // SAFETY: the caller promises what [`RunFn`] asks for; all of a tile's sums have one
+            // distance.
             unsafe {
                 match (groups, vectors) {
                     (1, 1) => run!(
@@ -246,7 +248,7 @@ pub(super) unsafe fn bf16(vectors: usize, tile: &Strided<'_>) {
 /// # Safety
 /// As [`bf16`].
 pub(super) unsafe fn s8(vectors: usize, tile: &Strided<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`bf16`] asks for.
     unsafe { whole_tile::<false>(run_s8, vectors, tile) };
 }
 
@@ -255,7 +257,7 @@ pub(super) unsafe fn s8(vectors: usize, tile: &Strided<'_>) {
 /// # Safety
 /// As [`bf16`].
 pub(super) unsafe fn u8(vectors: usize, tile: &Strided<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`bf16`] asks for.
     unsafe { whole_tile::<false>(run_u8, vectors, tile) };
 }
 
@@ -303,7 +305,8 @@ impl Batch {
         let register = self.copies[self.copied].as_mut_ptr().cast::<i32>();
         self.copied += 1;
         let mask = ((1u32 << units) - 1) as u16;
-        // SAFETY: the caller's promise; a register has 16 rows of 16 units.
+        // SAFETY: the caller promises: the units can be read; there are at most 16 rows, of at most
+        // 16 units; a register is left. AVX-512 F; a register has 16 rows of 16 units.
         unsafe {
             let mut count = 0;
             for row in rows {
@@ -432,7 +435,8 @@ unsafe fn whole_tile<const FLOAT: bool>(run: RunFn, vectors: usize, tile: &Strid
             }
         }
     }
-    // SAFETY: as above; sums that are not direct are in the buffer, all of them.
+    // SAFETY: units of the stretch can be read in every row and column; there are registers for the
+    // copies of a step; sums that are not direct are in the buffer, all of them.
     unsafe {
         if batch.count > 0 || !load {
             batch.run(run, size, &sums, load);

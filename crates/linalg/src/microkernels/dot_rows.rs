@@ -82,7 +82,7 @@ where
     let rhs = dots.rhs.cast::<S>();
     for (row, left) in dots.rows.iter().enumerate() {
         for (i, &column) in dots.columns.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what [`DotsFn`] asks for.
             unsafe {
                 let left = core::slice::from_raw_parts(left.cast::<T>(), dots.depth);
                 let right = core::slice::from_raw_parts(rhs.offset(column), dots.depth);
@@ -361,7 +361,7 @@ mod avx512 {
         let upper = _mm512_shuffle_f32x4::<0b11_10_11_10>(quarters, quarters);
         let halves = _mm512_castps512_ps256(_mm512_add_ps(quarters, upper));
         let upper = _mm256_extractf128_ps::<1>(halves);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: four numbers can be written; AVX-512 F.
         unsafe { _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(halves), upper)) };
     }
 
@@ -378,7 +378,7 @@ mod avx512 {
         let both = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0b11_10_11_10>(ab, cd));
         let first = _mm512_shuffle_f64x2::<0b10_00_10_00>(both, both);
         let sums = _mm512_add_pd(first, _mm512_shuffle_f64x2::<0b11_01_11_01>(both, both));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: four numbers can be written; AVX-512 F.
         unsafe { _mm256_storeu_pd(to, _mm512_castpd512_pd256(sums)) };
     }
 
@@ -431,7 +431,7 @@ mod avx2 {
     /// The numbers of the mask can be read; AVX2.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn load_f32(mask: u16, from: *const f32) -> __m256 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the numbers of the mask can be read; AVX2.
         unsafe {
             match mask {
                 0xff => _mm256_loadu_ps(from),
@@ -444,7 +444,7 @@ mod avx2 {
     /// The numbers of the mask can be read; AVX2.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn load_f64(mask: u16, from: *const f64) -> __m256d {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the numbers of the mask can be read; AVX2.
         unsafe {
             match mask {
                 0xf => _mm256_loadu_pd(from),
@@ -457,7 +457,8 @@ mod avx2 {
     /// The elements of the mask can be read; AVX2.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn load_bf16(mask: u16, from: *const i16) -> __m256 {
-        // SAFETY: the caller's promise; there is room for eight elements.
+        // SAFETY: the caller promises: the elements of the mask can be read; AVX2; there is room
+        // for eight elements.
         let bits = unsafe {
             match mask {
                 0xff => _mm_loadu_si128(from.cast()),
@@ -492,7 +493,7 @@ mod avx2 {
     /// Four numbers can be written; AVX2.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn totals_f32(sums: [__m256; COLUMNS], to: *mut f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: four numbers can be written; AVX2.
         unsafe { _mm_storeu_ps(to, sums_f32(sums)) };
     }
 
@@ -500,7 +501,7 @@ mod avx2 {
     /// Four numbers can be written; AVX2.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn totals_f64(sums: [__m256d; COLUMNS], to: *mut f64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: four numbers can be written; AVX2.
         unsafe { _mm256_storeu_pd(to, sums_f64(sums)) };
     }
 

@@ -145,7 +145,7 @@ fn mask(left: usize) -> u32 {
 /// They can be read; AVX-512 F.
 #[target_feature(enable = "avx512f")]
 unsafe fn load(sums: *const f32) -> [__m512; 2] {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: they can be read; AVX-512 F.
     unsafe { [_mm512_loadu_ps(sums), _mm512_loadu_ps(sums.add(LANES))] }
 }
 

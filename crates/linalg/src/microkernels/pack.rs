@@ -216,7 +216,7 @@ unsafe fn singles<S: Copy + Convert<U>, U: Copy + Default>(run: &Run<'_>) -> boo
     let (source, target) = (run.source.cast::<S>(), run.target.cast::<U>());
     let offsets = run.lanes.offsets();
     for element in 0..run.length {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`PackFn`] asks for.
         unsafe {
             let source = source.offset(element as isize * run.stride);
             let group = target.add(element * run.width);
@@ -240,7 +240,7 @@ unsafe fn pairs<S: Copy + Convert<u16>, const CHECK: bool>(run: &Run<'_>) -> boo
     let offsets = run.lanes.offsets();
     let mut subnormal = false;
     for unit in 0..run.length.div_ceil(2) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`PackFn`] asks for.
         unsafe {
             let source = source.offset(2 * unit as isize * run.stride);
             let group = target.add(unit * run.width);
@@ -275,14 +275,16 @@ fn is_subnormal(bits: u16) -> bool {
 /// one of x86-64.
 pub(crate) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distance: usize) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: as many units of each row can be written as there are groups.
+    // The CPU has AVX-512 F, if it is one of x86-64.
     unsafe {
         avx512::turn(groups, rows, target, distance);
     }
     #[cfg(not(target_arch = "x86_64"))]
     for (unit, group) in groups.chunks(rows.max(1)).enumerate() {
         for (row, &value) in group.iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: as many units of each row can be written as there are
+            // groups. The CPU has AVX-512 F, if it is one of x86-64.
             unsafe { target.add(row * distance + unit).write(value) };
         }
     }
@@ -294,10 +296,12 @@ pub(crate) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
 /// They can be read, and the CPU has AVX-512 F, BW and VL where [`super::CpuFeatures`] may say so.
 pub(crate) unsafe fn any_subnormal(source: *const u16, count: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: they can be read, and the CPU has AVX-512 F, BW and VL where
+    // [`super::CpuFeatures`] may say so.
     return unsafe { avx512::any_subnormal(source.cast(), count) };
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: they can be read, and the CPU has AVX-512 F, BW and VL where
+    // [`super::CpuFeatures`] may say so.
     return unsafe { core::slice::from_raw_parts(source, count) }
         .iter()
         .any(|&bits| is_subnormal(bits));

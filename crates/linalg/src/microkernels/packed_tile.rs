@@ -427,7 +427,7 @@ mod portable {
         target: &Target,
     ) {
         let (left, right) = (left.cast::<T>(), right.cast::<T>());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`super::TileFn`] asks for.
         unsafe {
             match (rows, vectors) {
                 (1, 1) => tile::<T, 1, 1>(depth, left, right, stride, target),

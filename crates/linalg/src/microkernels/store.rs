@@ -135,7 +135,7 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
     if let Some(offsets) = tile.column_offsets.filter(|_| neighbours(tile.row_offsets)) {
         for (j, &offset) in offsets.iter().take(tile.columns).enumerate() {
             for (i, &row) in tile.row_offsets.iter().enumerate() {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`StoreFn`] asks for.
                 unsafe {
                     let place = out.offset(offset + row);
                     let number = *source.add(i * tile.stride + j);
@@ -149,7 +149,7 @@ unsafe fn store<A: Copy, D: Copy + Element<A>>(tile: &Stored<'_>) {
         return;
     }
     for (i, &row) in tile.row_offsets.iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`StoreFn`] asks for.
         unsafe {
             let (source, out) = (source.add(i * tile.stride), out.offset(row));
             match tile.column_offsets {
@@ -283,7 +283,7 @@ mod tests {
         stored.add = true;
         stored.row_offsets = &[4, 0];
         stored.column_offsets = None;
-        // SAFETY: as above.
+        // SAFETY: the offsets are inside.
         unsafe { store(&stored) };
         assert_eq!(out, [13.0, 14.0, 2.0, 4.0, 11.0, 12.0, 1.0, 3.0]);
     }

@@ -428,7 +428,7 @@ macro_rules! strided_tile {
                     Fetch::Ahead(_) => AT_ONCE,
                     Fetch::Later(_) => LATER,
                 };
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`super::StridedFn`] asks for.
                 unsafe {
                     match (arguments.height, vectors, form) {
                         $(($m, $v, NOTHING) if $masked && !whole => {
@@ -564,7 +564,7 @@ wide_tile_of_f32!(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn from_bf16(from: *const i16, mask: u16) -> core::arch::x86_64::__m512 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: those of the mask can be read; AVX-512 F, BW and VL.
     unsafe { vector512::Bf16::load(from, mask) }
 }
 
@@ -593,7 +593,7 @@ unsafe fn turned<const M: usize, const V: usize>(
         });
         transpose(&mut block);
         for &column in block.iter().take(tile.columns - v * LANES) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: the elements can be written; AVX-512 F.
             unsafe { _mm512_mask_storeu_epi32(place, rows, column) };
             place = place.wrapping_offset(step);
         }
@@ -627,7 +627,7 @@ unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: core::arch::x86_64::__m512
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn from_f16(from: *const i16, mask: u16) -> core::arch::x86_64::__m512 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises: those of the mask can be read; AVX-512 F, BW and VL.
     unsafe { vector512::F16::load(from, mask) }
 }
 

@@ -65,9 +65,12 @@ struct Step {
 #[derive(Clone, Debug)]
 enum Form {
     Product(Box<Product>),
-    Direct(Direct),
+    Direct(Box<Direct>),
     Planes(Box<Planes>),
 }
+
+/// A copy with a border, in words, and its bytes.
+pub(crate) type Border = (Vec<i64>, usize);
 
 /// One product of a convolution, for who calls it elsewhere.
 pub(crate) struct Part<'a> {
@@ -180,9 +183,9 @@ impl Convolution {
         [count(taps.chain(features)), self.output_elements()]
     }
 
-    /// Its products, of a copy with a border if there is one, which is described in words: see
-    /// [`Padding::words`]; with it come its bytes. `None` if elements are computed by the definition.
-    pub(crate) fn parts(&self) -> Option<(Option<(Vec<i64>, usize)>, Vec<Part<'_>>)> {
+    /// Its products, of a copy with a border if there is one, of which the words are
+    /// those of [`Padding::words`]. `None` if elements are computed by the definition.
+    pub(crate) fn parts(&self) -> Option<(Option<Border>, Vec<Part<'_>>)> {
         let Way::Products { padding, products } = &self.way else {
             return None;
         };
@@ -446,7 +449,7 @@ fn products(
     each_choice(phases, &mut chosen, &mut |chosen| {
         let axes = axes(&geometry, chosen, &reach)?;
         let form = if let Some(direct) = Direct::new(isa, types, &axes) {
-            Form::Direct(direct)
+            Form::Direct(Box::new(direct))
         } else if let Some(planes) = Planes::new(isa, types, &axes) {
             Form::Planes(Box::new(planes))
         } else {

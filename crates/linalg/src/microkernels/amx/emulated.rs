@@ -138,7 +138,8 @@ impl State {
                 for register in 0..8 {
                     expected[16 + 2 * register] = 64;
                 }
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises: what is at the address is as long as the instruction
+                // reads or writes.
                 let given = unsafe { place.cast::<[u8; 64]>().read_unaligned() };
                 self.registers = [[[0; 64]; 16]; 8];
                 self.configured = given == expected;
@@ -152,13 +153,15 @@ impl State {
             Code::VEX_Tilezero_tmm => self.registers[tile(0)?] = [[0; 64]; 16],
             Code::VEX_Tileloadd_tmm_sibmem => {
                 for (i, to) in self.registers[tile(0)?].iter_mut().enumerate() {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises: what is at the address is as long as the
+                    // instruction reads or writes.
                     *to = unsafe { row(i)?.cast::<[u8; 64]>().read_unaligned() };
                 }
             }
             Code::VEX_Tilestored_sibmem_tmm => {
                 for (i, from) in self.registers[tile(1)?].iter().enumerate() {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises: what is at the address is as long as the
+                    // instruction reads or writes.
                     unsafe { row(i)?.cast::<[u8; 64]>().write_unaligned(*from) };
                 }
             }

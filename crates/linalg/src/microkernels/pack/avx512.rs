@@ -321,7 +321,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
         // All sixteen at once stay in registers.
         let mut block: [__m512i; 16] = match offsets.len() {
             16 if run.stride == 1 => core::array::from_fn(|lane| {
-                // SAFETY: as above.
+                // SAFETY: the lane has `count` more elements.
                 unsafe { L::along(source.offset(offsets[lane] + element as isize), count) }
             }),
             _ => core::array::from_fn(load),
@@ -360,7 +360,8 @@ unsafe fn turned_blocks<L: Load>(
     let mut subnormal = 0;
     for _ in 0..blocks {
         let mut block: [__m512i; CHUNK] = core::array::from_fn(|lane| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: they can be read, and their groups written; AVX-512 F,
+            // BW and VL.
             unsafe { L::along(source.offset(offsets[lane]), CHUNK * L::STEP) }
         });
         if L::CHECK {
@@ -370,7 +371,8 @@ unsafe fn turned_blocks<L: Load>(
         }
         transpose(&mut block);
         for &x in &block {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises: they can be read, and their groups written; AVX-512 F,
+            // BW and VL.
             unsafe { _mm512_storeu_epi32(group, x) };
             group = group.wrapping_add(width);
         }
@@ -388,7 +390,7 @@ unsafe fn gathered<L: Load>(source: *const L::Element, stride: isize, count: usi
     let mut near: [core::mem::MaybeUninit<L::Element>; 64] =
         [const { core::mem::MaybeUninit::uninit() }; 64];
     for (i, near) in near.iter_mut().take(count).enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises: the elements can be read; AVX-512 F, BW and VL.
         near.write(unsafe { core::ptr::read(source.offset(i as isize * stride)) });
     }
     // SAFETY: `count` elements, at most 64, were written.
