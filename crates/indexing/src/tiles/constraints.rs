@@ -13,7 +13,7 @@ use super::image::{Image, as_one_quotient};
 use super::independence::Group;
 use super::progression::Progression;
 use super::prover::Prover;
-use super::tile::Reason;
+use super::reason::Reason;
 use crate::map::Constraint;
 
 /// What constraints say beyond the variables' progressions.

@@ -14,7 +14,7 @@ use tegula_expr::{Cmp, Interval, Node, Term, Var, gcd};
 use super::condition::Condition;
 use super::progression::Progression;
 use super::prover::Prover;
-use super::tile::Reason;
+use super::reason::Reason;
 use crate::map::IndexingMap;
 
 /// Terms of a sum.

@@ -10,7 +10,7 @@ use tegula_expr::{Cmp, Node, Term};
 use super::condition::Condition;
 use super::image::Image;
 use super::progression::Progression;
-use super::tile::Reason;
+use super::reason::Reason;
 
 /// Results and the moving variables that they share.
 #[derive(Debug)]

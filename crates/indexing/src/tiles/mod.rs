@@ -71,6 +71,7 @@ mod progression;
 mod propagate;
 mod prover;
 mod questions;
+mod reason;
 mod space;
 mod tile;
 
@@ -78,5 +79,6 @@ pub use choose::{Choice, Cost, Traffic};
 pub use condition::Condition;
 pub use propagate::{OperandTiles, Tiling, ValueTiles};
 pub use questions::Reply;
+pub use reason::Reason;
 pub use space::{DimensionKind, SpaceDim, TilingSpace};
-pub use tile::{Extent, Reason, Tile, TileDim};
+pub use tile::{Extent, Tile, TileDim};

@@ -1,6 +1,6 @@
 //! How a part of a product is blocked for the caches, and what memory it takes.
 
-use super::geometry::share;
+use super::geometry::{MAX_DEPTH, TOGETHER, depth_count, share};
 use super::unpacked::InPlace;
 use super::{Product, Side, Table};
 use crate::microkernels::gemv::sums_bytes;
@@ -8,10 +8,6 @@ use crate::microkernels::pack::Lanes;
 use crate::microkernels::packed_tile::TileKernel;
 use core::ops::Range;
 
-/// The deepest block, in units: a right panel of so many groups is 64 KiB, which
-/// streams from the second-level cache as fast as it is used, and sums are added to
-/// the result seldom.
-pub(super) const MAX_DEPTH: usize = 512;
 /// The most bytes of a left operand that is packed whole.
 pub(super) const MAX_RESIDENT: usize = 3 << 18;
 /// The most rows of a block.
@@ -21,16 +17,8 @@ const MAX_ROWS: usize = 2048;
 const MAX_LEFT: usize = 1 << 19;
 /// Blocks of the depth over which it is packed at once.
 const MAX_TOGETHER: usize = 2;
-/// Columns whose right panels are packed together as they are used: what lies in
-/// one row of the right operand is fetched at once.
-pub(super) const TOGETHER: usize = 256;
 /// Bytes of packed right panels.
 const MAX_RIGHT: usize = 4 << 20;
-
-/// How many blocks a depth of so many units has, of which none is deeper than `most`.
-pub(super) fn depth_count(units: usize, most: usize) -> usize {
-    units.div_ceil(most).max(1)
-}
 
 /// Bytes of the lanes of so many columns, at most [`TOGETHER`].
 fn lanes_bytes(tile: TileKernel, columns: usize) -> usize {

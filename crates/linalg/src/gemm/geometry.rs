@@ -4,6 +4,19 @@
 use crate::list::List;
 use core::ops::Range;
 
+/// The deepest block, in units: a right panel of so many groups is 64 KiB, which
+/// streams from the second-level cache as fast as it is used, and sums are added to
+/// the result seldom.
+pub(super) const MAX_DEPTH: usize = 512;
+/// Columns whose right panels are packed together as they are used: what lies in
+/// one row of the right operand is fetched at once.
+pub(super) const TOGETHER: usize = 256;
+
+/// How many blocks a depth of so many units has, of which none is deeper than `most`.
+pub(super) fn depth_count(units: usize, most: usize) -> usize {
+    units.div_ceil(most).max(1)
+}
+
 /// One dimension: its size, and its stride in elements in each of the arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Axis {

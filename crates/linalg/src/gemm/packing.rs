@@ -1,7 +1,6 @@
 //! Packing: which runs of an operand a panel is made of, and where it goes.
 
-use super::blocks::TOGETHER;
-use super::geometry::{Axis, chunks, fill_offsets, offsets_at, pieces};
+use super::geometry::{Axis, TOGETHER, chunks, fill_offsets, offsets_at, pieces};
 use super::{Side, Worker};
 use crate::list::List;
 use crate::microkernels::pack::{Lanes, MAX_LANES, Run, turn};

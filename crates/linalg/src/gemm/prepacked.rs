@@ -153,11 +153,11 @@ impl Product {
     }
 
     /// Packs the operand that is packed once.
-    #[cfg(feature = "std")]
     ///
     /// # Safety
     /// `operand` leads to an array as [`Self::run`] is given it; `kept` has
     /// [`Self::kept_bytes`], aligned to 64.
+    #[cfg(feature = "std")]
     pub unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
         let (Some(side), s) = (self.kept, self.sizes) else {
             return;
@@ -165,8 +165,8 @@ impl Product {
         let arrays = self.arrays([operand, operand], core::ptr::null_mut(), kept);
         let blocks = Blocks::new(self, &self.table, s.rows, s.columns).packing_all(&self.table);
         let mut scratch = vec![[0u64; 8]; blocks.bytes() / 64 + 1];
-        let aligned = scratch.as_ptr().align_offset(64);
-        let scratch = scratch.as_mut_ptr().cast::<u8>().wrapping_add(aligned);
+        let scratch = scratch.as_mut_ptr().cast::<u8>();
+        let scratch = scratch.wrapping_add(scratch.align_offset(64));
         let mut worker = Worker {
             product: self,
             table: &self.table,

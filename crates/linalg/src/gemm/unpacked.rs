@@ -8,10 +8,10 @@
 //! A right operand that would be turned as it is packed may change places with the left one, if
 //! to turn the result costs less: its tiles are turned in registers as they are stored.
 
-use super::blocks::{MAX_DEPTH, TOGETHER, depth_count};
 use super::geometry::{
     Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, swap_operands, tiles,
 };
+use super::geometry::{MAX_DEPTH, TOGETHER, depth_count};
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
 use crate::microkernels::CpuFeatures;

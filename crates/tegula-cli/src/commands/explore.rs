@@ -56,6 +56,11 @@ pub(crate) fn explore(args: &ExploreArgs, common: &Common) -> Result<u8, Failure
     if let Some(path) = &args.output {
         std::fs::write(path, &page)
             .with_context(|| format!("{} cannot be written", path.display()))?;
+        let megabytes = page.len() as f64 / 1e6;
+        say!(
+            "{}: the explorer, {megabytes:.1} MB, for any browser",
+            path.display()
+        );
         return Ok(SUCCESS);
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));

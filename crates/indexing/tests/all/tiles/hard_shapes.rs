@@ -171,7 +171,7 @@ fn reshapes_m_to_n() {
         }
         timed(
             &format!("reshapes, {name}"),
-            &fusion(&[from.clone()], &body, &from),
+            &fusion(std::slice::from_ref(&from), &body, &from),
         );
     }
 }
