@@ -46,6 +46,9 @@ enum Kind {
     StochasticConvert(StochasticConvert),
 }
 
+/// Points of the longest Fourier transform: its tables of roots of unity take about 32 bytes a point.
+const MAX_FFT_POINTS: usize = 1 << 26;
+
 impl Routine {
     /// The routine of an operation.
     ///
@@ -79,6 +82,11 @@ impl Routine {
                     first
                 };
                 let (full, count) = (dims(full)?, length.len());
+                let transformed = full.iter().rev().take(count);
+                if let Some(points) = transformed.max().filter(|&&points| points > MAX_FFT_POINTS) {
+                    let most = "the longest transform has 2^26";
+                    return Err(unsupported(format!("`fft` of {points} points: {most}")));
+                }
                 // Real transforms are named by their complex side.
                 let half = [first, results[0]].map(|s| s.element_type == ElementType::C64);
                 match half.contains(&true) {
