@@ -84,8 +84,7 @@ impl Routine {
                 let (full, count) = (dims(full)?, length.len());
                 let transformed = full.iter().rev().take(count);
                 if let Some(points) = transformed.max().filter(|&&points| points > MAX_FFT_POINTS) {
-                    let most = "the longest transform has 2^26";
-                    return Err(unsupported(format!("`fft` of {points} points: {most}")));
+                    return Err(unsupported(format!("`fft` of {points} points, over 2^26,")));
                 }
                 // Real transforms are named by their complex side.
                 let half = [first, results[0]].map(|s| s.element_type == ElementType::C64);
