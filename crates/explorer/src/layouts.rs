@@ -7,7 +7,7 @@ use tegula_draw::layout::{Limits, Picture, svg};
 use tegula_ir::{PassManager, Shape, parse_shape};
 use tegula_layout::assign::with_layout;
 use tegula_layout::physical::PhysicalLayout;
-use tegula_tpu_schedule::{HBM, Reason, VMEM};
+use tegula_tpu_schedule::{HBM, VMEM};
 
 /// How much of an array is drawn: what a page shows without scrolling for long.
 const LIMITS: Limits = Limits {
@@ -185,7 +185,7 @@ impl Session {
                     other => format!("S({other})"),
                 },
                 offset: buffer.offset,
-                place_reason: reason(&buffer.reason),
+                place_reason: buffer.reason.to_string(),
                 fixed: explanation.and_then(|e| e.fixed),
                 wishes: explanation.map(|e| e.wishes.clone()).unwrap_or_default(),
                 alternatives: alternatives
@@ -207,21 +207,5 @@ impl Session {
             vmem_bytes: schedule.vmem_bytes,
             vmem_peak: schedule.vmem_peak,
         })
-    }
-}
-
-/// Why a buffer is where it is.
-fn reason(reason: &Reason) -> String {
-    match reason {
-        Reason::Boundary => "an input or result of the program".to_owned(),
-        Reason::SingleElement => "a single element, which the scalar unit reads".to_owned(),
-        Reason::Saves(seconds) => format!("saves {:.3} us of HBM traffic", seconds * 1e6),
-        Reason::NoRoom(gap) => format!("no room in VMEM: the largest gap has {gap} bytes"),
-        Reason::Evicted => "VMEM had room for the first part of its life only".to_owned(),
-        Reason::NotHidden => "no earlier kernel hides the copy into VMEM".to_owned(),
-        Reason::View => "a view of another array".to_owned(),
-        Reason::Passed => "passed by a loop or a choice".to_owned(),
-        Reason::Tested => "read by a loop's condition, from HBM".to_owned(),
-        Reason::NotKept => "this chip's compiler keeps no array in VMEM between kernels".to_owned(),
     }
 }

@@ -52,7 +52,7 @@ impl Session {
                 ..PlanOptions::default()
             };
             let planned = tegula::plan_for(&module, &options)
-                .map(into_owned)
+                .map(Planned::into_owned)
                 .map_err(|e| Problem::of(&e, text));
             Source::Program(Box::new(ProgramSource { module, planned }))
         };
@@ -78,10 +78,6 @@ impl Session {
     pub fn planned(&self) -> Result<&Planned<'static>, Problem> {
         self.program()?.planned.as_ref().map_err(Clone::clone)
     }
-}
-
-fn into_owned(planned: Planned<'_>) -> Planned<'static> {
-    planned.into_owned()
 }
 
 fn text_problem(error: &tegula_ir::Error, text: &str) -> Problem {

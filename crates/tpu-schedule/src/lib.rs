@@ -42,6 +42,7 @@ pub use hlo::{Views, kernel_module, to_module};
 pub use live_ranges::Nest;
 pub use options::Options;
 pub use schedule::schedule;
+use std::fmt;
 use tegula_fusion::{NodeId, ValueId};
 use tegula_ir::Layout;
 pub use verify::{VerifyError, verify};
@@ -111,14 +112,37 @@ pub enum Reason {
     Evicted,
     /// Nothing earlier hides the copy.
     NotHidden,
-    /// It lies where the array lies that it is a view of.
+    /// It is a view of another array.
     View,
-    /// It lies where a loop or a choice passes it.
+    /// A loop or a conditional passes it there.
     Passed,
     /// A loop's condition reads it.
     Tested,
     /// The chip's compiler keeps no array in VMEM from one kernel to the next.
     NotKept,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Boundary => "the program gets or gives it there",
+            Self::SingleElement => "a single element, which the scalar unit reads",
+            Self::Saves(seconds) => {
+                return write!(f, "saves {:.3} us of HBM traffic", seconds * 1e6);
+            }
+            Self::NoRoom(gap) => {
+                return write!(f, "found no room in VMEM: the largest gap has {gap} bytes");
+            }
+            Self::Evicted => "VMEM had room for the first part of its life only",
+            Self::NotHidden => "no earlier kernel hides the copy into VMEM",
+            Self::View => "a view of another array",
+            Self::Passed => "a loop or a conditional passes it there",
+            Self::Tested => "a loop's condition reads it, from HBM",
+            Self::NotKept => {
+                "the chip's compiler keeps no array in VMEM from one kernel to the next"
+            }
+        })
+    }
 }
 
 impl Buffer {

@@ -18,7 +18,7 @@ use tegula_fusion::ValueId;
 use tegula_ir::{Module, PrintStyle};
 use tegula_layout::assign::{Alternative, Assignment, Explanation, name_of};
 use tegula_target::Chip;
-use tegula_tpu_schedule::{Buffer, Reason, Schedule, Step, Views};
+use tegula_tpu_schedule::{Buffer, Schedule, Step, Views};
 use tegula_tpu_schedule::{windows::Choice, windows::Windows, windows::windows};
 
 /// The options of `tegula layout`.
@@ -157,7 +157,7 @@ impl ScheduledProgram<'_> {
             bytes: buffer.bytes,
             memory_space: buffer.space(),
             offset: buffer.offset,
-            reason: reason(&buffer.reason),
+            reason: buffer.reason.to_string(),
         });
         let steps = &self.schedule.steps;
         let copies = steps
@@ -227,7 +227,7 @@ impl ScheduledProgram<'_> {
             let buffers = places.iter().map(|(_, buffer)| PlacedReason {
                 shape: self.shape(buffer),
                 memory_space: buffer.space(),
-                reason: reason(&buffer.reason),
+                reason: buffer.reason.to_string(),
             });
             all.push(LayoutReason {
                 name: name.to_owned(),
@@ -336,10 +336,10 @@ impl ScheduledProgram<'_> {
             .offset
             .map(|at| format!(" at {at}"))
             .unwrap_or_default();
-        let mut why = reason(&buffer.reason);
+        let mut why = buffer.reason.to_string();
         let base = self.schedule.base(id);
         if base != id {
-            why = format!("{why}: {}", reason(&self.schedule.buffers[base].reason));
+            why = format!("{why}: {}", self.schedule.buffers[base].reason);
         }
         format!(
             "{space}{offset}, {} bytes, steps {first} to {last}: {why}",
@@ -355,24 +355,6 @@ fn alternative(alternative: &Alternative) -> LayoutAlternative {
         wishes_seconds: alternative.wishes,
         links_seconds: alternative.links,
         chosen: alternative.chosen,
-    }
-}
-
-/// Why a buffer is where it is, in words.
-fn reason(reason: &Reason) -> String {
-    match reason {
-        Reason::Boundary => "the program gets or gives it there".to_owned(),
-        Reason::SingleElement => "a single element, which the scalar unit reads".to_owned(),
-        Reason::Saves(seconds) => format!("saves {:.3} us of HBM traffic", seconds * 1e6),
-        Reason::NoRoom(gap) => format!("found no room in VMEM: the largest gap has {gap} bytes"),
-        Reason::Evicted => "VMEM had room for the first part of its life only".to_owned(),
-        Reason::NotHidden => "no earlier kernel hides the copy into VMEM".to_owned(),
-        Reason::View => "lies where the array is that it is a view of".to_owned(),
-        Reason::Passed => "lies where a loop or a choice passes it".to_owned(),
-        Reason::Tested => "a loop's condition reads it, from HBM".to_owned(),
-        Reason::NotKept => {
-            "the chip's compiler keeps no array in VMEM from one kernel to the next".to_owned()
-        }
     }
 }
 
