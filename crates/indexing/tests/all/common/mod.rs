@@ -18,6 +18,16 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// The numbers below `rank` in a drawn order.
+    pub(crate) fn permutation(&mut self, rank: usize) -> Vec<i64> {
+        let mut order: Vec<i64> = (0..rank as i64).collect();
+        for last in (1..rank).rev() {
+            let other = usize::try_from(self.range(0, last as i64)).expect("a place");
+            order.swap(last, other);
+        }
+        order
+    }
+
     pub(crate) fn range(&mut self, lower: i64, upper: i64) -> i64 {
         let span = u64::try_from(upper - lower + 1).unwrap_or(1);
         lower + i64::try_from(self.next() % span).unwrap_or(0)

@@ -62,7 +62,7 @@ impl Drawn {
                 self.push(dims, "add", &[&x, y], "");
             }
             1 if rank > 1 => {
-                let order = permutation(random, dims.len());
+                let order = random.permutation(dims.len());
                 let to = order.iter().map(|d| dims[*d as usize]).collect();
                 let text = format!(", dimensions={{{}}}", list(&order));
                 self.push(to, "transpose", &[&x], &text);
@@ -159,15 +159,6 @@ impl Drawn {
             _ => {}
         }
     }
-}
-
-fn permutation(random: &mut Random, rank: usize) -> Vec<i64> {
-    let mut order: Vec<i64> = (0..rank as i64).collect();
-    for last in (1..rank).rev() {
-        let other = usize::try_from(random.range(0, last as i64)).expect("a place");
-        order.swap(last, other);
-    }
-    order
 }
 
 /// A module whose root is a fusion of one or two arrays and an offset.

@@ -73,15 +73,6 @@ fn fusion(parameters: &[Vec<i64>], body: &str, result: &[i64]) -> String {
     )
 }
 
-fn shuffled(random: &mut Random, rank: usize) -> Vec<i64> {
-    let mut order: Vec<i64> = (0..rank as i64).collect();
-    for last in (1..rank).rev() {
-        let other = usize::try_from(random.range(0, last as i64)).expect("a place");
-        order.swap(last, other);
-    }
-    order
-}
-
 /// Arrays of `rank` bits are transposed and read as matrices again and again, as tensor
 /// networks of qubits do it.
 fn tensor_network(rank: usize, steps: usize) -> String {
@@ -91,7 +82,7 @@ fn tensor_network(rank: usize, steps: usize) -> String {
     let matrix = [half, (1i64 << rank) / half];
     let mut body = format!("  v0 = f32[{}] reshape(p0)\n", list(&bits));
     for step in 0..steps {
-        let order = shuffled(&mut random, rank);
+        let order = random.permutation(rank);
         body += &format!(
             "  t{step} = f32[{}] transpose(v{step}), dimensions={{{}}}\n",
             list(&bits),

@@ -29,12 +29,3 @@ fn list(numbers: &[i64]) -> String {
 fn random_sizes(random: &mut Random, rank: i64, most: i64) -> Vec<i64> {
     (0..rank).map(|_| random.range(1, most)).collect()
 }
-
-fn permutation(random: &mut Random, rank: usize) -> Vec<i64> {
-    let mut order: Vec<i64> = (0..rank as i64).collect();
-    for last in (1..rank).rev() {
-        let other = usize::try_from(random.range(0, last as i64)).expect("a place");
-        order.swap(last, other);
-    }
-    order
-}

@@ -1,7 +1,7 @@
 //! Operations that move elements, one operand at a time.
 
 use super::super::case::{Instance, instance};
-use super::{list, permutation, random_sizes, shape};
+use super::{list, random_sizes, shape};
 use crate::common::Random;
 
 /// An instance of the operation of this number; `None` if it has no such shape.
@@ -17,7 +17,7 @@ pub(crate) fn movement(random: &mut Random, kind: i64) -> Instance {
             instance(&["f32[]", &own, "f32[]"], &own, "clamp")
         }
         3 => {
-            let order = permutation(random, dims.len());
+            let order = random.permutation(dims.len());
             let to: Vec<i64> = order.iter().map(|d| dims[*d as usize]).collect();
             let text = format!("transpose , dimensions={{{}}}", list(&order));
             instance(&[&own], &shape("f32", &to), &text)
@@ -116,7 +116,7 @@ pub(crate) fn movement(random: &mut Random, kind: i64) -> Instance {
             instance(&[&own], &shape("f32", &to), &text)
         }
         10 => {
-            let order = permutation(random, dims.len());
+            let order = random.permutation(dims.len());
             let from = format!("{own}{{{}}}", list(&order));
             let to: Vec<i64> = order.iter().rev().map(|d| dims[*d as usize]).collect();
             let minor: Vec<i64> = (0..rank).rev().collect();
