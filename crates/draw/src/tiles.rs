@@ -2,13 +2,13 @@
 //! array as a grid, every element marked with the first tile that takes it, and those that
 //! several tiles take marked as shared.
 //!
-//! Large arrays are drawn smaller: one cell then stands for a block of elements and shows what
-//! most of its corner's element is.
+//! Large arrays are drawn smaller: one cell then stands for a block of elements and shows its
+//! first one.
 
-use crate::layout::svg::Canvas;
+use crate::layout::svg::{COLOURS, Canvas, HEIGHT};
 use std::fmt::Write;
 use tegula_expr::Var;
-use tegula_indexing::tiles::{Tile, TilingSpace};
+use tegula_indexing::tiles::{Extent, Tile, TilingSpace};
 
 /// Tiles whose elements are marked.
 const MAX_TILES: usize = 20_000;
@@ -131,7 +131,7 @@ impl Grid {
         }
     }
 
-    /// Marks the elements of one tile that lie in the first plane.
+    /// Marks the elements of one tile in the first plane.
     fn mark(&mut self, tile: &Tile, at: &[i64], space: &TilingSpace, number: usize) {
         let dims = space.dims.len();
         let env = |var: Var| {
@@ -150,19 +150,16 @@ impl Grid {
         };
         let split = extents.len().saturating_sub(2);
         let (outer, plane) = extents.split_at(split);
-        let holds_first = |extent: &tegula_indexing::tiles::Extent| {
-            extent.first <= 0 && extent.first % extent.stride == 0
-        };
+        let holds_first = |extent: &Extent| extent.first <= 0 && extent.first % extent.stride == 0;
         if !outer.iter().all(holds_first) {
             return;
         }
-        let indices = |extent: &tegula_indexing::tiles::Extent, scale: i64| -> Vec<usize> {
-            let all = (0..extent.size).map(|j| (extent.first + j * extent.stride) / scale);
-            let mut all: Vec<usize> = all
-                .filter_map(|index| usize::try_from(index).ok())
-                .collect();
-            all.dedup();
-            all
+        // Of a cell that stands for several elements, the first counts.
+        let indices = |extent: &Extent, scale: i64| -> Vec<usize> {
+            let all = (0..extent.size).map(|j| extent.first + j * extent.stride);
+            all.filter(|index| index % scale == 0)
+                .filter_map(|index| usize::try_from(index / scale).ok())
+                .collect()
         };
         let (rows, columns) = match plane {
             [rows, columns] => (indices(rows, self.scale.0), indices(columns, self.scale.1)),
@@ -211,37 +208,35 @@ fn letter(tile: usize) -> char {
 /// Draws in SVG.
 pub fn svg(picture: &Picture) -> String {
     let mut canvas = Canvas::default();
-    let mut y = crate::layout::svg::HEIGHT;
+    let mut y = HEIGHT;
     canvas.label(4, y, &picture.title);
     for note in &picture.notes {
-        y += crate::layout::svg::HEIGHT;
+        y += HEIGHT;
         canvas.label(4, y, note);
     }
-    y += crate::layout::svg::HEIGHT;
+    y += HEIGHT;
     canvas.label(
         4,
         y,
         "colours and letters are tiles of the result; hatched: read by several; white: by none",
     );
     for grid in &picture.arrays {
-        y += crate::layout::svg::HEIGHT * 3 / 2;
+        y += HEIGHT * 3 / 2;
         canvas.label(4, y, &grid.title);
-        y += crate::layout::svg::HEIGHT / 3;
+        y += HEIGHT / 3;
         for row in &grid.cells {
             for (column, cell) in row.iter().enumerate() {
                 let (fill, label) = match (cell.tile, cell.is_shared) {
                     (None, _) => ("white".to_owned(), String::new()),
                     (Some(_), true) => ("url(#padding)".to_owned(), String::new()),
                     (Some(tile), false) => {
-                        let colours = &crate::layout::svg::COLOURS;
-                        let colour = colours[tile % colours.len()];
+                        let colour = COLOURS[tile % COLOURS.len()];
                         (colour.to_owned(), letter(tile).to_string())
                     }
                 };
-                let width = crate::layout::svg::HEIGHT;
-                canvas.cell(4 + column * width, y, width, &fill, &label);
+                canvas.cell(4 + column * HEIGHT, y, HEIGHT, &fill, &label);
             }
-            y += crate::layout::svg::HEIGHT;
+            y += HEIGHT;
         }
     }
     canvas.finish()
