@@ -11,6 +11,7 @@ One program stands for an opcode: element types, open sizes and odd attributes a
 
 import argparse
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -106,17 +107,11 @@ def program(opcode):
         if opcode in names.split():
             lines = f"r = {INPUTS[operands[0]]} {opcode}({', '.join(operands.split())})"
     *before, last = lines.split("\n")
-    used = [name for name in INPUTS if any(name in words(line) for line in lines.split("\n"))]
+    used = [name for name in INPUTS if re.search(rf"[(,] *{name} *[,)]", lines)]
     parameters = [f"{name} = {INPUTS[name]} parameter({number})" for number, name in enumerate(used)]
     header = ", num_partitions=2" if opcode in COLLECTIVES else ""
     entry = "\n".join([*parameters, *before, "ROOT " + last.strip()])
     return f"HloModule m{header}\n{COMPUTATIONS}\nENTRY e {{\n{entry}\n}}\n"
-
-
-def words(line):
-    """The operands of an instruction's text."""
-    inside = line.split("(", 1)[1] if line.count("(") == 1 or not line.split("= ")[1].startswith("(") else line.split(") ", 1)[1]
-    return [word.strip(" ()") for word in inside.split("(")[-1 if inside.count("(") == 1 else 0].split(")")[0].split(",")]
 
 
 def outcome(tegula, target, opcode, path):
