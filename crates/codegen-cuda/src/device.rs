@@ -46,7 +46,7 @@ pub(crate) trait Device: Send + Sync {
 /// A device with a program loaded. What is asked of it happens in order; what fails may
 /// be reported by a later call, at the latest by one that reads.
 pub(crate) trait Session {
-    /// The context epoch of the device that this is: what was allocated or recorded in another is
+    /// The context epoch of this session: what was allocated or recorded in another is
     /// gone.
     fn context_epoch(&self) -> u64;
     /// Memory of so many bytes, aligned to 256.

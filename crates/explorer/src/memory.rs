@@ -1,5 +1,5 @@
-//! Memory and time on a CPU: what lies in the arena during which steps, and a roofline estimate of
-//! each step.
+//! Memory and time on a CPU: which arrays the arena holds at each step, and a roofline estimate of
+//! the step's time.
 
 use crate::{Problem, Session};
 use serde::Serialize;
@@ -81,7 +81,7 @@ pub struct Memory {
     pub arena: String,
     /// Bytes of parameters, constants and results, each once.
     pub outside_bytes: i64,
-    /// What lies in the arena.
+    /// The arrays in the arena.
     pub held: Vec<Held>,
     /// The steps in order.
     pub steps: Vec<StepCost>,

@@ -244,8 +244,8 @@ impl IndexingMap {
         used.iter_mut()
             .take(self.dims.len())
             .for_each(|used| *used = true);
-        // Where an element that is not clamped lies outside of its bounds nothing is read:
-        // without the variable nobody sees that.
+        // An index that is not clamped reads nothing when it is out of bounds. Dropping its
+        // variable would lose that condition, so the map becomes a superset.
         let forgets_bounds = self.runtime.iter().zip(used.iter().skip(first_runtime));
         if forgets_bounds.clone().any(|(runtime, used)| {
             let source = &runtime.source;

@@ -1,4 +1,4 @@
-//! What can go wrong, by whose error it is.
+//! Evaluation errors: what the program asks for that is unsupported, invalid or over a limit.
 
 use std::sync::Arc;
 use tegula_custom_call::CustomCallError;

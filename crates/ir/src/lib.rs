@@ -18,7 +18,8 @@
 //! - Reading never panics and allocates in proportion to the text, whatever the
 //!   text says of sizes.
 //! - Printing what was read, and reading what was printed, changes nothing.
-//! - Errors say of which kind they are ([`ErrorKind`]): the program is wrong, a limit, a bug of ours; and, for text, where.
+//! - An error says its kind ([`ErrorKind`]): a wrong program, an exceeded limit or a bug of this
+//!   crate; for text, it also says where.
 
 mod annotations;
 mod arity;

@@ -38,7 +38,8 @@ pub use cpu_features::{CpuFeatures, VectorWidth};
 pub use element_type::ElementType;
 pub use float16::{bf16, f16};
 
-/// Nothing panics that is called as it has to be; there is nobody to tell.
+/// Required by `no_std`. No routine panics on a valid call; an invalid one stops the process, since there
+/// is no caller that could handle a panic.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: the instruction ends the process.

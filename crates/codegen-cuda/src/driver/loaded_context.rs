@@ -52,7 +52,8 @@ unsafe impl Send for LoadedContext {}
 // use.
 unsafe impl Sync for LoadedContext {}
 
-/// The current context epoch: contexts lost to a failed kernel belong to earlier ones. Calls of the driver hold the lock; an epoch ends
+/// The current context epoch: contexts lost to a failed kernel belong to earlier ones. Calls of
+/// the driver hold the lock; an epoch ends
 /// when none is under way.
 static EPOCH: RwLock<u64> = RwLock::new(1);
 /// All contexts that may still be open.
@@ -88,7 +89,7 @@ fn is_fatal(error: DriverError) -> bool {
     )
 }
 
-/// Ends a context epoch. What they hold goes with the context, which ends with
+/// Ends a context epoch. What its contexts hold is released with the primary context, which ends with
 /// the last that holds it.
 fn end(over: u64) {
     let mut current = EPOCH.write().unwrap_or_else(PoisonError::into_inner);

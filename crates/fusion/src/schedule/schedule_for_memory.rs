@@ -146,7 +146,7 @@ impl Lives {
                 ..Touched::default()
             };
             for value in units.iter().flat_map(|(_, unit)| unit.writes()) {
-                // Sizes that are not known are taken to be what is representative.
+                // Sizes that are not known count as their representative value.
                 let shape = program.values[value].shape.representative();
                 numbers.entry(value).or_insert_with(|| {
                     arrays.push((shape.byte_size().unwrap_or(0), 0));

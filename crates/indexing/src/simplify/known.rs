@@ -1,4 +1,4 @@
-//! What a simplifier knows of domains.
+//! What a simplifier remembers about domains.
 //!
 //! Maps share terms only through the same variables, and two variables are the same
 //! only if they are of one domain: one list of bounds, remainders and constraints.

@@ -173,7 +173,7 @@ fn narrow_variable(
     true
 }
 
-/// The ends of `x` where `k * x + rest` lies in the interval.
+/// Solves `k * x + rest in interval` for `x`: its lower and upper bound.
 fn ends(interval: Interval, rest: &Term, k: i64) -> (Option<Term>, Option<Term>) {
     let k_term = Term::constant(k);
     let lower = (interval.lower > i64::MIN).then(|| Term::constant(interval.lower).sub(rest));

@@ -256,7 +256,7 @@ impl Image<'_> {
         }
     }
 
-    /// When all of a progression of neighbours lies between two multiples of `c`.
+    /// The condition that consecutive values do not cross a multiple of `c`.
     fn within_period(&mut self, x: &Progression, c: &Term) -> Condition {
         let whole = Condition::multiple(c, &x.size);
         let aligned = self.prover.multiple(&x.offset, &x.size);

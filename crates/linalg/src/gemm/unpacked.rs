@@ -9,9 +9,9 @@
 //! to turn the result costs less: its tiles are turned in registers as they are stored.
 
 use super::geometry::{
-    Axes, Axis, chunks, fill_offsets, offsets_at, pieces, share, swap_operands, tiles,
+    Axes, Axis, MAX_DEPTH, TOGETHER, chunks, depth_count, fill_offsets, offsets_at, pieces, share,
+    swap_operands, tiles,
 };
-use super::geometry::{MAX_DEPTH, TOGETHER, depth_count};
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
 use crate::microkernels::CpuFeatures;

@@ -85,7 +85,7 @@ impl Padding {
     /// As [`Self::copy`], for the dimensions from `level` on.
     unsafe fn level(&self, level: usize, from: *const u8, to: *mut u8) {
         let Some(dim) = self.dims.get(level) else {
-            // SAFETY: the caller promises arrays of the stated sizes, in which this element lies.
+            // SAFETY: the caller promises arrays of the stated sizes; this element is in bounds.
             return unsafe { std::ptr::copy_nonoverlapping(from, to, self.element) };
         };
         let inner = &self.dims[level + 1..];

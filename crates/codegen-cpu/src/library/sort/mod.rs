@@ -61,8 +61,8 @@ impl Sort {
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// no output overlaps an input but its own, in whose place it may lie, and `code` is the
-    /// sort's own.
+    /// no output overlaps an input other than its own, which it may replace in place, and `code`
+    /// is the sort's own.
     pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], code: &SortCode) {
         let mut order: Vec<u32> = Vec::with_capacity(self.length);
         let mut copy = Vec::new();
@@ -76,16 +76,16 @@ impl Sort {
                 Some(keys) => {
                     let by = keys.order;
                     // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the
-                    // shapes this was made for, no output overlaps an input but its own, in whose
-                    // place it may lie, and `code` is the sort's own.
+                    // shapes this was made for, no output overlaps an input other than its own, and
+                    // `code` is the sort's own.
                     let bits = unsafe { keys.of_row(self, inputs, base) };
                     order.extend(sorted(bits.map(|bits| by.rank(bits)), by.bytes));
                 }
                 None => {
                     order.extend(0..self.length as u32);
                     // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the
-                    // shapes this was made for, no output overlaps an input but its own, in whose
-                    // place it may lie, and `code` is the sort's own; the row lies in the arrays.
+                    // shapes this was made for, no output overlaps an input other than its own, and
+                    // `code` is the sort's own; the row at `base` is inside of the arrays.
                     unsafe { self.merge(inputs, code.comparator, base, &mut order) };
                 }
             }

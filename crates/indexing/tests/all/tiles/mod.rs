@@ -34,7 +34,7 @@ impl At {
         all.copied().nth(var.0 as usize)
     }
 
-    /// Whether a point of the space lies in the tile.
+    /// Whether a point of the space is in the tile.
     pub(crate) fn has(&self, point: &[i64]) -> bool {
         let dims = self.tile.iter().zip(&self.sizes).zip(point);
         dims.into_iter()
