@@ -111,6 +111,9 @@ struct Builder {
     imports: ModuleImports,
     listing: Option<(Listing, String)>,
     streaming: StreamLimits,
+    /// Whether the arguments of what is built next end with the address of a stop flag: those of
+    /// comparators and of functions in objects do not.
+    stops: bool,
 }
 
 /// What a body's function depends on: the body, the most lanes, what is stored past the caches.
@@ -140,6 +143,8 @@ struct FunctionImports<'a> {
     /// Which parameters of the kernel in hand are stored past the caches.
     streamed: &'a [bool],
     streaming: StreamLimits,
+    /// Whether its arguments end with the address of a stop flag.
+    stops: bool,
 }
 
 impl Imports for FunctionImports<'_> {
@@ -153,6 +158,10 @@ impl Imports for FunctionImports<'_> {
 
     fn fused(&self) -> bool {
         self.image.has("has_fma")
+    }
+
+    fn stops(&self) -> bool {
+        self.stops
     }
 
     fn wide_body(
@@ -205,6 +214,7 @@ pub(crate) fn compile_kernels(
 ) -> Result<(CompiledPlan, String), Error> {
     let mut builder = Builder::new(target(options.cpu)?, options, listing);
     let kernels = builder.kernels(plan, transformed)?;
+    builder.stops = false;
     let mut sorts = Vec::new();
     let mut comparators = Vec::new();
     find_comparators(&plan.steps, &mut comparators);
@@ -246,6 +256,7 @@ pub(crate) fn compile_for_object<T>(
     entries: impl FnOnce(&mut ImageBuilder, &[Pieces]) -> Result<T, Error>,
 ) -> Result<(CodeImage, T), Error> {
     let mut builder = Builder::new(target_for(options.cpu, true)?, options, None);
+    builder.stops = false;
     let kernels = builder.kernels(plan, transformed)?;
     let entries = entries(&mut builder.image, &kernels)?;
     Ok((builder.image.finish()?, entries))
@@ -313,6 +324,7 @@ impl Builder {
             },
             listing: listing.map(|l| (l, String::new())),
             streaming: options.streaming,
+            stops: true,
         }
     }
 
@@ -323,6 +335,7 @@ impl Builder {
             false => FxHashMap::default(),
         };
         let kernels = plan.kernels.keys().zip(transformed).map(|(id, kernel)| {
+            tegula_limits::check()?;
             let streamed = streamed.get(&id).map_or(&[][..], Vec::as_slice);
             self.kernel(&id.to_string(), kernel, streamed)
         });
@@ -420,6 +433,7 @@ impl Builder {
             imports: &mut self.imports,
             streamed: &[],
             streaming: self.streaming,
+            stops: false,
         };
         emit(made, functions, config, &mut builder, &mut imports)?;
         builder.finalize(config);
@@ -451,6 +465,7 @@ impl Builder {
                 None => streamed,
             },
             streaming: self.streaming,
+            stops: self.stops,
         };
         lower_kernel(kernel, vectors, packed, &mut builder, &mut imports)?;
         builder.finalize(config);
