@@ -163,7 +163,7 @@ fn check(seed: u64) -> Result<(), String> {
     let program = random_program(seed, Regime::Dyadic);
     let mut random = Random::new(seed ^ 0x5A4D);
     let mesh = mesh(&mut random);
-    let mut module = tegula::read(&program.text).map_err(|error| error.to_string())?;
+    let mut module = tegula_tests::read(&program.text).map_err(|error| error.to_string())?;
     // Of a program for one device it is 0; of a partitioned one, who runs it.
     let own_number = |op: &Op| matches!(op, Op::PartitionId);
     if module
