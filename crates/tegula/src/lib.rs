@@ -68,6 +68,8 @@ pub mod random_input;
 mod read;
 pub mod reduce;
 mod signature;
+#[cfg(all(feature = "devices", feature = "tpu"))]
+pub mod slice;
 mod tensor;
 mod verified;
 

@@ -526,7 +526,10 @@ fn stated_topology(module: &Module, devices: usize) -> Result<Topology, Error> {
     )
 }
 
-fn partitioned(module: &Module, how: &tegula_partition::Options) -> Result<Partitioned, Error> {
+pub(crate) fn partitioned(
+    module: &Module,
+    how: &tegula_partition::Options,
+) -> Result<Partitioned, Error> {
     let span = tracing::info_span!("partition", devices = how.devices);
     let partitioned = span.in_scope(|| tegula_partition::partition(module, how));
     partitioned.map_err(|error| {
