@@ -175,8 +175,10 @@ def step_of(config, mesh):
         y = checkpoint_name(y, "product")
         return constrained(y, *out)
 
+    # MaxText's `activation_embed`: between products, activations are cut over `tensor`, too.
+    batch = ("fsdp", None, "tensor")
+
     def layer(x, w):
-        batch = ("fsdp", None, None)
         x = constrained(x, *batch)
         y = normalised(x, w["before_attention"])
         heads = ("fsdp", "tensor", None, None)
@@ -202,7 +204,7 @@ def step_of(config, mesh):
     def loss_of(weights, tokens, targets):
         stacked = {k: v for k, v in weights.items() if k not in ("table", "last", "logits")}
         one_hot = jax.nn.one_hot(tokens, VOCABULARY, dtype=jnp.bfloat16)
-        x = product("bsv,ve->bse", one_hot, weights["table"], "fsdp", None, None)
+        x = product("bsv,ve->bse", one_hot, weights["table"], *batch)
         x, _ = jax.lax.scan(layer, x, stacked)
         x = normalised(x, weights["last"])
         logits = product("bse,ev->bsv", x, weights["logits"], "fsdp", None, "tensor")

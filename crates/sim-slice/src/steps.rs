@@ -3,6 +3,7 @@
 use crate::work::{self, Work, bytes};
 use crate::{CollectiveKind, Error, Slice, Transfer};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tegula_devices::{Group, Topology};
 use tegula_fusion::{
@@ -79,6 +80,14 @@ pub(crate) enum StepKind {
 /// Reads a program.
 pub(crate) fn read(module: &Module, slice: &Slice) -> Result<Steps, Error> {
     let topology = topology_of(module, slice)?;
+    let mut module = Cow::Borrowed(module);
+    if module.attributes.replica_count.is_none() && module.attributes.num_partitions.is_none() {
+        // Collectives of a program that states no devices would exchange nothing.
+        let attributes = &mut module.to_mut().attributes;
+        attributes.replica_count = Some(topology.replicas as i64);
+        attributes.num_partitions = Some(topology.partitions as i64);
+    }
+    let module = &*module;
     let expanded = tegula_fusion::expand(module)?;
     let module: &Module = &expanded;
     let program = flatten(module, ShortLoops::Kept, &mut PassManager::new())?;

@@ -220,11 +220,23 @@ pub(crate) fn of_shape(shape: &ArrayShape) -> f64 {
     count * f64::from(shape.element_type.bits()) / 8.0
 }
 
-/// A `backend_config=`: an object, or one in a quoted string.
+/// A `backend_config=`: an object, or one in quotes, where `"` and `\\` have a backslash before them.
 fn config_of(text: &str) -> Option<serde_json::Value> {
-    let value: serde_json::Value = serde_json::from_str(text).ok()?;
-    match value {
-        serde_json::Value::String(inner) => serde_json::from_str(&inner).ok(),
-        object => Some(object),
+    let Some(quoted) = text.trim().strip_prefix('"') else {
+        return serde_json::from_str(text).ok();
+    };
+    let quoted = quoted.strip_suffix('"')?;
+    let mut plain = String::with_capacity(quoted.len());
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next()? {
+                'n' => plain.push('\n'),
+                't' => plain.push('\t'),
+                other => plain.push(other),
+            },
+            other => plain.push(other),
+        }
     }
+    serde_json::from_str(&plain).ok()
 }

@@ -55,6 +55,8 @@ mod executable_file;
 mod file;
 mod foreign;
 mod module;
+#[cfg(all(feature = "mpi", unix))]
+pub mod mpi;
 pub mod npz;
 mod object;
 #[cfg(feature = "onnx")]

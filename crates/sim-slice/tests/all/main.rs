@@ -1,1 +1,5 @@
-//! Tests of slices.
+//! Tests of slices: links by hand and by counting, programs by hand, topologies.
+
+mod links;
+mod programs;
+mod topology;

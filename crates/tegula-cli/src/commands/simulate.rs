@@ -328,7 +328,7 @@ fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
     let given = match unit.trim() {
         "" => {
             // The number is of the parameter's own dimension, in its base unit.
-            let units = ["count", "B", "cycles"];
+            let units = ["count", "B", "cycles", "ratio"];
             let found = units.iter().find_map(|unit| stated(unit).ok());
             found.map_or_else(|| stated("without a unit"), Ok)?
         }
