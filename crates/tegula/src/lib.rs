@@ -55,6 +55,8 @@ mod executable_file;
 mod file;
 mod foreign;
 mod module;
+#[cfg(all(feature = "mpi", unix))]
+pub mod mpi;
 pub mod npz;
 mod object;
 #[cfg(feature = "onnx")]
@@ -68,6 +70,8 @@ pub mod random_input;
 mod read;
 pub mod reduce;
 mod signature;
+#[cfg(all(feature = "devices", feature = "tpu"))]
+pub mod slice;
 mod tensor;
 mod verified;
 
