@@ -36,7 +36,7 @@ use super::microkernels::pack::{PackFn, pack_function};
 use super::microkernels::packed_tile::{Arithmetic, TileKernel};
 use super::microkernels::store::{StoreFn, store_function};
 use super::tables::Tables;
-use super::thread_pool::ThreadPool;
+use super::thread_pool::{ThreadPool, is_stopped};
 use batched_small::Small;
 use blocks::Blocks;
 use core::ops::Range;
@@ -440,6 +440,9 @@ impl Product {
                 last_lanes: LastLanes::default(),
             };
             for index in batch {
+                if is_stopped() {
+                    return;
+                }
                 worker.enter(&shared.arrays, index);
                 worker.kept = kept.map(|side| self.kept_matrix(shared.arrays.kept, side, index));
                 // SAFETY: the caller promises what [`Self::run`] asks for; parts write different

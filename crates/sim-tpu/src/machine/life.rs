@@ -184,6 +184,16 @@ impl<'p> Machine<'p> {
     }
 
     fn check_host(&self, needed: i64, line: u32) -> Result<(), Error> {
+        if let Some(limit) = self.room
+            && u64::try_from(needed).unwrap_or(0) > limit
+        {
+            let reason = tegula_limits::Stopped::Memory {
+                wanted: u64::try_from(needed).unwrap_or(0),
+                used: 0,
+                limit,
+            };
+            return Err(Error::Stopped { line, reason });
+        }
         if needed <= self.options.host_bytes {
             return Ok(());
         }
