@@ -4,6 +4,7 @@
 pub mod corpus;
 pub mod judge;
 pub mod models;
+pub mod mpi;
 pub mod nvrtc;
 pub mod object;
 pub mod onnx_like;
@@ -12,6 +13,7 @@ pub mod opened;
 pub mod program;
 pub mod random;
 pub mod shape_modes;
+pub mod shardings;
 pub mod stablehlo_checks;
 pub mod symbolic;
 

@@ -58,6 +58,47 @@ pub struct Exchange<'a> {
 /// Makes of the arrays of all members what all of them want; [`None`]: it failed.
 pub type Combine<'c> = dyn FnMut(&[Arc<[Literal]>]) -> Option<Arc<[Literal]>> + 'c;
 
+/// What a device gives to the members of an exchange.
+#[derive(Clone, Debug)]
+pub enum Outgoing {
+    /// The same arrays to all members.
+    ToAll(Vec<Literal>),
+    /// By position: arrays for each member. All members give arrays of the same shapes to all.
+    Parts(Vec<Vec<Literal>>),
+    /// The arrays of the first member to all; others give theirs for the shapes.
+    FromFirst(Vec<Literal>),
+    /// Arrays to some members, from one: positions.
+    Permuted {
+        /// The arrays.
+        arrays: Vec<Literal>,
+        /// Whose arrays this device gets, if anyone's.
+        source: Option<usize>,
+        /// Who gets this device's.
+        targets: Vec<usize>,
+    },
+}
+
+/// What comes of an exchange that was begun.
+pub trait Pending: Send {
+    /// Waits for the arrays: those of every member, by position, for this device; of
+    /// [`Outgoing::FromFirst`] those of the first alone, of [`Outgoing::Permuted`] those of the
+    /// source, if there is one.
+    ///
+    /// # Errors
+    /// As [`Communicator::exchange`].
+    fn wait(self: Box<Self>) -> Result<Vec<Arc<[Literal]>>, ExchangeError>;
+}
+
+/// Arrays that are there already.
+#[derive(Debug)]
+pub struct Arrived(pub Vec<Arc<[Literal]>>);
+
+impl Pending for Arrived {
+    fn wait(self: Box<Self>) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        Ok(self.0)
+    }
+}
+
 /// Exchanges arrays with the other devices of a run.
 pub trait Communicator: Send + Sync {
     /// How many devices there are.
@@ -77,8 +118,53 @@ pub trait Communicator: Send + Sync {
         arrays: Vec<Literal>,
     ) -> Result<Vec<Arc<[Literal]>>, ExchangeError>;
 
+    /// Whether arrays are sent and not shared: then who needs a part of them asks for no more, by
+    /// [`begin`](Self::begin).
+    fn sends_bytes(&self) -> bool {
+        false
+    }
+
+    /// Begins an exchange that may go on while this device computes. Devices that share memory do all
+    /// of it here.
+    ///
+    /// # Errors
+    /// As [`exchange`](Self::exchange).
+    fn begin(
+        &self,
+        exchange: Exchange<'_>,
+        outgoing: Outgoing,
+    ) -> Result<Box<dyn Pending>, ExchangeError> {
+        let own = self.device();
+        let own = exchange.members.iter().position(|&member| member == own);
+        let arrived = match outgoing {
+            Outgoing::ToAll(arrays) => self.exchange(exchange, arrays)?,
+            Outgoing::Parts(parts) => {
+                let each = parts.first().map_or(0, Vec::len);
+                let all = self.exchange(exchange, parts.into_iter().flatten().collect())?;
+                let first = own.unwrap_or(0) * each;
+                let own = all.iter().map(|all| {
+                    let part = all.get(first..first + each).unwrap_or_default();
+                    Arc::from(part)
+                });
+                own.collect()
+            }
+            Outgoing::FromFirst(arrays) => {
+                let mut all = self.exchange(exchange, arrays)?;
+                all.truncate(1);
+                all
+            }
+            Outgoing::Permuted { arrays, source, .. } => {
+                let all = self.exchange(exchange, arrays)?;
+                let source = source.and_then(|source| all.get(source).cloned());
+                source.into_iter().collect()
+            }
+        };
+        Ok(Box::new(Arrived(arrived)))
+    }
+
     /// As [`exchange`](Self::exchange), where all members want the same of what they give: `combine`
-    /// makes it, on one of them if they share memory. [`None`] of it says that it failed there.
+    /// makes it, on one of them if they share memory. [`None`] of it says that it failed there. It works
+    /// element by element, so that it may be given pieces of the arrays, of one dimension.
     ///
     /// # Errors
     /// As `exchange`; another member failed to combine.
@@ -176,6 +262,14 @@ pub enum ExchangeError {
         timeout: Duration,
         /// The devices that did not come.
         missing: Vec<usize>,
+    },
+    /// The way to the other devices failed.
+    #[error("`{name}`: {reason}")]
+    Transport {
+        /// The instruction.
+        name: String,
+        /// What the library says.
+        reason: String,
     },
     /// The caller is no member of the exchange.
     #[error("device {device} is no member of the exchange `{name}`")]

@@ -143,6 +143,85 @@ impl Group {
         }
     }
 
+    /// All groups of a collective, as device numbers in the operation's order.
+    ///
+    /// # Errors
+    /// As [`Group::of`], but that devices may be in no group.
+    pub fn all_of(op: &Op, topology: Topology) -> Result<Vec<Vec<usize>>, GroupError> {
+        let (collective, global) = match op {
+            Op::AllGather { collective, .. }
+            | Op::AllReduce { collective, .. }
+            | Op::ReduceScatter { collective, .. } => {
+                (collective, Some(collective.use_global_device_ids))
+            }
+            Op::AllToAll { collective, .. }
+            | Op::RaggedAllToAll(collective)
+            | Op::CollectiveBroadcast(collective) => (collective, None),
+            _ => return Err(GroupError::NoCollective),
+        };
+        let mode = Mode::new(collective.channel_id, global)?;
+        let lists = match &collective.replica_groups {
+            ReplicaGroups::Lists(groups) if groups.iter().all(Vec::is_empty) => match mode {
+                Mode::FlattenedIds => return Err(GroupError::GlobalWithoutGroups),
+                _ => vec![(0..mode.numbers(topology) as i64).collect()],
+            },
+            groups => groups.listed().ok_or(GroupError::Iota)?,
+        };
+        let lists = checked(&lists, mode.numbers(topology))?;
+        // The devices that read the groups apart from each other.
+        let apart: Vec<usize> = match mode {
+            Mode::CrossReplica => (0..topology.partitions).collect(),
+            Mode::CrossPartition => (0..topology.replicas)
+                .map(|replica| topology.device(replica, 0))
+                .collect(),
+            Mode::CrossReplicaAndPartition | Mode::FlattenedIds => vec![0],
+        };
+        let mut groups = Vec::new();
+        for &device in &apart {
+            for numbers in &lists {
+                let members = numbers.iter();
+                let members = members.flat_map(|&number| mode.devices(topology, device, number));
+                groups.push(members.collect());
+            }
+        }
+        Ok(groups)
+    }
+
+    /// The pairs of a permute, as device numbers: from whom, to whom.
+    ///
+    /// # Errors
+    /// A number that is none; an operation that is no permute.
+    pub fn pairs(op: &Op, topology: Topology) -> Result<Vec<(usize, usize)>, GroupError> {
+        let Op::CollectivePermute {
+            pairs, channel_id, ..
+        } = op
+        else {
+            return Err(GroupError::NoCollective);
+        };
+        let mode = Mode::new(*channel_id, None)?;
+        let count = mode.numbers(topology);
+        let checked = |number: i64| {
+            let found = usize::try_from(number).ok().filter(|found| *found < count);
+            found.ok_or(GroupError::OutOfRange { number, count })
+        };
+        let apart = match mode {
+            Mode::CrossPartition => topology.replicas,
+            _ => topology.partitions,
+        };
+        let mut found = Vec::new();
+        for &(from, to) in pairs {
+            let (from, to) = (checked(from)?, checked(to)?);
+            for other in 0..apart {
+                let device = |number| match mode {
+                    Mode::CrossPartition => topology.device(other, number),
+                    _ => topology.device(number, other),
+                };
+                found.push((device(from), device(to)));
+            }
+        }
+        Ok(found)
+    }
+
     /// Whether a collective exchanges nothing: the module is for one device, and the operation
     /// names no other.
     pub fn is_alone(module: &Module, op: &Op) -> bool {
@@ -173,21 +252,9 @@ impl Group {
             }
             groups => groups.listed().ok_or(GroupError::Iota)?,
         };
-        let count = mode.numbers(topology);
-        let mut seen = vec![false; count];
-        for &number in groups.iter().flatten() {
-            let slot = usize::try_from(number).ok().and_then(|n| seen.get_mut(n));
-            match slot {
-                None => return Err(GroupError::OutOfRange { number, count }),
-                Some(seen) if *seen => return Err(GroupError::Twice { number }),
-                Some(seen) => *seen = true,
-            }
-        }
+        let groups = checked(&groups, mode.numbers(topology))?;
         let own = mode.number(topology, device);
-        let group = groups.iter().find_map(|group| {
-            let numbers: Vec<usize> = group.iter().map(|&number| number as usize).collect();
-            numbers.contains(&own).then_some(numbers)
-        });
+        let group = groups.into_iter().find(|group| group.contains(&own));
         Ok(group.and_then(|numbers| Self::new(mode, topology, device, &numbers)))
     }
 
@@ -199,4 +266,19 @@ impl Group {
         let position = members.iter().position(|&member| member == device)?;
         Some(Self { members, position })
     }
+}
+
+/// Groups whose numbers there are, each named once.
+fn checked(groups: &[Vec<i64>], count: usize) -> Result<Vec<Vec<usize>>, GroupError> {
+    let mut seen = vec![false; count];
+    for &number in groups.iter().flatten() {
+        let slot = usize::try_from(number).ok().and_then(|n| seen.get_mut(n));
+        match slot {
+            None => return Err(GroupError::OutOfRange { number, count }),
+            Some(seen) if *seen => return Err(GroupError::Twice { number }),
+            Some(seen) => *seen = true,
+        }
+    }
+    let numbers = |group: &Vec<i64>| group.iter().map(|&number| number as usize).collect();
+    Ok(groups.iter().map(numbers).collect())
 }

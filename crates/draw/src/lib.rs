@@ -3,11 +3,13 @@
 //! - [`layout`]: an array under a tiled layout: where each element is in memory, and which places
 //!   are padding; as SVG or as text.
 //! - [`tiles`]: which elements of each array the tiles of a result take.
+//! - [`slice_report`]: what a program does on a slice of TPUs, as a page with a picture over time.
 //! - [`tpu_report`]: what a simulated TPU core did, as sections of HTML with pictures over time, or
 //!   as a whole page.
 //!
 //! What it is not: it computes nothing about programs. The same data gives the same bytes.
 
 pub mod layout;
+pub mod slice_report;
 pub mod tiles;
 pub mod tpu_report;

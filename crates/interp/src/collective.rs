@@ -15,7 +15,7 @@ use crate::movement::indices;
 use crate::value::Value;
 use std::sync::Arc;
 use tegula_arena::EntityRef;
-use tegula_devices::{Alone, Communicator, Exchange, Group};
+use tegula_devices::{Alone, Communicator, Exchange, Group, Outgoing};
 use tegula_ir::{ArrayShape, ComputationId, ElementType, InstructionId, Literal, Op, Shape};
 use tegula_scalar::{Bits, BitsMut};
 
@@ -102,11 +102,16 @@ impl Evaluator<'_> {
             let results = self.combined_once(*to_apply, exchange, operands, &*communicator)?;
             return arranged(results, shape);
         }
-        let all = Gathered {
-            parts: communicator.exchange(exchange, operands)?,
-            own: group.position,
+        let results = match communicator.sends_bytes() {
+            true => self.sent(op, exchange, group.position, operands, &*communicator)?,
+            false => {
+                let all = Gathered {
+                    parts: communicator.exchange(exchange, operands)?,
+                    own: group.position,
+                };
+                self.combined(op, &all, &*communicator)?
+            }
         };
-        let results = self.combined(op, &all, &*communicator)?;
         match op {
             Op::AllGather { start: true, .. } | Op::CollectivePermute { start: true, .. } => {
                 let one = |literals: Vec<Literal>| {
@@ -119,6 +124,76 @@ impl Evaluator<'_> {
                 self.started(id, vec![one(given), one(results)])
             }
             _ => arranged(results, shape),
+        }
+    }
+
+    /// This device's results where arrays are sent: each member gets what it needs and no more.
+    fn sent(
+        &mut self,
+        op: &Op,
+        exchange: Exchange<'_>,
+        own: usize,
+        operands: Vec<Literal>,
+        communicator: &dyn Communicator,
+    ) -> Result<Vec<Literal>, OpError> {
+        let count = exchange.members.len();
+        let one_each = operands.len() == count;
+        let outgoing = match op {
+            Op::ReduceScatter { dimension, .. }
+            | Op::AllToAll {
+                dimension: Some(dimension),
+                ..
+            } => {
+                let member = |member| {
+                    let parts = operands
+                        .iter()
+                        .map(|whole| part(whole, *dimension, member, count));
+                    parts.collect::<Result<Vec<_>, _>>()
+                };
+                Outgoing::Parts((0..count).map(member).collect::<Result<_, _>>()?)
+            }
+            Op::AllToAll { .. } if one_each => {
+                Outgoing::Parts(operands.into_iter().map(|operand| vec![operand]).collect())
+            }
+            Op::CollectiveBroadcast(_) => Outgoing::FromFirst(operands),
+            Op::CollectivePermute {
+                pairs, channel_id, ..
+            } => {
+                let (topology, device) = (communicator.topology(), communicator.device());
+                let (number, numbers) = match channel_id {
+                    Some(_) => (topology.partition(device), topology.partitions),
+                    None => (topology.replica(device), topology.replicas),
+                };
+                let source = source_of(pairs, number, numbers)?;
+                let zeros = operands
+                    .iter()
+                    .map(|operand| Literal::zeros(operand.shape()));
+                let zeros: Vec<Literal> = zeros.collect::<Result<_, _>>()?;
+                let targets = pairs.iter().filter(|(from, _)| *from == number as i64);
+                let targets = targets.filter_map(|(_, to)| usize::try_from(*to).ok());
+                let outgoing = Outgoing::Permuted {
+                    arrays: operands,
+                    source,
+                    targets: targets.collect(),
+                };
+                let arrived = communicator.begin(exchange, outgoing)?.wait()?;
+                return Ok(arrived.first().map_or(zeros, |arrays| arrays.to_vec()));
+            }
+            _ => Outgoing::ToAll(operands),
+        };
+        let parts = communicator.begin(exchange, outgoing)?.wait()?;
+        let all = Gathered { parts, own };
+        match op {
+            Op::ReduceScatter { to_apply, .. } => all.each(|parts| self.folded(parts, *to_apply)),
+            Op::AllToAll {
+                dimension: Some(dimension),
+                ..
+            } => all.each(|parts| joined(parts, *dimension)),
+            Op::AllToAll { .. } if one_each => {
+                let sent = all.parts.iter().filter_map(|part| part.first().cloned());
+                Ok(sent.collect())
+            }
+            _ => self.combined(op, &all, communicator),
         }
     }
 

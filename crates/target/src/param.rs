@@ -72,5 +72,11 @@ params! {
     Xlus "xlus" Count "Cross-lane units of a core.";
     SparseCoresPerChip "sparse_cores_per_chip" Count "SparseCores on a chip.";
     IciBandwidth "ici_bandwidth" Bandwidth "One link between chips, one way.";
+    IciAxes "ici_axes" Count "Axes along which a chip has links to two neighbours.";
+    IciWrap "ici_wrap" Count "A slice's axis is a ring if its chips are a multiple of this.";
+    IciHopLatency "ici_hop_latency" Time "From one chip to its neighbour.";
+    ProductEfficiency "product_efficiency" Ratio "The part of the peak that long products reach.";
+    HbmEfficiency "hbm_efficiency" Ratio "The part of HBM's bandwidth that kernels reach.";
+    CollectiveOverlap "collective_overlap" Ratio "The part of a collective that runs beside the product that reads or makes its array.";
     PcieBandwidth "pcie_bandwidth" Bandwidth "Between host and chip.";
 }

@@ -17,6 +17,8 @@ pub enum Dimension {
     Time,
     /// Clock cycles.
     Cycles,
+    /// A part of something.
+    Ratio,
 }
 
 macro_rules! units {
@@ -64,6 +66,7 @@ units! {
     Gigahertz "GHz" Frequency 1e9;
     Nanosecond "ns" Time 1e-9;
     Cycle "cycles" Cycles 1.0;
+    Ratio "ratio" Ratio 1.0;
 }
 
 /// A number of a machine: how much, of what unit, who says so.

@@ -71,6 +71,7 @@ documents! {
     "partition" Partition
     "partition-why" PartitionReason
     "simulate" Simulation
+    "slice" SliceSimulation
     "reduce" Reduced
     "error" Failed
 }
@@ -773,4 +774,103 @@ pub(crate) struct FailedError {
     pub message: String,
     /// The line of the program, from 1, if there is one.
     pub line: Option<usize>,
+}
+
+/// How long a program takes on a slice of TPUs.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SliceSimulation {
+    /// The chip.
+    pub chip: String,
+    /// Chips along each axis, as `16x16`.
+    pub topology: String,
+    /// Devices that run the program.
+    pub devices: usize,
+    /// Seconds of a step.
+    pub seconds: f64,
+    /// What most of the time is spent on.
+    pub bound_by: String,
+    /// Seconds by what they are spent on; their sum is the step.
+    pub shares: std::collections::BTreeMap<String, f64>,
+    /// Operations of products that a device does.
+    pub flops: f64,
+    /// Of the peak of bf16, what these are.
+    pub utilisation: f64,
+    /// Of the peak of bf16, what the model needs, if `--model-flops` said what that is.
+    pub mfu: Option<f64>,
+    /// Memory of a device.
+    pub memory: SliceMemory,
+    /// Collectives by kind.
+    pub collectives: Vec<SliceCollectives>,
+    /// The links along each axis.
+    pub links: Vec<SliceLinks>,
+    /// Whether collectives were scheduled, or run as the program says.
+    pub scheduled: bool,
+    /// Loops of which it is not known how often they run.
+    pub assumed_loops: Vec<AssumedLoop>,
+    /// Custom calls that are taken for the bytes of their arrays alone, and how many there are.
+    pub unknown_calls: std::collections::BTreeMap<String, usize>,
+    /// What is not known of the chip, and what is taken instead.
+    pub assumed: Vec<String>,
+    /// What happens when. Of a loop the first iteration is listed.
+    pub timeline: Vec<SliceEvent>,
+}
+
+/// Memory of a device, in bytes.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SliceMemory {
+    /// The parameters.
+    pub parameters: f64,
+    /// The results.
+    pub results: f64,
+    /// The most that lives at once.
+    pub peak: f64,
+    /// What there is.
+    pub capacity: f64,
+    /// Whether the program fits.
+    pub fits: bool,
+}
+
+/// The collectives of one kind.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SliceCollectives {
+    /// Which.
+    pub kind: String,
+    /// How many there are in a step.
+    pub count: f64,
+    /// Bytes that a device receives.
+    pub bytes: f64,
+    /// Seconds on the links, overlapped or not.
+    pub seconds: f64,
+    /// Of these, seconds of latency.
+    pub latency: f64,
+}
+
+/// The links along an axis.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SliceLinks {
+    /// Chips along it.
+    pub chips: usize,
+    /// Whether it is a ring.
+    pub ring: bool,
+    /// The part of the step that it is busy.
+    pub busy: f64,
+}
+
+/// Something that happens.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SliceEvent {
+    /// `core`, or `axis N`.
+    pub row: String,
+    /// The instruction.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+    /// When it begins, in seconds.
+    pub start: f64,
+    /// How long it takes.
+    pub seconds: f64,
+    /// How deep in loops it is.
+    pub depth: usize,
+    /// How often it is done in a step.
+    pub times: f64,
 }

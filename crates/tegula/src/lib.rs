@@ -58,6 +58,8 @@ mod executable_file;
 mod file;
 mod foreign;
 mod module;
+#[cfg(all(feature = "mpi", unix))]
+pub mod mpi;
 #[cfg(feature = "ndarray")]
 mod ndarray_views;
 pub mod npz;
@@ -73,6 +75,8 @@ pub mod random_input;
 mod read;
 pub mod reduce;
 mod signature;
+#[cfg(all(feature = "devices", feature = "tpu"))]
+pub mod slice;
 mod tensor;
 mod verified;
 

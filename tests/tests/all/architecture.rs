@@ -107,8 +107,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "sim-slice",
+        &["devices", "fusion", "ir", "layout", "target"],
+    ),
+    (
         "draw",
-        &["expr", "indexing", "ir", "layout", "sim-tpu", "target"],
+        &[
+            "expr",
+            "indexing",
+            "ir",
+            "layout",
+            "sim-slice",
+            "sim-tpu",
+            "target",
+        ],
     ),
     (
         // As the command line, it looks at what the facade and the crates below it give.

@@ -24,13 +24,15 @@ use crate::abi::LINE_SHIFT;
 use crate::clif::operand_copy::copy_operand;
 use crate::error::Error;
 use crate::image::libcalls::{General, Helper};
+use crate::origin::Origin;
 use crate::program::ir::Location;
 use crate::simd::row_addressing::RowsIn;
 use crate::transform::pack_operand::PackedOperand;
 use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::translate::Run;
 use cranelift_codegen::ir::{
-    BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
+    BlockArg, FuncRef, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, Type,
+    Value, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
@@ -51,6 +53,10 @@ pub(crate) trait Imports {
     fn operation(&mut self, builder: &mut FunctionBuilder<'_>, operation: General) -> Value;
     /// Whether the machine multiplies and adds with one rounding.
     fn fused(&self) -> bool;
+    /// Whether instructions say which statement they came from.
+    fn has_origins(&self) -> bool {
+        false
+    }
     /// Whether the function is given a stop flag, which long loops look at.
     fn stops(&self) -> bool;
     /// A reference to a run's body as a function of its own, where there is one.
@@ -260,6 +266,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         init: &[Value],
         body: Iteration<'_, 'a, 'f>,
     ) -> Result<SmallVec<[Value; 4]>, Error> {
+        let around = self.comes_from(var.map_or(Origin::None, Origin::Variable));
         let turn = CountedLoop::open(self.builder, begin, end, init);
         self.terms.push(FxHashMap::default());
         if let Some(var) = var {
@@ -267,7 +274,9 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
         let next = body(self, turn.counter, &turn.carried);
         self.terms.pop();
-        Ok(turn.close(self.builder, 1, &next?))
+        let results = turn.close(self.builder, 1, &next?);
+        self.builder.set_srcloc(around);
+        Ok(results)
     }
 
     // ---- statements ------------------------------------------------------------
@@ -307,7 +316,24 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
     }
 
+    /// Says which statement the next instructions come from, if there is one; gives the location
+    /// until now.
+    pub(crate) fn comes_from(&mut self, origin: Origin) -> SourceLoc {
+        let around = self.builder.srcloc();
+        if self.imports.has_origins() && origin != Origin::None {
+            self.builder.set_srcloc(origin.location());
+        }
+        around
+    }
+
     pub(crate) fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
+        let around = self.comes_from(Origin::of(statement));
+        let done = self.lower(statement);
+        self.builder.set_srcloc(around);
+        done
+    }
+
+    fn lower(&mut self, statement: &Statement) -> Result<(), Error> {
         match statement {
             Statement::Compute {
                 result,

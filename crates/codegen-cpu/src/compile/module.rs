@@ -1,10 +1,12 @@
 //! Compiles all kernels of a Plan into one Cranelift module in memory.
 
 use super::Pieces;
+use super::linked::{LinkedBody, LinkedListing, Linker, ListedMachine};
 use super::loop_outline::{Made, Maker, emit};
+use super::transform_kernels;
 use crate::abi::{KernelCode, KernelFn};
 use crate::clif::lower::{Imports, KERNEL_PARAMS, lower_kernel};
-use crate::clif::target::{target, target_for};
+use crate::clif::target::{foreign_target, target, target_for};
 use crate::error::Error;
 use crate::image::libcalls::{General, Helper};
 use crate::image::{CodeImage, FunctionId, ImageBuilder, PlacedCode};
@@ -31,6 +33,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
+use tegula_ir::PassManager;
 use tegula_plan::{Plan, Step};
 
 /// Machine code that can be run.
@@ -110,6 +113,8 @@ struct Builder {
     functions: FunctionBuilderContext,
     imports: ModuleImports,
     listing: Option<(Listing, String)>,
+    /// Functions go here, and not into the image, if they are only to be listed.
+    linker: Option<Linker>,
     streaming: StreamLimits,
     /// Whether the arguments of what is built next end with the address of a stop flag: those of
     /// comparators and of functions in objects do not.
@@ -134,6 +139,8 @@ struct ModuleImports {
     last_bodies: VecDeque<(BodyKey, FunctionId)>,
     /// Their machine code as text, if that is wanted.
     listing: Option<String>,
+    /// Their machine code with its origins, if that is wanted.
+    linked: Option<Vec<LinkedBody>>,
 }
 
 /// Gives helpers to one function.
@@ -158,6 +165,10 @@ impl Imports for FunctionImports<'_> {
 
     fn fused(&self) -> bool {
         self.image.has("has_fma")
+    }
+
+    fn has_origins(&self) -> bool {
+        self.imports.linked.is_some()
     }
 
     fn stops(&self) -> bool {
@@ -186,7 +197,8 @@ impl Imports for FunctionImports<'_> {
         if let Some(&(_, id)) = same {
             return Ok(Some(self.image.refer(id, signature, builder.func)));
         }
-        let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
+        let made = wide.lower(&run.body, run.lanes_at_most, rows, &streamed);
+        let Some((code, origins)) = made else {
             return Ok(None);
         };
         let name = format!("body{}", self.imports.bodies);
@@ -195,6 +207,14 @@ impl Imports for FunctionImports<'_> {
             let _ = writeln!(text, "{name}:\n{}", x64::listing(&code));
         }
         let id = self.image.define_bytes(&code, BODY_ALIGNMENT)?;
+        if let Some(linked) = &mut self.imports.linked {
+            linked.push(LinkedBody {
+                id,
+                name,
+                code,
+                origins,
+            });
+        }
         if is_one {
             self.imports.last_bodies.truncate(LAST_BODIES - 1);
             self.imports.last_bodies.push_front((key, id));
@@ -245,6 +265,29 @@ pub(crate) fn compile_kernels(
         nests: loops.nests,
     };
     Ok((compiled, text))
+}
+
+/// Lists the code of a plan's kernels for a machine, which need not be this one.
+///
+/// # Errors
+/// A machine that this build cannot compile for; an operation that cannot be compiled yet.
+pub fn linked_listing(plan: &Plan, machine: ListedMachine) -> Result<LinkedListing, Error> {
+    let isa = match machine {
+        ListedMachine::X86(level) => target(level)?,
+        ListedMachine::Aarch64 => foreign_target("aarch64-unknown-linux-gnu")?,
+    };
+    let options = Options {
+        cpu: machine.vectors(),
+        ..Options::default()
+    };
+    let transformed = transform_kernels(plan, &options, &mut PassManager::new());
+    let mut builder = Builder::new(isa, &options, None);
+    builder.linker = Some(Linker::new(machine));
+    builder.imports.linked = Some(Vec::new());
+    builder.kernels(plan, &transformed)?;
+    let linker = builder.linker;
+    let linker = linker.ok_or_else(|| Error::Bug("there is no listing".to_owned()))?;
+    Ok(linker.listing)
 }
 
 /// Compiles every kernel of a plan for an object, and what `entries` adds to it, which is given the
@@ -314,6 +357,7 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 impl Builder {
     fn new(isa: OwnedTargetIsa, options: &Options, listing: Option<Listing>) -> Self {
         Self {
+            linker: None,
             context: Context::new(),
             functions: FunctionBuilderContext::new(),
             image: ImageBuilder::new(isa),
@@ -469,6 +513,16 @@ impl Builder {
         };
         lower_kernel(kernel, vectors, packed, &mut builder, &mut imports)?;
         builder.finalize(config);
+        if let Some(linker) = &mut self.linker {
+            let bodies = self.imports.linked.replace(Vec::new()).unwrap_or_default();
+            linker.function(
+                (id, name, kernel),
+                &mut self.image,
+                &mut self.context,
+                bodies,
+            );
+            return Ok(id);
+        }
         if let Some((_, text)) = &mut self.listing {
             let _ = write!(text, "{vectors}");
         }

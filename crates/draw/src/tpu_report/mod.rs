@@ -106,7 +106,7 @@ pub fn html(subject: &Subject<'_>) -> String {
 }
 
 /// Text as HTML shows it.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

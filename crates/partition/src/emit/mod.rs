@@ -45,6 +45,9 @@ struct Local {
     sharding: Sharding,
 }
 
+/// An array, its sharding, another one, the sizes of the whole array, and the scope.
+type Moved = (DraftId, Sharding, Sharding, Vec<Option<i64>>, ScopeId);
+
 /// A computation of the partitioned program while it is made.
 struct Frame {
     draft: Draft,
@@ -53,6 +56,8 @@ struct Frame {
     partial: FxHashMap<ValueId, Unreduced>,
     /// Numbers by device, looked up once in a computation.
     looked_up: FxHashMap<Vec<i64>, DraftId>,
+    /// Arrays that were brought from one sharding to another: who needs one again takes it.
+    moved: FxHashMap<Moved, DraftId>,
     partition: Option<DraftId>,
 }
 
@@ -63,6 +68,7 @@ impl Frame {
             values: FxHashMap::default(),
             partial: FxHashMap::default(),
             looked_up: FxHashMap::default(),
+            moved: FxHashMap::default(),
             partition: None,
         }
     }

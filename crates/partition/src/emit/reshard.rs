@@ -151,6 +151,7 @@ impl Emitter<'_> {
         scope: ScopeId,
     ) -> Result<Local, Error> {
         let sizes: Vec<Option<i64>> = dims.iter().map(Dim::as_static).collect();
+        let scope_id = scope;
         let scope = self.scope(scope).clone();
         let array = ArrayShape {
             element_type: frame.array(local.id).element_type,
@@ -159,6 +160,17 @@ impl Emitter<'_> {
         };
         let mut now = local.clone();
         for (step, next) in moves(&local.sharding, to, &sizes, &scope) {
+            let key = (
+                now.id,
+                now.sharding.clone(),
+                next.clone(),
+                sizes.clone(),
+                scope_id,
+            );
+            if let Some(&id) = frame.moved.get(&key) {
+                now = Local { id, sharding: next };
+                continue;
+            }
             let bytes = move_cost(&step, &now.sharding, &next, &array) - cost::LATENCY;
             let id = match &step {
                 Move::Slice { dim } => self.take_part(frame, &now, &next, *dim, &sizes)?,
@@ -175,6 +187,7 @@ impl Emitter<'_> {
                     self.gather(frame, &now, &next, *dim, &sizes, &scope)?
                 }
             };
+            frame.moved.insert(key, id);
             now = Local { id, sharding: next };
         }
         match now.sharding == *to {

@@ -11,9 +11,9 @@ impl<'t> Cursor<'t> {
         Self { rest: text }
     }
 
-    /// Goes past `token` and white space before it, if that comes next.
+    /// Goes past `token` and white space and comments before it, if that comes next.
     pub(crate) fn eat(&mut self, token: &str) -> bool {
-        let rest = self.rest.trim_start();
+        let rest = start_of(self.rest);
         match rest.strip_prefix(token) {
             Some(rest) => {
                 self.rest = rest;
@@ -30,7 +30,7 @@ impl<'t> Cursor<'t> {
 
     /// A number.
     pub(crate) fn number(&mut self) -> Option<i64> {
-        let rest = self.rest.trim_start();
+        let rest = start_of(self.rest);
         let end = rest.find(|c: char| !c.is_ascii_digit());
         let (number, rest) = rest.split_at(end.unwrap_or(rest.len()));
         let number = number.parse().ok()?;
@@ -40,7 +40,7 @@ impl<'t> Cursor<'t> {
 
     /// A word of letters, digits, `_`, `.` and `-`.
     pub(crate) fn word(&mut self) -> Option<&'t str> {
-        let rest = self.rest.trim_start();
+        let rest = start_of(self.rest);
         let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
         let end = rest.find(|c: char| !part(c)).unwrap_or(rest.len());
         let (word, rest) = rest.split_at(end);
@@ -50,7 +50,7 @@ impl<'t> Cursor<'t> {
 
     /// A text in quotes.
     pub(crate) fn quoted(&mut self) -> Option<&'t str> {
-        let rest = self.rest.trim_start().strip_prefix('"')?;
+        let rest = start_of(self.rest).strip_prefix('"')?;
         let (text, rest) = rest.split_once('"')?;
         self.rest = rest;
         Some(text)
@@ -74,6 +74,20 @@ impl<'t> Cursor<'t> {
 
     /// Whether nothing is left but white space.
     pub(crate) fn is_at_end(&self) -> bool {
-        self.rest.trim().is_empty()
+        start_of(self.rest).trim().is_empty()
+    }
+}
+
+/// A text behind the white space and the comments (`/*index=5*/`) that it begins with.
+fn start_of(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        match text
+            .strip_prefix("/*")
+            .and_then(|rest| rest.split_once("*/"))
+        {
+            Some((_, rest)) => text = rest,
+            None => return text,
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! `tegula run`: compile, run, and show or check the results.
 
+#[cfg(unix)]
+mod mpi;
 mod staged;
 
 use crate::documents::{self, Check, RunOutput, RunResult};
@@ -40,6 +42,19 @@ pub(crate) struct RunArgs {
     /// the devices'.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub devices: u16,
+    /// Run as one rank of an MPI job, on as many devices as it has ranks: `mpirun -n 8 tegula run MODEL
+    /// --mpi`. Open MPI or MPICH is loaded when it is needed (TEGULA_MPI names another library). Rank 0
+    /// prints and writes results.
+    #[arg(long, conflicts_with = "devices")]
+    pub mpi: bool,
+    /// With `--mpi`: seconds that a rank waits for others before it ends the job.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 600.0,
+        requires = "mpi"
+    )]
+    pub timeout: f64,
     /// Run this often and report the fastest run.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
@@ -47,6 +62,12 @@ pub(crate) struct RunArgs {
 
 /// Runs a program.
 pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
+    if args.mpi {
+        #[cfg(unix)]
+        return mpi::run(args, common);
+        #[cfg(not(unix))]
+        return Err(anyhow::anyhow!("`--mpi` is for Unix systems").into());
+    }
     let execution = &args.execution;
     let options = Options {
         chip: Some(crate::chip::load(&args.chip)?),

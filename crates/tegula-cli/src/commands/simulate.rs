@@ -2,6 +2,7 @@
 //! it, what it needs and how long it takes.
 
 pub(crate) mod pallas;
+mod slice;
 
 use crate::documents::{self, AssumedLoop, Simulation};
 use crate::exit_code::{FINDING, SUCCESS};
@@ -52,6 +53,17 @@ pub(crate) struct SimulateArgs {
     /// numbers. Inputs and results have a first dimension with one index for each device.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub devices: usize,
+    /// Time a program of many chips on a slice of them: how many there are along each axis of the
+    /// torus, for example 16x16 (v5e) or 4x4x8 (v5p). A program with shardings is partitioned first.
+    #[arg(long, value_name = "AxB")]
+    pub topology: Option<String>,
+    /// On a slice: which collectives run beside computation.
+    #[arg(long, value_enum, default_value_t = Beside::Auto, requires = "topology")]
+    pub overlap: Beside,
+    /// On a slice: the operations that the model needs for a step, on all chips, for the model FLOPs
+    /// utilisation. Operations that are done again (rematerialised) are none of them.
+    #[arg(long, value_name = "N", requires = "topology")]
+    pub model_flops: Option<f64>,
     /// How exact products of f32 are in a kernel of Pallas: whole, as interpreters compute them,
     /// or rounded to bf16 first, as the chip's matrix units do.
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -75,6 +87,17 @@ pub(crate) struct SimulateArgs {
     pub report: Option<PathBuf>,
 }
 
+/// Which collectives run beside computation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Beside {
+    /// As written if the program has asynchronous pairs, else scheduled.
+    Auto,
+    /// As written: one without a start and a done waits for its end.
+    Written,
+    /// As a latency-hiding scheduler would have it.
+    Scheduled,
+}
+
 /// How exact products are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Precision {
@@ -87,6 +110,9 @@ pub(crate) enum Precision {
 /// Simulates a kernel or a program and says what was found.
 pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failure> {
     let chip = chip(args)?;
+    if let Some(topology) = &args.topology {
+        return slice::simulate(args, common, &chip, topology);
+    }
     let bytes = read_file(&args.kernel)?;
     if let Some(kernels) = pallas::read(&args.kernel, &bytes)? {
         return pallas::simulate(args, common, &chip, &kernels);
@@ -300,7 +326,7 @@ fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
     let given = match unit.trim() {
         "" => {
             // The number is of the parameter's own dimension, in its base unit.
-            let units = ["count", "B", "cycles"];
+            let units = ["count", "B", "cycles", "ratio"];
             let found = units.iter().find_map(|unit| stated(unit).ok());
             found.map_or_else(|| stated("without a unit"), Ok)?
         }

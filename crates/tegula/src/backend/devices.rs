@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_custom_call::Handlers;
-use tegula_devices::{Communicator, RunError, Topology, WithoutExchange};
+use tegula_devices::{Communicator, Exchange, Group, RunError, Topology, WithoutExchange};
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Dim, Literal, LiteralError, Module, Op, Shape};
 use tegula_partition::{Partitioned, Sharding, Unreduced};
@@ -343,6 +343,71 @@ impl SpmdExecutable {
         matches!(self.arrays, Arrays::Entries)
     }
 
+    /// The groups of devices that meet in the program's collectives: by collective, all groups.
+    ///
+    /// # Errors
+    /// Groups that have no meaning for these devices.
+    pub fn groupings(&self) -> Result<Vec<Vec<Vec<usize>>>, Error> {
+        let mut groupings: Vec<Vec<Vec<usize>>> = Vec::new();
+        for instruction in self.program.instructions.values() {
+            let groups = match &instruction.op {
+                Op::AllGather { .. }
+                | Op::AllReduce { .. }
+                | Op::ReduceScatter { .. }
+                | Op::AllToAll { .. }
+                | Op::RaggedAllToAll(_)
+                | Op::CollectiveBroadcast(_) => Group::all_of(&instruction.op, self.topology),
+                _ => continue,
+            };
+            let groups = groups.map_err(|error| {
+                let message = format!("`{}`: {error}", instruction.name);
+                Error::new(ErrorKind::Input, message)
+            })?;
+            if !groupings.contains(&groups) {
+                groupings.push(groups);
+            }
+        }
+        Ok(groupings)
+    }
+
+    /// Runs one device, whose way to the others this is; they do the same. Inputs are the whole arrays
+    /// of all devices, and so are the results, which every device has in the end.
+    ///
+    /// # Errors
+    /// As [`Executable::run`]; another device is missing.
+    pub fn run_as(
+        &self,
+        communicator: &Arc<dyn Communicator>,
+        inputs: &[Literal],
+        step_limit: Option<u64>,
+    ) -> Result<Vec<Literal>, Error> {
+        let inputs: Vec<Cow<'_, Literal>> = inputs.iter().map(Cow::Borrowed).collect();
+        self.check(&inputs)?;
+        let device = communicator.device();
+        let own = inputs.iter().enumerate();
+        let own = own.map(|(number, input)| self.part(number, input, device));
+        let own: Vec<Literal> = own.collect::<Result<_, _>>()?;
+        let to_others = Arc::clone(communicator);
+        let given = match &self.engine {
+            Engine::Interp => self.evaluated(to_others, &own, step_limit)?,
+            Engine::Compiled(_) => {
+                let own = own.into_iter().map(|own| Arg::Donated(own.into()));
+                let given = self.run_device(to_others, own.collect())?;
+                given.into_iter().map(Tensor::into_literal).collect()
+            }
+        };
+        let members: Vec<usize> = (0..self.topology.devices()).collect();
+        let exchange = Exchange {
+            name: "results",
+            site: usize::MAX - 1,
+            members: &members,
+        };
+        let all = communicator
+            .exchange(exchange, given)
+            .map_err(|error| Error::new(ErrorKind::Limit, error.to_string()))?;
+        self.whole(all.iter().map(|own| own.to_vec()).collect())
+    }
+
     /// Runs all devices; inputs and results are whole arrays.
     fn run(
         &self,
@@ -531,7 +596,10 @@ fn stated_topology(module: &Module, devices: usize) -> Result<Topology, Error> {
     )
 }
 
-fn partitioned(module: &Module, how: &tegula_partition::Options) -> Result<Partitioned, Error> {
+pub(crate) fn partitioned(
+    module: &Module,
+    how: &tegula_partition::Options,
+) -> Result<Partitioned, Error> {
     let span = tracing::info_span!("partition", devices = how.devices);
     let partitioned = span.in_scope(|| tegula_partition::partition(module, how));
     partitioned.map_err(|error| {

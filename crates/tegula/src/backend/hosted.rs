@@ -4,11 +4,16 @@
 //! the [`Communicator`] of the thread's device and computes as the reference evaluator does. The
 //! numbers of a device (`partition-id`, `replica-id`) are such calls too: one compiled program serves
 //! all devices.
+//!
+//! Where arrays are sent from process to process, the start of an asynchronous collective begins to send
+//! and its done waits: what is computed between them runs beside. Where devices share memory, the start
+//! does all of it.
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use tegula_custom_call::{Handlers, RegisterError};
-use tegula_devices::Communicator;
+use tegula_devices::{Arrived, Communicator, Exchange, ExchangeError, Outgoing, Pending, Topology};
 use tegula_interp::Value;
 use tegula_ir::{CustomCall, InstructionId, Literal, Module, Op, Opcode};
 
@@ -20,6 +25,14 @@ const PLACE: &str = "instruction";
 thread_local! {
     /// The way to the other devices of the device that this thread is.
     static DEVICE: RefCell<Option<Arc<dyn Communicator>>> = const { RefCell::new(None) };
+    /// By the place of a start: what it has begun, and its operands.
+    static BEGUN: RefCell<HashMap<usize, VecDeque<Begun>>> = RefCell::new(HashMap::new());
+}
+
+/// What a start has begun.
+struct Begun {
+    pending: Box<dyn Pending>,
+    operands: Vec<Literal>,
 }
 
 /// Whether an operation needs other devices, or is the number of a device.
@@ -49,9 +62,9 @@ pub(crate) fn hosted(module: &Module) -> Result<(Module, Handlers), RegisterErro
     for (place, &id) in ids.iter().enumerate() {
         let instruction = &mut hosted.instructions[id];
         match &instruction.op {
-            // What a start gives is there already.
-            Op::CollectiveDone(Opcode::AllReduceDone) => instruction.op = Op::Copy,
-            Op::CollectiveDone(_) => instruction.op = Op::GetTupleElement(1),
+            Op::CollectiveDone(_) => {
+                instruction.op = Op::CustomCall(Box::new(call(place, true)));
+            }
             op if is_collective(op) => {
                 let has_side_effect = !matches!(op, Op::PartitionId | Op::ReplicaId);
                 instruction.op = Op::CustomCall(Box::new(call(place, has_side_effect)));
@@ -93,10 +106,193 @@ fn run(
     let &id = id.ok_or("the call stands for no instruction of the program")?;
     let communicator = DEVICE.with_borrow(Option::clone);
     let communicator = communicator.ok_or("this thread runs no device of the program")?;
+    let instruction = &program[id];
+    if let Op::CollectiveDone(done) = instruction.op {
+        let start = instruction.operands.first();
+        let start = start.and_then(|start| ids.iter().position(|id| id == start));
+        let start = start.ok_or("a done without a start")?;
+        let begun =
+            BEGUN.with_borrow_mut(|begun| begun.get_mut(&start).and_then(VecDeque::pop_front));
+        return match begun {
+            Some(begun) => ended(program, ids[start], begun, communicator),
+            // What the start gave is there already.
+            None => Ok(of_start(done, operands)),
+        };
+    }
+    if is_start(&instruction.op) && communicator.sends_bytes() {
+        let recorder = Arc::new(Recorder {
+            to: Arc::clone(&communicator),
+            pending: Mutex::default(),
+        });
+        let evaluated = evaluated(program, id, operands, recorder.clone());
+        let pending = recorder.pending.lock();
+        let pending = pending.unwrap_or_else(PoisonError::into_inner).take();
+        let Some(pending) = pending else {
+            return evaluated;
+        };
+        let begun = Begun {
+            pending,
+            operands: operands.to_vec(),
+        };
+        BEGUN.with_borrow_mut(|all| all.entry(place_of(ids, id)).or_default().push_back(begun));
+        return placeholders(program, id, operands);
+    }
+    evaluated(program, id, operands, communicator)
+}
+
+fn place_of(ids: &[InstructionId], id: InstructionId) -> usize {
+    ids.iter().position(|other| *other == id).unwrap_or(0)
+}
+
+fn evaluated(
+    program: &Module,
+    id: InstructionId,
+    operands: &[Literal],
+    communicator: Arc<dyn Communicator>,
+) -> Result<Vec<Literal>, String> {
     let operands = operands.iter().cloned().map(Value::Array).collect();
     let value = tegula_interp::evaluate_instruction_on(program, id, operands, communicator);
     let value = value.map_err(|error| error.to_string())?;
     Ok(value.leaves().into_iter().cloned().collect())
+}
+
+fn is_start(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::AllGather { start: true, .. }
+            | Op::AllReduce { start: true, .. }
+            | Op::CollectivePermute { start: true, .. }
+    )
+}
+
+/// What a done gives of what its start gave: an all-reduce all of it, others the second half of the
+/// arrays, those of the results; what follows are contexts.
+fn of_start(done: Opcode, given: &[Literal]) -> Vec<Literal> {
+    match done {
+        Opcode::AllReduceDone => given.to_vec(),
+        Opcode::CollectivePermuteDone => given.iter().skip(1).take(1).cloned().collect(),
+        _ => given.iter().skip(given.len() / 2).cloned().collect(),
+    }
+}
+
+/// What stands for the results of a start until its done: operands, and zeros.
+fn placeholders(
+    program: &Module,
+    id: InstructionId,
+    operands: &[Literal],
+) -> Result<Vec<Literal>, String> {
+    let instruction = &program[id];
+    let leaves = tegula_fusion::array_leaves(&instruction.shape);
+    let gives_operands = !matches!(instruction.op, Op::AllReduce { .. });
+    let leaves = leaves.into_iter().enumerate();
+    let made = leaves.map(|(number, shape)| match operands.get(number) {
+        Some(operand) if gives_operands => Ok(operand.clone()),
+        _ => Literal::zeros(shape).map_err(|error| error.to_string()),
+    });
+    made.collect()
+}
+
+/// The results of a collective that was begun.
+fn ended(
+    program: &Module,
+    start: InstructionId,
+    begun: Begun,
+    communicator: Arc<dyn Communicator>,
+) -> Result<Vec<Literal>, String> {
+    let arrived = begun.pending.wait().map_err(|error| error.to_string())?;
+    let replay = Arc::new(Replay {
+        to: communicator,
+        arrived: Mutex::new(Some(arrived)),
+    });
+    let given = evaluated(program, start, &begun.operands, replay)?;
+    let done = match program[start].op {
+        Op::AllReduce { .. } => Opcode::AllReduceDone,
+        Op::CollectivePermute { .. } => Opcode::CollectivePermuteDone,
+        _ => Opcode::AllGatherDone,
+    };
+    Ok(of_start(done, &given))
+}
+
+/// Begins the first exchange of an instruction, and stops there.
+struct Recorder {
+    to: Arc<dyn Communicator>,
+    pending: Mutex<Option<Box<dyn Pending>>>,
+}
+
+/// Has the result of the first exchange of an instruction.
+struct Replay {
+    to: Arc<dyn Communicator>,
+    arrived: Mutex<Option<Vec<Arc<[Literal]>>>>,
+}
+
+impl Communicator for Recorder {
+    fn topology(&self) -> Topology {
+        self.to.topology()
+    }
+
+    fn device(&self) -> usize {
+        self.to.device()
+    }
+
+    fn sends_bytes(&self) -> bool {
+        true
+    }
+
+    fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        self.begin(exchange, Outgoing::ToAll(arrays))?.wait()
+    }
+
+    fn begin(
+        &self,
+        exchange: Exchange<'_>,
+        outgoing: Outgoing,
+    ) -> Result<Box<dyn Pending>, ExchangeError> {
+        let pending = self.to.begin(exchange, outgoing)?;
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending);
+        // Nobody sees this: the evaluation ends here.
+        Err(ExchangeError::Transport {
+            name: exchange.name.to_owned(),
+            reason: "begun".to_owned(),
+        })
+    }
+}
+
+impl Communicator for Replay {
+    fn topology(&self) -> Topology {
+        self.to.topology()
+    }
+
+    fn device(&self) -> usize {
+        self.to.device()
+    }
+
+    fn sends_bytes(&self) -> bool {
+        true
+    }
+
+    fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        self.begin(exchange, Outgoing::ToAll(arrays))?.wait()
+    }
+
+    fn begin(
+        &self,
+        exchange: Exchange<'_>,
+        outgoing: Outgoing,
+    ) -> Result<Box<dyn Pending>, ExchangeError> {
+        let arrived = self.arrived.lock();
+        match arrived.unwrap_or_else(PoisonError::into_inner).take() {
+            Some(arrived) => Ok(Box::new(Arrived(arrived))),
+            None => self.to.begin(exchange, outgoing),
+        }
+    }
 }
 
 /// Does `work` on this thread as a device.

@@ -7,7 +7,7 @@ pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
 #[cfg(feature = "devices")]
-mod devices;
+pub(crate) mod devices;
 #[cfg(feature = "devices")]
 mod hosted;
 mod interp;

@@ -1,0 +1,482 @@
+//! Devices in processes of their own, on one machine or many, by MPI.
+//!
+//! Each rank is a device. MPI's library is loaded when a [`Job`] is joined (`library`), so that
+//! programs are built and run without it; Open MPI and MPICH are told apart then. Own declarations were
+//! taken, not the `mpi` crate: that is built against one implementation's headers, with libclang, and
+//! then needs this implementation to start at all.
+//!
+//! One thread (`engine`) makes all calls, all of them non-blocking: an exchange that was begun goes on
+//! while the device computes. Collectives are MPI's own: `MPI_Iallgather`, `MPI_Ialltoall`,
+//! `MPI_Ibcast`; a permute is sends and receives. A sum is not `MPI_Iallreduce`, whose order the library
+//! chooses: each rank gets its piece of everyone's arrays (`MPI_Ialltoall`), combines them in the
+//! group's order, and gives the result to all (`MPI_Iallgather`), which moves as many bytes as a ring
+//! does, and gives the bits that threads of one process give.
+//!
+//! # Faults
+//! A rank that ends, or is killed, is noticed by the launcher, which ends the job. For one that hangs
+//! or is cut off, others wait for the time-out, ask everyone how far they have come, and name who did
+//! not answer or did not come. Ranks that run other programs are found before the run ([`Job::agree`]).
+
+mod engine;
+mod library;
+
+use crate::communicator::{
+    Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending, Topology,
+};
+use engine::{Command, Engine, Key, Outcome};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tegula_ir::{ArrayShape, Literal};
+
+/// How long the end of the job may take, before the process ends without it.
+const END: Duration = Duration::from_secs(5);
+
+/// A job of which this process is a rank.
+pub struct Job {
+    rank: usize,
+    size: usize,
+    timeout: Duration,
+    commands: Sender<Command>,
+    known: Mutex<Known>,
+    /// How often this rank has met these members at an instruction, in all programs of the job.
+    visits: Mutex<FxHashMap<(usize, u64), u64>>,
+}
+
+/// The communicators that were made.
+#[derive(Default)]
+struct Known {
+    /// By members: the number of their communicator.
+    numbers: FxHashMap<Vec<usize>, usize>,
+    /// How many there are beside that of all ranks.
+    made: usize,
+}
+
+impl Job {
+    /// Joins the job that `mpirun` has started; once in a process. `timeout` is how long a rank
+    /// waits for others.
+    ///
+    /// # Errors
+    /// There is no MPI library, or it cannot be used.
+    pub fn join(timeout: Duration) -> Result<Self, String> {
+        let (commands, received) = channel();
+        let (reply, started) = channel();
+        let run = move || match Engine::start() {
+            Ok((engine, rank, size)) => {
+                let _ = reply.send(Ok((rank, size)));
+                engine.run(&received);
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("mpi".to_owned())
+            .spawn(run);
+        thread.map_err(|error| format!("no thread for MPI: {error}"))?;
+        let started = started.recv_timeout(timeout).map_err(|_| {
+            format!(
+                "MPI has not started after {} s: was this begun by mpirun?",
+                timeout.as_secs_f64()
+            )
+        })?;
+        let (rank, size) = started?;
+        Ok(Self {
+            rank,
+            size,
+            timeout,
+            commands,
+            known: Mutex::default(),
+            visits: Mutex::default(),
+        })
+    }
+
+    /// The number of this process.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many processes there are.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Checks that all ranks have the same checksum.
+    ///
+    /// # Errors
+    /// The ranks that have another one than rank 0; a rank that does not come.
+    pub fn agree(&self, checksum: &[u8]) -> Result<(), String> {
+        let members: Vec<usize> = (0..self.size).collect();
+        let exchange = Exchange {
+            name: "start",
+            site: usize::MAX,
+            members: &members,
+        };
+        let job = engine::Job::AllGather(0, self.size, checksum.to_vec());
+        let all = self.begun(exchange, 0, job).bytes();
+        let all = all.map_err(|error| error.to_string())?;
+        let others: Vec<String> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, own)| Some(*own) != all.first())
+            .map(|(rank, _)| rank.to_string())
+            .collect();
+        match others.is_empty() {
+            true => Ok(()),
+            false => Err(format!(
+                "rank {} has another program, or other inputs or options, than rank 0: start all \
+                 ranks alike",
+                others.join(", ")
+            )),
+        }
+    }
+
+    /// The way to the other devices, for a program with these groupings: lists of groups of ranks. All
+    /// ranks call this with the same ones.
+    ///
+    /// # Errors
+    /// MPI cannot make communicators for them.
+    pub fn communicator(
+        self: &Arc<Self>,
+        topology: Topology,
+        groupings: &[Vec<Vec<usize>>],
+    ) -> Result<Arc<dyn Communicator>, String> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.numbers.insert((0..self.size).collect(), 0);
+        let mut splits = Vec::new();
+        for groups in groupings {
+            if groups.iter().all(|group| known.numbers.contains_key(group)) {
+                continue;
+            }
+            let found = groups.iter().enumerate().find_map(|(group, members)| {
+                let place = members.iter().position(|&member| member == self.rank)?;
+                Some((group, place))
+            });
+            splits.push(found);
+            known.made += 1;
+            for group in groups {
+                let number = known.made;
+                known.numbers.insert(group.clone(), number);
+            }
+        }
+        let (reply, answer) = channel();
+        self.command(Command::Split(splits, reply));
+        match answer.recv_timeout(self.timeout) {
+            Ok(made) => made?,
+            Err(_) => return Err("MPI has made no communicators in time".to_owned()),
+        }
+        Ok(Arc::new(Rank {
+            job: Arc::clone(self),
+            topology,
+            numbers: known.numbers.clone(),
+        }))
+    }
+
+    /// Leaves the job, once all ranks do.
+    ///
+    /// # Errors
+    /// Others did not come in time, or the library failed.
+    pub fn finish(&self) -> Result<(), String> {
+        let (reply, done) = channel();
+        self.command(Command::Ended);
+        self.command(Command::Finish(reply));
+        match done.recv_timeout(self.timeout) {
+            Ok(done) => done,
+            Err(_) => Err(format!(
+                "the other ranks did not end within {} s",
+                self.timeout.as_secs_f64()
+            )),
+        }
+    }
+
+    /// Ends the job and this process with an exit status that is not 0.
+    pub fn abort(&self, code: i32) -> ! {
+        self.command(Command::Abort(code));
+        // The library ends the process; if it hangs, so does this.
+        std::thread::sleep(END);
+        std::process::exit(code)
+    }
+
+    fn command(&self, command: Command) {
+        // A thread that is gone has said why.
+        let _ = self.commands.send(command);
+    }
+
+    fn begun(&self, exchange: Exchange<'_>, visit: u64, job: engine::Job) -> Begun {
+        let key = [exchange.site as u64, hash_of(exchange.members), visit];
+        let (reply, outcome) = channel();
+        self.command(Command::Begin(key, job, reply));
+        Begun {
+            name: exchange.name.to_owned(),
+            members: exchange.members.to_vec(),
+            key,
+            timeout: self.timeout,
+            commands: self.commands.clone(),
+            outcome,
+        }
+    }
+}
+
+fn hash_of(members: &[usize]) -> u64 {
+    let mut hasher = FxHasher::default();
+    members.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// This process's way to the others.
+struct Rank {
+    job: Arc<Job>,
+    topology: Topology,
+    /// By members: the number of their communicator.
+    numbers: FxHashMap<Vec<usize>, usize>,
+}
+
+impl Rank {
+    fn visit(&self, exchange: Exchange<'_>) -> u64 {
+        let visits = self.job.visits.lock();
+        let mut visits = visits.unwrap_or_else(PoisonError::into_inner);
+        let site = (exchange.site, hash_of(exchange.members));
+        let count = visits.entry(site).or_default();
+        *count += 1;
+        *count - 1
+    }
+
+    fn number(&self, exchange: Exchange<'_>) -> Result<usize, ExchangeError> {
+        let number = self.numbers.get(exchange.members).copied();
+        number.ok_or_else(|| ExchangeError::Transport {
+            name: exchange.name.to_owned(),
+            reason: "no communicator was made for its group".to_owned(),
+        })
+    }
+
+    fn begin_bytes(
+        &self,
+        exchange: Exchange<'_>,
+        job: engine::Job,
+    ) -> Result<Begun, ExchangeError> {
+        if !exchange.members.contains(&self.job.rank) {
+            return Err(ExchangeError::NoMember {
+                device: self.job.rank,
+                name: exchange.name.to_owned(),
+            });
+        }
+        Ok(self.job.begun(exchange, self.visit(exchange), job))
+    }
+}
+
+impl Communicator for Rank {
+    fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    fn device(&self) -> usize {
+        self.job.rank
+    }
+
+    fn sends_bytes(&self) -> bool {
+        true
+    }
+
+    fn exchange(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        self.begin(exchange, Outgoing::ToAll(arrays))?.wait()
+    }
+
+    fn begin(
+        &self,
+        exchange: Exchange<'_>,
+        outgoing: Outgoing,
+    ) -> Result<Box<dyn Pending>, ExchangeError> {
+        let members = exchange.members;
+        let (shapes, job) = match outgoing {
+            Outgoing::ToAll(arrays) => {
+                let job = engine::Job::AllGather(
+                    self.number(exchange)?,
+                    members.len(),
+                    bytes_of(&arrays),
+                );
+                (shapes_of(&arrays), job)
+            }
+            Outgoing::Parts(parts) => {
+                let shapes = parts.first().map(|part| shapes_of(part));
+                let parts = parts.iter().map(|part| bytes_of(part)).collect();
+                let job = engine::Job::AllToAll(self.number(exchange)?, parts);
+                (shapes.unwrap_or_default(), job)
+            }
+            Outgoing::FromFirst(arrays) => {
+                let job = engine::Job::Broadcast(self.number(exchange)?, bytes_of(&arrays));
+                (shapes_of(&arrays), job)
+            }
+            Outgoing::Permuted {
+                arrays,
+                source,
+                targets,
+            } => {
+                let rank = |position: usize| members.get(position).copied();
+                let targets = targets.into_iter().filter_map(rank).collect();
+                let job = engine::Job::Permute(targets, source.and_then(rank), bytes_of(&arrays));
+                (shapes_of(&arrays), job)
+            }
+        };
+        Ok(Box::new(Arrays {
+            begun: self.begin_bytes(exchange, job)?,
+            shapes,
+        }))
+    }
+
+    fn exchange_combined(
+        &self,
+        exchange: Exchange<'_>,
+        arrays: Vec<Literal>,
+        combine: &mut Combine<'_>,
+    ) -> Result<Option<Arc<[Literal]>>, ExchangeError> {
+        let count = exchange.members.len().max(1);
+        let wrong = |reason: String| ExchangeError::Transport {
+            name: exchange.name.to_owned(),
+            reason,
+        };
+        // Each member combines one piece of every array; the last pieces may be shorter.
+        let mut parts: Vec<Vec<Literal>> = vec![Vec::new(); count];
+        for array in &arrays {
+            for (piece, part) in pieces(array, count)
+                .map_err(wrong)?
+                .into_iter()
+                .zip(&mut parts)
+            {
+                part.push(piece);
+            }
+        }
+        let received = self.begin(exchange, Outgoing::Parts(parts))?.wait()?;
+        let combined = combine(&received);
+        // Who fails says so to all.
+        let mut own: Vec<Literal> = vec![Literal::from_value(i32::from(combined.is_some()))];
+        match &combined {
+            Some(combined) => own.extend(combined.iter().cloned()),
+            None => own.extend(received.first().into_iter().flat_map(|own| own.to_vec())),
+        }
+        let all = self.begin(exchange, Outgoing::ToAll(own))?.wait()?;
+        let failed = |own: &Arc<[Literal]>| {
+            own.first()
+                .and_then(Literal::as_i32s)
+                .and_then(|flag| flag.first().copied())
+                != Some(1)
+        };
+        if all.iter().any(failed) {
+            return Ok(None);
+        }
+        let whole = arrays.iter().enumerate().map(|(number, array)| {
+            let bytes: Vec<u8> = all
+                .iter()
+                .filter_map(|own| own.get(number + 1))
+                .flat_map(Literal::bytes)
+                .copied()
+                .take(array.bytes().len())
+                .collect();
+            Literal::from_bytes(array.shape(), &bytes).map_err(|error| wrong(error.to_string()))
+        });
+        Ok(Some(whole.collect::<Result<Vec<_>, _>>()?.into()))
+    }
+}
+
+/// An array in pieces of one dimension, all of one length: the last ones have zeros behind them.
+fn pieces(array: &Literal, count: usize) -> Result<Vec<Literal>, String> {
+    let ty = array.element_type();
+    let length = array.len().div_ceil(count);
+    let width = ty.storage_bytes();
+    let shape = ArrayShape::new(ty, &[length as i64]);
+    let bytes = array.bytes();
+    (0..count)
+        .map(|piece| {
+            let start = (piece * length * width).min(bytes.len());
+            let end = (start + length * width).min(bytes.len());
+            let mut own = bytes.get(start..end).unwrap_or_default().to_vec();
+            own.resize(length * width, 0);
+            Literal::from_bytes(&shape, &own).map_err(|error| error.to_string())
+        })
+        .collect()
+}
+
+fn bytes_of(arrays: &[Literal]) -> Vec<u8> {
+    let length = arrays.iter().map(|array| array.bytes().len()).sum();
+    let mut bytes = Vec::with_capacity(length);
+    arrays
+        .iter()
+        .for_each(|array| bytes.extend_from_slice(array.bytes()));
+    bytes
+}
+
+fn shapes_of(arrays: &[Literal]) -> Vec<ArrayShape> {
+    arrays.iter().map(|array| array.shape().clone()).collect()
+}
+
+/// An operation that was begun.
+struct Begun {
+    name: String,
+    members: Vec<usize>,
+    key: Key,
+    timeout: Duration,
+    commands: Sender<Command>,
+    outcome: Receiver<Outcome>,
+}
+
+impl Begun {
+    fn bytes(self) -> Result<Vec<Vec<u8>>, ExchangeError> {
+        let transport = |reason: String| ExchangeError::Transport {
+            name: self.name.clone(),
+            reason,
+        };
+        match self.outcome.recv_timeout(self.timeout) {
+            Ok(outcome) => outcome.map_err(transport),
+            Err(RecvTimeoutError::Disconnected) => Err(transport("MPI has ended".to_owned())),
+            Err(RecvTimeoutError::Timeout) => {
+                let (reply, missing) = channel();
+                let _ = self
+                    .commands
+                    .send(Command::Missing(self.key, self.members.clone(), reply));
+                let missing = missing.recv_timeout(END);
+                Err(ExchangeError::TimedOut {
+                    name: self.name.clone(),
+                    timeout: self.timeout,
+                    missing: missing.unwrap_or_else(|_| self.members.clone()),
+                })
+            }
+        }
+    }
+}
+
+/// Arrays of an operation that was begun.
+struct Arrays {
+    begun: Begun,
+    shapes: Vec<ArrayShape>,
+}
+
+impl Pending for Arrays {
+    fn wait(self: Box<Self>) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
+        let name = self.begun.name.clone();
+        let shapes = self.shapes;
+        let all = self.begun.bytes()?;
+        let arrays = all.iter().map(|bytes| {
+            let mut rest = bytes.as_slice();
+            let own = shapes.iter().map(|shape| {
+                let length = shape
+                    .byte_size()
+                    .and_then(|length| usize::try_from(length).ok());
+                let length = length.unwrap_or(0).min(rest.len());
+                let (own, others) = rest.split_at(length);
+                rest = others;
+                Literal::from_bytes(shape, own)
+            });
+            own.collect::<Result<Vec<_>, _>>().map(Arc::from)
+        });
+        let arrays: Result<Vec<_>, _> = arrays.collect();
+        arrays.map_err(|error| ExchangeError::Transport {
+            name,
+            reason: error.to_string(),
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! Why a program or a slice cannot be simulated.
+
+use tegula_devices::GroupError;
+use tegula_ir::Span;
+
+/// Why a program or a slice cannot be simulated.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// A text that is no topology.
+    #[error(
+        "the topology `{text}` {why}: expected numbers of chips along each axis, for example `16x16` \
+         or `4x4x8`"
+    )]
+    Topology {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// More axes than the chip has links for.
+    #[error(
+        "the topology `{text}` has {axes} axes, and a {chip} has links along {most}: give {most} \
+         numbers"
+    )]
+    Axes {
+        /// What was given.
+        text: String,
+        /// Its axes.
+        axes: usize,
+        /// The chip.
+        chip: String,
+        /// Its axes.
+        most: usize,
+    },
+    /// What is not known of the chip.
+    #[error(
+        "`{param}` is not known of the chip {chip}, and a slice needs it: give it with \
+         `--set {param}=VALUE`"
+    )]
+    Unknown {
+        /// The parameter.
+        param: &'static str,
+        /// The chip.
+        chip: String,
+    },
+    /// The program is for another number of devices.
+    #[error(
+        "the program is for {stated} devices, and the slice {topology} has {devices}: give a \
+         topology of {stated} devices"
+    )]
+    Devices {
+        /// What the program states.
+        stated: usize,
+        /// The slice.
+        topology: String,
+        /// The slice's devices.
+        devices: usize,
+    },
+    /// The groups of a collective have no meaning on the slice.
+    #[error("`{name}`: {error}; the slice {topology} has {devices} devices")]
+    Groups {
+        /// The instruction.
+        name: String,
+        /// Its place in the text.
+        span: Span,
+        /// What is wrong.
+        error: GroupError,
+        /// The slice.
+        topology: String,
+        /// The slice's devices.
+        devices: usize,
+    },
+    /// The program cannot be flattened.
+    #[error(transparent)]
+    Program(#[from] tegula_fusion::Error),
+}

@@ -1,0 +1,173 @@
+//! How much of a device's memory a program needs: the arrays that live at once, in the program's order.
+//!
+//! An array lives from the step that makes it to the last one that reads it. A result takes the place of
+//! an operand of the same size that nothing reads any more; loops' states, and results that a donated
+//! parameter may hold, are such. What this leaves out is what a compiler's own buffers and holes
+//! between arrays take, and the padding of tiles.
+
+use crate::report::Memory;
+use crate::steps::{Step, StepKind, Steps};
+use crate::work::bytes;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_fusion::{Program, ValueId};
+
+/// The memory of a program.
+pub(crate) fn peak(steps: &Steps) -> Memory {
+    let program = &steps.program;
+    let parameters: f64 = program.parameters.iter().map(|&v| bytes(program, v)).sum();
+    let results: f64 = steps.results.iter().map(|&v| bytes(program, v)).sum();
+    let mut kept: FxHashSet<ValueId> = program.parameters.iter().copied().collect();
+    kept.retain(|value| !steps.donated.contains(value));
+    let live: FxHashSet<ValueId> = program.parameters.iter().copied().collect();
+    let peak = region(program, &steps.entry, &steps.results, live, &kept);
+    Memory {
+        parameters,
+        results,
+        peak,
+        capacity: 0.0,
+    }
+}
+
+/// The most bytes that live at once in a region. `live` is what is there when it begins, and what of it
+/// is not kept may go once nothing reads it.
+fn region(
+    program: &Program,
+    steps: &[Step],
+    results: &[ValueId],
+    mut live: FxHashSet<ValueId>,
+    kept: &FxHashSet<ValueId>,
+) -> f64 {
+    let mut last: FxHashMap<ValueId, usize> = FxHashMap::default();
+    for (position, step) in steps.iter().enumerate() {
+        each_read(step, &mut |value| {
+            last.insert(value, position);
+        });
+    }
+    for &result in results {
+        last.insert(result, steps.len());
+    }
+    // Views have no bytes of their own, and keep what they look at.
+    let mut looks_at: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+    let base = |looks_at: &FxHashMap<ValueId, ValueId>, mut value: ValueId| {
+        while let Some(&next) = looks_at.get(&value) {
+            value = next;
+        }
+        value
+    };
+    for step in steps {
+        if let (StepKind::View | StepKind::Done, [made], Some(&from)) =
+            (&step.kind, &step.writes[..], step.reads.last())
+        {
+            looks_at.insert(*made, from);
+        }
+    }
+    let viewed: Vec<(ValueId, usize)> = last
+        .iter()
+        .filter(|(value, _)| looks_at.contains_key(value))
+        .map(|(&value, &position)| (base(&looks_at, value), position))
+        .collect();
+    for (value, position) in viewed {
+        let slot = last.entry(value).or_insert(position);
+        *slot = (*slot).max(position);
+    }
+    let mut now: f64 = live.iter().map(|&value| bytes(program, value)).sum();
+    let mut most = now;
+    for (position, step) in steps.iter().enumerate() {
+        let ends = |value: &ValueId| last.get(value).is_none_or(|&last| last <= position);
+        // Operands that end here, largest first: results may take their places.
+        let mut free: Vec<(f64, ValueId)> = Vec::new();
+        each_read(step, &mut |value| {
+            let value = base(&looks_at, value);
+            if ends(&value) && live.contains(&value) && !kept.contains(&value) {
+                let entry = (bytes(program, value), value);
+                if !free.contains(&entry) {
+                    free.push(entry);
+                }
+            }
+        });
+        let inside = inner(program, step, &live, &looks_at);
+        let mut added = 0.0;
+        if !matches!(step.kind, StepKind::View | StepKind::Done) {
+            for &made in &step.writes {
+                let own = bytes(program, made);
+                match free.iter().position(|(bytes, _)| *bytes == own) {
+                    Some(at) => {
+                        let (_, taken) = free.swap_remove(at);
+                        live.remove(&taken);
+                    }
+                    None => added += own,
+                }
+                live.insert(made);
+            }
+        }
+        most = most.max(now + added.max(inside));
+        now += added;
+        for (bytes, value) in free {
+            live.remove(&value);
+            now -= bytes;
+        }
+        // What nothing reads goes at once.
+        for &made in &step.writes {
+            if !last.contains_key(&made) && live.remove(&made) {
+                now -= bytes(program, made);
+            }
+        }
+    }
+    most
+}
+
+/// The bytes that a loop or a choice needs beside what lives around it.
+fn inner(
+    program: &Program,
+    step: &Step,
+    _around: &FxHashSet<ValueId>,
+    _looks_at: &FxHashMap<ValueId, ValueId>,
+) -> f64 {
+    let none = FxHashSet::default();
+    match &step.kind {
+        StepKind::Loop {
+            body, states, next, ..
+        } => {
+            let own: FxHashSet<ValueId> = states.iter().copied().collect();
+            let states: f64 = own.iter().map(|&value| bytes(program, value)).sum();
+            // The states lie where the loop's operands were, or its results will be.
+            region(program, body, next, own, &none) - states
+        }
+        StepKind::Choice { branches } => branches
+            .iter()
+            .map(|branch| region(program, branch, &step.writes, FxHashSet::default(), &none))
+            .fold(0.0, f64::max),
+        _ => 0.0,
+    }
+}
+
+/// Every value that a step reads, those inside of loops and choices among them.
+fn each_read(step: &Step, note: &mut impl FnMut(ValueId)) {
+    step.reads.iter().for_each(|&value| note(value));
+    if let StepKind::Kernel {
+        in_place: Some(value),
+        ..
+    } = step.kind
+    {
+        note(value);
+    }
+    match &step.kind {
+        StepKind::Loop {
+            condition,
+            body,
+            next,
+            ..
+        } => {
+            for step in condition.iter().chain(body) {
+                each_read(step, note);
+            }
+            next.iter().for_each(|&value| note(value));
+        }
+        StepKind::Choice { branches } => {
+            for step in branches.iter().flatten() {
+                each_read(step, note);
+            }
+        }
+        _ => {}
+    }
+}

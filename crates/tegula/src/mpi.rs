@@ -1,0 +1,95 @@
+//! A program on the ranks of an MPI job: each process is one device.
+//!
+//! All ranks read the same program and the same inputs, and compile what a device runs. Each takes its
+//! own parts of the inputs; every rank has the whole results in the end.
+
+use crate::{Error, ErrorKind, Executable, SpmdExecutable, Tensor};
+use std::sync::Arc;
+use std::time::Duration;
+use tegula_devices::mpi::Job;
+use tegula_ir::Literal;
+
+/// A job of which this process is a rank.
+pub struct MpiJob {
+    job: Arc<Job>,
+}
+
+impl MpiJob {
+    /// Joins the job that `mpirun` has started; once in a process. A rank waits for others for
+    /// `timeout`.
+    ///
+    /// # Errors
+    /// There is no MPI library, or it cannot be used.
+    pub fn join(timeout: Duration) -> Result<Self, Error> {
+        let job = Job::join(timeout);
+        let job = job.map_err(|message| Error::new(ErrorKind::Unsupported, message))?;
+        Ok(Self { job: Arc::new(job) })
+    }
+
+    /// The number of this process.
+    pub fn rank(&self) -> usize {
+        self.job.rank()
+    }
+
+    /// How many processes there are, each a device.
+    pub fn size(&self) -> usize {
+        self.job.size()
+    }
+
+    /// Checks that all ranks have the same program, inputs and options, of which this is all that
+    /// matters.
+    ///
+    /// # Errors
+    /// Those that have others than rank 0.
+    pub fn agree(&self, parts: &[&[u8]]) -> Result<(), Error> {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        let agreed = self.job.agree(hasher.finalize().as_bytes());
+        agreed.map_err(|message| Error::new(ErrorKind::Input, message))
+    }
+
+    /// Runs a program that was compiled for as many devices as there are ranks, `times` times. Inputs and
+    /// results are whole arrays.
+    ///
+    /// # Errors
+    /// As [`Executable::run`]; a rank that is missing, which the error names.
+    pub fn run(
+        &self,
+        executable: &Executable,
+        inputs: &[Tensor],
+        step_limit: Option<u64>,
+        times: u32,
+    ) -> Result<Vec<Tensor>, Error> {
+        let spmd = executable.backend().downcast_ref::<SpmdExecutable>();
+        let Some(spmd) = spmd else {
+            let inputs: Vec<&Tensor> = inputs.iter().collect();
+            return executable.run(inputs);
+        };
+        let groupings = spmd.groupings()?;
+        let communicator = self.job.communicator(spmd.topology, &groupings);
+        let communicator = communicator.map_err(|message| Error::new(ErrorKind::Limit, message))?;
+        let inputs: Vec<Literal> = inputs.iter().map(|input| input.literal().clone()).collect();
+        let mut results = Vec::new();
+        for _ in 0..times.max(1) {
+            results = spmd.run_as(&communicator, &inputs, step_limit)?;
+        }
+        Ok(results.into_iter().map(Tensor::from).collect())
+    }
+
+    /// Leaves the job, once all ranks do.
+    ///
+    /// # Errors
+    /// Others did not come in time.
+    pub fn finish(&self) -> Result<(), Error> {
+        let finished = self.job.finish();
+        finished.map_err(|message| Error::new(ErrorKind::Limit, message))
+    }
+
+    /// Ends the whole job, and this process with an exit status.
+    pub fn abort(&self, code: u8) -> ! {
+        self.job.abort(i32::from(code.max(1)))
+    }
+}
