@@ -33,6 +33,7 @@ const options = {
   logLevel: "warning",
 };
 const worker = await build({ ...options, entryPoints: [join(here, "src/worker.js")], logOverride: { "empty-import-meta": "silent" } });
+const placer = await build({ ...options, entryPoints: [join(here, "src/placer_worker.js")], metafile: true });
 // The report's script is a plain script with one function; here it is a module.
 const report = {
   name: "report",
@@ -47,11 +48,12 @@ const main = await build({
   metafile: true,
   plugins: [report],
   entryPoints: [join(here, "src/main.js")],
-  define: { WORKER_SOURCE: JSON.stringify(worker.outputFiles[0].text) },
+  define: { WORKER_SOURCE: JSON.stringify(worker.outputFiles[0].text), PLACER_SOURCE: JSON.stringify(placer.outputFiles[0].text) },
 });
 /** The licences of the packages that are in the script. */
 function licences() {
-  const names = Object.keys(main.metafile.inputs).map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1]);
+  const inputs = [main, placer].flatMap(({ metafile }) => Object.keys(metafile.inputs));
+  const names = inputs.map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1]);
   const one = (name) => {
     const folder = join(here, "node_modules", name);
     const text = readdirSync(folder).find((each) => /^licen[sc]e/i.test(each));

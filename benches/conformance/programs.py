@@ -1,11 +1,18 @@
 """HLO files as programs: are they read, and do the targets agree?"""
 
+import functools
+import importlib.util
+import os
 import re
+import subprocess
+import sys
+import zlib
 
 import numpy as np
 
-from harnesses import safe
-from run import tegula
+import judged
+from harnesses import safe, stored
+from run import ROOT, tegula
 
 # Elements of a program's arrays, above which it is read and not run; simulated machines are slower.
 SMALL = 1 << 17
@@ -15,23 +22,35 @@ SMALL_ON = {"tpu": 1 << 12, "cuda-sim": 1 << 12}
 # as narrow and a TPU's matrix units (they round operands of `f32` to it) make of every operation;
 # the second one is two or three of them.
 APART, APART_NARROW = "1e-4", "1e-2"
+# The same of results beside XLA's, which rounds where it does not fuse: a few units of `bf16`.
+NARROW_SHARE = 2.0**-4
 NARROW = re.compile(r"\b(bf16|f16|f8\w+|f6\w+|f4\w+)\[")
 
 
 def files(paths):
     for path in paths:
-        yield from sorted(path.rglob("*.hlo")) if path.is_dir() else [path]
+        yield from sorted([*path.rglob("*.hlo"), *path.rglob("*_test.cc")]) if path.is_dir() else [path]
+
+
+def texts(path):
+    """The modules in a file: one or several of HLO, or those in the raw strings of a C++ test. What
+    such a test puts together when it runs, with `$0` in the text, is none."""
+    text = path.read_text(errors="replace")
+    if path.suffix == ".cc":
+        strings = (match["text"].strip() for match in re.finditer(r'R"(?P<end>\w*)\((?P<text>.*?)\)(?P=end)"', text, re.S))
+        whole = lambda s: s.startswith("HloModule") and "ENTRY" in s and "$" not in s
+        return [s + "\n" for s in dict.fromkeys(strings) if whole(s)]
+    starts = [match.start() for match in re.finditer(r"(?m)^HloModule\b", text)]
+    cuts = [0, *starts[1:], len(text)]
+    return [text[start:end] for start, end in zip(cuts, cuts[1:])]
 
 
 def programs(arguments):
     """The modules of the files, by name."""
     found = {}
     for path in files(arguments.modules):
-        text = path.read_text(errors="replace")
-        starts = [match.start() for match in re.finditer(r"(?m)^HloModule\b", text)]
-        cuts = [0, *starts[1:], len(text)]
-        for number, (start, end) in enumerate(zip(cuts, cuts[1:])):
-            found[f"{path.parent.name}/{path.stem}.{number}"] = text[start:end]
+        for number, text in enumerate(texts(path)):
+            found[f"{path.parent.name}/{path.stem}.{number}"] = text
     return found
 
 
@@ -50,6 +69,7 @@ def parsed(text):
 # of it, and the check of xla/service/hlo_verifier.cc. A text that we refuse for any other reason is
 # one that XLA:CPU is asked about.
 REFUSED_BY_VERIFIER = {
+    r"`send`: the result must begin with": "HandleSend: the shape of what is sent",
     r"`all-gather-start\S*`: the shape should be": "HandleAllGatherStart: the shape of the start",
     r"`collective-permute-start`: the result must begin with": "HandleCollectivePermuteStart: the shape of the start",
     r": the shape should be (\S+), found \(\1, \1\)": "HandleAllReduceStart: the shape of the start",
@@ -60,14 +80,30 @@ REFUSED_BY_VERIFIER = {
 }
 
 
-def refused_by_xla(text, about):
-    """What XLA says of a program of which we say this; nothing if it compiles it."""
-    import jax
-    from jax._src.lib import _jax, xla_client
+XLA_SECONDS = 60
 
+
+def refused_by_xla(text, about):
+    """What XLA says of a program of which we say this; nothing if it compiles it. It is asked in a
+    process of its own: a failed check of XLA ends the process."""
     for pattern, check in REFUSED_BY_VERIFIER.items():
         if re.search(pattern, about):
             return f"its verifier refuses it, too: {check}"
+    command = [sys.executable, __file__]
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=XLA_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"it takes XLA more than {XLA_SECONDS} s to compile"
+    if done.returncode < 0:
+        return "it ends XLA's process"
+    return done.stdout.strip()[:200] or None
+
+
+def compile_by_xla(text):
+    """Prints what XLA has to say against a program."""
+    import jax
+    from jax._src.lib import _jax, xla_client
+
     try:
         module = xla_client.hlo.hlo_module_from_text(re.sub(r"(?m)\A(\s*#.*\n)+", "", text))
         stablehlo = xla_client._xla.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
@@ -77,12 +113,79 @@ def refused_by_xla(text, about):
         about = " ".join(str(error).split())
         # These say what a CPU cannot do, not that the program is wrong.
         if not re.match(r"NOT_FOUND|UNIMPLEMENTED", about):
-            return about[:200]
+            print(about)
+
+
+@functools.cache
+def xla():
+    """XLA:CPU in a process that takes programs one after the other."""
+    spec = importlib.util.spec_from_file_location("peers", ROOT / "benches/peers/run.py")
+    peers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(peers)
+    return peers.Xla(sorted(os.sched_getaffinity(0)))
+
+
+def made_up(name, text):
+    """Inputs of a program, always the same: ordinary numbers, and integers that are good indices; and
+    the types of its results. Nothing for a program of tuples in tuples or of tokens."""
+    from jax._src.lib import xla_client
+
+    module = xla_client.hlo.hlo_module_from_text(re.sub(r"(?m)\A(\s*#.*\n)+", "", text))
+    shape = xla_client.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape()
+    results = shape.result_shape()
+    results = results.tuple_shapes() if results.is_tuple() else [results]
+    if not all(leaf.is_array() for leaf in (*shape.parameter_shapes(), *results)):
+        return None
+    r = np.random.RandomState(zlib.crc32(name.encode()))
+    inputs = []
+    for parameter in shape.parameter_shapes():
+        dims, dtype = parameter.dimensions(), parameter.numpy_dtype()
+        kind = dtype.kind
+        if kind == "c":
+            array = r.randn(*dims) + 1j * r.randn(*dims)
+        elif kind in "bui":
+            array = r.randint(0, 2 if kind == "b" else 4, dims)
+        else:
+            array = r.randn(*dims)
+        inputs.append(np.asarray(array).astype(dtype))
+    return inputs, [result.numpy_dtype() for result in results]
+
+
+def units(dtype, text):
+    """How far results may be from XLA's, in units of their precision."""
+    unit = judged.precision(dtype)
+    return NARROW_SHARE / unit if unit and NARROW.search(text) else judged.UNITS
+
+
+def held_against_xla(name, text, hlo, arguments):
+    """The outcome where XLA:CPU gives other results; nothing where it gives the same, or none."""
+    if (made := made_up(name, text)) is None:
+        return None
+    inputs, types = made
+    given, ours, theirs = (hlo.with_suffix(end) for end in (".in.npz", ".out.npz", ".xla.npz"))
+    np.savez(given, **{f"in{i}": stored(x) for i, x in enumerate(inputs)})
+    answer = xla().ask(hlo=str(hlo), inputs=str(given), results=str(theirs))
+    if "error" in answer:
+        given.unlink()
+        return None
+    target = arguments.targets[-1]
+    if failure := tegula(arguments, "run", hlo, "--target", target, "--inputs", given, "--outputs", ours):
+        return failure[0], f"on inputs for XLA: {failure[1]}"
+    with np.load(ours) as found, np.load(theirs) as expected:
+        arrays = lambda npz: [npz[f"out{i}"] for i in range(len(types))]
+        pairs = list(zip(types, arrays(expected), arrays(found)))
+    seen_as = lambda x, dtype: x if x.dtype == dtype else x.view(dtype)
+    wrong = [judged.apart(seen_as(e, t), seen_as(f, t), units(t, text)) for t, e, f in pairs]
+    number = next((number for number, about in enumerate(wrong) if about), None)
+    if number is not None:
+        return "differs", f"{target} and XLA:CPU, result {number}: {wrong[number]}"
+    for file in (given, ours, theirs):
+        file.unlink()
     return None
 
 
 def size(text):
-    shapes = re.findall(r"\b(?:pred|token|[a-z]+\d+[a-z0-9]*)\[([\d,]*)\]", text)
+    shapes = re.findall(r"\b(?:pred|token|[a-z]+\d+[a-z0-9]*)\[([\d, ]*)\]", text)
     return max((int(np.prod([int(d) for d in s.split(",") if d])) for s in shapes), default=0)
 
 
@@ -133,5 +236,11 @@ def judge(name, text, arguments):
         return "read", refusals[0][:200]
     if refusals:
         return "refused", "; ".join(refusals)[:300]
+    if arguments.xla and (outcome := held_against_xla(name, text, hlo, arguments)):
+        return outcome
     hlo.unlink()
     return "agrees", ""
+
+
+if __name__ == "__main__":
+    compile_by_xla(sys.stdin.read())

@@ -21,8 +21,9 @@ libraries   Programs of the JAX libraries that are installed, in `f32` and with 
 decompositions  LAPACK's routines as JAX calls them, on matrices of every kind: empty, several at once,
             with a NaN or an infinity, without full rank.
 programs    HLO files, for example XLA's own (`xla/**/*.hlo` of its repository), cut in front of
-            each `HloModule`. What XLA's parser takes must be read. What is read is run on
-            `--targets`, where its inputs are small, and the targets are held against each other.
+            each `HloModule`, and the programs in its C++ tests (`xla/**/*_test.cc`). What XLA's parser takes must be read. What is read is run on
+            `--targets`, where its inputs are small, and the targets are held against each other;
+            with `--xla`, what the last target gives is held against XLA:CPU's results, too.
 written     StableHLO texts that Tegula wrote (`tegula compile --emit stablehlo`, or the example
             `random_stablehlo` of `tests`), NAME.mlir with NAME.hlo and NAME.npz: XLA:CPU compiles and
             runs both, and what it gives for one is held against what it gives for the other.
@@ -155,6 +156,7 @@ def main():
     parser.add_argument("--again", metavar="REGEX", help="those done whose `outcome: cause` matches")
     parser.add_argument("--modules", nargs="+", type=pathlib.Path, default=[], help="files or folders")
     parser.add_argument("--targets", nargs="+", default=["interp", "plan", "cpu"])
+    parser.add_argument("--xla", action="store_true", help="of programs: hold results against XLA:CPU's")
     parser.add_argument("--tegula", default=str(ROOT / "target/release/tegula"))
     parser.add_argument("--timeout", type=float, default=60, help="seconds for a command of ours")
     parser.add_argument("--table", type=pathlib.Path, help="write the table to this file")

@@ -82,7 +82,7 @@ def start(kind, path, tegula, program, results):
         command += ["--oversubscribe", "--allow-run-as-root"]
         environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
         environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none"
-    command += [tegula, "run", str(program), "--mpi", "--timeout", str(TIMEOUT), "--outputs", str(results)]
+    command += [tegula, "run", str(program), "--mpi", "--wait", str(TIMEOUT), "--outputs", str(results)]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     )

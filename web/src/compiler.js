@@ -23,7 +23,7 @@ export class Compiler {
   #waiting = new Map();
   #next = 0;
   /** The program that a new worker opens first. */
-  #text = null;
+  #opened = null;
   onbusy = () => {};
 
   /** Compiles the page's WebAssembly. */
@@ -70,7 +70,7 @@ export class Compiler {
 
   /** Asks; gives the answer's value and how long it took. */
   ask(request) {
-    if (request.ask === "open") this.#text = request.text;
+    if (request.ask === "open") this.#opened = request;
     const id = this.#next++;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { request, resolve, reject });
@@ -99,6 +99,6 @@ export class Compiler {
 
   /** The program again, in a worker that was started anew. */
   reopen() {
-    return this.#text === null ? null : this.ask({ ask: "open", text: this.#text });
+    return this.#opened === null ? null : this.ask(this.#opened);
   }
 }

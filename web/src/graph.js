@@ -1,13 +1,15 @@
 // The program as a graph. Operations are boxes, fused units the boxes around them. Large programs are
 // drawn unit by unit, repeated layers as one box; a unit opens into its operations.
-import * as dagre from "@dagrejs/dagre";
+import { Placer, PlacingStopped } from "./placer.js";
 import { h, s, notice } from "./dom.js";
 import { drawArray, unravel } from "./arrays.js";
 
 /** More operations than this are drawn unit by unit at first. */
 const MOST_OPERATIONS = 120;
-/** Boxes that are laid out, in the order of the program: more take seconds, in which the page stands still. */
-const MOST_BOXES = 400;
+/** Boxes that are drawn, in the order of the program: more take long, and say little. */
+const MOST_BOXES = 600;
+/** After this many milliseconds of placing, the page says so and offers to stop. */
+const PATIENCE = 250;
 const CHARACTER = 7.2;
 
 const dims = (shape) => shape.replace(/\{[^}]*\}/g, "");
@@ -15,6 +17,13 @@ const dims = (shape) => shape.replace(/\{[^}]*\}/g, "");
 export class GraphView {
   #panel; #app; #graph = null; #key = ""; #selected = null; #focus = null; #byUnits = null; #open = new Set();
   #scope = "kernel"; #picked = null; #box = null; #canvas; #details; #bar; #summary; #generation = 0;
+  #placer = new Placer(); #placing; #drawing = 0;
+  /** Which result of the chosen operation is shown. */
+  #result = 0;
+  /** The iteration of a loop that is shown; null: the last. */
+  #iteration = null;
+  /** The unit that another view asked for. */
+  #wanted = null;
 
   constructor(panel, app) {
     this.#panel = panel;
@@ -25,12 +34,13 @@ export class GraphView {
     this.#bar = h("div", { class: "bar" });
     const zoom = (factor) => () => this.#zoom(factor);
     const zooms = h("div", { class: "zooms" }, h("button", { "aria-label": "zoom out", onclick: zoom(1 / 1.3) }, "−"), h("button", { title: "show all", onclick: () => this.#fit() }, "Fit"), h("button", { "aria-label": "zoom in", onclick: zoom(1.3) }, "+"));
-    panel.append(this.#bar, h("div", { class: "split" }, h("div", { class: "graph-area" }, this.#canvas, zooms), this.#details));
+    this.#placing = h("div", { class: "placing", role: "status", hidden: true }, h("span", {}), h("button", { onclick: () => this.#placer.stop() }, "Stop"));
+    panel.append(this.#bar, h("div", { class: "split" }, h("div", { class: "graph-area" }, this.#canvas, zooms, this.#placing), this.#details));
     this.#zoomable();
   }
 
   get state() {
-    return { node: this.#selected === null ? null : this.#graph?.nodes[this.#selected]?.name, picked: this.#picked, scope: this.#scope };
+    return { node: this.#selected === null ? null : this.#graph?.nodes[this.#selected]?.name, picked: this.#picked, scope: this.#scope, iteration: this.#iteration, result: this.#result };
   }
 
   async update() {
@@ -52,14 +62,16 @@ export class GraphView {
       this.#focus = null;
       this.#open.clear();
       this.#byUnits = graph.nodes.length > MOST_OPERATIONS;
-      this.#draw(true);
+      await this.#draw(true);
+      if (generation !== this.#generation) return;
     }
     this.#selected = null;
     this.#picked = null;
     const node = graph.nodes.find((n) => n.name === kept?.node);
     if (kept?.scope) this.#scope = kept.scope;
-    if (node) this.select(node.id, kept.picked, false);
+    if (node) this.select(node.id, kept.picked, false, kept.iteration ?? null, kept.result ?? null);
     else this.#welcome();
+    this.#showWanted();
   }
 
   #failed(error) {
@@ -72,22 +84,26 @@ export class GraphView {
 
   #welcome() {
     const results = this.#graph.results.map((v) => this.#graph.values[v].node).filter((n) => n !== null);
+    const go = (tab, text) => h("button", { class: "link", onclick: () => this.#app.choose(tab) }, text);
     this.#details.replaceChildren(
       h("h2", {}, "What do you want to know?"),
-      h("ul", { class: "hints" },
-        h("li", {}, h("b", {}, "Point at an edge"), ": which elements an operation reads, as a map."),
-        h("li", {}, h("b", {}, "Choose an operation"), ": why it is fused or not, and its array, whose elements you can click to see what they need."),
-        h("li", {}, "Coloured frames are ", h("b", {}, "kernels"), ": what is inside is computed together and nothing between is written to memory.")),
-      results.length > 0 && h("button", { onclick: () => this.select(results[0]) }, `Show the result, ${this.#graph.nodes[results[0]].name}`));
+      h("dl", { class: "hints" },
+        h("dt", {}, "What is fused, and why not?"), h("dd", {}, "Coloured frames are kernels: what is inside is computed together. Choose an operation, or point at an edge between two frames, to read why."),
+        h("dt", {}, "Which elements does an element need?"), h("dd", {}, "Choose an operation, then click an element of its array or drag over a tile."),
+        h("dt", {}, "Why is an array padded?"), h("dd", {}, go("layout", "Layout"), " lists all arrays with their padding; choose one to see it in memory."),
+        h("dt", {}, "What does a kernel become?"), h("dd", {}, go("code", "Code"), " has it after each pass, as Cranelift IR and assembly."),
+        h("dt", {}, "Where does the time go?"), h("dd", {}, go("memory", "Memory & time"), " has the slowest steps first; ", go("tpu", "TPU"), " simulates it on a TPU and says what is wrong.")),
+      ...(results.length > 0 ? [h("button", { onclick: () => this.select(results[0]) }, `Show the result, ${this.#graph.nodes[results[0]].name}`)] : []));
   }
 
-  #draw(fit) {
+  async #draw(fit) {
     const graph = this.#graph;
     const toggle = h("button", { "aria-pressed": String(!this.#byUnits), onclick: () => { this.#byUnits = !this.#byUnits; this.#focus = null; this.#draw(true); } },
       this.#byUnits ? "Show operations" : "Show kernels only");
+    const close = this.#open.size > 0 && this.#focus === null && h("button", { onclick: () => { this.#open.clear(); this.#draw(false); } }, "Close layers");
     const back = this.#focus !== null && h("button", { onclick: () => { this.#focus = null; this.#draw(true); } }, "← Whole program");
     this.#summary.textContent = graph.summary;
-    this.#bar.replaceChildren(...[this.#summary, back, this.#focus === null && toggle,
+    this.#bar.replaceChildren(...[this.#summary, back, this.#focus === null && toggle, close,
       h("span", { class: "legend" }, h("i", { class: "memory" }), "written to memory", h("i", { class: "fused" }), "fused, never written")].filter(Boolean));
     const drawn = this.#focus !== null || !this.#byUnits ? this.#operations(this.#focus) : this.#units();
     const { length } = drawn.boxes;
@@ -100,18 +116,92 @@ export class GraphView {
       drawn.clusters = drawn.clusters.filter(({ id }) => used.has(id));
       this.#summary.textContent += `; the first ${MOST_BOXES} of ${length} boxes are drawn`;
     }
-    this.#render(drawn);
-    if (fit) this.#fit();
+    const drawing = ++this.#drawing;
+    for (const box of drawn.boxes) {
+      box.width = Math.min(260, 22 + CHARACTER * Math.max(box.title.length, box.text.length));
+      box.height = 38;
+    }
+    const started = performance.now();
+    const say = () => {
+      this.#placing.hidden = false;
+      this.#placing.firstChild.textContent = `Placing ${drawn.boxes.length} boxes: ${((performance.now() - started) / 1000).toFixed(0)} s`;
+    };
+    const patience = setTimeout(say, PATIENCE), clock = setInterval(say, 1000);
+    try {
+      const placed = await this.#placer.place({
+        boxes: drawn.boxes.map(({ id, width, height, cluster }) => ({ id, width, height, cluster })),
+        edges: drawn.edges.map(({ from, to }) => ({ from, to })),
+        clusters: drawn.clusters.map(({ id, parent }) => ({ id, parent })),
+      });
+      if (drawing !== this.#drawing) return;
+      this.#render(drawn, placed);
+      if (fit) this.#fit();
+    } catch (error) {
+      if (drawing !== this.#drawing) return;
+      const stopped = error instanceof PlacingStopped;
+      this.#canvas.replaceChildren(notice(stopped ? "Stopped" : "Not drawn", stopped ? `${drawn.boxes.length} boxes were not placed. Show kernels only, or choose a smaller part.` : error.message));
+    } finally {
+      clearTimeout(patience);
+      clearInterval(clock);
+      if (drawing === this.#drawing) this.#placing.hidden = true;
+    }
+  }
+
+  /** Which layers are drawn as one box: by unit, the box's id, or null. */
+  #layers() {
+    const { repeat } = this.#graph;
+    const layerOf = (number) => {
+      if (!repeat || number < repeat.start || number >= repeat.start + repeat.period * repeat.count) return null;
+      const layer = Math.floor((number - repeat.start) / repeat.period);
+      return this.#open.has(layer) ? null : layer;
+    };
+    // Layers that follow each other and are closed are one box.
+    return (number) => {
+      let layer = layerOf(number);
+      if (layer === null) return null;
+      while (layer > 0 && !this.#open.has(layer - 1)) layer--;
+      return `l${layer}`;
+    };
+  }
+
+  #layerBox(id, units) {
+    const { period } = this.#graph.repeat;
+    const layer = Number(id.slice(1)), many = Math.round(units / period);
+    return { id, layer, many, title: many > 1 ? `${many} equal layers` : `layer ${layer + 1}`, text: `${period} steps each · choose to open one`, kind: "layers", cluster: null };
   }
 
   /** Boxes and edges of operations: all, or those of one unit. */
   #operations(unit) {
     const graph = this.#graph;
     const boxes = [], edges = [], clusters = [];
+    const layer = unit === null ? this.#layers() : () => null;
+    // By operation in a layer that is closed: its box.
+    const closed = new Map();
+    if (unit === null) {
+      for (const node of graph.nodes) {
+        const own = node.units.length > 0 ? layer(node.units[0]) : null;
+        if (own !== null) closed.set(node.id, own);
+      }
+      const units = new Map();
+      graph.units.forEach((_, number) => { const own = layer(number); if (own !== null) units.set(own, (units.get(own) ?? 0) + 1); });
+      for (const [id, count] of units) boxes.push(this.#layerBox(id, count));
+    }
     const shown = new Set(unit === null ? graph.nodes.map((n) => n.id) : graph.units[unit].nodes);
+    const between = new Set();
     const values = new Set();
     for (const id of shown) {
       const node = graph.nodes[id];
+      if (closed.has(id)) {
+        const to = closed.get(id);
+        for (const operand of node.operands) {
+          const { node: source } = graph.values[operand];
+          const from = source === null ? null : closed.get(source) ?? `n${source}`;
+          if (from === null || from === to || between.has(`${from} ${to}`)) continue;
+          between.add(`${from} ${to}`);
+          edges.push({ from, to, inMemory: true });
+        }
+        continue;
+      }
       const value = graph.values[node.results[0]];
       const result = node.results.some((v) => graph.results.includes(v));
       boxes.push({
@@ -123,6 +213,10 @@ export class GraphView {
         const from = graph.values[operand];
         if (from.kind === "constant") return;
         const inside = from.node !== null && shown.has(from.node);
+        if (inside && closed.has(from.node)) {
+          edges.push({ from: closed.get(from.node), to: `n${id}`, node: id, operand: position, inMemory: true });
+          return;
+        }
         if (!inside) values.add(operand);
         edges.push({ from: inside ? `n${from.node}` : `v${operand}`, to: `n${id}`, node: id, operand: position, inMemory: from.in_memory });
       });
@@ -147,20 +241,9 @@ export class GraphView {
   #units() {
     const graph = this.#graph;
     const boxes = [], edges = new Map(), writer = new Map();
-    const { repeat } = graph;
-    const group = (number) => {
-      if (!repeat || number < repeat.start || number >= repeat.start + repeat.period * repeat.count) return null;
-      const layer = Math.floor((number - repeat.start) / repeat.period);
-      return this.#open.has(layer) ? null : layer;
-    };
+    const layer = this.#layers();
     const layers = new Map();
-    // Layers that follow each other and are closed are one box.
-    const boxOf = (number) => {
-      let layer = group(number);
-      if (layer === null) return `u${number}`;
-      while (layer > 0 && !this.#open.has(layer - 1)) layer--;
-      return `l${layer}`;
-    };
+    const boxOf = (number) => layer(number) ?? `u${number}`;
     graph.units.forEach((unit, number) => {
       const id = boxOf(number);
       // A copy is where its source is.
@@ -173,10 +256,7 @@ export class GraphView {
       const shapes = unit.writes.map((v) => dims(graph.values[v].shape));
       boxes.push({ id, unit: number, title: unit.label, text: `${shapes[0] ?? ""}${shapes.length > 1 ? ` and ${shapes.length - 1} more` : ""} · ${unit.nodes.length} op${unit.nodes.length === 1 ? "" : "s"}`, kind: unit.kind, result: unit.writes.some((v) => graph.results.includes(v)) });
     });
-    for (const [id, count] of layers) {
-      const first = Number(id.slice(1)), many = Math.round(count / repeat.period);
-      boxes.push({ id, layer: first, many, title: many > 1 ? `${many} equal layers` : `layer ${first + 1}`, text: `${repeat.period} steps each · choose to open one`, kind: "layers" });
-    }
+    for (const [id, count] of layers) boxes.push(this.#layerBox(id, count));
     graph.units.forEach((unit, number) => {
       const to = boxOf(number);
       for (const value of unit.reads) {
@@ -196,25 +276,13 @@ export class GraphView {
     return { boxes, edges: [...edges.values()], clusters: [] };
   }
 
-  #render({ boxes, edges, clusters }) {
-    const layout = new dagre.graphlib.Graph({ compound: true, multigraph: true });
-    layout.setGraph({ rankdir: "TB", nodesep: 14, ranksep: 26, marginx: 12, marginy: 12 });
-    layout.setDefaultEdgeLabel(() => ({}));
-    for (const box of boxes) {
-      const width = Math.min(260, 22 + CHARACTER * Math.max(box.title.length, box.text.length));
-      layout.setNode(box.id, { ...box, width, height: 38 });
-    }
-    for (const cluster of clusters) layout.setNode(cluster.id, { ...cluster });
-    for (const cluster of clusters) if (cluster.parent && layout.hasNode(cluster.parent)) layout.setParent(cluster.id, cluster.parent);
-    for (const box of boxes) if (box.cluster && layout.hasNode(box.cluster)) layout.setParent(box.id, box.cluster);
-    edges.forEach((edge, number) => layout.setEdge(edge.from, edge.to, { ...edge }, String(number)));
-    dagre.layout(layout);
-    const { width = 100, height = 100 } = layout.graph();
+  #render({ boxes, edges, clusters }, { width, height, places, points }) {
     const root = s("svg", { class: "drawing", role: "group", "aria-label": this.#graph.summary });
     root.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerUnits: "userSpaceOnUse", markerWidth: "8", markerHeight: "8", orient: "auto" }, s("path", { d: "M0,0 L8,4 L0,8 z" }))));
-    const depth = (id) => { let n = 0; for (let at = layout.parent(id); at; at = layout.parent(at)) n++; return n; };
+    const parents = new Map(clusters.map(({ id, parent }) => [id, parent]));
+    const depth = (id) => { let n = 0; for (let at = parents.get(id); at; at = parents.get(at)) n++; return n; };
     for (const cluster of [...clusters].sort((a, b) => depth(a.id) - depth(b.id))) {
-      const { x, y, width: w, height: t } = layout.node(cluster.id);
+      const { x, y, width: w, height: t } = places[cluster.id];
       if (!Number.isFinite(x) || !w) continue;
       const fitting = Math.max(6, Math.floor(w / 6.2));
       root.append(s("g", { class: `cluster ${cluster.kind}` },
@@ -222,9 +290,8 @@ export class GraphView {
         s("text", { x: x - w / 2 + 8, y: y - t / 2 + 5 }, cluster.label.length > fitting ? `${cluster.label.slice(0, fitting - 1)}…` : cluster.label),
         s("title", {}, cluster.label)));
     }
-    for (const name of layout.edges()) {
-      const edge = layout.edge(name);
-      const path = edge.points.map((p, at) => `${at ? "L" : "M"}${p.x.toFixed(1)},${p.y.toFixed(1)}`).join(" ");
+    for (const [number, edge] of edges.entries()) {
+      const path = points[number].map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
       const element = s("g", { class: `edge ${edge.inMemory ? "memory" : "fused"}`, "data-to": edge.to, "data-from": edge.from },
         s("path", { d: path, class: "hit" }), s("path", { d: path, class: "line", "marker-end": "url(#arrow)" }));
       if (edge.node !== undefined) {
@@ -235,7 +302,7 @@ export class GraphView {
       root.append(element);
     }
     for (const box of boxes) {
-      const { x, y, width: w } = layout.node(box.id);
+      const { x, y, width: w } = places[box.id];
       const cut = (text) => (text.length * CHARACTER > w - 14 ? `${text.slice(0, Math.floor((w - 14) / CHARACTER) - 1)}…` : text);
       const element = s("g", { class: `box ${box.kind}${box.result ? " result" : ""}`, id: `box-${box.id}`, transform: `translate(${x - w / 2},${y - 19})`, tabindex: "0", role: "button", "data-name": box.title, "aria-description": `${box.title}, ${box.text}${box.result ? ", a result" : ""}` },
         s("rect", { width: w, height: 38, rx: box.kind === "given" ? 19 : 5 }),
@@ -270,7 +337,8 @@ export class GraphView {
     const from = this.#graph.values[node.operands[edge.operand]];
     try {
       const { value } = await this.#app.ask({ ask: "edge", node: edge.node, operand: edge.operand });
-      this.#app.showTip(element, [h("b", {}, `${node.name} reads ${from.name}`), ...this.#maps(value, false)]);
+      const verdict = from.node !== null && h("p", { class: from.in_memory ? "verdict memory" : "verdict fused" }, h("b", {}, from.in_memory ? "Not fused" : "Fused"), `: ${from.name} is ${from.in_memory ? "written to memory" : "computed where it is read"}: ${from.why}`);
+      this.#app.showTip(element, [h("b", {}, `${node.name} reads ${from.name}`), verdict, ...this.#maps(value, false)].filter(Boolean));
     } catch (error) {
       this.#app.showTip(element, [error.message]);
     }
@@ -308,15 +376,40 @@ export class GraphView {
       h("button", { onclick: () => this.#app.showShape(value.shape) }, "Show it in memory"));
   }
 
+  /** Shows a kernel or a call once the graph is up to date. */
+  want(unit) {
+    this.#wanted = unit;
+    this.#showWanted();
+  }
+
+  #showWanted() {
+    if (this.#wanted === null || !this.#graph?.units[this.#wanted]) return;
+    const unit = this.#wanted;
+    this.#wanted = null;
+    this.#selected = null;
+    this.#mark();
+    this.#showUnit(unit);
+  }
+
+  /** The result that is shown first: one of the program's, or the largest. */
+  #mainResult(node) {
+    const graph = this.#graph;
+    const rank = (value) => (graph.results.includes(value) ? 1e18 : 0) + (graph.values[value].dims ?? []).reduce((n, d) => n * d, 1);
+    const ranks = node.results.map(rank);
+    return Math.max(0, ranks.indexOf(Math.max(...ranks)));
+  }
+
   /** Chooses an operation; `picked` are elements of its result. */
-  async select(id, picked = null, mark = true) {
+  async select(id, picked = null, mark = true, iteration = null, result = null) {
     const graph = this.#graph;
     const node = graph.nodes[id];
+    this.#result = node.results[result] === undefined ? this.#mainResult(node) : result;
     this.#selected = id;
     this.#picked = null;
+    this.#iteration = iteration;
     this.#mark();
     this.#app.mark(node.line, mark);
-    const value = graph.values[node.results[0]];
+    const value = graph.values[node.results[this.#result]];
     const units = node.units.map((number) => graph.units[number]);
     const where = units.length === 0 ? "" : units.length === 1 ? `In the ${units[0].kind === "kernel" ? `kernel of ${units[0].nodes.length} operation${units[0].nodes.length === 1 ? "" : "s"}` : `${units[0].label} call`}.` : `Computed in each of ${units.length} kernels that read it.`;
     const maps = h("div", { class: "maps" });
@@ -326,11 +419,12 @@ export class GraphView {
     const scope = h("fieldset", { class: "scope" }, h("legend", {}, "Follow elements to"), scopes.map(([name, text]) =>
       h("label", {}, h("input", { type: "radio", name: "scope", value: name, ...(this.#scope === name ? { checked: true } : {}), onchange: () => { this.#scope = name; if (this.#picked) pick(this.#picked); } }), text)));
     let drawing = null;
-    const pick = async (elements) => {
+    const pick = async (elements, iteration = this.#iteration) => {
       this.#picked = elements;
+      this.#iteration = iteration;
       try {
-        const asked = await this.#app.ask({ ask: "reads", value: value.id, elements, scope: this.#scope });
-        if (this.#selected === id) this.#showReads(reads, drawing, value, elements, asked.value);
+        const asked = await this.#app.ask({ ask: "reads", value: value.id, elements, scope: this.#scope, iteration });
+        if (this.#selected === id && this.#iteration === iteration) this.#showReads(reads, drawing, value, elements, asked.value, pick);
       } catch (error) {
         reads.replaceChildren(h("p", { class: "note" }, error.message));
       }
@@ -340,13 +434,15 @@ export class GraphView {
       drawing = drawArray({ name: value.name, dims: value.dims, onpick: pick });
       array.append(h("h3", {}, "Its elements"), h("p", { class: "note" }, "Click one, or drag over a tile, to see what it is computed from."), drawing, scope);
     }
-    this.#details.replaceChildren(
+    this.#details.replaceChildren(...[
       h("h2", {}, node.name),
       h("p", {}, h("code", {}, `${node.opcode}: ${value?.shape ?? ""}`)),
+      node.results.length > 1 && h("label", { class: "result" }, "Result ", h("select", { id: "result", onchange: (event) => this.select(id, null, false, null, Number(event.target.value)) },
+        node.results.map((each, at) => h("option", { value: at, ...(at === this.#result ? { selected: true } : {}) }, `${at}: ${dims(graph.values[each].shape)}`)))),
       h("p", { class: value?.in_memory ? "verdict memory" : "verdict fused" }, h("b", {}, value?.in_memory ? "Written to memory" : "Fused"), ": ", value?.why ?? ""),
       h("p", { class: "note" }, where),
       h("div", { class: "buttons" }, value?.dims && h("button", { onclick: () => this.#app.showShape(value.shape) }, "Show it in memory"), units[0]?.kind === "kernel" && h("button", { onclick: () => this.#app.showKernel(node.units[0]) }, "Show the code")),
-      array, reads, h("h3", {}, "What it reads"), maps);
+      array, reads, h("h3", {}, "What it reads"), maps].filter(Boolean));
     this.#app.changed();
     if (picked?.length) pick(picked);
     for (const [operand, source] of node.operands.entries()) {
@@ -363,7 +459,7 @@ export class GraphView {
     }
   }
 
-  #showReads(place, drawing, value, elements, reads) {
+  #showReads(place, drawing, value, elements, reads, pick) {
     drawing?.update({ elements, all: false, exact: true });
     const what = elements.length === 1 ? `Element [${unravel(elements[0], value.dims).join(", ")}]` : `The tile of ${elements.length} elements`;
     const others = reads.sets.filter((set) => set.value !== value.id);
@@ -375,7 +471,15 @@ export class GraphView {
         h("h4", {}, set.name, " ", h("span", { class: "note" }, `${set.all ? "all " : ""}${set.count.toLocaleString("en")} of ${count.toLocaleString("en")} elements${set.exact ? "" : ", at most"}`)),
         set.note && h("p", { class: "note" }, set.note), set.dims.length > 0 && drawArray({ name: set.name, dims: set.dims, set }));
     };
+    // Another iteration of the same changes what is below its slider only, which may be held.
+    const question = JSON.stringify([value.id, elements, this.#scope]);
+    if (place.dataset.question === question && reads.loops.length > 0) {
+      for (const loop of reads.loops) this.#iterate(place.querySelector(`[data-loop="${CSS.escape(loop.name)}"]`), loop, one);
+      return;
+    }
+    place.dataset.question = question;
     place.replaceChildren(h("h3", {}, `${what} needs`), ...leaves.map(one));
+    for (const loop of reads.loops) place.append(this.#loop(loop, elements, one, pick));
     if (leaves.length === 0) place.append(h("p", { class: "note" }, "Nothing: it is computed from constants or its own index."));
     if (between.length > 0) place.append(h("details", {}, h("summary", {}, `On the way, never written to memory: ${between.length}`), between.map(one)));
     for (const element of this.#canvas.querySelectorAll(".needed")) element.classList.remove("needed");
@@ -383,6 +487,31 @@ export class GraphView {
       const { node } = this.#graph.values[set.value];
       (this.#canvas.querySelector(`#box-v${set.value}`) ?? this.#canvas.querySelector(`#box-n${node}`))?.classList.add("needed");
     }
+  }
+
+  /** What one iteration of a loop needs, with a slider over the iterations. */
+  #loop(loop, elements, one, pick) {
+    const { name, trips, iteration } = loop;
+    const slider = trips > 1 && h("label", {}, "Iteration ", h("input", { type: "range", min: 0, max: trips - 1, value: iteration, "aria-label": `Iteration of ${name}`, oninput: (event) => pick(elements, Number(event.target.value)) }), " ", h("output", {}, `${iteration + 1} of ${trips}`));
+    const section = h("section", { class: "iterations", "data-loop": name },
+      h("h3", {}, `Loop ${name}`),
+      h("p", { class: "note" }, trips === null
+        ? "How often it runs depends on data."
+        : trips === 0 ? "It does not run: its result is what it begins with." : `It runs ${trips} time${trips === 1 ? "" : "s"}.`),
+      slider, h("div", { class: "states" }));
+    this.#iterate(section, loop, one);
+    return section;
+  }
+
+  #iterate(section, { trips, iteration, states, reads }, one) {
+    const [needed, read] = [states, reads].map((sets) => sets.filter((set) => set.count > 0 && this.#graph.values[set.value].kind !== "constant"));
+    section.dataset.iteration = iteration;
+    const output = section.querySelector("output");
+    if (output) output.textContent = `${iteration + 1} of ${trips}`;
+    section.querySelector(".states").replaceChildren(
+      ...(read.length > 0 ? [h("p", {}, trips === null ? "Its iterations read, at most:" : "This iteration reads:"), ...read.map(one)] : []),
+      ...(needed.length > 0 ? [h("p", {}, trips === null ? "Of the loop's state they need, at most:" : "Of the loop's state it needs, as the iteration before left it:"), ...needed.map(one)] : []),
+      ...(trips !== 0 && needed.length + read.length === 0 ? [h("p", { class: "note" }, "Nothing.")] : []));
   }
 
   // Moving and zooming.

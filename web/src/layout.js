@@ -8,7 +8,9 @@ export const chipChoice = (value, onchange) => h("label", {}, "Chip ", h("select
   CHIPS.map((chip) => h("option", { value: chip, ...(chip === value ? { selected: true } : {}) }, chip))));
 
 export class LayoutView {
-  #panel; #app; #shape = SHAPES[2]; #input; #picture; #facts; #sliders; #assignment; #generation = 0; #drawing = 0;
+  #panel; #app; #shape = SHAPES[2];
+  /** Whether the shape was chosen; else it is the program's array with most padding. */
+  #chosen = false; #input; #picture; #facts; #sliders; #assignment; #generation = 0; #drawing = 0;
 
   constructor(panel, app) {
     this.#panel = panel;
@@ -30,11 +32,19 @@ export class LayoutView {
 
   get shape() { return this.#shape; }
   set shape(value) {
+    this.#chosen = true;
+    this.#show(value);
+    this.#app.changed();
+  }
+
+  #show(value) {
     this.#shape = value;
     if (this.#input.value !== value) this.#input.value = value;
     this.#draw();
-    this.#app.changed();
   }
+
+  /** For a link: nothing that was not chosen. */
+  get chosen() { return this.#chosen ? this.#shape : null; }
 
   async #default() {
     try {
@@ -89,10 +99,17 @@ export class LayoutView {
 
   async update() {
     const generation = ++this.#generation;
-    this.#draw();
+    if (this.#chosen) this.#draw();
     try {
       const { value } = await this.#app.ask({ ask: "assignment", chip: this.#app.chip });
       if (generation !== this.#generation) return;
+      if (!this.#chosen) {
+        const padding = (array) => array.bytes - array.useful;
+        const most = value.arrays.reduce((best, array) => (padding(array) > padding(best) ? array : best), value.arrays[0]);
+        if (most) this.#show(most.shape);
+        else this.#draw();
+      }
+      const show = (array) => { this.shape = array.shape; this.#panel.scrollTo({ top: 0 }); };
       const us = (time) => `${(time * 1e6).toFixed(3)} µs`;
       const rows = value.arrays.map((array) => {
         const more = array.alternatives.length > 0 || array.wishes.length > 0 || array.fixed;
@@ -100,13 +117,15 @@ export class LayoutView {
           array.fixed && h("p", {}, array.fixed), array.wishes.map((wish) => h("p", {}, `asked: ${wish}`)),
           array.alternatives.length > 0 && table(["layout", "cost", "traffic", "denied", "copies"], array.alternatives.map((a) => [h("code", {}, `${a.chosen ? "✓ " : ""}${a.layout}`), { number: us(a.traffic + a.denied + a.copies) }, { number: us(a.traffic) }, { number: us(a.denied) }, { number: us(a.copies) }]))) : "";
         const padding = array.bytes - array.useful;
-        return [array.name, h("button", { class: "link", onclick: () => { this.shape = array.shape; this.#panel.scrollTo({ top: 0, behavior: "smooth" }); } }, array.shape), { number: bytes(array.bytes) }, { number: padding > 0 ? `${(100 * padding / array.bytes).toFixed(0)} %` : "–" }, h("span", {}, h("b", {}, array.space), ` ${array.place_reason}`), why];
+        return [array.name, h("button", { class: "link", title: "Show it in memory", onclick: () => show(array) }, array.shape), { number: bytes(array.bytes) }, { number: padding > 0 ? h("button", { class: "link", title: "Why it is padded", onclick: () => show(array) }, `${(100 * padding / array.bytes).toFixed(0)} %`) : "–" }, h("span", {}, h("b", {}, array.space), ` ${array.place_reason}`), why];
       });
       this.#assignment.replaceChildren(
         h("p", {}, `On ${this.#app.chip}: ${seconds(value.seconds)} of memory traffic${value.is_best ? ", and no assignment costs less" : ""}. VMEM: ${bytes(value.vmem_peak)} of ${bytes(value.vmem_bytes)} at most.`),
         h("div", { class: "wide" }, table(["array", "type and layout", "bytes", "padding", "where, and why", "why this layout"], rows)));
     } catch (error) {
-      if (generation === this.#generation) this.#assignment.replaceChildren(notice("No layouts", error.message));
+      if (generation !== this.#generation) return;
+      if (!this.#chosen) this.#draw();
+      this.#assignment.replaceChildren(notice("No layouts", error.message));
     }
   }
 }

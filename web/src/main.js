@@ -8,7 +8,7 @@ import { LayoutView } from "./layout.js";
 import { CodeView } from "./code.js";
 import { MemoryView } from "./memory.js";
 import { TpuView } from "./tpu.js";
-import { seconds } from "./dom.js";
+import { h, seconds } from "./dom.js";
 
 const TABS = ["graph", "layout", "code", "memory", "tpu"];
 /** Typing again within this time does not start the compiler. */
@@ -19,6 +19,8 @@ const PATIENCE = 700;
 const byId = (id) => document.getElementById(id);
 const compiler = new Compiler();
 let tab = "graph", isKernel = false, lastGood = null, problem = null, editor, selection = null, graphAnswer = null, opened = false;
+/** What open sizes were set to, by name, and whether they are left open. */
+let sizes = { values: {}, leave_open: false };
 /** By view: whether it shows the program as it is. */
 const fresh = new Set();
 
@@ -36,6 +38,8 @@ const app = {
   takeSelection: () => { const taken = selection; selection = null; return taken; },
   showShape: (shape) => { views.layout.shape = shape; choose("layout"); },
   showKernel: (unit) => { views.code.want(unit); fresh.delete("code"); choose("code"); },
+  choose: (name) => choose(name),
+  showUnit: (unit) => { views.graph.want(unit); choose("graph"); },
   graph: async () => {
     graphAnswer ??= compiler.ask({ ask: "graph" }).then(({ value }) => value, () => null);
     return graphAnswer;
@@ -70,7 +74,7 @@ const views = {
 };
 
 async function remember() {
-  const state = { text: editor.text, tab, chip: app.chip, select: views.graph.state, shape: views.layout.shape, code: views.code.state, machine: views.memory.state };
+  const state = { text: editor.text, tab, chip: app.chip, select: views.graph.state, shape: views.layout.chosen, code: views.code.state, machine: views.memory.state, sizes };
   const fragment = await encode(state);
   // A program of megabytes is no link.
   if (fragment.length < 200_000) history.replaceState(null, "", fragment);
@@ -107,8 +111,9 @@ async function open(text) {
   // What is asked of an older text is of no use.
   if (compiler.isBusy && performance.now() - busySince > 150) compiler.stop();
   try {
-    const { value } = await compiler.ask({ ask: "open", text });
+    const { value } = await compiler.ask({ ask: "open", text, ...sizes });
     if (number !== opening) return;
+    showSizes(value.sizes);
     problem = value.problem;
     isKernel = value.is_kernel;
     graphAnswer = null;
@@ -129,13 +134,45 @@ async function open(text) {
     if (!(error instanceof ProblemError)) throw error;
     const { problem: p } = error;
     // The views keep what they showed last, pale, and can still be asked about that.
-    if (lastGood !== null) compiler.ask({ ask: "open", text: lastGood }).catch(() => {});
+    if (lastGood !== null) compiler.ask({ ask: "open", text: lastGood, ...sizes }).catch(() => {});
     byId("views").classList.add("stale");
     editor.show(p.line > 0 ? [p] : []);
     status(`${p.line > 0 ? `Line ${p.line}, column ${p.column}: ` : ""}${p.message}${p.help ? ` — ${p.help}` : ""}`, true);
     window.tegula.updated = { number, milliseconds: performance.now() - started, error: p };
   }
 }
+
+/** Sliders for sizes that the program leaves open. */
+function showSizes(open) {
+  const bar = byId("sizes");
+  bar.hidden = open.length === 0;
+  const names = open.map(({ name }) => name).join();
+  if (bar.dataset.names !== names) {
+    bar.dataset.names = names;
+    const set = (name, value) => {
+      sizes.values[name] = value;
+      clearTimeout(timer);
+      timer = setTimeout(() => openAgain(), PAUSE);
+    };
+    bar.replaceChildren(h("b", {}, "Sizes"), ...open.map(({ name, lower, upper, value }) => h("label", {}, h("code", {}, name), " ", h("input", {
+      type: "range", min: Math.max(lower, 1), max: Math.min(upper, Math.max(64, 2 * (value ?? 8))), value: value ?? 8, "data-size": name,
+      oninput: (event) => { event.target.nextElementSibling.textContent = event.target.value; set(name, Number(event.target.value)); },
+    }), h("output", {}, value ?? "any"))),
+    h("label", {}, h("input", { type: "checkbox", id: "leave-open", onchange: (event) => { sizes.leave_open = event.target.checked; openAgain(); } }), " leave open"));
+  }
+  for (const { name, value } of open) {
+    const input = bar.querySelector(`[data-size="${CSS.escape(name)}"]`);
+    input.disabled = value === null;
+    if (value !== null) {
+      if (Number(input.max) < value) input.max = value;
+      if (document.activeElement !== input) input.value = value;
+    }
+    input.nextElementSibling.textContent = value ?? "any";
+  }
+  const leave = byId("leave-open");
+  if (leave) leave.checked = sizes.leave_open;
+}
+const openAgain = () => { app.changed(); return open(editor.text); };
 
 let busySince = 0, patience = 0;
 /** What the status said before it said that the compiler works. */
@@ -227,6 +264,7 @@ async function restore(state) {
   selection = state.select ?? null;
   if (state.shape) views.layout.shape = state.shape;
   views.code.state = state.code;
+  if (state.sizes?.values) sizes = { values: { ...state.sizes.values }, leave_open: Boolean(state.sizes.leave_open) };
   views.memory.state = state.machine;
   tab = TABS.includes(state.tab) ? state.tab : "graph";
 }

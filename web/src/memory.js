@@ -31,8 +31,13 @@ export class MemoryView {
       const units = await this.#app.ask({ ask: "kernels" });
       const graph = await this.#app.graph();
       if (generation !== this.#generation) return;
-      const names = new Map(units.value.map((kernel) => [kernel.name, graph?.units[kernel.units[0]]?.label]));
-      for (const step of value.steps) if (names.get(step.label)) step.label = `${step.label}: ${names.get(step.label)}`;
+      const kernels = new Map(units.value.map((kernel) => [kernel.name, kernel.units[0]]));
+      for (const step of value.steps) {
+        const unit = kernels.get(step.label);
+        if (unit === undefined || !graph?.units[unit]) continue;
+        step.unit = unit;
+        step.label = `${step.label}: ${graph.units[unit].label}`;
+      }
       this.#memory = value;
       this.#draw();
     } catch (error) {
@@ -54,11 +59,23 @@ export class MemoryView {
         h("p", {}, arena === null ? `The arena takes ${this.#memory.arena} bytes, which depends on sizes known at run time.` : `Intermediate arrays take ${bytes(arena)} at most; inputs, constants and results ${bytes(outside)} beside that.`),
         arena > 0 && held.length > 0 ? this.#arena() : h("p", { class: "note" }, "Nothing lies in the arena: no intermediate array is written.")),
       h("section", {}, h("h2", {}, "Where the time goes"),
+        ...this.#slowest(rows[0], total),
         h("p", { class: "note" }, `An estimate from below: each step as fast as this machine computes or moves bytes, whichever takes longer; together ${seconds(total)}. Steps in loops are counted once.`),
         h("div", { class: "wide" }, table(["step", "what", "operations", "bytes", "at least", "bound by", ""], shown.map(({ step, number, time: t }) => {
           const computes = t !== null && step.operations / (this.#machine.flops * 1e9) > step.bytes / (this.#machine.bandwidth * 1e9);
-          return [number, `${step.label}${step.depth ? " (in a loop)" : ""}${step.strips > 1 ? ` (${step.strips} strips)` : ""}`, { number: step.operations === null ? "?" : Math.round(step.operations).toLocaleString("en") }, { number: step.bytes === null ? "?" : bytes(Math.round(step.bytes)) }, { number: t === null ? "?" : seconds(t) }, t === null ? "" : computes ? "arithmetic" : "memory", h("span", { class: `meter ${computes ? "arithmetic" : "traffic"}`, style: `width:${(100 * (t ?? 0) / most).toFixed(1)}px` })];
+          return [number, [step.unit === undefined ? step.label : h("button", { class: "link", title: "Show its code", onclick: () => this.#app.showKernel(step.unit) }, step.label), `${step.depth ? " (in a loop)" : ""}${step.strips > 1 ? ` (${step.strips} strips)` : ""}`], { number: step.operations === null ? "?" : Math.round(step.operations).toLocaleString("en") }, { number: step.bytes === null ? "?" : bytes(Math.round(step.bytes)) }, { number: t === null ? "?" : seconds(t) }, t === null ? "" : computes ? "arithmetic" : "memory", h("span", { class: `meter ${computes ? "arithmetic" : "traffic"}`, style: `width:${(100 * (t ?? 0) / most).toFixed(1)}px` })];
         }))), rows.length > shown.length && h("p", { class: "note" }, `and ${rows.length - shown.length} shorter steps.`)));
+  }
+
+  /** Where the time of the slowest step goes. */
+  #slowest(row, total) {
+    if (!row || row.time === null || row.time === 0) return [];
+    const { step, time } = row;
+    const moving = step.bytes / (this.#machine.bandwidth * 1e9), computing = step.operations / (this.#machine.flops * 1e9);
+    const move = `moving its ${bytes(Math.round(step.bytes))} to and from memory takes ${seconds(moving)}`;
+    const compute = `computing its ${Math.round(step.operations).toLocaleString("en")} operations takes ${seconds(computing)}`;
+    return [h("p", { class: "slowest" }, h("b", {}, `The slowest step is ${row.number}, ${step.label}`), `, with ${(100 * time / total).toFixed(0)} % of the time. It is bound by ${computing > moving ? `arithmetic: ${compute}, ${move}` : `memory: ${move}, ${compute}`}.`,
+      step.unit !== undefined && h("span", { class: "buttons" }, h("button", { onclick: () => this.#app.showUnit(step.unit) }, "Show it in the graph"), h("button", { onclick: () => this.#app.showKernel(step.unit) }, "Show its code")))].filter(Boolean);
   }
 
   #arena() {

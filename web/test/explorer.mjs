@@ -56,6 +56,7 @@ const programs = {
   transposed: read("web/examples/transposed_matmul.hlo"),
   recurrence: read("web/examples/scan.hlo"),
 };
+const open = read("web/examples/open_sizes.hlo");
 const tests = [];
 const test = (name, run) => tests.push([name, run]);
 const view = (page, name) => page.click(`#tab-${name}`);
@@ -140,6 +141,201 @@ test("a link carries the whole state", async () => {
   await settled(other);
   await page.context().close();
   await other.context().close();
+});
+
+test("lines of the kernel, Cranelift IR and assembly are linked", async () => {
+  const page = await newPage();
+  await put(page, programs.softmax);
+  await view(page, "code");
+  const kernel = page.locator(".code .kernel .listing .linked");
+  for (const isa of ["x86_v3", "x86_v2", "aarch64"]) {
+    await page.selectOption("#isa", isa);
+    await page.waitForFunction((isa) => document.querySelector(".code .assembly h2")?.textContent.includes({ x86_v3: "AVX2", x86_v2: "SSE4.2", aarch64: "AArch64" }[isa]), isa);
+    const exponential = kernel.filter({ hasText: "exponential" }).first();
+    await exponential.hover();
+    const lit = (column) => page.locator(`.code .${column} .lit`);
+    await page.waitForFunction(() => document.querySelectorAll(".code .assembly .lit").length > 10);
+    const instructions = (await lit("assembly").allTextContents()).join("");
+    // The polynomial's products and sums, each added with one rounding where the machine can.
+    assert.match(instructions, { x86_v3: /vfn?madd/, x86_v2: /mulps/, aarch64: /fmla/ }[isa], isa);
+    if (isa !== "x86_v3") assert.ok(await lit("clif").count() > 10, isa);
+    // The other way: an instruction shows the line that it came from.
+    await page.locator(".code .assembly .linked").filter({ hasText: isa === "aarch64" ? "fmla" : "mulps" }).first().hover();
+    await page.waitForSelector(".code .kernel .lit");
+    assert.match(await page.textContent(".links-note"), /Line \d+, .*: \d+ lines? of Cranelift IR, \d+ instructions?/);
+  }
+  // Pinned by a click, and carried by a link; let go by another.
+  await kernel.filter({ hasText: "exponential" }).first().click();
+  await page.mouse.move(5, 5);
+  assert.ok(await page.locator(".code .assembly .lit").count() > 10);
+  await page.waitForTimeout(600);
+  const other = await newPage({}, page.url());
+  await other.waitForSelector(".code .assembly .pinned");
+  assert.equal(await other.inputValue("#isa"), "aarch64");
+  await other.context().close();
+  await page.focus(".code .kernel .listing");
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.querySelectorAll(".code .pinned").length === 0);
+  await page.keyboard.press("ArrowDown");
+  await page.waitForSelector(".code .pinned");
+  await page.context().close();
+});
+
+test("a pass shows what it changed", async () => {
+  const page = await newPage();
+  await put(page, programs.attention);
+  await view(page, "code");
+  await page.waitForSelector(".steps button");
+  const passes = await page.locator(".steps button").allTextContents();
+  assert.equal(passes[0], "as fused");
+  assert.equal(passes.at(-1), "compiled");
+  await page.click(".steps button:nth-child(2)");
+  assert.ok(await page.locator(".kernel .note").first().textContent());
+  await page.click(".steps button:first-child");
+  assert.match(await page.textContent(".code .kernel .listing"), /kernel\(/);
+  await page.context().close();
+});
+
+test("an element of a loop's result needs rows of each iteration", async () => {
+  const page = await newPage();
+  await put(page, programs.recurrence);
+  await page.click(".box[data-name=loop]");
+  await page.waitForSelector(".details canvas.pickable");
+  await page.click(".scope input[value=program]");
+  const canvas = page.locator(".details .array canvas").first();
+  const box = await canvas.boundingBox();
+  await page.mouse.click(box.x + box.width * 0.4, box.y + box.height / 2);
+  await page.waitForSelector(".iterations input[type=range]");
+  assert.equal(await page.getAttribute(".read[data-value=xs]", "data-count"), "10");
+  assert.match(await page.textContent(".iterations"), /It runs 10 times/);
+  // The fourth iteration reads one element of its row.
+  await page.locator(".iterations input[type=range]").fill("3");
+  await page.waitForFunction(() => document.querySelector(".iterations").dataset.iteration === "3");
+  assert.equal(await page.getAttribute(".iterations .read[data-value=xs]", "data-count"), "1");
+  assert.match(await page.textContent(".iterations"), /This iteration reads/);
+  await page.waitForTimeout(600);
+  const other = await newPage({}, page.url());
+  await other.waitForSelector(".iterations[data-iteration='3']");
+  await other.context().close();
+  await page.context().close();
+});
+
+test("sizes that are left open have sliders", async () => {
+  const page = await newPage();
+  await put(page, open);
+  assert.equal(await page.isVisible("#sizes"), true);
+  await page.click(".box.result");
+  await page.waitForSelector(".details canvas.pickable");
+  const before = await page.evaluate(() => window.tegula.updated.number);
+  await page.locator("#sizes input[type=range]").first().fill("12");
+  await page.waitForFunction((before) => window.tegula.updated.number > before, before);
+  await page.waitForFunction(() => document.querySelector(".details code")?.textContent.includes("[12"));
+  for (const name of ["layout", "code", "memory", "tpu"]) {
+    await view(page, name);
+    await page.waitForFunction((name) => !document.querySelector(`#view-${name} .notice`), name);
+  }
+  await view(page, "graph");
+  await page.check("#leave-open");
+  await page.waitForFunction(() => document.querySelector("#sizes output").textContent === "any");
+  await put(page, programs.softmax);
+  assert.equal(await page.isVisible("#sizes"), false);
+  await page.context().close();
+});
+
+/** Chooses an example by its name, as a newcomer does. */
+async function example(page, name) {
+  const before = await page.evaluate(() => window.tegula.updated.number);
+  await page.selectOption("#examples", { label: name });
+  await page.waitForFunction((before) => window.tegula.updated.number > before, before, { timeout: 30_000 });
+}
+
+// What a newcomer wants to know: after these clicks the answer is on the screen.
+test("task: why two operations are not fused", async () => {
+  const page = await newPage();
+  await example(page, "Attention");
+  // Edges between two kernels: point at one.
+  await page.waitForSelector(".edge.memory[data-edge]", { state: "attached" });
+  const edge = page.locator(".edge.memory[data-edge][data-from^=n]").first();
+  await edge.dispatchEvent("pointerenter");
+  await page.waitForSelector("#tip .verdict.memory");
+  assert.match(await page.textContent("#tip .verdict"), /Not fused: .* is written to memory: .{10,}/);
+  // Or choose the operation.
+  await page.locator(".box.memory").first().click();
+  await page.waitForSelector(".details .verdict.memory");
+  assert.match(await page.textContent(".details .verdict"), /Written to memory: .{10,}/);
+  await page.context().close();
+});
+
+test("task: which input elements a pooled pixel needs", async () => {
+  const page = await newPage();
+  await example(page, "Max pooling");
+  await page.click(".details button:has-text('Show the result')");
+  const canvas = page.locator(".details .array canvas").first();
+  const box = await canvas.boundingBox();
+  await page.mouse.click(box.x + box.width * 2.5 / 6, box.y + box.height * 2.5 / 6);
+  await page.waitForSelector(".read[data-value=image]");
+  const text = await page.textContent(".reads");
+  assert.match(text, /Element \[2, 2\] needs/);
+  assert.match(text, /image 9 of 144 elements/);
+  await page.context().close();
+});
+
+test("task: why an array is padded", async () => {
+  const page = await newPage();
+  await example(page, "Transposed matrix product");
+  await view(page, "layout");
+  await page.locator(".assignment button:has-text('%')").first().click();
+  await page.waitForFunction(() => /rounded up/.test(document.querySelector("#view-layout .facts").textContent));
+  assert.match(await page.textContent("#view-layout .facts"), /% of it padding/);
+  assert.ok(await page.locator("#view-layout .picture-box svg").isVisible());
+  await page.context().close();
+});
+
+test("task: what to change so that a double buffer fits VMEM", async () => {
+  const page = await newPage();
+  await example(page, "TPU kernel: no room in VMEM");
+  const report = () => page.evaluate(() => [...document.querySelector("#view-tpu .report").shadowRoot.querySelectorAll(".finding")].map((finding) => finding.textContent).join());
+  await page.waitForFunction(() => /VMEM has 128 MiB/.test(document.querySelector("#view-tpu .report").shadowRoot.textContent));
+  assert.match(await report(), /at most f32\[2,131072,128\] for `?a`?/);
+  await page.waitForSelector(".cm-lintRange-error");
+  // What it says, done.
+  await put(page, readFileSync(join(root, "web/examples/too_large.kernel"), "utf8").replaceAll("196608", "131072").replace("0..4", "0..6").replace("i + 1 < 4", "i + 1 < 6"));
+  await page.waitForFunction(() => !/VMEM has 128 MiB/.test(document.querySelector("#view-tpu .report").shadowRoot.textContent));
+  assert.equal(await page.locator(".cm-lintRange-error").count(), 0);
+  await page.context().close();
+});
+
+test("task: where the slowest kernel's time goes", async () => {
+  const page = await newPage();
+  await example(page, "Attention");
+  await page.click(".details button:has-text('Memory & time')");
+  await page.waitForSelector(".slowest");
+  assert.match(await page.textContent(".slowest"), /The slowest step is \d+, .*, with \d+ % of the time. It is bound by (memory|arithmetic): .* takes/);
+  await page.locator("#view-memory table button").first().click();
+  await page.waitForSelector(".code .assembly .linked");
+  await page.context().close();
+});
+
+test("a large graph is placed beside the page, and can be stopped", async () => {
+  const page = await newPage();
+  const lines = Array.from({ length: 1500 }, (_, i) => `  x${i + 1} = f32[${8 + i}] concatenate(x${i}, y), dimensions={0}`);
+  await put(page, `HloModule long\nENTRY main {\n  x0 = f32[8] parameter(0)\n  y = f32[1] parameter(1)\n${lines.join("\n").replace(/f32\[(\d+)\] concat/g, (_, n) => `f32[${Number(n) + 1}] concat`)}\n  ROOT r = f32[1508] negate(x1500)\n}`);
+  const gap = page.evaluate(() => new Promise((resolve) => {
+    let worst = 0, last = performance.now();
+    const until = last + 3000;
+    const tick = (now) => { worst = Math.max(worst, now - last); last = now; if (now < until) requestAnimationFrame(tick); else resolve(worst); };
+    requestAnimationFrame(tick);
+  }));
+  await page.click(".bar button:has-text('Show operations')");
+  const worst = await gap;
+  console.log(`  the longest frame while 600 boxes are placed: ${worst.toFixed(0)} ms`);
+  if (await page.isVisible(".placing button")) {
+    await page.click(".placing button");
+    await page.waitForSelector("#view-graph .notice");
+  }
+  await page.click(".bar button:has-text('kernels only')");
+  await page.waitForFunction(() => document.querySelector(".placing").hidden);
+  await page.context().close();
 });
 
 test("the keyboard reaches everything", async () => {

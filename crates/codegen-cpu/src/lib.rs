@@ -21,6 +21,7 @@ mod isa;
 mod library;
 mod object;
 mod options;
+mod origin;
 mod program;
 mod runtime;
 mod simd;
@@ -29,6 +30,8 @@ mod vectorize;
 
 pub use analysis::cost::Work;
 pub use clif::shape_code::{Checked, MachineSizes, SizeCode};
+pub use compile::linked::{LinkedLine, LinkedListing, ListedMachine};
+pub use compile::module::linked_listing;
 pub use compile::run_kernel_passes;
 pub use error::Error;
 pub use library::call::check_library;

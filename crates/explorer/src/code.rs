@@ -1,10 +1,13 @@
-//! Kernels as text: the kernel language before and after each pass, Cranelift's form, assembly.
+//! Kernels as text: the kernel language before and after each pass, Cranelift IR, assembly, and
+//! which line came from which.
 
 use crate::memory::flat_steps;
 use crate::{Problem, Session};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
-use tegula_codegen_cpu::{IsaLevel, Listing, Options, listing, run_kernel_passes};
+use tegula_codegen_cpu::{
+    IsaLevel, LinkedLine, ListedMachine, Options, linked_listing, run_kernel_passes,
+};
 use tegula_fusion::{FusedRegion, Unit};
 use tegula_ir::PassManager;
 use tegula_plan::{KernelId, KernelText, Plan, Step};
@@ -19,14 +22,17 @@ pub enum Isa {
     X86V3,
     /// AVX-512.
     X86V4,
+    /// AArch64: 128-bit vectors.
+    Aarch64,
 }
 
-impl From<Isa> for IsaLevel {
-    fn from(isa: Isa) -> Self {
-        match isa {
-            Isa::X86V2 => Self::X86V2,
-            Isa::X86V3 => Self::X86V3,
-            Isa::X86V4 => Self::X86V4,
+impl Isa {
+    fn machine(self) -> ListedMachine {
+        match self {
+            Self::X86V2 => ListedMachine::X86(IsaLevel::X86V2),
+            Self::X86V3 => ListedMachine::X86(IsaLevel::X86V3),
+            Self::X86V4 => ListedMachine::X86(IsaLevel::X86V4),
+            Self::Aarch64 => ListedMachine::Aarch64,
         }
     }
 }
@@ -51,6 +57,27 @@ pub struct PassText {
     pub text: String,
 }
 
+/// Lines of Cranelift IR or assembly.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CodeLines {
+    /// The lines.
+    pub lines: Vec<String>,
+    /// By line: the line of [`KernelCode::compiled`] that it came from, from 1; 0 if from none.
+    pub sources: Vec<usize>,
+}
+
+impl CodeLines {
+    fn of(lines: Vec<LinkedLine>) -> Self {
+        let (lines, sources) = lines.into_iter().map(|l| (l.text, l.source)).unzip();
+        Self { lines, sources }
+    }
+
+    fn named(self, named: &impl Fn(&str) -> String) -> Self {
+        let lines = self.lines.iter().map(|line| named(line)).collect();
+        Self { lines, ..self }
+    }
+}
+
 /// A kernel on its way to machine code.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelCode {
@@ -60,10 +87,12 @@ pub struct KernelCode {
     pub text: String,
     /// The passes that changed it, in order.
     pub passes: Vec<PassText>,
-    /// Cranelift's form, or why there is none.
-    pub clif: Result<String, String>,
+    /// The kernel after all passes, part by part if it was split: what code is made from.
+    pub compiled: String,
+    /// Cranelift IR, or why there is none.
+    pub clif: Result<CodeLines, String>,
     /// Assembly, or why there is none.
-    pub assembly: Result<String, String>,
+    pub assembly: Result<CodeLines, String>,
 }
 
 impl Session {
@@ -113,8 +142,9 @@ impl Session {
         let id = KernelId::from_u32(kernel);
         let found = plan.kernels.get(id);
         let found = found.ok_or_else(|| Problem::new("there is no such kernel"))?;
+        let machine = isa.machine();
         let options = Options {
-            cpu: isa.into(),
+            cpu: machine.vectors(),
             ..Options::default()
         };
         let alone = alone(plan, id);
@@ -131,22 +161,50 @@ impl Session {
             }
         };
         run_kernel_passes(&alone, &options, &mut PassManager::observed(&mut observer));
-        let list = |what| listing(&alone, &options, what).map_err(|e| e.to_string());
+        // Alone, the kernel is the first.
+        let named = |text: &str| rename_first(text, &id.to_string());
+        let (compiled, clif, assembly) = match linked_listing(&alone, machine) {
+            Ok(listing) => (
+                named(&listing.kernels),
+                Ok(CodeLines::of(listing.clif)),
+                listing.assembly.map(CodeLines::of),
+            ),
+            Err(error) => (String::new(), Err(error.to_string()), Err(error)),
+        };
         Ok(KernelCode {
             name: id.to_string(),
             text: format!("{id} = {}", KernelText(found)),
             passes: passes
                 .into_iter()
                 .map(|pass| PassText {
-                    // Alone, the kernel is the first.
-                    text: pass.text.replace("k0 = ", &format!("{id} = ")),
+                    text: named(&pass.text),
                     ..pass
                 })
                 .collect(),
-            clif: list(Listing::Clif),
-            assembly: list(Listing::Asm),
+            compiled,
+            clif: clif.map(|code| code.named(&named)),
+            assembly: assembly
+                .map(|code| code.named(&named))
+                .map_err(|e| e.to_string()),
         })
     }
+}
+
+/// A text in which the first kernel, `k0`, has another name. Its lines begin with the name.
+fn rename_first(text: &str, name: &str) -> String {
+    let line = |line: &str| {
+        let (before, rest) = match line.strip_prefix("; ") {
+            Some(rest) => ("; ", rest),
+            None => ("", line),
+        };
+        match rest.strip_prefix("k0") {
+            Some(rest) if !rest.starts_with(|c: char| c.is_ascii_digit()) => {
+                format!("{before}{name}{rest}")
+            }
+            _ => line.to_owned(),
+        }
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The plan with one kernel and its first call.

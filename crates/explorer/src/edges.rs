@@ -128,8 +128,12 @@ pub(crate) fn maps_of(
     operand: usize,
 ) -> Result<Vec<IndexingMap>, String> {
     match &node.kind {
-        NodeKind::While { .. } => Err("a loop: its iterations are not followed".to_owned()),
-        NodeKind::Conditional { .. } => Err("a choice: its branches are not followed".to_owned()),
+        NodeKind::While { .. } => {
+            Err("a loop: choose an element to see what each iteration needs".to_owned())
+        }
+        NodeKind::Conditional { .. } => {
+            Err("a choice: choose an element to see what its branches need".to_owned())
+        }
         NodeKind::Contraction(dot) => contraction_map(program, node, dot, operand)
             .map(|map| vec![map])
             .ok_or_else(|| "a product whose sizes are known at run time".to_owned()),

@@ -6,7 +6,7 @@ use crate::{Problem, Session};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use tegula_fusion::{
-    BoundKernel, Def, Fused, FusedRegion, NodeId, NodeKind, Program, Region, Unit, ValueId,
+    BoundKernel, Def, Fused, FusedRegion, NodeId, NodeKind, Program, Reason, Region, Unit, ValueId,
 };
 use tegula_ir::{Module, Shape};
 
@@ -115,7 +115,7 @@ impl Session {
             maker.nodes.push(info);
         }
         maker.region(&fused.entry, None);
-        let values = program.values.keys().map(|id| maker.value(id)).collect();
+        let mut values: Vec<ValueInfo> = program.values.keys().map(|id| maker.value(id)).collect();
         // What no unit computes was fused away altogether.
         let Maker {
             mut nodes, units, ..
@@ -123,6 +123,20 @@ impl Session {
         for (number, unit) in units.iter().enumerate() {
             for &node in &unit.nodes {
                 nodes[node as usize].units.push(number);
+            }
+        }
+        for value in &mut values {
+            let id = ValueId::from_u32(value.id);
+            let why = match fused.clusters.reason(id) {
+                Reason::RegionResult => Some(match program.entry.results.contains(&id) {
+                    true => "it is a result of the program".to_owned(),
+                    false => "it is a result of a loop's body or of a branch".to_owned(),
+                }),
+                Reason::LibraryOrControl => memory_step(value, &nodes, &units),
+                _ => None,
+            };
+            if let Some(why) = why {
+                value.why = why;
             }
         }
         let signature = |unit: &UnitInfo| {
@@ -158,6 +172,28 @@ impl Session {
             summary,
         })
     }
+}
+
+/// Which step that is no kernel makes or reads an array, so that it is in memory.
+fn memory_step(value: &ValueInfo, nodes: &[NodeInfo], units: &[UnitInfo]) -> Option<String> {
+    let step = |node: &NodeInfo| {
+        let unit = node.units.iter().map(|&unit| &units[unit]);
+        let mut other = unit.filter(|unit| unit.kind != "kernel");
+        other.next().map(|unit| match unit.kind {
+            "library" => format!("{}, a call of the {} routine", node.name, unit.label),
+            "copy" => format!("{}, a copy", node.name),
+            _ => format!("{}, a {}", node.name, unit.kind),
+        })
+    };
+    let maker = value.node.and_then(|node| nodes.get(node as usize));
+    if let Some(made) = maker.and_then(step) {
+        return Some(format!("{made}, writes whole arrays"));
+    }
+    let mut readers = nodes
+        .iter()
+        .filter(|node| node.operands.contains(&value.id));
+    let read = readers.find_map(step)?;
+    Some(format!("{read}, reads it from there"))
 }
 
 /// Numbers of values.

@@ -13,13 +13,17 @@
 
 pub mod code;
 pub mod edges;
+mod elements;
 pub mod graph;
 pub mod layouts;
+mod loops;
 pub mod memory;
 mod problem;
 pub mod reads;
 mod repeats;
 mod request;
+mod scalars;
+mod search;
 mod session;
 pub mod tpu;
 #[cfg(target_family = "wasm")]
@@ -27,4 +31,4 @@ mod web;
 
 pub use problem::Problem;
 pub use request::{Opened, Request, answer};
-pub use session::Session;
+pub use session::{Session, SizeInfo, Sizes};

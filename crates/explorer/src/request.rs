@@ -3,6 +3,7 @@
 use crate::code::Isa;
 use crate::layouts::draw_layout;
 use crate::reads::Scope;
+use crate::session::{SizeInfo, Sizes};
 use crate::{Problem, Session};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,9 @@ pub enum Request {
     Open {
         /// The program.
         text: String,
+        /// What sizes that it leaves open are taken to be.
+        #[serde(flatten)]
+        sizes: Sizes,
     },
     /// The graph: [`Graph`](crate::graph::Graph).
     Graph,
@@ -32,6 +36,9 @@ pub enum Request {
         elements: Vec<i64>,
         /// How far they are followed.
         scope: Scope,
+        /// Which iteration of loops is shown; the last if none.
+        #[serde(default)]
+        iteration: Option<usize>,
     },
     /// A shape in memory: [`LayoutInfo`](crate::layouts::LayoutInfo).
     Layout {
@@ -70,6 +77,8 @@ pub struct Opened {
     pub is_kernel: bool,
     /// Why the program, which is right, cannot be planned.
     pub problem: Option<Problem>,
+    /// The sizes that the program leaves open.
+    pub sizes: Vec<SizeInfo>,
 }
 
 /// Answers a question about the program that was opened last. The answer is JSON:
@@ -80,15 +89,20 @@ pub fn answer(session: &mut Option<Session>, request: Request) -> String {
 }
 
 fn reply(session: &mut Option<Session>, request: Request) -> Result<String, Problem> {
-    if let Request::Open { text } = request {
+    if let Request::Open { text, sizes } = request {
         *session = None;
-        let opened = session.insert(Session::open(&text)?);
+        let opened = session.insert(Session::open_at(&text, &sizes)?);
         let is_kernel = matches!(opened.source, crate::session::Source::Kernel(_));
         let problem = match is_kernel {
             true => None,
             false => opened.planned().err(),
         };
-        return Ok(ok(&Opened { is_kernel, problem }));
+        let sizes = opened.sizes.clone();
+        return Ok(ok(&Opened {
+            is_kernel,
+            problem,
+            sizes,
+        }));
     }
     if let Request::Layout { shape, chip } = &request {
         return draw_layout(shape, chip.as_deref()).map(|layout| ok(&layout));
@@ -102,7 +116,8 @@ fn reply(session: &mut Option<Session>, request: Request) -> Result<String, Prob
             value,
             elements,
             scope,
-        } => ok(&opened.reads(value, &elements, scope)?),
+            iteration,
+        } => ok(&opened.reads(value, &elements, scope, iteration)?),
         Request::Assignment { chip } => ok(&opened.assignment(&chip)?),
         Request::Kernels => ok(&opened.kernels()?),
         Request::Code { kernel, isa } => ok(&opened.kernel_code(kernel, isa)?),

@@ -10,9 +10,10 @@ use crate::{
     reduce, sort, window,
 };
 use tegula_custom_call::{CustomCallHandler, is_built_in};
+use tegula_ir::helpers::tiles_keep_order;
 use tegula_ir::{
-    ArrayShape, CustomCall, Dim, ElementType, InstructionId, Lapack, Layout, Literal, Op, Scalar,
-    Shape, is_size_computation,
+    ArrayShape, CustomCall, Dim, ElementType, InstructionId, Lapack, Literal, Op, Scalar, Shape,
+    is_size_computation,
 };
 
 /// The operands as arrays, by number.
@@ -232,33 +233,22 @@ impl Evaluator<'_> {
     /// The same memory as another shape: through the order of elements that each
     /// side's layout gives.
     fn bitcast(&self, id: InstructionId, x: &Literal) -> Result<Literal, OpError> {
-        let order = |shape: &Shape| -> Result<Option<Vec<usize>>, OpError> {
-            let layout = shape.as_array().and_then(|array| array.layout.as_deref());
-            let Some(layout) = layout else {
-                return Ok(None);
-            };
-            let Layout {
-                minor_to_major,
-                tiles,
-                ..
-            } = layout;
-            if !tiles.is_empty() {
-                return Err(unsupported(
-                    "a bitcast of a tiled layout depends on its padding",
-                ));
-            }
-            Ok(Some(
-                minor_to_major.iter().rev().map(|&d| d as usize).collect(),
-            ))
-        };
         let module = self.module;
         let shape = self.resolve(&module[id].shape)?;
-        let from = module
-            .operand_shape(id, 0)
-            .map(order)
-            .transpose()?
-            .flatten();
-        let to = order(&module[id].shape)?;
+        let (from, to) = (module.operand_shape(id, 0), &module[id].shape);
+        if let (Some(Shape::Array(from)), Shape::Array(to)) = (from, to)
+            && !tiles_keep_order(from, to)
+        {
+            return Err(unsupported(
+                "a bitcast of a tiled layout whose elements depend on its padding",
+            ));
+        }
+        let order = |shape: &Shape| -> Option<Vec<usize>> {
+            let layout = shape.as_array()?.layout.as_deref()?;
+            let order = layout.minor_to_major.iter().rev();
+            Some(order.map(|&d| d as usize).collect())
+        };
+        let (from, to) = (from.and_then(order), order(to));
         let physical = match &from {
             Some(order) => dot::ordered(x, order)?,
             None => x.clone(),

@@ -7,7 +7,7 @@ use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at
 use crate::microkernels::vector512;
 use crate::microkernels::{CpuFeatures, VectorWidth};
 use crate::tables::{Table, Tables};
-use crate::thread_pool::ThreadPool;
+use crate::thread_pool::{ThreadPool, is_stopped};
 use tegula_ir::ElementType;
 
 /// The most summands of an element.
@@ -104,7 +104,7 @@ impl Direct {
         pool.run(parts, &|part| {
             let shared = &shared;
             let mut rows = share(self.row_count, parts, part);
-            while !rows.is_empty() {
+            while !rows.is_empty() && !is_stopped() {
                 let together = self.together(shared, rows.start, rows.len());
                 // SAFETY: the caller promises what [`crate::gemm::Product::run`] asks for; parts
                 // write different rows.

@@ -4,7 +4,7 @@
 //! these alone: how a product is computed is decided in functions that are inlined here.
 
 use crate::depthwise::Direct;
-use crate::gemm::{Axes, Axis, AxisList, Product, Types};
+use crate::gemm::{Axes, Axis, AxisList, Known, Product, Types};
 use crate::planes::Planes;
 use crate::tables::Tables;
 use crate::thread_pool::ThreadPool;
@@ -88,19 +88,27 @@ impl Call<'_> {
 
 /// Makes a product ready.
 #[inline(always)]
-fn product(tables: &mut Tables, call: &Call<'_>, width: VectorWidth, types: Types) -> Option<Product> {
-    let (axes, features) = (call.axes(), call.features(width));
-    let product = match call.head[7] {
-        0 => Product::new_in(tables, features, types, axes, call.fixed())?,
+fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
+    let features = K::isa(call.features(VectorWidth::Portable));
+    let types = K::types(call.types());
+    let product = Product::new_in::<K>(tables, features, types, call.axes(), call.fixed())?;
+    match call.head[7] {
+        0 => Some(product),
         // What cannot be added to anything may be so if nothing is packed before: whoever wrote
         // the description has seen to that.
-        _ => Product::new_in(tables, features, types, axes, call.fixed())?.adding()?,
-    };
-    Some(product)
+        _ => product.adding(),
+    }
 }
 
 macro_rules! products {
-    ($($name:ident $scratch:ident $width:ident $types:expr;)*) => {$(
+    ($($name:ident $scratch:ident $known:ident $width:ident $ty:expr;)*) => {$(
+        struct $known;
+
+        impl Known for $known {
+            const WIDTH: Option<VectorWidth> = Some(VectorWidth::$width);
+            const TYPE: Option<ElementType> = $ty;
+        }
+
         /// # Safety
         /// The description is one of arrays that are at these addresses, and the scratch memory has
         /// as many bytes as the function beside this one says, aligned to 64.
@@ -117,9 +125,8 @@ macro_rules! products {
             // which the tables are the first part.
             unsafe {
                 let call = Call::at(call);
-                let types: fn(&Call<'_>) -> Types = $types;
                 let mut tables = Tables::at(scratch);
-                let product = product(&mut tables, &call, VectorWidth::$width, types(&call));
+                let product = product::<$known>(&mut tables, &call);
                 if let Some(product) = product {
                     let scratch = scratch.add(tables.bytes.next_multiple_of(64));
                     product.run([lhs, rhs], kept, out, scratch, &ThreadPool);
@@ -135,9 +142,8 @@ macro_rules! products {
         pub unsafe extern "C" fn $scratch(call: *const i64) -> i64 {
             // SAFETY: the caller promises the description.
             let call = unsafe { Call::at(call) };
-            let types: fn(&Call<'_>) -> Types = $types;
             let mut tables = Tables::counting();
-            let product = product(&mut tables, &call, VectorWidth::$width, types(&call));
+            let product = product::<$known>(&mut tables, &call);
             let scratch = product.map_or(0, |product| product.scratch_bytes(1));
             (tables.bytes.next_multiple_of(64) + scratch) as i64
         }
@@ -145,15 +151,15 @@ macro_rules! products {
 }
 
 products! {
-    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 Portable |_| [ElementType::F32; 3];
-    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 Portable |_| [ElementType::F64; 3];
-    tegula_rt_product_portable_any tegula_rt_scratch_portable_any Portable |call| call.types();
-    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2 |_| [ElementType::F32; 3];
-    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2 |_| [ElementType::F64; 3];
-    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2 |call| call.types();
-    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512 |_| [ElementType::F32; 3];
-    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512 |_| [ElementType::F64; 3];
-    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512 |call| call.types();
+    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable Some(ElementType::F32);
+    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable Some(ElementType::F64);
+    tegula_rt_product_portable_any tegula_rt_scratch_portable_any PortableAny Portable None;
+    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2F32 Avx2 Some(ElementType::F32);
+    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2F64 Avx2 Some(ElementType::F64);
+    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2Any Avx2 None;
+    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 Some(ElementType::F32);
+    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 Some(ElementType::F64);
+    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 None;
 }
 
 macro_rules! groups {

@@ -103,6 +103,7 @@ pub use tegula_compile_cache::Cache;
 pub use tegula_custom_call::{RegisterError, register_custom_call};
 pub use tegula_devices::{RunError, Topology};
 pub use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, PassManager};
+pub use tegula_limits::{Interrupt, Limits};
 #[cfg(feature = "devices")]
 pub use tegula_partition as partition;
 pub use tegula_target::Chip;

@@ -13,7 +13,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ir", &["expr"]),
     ("target", &["ir"]),
     ("compile-cache", &[]),
-    ("linalg", &["ir", "target"]),
+    ("limits", &[]),
+    ("linalg", &["ir", "limits", "target"]),
     ("rt", &[]),
     ("stablehlo", &["expr", "ir"]),
     ("import-onnx", &["expr", "ir"]),
@@ -21,7 +22,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("mosaic", &["stablehlo"]),
     ("scalar", &["ir"]),
     ("custom-call", &["ir", "linalg", "scalar"]),
-    ("interp", &["custom-call", "devices", "ir", "scalar"]),
+    (
+        "interp",
+        &["custom-call", "devices", "ir", "limits", "scalar"],
+    ),
     ("indexing", &["expr", "ir"]),
     ("partition", &["expr", "indexing", "ir"]),
     ("fusion", &["devices", "expr", "indexing", "ir"]),
@@ -36,6 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ir",
             "plan",
             "scalar",
+            "limits",
         ],
     ),
     ("layout", &["expr", "fusion", "indexing", "ir", "target"]),
@@ -55,6 +60,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "rt",
             "scalar",
             "target",
+            "limits",
         ],
     ),
     (
@@ -70,15 +76,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "plan-interp",
             "scalar",
             "sim-ptx",
+            "limits",
         ],
     ),
-    ("sim-ptx", &[]),
+    ("sim-ptx", &["limits"]),
     ("sim-cuda", &["sim-ptx"]),
     (
         // What a computation on a slice gives is the reference evaluator's to say.
         "sim-tpu",
         &[
-            "expr", "indexing", "interp", "ir", "layout", "mosaic", "scalar", "target",
+            "expr", "indexing", "interp", "ir", "layout", "mosaic", "scalar", "target", "limits",
         ],
     ),
     (

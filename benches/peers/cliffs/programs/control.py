@@ -22,7 +22,8 @@ def episode(name):
             state, _ = carry
             draw, act = jax.random.split(key)
             action = environment.action_space(settings).sample(act)
-            seen, state, reward, done, _ = environment.step(draw, state, action, settings)
+            # The end of an episode is one flag, or two in newer releases.
+            seen, state, reward, done, *_ = environment.step(draw, state, action, settings)
             return (state, reward), (seen, reward, done)
 
         return jax.lax.scan(step, (state, jnp.zeros_like(seen_reward(environment, state, settings))), jax.random.split(key, 50))[1]

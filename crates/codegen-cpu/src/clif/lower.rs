@@ -4,12 +4,17 @@
 //! addresses of the kernel's parameters and, of a kernel that uses sizes known at
 //! run time, that of the values of the plan's symbols; then the part of the
 //! outermost domain dimension to run (of a kernel without a domain: once if
-//! `begin < end`).
+//! `begin < end`). A kernel with long loops is also given the address of the run's
+//! [stop flag](stopping), after that of the symbols' values.
 //! Index terms become 64-bit integer arithmetic; a term that was computed in an
 //! enclosing block is not computed again.
 
 mod domain;
+mod stopping;
 mod terms;
+
+use stopping::LoopStatement;
+pub(crate) use stopping::looks;
 
 use super::counted_loop::CountedLoop;
 use super::mem2reg::Registers;
@@ -19,13 +24,15 @@ use crate::abi::LINE_SHIFT;
 use crate::clif::operand_copy::copy_operand;
 use crate::error::Error;
 use crate::image::libcalls::{General, Helper};
+use crate::origin::Origin;
 use crate::program::ir::Location;
 use crate::simd::row_addressing::RowsIn;
 use crate::transform::pack_operand::PackedOperand;
 use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::translate::Run;
 use cranelift_codegen::ir::{
-    BlockArg, FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
+    BlockArg, FuncRef, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, Type,
+    Value, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
@@ -46,6 +53,12 @@ pub(crate) trait Imports {
     fn operation(&mut self, builder: &mut FunctionBuilder<'_>, operation: General) -> Value;
     /// Whether the machine multiplies and adds with one rounding.
     fn fused(&self) -> bool;
+    /// Whether instructions say which statement they came from.
+    fn has_origins(&self) -> bool {
+        false
+    }
+    /// Whether the function is given a stop flag, which long loops look at.
+    fn stops(&self) -> bool;
     /// A reference to a run's body as a function of its own, where there is one.
     fn wide_body(
         &mut self,
@@ -72,6 +85,8 @@ pub(crate) struct Lower<'a, 'f> {
     reads_stay: bool,
     /// What is in registers, and where the parameters lie.
     registers: Option<(&'a Registers, &'a [Location])>,
+    /// The address of the run's stop flag, if it is looked at.
+    flag: Option<Value>,
 }
 
 /// One iteration: from the counter and the carried values, the next ones.
@@ -111,6 +126,7 @@ pub(crate) fn lower_kernel(
     }
     let mut lower = Lower::new(kernel, vectors, bases, builder, imports);
     lower.symbols(args);
+    lower.stop_flag(args);
     lower.domain(begin, end)?;
     lower.builder.ins().return_(&[]);
     lower.builder.seal_all_blocks();
@@ -169,6 +185,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             vectors,
             reads_stay: true,
             registers: None,
+            flag: None,
         }
     }
 
@@ -249,6 +266,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         init: &[Value],
         body: Iteration<'_, 'a, 'f>,
     ) -> Result<SmallVec<[Value; 4]>, Error> {
+        let around = self.comes_from(var.map_or(Origin::None, Origin::Variable));
         let turn = CountedLoop::open(self.builder, begin, end, init);
         self.terms.push(FxHashMap::default());
         if let Some(var) = var {
@@ -256,7 +274,9 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
         let next = body(self, turn.counter, &turn.carried);
         self.terms.pop();
-        Ok(turn.close(self.builder, 1, &next?))
+        let results = turn.close(self.builder, 1, &next?);
+        self.builder.set_srcloc(around);
+        Ok(results)
     }
 
     // ---- statements ------------------------------------------------------------
@@ -296,7 +316,24 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
     }
 
+    /// Says which statement the next instructions come from, if there is one; gives the location
+    /// until now.
+    pub(crate) fn comes_from(&mut self, origin: Origin) -> SourceLoc {
+        let around = self.builder.srcloc();
+        if self.imports.has_origins() && origin != Origin::None {
+            self.builder.set_srcloc(origin.location());
+        }
+        around
+    }
+
     pub(crate) fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
+        let around = self.comes_from(Origin::of(statement));
+        let done = self.lower(statement);
+        self.builder.set_srcloc(around);
+        done
+    }
+
+    fn lower(&mut self, statement: &Statement) -> Result<(), Error> {
         match statement {
             Statement::Compute {
                 result,
@@ -343,23 +380,9 @@ impl<'a, 'f> Lower<'a, 'f> {
                 body,
                 results,
             } => {
-                let zero = self.integer(types::I64, 0);
-                let end = self.extent(*var)?;
+                let var = *var;
                 let init = self.flat(init);
-                let vectors = self.vectors;
-                if let Some(run) = vectors.loops.get(var) {
-                    let last = self.run_of_lanes(run, [zero, end], carried, &init)?;
-                    self.define_flat(results, &last);
-                    return Ok(());
-                }
-                if init.is_empty() && self.loop_in_turns(*var, body, [zero, end])? {
-                    return Ok(());
-                }
-                let last = self.count(zero, end, Some(*var), &init, &mut |lower, _, state| {
-                    lower.define_flat(carried, state);
-                    lower.statements(body)?;
-                    Ok(lower.flat(&body.results).into_iter().collect())
-                })?;
+                let last = self.whole_loop(&LoopStatement { var, carried, body }, &init)?;
                 self.define_flat(results, &last);
             }
             Statement::If {

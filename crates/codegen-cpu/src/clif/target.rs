@@ -16,6 +16,26 @@ pub(crate) fn target_for(
     cpu: IsaLevel,
     position_independent: bool,
 ) -> Result<OwnedTargetIsa, Error> {
+    let flags = flags(position_independent)?;
+    let mut isa = builder(cpu)
+        .map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")))?;
+    for feature in features(cpu) {
+        isa.enable(feature)
+            .map_err(|_| Error::Cpu(format!("this machine's architecture has no {feature}")))?;
+    }
+    isa.finish(flags).map_err(|e| Error::Cpu(e.to_string()))
+}
+
+/// A machine by its triple, whatever this one is.
+pub(crate) fn foreign_target(triple: &str) -> Result<OwnedTargetIsa, Error> {
+    let isa = cranelift_codegen::isa::lookup_by_name(triple)
+        .map_err(|e| Error::Cpu(format!("{triple} cannot be compiled for: {e}")))?;
+    let isa = isa.finish(flags(false)?);
+    isa.map_err(|e| Error::Cpu(e.to_string()))
+}
+
+/// The settings that all machines share.
+fn flags(position_independent: bool) -> Result<settings::Flags, Error> {
     let mut flags = settings::builder();
     let set = |flags: &mut settings::Builder, name: &str, value: &str| {
         flags
@@ -34,14 +54,7 @@ pub(crate) fn target_for(
             "false"
         },
     )?;
-    let mut isa = builder(cpu)
-        .map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")))?;
-    for feature in features(cpu) {
-        isa.enable(feature)
-            .map_err(|_| Error::Cpu(format!("this machine's architecture has no {feature}")))?;
-    }
-    isa.finish(settings::Flags::new(flags))
-        .map_err(|e| Error::Cpu(e.to_string()))
+    Ok(settings::Flags::new(flags))
 }
 
 /// The machine that this runs on, with what it has for [`IsaLevel::Native`].

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tegula_ir::PassManager;
 use tegula_plan::Plan;
 
+pub(crate) mod linked;
 pub(crate) mod loop_outline;
 pub(crate) mod module;
 

@@ -1,10 +1,12 @@
 //! Compiles all kernels of a Plan into one Cranelift module in memory.
 
 use super::Pieces;
+use super::linked::{LinkedBody, LinkedListing, Linker, ListedMachine};
 use super::loop_outline::{Made, Maker, emit};
+use super::transform_kernels;
 use crate::abi::{KernelCode, KernelFn};
 use crate::clif::lower::{Imports, KERNEL_PARAMS, lower_kernel};
-use crate::clif::target::{target, target_for};
+use crate::clif::target::{foreign_target, target, target_for};
 use crate::error::Error;
 use crate::image::libcalls::{General, Helper};
 use crate::image::{CodeImage, FunctionId, ImageBuilder, PlacedCode};
@@ -31,6 +33,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
+use tegula_ir::PassManager;
 use tegula_plan::{Plan, Step};
 
 /// Machine code that can be run.
@@ -110,7 +113,12 @@ struct Builder {
     functions: FunctionBuilderContext,
     imports: ModuleImports,
     listing: Option<(Listing, String)>,
+    /// Functions go here, and not into the image, if they are only to be listed.
+    linker: Option<Linker>,
     streaming: StreamLimits,
+    /// Whether the arguments of what is built next end with the address of a stop flag: those of
+    /// comparators and of functions in objects do not.
+    stops: bool,
 }
 
 /// What a body's function depends on: the body, the most lanes, what is stored past the caches.
@@ -131,6 +139,8 @@ struct ModuleImports {
     last_bodies: VecDeque<(BodyKey, FunctionId)>,
     /// Their machine code as text, if that is wanted.
     listing: Option<String>,
+    /// Their machine code with its origins, if that is wanted.
+    linked: Option<Vec<LinkedBody>>,
 }
 
 /// Gives helpers to one function.
@@ -140,6 +150,8 @@ struct FunctionImports<'a> {
     /// Which parameters of the kernel in hand are stored past the caches.
     streamed: &'a [bool],
     streaming: StreamLimits,
+    /// Whether its arguments end with the address of a stop flag.
+    stops: bool,
 }
 
 impl Imports for FunctionImports<'_> {
@@ -153,6 +165,14 @@ impl Imports for FunctionImports<'_> {
 
     fn fused(&self) -> bool {
         self.image.has("has_fma")
+    }
+
+    fn has_origins(&self) -> bool {
+        self.imports.linked.is_some()
+    }
+
+    fn stops(&self) -> bool {
+        self.stops
     }
 
     fn wide_body(
@@ -177,7 +197,8 @@ impl Imports for FunctionImports<'_> {
         if let Some(&(_, id)) = same {
             return Ok(Some(self.image.refer(id, signature, builder.func)));
         }
-        let Some(code) = wide.lower(&run.body, run.lanes_at_most, rows, &streamed) else {
+        let made = wide.lower(&run.body, run.lanes_at_most, rows, &streamed);
+        let Some((code, origins)) = made else {
             return Ok(None);
         };
         let name = format!("body{}", self.imports.bodies);
@@ -186,6 +207,14 @@ impl Imports for FunctionImports<'_> {
             let _ = writeln!(text, "{name}:\n{}", x64::listing(&code));
         }
         let id = self.image.define_bytes(&code, BODY_ALIGNMENT)?;
+        if let Some(linked) = &mut self.imports.linked {
+            linked.push(LinkedBody {
+                id,
+                name,
+                code,
+                origins,
+            });
+        }
         if is_one {
             self.imports.last_bodies.truncate(LAST_BODIES - 1);
             self.imports.last_bodies.push_front((key, id));
@@ -205,6 +234,7 @@ pub(crate) fn compile_kernels(
 ) -> Result<(CompiledPlan, String), Error> {
     let mut builder = Builder::new(target(options.cpu)?, options, listing);
     let kernels = builder.kernels(plan, transformed)?;
+    builder.stops = false;
     let mut sorts = Vec::new();
     let mut comparators = Vec::new();
     find_comparators(&plan.steps, &mut comparators);
@@ -237,6 +267,29 @@ pub(crate) fn compile_kernels(
     Ok((compiled, text))
 }
 
+/// Lists the code of a plan's kernels for a machine, which need not be this one.
+///
+/// # Errors
+/// A machine that this build cannot compile for; an operation that cannot be compiled yet.
+pub fn linked_listing(plan: &Plan, machine: ListedMachine) -> Result<LinkedListing, Error> {
+    let isa = match machine {
+        ListedMachine::X86(level) => target(level)?,
+        ListedMachine::Aarch64 => foreign_target("aarch64-unknown-linux-gnu")?,
+    };
+    let options = Options {
+        cpu: machine.vectors(),
+        ..Options::default()
+    };
+    let transformed = transform_kernels(plan, &options, &mut PassManager::new());
+    let mut builder = Builder::new(isa, &options, None);
+    builder.linker = Some(Linker::new(machine));
+    builder.imports.linked = Some(Vec::new());
+    builder.kernels(plan, &transformed)?;
+    let linker = builder.linker;
+    let linker = linker.ok_or_else(|| Error::Bug("there is no listing".to_owned()))?;
+    Ok(linker.listing)
+}
+
 /// Compiles every kernel of a plan for an object, and what `entries` adds to it, which is given the
 /// functions of the kernels.
 pub(crate) fn compile_for_object<T>(
@@ -246,6 +299,7 @@ pub(crate) fn compile_for_object<T>(
     entries: impl FnOnce(&mut ImageBuilder, &[Pieces]) -> Result<T, Error>,
 ) -> Result<(CodeImage, T), Error> {
     let mut builder = Builder::new(target_for(options.cpu, true)?, options, None);
+    builder.stops = false;
     let kernels = builder.kernels(plan, transformed)?;
     let entries = entries(&mut builder.image, &kernels)?;
     Ok((builder.image.finish()?, entries))
@@ -303,6 +357,7 @@ fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
 impl Builder {
     fn new(isa: OwnedTargetIsa, options: &Options, listing: Option<Listing>) -> Self {
         Self {
+            linker: None,
             context: Context::new(),
             functions: FunctionBuilderContext::new(),
             image: ImageBuilder::new(isa),
@@ -313,6 +368,7 @@ impl Builder {
             },
             listing: listing.map(|l| (l, String::new())),
             streaming: options.streaming,
+            stops: true,
         }
     }
 
@@ -323,6 +379,7 @@ impl Builder {
             false => FxHashMap::default(),
         };
         let kernels = plan.kernels.keys().zip(transformed).map(|(id, kernel)| {
+            tegula_limits::check()?;
             let streamed = streamed.get(&id).map_or(&[][..], Vec::as_slice);
             self.kernel(&id.to_string(), kernel, streamed)
         });
@@ -420,6 +477,7 @@ impl Builder {
             imports: &mut self.imports,
             streamed: &[],
             streaming: self.streaming,
+            stops: false,
         };
         emit(made, functions, config, &mut builder, &mut imports)?;
         builder.finalize(config);
@@ -451,9 +509,20 @@ impl Builder {
                 None => streamed,
             },
             streaming: self.streaming,
+            stops: self.stops,
         };
         lower_kernel(kernel, vectors, packed, &mut builder, &mut imports)?;
         builder.finalize(config);
+        if let Some(linker) = &mut self.linker {
+            let bodies = self.imports.linked.replace(Vec::new()).unwrap_or_default();
+            linker.function(
+                (id, name, kernel),
+                &mut self.image,
+                &mut self.context,
+                bodies,
+            );
+            return Ok(id);
+        }
         if let Some((_, text)) = &mut self.listing {
             let _ = write!(text, "{vectors}");
         }

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{
     Signature, Type, UserExternalName, Value, types,
 };
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetFrontendConfig};
-use cranelift_codegen::{Context, FinalizedRelocTarget};
+use cranelift_codegen::{CodegenError, CompiledCode, Context, FinalizedRelocTarget};
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 
@@ -50,6 +50,10 @@ impl ImageBuilder {
 
     /// Whether the machine has a feature, by Cranelift's name.
     pub(crate) fn has(&self, feature: &str) -> bool {
+        // AArch64 has it always.
+        if feature == "has_fma" && self.isa.name() == "aarch64" {
+            return true;
+        }
         let mut flags = self.isa.isa_flags().into_iter();
         flags.any(|flag| flag.name == feature && flag.as_bool() == Some(true))
     }
@@ -150,6 +154,28 @@ impl ImageBuilder {
         Ok(())
     }
 
+    /// Compiles a function without adding it; `annotate` may change what is said about its
+    /// instructions once they are optimised.
+    ///
+    /// # Errors
+    /// As [`Self::define`].
+    pub(crate) fn compile_listed(
+        &self,
+        context: &mut Context,
+        annotate: impl FnOnce(&mut Function),
+    ) -> Result<CompiledCode, Error> {
+        let failed = |error: CodegenError| Error::Bug(format!("{error:?}"));
+        let control = &mut ControlPlane::default();
+        context.optimize(&*self.isa, control).map_err(failed)?;
+        annotate(&mut context.func);
+        let registers = &mut regalloc2::Ctx::default();
+        let (func, domtree) = (&context.func, &context.domtree);
+        let code = self
+            .isa
+            .compile_function(func, domtree, registers, false, control);
+        Ok(code.map_err(failed)?.apply_params(&context.func.params))
+    }
+
     /// Adds a function that is machine code already and refers to nothing.
     ///
     /// # Errors
@@ -208,7 +234,15 @@ impl ImageBuilder {
         number
     }
 
-    fn target(&mut self, name: &ExternalName, function: &Function) -> Result<Target, Error> {
+    /// What a name of a function's code is.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if it is nothing that code is given.
+    pub(crate) fn target(
+        &mut self,
+        name: &ExternalName,
+        function: &Function,
+    ) -> Result<Target, Error> {
         match name {
             ExternalName::User(name) => {
                 let UserExternalName { namespace, index } =

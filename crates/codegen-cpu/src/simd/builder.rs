@@ -4,6 +4,7 @@ use super::ir::{
     Access, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement, Type,
     UnaryOp, V,
 };
+use crate::origin::Origin;
 use rustc_hash::FxHashMap;
 
 /// A body under construction.
@@ -17,6 +18,8 @@ pub(crate) struct Builder {
     /// Arguments of sines with what they are reduced to, in `f32` or in `f64`, by the block that
     /// does it.
     reduced: Vec<FxHashMap<(V, Type), [V; 2]>>,
+    /// The statement that is translated.
+    origin: Origin,
 }
 
 /// What two equal values have in common.
@@ -29,7 +32,13 @@ impl Builder {
             blocks: vec![Vec::new()],
             known: vec![FxHashMap::default()],
             reduced: vec![FxHashMap::default()],
+            origin: Origin::None,
         }
+    }
+
+    /// Says what is translated from here on; gives what was until now.
+    pub(crate) fn set_origin(&mut self, origin: Origin) -> Origin {
+        std::mem::replace(&mut self.origin, origin)
     }
 
     /// The body, with the statements of the outermost block.
@@ -56,6 +65,7 @@ impl Builder {
     fn push(&mut self, op: Op, ty: Type) -> V {
         let v = V(self.body.values.len() as u32);
         self.body.values.push((op, ty));
+        self.body.origins.values.push(self.origin);
         v
     }
 
@@ -124,6 +134,7 @@ impl Builder {
     }
 
     pub(crate) fn store(&mut self, access: u32, value: V, index: Option<V>, mask: Option<V>) {
+        self.body.origins.stores.insert(access, self.origin);
         if let Some(block) = self.blocks.last_mut() {
             block.push(Statement::Store {
                 access,
@@ -136,6 +147,7 @@ impl Builder {
 
     /// An element of 8 bytes in two halves.
     pub(crate) fn store_pair(&mut self, access: u32, halves: [V; 2], mask: Option<V>) {
+        self.body.origins.stores.insert(access, self.origin);
         if let Some(block) = self.blocks.last_mut() {
             block.push(Statement::StorePair {
                 access,

@@ -13,6 +13,8 @@
 //!   fewer than 32 bits as an `f32` that is one of their values.
 //! - A lane beyond `n`, or one whose mask is false, touches no memory.
 
+use crate::origin::Origin;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A value of a body, by number.
@@ -362,6 +364,50 @@ pub(crate) struct Body {
     /// Gathers from arrays of so few elements that a register may hold them: the access, whose
     /// address is the array's, and how many they are.
     pub small: Vec<(u32, u32)>,
+    /// Which statements of the kernel it came from.
+    pub origins: Origins,
+}
+
+/// Where the values and stores of a body came from. Bodies that differ in nothing else are equal:
+/// they are one function.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origins {
+    /// By value.
+    pub values: Vec<Origin>,
+    /// By access.
+    pub stores: FxHashMap<u32, Origin>,
+    /// By reduction: what combines.
+    pub reductions: Vec<Origin>,
+    /// What counts the lanes.
+    pub lanes: Origin,
+}
+
+impl PartialEq for Origins {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Origins {
+    /// Where a statement came from; of a loop, what is around it is not the loop's.
+    pub(crate) fn of(&self, statement: &Statement) -> Origin {
+        match statement {
+            Statement::Define(v) => self.value(*v),
+            Statement::Store { access, .. } | Statement::StorePair { access, .. } => {
+                self.stores.get(access).copied().unwrap_or_default()
+            }
+            Statement::Loop(inner) => {
+                let first = inner.carried.first().or(inner.results.first());
+                first.map_or(Origin::None, |v| self.value(*v))
+            }
+            Statement::Rare(rare) => self.value(rare.mask),
+        }
+    }
+
+    /// Where a value came from.
+    pub(crate) fn value(&self, v: V) -> Origin {
+        self.values.get(v.0 as usize).copied().unwrap_or_default()
+    }
 }
 
 /// The most elements of such an array.
@@ -519,6 +565,7 @@ impl Body {
         let values = order.iter().map(|&v| self.values[v.0 as usize]);
         let values = values.collect();
         self.values = values;
+        self.origins.values = order.iter().map(|&v| self.origins.value(v)).collect();
         let new = |v: V| numbers[v.0 as usize].unwrap_or(v);
         self.map_uses(new);
         for statement in &mut self.statements {

@@ -11,6 +11,7 @@
 
 use super::builder::drop_dead;
 use super::ir::{BinaryOp, Body, Condition, Conversion, Op, Statement, Type, UnaryOp, V};
+use crate::origin::Origin;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -386,6 +387,7 @@ fn merge(body: &mut Body, uses: &Uses, pair: &Pair) {
         inverse: None,
         choices: FxHashMap::default(),
         new: Vec::new(),
+        origin: body.origins.value(pair.yes),
     };
     let one = merged.step(body, pair.yes, pair.no);
     let new = merged.new;
@@ -462,12 +464,14 @@ struct Merged<'a> {
     inverse: Option<V>,
     choices: FxHashMap<(V, V), V>,
     new: Vec<V>,
+    origin: Origin,
 }
 
 impl Merged<'_> {
     fn define(&mut self, body: &mut Body, op: Op, ty: Type) -> V {
         let v = V(body.values.len() as u32);
         body.values.push((op, ty));
+        body.origins.values.push(self.origin);
         self.new.push(v);
         v
     }

@@ -73,7 +73,7 @@ impl CompiledRows {
         let supported = sets.into_iter().filter(|(set, ..)| set.is_supported());
         let compiled = supported.filter_map(|(set, streams, name)| {
             let streamed = &streamed(body, streams)?;
-            let code = Wide::new(set).lower(body, lanes, rows, streamed)?;
+            let (code, _) = Wide::new(set).lower(body, lanes, rows, streamed)?;
             let (placed, address) = placed(&code);
             Some(Self {
                 name,
@@ -155,7 +155,7 @@ impl Compiled {
         streamed: &[u32],
         name: &'static str,
     ) -> Option<Self> {
-        let code = Wide::new(set).lower(body, None, RowsIn::One, streamed)?;
+        let (code, _) = Wide::new(set).lower(body, None, RowsIn::One, streamed)?;
         let (placed, address) = placed(&code);
         // SAFETY: it was made with this signature.
         let function = unsafe { std::mem::transmute::<*const u8, BodyFn>(address) };

@@ -27,16 +27,9 @@ fn every_view_of_every_example() {
         for kernel in session.kernels().expect(name) {
             assert!(!kernel.units.is_empty(), "{name}: {}", kernel.name);
             let code = session.kernel_code(kernel.kernel, Isa::X86V3).expect(name);
-            assert!(
-                code.clif
-                    .as_ref()
-                    .is_ok_and(|text| text.contains("function")),
-                "{name}"
-            );
-            assert!(
-                code.assembly.as_ref().is_ok_and(|text| !text.is_empty()),
-                "{name}"
-            );
+            let clif = code.clif.expect(name);
+            assert!(clif.lines.iter().any(|line| line.contains("function")));
+            assert!(!code.assembly.expect(name).lines.is_empty(), "{name}");
         }
         let memory = session.memory().expect(name);
         assert!(
@@ -49,6 +42,34 @@ fn every_view_of_every_example() {
         session.assignment("v5e").expect(name);
         let report = session.tpu("v5e").expect(name);
         assert!(report.seconds > 0.0 && report.findings.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn lines_of_code_come_from_lines_of_the_kernel() {
+    let session = open(&example("examples/models/softmax.hlo"));
+    for isa in [Isa::X86V2, Isa::X86V3, Isa::X86V4, Isa::Aarch64] {
+        for kernel in session.kernels().expect("kernels") {
+            let code = session.kernel_code(kernel.kernel, isa).expect("code");
+            assert!(code.compiled.starts_with(&kernel.name), "{}", code.compiled);
+            let lines: Vec<&str> = code.compiled.lines().collect();
+            let assembly = code.assembly.expect("assembly");
+            assert_eq!(assembly.lines.len(), assembly.sources.len());
+            let from = |word: &str| {
+                let sources = assembly.sources.iter().filter(|&&source| source > 0);
+                let lines = sources.map(|&source| lines[source - 1]);
+                lines.filter(|line| line.contains(word)).count()
+            };
+            if code.compiled.contains("exponential") {
+                // A polynomial.
+                assert!(from("exponential") > 10, "{isa:?} {}", kernel.name);
+            }
+            assert!(from("load") > 0 && from("store") > 0, "{isa:?}");
+            // What begins a function, and what ends it, comes from nowhere.
+            let linked = assembly.sources.iter().filter(|&&source| source > 0);
+            let linked = linked.count() as f64 / assembly.sources.len() as f64;
+            assert!(linked > 0.7, "{isa:?} {}: {linked}", kernel.name);
+        }
     }
 }
 

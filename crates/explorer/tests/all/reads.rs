@@ -69,7 +69,7 @@ fn check(text: &str) {
     let result = &graph.values[graph.results[0] as usize];
     let elements: i64 = result.dims.as_ref().expect("static").iter().product();
     for element in 0..elements {
-        let reads = session.reads(result.id, &[element], Scope::Program);
+        let reads = session.reads(result.id, &[element], Scope::Program, None);
         let reads = reads.expect("elements are followed");
         for (number, &parameter) in graph.parameters.iter().enumerate() {
             let own = reads.sets.iter().find(|set| set.value == parameter);
@@ -141,7 +141,7 @@ fn what_depends_on_data_is_said_to_be_a_superset() {
          }",
     );
     let graph = session.graph().expect("it is planned");
-    let reads = session.reads(graph.results[0], &[2], Scope::Program);
+    let reads = session.reads(graph.results[0], &[2], Scope::Program, None);
     let reads = reads.expect("elements are followed");
     let table = reads.sets.iter().find(|set| set.name == "table");
     let table = table.expect("the table is read");
@@ -153,4 +153,130 @@ fn what_depends_on_data_is_said_to_be_a_superset() {
             .as_deref()
             .is_some_and(|note| note.contains("data"))
     );
+}
+
+/// A recurrence of 10 steps, of as many iterations as `limit` says.
+fn recurrence(limit: &str) -> String {
+    example("web/examples/scan.hlo").replace("limit = s32[] constant(10)", limit)
+}
+
+#[test]
+fn iterations_of_a_counted_loop_read_what_the_evaluator_reads() {
+    let scan = recurrence("limit = s32[] constant(10)").replace("16]", "3]");
+    check(&scan.replace("{1,16}", "{1,3}"));
+    // Each iteration writes a row of the result, and reads two of its neighbours.
+    check(
+        "HloModule rows
+         going { state = (s32[], f32[5,4], f32[6,4]) parameter(0)
+                 i = s32[] get-tuple-element(state), index=0
+                 limit = s32[] constant(5)
+                 ROOT less = pred[] compare(i, limit), direction=LT }
+         step { state = (s32[], f32[5,4], f32[6,4]) parameter(0)
+                i = s32[] get-tuple-element(state), index=0
+                ys = f32[5,4] get-tuple-element(state), index=1
+                xs = f32[6,4] get-tuple-element(state), index=2
+                zero = s32[] constant(0)
+                two = f32[2,4] dynamic-slice(xs, i, zero), dynamic_slice_sizes={2,4}
+                a = f32[1,4] slice(two), slice={[0:1], [0:4]}
+                b = f32[1,4] slice(two), slice={[1:2], [0:4]}
+                turned = f32[1,4] reverse(b), dimensions={1}
+                y = f32[1,4] add(a, turned)
+                next = f32[5,4] dynamic-update-slice(ys, y, i, zero)
+                one = s32[] constant(1)
+                more = s32[] add(i, one)
+                ROOT result = (s32[], f32[5,4], f32[6,4]) tuple(more, next, xs) }
+         ENTRY main {
+           xs = f32[6,4] parameter(0)
+           first = f32[5,4] parameter(1)
+           zero = s32[] constant(0)
+           start = (s32[], f32[5,4], f32[6,4]) tuple(zero, first, xs)
+           loop = (s32[], f32[5,4], f32[6,4]) while(start), condition=going, body=step
+           ys = f32[5,4] get-tuple-element(loop), index=1
+           ROOT back = f32[4,5] transpose(ys), dimensions={1,0} }",
+    );
+}
+
+#[test]
+fn an_iteration_needs_the_rows_before_it() {
+    let session = open(&recurrence("limit = s32[] constant(10)"));
+    let graph = session.graph().expect("it is planned");
+    for iteration in [0, 3, 9] {
+        let reads = session.reads(graph.results[0], &[5], Scope::Program, Some(iteration));
+        let reads = reads.expect("elements are followed");
+        let [found] = &reads.loops[..] else {
+            panic!("{:?}", reads.loops);
+        };
+        assert_eq!((found.trips, found.iteration), (Some(10), iteration));
+        // Column 5 of this iteration's row, and of the state before it.
+        let set = |sets: &[tegula_explorer::reads::ReadSet], dims: &[i64]| {
+            let found = sets.iter().find(|set| set.dims == dims);
+            found.map(|set| (set.elements.clone(), set.exact))
+        };
+        let row = vec![iteration as u32 * 16 + 5];
+        assert_eq!(set(&found.reads, &[10, 16]), Some((row, true)));
+        assert_eq!(set(&found.states, &[16]), Some((vec![5], true)));
+    }
+}
+
+#[test]
+fn a_loop_whose_end_depends_on_data_is_a_superset() {
+    let text = recurrence("limit = s32[] constant(10)");
+    let text = text
+        .replace(
+            "(s32[], f32[16], f32[10,16])",
+            "(s32[], f32[16], f32[10,16], s32[])",
+        )
+        .replace(
+            "limit = s32[] constant(10)",
+            "limit = s32[] get-tuple-element(state), index=3",
+        )
+        .replace("tuple(more, next, xs)", "tuple(more, next, xs, given)")
+        .replace(
+            "  zero = s32[] constant(0)\n  row",
+            "  given = s32[] get-tuple-element(state), index=3\n  zero = s32[] constant(0)\n  row",
+        )
+        .replace("tuple(zero, first, xs)", "tuple(zero, first, xs, many)")
+        .replace(
+            "  first = f32[16]",
+            "  many = s32[] parameter(2)\n  first = f32[16]",
+        );
+    let session = open(&text);
+    let graph = session.graph().expect("it is planned");
+    let reads = session.reads(graph.results[0], &[5], Scope::Program, None);
+    let reads = reads.expect("elements are followed");
+    assert_eq!(reads.loops[0].trips, None);
+    let set = |name: &str| reads.sets.iter().find(|set| set.name == name);
+    let rows = set("xs").expect("rows are read");
+    assert_eq!((rows.count, rows.exact), (10, false), "column 5");
+    assert!(rows.note.is_some());
+    assert_eq!(set("many").map(|set| set.count), Some(1), "it decides");
+}
+
+#[test]
+fn branches_of_a_choice_are_followed() {
+    let session = open(
+        "HloModule choice
+         left { a = f32[4] parameter(0)
+                ROOT r = f32[4] reverse(a), dimensions={0} }
+         right { b = f32[4] parameter(0)
+                 ROOT n = f32[4] negate(b) }
+         ENTRY main {
+           x = f32[4] parameter(0)
+           y = f32[4] parameter(1)
+           which = pred[] parameter(2)
+           ROOT c = f32[4] conditional(which, x, y), true_computation=left, false_computation=right }",
+    );
+    let graph = session.graph().expect("it is planned");
+    let reads = session.reads(graph.results[0], &[1], Scope::Program, None);
+    let reads = reads.expect("elements are followed");
+    let set = |name: &str| reads.sets.iter().find(|set| set.name == name);
+    assert_eq!(
+        set("x").map(|set| (&set.elements[..], set.exact)),
+        Some((&[2][..], false))
+    );
+    assert_eq!(
+        set("y").map(|set| (&set.elements[..], set.exact)),
+        Some((&[1][..], false))
+    );
+    assert!(set("which").is_some());
 }

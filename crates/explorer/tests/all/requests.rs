@@ -82,3 +82,54 @@ fn padding_is_explained() {
     );
     assert_eq!(answer["ok"]["padded_bytes"], 8 * 256 * 4);
 }
+
+const OPEN: &str = "HloModule rows
+  add { a = f32[] parameter(0)
+        b = f32[] parameter(1)
+        ROOT s = f32[] add(a, b) }
+  ENTRY main {
+    x = f32[?,16] parameter(0)
+    zero = f32[] constant(0)
+    ROOT sums = f32[?] reduce(x, zero), dimensions={1}, to_apply=add
+  }";
+
+#[test]
+fn open_sizes_have_every_view_at_sizes_that_are_given() {
+    let mut session = None;
+    let open = |sizes: serde_json::Value| {
+        let mut request = serde_json::json!({"ask": "open", "text": OPEN});
+        for (key, value) in sizes.as_object().expect("an object") {
+            request[key] = value.clone();
+        }
+        request.to_string()
+    };
+    let opened = ask(&mut session, &open(serde_json::json!({})));
+    let name = opened["ok"]["sizes"][0]["name"]
+        .as_str()
+        .expect("a size")
+        .to_owned();
+    assert_eq!(opened["ok"]["sizes"][0]["value"], 8, "{opened}");
+    let sizes = serde_json::json!({"values": {name: 12, "another": 3}});
+    let opened = ask(&mut session, &open(sizes));
+    assert_eq!(opened["ok"]["sizes"][0]["value"], 12, "{opened}");
+    let graph = ask(&mut session, r#"{"ask":"graph"}"#);
+    let result = graph["ok"]["results"][0].as_u64().expect("a result");
+    assert_eq!(
+        graph["ok"]["values"][result as usize]["dims"],
+        serde_json::json!([12])
+    );
+    let reads = serde_json::json!({"ask":"reads","value":result,"elements":[11],"scope":"program"});
+    let reads = ask(&mut session, &reads.to_string());
+    let sets = reads["ok"]["sets"].as_array().expect("sets");
+    let x = sets
+        .iter()
+        .find(|set| set["name"] == "x")
+        .expect("x is read");
+    assert_eq!((&x["count"], &x["elements"][0]), (&16.into(), &176.into()));
+    assert!(ask(&mut session, r#"{"ask":"memory"}"#)["ok"]["arena_bytes"].is_number());
+    assert!(ask(&mut session, r#"{"ask":"assignment","chip":"v5e"}"#)["ok"].is_object());
+    let opened = ask(&mut session, &open(serde_json::json!({"leave_open": true})));
+    assert!(opened["ok"]["sizes"][0]["value"].is_null(), "{opened}");
+    let graph = ask(&mut session, r#"{"ask":"graph"}"#);
+    assert!(graph["ok"]["values"][result as usize]["dims"].is_null());
+}

@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::kernel::ScalarId;
 use crate::program::array_leaves;
 use crate::program::flatten::MAX_DEPTH;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
 use tegula_expr::{Cmp, Term};
-use tegula_ir::{ComputationId, InstructionId, Op, Shape};
+use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
 
 /// The leaves of each operand.
 type Operands = Vec<Scalars>;
@@ -42,7 +42,9 @@ impl Emitter<'_> {
             return Err(Error::limit(module, computation.root, &what));
         }
         let mut env: FxHashMap<InstructionId, Scalars> = FxHashMap::default();
-        for &instruction in &computation.instructions {
+        let needed = needed(module, id);
+        let instructions = computation.instructions.iter();
+        for &instruction in instructions.filter(|&i| needed.contains(i)) {
             let operands: Option<Operands> = module[instruction]
                 .operands
                 .iter()
@@ -237,6 +239,19 @@ impl Emitter<'_> {
             &mut |e| e.choose_from(id, branches, operands, (first + 1, taken), depth + 1),
         )
     }
+}
+
+/// The instructions of a computation that its root depends on.
+fn needed(module: &Module, id: ComputationId) -> FxHashSet<InstructionId> {
+    let computation = &module[id];
+    let mut needed = FxHashSet::from_iter([computation.root]);
+    // Operands come before their users.
+    for id in computation.instructions.iter().rev() {
+        if needed.contains(id) {
+            needed.extend(&module[*id].operands);
+        }
+    }
+    needed
 }
 
 fn not_scalar(emitter: &Emitter<'_>, id: InstructionId) -> Error {

@@ -22,6 +22,7 @@ mod ragged;
 mod roles;
 mod sizes;
 mod spaced;
+mod tiles;
 mod window;
 
 pub use groups::{ConvolutionGroups, GroupSizes};
@@ -32,6 +33,7 @@ pub use ragged::RaggedRole;
 pub use roles::{DotDim, DotRoles, GatherRoles, GatheredDim, kept_dimensions};
 pub use sizes::{ConcatenateSizes, PadSizes, ReshapeSizes, SliceSizes, up_to};
 pub use spaced::Spaced;
+pub use tiles::tiles_keep_order;
 pub use window::WindowSizes;
 
 use smallvec::SmallVec;

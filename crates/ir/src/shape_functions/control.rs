@@ -78,10 +78,14 @@ impl<P: Provider> Context<'_, P> {
             // Nothing but the statement says what these give.
             Op::Parameter(_)
             | Op::Rng(_)
-            | Op::RngBitGenerator(_)
             | Op::RngGetAndUpdateState(_)
             | Op::CustomCall(_)
             | Op::Infeed(_) => self.as_stated(),
+            // The state, which is an array, and what was drawn.
+            Op::RngBitGenerator(_) => {
+                self.array(0)?;
+                self.as_stated()
+            }
             Op::Scan {
                 dimension,
                 num_carries,

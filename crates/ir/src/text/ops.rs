@@ -233,7 +233,11 @@ impl<'s, 'a> Attributes<'s, 'a> {
             },
             Opcode::Iota => Op::Iota(self.need_int("iota_dimension")?),
             Opcode::Broadcast => Op::Broadcast(self.ints("dimensions").unwrap_or_default()),
-            Opcode::Reshape => Op::Reshape,
+            Opcode::Reshape => {
+                // Which dimension's size is computed from the others is in the shapes, too.
+                self.take("inferred_dimension");
+                Op::Reshape
+            }
             Opcode::DynamicReshape => Op::DynamicReshape,
             Opcode::Bitcast => Op::Bitcast,
             Opcode::Transpose => Op::Transpose(self.need_ints("dimensions")?),

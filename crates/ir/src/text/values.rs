@@ -39,6 +39,7 @@ impl<'a> Cursor<'a> {
             | "num_carries"
             | "channel_id"
             | "feature_index"
+            | "inferred_dimension"
             | "feature_group_count"
             | "batch_group_count"
             | "delta"
@@ -381,7 +382,8 @@ impl<'a> Cursor<'a> {
         let mut precisions = Vec::new();
         self.list(Token::BraceOpen, Token::BraceClose, |cursor| {
             let word = cursor.word("a precision")?;
-            precisions.push(Precision::from_name(word.text).ok_or_else(|| {
+            let name = word.text.to_ascii_lowercase();
+            precisions.push(Precision::from_name(&name).ok_or_else(|| {
                 let message = format!("`{}` is not a precision", word.text);
                 cursor.error_at(word.span, message)
             })?);

@@ -21,6 +21,7 @@
 mod batched_small;
 mod blocks;
 mod geometry;
+mod known;
 mod packed;
 mod packing;
 mod prepacked;
@@ -35,7 +36,7 @@ use super::microkernels::pack::{PackFn, pack_function};
 use super::microkernels::packed_tile::{Arithmetic, TileKernel};
 use super::microkernels::store::{StoreFn, store_function};
 use super::tables::Tables;
-use super::thread_pool::ThreadPool;
+use super::thread_pool::{ThreadPool, is_stopped};
 use batched_small::Small;
 use blocks::Blocks;
 use core::ops::Range;
@@ -43,6 +44,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 pub use geometry::{Axes, Axis, AxisList, MAX_AXES, offsets_at, share};
 use geometry::{along, normalised, share_of_units, swap_operands};
 pub(crate) use geometry::{element_count, varying};
+pub use known::Known;
 use packing::LastLanes;
 #[cfg(feature = "std")]
 pub use prepacked::PackedLayout;
@@ -107,6 +109,18 @@ fn arithmetics([lhs, rhs, out]: Types) -> &'static [Arithmetic] {
     }
 }
 
+/// How a product of these types may be computed, the fastest way first. They are no list that is
+/// searched: of constants, the compiler is to see which there are.
+#[inline(always)]
+fn candidates(isa: CpuFeatures, types: Types) -> [Option<Table>; 3] {
+    let arithmetics = arithmetics(types);
+    let table = |n: usize| match arithmetics.get(n) {
+        Some(&arithmetic) => Table::new(isa, arithmetic, types),
+        None => None,
+    };
+    [table(0), table(1), table(2)]
+}
+
 /// A product ready to run.
 #[derive(Clone, Debug)]
 pub struct Product {
@@ -169,26 +183,28 @@ impl Product {
     /// there is no arithmetic for the types.
     #[cfg(feature = "std")]
     pub fn new(isa: CpuFeatures, types: Types, axes: Axes, fixed: Option<usize>) -> Option<Self> {
-        Self::new_in(&mut Tables, isa, types, axes, fixed)
+        Self::new_in::<known::Nothing>(&mut Tables, isa, types, axes, fixed)
     }
 
     /// As [`Self::new`], with tables in this memory.
     #[inline(always)]
-    pub fn new_in(
+    pub fn new_in<K: Known>(
         memory: &mut Tables,
         isa: CpuFeatures,
         types: Types,
         axes: Axes,
         fixed: Option<usize>,
     ) -> Option<Self> {
-        let (mut axes, mut swapped) = normalised(axes, |axes| keeps_places(isa, types, axes));
+        let keeps = |axes: &Axes| keeps_places(K::isa(isa), K::types(types), axes);
+        let (mut axes, mut swapped) = normalised(axes, keeps);
         let in_order = |swapped| match swapped {
-            true => [types[1], types[0], types[2]],
-            false => types,
+            true => K::types([types[1], types[0], types[2]]),
+            false => K::types(types),
         };
         let along_rows = |types, axes: &Axes| {
+            let types = K::types(types);
             let arithmetic = *arithmetics(types).first()?;
-            dots(isa, types, axes, Sizes::new(axes), arithmetic)
+            dots(K::isa(isa), types, axes, Sizes::new(axes), arithmetic)
         };
         if few_columns(&axes) {
             let mut other = axes.clone();
@@ -204,17 +220,19 @@ impl Product {
         }
         // What is packed once is turned once.
         let by_rows = along_rows(in_order(swapped), &axes).is_some();
-        if fixed.is_none() && turns_result(isa, in_order(swapped), &axes, by_rows) {
+        if fixed.is_none() && turns_result(K::isa(isa), in_order(swapped), &axes, by_rows) {
             swap_operands(&mut axes);
             swapped = !swapped;
         }
-        let types = in_order(swapped);
-        let mut tables = arithmetics(types)
-            .iter()
-            .filter_map(|&arithmetic| Table::new(isa, arithmetic, types));
-        let table = tables.next()?;
+        let (isa, types) = (K::isa(isa), in_order(swapped));
+        let [first, second, third] = candidates(isa, types);
+        let (table, next) = match (first, second) {
+            (Some(first), second) => (first, second.or(third)),
+            (None, Some(second)) => (second, third),
+            (None, None) => (third?, None),
+        };
         let exact = match table.arithmetic {
-            Arithmetic::Bf16Pairs => tables.next(),
+            Arithmetic::Bf16Pairs => next,
             _ => None,
         };
         let sizes = Sizes::new(&axes);
@@ -422,6 +440,9 @@ impl Product {
                 last_lanes: LastLanes::default(),
             };
             for index in batch {
+                if is_stopped() {
+                    return;
+                }
                 worker.enter(&shared.arrays, index);
                 worker.kept = kept.map(|side| self.kept_matrix(shared.arrays.kept, side, index));
                 // SAFETY: the caller promises what [`Self::run`] asks for; parts write different

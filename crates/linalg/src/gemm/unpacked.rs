@@ -24,6 +24,7 @@ use crate::microkernels::strided_tile::{
 #[cfg(feature = "std")]
 use crate::tables;
 use crate::tables::{Table as TableOf, Tables};
+use crate::thread_pool::is_stopped;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use tegula_ir::ElementType;
@@ -469,6 +470,9 @@ impl<'a> Worker<'a> {
                     unsafe { self.pack_right(&chunk, &units, 0) };
                 }
                 for rows in tiles(rows, self.blocks.rows) {
+                    if is_stopped() {
+                        return;
+                    }
                     if !left_lies {
                         let target = self.left();
                         // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit.

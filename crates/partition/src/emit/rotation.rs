@@ -142,7 +142,7 @@ impl Emitter<'_> {
         let bytes = part_bytes(&local.sharding, &array);
         self.reason = format!("dimension {dim} is rotated by {shift}");
         // From the part `by` places before, on a circle.
-        let mut from = |emitter: &mut Self, frame: &mut Frame, array, by: i64, length: i64| {
+        let from = |emitter: &mut Self, frame: &mut Frame, array, by: i64, length: i64| {
             if by % parts == 0 {
                 return Ok(array);
             }

@@ -184,6 +184,16 @@ impl<'p> Machine<'p> {
     }
 
     fn check_host(&self, needed: i64, line: u32) -> Result<(), Error> {
+        if let Some(limit) = self.room
+            && u64::try_from(needed).unwrap_or(0) > limit
+        {
+            let reason = tegula_limits::Stopped::Memory {
+                wanted: u64::try_from(needed).unwrap_or(0),
+                used: 0,
+                limit,
+            };
+            return Err(Error::Stopped { line, reason });
+        }
         if needed <= self.options.host_bytes {
             return Ok(());
         }
@@ -236,6 +246,7 @@ impl<'p> Machine<'p> {
             && end > limit
         {
             let holders = self.holders(space);
+            let smaller = self.largest_that_fits(space, used - limit);
             let why = match (limit, used <= limit) {
                 (0, _) => format!("this chip has no {name}"),
                 (_, true) => format!(
@@ -246,7 +257,7 @@ impl<'p> Machine<'p> {
             };
             self.find(code, here, None, || {
                 let message = format!("{name} has {}: {why}: {holders}", bytes(limit));
-                (message, advice(space))
+                (message, advice(space, smaller))
             });
             return;
         }
@@ -256,15 +267,40 @@ impl<'p> Machine<'p> {
             && self.scoped.0 > limit
         {
             let (scoped, holders) = (self.scoped.0, self.holders(space));
+            let smaller = self.largest_that_fits(space, scoped - limit);
             self.find(code, here, None, || {
                 let message = format!(
                     "a kernel has {} of scoped VMEM, and {} are held at once: {holders}",
                     bytes(limit),
                     bytes(scoped)
                 );
-                (message, advice(space))
+                (message, advice(space, smaller))
             });
         }
+    }
+
+    /// The largest buffer's shape with its longest dimension cut so that so many bytes fewer are
+    /// held, to a multiple of 8 rows where it has as many.
+    fn largest_that_fits(&self, space: Space, excess: i64) -> Option<String> {
+        let held = self.ledgers[space as usize].holders();
+        let largest = held.first().filter(|_| excess > 0)?.buffer;
+        let buffer = &self.program.buffers[largest];
+        let own = self.geometry[largest.index()].bytes;
+        let room = own.checked_sub(excess).filter(|&room| room > 0)?;
+        let mut dims = buffer.shape.static_dims()?;
+        let longest = dims.iter_mut().max_by_key(|size| **size)?;
+        let most = i64::try_from(i128::from(*longest) * i128::from(room) / i128::from(own)).ok()?;
+        *longest = if most >= 8 { most / 8 * 8 } else { most };
+        if *longest == 0 {
+            return None;
+        }
+        let dims: Vec<String> = dims.iter().map(i64::to_string).collect();
+        let element_type = buffer.shape.element_type;
+        Some(format!(
+            "at most {element_type}[{}] for `{}`",
+            dims.join(","),
+            buffer.name
+        ))
     }
 
     /// Who holds a memory, the most first, in words.
@@ -347,7 +383,12 @@ impl<'p> Machine<'p> {
     }
 }
 
-fn advice(space: Space) -> String {
+fn advice(space: Space, smaller: Option<String>) -> String {
+    if let (Space::Vmem, Some(smaller)) = (space, smaller) {
+        return format!(
+            "take smaller blocks ({smaller}), fewer buffers for each window, or free what is no longer used"
+        );
+    }
     match space {
         Space::Hbm => {
             "hold fewer arrays at once, or lay out small dimensions so that they are not padded"

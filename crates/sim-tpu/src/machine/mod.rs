@@ -145,6 +145,8 @@ struct Machine<'p> {
     write_backs: FxHashMap<BufferId, BufferId>,
     occupancy: Vec<Occupancy>,
     steps: u64,
+    /// How many bytes the memory limits leave for buffers.
+    room: Option<u64>,
     copies: u64,
     copied_bytes: i64,
 }
@@ -276,6 +278,7 @@ fn in_order(
             write_backs: write_backs.clone(),
             occupancy: Vec::new(),
             steps: 0,
+            room: tegula_limits::room(),
             copies: 0,
             copied_bytes: 0,
         };
@@ -481,6 +484,7 @@ impl<'p> Machine<'p> {
 
     /// Counts work, and stops a program that does not end.
     fn spend(&mut self, work: u64, line: u32) -> Result<(), Error> {
+        tegula_limits::check().map_err(|reason| Error::Stopped { line, reason })?;
         self.steps = self.steps.saturating_add(work);
         // What does not fit is not timed for long.
         let capacity = self.findings.first(Code::is_capacity);

@@ -3,6 +3,7 @@
 use super::{Lower, Values};
 use crate::clif::counted_loop::CountedLoop;
 use crate::error::Error;
+use crate::origin::Origin;
 use crate::vectorize::loop_versioning::Version;
 use crate::vectorize::translate::Run;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -119,6 +120,10 @@ impl<'a> Lower<'a, '_> {
         let Some((_, rows)) = &vectors.domain else {
             return Ok(());
         };
+        let lane = vars
+            .last()
+            .map_or(Origin::None, |var| Origin::Variable(*var));
+        let around = self.comes_from(lane);
         let (mut first, mut last) = (begin, end);
         for &var in &vars[1..] {
             let extent = self.extent(var)?;
@@ -130,7 +135,9 @@ impl<'a> Lower<'a, '_> {
             self.set_var(var, zero);
         }
         let n = self.builder.ins().isub(last, first);
-        self.version_of_lanes(rows, [first, n])
+        let done = self.version_of_lanes(rows, [first, n]);
+        self.builder.set_srcloc(around);
+        done
     }
 
     /// The lanes of the version for where we are.

@@ -198,7 +198,13 @@ impl Emitter<'_, '_> {
             done?;
             let mut rest = state;
             let mut next = Vec::new();
-            for r in &body.reductions {
+            let around = e.builder.srcloc();
+            for (number, r) in body.reductions.iter().enumerate() {
+                if let Some(origin) = body.origins.reductions.get(number)
+                    && !around.is_default()
+                {
+                    e.builder.set_srcloc(origin.location());
+                }
                 let ty = body.type_of(r.value);
                 let (these, others) = rest.split_at(parts_of(ty));
                 rest = others;
@@ -210,6 +216,7 @@ impl Emitter<'_, '_> {
                 }
                 next.extend(new);
             }
+            e.builder.set_srcloc(around);
             Ok(next)
         })
     }
@@ -277,7 +284,13 @@ impl Emitter<'_, '_> {
     }
 
     fn statements(&mut self, statements: &[Statement]) -> Result<(), Error> {
+        let around = self.builder.srcloc();
         for statement in statements {
+            // Whoever wants no links has set no location.
+            if !around.is_default() {
+                let origin = self.body.origins.of(statement);
+                self.builder.set_srcloc(origin.location());
+            }
             match statement {
                 Statement::Define(v) => {
                     let parts = self.define(*v)?;
@@ -298,6 +311,7 @@ impl Emitter<'_, '_> {
                 Statement::Rare(rare) => self.rare(rare)?,
             }
         }
+        self.builder.set_srcloc(around);
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::features::{INTEGER, MASK, VECTOR};
 use super::inst::{Arg, Base, BlockData, Inst, Kind, Memory, Taken};
 use super::opcodes::Size;
 use crate::abi::LINE_SHIFT;
+use crate::origin::Origin;
 use iced_x86::Code;
 use regalloc2::{Block, Operand, PReg, RegClass, VReg};
 use rustc_hash::FxHashMap;
@@ -53,6 +54,8 @@ pub(super) struct Assembler {
     /// The block that rows start with.
     row_block: usize,
     pub place: Place,
+    /// What the next instructions come from.
+    pub origin: Origin,
     pub pool: Vec<u8>,
     known: FxHashMap<Vec<u8>, u32>,
 }
@@ -68,6 +71,7 @@ impl Assembler {
             row: Vec::new(),
             row_block: 0,
             place: Place::Here,
+            origin: Origin::None,
             pool: Vec::new(),
             known: FxHashMap::default(),
         };
@@ -110,7 +114,8 @@ impl Assembler {
         offset
     }
 
-    fn push(&mut self, inst: Inst) {
+    fn push(&mut self, mut inst: Inst) {
+        inst.origin = self.origin;
         match self.place {
             Place::Here => self.blocks[self.current].insts.push(inst),
             Place::Row => self.row.push(inst),

@@ -1,29 +1,51 @@
-//! Disassembles a body's machine code.
+//! Disassembles x86-64 machine code.
 
-use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic};
+use crate::isa::listed::{Flow, Listed, code_only};
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind};
 use std::fmt::Write;
 
 /// The instructions of a body's code, a line each; constants that they read, behind them.
 pub(crate) fn listing(code: &[u8]) -> String {
+    let mut text = String::new();
+    for instruction in instructions(code) {
+        let _ = writeln!(text, "  {instruction}");
+    }
+    text
+}
+
+/// The instructions of a function, without the constants behind them.
+pub(crate) fn instructions(code: &[u8]) -> Vec<Listed> {
     let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();
-    let mut text = String::new();
+    formatter.options_mut().set_branch_leading_zeros(false);
+    formatter.options_mut().set_uppercase_hex(false);
     let mut instruction = Instruction::default();
-    while decoder.can_decode() {
-        decoder.decode_out(&mut instruction);
-        // What fills the space before the constants.
-        if instruction.mnemonic() == Mnemonic::Int3 {
-            break;
+    code_only(|| {
+        if !decoder.can_decode() {
+            return None;
         }
-        let _ = write!(text, "  {:4x}: ", instruction.ip());
+        decoder.decode_out(&mut instruction);
+        let mut text = String::new();
         formatter.format(&instruction, &mut text);
         if let Some(constant) = constant(code, &instruction) {
             let value = f32::from_bits(constant);
             let _ = write!(text, "  # {constant:#x} = {value:e}");
         }
-        text.push('\n');
-    }
-    text
+        let target = instruction.near_branch_target();
+        let flow = match instruction.mnemonic() {
+            Mnemonic::Jmp => Flow::Jump(target),
+            Mnemonic::Ret | Mnemonic::Ud2 | Mnemonic::Int3 => Flow::End,
+            Mnemonic::Call => Flow::Next,
+            _ if instruction.op0_kind() == OpKind::NearBranch64 => Flow::Branch(target),
+            _ => Flow::Next,
+        };
+        let listed = Listed {
+            at: instruction.ip() as u32,
+            end: instruction.next_ip() as u32,
+            text,
+        };
+        Some((listed, flow))
+    })
 }
 
 /// The first 32 bits that an instruction reads from behind the code.

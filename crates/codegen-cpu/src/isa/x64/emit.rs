@@ -4,6 +4,7 @@ use super::features::InstructionSet;
 use super::features::{INTEGER, MASK};
 use super::inst::{Arg, Base, CALLEE_SAVED, Inst, Kind, Machine, Taken, environment};
 use super::opcodes::Size;
+use crate::origin::Origin;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use regalloc2::{
     Algorithm, Allocation, Block, Ctx, Edit, InstOrEdit, MachineEnv, Output, PReg, RegClass,
@@ -28,9 +29,14 @@ impl Allocator {
     }
 }
 
-/// The code of a function, its constants behind it. `None`: the allocator or the
+/// The code of a function, its constants behind it, and where the instructions came from, each
+/// from an offset on. `None`: the allocator or the
 /// encoder refused, which says that the instructions break a rule.
-pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn encode(
+    allocator: &mut Allocator,
+    machine: &Machine,
+    pool: &[u8],
+) -> Option<(Vec<u8>, Vec<(u32, Origin)>)> {
     let algorithm = match machine.size() > LARGE {
         true => Algorithm::Fastalloc,
         false => Algorithm::Ion,
@@ -53,6 +59,7 @@ pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) 
         position: 0,
         jumps: Vec::new(),
         constants: Vec::new(),
+        origins: Vec::new(),
         starts: vec![0; machine.block_count()],
         saved: saved(output),
         frame: i32::try_from(output.num_spillslots).ok()?.checked_mul(8)?,
@@ -66,13 +73,15 @@ pub(super) fn encode(allocator: &mut Allocator, machine: &Machine, pool: &[u8]) 
                 InstOrEdit::Inst(inst) => {
                     let data = &machine.insts[inst.index()];
                     let allocations = output.inst_allocs(inst);
+                    writer.comes_from(data.origin);
                     writer.instruction(machine, block, data, allocations)?;
                 }
                 InstOrEdit::Edit(Edit::Move { from, to }) => writer.copy(*from, *to)?,
             }
         }
     }
-    writer.finish(pool)
+    let origins = std::mem::take(&mut writer.origins);
+    Some((writer.finish(pool)?, origins))
 }
 
 /// What the allocator did, held against what it was asked.
@@ -112,6 +121,8 @@ struct Writer {
     jumps: Vec<(usize, Block)>,
     /// Where one to a constant is, and from where it counts.
     constants: Vec<(usize, usize, u32)>,
+    /// Where instructions begin that came from something else than those before.
+    origins: Vec<(u32, Origin)>,
     starts: Vec<usize>,
     saved: Vec<usize>,
     frame: i32,
@@ -136,6 +147,12 @@ impl Writer {
             self.encoder.write_u8(byte);
         }
         self.position += bytes.len();
+    }
+
+    fn comes_from(&mut self, origin: Origin) {
+        if self.origins.last().is_none_or(|(_, last)| *last != origin) {
+            self.origins.push((self.position as u32, origin));
+        }
     }
 
     /// Spilled vectors lie in lines of their own: the frame is aligned, and rbp, which the

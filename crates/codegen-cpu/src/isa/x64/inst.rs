@@ -2,6 +2,7 @@
 
 use super::features::{INTEGER, InstructionSet, MASK, VECTOR};
 use super::opcodes::Size;
+use crate::origin::Origin;
 use iced_x86::Code;
 use regalloc2::{
     Block, Function, Inst as InstId, InstRange, MachineEnv, Operand, PReg, PRegSet, RegClass, VReg,
@@ -76,6 +77,8 @@ pub(super) struct Inst {
     pub memory: Option<Memory>,
     /// The operand that masks lanes, and whether masked lanes become 0.
     pub mask: Option<(u8, bool)>,
+    /// What it came from.
+    pub origin: Origin,
 }
 
 impl Inst {
@@ -86,6 +89,7 @@ impl Inst {
             args: SmallVec::new(),
             memory: None,
             mask: None,
+            origin: Origin::None,
         }
     }
 }

@@ -130,6 +130,7 @@ impl Select<'_> {
 
     /// All lanes of a row, and what they come to.
     pub(super) fn row(&mut self, lanes_at_most: Option<i64>) -> Option<()> {
+        self.asm.origin = self.body.origins.lanes;
         self.find_pointers();
         let mut unroll = in_flight(self.set, self.body, lanes_at_most);
         let parts = parts(self.set, self.body);
@@ -303,10 +304,12 @@ impl Select<'_> {
 
     pub(super) fn statements(&mut self, statements: &[Statement]) -> Option<()> {
         let groups = groups(self.set, self.body, statements);
+        let around = self.asm.origin;
         for (i, statement) in statements.iter().enumerate() {
             if !matches!(statement, Statement::Define(_)) {
                 self.pairs = None;
             }
+            self.asm.origin = self.body.origins.of(statement);
             match statement {
                 Statement::Define(v) => self.define(*v)?,
                 Statement::Store { .. }
@@ -352,6 +355,7 @@ impl Select<'_> {
                 self.pairs = None;
             }
         }
+        self.asm.origin = around;
         Some(())
     }
 
@@ -465,6 +469,13 @@ impl Select<'_> {
     // ---- operations ------------------------------------------------------------------
 
     pub(super) fn computed(&mut self, v: V, u: usize) -> Option<VReg> {
+        let around = std::mem::replace(&mut self.asm.origin, self.body.origins.value(v));
+        let register = self.operation(v, u);
+        self.asm.origin = around;
+        register
+    }
+
+    fn operation(&mut self, v: V, u: usize) -> Option<VReg> {
         let ty = self.body.type_of(v);
         let form = self.form(ty);
         match self.body.op(v) {

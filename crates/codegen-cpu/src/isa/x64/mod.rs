@@ -33,11 +33,12 @@ mod scalarize;
 mod unroll_factor;
 
 use self::unroll_factor::{LONG, in_flight};
+use crate::origin::Origin;
 use crate::simd::ir::Body;
 use crate::simd::list_schedule::scheduled;
 use crate::simd::merge_selected_polynomials::shared;
 use crate::simd::row_addressing::RowsIn;
-pub(crate) use disasm::listing;
+pub(crate) use disasm::{instructions, listing};
 pub(crate) use features::InstructionSet;
 
 /// The lowering, with what it keeps from one body to the next.
@@ -55,7 +56,7 @@ impl Wide {
         }
     }
 
-    /// A body's code; `None` if something in it has no instruction. `lanes_at_most`: what is
+    /// A body's code, with what its instructions from an offset on came from; `None` if something in it has no instruction. `lanes_at_most`: what is
     /// known of the number of lanes, which several rows have exactly; `streamed`: the accesses
     /// that store past the caches, as [`streaming`](crate::program::nontemporal_stores) finds them.
     pub(crate) fn lower(
@@ -64,7 +65,7 @@ impl Wide {
         lanes_at_most: Option<i64>,
         rows: RowsIn<'_>,
         streamed: &[u32],
-    ) -> Option<Vec<u8>> {
+    ) -> Option<(Vec<u8>, Vec<(u32, Origin)>)> {
         // With AVX2 a choice costs as much as a multiplication, and constants take registers.
         let shared = match self.set {
             InstructionSet::Avx512 => shared(body),

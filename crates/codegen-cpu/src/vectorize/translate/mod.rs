@@ -10,6 +10,7 @@ mod reductions;
 use super::contract_fma::Products;
 use super::elementwise::{Lanes, compute, lane_type, select};
 use crate::analysis::affine_access::Ranges;
+use crate::origin::Origin;
 use crate::simd::builder::Builder;
 use crate::simd::half_precision;
 use crate::simd::ir::{BinaryOp, Body, Input, Type, V};
@@ -335,6 +336,13 @@ impl<'k> Translator<'k> {
     }
 
     fn statement(&mut self, statement: &Statement) -> Result<(), Reason> {
+        let around = self.builder.set_origin(Origin::of(statement));
+        let done = self.translate(statement);
+        self.builder.set_origin(around);
+        done
+    }
+
+    fn translate(&mut self, statement: &Statement) -> Result<(), Reason> {
         if self.may_be_hoisted(statement) {
             self.hoisted.push(statement.clone());
             return Ok(());
@@ -566,7 +574,8 @@ impl<'k> Translator<'k> {
             ..
         } = self;
         let last = ranges.range(lane).upper;
-        let body = builder.finish();
+        let mut body = builder.finish();
+        body.origins.lanes = Origin::Variable(lane);
         // The functions ask for their table by themselves.
         sources.resize(body.inputs.len(), Source::Table);
         Run {

@@ -1,6 +1,7 @@
 //! Loops as runs of lanes: what each turn combines, or writes apart from the others.
 
 use super::{Combined, Reason, Run, Translator};
+use crate::origin::Origin;
 use crate::simd::half_precision;
 use crate::simd::ir::{BinaryOp, Reduction, Type, identity};
 use crate::vectorize::elementwise::{Lanes, combination, negative};
@@ -29,7 +30,12 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
     let mut combined = Vec::new();
     let mut values = Vec::new();
     for statement in &body.statements {
-        if let Some((which, op, value)) = translator.combination(statement, carried, body)? {
+        let around = translator.builder.set_origin(Origin::of(statement));
+        let combination = translator.combination(statement, carried, body)?;
+        translator.builder.set_origin(around);
+        if let Some((which, op, value)) = combination {
+            let origins = &mut translator.builder.body().origins;
+            origins.reductions.push(Origin::of(statement));
             combined.push(Combined { carried: which, op });
             values.push(value);
         } else if translator.same_for_all(statement) {

@@ -10,6 +10,7 @@
 //! `wide >> (i * width)`.
 
 use super::{converted, plain, sizes};
+use tegula_ir::helpers::tiles_keep_order;
 use tegula_ir::{
     ArrayShape, Binary, ComputationBuilder, ComputationId, Dims, ElementType, Error, InstructionId,
     Literal, Module, ModuleBuilder, Op, Scalar, Shape,
@@ -24,6 +25,15 @@ pub(super) fn is_more_than_reshape(module: &Module, id: InstructionId) -> bool {
         return false;
     };
     from.element_type != to.element_type || permutes(from) || permutes(to)
+}
+
+/// Whether a bitcast gives elements that depend on the padding of tiles.
+pub(super) fn depends_on_padding(module: &Module, id: InstructionId) -> bool {
+    let from = module.operand_shape(id, 0).and_then(Shape::as_array);
+    match (&module[id].op, from, module[id].shape.as_array()) {
+        (Op::Bitcast, Some(from), Some(to)) => !tiles_keep_order(from, to),
+        _ => false,
+    }
 }
 
 /// Whether a bitcast keeps the element type and has no tiles, so that its sizes may be
@@ -75,12 +85,6 @@ pub(super) fn bitcast(
     let (Some(Shape::Array(from)), Shape::Array(to)) = (operands.first(), result) else {
         return Err(Error::input("a bitcast is of an array"));
     };
-    let tiled = |s: &ArrayShape| s.layout.as_deref().is_some_and(|l| !l.tiles.is_empty());
-    if tiled(from) || tiled(to) {
-        return Err(Error::input(
-            "a bitcast of a tiled layout depends on its padding",
-        ));
-    }
     let combine = reducer_of(builder, from.element_type, to.element_type)?;
     let mut b = builder.computation("bitcast");
     let x = b.parameter(Shape::Array(plain(from)));

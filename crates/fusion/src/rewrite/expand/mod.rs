@@ -10,6 +10,7 @@
 //! The called computations come after their callers, so the result is for
 //! [`flatten`](crate::program::flatten) alone and not for the verifier.
 
+mod alone;
 mod along;
 mod batch_norm;
 mod bits;
@@ -21,9 +22,9 @@ mod qr;
 mod ragged;
 mod scaled;
 mod scan;
+mod start_indices;
 
 use std::borrow::Cow;
-use tegula_devices::Group;
 use tegula_ir::{
     ArrayShape, ComputationBuilder, ComputationId, Dim, ElementType, Error, Instruction,
     InstructionId, Lapack, Module, ModuleBuilder, Op, Shape, is_size_computation,
@@ -62,6 +63,10 @@ pub fn expand_for(module: &Module, routines: Routines) -> Result<Cow<'_, Module>
         .collect();
     for (id, instruction) in &module.instructions {
         sizes_are_known(module, id, instruction)?;
+        if bits::depends_on_padding(module, id) {
+            let what = "a bitcast of a tiled layout whose elements depend on its padding";
+            return Err(crate::Error::unsupported(module, id, what));
+        }
     }
     if wanted.is_empty() {
         return Ok(Cow::Borrowed(module));
@@ -97,16 +102,21 @@ fn expands(module: &Module, id: InstructionId) -> bool {
             open_or_not && bits::is_more_than_reshape(module, id)
         }
         Op::BitcastConvert => all_static && bits::changes_sub_byte_width(module, id),
-        op if gives_operands_alone(op) => Group::is_alone(module, op),
+        _ if alone::is_expanded(module, id) => true,
+        Op::DynamicSlice(_) | Op::DynamicUpdateSlice => {
+            start_indices::are_vector(module, instruction)
+        }
         Op::CustomCall(call) if Lapack::is_target(&call.target) => all_static,
         Op::CustomCall(call) => match stands_for(&call.target) {
-            Some(Known::Annotation) => keeps_shape(module, instruction),
+            Some(Known::Annotation) => alone::is_of_operands(module, instruction),
             Some(Known::TopK) => true,
             None => false,
         },
         Op::Dot { .. } | Op::Convolution { .. } if mixed::is_mixed(module, instruction) => true,
         Op::Dot { .. } => all_static && complex::is_large(module, instruction),
         Op::DynamicReshape | Op::RaggedDot { .. } | Op::Scan { .. } | Op::ScaledDot { .. } => true,
+        // Arrays of one element have no dimensions for windows.
+        Op::SelectAndScatter { .. } => instruction.shape.as_array().is_some_and(|a| a.rank() == 0),
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
         _ => false,
     }
@@ -146,16 +156,6 @@ pub(crate) fn is_annotation(op: &Op) -> bool {
     matches!(op, Op::CustomCall(call) if matches!(stands_for(&call.target), Some(Known::Annotation)))
 }
 
-/// Whether an operation gives its operands back where one device runs the program.
-fn gives_operands_alone(op: &Op) -> bool {
-    match op {
-        Op::AllGather { start, .. } | Op::AllReduce { start, .. } => !start,
-        Op::ReduceScatter { .. } | Op::AllToAll { .. } | Op::CollectiveBroadcast(_) => true,
-        Op::CollectivePermute { pairs, start, .. } => !start && pairs.as_slice() == [(0, 0)],
-        _ => false,
-    }
-}
-
 fn stands_for(target: &str) -> Option<Known> {
     match target {
         "Sharding"
@@ -186,8 +186,21 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         };
         return Ok(module);
     }
+    if let Some(op) = alone::given_back(&module, &instruction) {
+        module.instructions[id].op = op;
+        return Ok(module);
+    }
     let op = match &instruction.op {
-        op if gives_operands_alone(op) => given_back(&module, &instruction),
+        // The one window selects the one element, and the source goes there.
+        &Op::SelectAndScatter { scatter, .. } => {
+            if let [_, source, start] = *instruction.operands {
+                module.instructions[id].operands = [start, source].into_iter().collect();
+            }
+            Op::Call {
+                to_apply: scatter,
+                is_composite: false,
+            }
+        }
         // Its sizes are known: what computes them is not needed.
         Op::DynamicReshape => {
             module.instructions[id].operands.truncate(1);
@@ -195,7 +208,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         }
         Op::CustomCall(call) if routine.is_none() => match stands_for(&call.target) {
             Some(Known::TopK) => top_k(&instruction)?,
-            _ => given_back(&module, &instruction),
+            _ => alone::operands_as_result(&module, &instruction),
         },
         _ => {
             let first = module.instructions.len();
@@ -215,28 +228,6 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     };
     module.instructions[id].op = op;
     Ok(module)
-}
-
-/// The operation that gives the operands themselves: as a tuple, unless the one operand has the
-/// result's shape.
-fn given_back(module: &Module, instruction: &Instruction) -> Op {
-    match instruction.operands.as_slice() {
-        [only] if module[*only].shape.may_equal(&instruction.shape) => Op::Copy,
-        _ => Op::Tuple,
-    }
-}
-
-/// Whether the result has the operand's shape, or is a tuple of those of several operands; layouts
-/// apart.
-fn keeps_shape(module: &Module, instruction: &Instruction) -> bool {
-    let is_of = |operand: &InstructionId, shape: &Shape| module[*operand].shape.may_equal(shape);
-    match instruction.operands.as_slice() {
-        [operand] => is_of(operand, &instruction.shape),
-        several => instruction.shape.as_tuple().is_some_and(|parts| {
-            parts.len() == several.len()
-                && several.iter().zip(parts).all(|(o, part)| is_of(o, part))
-        }),
-    }
 }
 
 /// The routine of LAPACK that a custom call names.
@@ -290,6 +281,12 @@ fn composition(
         op @ Op::RaggedDot { .. } => ragged::expand(builder, op, &shapes, &instruction.shape),
         op @ Op::ScaledDot { .. } => scaled::expand(builder, op, &shapes, &instruction.shape),
         op @ Op::Scan { .. } => scan::expand(builder, op, &shapes, &instruction.shape),
+        op @ (Op::DynamicSlice(_) | Op::DynamicUpdateSlice) => {
+            start_indices::expand(builder, op, &shapes, &instruction.shape)
+        }
+        Op::AllGather { .. } | Op::CollectivePermute { .. } => {
+            alone::started(builder, &shapes, &instruction.shape)
+        }
         _ => batch_norm::expand(builder, &instruction.op, &shapes, &instruction.shape),
     }
 }

@@ -5,6 +5,7 @@ use crate::isa::x64::assembler::{Out, Source};
 use crate::isa::x64::features::InstructionSet;
 use crate::isa::x64::opcodes as code;
 use crate::isa::x64::opcodes::{Form, Size};
+use crate::origin::Origin;
 use crate::simd::ir::{BinaryOp, Body, Condition, Type, V, identity};
 use regalloc2::VReg;
 
@@ -15,6 +16,7 @@ pub(in crate::isa::x64) struct Part {
     op: BinaryOp,
     value: V,
     ty: Type,
+    origin: Origin,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,8 +51,11 @@ impl Part {
 /// The parts of a body's reductions; what tells of NaN comes after what it belongs to.
 pub(in crate::isa::x64) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
     let mut parts = Vec::new();
-    for r in &body.reductions {
+    for (number, r) in body.reductions.iter().enumerate() {
+        let origin = body.origins.reductions.get(number);
+        let origin = origin.copied().unwrap_or(body.origins.lanes);
         let part = |kind| Part {
+            origin,
             kind,
             op: r.op,
             value: r.value,
@@ -90,9 +95,12 @@ impl Select<'_> {
         if part.kind == Kind::Nan {
             return Some(vec![self.with_nans(part, *old.first()?)?]);
         }
+        let around = std::mem::replace(&mut self.asm.origin, part.origin);
         let copies = old.iter().enumerate();
         let copies = copies.map(|(u, &old)| self.accumulate_vector(part, u, old));
-        copies.collect()
+        let copies = copies.collect();
+        self.asm.origin = around;
+        copies
     }
 
     fn accumulate_vector(&mut self, part: &Part, u: usize, old: VReg) -> Option<VReg> {
@@ -190,6 +198,7 @@ impl Select<'_> {
         let mut number = 0;
         for (i, part) in parts.iter().enumerate() {
             if part.kind == Kind::Combined {
+                self.asm.origin = part.origin;
                 let other = parts.get(i + 1).filter(|p| p.kind != Kind::Combined);
                 let other = other.map(|p| (p, state[i + 1]));
                 self.reduce(number, (part, state[i]), other)?;

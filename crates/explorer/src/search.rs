@@ -1,0 +1,425 @@
+//! Follows elements from operation to operation, to what they are computed from.
+//!
+//! Operations are visited from the results to the operands, each once, with the set of all elements
+//! of its result that are needed. Every element goes through the maps of its operation. A run-time
+//! variable (an offset, an index of a gather) has the value that is known of it, as in an iteration
+//! of a counted loop, or takes every value that it may have; then what is read is a superset, and
+//! the set says so.
+
+use crate::edges::maps_of;
+use crate::elements::{Elements, ravel, unravel};
+use crate::loops::LoopTrace;
+use crate::scalars::{Scalars, integer, value_of};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use tegula_expr::Interval;
+use tegula_fusion::{Def, Node, NodeKind, Program, Region, ValueId};
+use tegula_indexing::{Exactness, IndexingMap, RuntimeSource, Simplifier};
+use tegula_ir::{Module, Op};
+
+/// Points that are evaluated before the rest counts as read whole.
+const MOST_POINTS: usize = 2_000_000;
+
+/// Elements that are needed, by array.
+pub(crate) type Needed = FxHashMap<ValueId, Elements>;
+
+/// A search in a program.
+pub(crate) struct Search<'a> {
+    pub(crate) module: &'a Module,
+    pub(crate) program: &'a Program,
+    /// By node: its place in the order in which nodes run.
+    places: Vec<usize>,
+    /// By node: the region that it is in.
+    regions: Rc<[usize]>,
+    simplifier: Simplifier,
+    /// Simplified maps by operation, result and operand: loops ask for them in each iteration.
+    maps: FxHashMap<(u32, usize, usize), Result<Vec<IndexingMap>, String>>,
+    /// Points evaluated so far.
+    points: usize,
+    /// What was found out about loops, outermost first.
+    pub(crate) loops: Vec<LoopTrace>,
+    /// Which iteration's elements are wanted, by loop.
+    pub(crate) iteration: Option<usize>,
+    /// How many loops are open.
+    pub(crate) depth: usize,
+}
+
+impl<'a> Search<'a> {
+    pub(crate) fn new(module: &'a Module, program: &'a Program) -> Self {
+        let mut placed = Places {
+            places: vec![0; program.nodes.len()],
+            regions: vec![0; program.nodes.len()],
+            next: 0,
+        };
+        placed.visit(program, &program.entry);
+        Self {
+            module,
+            program,
+            places: placed.places,
+            regions: placed.regions.into(),
+            simplifier: Simplifier::new(),
+            maps: FxHashMap::default(),
+            points: 0,
+            loops: Vec::new(),
+            iteration: None,
+            depth: 0,
+        }
+    }
+
+    /// Whether so many more points may be evaluated; if so, they are counted.
+    pub(crate) fn may_evaluate(&mut self, points: usize) -> bool {
+        let all = self.points.checked_add(points);
+        let within = all.filter(|&points| points <= MOST_POINTS);
+        self.points = within.unwrap_or(self.points);
+        within.is_some()
+    }
+
+    /// Follows the elements of `found` to what they are computed from, through arrays that `goes_on`
+    /// says. Gives the arrays in the order of the visit, and whether each is a leaf.
+    pub(crate) fn follow_all(
+        &mut self,
+        found: &mut Needed,
+        known: &Scalars,
+        goes_on: &dyn Fn(ValueId) -> bool,
+    ) -> Vec<(ValueId, bool)> {
+        // Operands have smaller places than their users.
+        let program = self.program;
+        let mut order = Vec::new();
+        let mut work: BTreeSet<(usize, ValueId)> = found
+            .keys()
+            .map(|&value| (self.place(value), value))
+            .collect();
+        while let Some((_, value)) = work.pop_last() {
+            let Def::Node(node, result) = program.values[value].def else {
+                order.push((value, true));
+                continue;
+            };
+            let is_followed = goes_on(value);
+            order.push((value, !is_followed));
+            if is_followed {
+                for operand in self.visit(&program.nodes[node], (value, result), found, known) {
+                    work.insert((self.place(operand), operand));
+                }
+            }
+        }
+        order
+    }
+
+    /// Follows what a region gives to what it is given: the elements of values from outside of it.
+    pub(crate) fn through_region(
+        &mut self,
+        region: &Region,
+        mut found: Needed,
+        known: &Scalars,
+    ) -> Needed {
+        let program = self.program;
+        let regions = Rc::clone(&self.regions);
+        let own = region
+            .nodes
+            .first()
+            .map(|node| regions[node.as_u32() as usize]);
+        let is_inside = |value: ValueId| match program.values[value].def {
+            Def::Node(node, _) => Some(regions[node.as_u32() as usize]) == own,
+            _ => false,
+        };
+        self.follow_all(&mut found, known, &is_inside);
+        found.retain(|&value, _| !is_inside(value));
+        found
+    }
+
+    fn place(&self, value: ValueId) -> usize {
+        match self.program.values[value].def {
+            Def::Node(node, _) => self.places[node.as_u32() as usize] + 1,
+            _ => 0,
+        }
+    }
+
+    /// Adds what the needed elements of a value read, and gives the arrays that are read.
+    fn visit(
+        &mut self,
+        node: &'a Node,
+        (value, result): (ValueId, usize),
+        found: &mut Needed,
+        known: &Scalars,
+    ) -> Vec<ValueId> {
+        let Some(needed) = found.get(&value).cloned() else {
+            return Vec::new();
+        };
+        if needed.count == 0 {
+            return Vec::new();
+        }
+        let read = match &node.kind {
+            NodeKind::While { .. } => self.through_loop(node, result, &needed, known),
+            NodeKind::Conditional { branches } => {
+                self.through_choice(node, branches, (result, &needed), known)
+            }
+            _ => match self.update_of_known_place(node, value, &needed, known) {
+                Some(read) => read,
+                None => self.operands(node, (value, result), &needed, known),
+            },
+        };
+        let mut values = Vec::new();
+        for (operand, elements) in read {
+            if elements.count == 0 {
+                continue;
+            }
+            values.push(operand);
+            match found.get_mut(&operand) {
+                Some(own) => {
+                    own.union(&elements);
+                }
+                None => {
+                    found.insert(operand, elements);
+                }
+            }
+        }
+        values
+    }
+
+    /// What an operation reads of its operands.
+    fn operands(
+        &mut self,
+        node: &Node,
+        (value, result): (ValueId, usize),
+        needed: &Elements,
+        known: &Scalars,
+    ) -> Vec<(ValueId, Elements)> {
+        let mut read = Vec::new();
+        for (number, &operand) in node.operands.iter().enumerate() {
+            let Some(size) = element_count(self.program, operand) else {
+                continue;
+            };
+            let mut own = Elements::none(size);
+            own.exact = needed.exact;
+            match self.maps(node, value, result, number) {
+                Ok(maps) => {
+                    for map in &maps {
+                        self.follow(node, (value, needed), (map, known), (operand, &mut own));
+                    }
+                }
+                Err(unknown) => {
+                    own.insert_all(size);
+                    own.at_most(&unknown);
+                }
+            }
+            read.push((operand, own));
+        }
+        read
+    }
+
+    fn maps(
+        &mut self,
+        node: &Node,
+        value: ValueId,
+        result: usize,
+        operand: usize,
+    ) -> Result<Vec<IndexingMap>, String> {
+        let key = (value.as_u32(), result, operand);
+        if let Some(known) = self.maps.get(&key) {
+            return known.clone();
+        }
+        let maps = maps_of(self.module, self.program, node, result, operand);
+        let maps = maps.map(|maps| {
+            let simplified = maps.iter().map(|map| self.simplifier.simplify_map(map));
+            simplified.collect::<Vec<_>>()
+        });
+        self.maps.insert(key, maps.clone());
+        maps
+    }
+
+    /// An update at a place that is known reads either array, never both.
+    fn update_of_known_place(
+        &self,
+        node: &Node,
+        value: ValueId,
+        needed: &Elements,
+        known: &Scalars,
+    ) -> Option<Vec<(ValueId, Elements)>> {
+        let is_update = matches!(node.kind, NodeKind::Op)
+            && matches!(self.module[node.origin].op, Op::DynamicUpdateSlice);
+        let (&[whole, update], starts) = node.operands.split_at_checked(2)? else {
+            return None;
+        };
+        if !is_update {
+            return None;
+        }
+        let shape = |value: ValueId| self.program.values[value].shape.static_dims();
+        let (dims, own) = (shape(value)?, shape(update)?);
+        let mut first = Vec::with_capacity(dims.len());
+        for ((&start, &size), &part) in starts.iter().zip(&dims[..]).zip(&own[..]) {
+            let start = self.known_integer(start, known)?;
+            first.push(start.clamp(0, (size - part).max(0)));
+        }
+        if first.len() != dims.len() {
+            return None;
+        }
+        let mut from = [whole, update].map(|value| {
+            let mut set = Elements::none(element_count(self.program, value).unwrap_or(0));
+            set.exact = needed.exact;
+            set
+        });
+        let mut point = vec![0; dims.len()];
+        for number in needed.iter() {
+            unravel(number, &dims, &mut point);
+            let inside: Vec<i64> = point
+                .iter()
+                .zip(&first)
+                .map(|(at, first)| at - first)
+                .collect();
+            match ravel(&inside, &own) {
+                Some(number) => from[1].insert(number),
+                None => from[0].insert(number),
+            }
+        }
+        let [kept, written] = from;
+        let mut read = vec![(whole, kept), (update, written)];
+        for &start in starts {
+            let mut one = Elements::none(1);
+            one.insert(0);
+            read.push((start, one));
+        }
+        Some(read)
+    }
+
+    fn known_integer(&self, value: ValueId, known: &Scalars) -> Option<i64> {
+        let bits = value_of(self.program, known, value)?;
+        integer(self.program.values[value].shape.element_type, bits)
+    }
+
+    /// The values of a map's run-time variables, as far as they are known.
+    fn runtime_values(&self, node: &Node, map: &IndexingMap, known: &Scalars) -> Vec<Option<i64>> {
+        let operands = &self.module[node.origin].operands;
+        let value = |source: &Option<RuntimeSource>| match source {
+            Some(RuntimeSource::Element { instruction, .. }) => {
+                let at = operands.iter().position(|operand| operand == instruction)?;
+                self.known_integer(*node.operands.get(at)?, known)
+            }
+            _ => None,
+        };
+        map.runtime
+            .iter()
+            .map(|variable| value(&variable.source))
+            .collect()
+    }
+
+    /// Adds what one map leads to from the needed elements of a value.
+    fn follow(
+        &mut self,
+        node: &Node,
+        (value, needed): (ValueId, &Elements),
+        (map, known): (&IndexingMap, &Scalars),
+        (operand, own): (ValueId, &mut Elements),
+    ) {
+        let shapes = |v: ValueId| self.program.values[v].shape.static_dims();
+        let (Some(from), Some(to)) = (shapes(value), shapes(operand)) else {
+            return;
+        };
+        let size = element_count(self.program, operand).unwrap_or(0);
+        if map.is_empty() || own.count == size && own.note.is_some() {
+            return;
+        }
+        let values = self.runtime_values(node, map, known);
+        if map.exactness == Exactness::Superset {
+            own.at_most("at most these elements");
+        } else if values.contains(&None) {
+            own.at_most("which of these depends on data");
+        }
+        // A map of one element to the same, as of a pointwise operation, needs no evaluation.
+        let is_identity = from == to
+            && map.ranges.is_empty()
+            && map.runtime.is_empty()
+            && map.constraints.is_empty()
+            && (0..from.len()).all(|at| map.results.get(at) == Some(&map.dim(at)));
+        if is_identity {
+            needed.iter().for_each(|number| own.insert(number));
+            return;
+        }
+        let mut bounds = map.bounds();
+        let first = from.len() + map.ranges.len();
+        for (bound, value) in bounds.iter_mut().skip(first).zip(&values) {
+            if let Some(value) = value {
+                // HLO clamps offsets.
+                *bound = Interval::point((*value).clamp(bound.lower, bound.upper.max(bound.lower)));
+            }
+        }
+        let inner = bounds.get(from.len()..).unwrap_or_default();
+        let inside = inner.iter().try_fold(1usize, |n, b| {
+            n.checked_mul(usize::try_from(b.count()).ok()?)
+        });
+        let points = inside.and_then(|inside| inside.checked_mul(needed.count));
+        if !points.is_some_and(|points| self.may_evaluate(points)) {
+            own.insert_all(size);
+            own.exact = false;
+            own.note = Some("too many to follow one by one: taken as read whole".to_owned());
+            return;
+        }
+        if inner.iter().any(Interval::is_empty) {
+            return;
+        }
+        let mut point: Vec<i64> = vec![0; bounds.len()];
+        for number in needed.iter() {
+            unravel(number, &from, &mut point);
+            for (at, bound) in inner.iter().enumerate() {
+                point[from.len() + at] = bound.lower;
+            }
+            loop {
+                if let Ok(Some(index)) = map.evaluate(&point)
+                    && let Some(number) = ravel(&index, &to)
+                {
+                    own.insert(number);
+                }
+                if !advance(inner, &mut point[from.len()..]) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The next point within bounds, the last variable fastest; false after the last.
+fn advance(bounds: &[Interval], point: &mut [i64]) -> bool {
+    for (bound, place) in bounds.iter().zip(point).rev() {
+        if *place < bound.upper {
+            *place += 1;
+            return true;
+        }
+        *place = bound.lower;
+    }
+    false
+}
+
+/// How many elements an array has, if it is static and not too large to be followed.
+pub(crate) fn element_count(program: &Program, value: ValueId) -> Option<usize> {
+    /// Larger arrays are not followed element by element.
+    const MOST: usize = 1 << 28;
+    let count = program.values[value].shape.element_count()?;
+    usize::try_from(count).ok().filter(|&count| count <= MOST)
+}
+
+/// Where nodes are.
+struct Places {
+    /// By node: its place in the order in which nodes run.
+    places: Vec<usize>,
+    /// By node: the first node of its region.
+    regions: Vec<usize>,
+    next: usize,
+}
+
+impl Places {
+    fn visit(&mut self, program: &Program, region: &Region) {
+        let own = region
+            .nodes
+            .first()
+            .map_or(0, |node| node.as_u32() as usize);
+        for &node in &region.nodes {
+            for inner in program.nodes[node].kind.regions() {
+                self.visit(program, inner);
+            }
+            let number = node.as_u32() as usize;
+            self.places[number] = self.next;
+            self.regions[number] = own;
+            self.next += 1;
+        }
+    }
+}
