@@ -89,7 +89,7 @@ def start(kind, path, tegula, program, results):
 
 
 def ranks_of(program):
-    """The processes of ranks, by rank."""
+    """The processes of ranks, by rank: two of each over MPICH (crates/tegula-cli: run/supervised.rs)."""
     found = {}
     for folder in pathlib.Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -104,7 +104,7 @@ def ranks_of(program):
         for variable in environment:
             name, _, value = variable.partition(b"=")
             if name in (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK"):
-                found[int(value)] = int(folder.name)
+                found.setdefault(int(value), []).append(int(folder.name))
     return found
 
 
@@ -114,12 +114,15 @@ def one(kind, path, tegula, program, results, chance, stop):
     victim = chance.randrange(RANKS)
     pid, began = None, time.monotonic()
     while job.poll() is None and time.monotonic() < began + 30:
-        pid = ranks_of(program).get(victim)
-        if pid is not None:
+        if ranks_of(program).get(victim):
             break
         time.sleep(0.005)
     time.sleep(chance.random() * 1.5)
     killed = time.monotonic()
+    pids = sorted(ranks_of(program).get(victim, []))
+    if pids:
+        # Stopped is the rank itself, the younger of two.
+        pid = pids[-1] if stop else chance.choice(pids)
     gone = pid is None
     if pid is not None:
         try:
@@ -130,8 +133,9 @@ def one(kind, path, tegula, program, results, chance, stop):
         output, _ = job.communicate(timeout=MOST + (TIMEOUT if stop else 0))
     except subprocess.TimeoutExpired:
         job.kill()
-        for process in ranks_of(program).values():
-            os.kill(process, signal.SIGKILL)
+        for processes in ranks_of(program).values():
+            for process in processes:
+                os.kill(process, signal.SIGKILL)
         job.communicate()
         return f"rank {victim}: the job does not end", False
     finally:
@@ -150,7 +154,9 @@ def one(kind, path, tegula, program, results, chance, stop):
     if has_results:
         # The rank had left the job, with all others, when it was killed.
         return (None, True) if "ran:" in output else (f"rank {victim}: results of a lost job\n{output}", False)
-    names = [f"rank {victim}", f"rank: {victim}", f"RANK {victim}", f"device {victim}", f"PID {pid}"]
+    if gone:
+        return None, True
+    names = [f"rank {victim}", f"device {victim}"]
     if not any(name in output for name in names):
         return f"rank {victim} (process {pid}) is not named\n{output}", False
     if took > MOST:

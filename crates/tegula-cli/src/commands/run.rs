@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod mpi;
 mod staged;
+#[cfg(unix)]
+mod supervised;
 
 use crate::documents::{self, Check, RunOutput, RunResult};
 use crate::execution::ExecutionArgs;

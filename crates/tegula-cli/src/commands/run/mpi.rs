@@ -37,6 +37,9 @@ pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     if args.execution.freeze.freeze.is_some() {
         return Err(anyhow!("`--freeze` is not for `--mpi`").into());
     }
+    if let Some(code) = super::supervised::wait_for_rank() {
+        return Ok(code);
+    }
     let deadline = common.timeout.map(|timeout| Instant::now() + timeout);
     let job = MpiJob::join(Duration::from_secs_f64(args.wait), deadline)?;
     let ran = ran(args, &job).and_then(|ran| {
