@@ -88,6 +88,11 @@ impl MpiJob {
         finished.map_err(|message| Error::new(ErrorKind::Limit, message))
     }
 
+    /// Ends this process where it could not join a job: a thread may be stuck inside of the library.
+    pub fn leave(code: u8) -> ! {
+        tegula_devices::mpi::leave(i32::from(code.max(1)))
+    }
+
     /// Ends the whole job, and this process with an exit status.
     pub fn abort(&self, code: u8) -> ! {
         self.job.abort(i32::from(code.max(1)))

@@ -220,9 +220,9 @@ impl Job {
     /// Ends the job and this process with an exit status that is not 0.
     pub fn abort(&self, code: i32) -> ! {
         self.command(Command::Abort(code));
-        // The library ends the process; if it hangs, so does this.
+        // The library ends the process.
         std::thread::sleep(END);
-        std::process::exit(code)
+        leave(code)
     }
 
     fn command(&self, command: Command) {
@@ -243,6 +243,17 @@ impl Job {
             outcome,
         }
     }
+}
+
+/// Ends this process, also where a thread is stuck inside of the library, for which what the library
+/// does at the exit of a process may wait.
+pub fn leave(code: i32) -> ! {
+    let ends = || {
+        std::thread::sleep(END);
+        std::process::abort();
+    };
+    let _ = std::thread::Builder::new().spawn(ends);
+    std::process::exit(code)
 }
 
 fn hash_of(members: &[usize]) -> u64 {

@@ -41,7 +41,10 @@ pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         return Ok(code);
     }
     let deadline = common.timeout.map(|timeout| Instant::now() + timeout);
-    let job = MpiJob::join(Duration::from_secs_f64(args.wait), deadline)?;
+    let job = match MpiJob::join(Duration::from_secs_f64(args.wait), deadline) {
+        Ok(job) => job,
+        Err(error) => MpiJob::leave(Failure::from(error).report(common.json)),
+    };
     let ran = ran(args, &job).and_then(|ran| {
         job.finish()?;
         Ok(ran)
