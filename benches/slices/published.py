@@ -1,9 +1,9 @@
 """Simulated steps beside published ones: those that parameters were fitted on, and those held out.
 
-    python published.py [--tegula PATH] [--fit CHIP]
+    python published.py [--tegula PATH] [--most PERCENT] [--fit CHIP]
 
 Lowers the programs of `published.json` with JAX, simulates each with `tegula simulate`, and prints the
-error of every step, with the mean of both groups. `--fit` searches the chip's three parameters for the
+error of every step, with the mean of both groups. `--most` fails if that of those held out is larger. `--fit` searches the chip's three parameters for the
 least error of the runs that are marked `fitted`, and changes nothing.
 """
 
@@ -72,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tegula", default="tegula")
     parser.add_argument("--fit", metavar="CHIP")
+    parser.add_argument("--most", type=float, metavar="PERCENT")
     args = parser.parse_args()
     runs = json.loads((HERE / "published.json").read_text())["runs"]
     with tempfile.TemporaryDirectory() as folder:
@@ -96,6 +97,9 @@ def main():
         for fitted, name in ((True, "fitted"), (False, "held out")):
             found = by_kind[fitted]
             print(f"{name}: {100 * sum(found) / len(found):.1f} % in the mean, {100 * max(found):.1f} % at most")
+        held_out = 100 * sum(by_kind[False]) / len(by_kind[False])
+        if args.most is not None and held_out > args.most:
+            sys.exit(f"steps that were held out are {held_out:.1f} % off in the mean")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 }
 
 fn rank() -> ExitCode {
-    let job = match MpiJob::join(Duration::from_secs(120)) {
+    let job = match MpiJob::join(Duration::from_secs(120), None) {
         Ok(job) => job,
         Err(error) => {
             eprintln!("{error}");

@@ -164,3 +164,33 @@ fn partitioned_programs_give_the_same() {
         heads.join("\n")
     );
 }
+
+/// Every shift of a dimension in 2, 4 and 8 parts; only permutes are needed.
+#[test]
+fn rotations_are_permutes() {
+    for parts in [2_usize, 4, 8] {
+        for shift in 1..16 {
+            let (cut, mesh) = (16 - shift, parts * 2);
+            let text = format!(
+                "HloModule rotation, num_partitions={mesh}\n\nENTRY e {{\n  \
+                 x = s32[16,3]{{1,0}} parameter(0), sharding={{devices=[{parts},1,2]<=[{mesh}] last_tile_dim_replicate}}\n  \
+                 end = s32[{shift},3]{{1,0}} slice(x), slice={{[{cut}:16],[0:3]}}\n  \
+                 start = s32[{cut},3]{{1,0}} slice(x), slice={{[0:{cut}],[0:3]}}\n  \
+                 turned = s32[16,3]{{1,0}} concatenate(end, start), dimensions={{0}}, sharding={{devices=[{parts},1,2]<=[{mesh}] last_tile_dim_replicate}}\n  \
+                 ROOT sum = s32[16,3]{{1,0}} add(x, turned), sharding={{devices=[{parts},1,2]<=[{mesh}] last_tile_dim_replicate}}\n}}\n"
+            );
+            let module = tegula::read(&text).expect("a module");
+            let numbers: Vec<i32> = (0..48).map(|n| n * n - 7 * n).collect();
+            let x = Literal::from_values(&[16, 3], &numbers).expect("an array");
+            let expected = evaluate(&module, &[Value::Array(x.clone())]).expect("it runs");
+            let partitioned = partition(&module, &tegula_partition::Options::default());
+            let partitioned = partitioned.expect("it is cut");
+            let program = partitioned.module.to_string();
+            assert!(program.contains("collective-permute"), "{program}");
+            assert!(!program.contains("all-gather"), "{program}");
+            let found = results(&partitioned, &[x], &module).expect("it runs");
+            let expected: Vec<Literal> = expected.leaves().into_iter().cloned().collect();
+            assert!(same(&found[0], &expected[0]), "{parts} {shift}\n{program}");
+        }
+    }
+}

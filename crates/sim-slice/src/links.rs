@@ -142,7 +142,7 @@ impl Links {
             self.route(from, to, 1.0, &mut routes);
         }
         let received = if routes.is_used { bytes } else { 0.0 };
-        self.routed(bytes, routes, received)
+        self.routed(bytes, &routes, received)
     }
 
     /// A device's chip, and its number there.
@@ -285,7 +285,7 @@ impl Links {
                         }
                     }
                 }
-                return self.routed(bytes, routes, moved);
+                return self.routed(bytes, &routes, moved);
             }
             let whole: Vec<usize> = (0..self.torus.chips() * self.devices_per_chip).collect();
             if let Some((extents, on_chip)) = self.extents(&whole) {
@@ -301,7 +301,7 @@ impl Links {
         }
         // Half of the array goes round each way, all the way round.
         let hops = routes.longest * n / 2.0;
-        let once = self.routed(moved / 2.0, routes, moved);
+        let once = self.routed(moved / 2.0, &routes, moved);
         let passes = match kind {
             CollectiveKind::AllReduce => 2.0,
             _ => 1.0,
@@ -351,7 +351,7 @@ impl Links {
     }
 
     /// Seconds of messages that were routed.
-    fn routed(&self, bytes: f64, routes: Routes, received: f64) -> Transfer {
+    fn routed(&self, bytes: f64, routes: &Routes, received: f64) -> Transfer {
         let busiest = routes.links.values().copied().fold(0.0, f64::max);
         let inside = routes.on_chip.values().copied().fold(0.0, f64::max);
         let latency = routes.longest * self.hop_latency;

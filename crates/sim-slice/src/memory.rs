@@ -85,7 +85,7 @@ fn region(
                 }
             }
         });
-        let inside = inner(program, step, &live, &looks_at);
+        let inside = inner(program, step);
         let mut added = 0.0;
         if !matches!(step.kind, StepKind::View | StepKind::Done) {
             for &made in &step.writes {
@@ -117,12 +117,7 @@ fn region(
 }
 
 /// The bytes that a loop or a choice needs beside what lives around it.
-fn inner(
-    program: &Program,
-    step: &Step,
-    _around: &FxHashSet<ValueId>,
-    _looks_at: &FxHashMap<ValueId, ValueId>,
-) -> f64 {
+fn inner(program: &Program, step: &Step) -> f64 {
     let none = FxHashSet::default();
     match &step.kind {
         StepKind::Loop {

@@ -222,8 +222,8 @@ struct Reader<'a> {
     /// By groups, kind and bytes: the same collective is in every layer.
     transfers: FxHashMap<(u64, u64), Transfer>,
     in_async: FxHashSet<InstructionId>,
-    /// By the first of operations that one kernel computes: what it has read.
-    together: FxHashMap<NodeId, FxHashSet<ValueId>>,
+    /// By the first of operations that one kernel computes: what it has read and computed.
+    together: FxHashMap<NodeId, (FxHashSet<ValueId>, FxHashSet<NodeId>)>,
     has_pairs: bool,
     unknown_calls: BTreeMap<String, usize>,
 }
@@ -327,12 +327,19 @@ impl Reader<'_> {
             return step;
         }
         let mut kernel = Kernel::default();
-        self.visit(id, &mut kernel);
         let mut starts = true;
-        if let Some(&first) = self.clusters.together(id).first() {
-            let read = self.together.entry(first).or_default();
-            starts = read.is_empty();
-            kernel.reads.retain(|value, _| read.insert(*value));
+        // What operations of one kernel have in common is read and computed once.
+        let first = self.clusters.together(id).first().copied();
+        if let Some(shared) = first.and_then(|first| self.together.get(&first)) {
+            starts = false;
+            kernel.seen.clone_from(&shared.1);
+        }
+        self.visit(id, &mut kernel);
+        let mut waits_for: Vec<ValueId> = kernel.reads.keys().copied().collect();
+        if let Some(first) = first {
+            let shared = self.together.entry(first).or_default();
+            kernel.reads.retain(|value, _| shared.0.insert(*value));
+            shared.1.clone_from(&kernel.seen);
         }
         let mut in_place = None;
         let written: f64 = match &instruction.op {
@@ -373,10 +380,8 @@ impl Reader<'_> {
                 }
             }
         }
-        // Reads of several kernels that are one are all reads of this step: what it waits for.
-        let mut reads: Vec<ValueId> = kernel.reads.keys().copied().collect();
-        reads.sort_unstable();
-        step.reads = reads;
+        waits_for.sort_unstable();
+        step.reads = waits_for;
         step.kind = StepKind::Kernel {
             work: kernel.work,
             has_product: kernel.has_product,

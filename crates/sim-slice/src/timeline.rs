@@ -322,7 +322,10 @@ impl Runner<'_> {
         for &made in &step.writes {
             state.there.insert(made, state.core);
             if has_product {
-                state.products.insert(made, (state.core, seconds));
+                // Waiting for the last piece of an operand is a part of it.
+                state
+                    .products
+                    .insert(made, (state.core, state.core - begin));
             }
         }
         self.totals.flops += work.flops * at.times;

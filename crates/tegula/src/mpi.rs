@@ -5,8 +5,8 @@
 
 use crate::{Error, ErrorKind, Executable, SpmdExecutable, Tensor};
 use std::sync::Arc;
-use std::time::Duration;
-use tegula_devices::mpi::Job;
+use std::time::{Duration, Instant};
+use tegula_devices::mpi::{Job, Patience};
 use tegula_ir::Literal;
 
 /// A job of which this process is a rank.
@@ -16,12 +16,12 @@ pub struct MpiJob {
 
 impl MpiJob {
     /// Joins the job that `mpirun` has started; once in a process. A rank waits for others for
-    /// `timeout`.
+    /// `wait` in each exchange, and says who is missing before `deadline`.
     ///
     /// # Errors
     /// There is no MPI library, or it cannot be used.
-    pub fn join(timeout: Duration) -> Result<Self, Error> {
-        let job = Job::join(timeout);
+    pub fn join(wait: Duration, deadline: Option<Instant>) -> Result<Self, Error> {
+        let job = Job::join(Patience { wait, deadline });
         let job = job.map_err(|message| Error::new(ErrorKind::Unsupported, message))?;
         Ok(Self { job: Arc::new(job) })
     }
@@ -86,6 +86,11 @@ impl MpiJob {
     pub fn finish(&self) -> Result<(), Error> {
         let finished = self.job.finish();
         finished.map_err(|message| Error::new(ErrorKind::Limit, message))
+    }
+
+    /// Ends this process where it could not join a job: a thread may be stuck inside of the library.
+    pub fn leave(code: u8) -> ! {
+        tegula_devices::mpi::leave(i32::from(code.max(1)))
     }
 
     /// Ends the whole job, and this process with an exit status.

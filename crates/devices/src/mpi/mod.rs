@@ -28,21 +28,45 @@ use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tegula_ir::{ArrayShape, Literal};
 
 /// How long the end of the job may take, before the process ends without it.
 const END: Duration = Duration::from_secs(5);
+/// How long before the end of the job's time a rank asks who is missing.
+const BEFORE_DEADLINE: Duration = Duration::from_millis(1500);
+/// The thread's stack: MPICH 5 needs more than threads have.
+const STACK: usize = 64 << 20;
 
 /// A job of which this process is a rank.
 pub struct Job {
     rank: usize,
     size: usize,
-    timeout: Duration,
+    patience: Patience,
     commands: Sender<Command>,
     known: Mutex<Known>,
     /// How often this rank has met these members at an instruction, in all programs of the job.
     visits: Mutex<FxHashMap<(usize, u64), u64>>,
+}
+
+/// How long a rank waits for others.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// In one exchange.
+    pub wait: Duration,
+    /// When everything is to be over: who is missing then is named before.
+    pub deadline: Option<Instant>,
+}
+
+impl Patience {
+    /// How long to wait from now on.
+    fn left(&self) -> Duration {
+        let until = self.deadline.map(|deadline| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            left.saturating_sub(BEFORE_DEADLINE)
+        });
+        until.map_or(self.wait, |until| until.min(self.wait))
+    }
 }
 
 /// The communicators that were made.
@@ -55,12 +79,12 @@ struct Known {
 }
 
 impl Job {
-    /// Joins the job that `mpirun` has started; once in a process. `timeout` is how long a rank
-    /// waits for others.
+    /// Joins the job that `mpirun` has started; once in a process.
     ///
     /// # Errors
     /// There is no MPI library, or it cannot be used.
-    pub fn join(timeout: Duration) -> Result<Self, String> {
+    pub fn join(patience: Patience) -> Result<Self, String> {
+        let timeout = patience.left();
         let (commands, received) = channel();
         let (reply, started) = channel();
         let run = move || match Engine::start() {
@@ -74,6 +98,7 @@ impl Job {
         };
         let thread = std::thread::Builder::new()
             .name("mpi".to_owned())
+            .stack_size(STACK)
             .spawn(run);
         thread.map_err(|error| format!("no thread for MPI: {error}"))?;
         let started = started.recv_timeout(timeout).map_err(|_| {
@@ -86,7 +111,7 @@ impl Job {
         Ok(Self {
             rank,
             size,
-            timeout,
+            patience,
             commands,
             known: Mutex::default(),
             visits: Mutex::default(),
@@ -163,7 +188,7 @@ impl Job {
         }
         let (reply, answer) = channel();
         self.command(Command::Split(splits, reply));
-        match answer.recv_timeout(self.timeout) {
+        match answer.recv_timeout(self.patience.left()) {
             Ok(made) => made?,
             Err(_) => return Err("MPI has made no communicators in time".to_owned()),
         }
@@ -182,11 +207,12 @@ impl Job {
         let (reply, done) = channel();
         self.command(Command::Ended);
         self.command(Command::Finish(reply));
-        match done.recv_timeout(self.timeout) {
+        let timeout = self.patience.left();
+        match done.recv_timeout(timeout) {
             Ok(done) => done,
             Err(_) => Err(format!(
                 "the other ranks did not end within {} s",
-                self.timeout.as_secs_f64()
+                timeout.as_secs_f64()
             )),
         }
     }
@@ -194,9 +220,9 @@ impl Job {
     /// Ends the job and this process with an exit status that is not 0.
     pub fn abort(&self, code: i32) -> ! {
         self.command(Command::Abort(code));
-        // The library ends the process; if it hangs, so does this.
+        // The library ends the process.
         std::thread::sleep(END);
-        std::process::exit(code)
+        leave(code)
     }
 
     fn command(&self, command: Command) {
@@ -212,11 +238,22 @@ impl Job {
             name: exchange.name.to_owned(),
             members: exchange.members.to_vec(),
             key,
-            timeout: self.timeout,
+            timeout: self.patience.left(),
             commands: self.commands.clone(),
             outcome,
         }
     }
+}
+
+/// Ends this process, also where a thread is stuck inside of the library, for which what the library
+/// does at the exit of a process may wait.
+pub fn leave(code: i32) -> ! {
+    let ends = || {
+        std::thread::sleep(END);
+        std::process::abort();
+    };
+    let _ = std::thread::Builder::new().spawn(ends);
+    std::process::exit(code)
 }
 
 fn hash_of(members: &[usize]) -> u64 {

@@ -190,9 +190,14 @@ impl Emitter<'_> {
     }
 
     fn nodes(&mut self, frame: &mut Frame, region: &Region) -> Result<(), Error> {
-        for node in &region.nodes {
+        let rotations = self.rotations(region);
+        for (at, node) in region.nodes.iter().enumerate() {
             self.site = Arc::clone(&self.module[node.instruction].name);
-            self.node(frame, node)?;
+            match rotations.at(at) {
+                Some(rotation) => self.rotated(frame, node, rotation)?,
+                None if rotations.is_unneeded(at) => {}
+                None => self.node(frame, node)?,
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! partition-id, through tables. Each value is made with the sharding that propagation gave it.
 //! [`choose`] chooses by cost how an operation is computed on parts, [`operation`] does it,
 //! [`reshard`] takes arrays from one sharding to another, [`window`] fetches the halo: the elements of
-//! neighbouring parts that a window reads. [`control`] has loops, branches and the borders of manual
+//! neighbouring parts that a window reads, [`rotation`] shifts parts round a circle. [`control`] has loops, branches and the borders of manual
 //! computations.
 
 mod choose;
@@ -19,6 +19,7 @@ mod operation;
 mod plan;
 mod prepare;
 mod reshard;
+mod rotation;
 mod unreduced;
 mod window;
 

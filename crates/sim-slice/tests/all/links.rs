@@ -104,11 +104,11 @@ fn an_all_to_all_is_its_busiest_link() {
         for from in &all {
             for to in &all {
                 let mut at = from.clone();
-                for axis in 0..sizes.len() {
+                for (axis, &target) in to.iter().enumerate() {
                     let ring = links.torus.axes[axis].wraps;
                     let share = bytes / all.len() as f64;
-                    along(&mut loads, &sizes, ring, &at, axis, to[axis], share);
-                    at[axis] = to[axis];
+                    along(&mut loads, &sizes, ring, &at, axis, target, share);
+                    at[axis] = target;
                 }
             }
         }

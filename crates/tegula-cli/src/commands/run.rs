@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod mpi;
 mod staged;
+#[cfg(unix)]
+mod supervised;
 
 use crate::documents::{self, Check, RunOutput, RunResult};
 use crate::execution::ExecutionArgs;
@@ -47,14 +49,15 @@ pub(crate) struct RunArgs {
     /// prints and writes results.
     #[arg(long, conflicts_with = "devices")]
     pub mpi: bool,
-    /// With `--mpi`: seconds that a rank waits for others before it ends the job.
+    /// With `--mpi`: seconds that a rank waits for others in an exchange before it names them and ends
+    /// the job. (`--timeout` is for all of the run: who is missing then is named before, too.)
     #[arg(
         long,
         value_name = "SECONDS",
         default_value_t = 600.0,
         requires = "mpi"
     )]
-    pub timeout: f64,
+    pub wait: f64,
     /// Run this often and report the fastest run.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,

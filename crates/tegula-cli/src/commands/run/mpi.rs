@@ -31,13 +31,20 @@ struct Ran {
 
 /// Runs a program as a rank.
 pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
-    if !args.timeout.is_finite() || args.timeout <= 0.0 {
-        return Err(anyhow!("`--timeout` is a positive number of seconds").into());
+    if !args.wait.is_finite() || args.wait <= 0.0 {
+        return Err(anyhow!("`--wait` is a positive number of seconds").into());
     }
     if args.execution.freeze.freeze.is_some() {
         return Err(anyhow!("`--freeze` is not for `--mpi`").into());
     }
-    let job = MpiJob::join(Duration::from_secs_f64(args.timeout))?;
+    if let Some(code) = super::supervised::wait_for_rank() {
+        return Ok(code);
+    }
+    let deadline = common.timeout.map(|timeout| Instant::now() + timeout);
+    let job = match MpiJob::join(Duration::from_secs_f64(args.wait), deadline) {
+        Ok(job) => job,
+        Err(error) => MpiJob::leave(Failure::from(error).report(common.json)),
+    };
     let ran = ran(args, &job).and_then(|ran| {
         job.finish()?;
         Ok(ran)
