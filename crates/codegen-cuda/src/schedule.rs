@@ -23,9 +23,9 @@ pub(crate) enum Action {
         function: usize,
         grid: [u32; 3],
         places: Vec<u64>,
-        /// What follows the arrays among the parameters.
+        /// The values of symbolic dimensions, which are passed after the arrays.
         sizes: Vec<i64>,
-        /// The place that follows them, for a function that is guarded.
+        /// Where the guard lies, which is passed last to a function that has one.
         guard: Option<u64>,
     },
     /// A product that the device's library does.
@@ -35,8 +35,8 @@ pub(crate) enum Action {
         number: usize,
         actions: Vec<Action>,
     },
-    /// Iterations until the guard is 0, which each of them sets; one that comes after
-    /// changes nothing.
+    /// Runs iterations until the guard, which each iteration sets, is 0. Iterations that are launched
+    /// after that change nothing.
     Repeat {
         iteration: Vec<Action>,
         guard: u64,
@@ -555,7 +555,7 @@ impl Resolver<'_> {
             .iter()
             .map(|&s| self.number(&Term::var(tegula_expr::Var(s))));
         let guard = self.guard.filter(|_| function.guarded);
-        // No guard is an address of nothing.
+        // Outside of guarded loops the function gets a null pointer as its guard.
         let nowhere = (function.guarded && guard.is_none()).then_some(0);
         let sizes = sizes.chain(last.map(Ok)).chain(nowhere.map(Ok));
         Ok(Some(Action::Launch {

@@ -209,7 +209,7 @@ mod avx512 {
         for start in (0..rows.length).step_by(16) {
             let count = (rows.length - start).min(16);
             let mask = ((1u32 << count) - 1) as u16;
-            // Of pairs all but the last element, in two vectors.
+            // The mask of all elements of the pairs but the last one, over two vectors.
             let both = (1u64 << (2 * count - 1)) - 1;
             let (first, second) = (both as u16, (both >> 16) as u16);
             let mut sums = [_mm512_setzero_ps(); ROWS];

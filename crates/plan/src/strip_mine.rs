@@ -218,7 +218,7 @@ impl Miner {
         private.iter().map(|&value| self.bytes(value)).sum()
     }
 
-    /// Into how many strips steps are worth dividing, if they are.
+    /// How many strips to divide the steps into; [`None`] if strips do not pay.
     fn count(&self, group: &Group, cuts: &[Cut]) -> Option<i64> {
         let StripLimits {
             private,

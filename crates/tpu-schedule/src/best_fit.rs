@@ -19,7 +19,7 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// A memory of which each step keeps some bytes at the end for itself.
+    /// A memory in which each step reserves some bytes at the end for itself.
     pub(super) fn new(capacity: i64, alignment: i64, reserved: Vec<i64>) -> Self {
         Self {
             capacity,

@@ -25,7 +25,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("custom-call", &["ir", "linalg", "scalar"]),
     (
         "interp",
-        &["custom-call", "devices", "ir", "limits", "scalar"],
+        &["arena", "custom-call", "devices", "ir", "limits", "scalar"],
     ),
     ("indexing", &["expr", "ir"]),
     ("partition", &["expr", "indexing", "ir"]),

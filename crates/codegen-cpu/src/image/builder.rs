@@ -196,7 +196,9 @@ impl ImageBuilder {
     /// [`Error::Bug`] if a function was declared and not defined.
     pub(crate) fn finish(self) -> Result<CodeImage, Error> {
         match self.image.functions.contains(&UNDEFINED) {
-            true => Err(Error::Bug("a function was not defined".to_owned())),
+            true => Err(Error::Bug(
+                "a declared function was never defined".to_owned(),
+            )),
             false => Ok(self.image),
         }
     }

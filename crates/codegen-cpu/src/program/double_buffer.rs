@@ -117,7 +117,7 @@ pub(crate) fn apply(found: Vec<Exchange>, action: &mut Action) {
     }
 }
 
-/// A place inside one of the memories, by its entry.
+/// Redirects a location inside an exchanged buffer to the table entry that holds the buffer's address.
 fn lead(exchanges: &[Exchange], location: &mut Location) {
     for exchange in exchanges {
         let both = [exchange.state, exchange.next];

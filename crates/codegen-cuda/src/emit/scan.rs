@@ -234,7 +234,7 @@ fn written(name: &str, kernel: &Kernel, scan: &Scan<'_>, group: i64) -> Result<F
     body.open(&format!(
         "for ({index} first = 0; first < {extent}; first += {group})"
     ));
-    // Threads beyond the end take part with what changes nothing.
+    // Threads beyond the end contribute the neutral element.
     body.line(&format!("const bool inside = first + lane < {extent};"));
     body.declare_index(scan.var, &format!("inside ? first + lane : {extent} - 1"));
     for statement in &scan.own {

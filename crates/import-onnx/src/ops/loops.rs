@@ -22,7 +22,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// Times that a loop is written out, at most.
+/// The most iterations for which a loop is unrolled.
 const MAX_WRITTEN: i64 = 4096;
 
 fn body_of<'s, 'a>(call: &Call<'s, 'a>) -> Result<&'s Graph<'a>> {

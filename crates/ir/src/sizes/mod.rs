@@ -282,7 +282,9 @@ fn solve(
             return solution;
         }
     }
-    Err(Error::bug("copies of computations do not end"))
+    Err(Error::bug(
+        "copying shared computations for their sizes did not end",
+    ))
 }
 
 type Attempt = (Result<solve::Solution, Error>, FxHashSet<InstructionId>);

@@ -303,7 +303,7 @@ impl<'p> Compiler<'p> {
 
     fn vector(&self, operation: &'p VectorOperation) -> Made<Ready<'p>> {
         let line = operation.line;
-        let unknown = || wrong(line, "a vector that the program does not have");
+        let unknown = || wrong(line, "the operand is a vector that no statement defines");
         let operands = operation.operands.iter().map(|operand| {
             Ok(match operand {
                 VectorOperand::Register(id) => {

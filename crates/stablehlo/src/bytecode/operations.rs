@@ -32,7 +32,7 @@ pub(super) fn read(file: &File) -> Result<Module, Error> {
     let top = reader.block(&mut cursor)?;
     let undefined = reader.scopes.iter().any(Scope::has_undefined);
     if undefined {
-        return Err(cursor.error("a value is used that no operation gives"));
+        return Err(cursor.error("a value is used that no operation defines"));
     }
     let mut operations = top.operations;
     let operation = match operations.as_slice() {
@@ -286,7 +286,7 @@ impl Reader<'_> {
         if isolated {
             let scope = self.scopes.pop();
             if scope.is_some_and(|scope| scope.has_undefined()) {
-                return Err(cursor.error("a value is used that no operation gives"));
+                return Err(cursor.error("a value is used that no operation defines"));
             }
         }
         self.depth -= 1;
@@ -322,7 +322,7 @@ impl Reader<'_> {
             let undefined = own.flatten().any(|(_, defined)| !defined);
             scope.next.pop();
             if undefined {
-                return Err(cursor.error("a value is used that no operation gives"));
+                return Err(cursor.error("a value is used that no operation defines"));
             }
         }
         Ok(Region { blocks })

@@ -307,7 +307,7 @@ impl<'t> Scanner<'t> {
             self.at += 1;
         }
         let close = char::from(close);
-        Err(self.error_at(start, format!("expected `{close}` somewhere behind this")))
+        Err(self.error_at(start, format!("expected a matching `{close}` after this")))
     }
 }
 

@@ -117,7 +117,7 @@ struct Writer {
     set: InstructionSet,
     encoder: Encoder,
     position: usize,
-    /// Where a 32-bit distance to a block's start is to be written.
+    /// The places of 32-bit displacements to a block's start, which are filled in once it is known.
     jumps: Vec<(usize, Block)>,
     /// Where one to a constant is, and from where it counts.
     constants: Vec<(usize, usize, u32)>,

@@ -52,8 +52,7 @@ impl Select<'_> {
         self.load_neighbours((access, None), ty, from, mask, u)
     }
 
-    /// Elements beside each other from a place on; `index` says which they are, if not the
-    /// access alone does.
+    /// Loads contiguous elements; `index` selects them where the access itself does not.
     fn load_neighbours(
         &mut self,
         (access, index): (u32, Option<V>),

@@ -189,7 +189,7 @@ impl Translator<'_> {
     }
 }
 
-/// Which carried scalar a combination goes on with, and what it adds.
+/// The carried scalar that a combination updates, and the value that it combines with it.
 fn combined_into(
     carried: &[ScalarId],
     body: &Block,

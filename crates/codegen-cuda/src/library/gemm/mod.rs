@@ -28,7 +28,7 @@ const SIDE: i64 = 16;
 const DEPTH: i64 = 16;
 /// Rows and columns of the tiles of a large result.
 const LARGE: i64 = 8 * SIDE;
-/// Blocks that give every multiprocessor of a large GPU one.
+/// Blocks that occupy every multiprocessor of a large GPU: an H100 has so many.
 pub(super) const BLOCKS: i64 = 132;
 /// Neighbours that are read at once, 16 bytes of four-byte elements.
 const VECTOR: i64 = 4;

@@ -1,8 +1,8 @@
-//! The program of a row: statements, and passes along its columns, as few as there can be.
+//! Row fusion: divides the work on a row into as few passes along its columns as possible.
 //!
-//! A pass must come after the passes whose results it needs; its *level* is how many come
-//! one after the other before it. Passes of one level become one loop, in which an element
-//! is loaded once, and what one computes for an element the others use as it is.
+//! A pass must run after the passes whose results it reads; its *level* is the length of the longest
+//! chain of such passes before it. All passes of one level are fused into one loop, which loads each
+//! element once and shares what one pass computes for an element with the others.
 
 use crate::kernel::substitute::Rename;
 use crate::kernel::{Block, IndexVar, Kernel, ScalarId, ScalarOp, Statement};

@@ -85,7 +85,9 @@ fn mat_mul_bits<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<
         )));
     }
     if call.int("weight_prepacked", 0) != 0 {
-        return Err(Error::unsupported("weights that are packed for one device"));
+        return Err(Error::unsupported(
+            "prepacked weights (`weight_prepacked`): give them in the standard layout",
+        ));
     }
     let blocks = size.div_euclid(block) + i64::from(size % block != 0);
     let term = Term::constant;

@@ -26,8 +26,8 @@ pub(in crate::text) struct Loads {
     /// Names that were made up.
     names: usize,
     nesting: usize,
-    /// Whether no statement can go before: the indices of a window are needed at other
-    /// times than its grid begins.
+    /// Whether loads are refused here, because no statement can be put in front: the indices of a
+    /// window are evaluated at each step of its grid, not before it.
     pub(in crate::text) refused: bool,
 }
 
