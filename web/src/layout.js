@@ -16,7 +16,7 @@ export class LayoutView {
     this.#panel = panel;
     this.#app = app;
     this.#input = h("input", { type: "text", id: "shape", value: this.#shape, spellcheck: "false", autocomplete: "off", list: "shapes", oninput: () => { this.shape = this.#input.value; } });
-    this.#picture = h("div", { class: "picture-box" });
+    this.#picture = h("div", { class: "picture-box", role: "group", tabindex: "0", "aria-label": "Picture of the array in memory" });
     this.#facts = h("div", { class: "facts", "aria-live": "polite" });
     this.#sliders = h("div", { class: "sliders" });
     this.#assignment = h("div", { class: "assignment" });
