@@ -29,18 +29,28 @@ NARROW = re.compile(r"\b(bf16|f16|f8\w+|f6\w+|f4\w+)\[")
 
 def files(paths):
     for path in paths:
-        yield from sorted(path.rglob("*.hlo")) if path.is_dir() else [path]
+        yield from sorted([*path.rglob("*.hlo"), *path.rglob("*_test.cc")]) if path.is_dir() else [path]
+
+
+def texts(path):
+    """The modules in a file: one or several of HLO, or those in the raw strings of a C++ test. What
+    such a test puts together when it runs, with `$0` in the text, is none."""
+    text = path.read_text(errors="replace")
+    if path.suffix == ".cc":
+        strings = (match["text"].strip() for match in re.finditer(r'R"(?P<end>\w*)\((?P<text>.*?)\)(?P=end)"', text, re.S))
+        whole = lambda s: s.startswith("HloModule") and "ENTRY" in s and "$" not in s
+        return [s + "\n" for s in dict.fromkeys(strings) if whole(s)]
+    starts = [match.start() for match in re.finditer(r"(?m)^HloModule\b", text)]
+    cuts = [0, *starts[1:], len(text)]
+    return [text[start:end] for start, end in zip(cuts, cuts[1:])]
 
 
 def programs(arguments):
     """The modules of the files, by name."""
     found = {}
     for path in files(arguments.modules):
-        text = path.read_text(errors="replace")
-        starts = [match.start() for match in re.finditer(r"(?m)^HloModule\b", text)]
-        cuts = [0, *starts[1:], len(text)]
-        for number, (start, end) in enumerate(zip(cuts, cuts[1:])):
-            found[f"{path.parent.name}/{path.stem}.{number}"] = text[start:end]
+        for number, text in enumerate(texts(path)):
+            found[f"{path.parent.name}/{path.stem}.{number}"] = text
     return found
 
 
@@ -70,13 +80,20 @@ REFUSED_BY_VERIFIER = {
 }
 
 
+XLA_SECONDS = 60
+
+
 def refused_by_xla(text, about):
     """What XLA says of a program of which we say this; nothing if it compiles it. It is asked in a
     process of its own: a failed check of XLA ends the process."""
     for pattern, check in REFUSED_BY_VERIFIER.items():
         if re.search(pattern, about):
             return f"its verifier refuses it, too: {check}"
-    done = subprocess.run([sys.executable, __file__], input=text, capture_output=True, text=True)
+    command = [sys.executable, __file__]
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=XLA_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"it takes XLA more than {XLA_SECONDS} s to compile"
     if done.returncode < 0:
         return "it ends XLA's process"
     return done.stdout.strip()[:200] or None

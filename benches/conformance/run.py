@@ -21,7 +21,7 @@ libraries   Programs of the JAX libraries that are installed, in `f32` and with 
 decompositions  LAPACK's routines as JAX calls them, on matrices of every kind: empty, several at once,
             with a NaN or an infinity, without full rank.
 programs    HLO files, for example XLA's own (`xla/**/*.hlo` of its repository), cut in front of
-            each `HloModule`. What XLA's parser takes must be read. What is read is run on
+            each `HloModule`, and the programs in its C++ tests (`xla/**/*_test.cc`). What XLA's parser takes must be read. What is read is run on
             `--targets`, where its inputs are small, and the targets are held against each other;
             with `--xla`, what the last target gives is held against XLA:CPU's results, too.
 written     StableHLO texts that Tegula wrote (`tegula compile --emit stablehlo`, or the example

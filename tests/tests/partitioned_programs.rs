@@ -2,13 +2,13 @@
 //! once: put together, the results are those of the whole program, to the bit. `TEGULA_SWEEP` says
 //! how many programs and `TEGULA_FIRST` from which seed; `TEGULA_SEED` runs one.
 
-use std::fmt::Write;
 use std::time::Duration;
 use tegula_devices::Topology;
 use tegula_interp::{Options, Value, evaluate, evaluate_devices};
-use tegula_ir::{Annotations, InstructionId, Literal, Module, Op, Shape};
+use tegula_ir::{Literal, Module, Op};
 use tegula_partition::{Partitioned, Sharding, partition};
 use tegula_tests::random::{Random, Regime, random_program};
+use tegula_tests::shardings::{annotate, same};
 
 /// Programs when nothing else is asked for.
 const PROGRAMS: u64 = 250;
@@ -30,75 +30,6 @@ fn mesh(random: &mut Random) -> Vec<i64> {
         &[3],
     ];
     random.pick(&meshes).to_vec()
-}
-
-/// A sharding of an array of so many dimensions: axes of the mesh cut some of them.
-fn sharding(random: &mut Random, mesh: &[i64], rank: usize) -> String {
-    let count: i64 = mesh.iter().product();
-    let mut axes: Vec<usize> = (0..mesh.len()).collect();
-    for place in (1..axes.len()).rev() {
-        axes.swap(place, random.below(place + 1));
-    }
-    let mut by_dim: Vec<Vec<usize>> = vec![Vec::new(); rank];
-    let mut copies = Vec::new();
-    for axis in axes {
-        match rank > 0 && !random.once_in(4) {
-            true => by_dim[random.below(rank)].push(axis),
-            false => copies.push(axis),
-        }
-    }
-    let size = |axes: &[usize]| -> i64 { axes.iter().map(|&axis| mesh[axis]).product() };
-    let mut dims: Vec<i64> = by_dim.iter().map(|axes| size(axes)).collect();
-    if dims.iter().all(|parts| *parts == 1) {
-        return "{replicated}".to_owned();
-    }
-    let mut order: Vec<usize> = by_dim.into_iter().flatten().collect();
-    let mut text = String::from("{devices=[");
-    if size(&copies) > 1 {
-        dims.push(size(&copies));
-    }
-    order.extend(&copies);
-    let list = |numbers: &[i64]| -> String {
-        let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        texts.join(",")
-    };
-    let _ = write!(text, "{}]", list(&dims));
-    // The coordinates of devices along the mesh, in the order of the tiles.
-    let places: Vec<i64> = order.iter().map(|&axis| axis as i64).collect();
-    let _ = write!(text, "<=[{}]T({})", list(mesh), list(&places));
-    if size(&copies) > 1 {
-        text.push_str(" last_tile_dim_replicate");
-    }
-    let _ = count;
-    text.push('}');
-    text
-}
-
-/// States shardings of parameters, of some results, and of some arrays between.
-fn annotate(module: &mut Module, random: &mut Random, mesh: &[i64]) {
-    let ids: Vec<InstructionId> = module.instructions.keys().collect();
-    let entry = module.entry;
-    for id in ids {
-        let instruction = &module[id];
-        let in_entry = instruction.computation == entry;
-        let likely = match instruction.op {
-            Op::Parameter(_) if in_entry => 2,
-            _ if in_entry => 8,
-            _ => continue,
-        };
-        let Shape::Array(array) = &instruction.shape else {
-            continue;
-        };
-        if !random.once_in(likely) {
-            continue;
-        }
-        let text = sharding(random, mesh, array.rank());
-        module.instructions[id].annotations = Some(Box::new(Annotations {
-            sharding: Some(text.into()),
-            ..Annotations::default()
-        }));
-    }
-    module.attributes.num_partitions = Some(mesh.iter().product());
 }
 
 /// What the devices give, put together.
@@ -163,7 +94,7 @@ fn check(seed: u64) -> Result<(), String> {
     let program = random_program(seed, Regime::Dyadic);
     let mut random = Random::new(seed ^ 0x5A4D);
     let mesh = mesh(&mut random);
-    let mut module = tegula::read(&program.text).map_err(|error| error.to_string())?;
+    let mut module = tegula_tests::read(&program.text).map_err(|error| error.to_string())?;
     // Of a program for one device it is 0; of a partitioned one, who runs it.
     let own_number = |op: &Op| matches!(op, Op::PartitionId);
     if module
@@ -203,17 +134,6 @@ fn check(seed: u64) -> Result<(), String> {
         true => Ok(()),
         false => fail("another number of results", ""),
     }
-}
-
-/// Whether two arrays have the same elements; a sum of parts may have another zero.
-fn same(a: &Literal, b: &Literal) -> bool {
-    a.bytes() == b.bytes()
-        || a.shape().same_ignoring_layout(b.shape())
-            && a.scalars().zip(b.scalars()).all(|(a, b)| {
-                a == b
-                    || a.to_f64() == 0.0 && b.to_f64() == 0.0
-                    || a.to_f64().is_nan() && b.to_f64().is_nan()
-            })
 }
 
 #[test]

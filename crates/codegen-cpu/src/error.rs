@@ -2,6 +2,7 @@
 
 use tegula_custom_call::CustomCallError;
 use tegula_ir::ElementType;
+use tegula_limits::Stopped;
 use tegula_plan::WrongInput;
 
 /// An error of the CPU backend.
@@ -39,8 +40,38 @@ pub enum Error {
     /// More memory is needed than there is.
     #[error("the program needs {0} bytes of memory, which cannot be allocated")]
     OutOfMemory(i64),
+    /// A limit of the run or the compilation was exceeded, or it was interrupted.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
-/// Why a call failed while it ran. Boxed, so that what nearly never happens takes
-/// one register.
-pub(crate) type CallFailure = Box<CustomCallError>;
+/// Why a run ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    CustomCall(CustomCallError),
+    Stopped(Stopped),
+}
+
+/// A [`Failure`], boxed, so that what nearly never happens takes one register.
+pub(crate) type RunFailure = Box<Failure>;
+
+impl From<Stopped> for RunFailure {
+    fn from(stopped: Stopped) -> Self {
+        Self::new(Failure::Stopped(stopped))
+    }
+}
+
+impl From<CustomCallError> for RunFailure {
+    fn from(error: CustomCallError) -> Self {
+        Self::new(Failure::CustomCall(error))
+    }
+}
+
+impl From<RunFailure> for Error {
+    fn from(failure: RunFailure) -> Self {
+        match *failure {
+            Failure::CustomCall(error) => Self::CustomCall(error),
+            Failure::Stopped(stopped) => Self::Stopped(stopped),
+        }
+    }
+}

@@ -57,4 +57,7 @@ pub enum Error {
     /// An operation that runs on the host failed.
     #[error("{0}")]
     Host(String),
+    /// A limit of the run or the compilation was exceeded, or it was interrupted.
+    #[error(transparent)]
+    Stopped(#[from] tegula_limits::Stopped),
 }

@@ -115,6 +115,7 @@ impl Executable {
         let prepared = self.prepare(&*session, &shapes)?;
         let schedule = &prepared.schedule;
         let kept = self.keep(&*session, schedule, inputs)?;
+        let _claim = tegula_limits::claim(schedule.own_bytes)?;
         let memory = Allocation::new(&*session, schedule.bytes - schedule.kept)?;
         let run = Run {
             executable: self,
@@ -273,6 +274,7 @@ impl Run<'_> {
     }
 
     fn action(&self, action: &Action) -> Result<(), Error> {
+        tegula_limits::check()?;
         match action {
             Action::Launch { .. } | Action::Product(_) | Action::Copy { .. } => {
                 self.simple(self.session, action)
@@ -305,6 +307,7 @@ impl Run<'_> {
             Action::Repeat { iteration, guard } => {
                 let mut ahead = 1;
                 loop {
+                    tegula_limits::check()?;
                     for _ in 0..ahead {
                         self.actions(iteration)?;
                     }
@@ -322,6 +325,7 @@ impl Run<'_> {
                 predicate,
                 body,
             } => loop {
+                tegula_limits::check()?;
                 self.actions(condition)?;
                 if self.flag(*predicate)? == 0 {
                     return Ok(());

@@ -77,6 +77,7 @@ impl HostCall {
     pub(crate) fn run(&self, operands: &[Literal]) -> Result<Vec<Literal>, Error> {
         evaluate(&self.plan, operands).map_err(|error| match error {
             EvaluateError::CustomCall(call) => Error::CustomCall(call),
+            EvaluateError::Stopped(stopped) => Error::Stopped(stopped),
             other => Error::Host(format!("`{}`: {other}", self.name())),
         })
     }

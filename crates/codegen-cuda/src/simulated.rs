@@ -185,7 +185,10 @@ impl Session for &Simulated {
             &shape,
             &options,
         );
-        let report = launched.map_err(|error: LaunchError| failed(&step(), &error))?;
+        let report = launched.map_err(|error| match error {
+            LaunchError::Stopped(stopped) => Error::Stopped(stopped),
+            error => failed(&step(), &error),
+        })?;
         if let Some(finding) = report.errors().next() {
             return Err(failed(&step(), finding));
         }

@@ -38,6 +38,7 @@ impl<'e, 'm> Callee<'e, 'm> {
     /// Calls the computation on one element of each parameter; gives one element
     /// of each result.
     pub(crate) fn call(&mut self, arguments: &[u128]) -> Result<SmallVec<[u128; 2]>, OpError> {
+        tegula_limits::check()?;
         match &self.program {
             Some(program) if program.parameters == arguments.len() => program
                 .run(&mut self.registers, arguments)

@@ -162,6 +162,7 @@ impl Evaluator<'_> {
 
     /// Counts an iteration of any loop.
     pub(crate) fn count_iteration(&mut self) -> Result<(), OpError> {
+        tegula_limits::check()?;
         self.iterations += 1;
         let most = self.options.max_iterations;
         match most.is_some_and(|most| self.iterations > most) {

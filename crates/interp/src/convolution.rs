@@ -96,6 +96,9 @@ impl Geometry<'_> {
         for group in 0..self.total_groups() {
             let kernel = self.group_kernel(kernel, group, group_out);
             for start in (0..rows).step_by(chunk) {
+                if tegula_limits::is_stopped() {
+                    return result;
+                }
                 let count = chunk.min(rows - start);
                 let patches = self.patches(input, group, start, count);
                 let sums = matmul(&patches, &kernel, count, patch, group_out);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use tegula_custom_call::CustomCallError;
 use tegula_devices::{ExchangeError, GroupError};
 use tegula_ir::{LiteralError, Opcode};
+use tegula_limits::Stopped;
 
 /// Why a program could not be evaluated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -76,6 +77,14 @@ pub enum Error {
         /// Which limit.
         reason: String,
     },
+    /// A limit of the run was exceeded, or it was interrupted.
+    #[error("{instruction}: {reason}")]
+    Stopped {
+        /// The name of the instruction that was evaluated.
+        instruction: Arc<str>,
+        /// Why.
+        reason: Stopped,
+    },
 }
 
 /// An error of an operation, before it is known which instruction it was.
@@ -87,6 +96,7 @@ pub(crate) enum OpError {
     CustomCall(CustomCallError),
     Exchange(ExchangeError),
     Transfer(String),
+    Stopped(Stopped),
     /// An error of an instruction of a called computation.
     Called(Box<Error>),
 }
@@ -130,6 +140,10 @@ impl OpError {
                 instruction,
                 reason,
             },
+            Self::Stopped(reason) => Error::Stopped {
+                instruction,
+                reason,
+            },
             Self::Called(error) => *error,
         }
     }
@@ -138,6 +152,12 @@ impl OpError {
 impl From<Error> for OpError {
     fn from(error: Error) -> Self {
         Self::Called(Box::new(error))
+    }
+}
+
+impl From<Stopped> for OpError {
+    fn from(stopped: Stopped) -> Self {
+        Self::Stopped(stopped)
     }
 }
 

@@ -8,17 +8,18 @@ use crate::error::{Error, OpError, invalid};
 use crate::perturb::{Directions, by_sums, by_ulps, hidden_nans, negate_hidden};
 use crate::program::{Program, op_rounds};
 use crate::value::Value;
-use cranelift_entity::EntityRef;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tegula_arena::EntityRef;
 use tegula_devices::{Communicator, HostQueues};
 use tegula_ir::{
     ArrayShape, Binary, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,
     Unary,
 };
+use tegula_limits::Stopped;
 
 /// How to evaluate.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +69,8 @@ pub(crate) struct Evaluator<'m> {
     pub(crate) communicator: Option<Arc<dyn Communicator>>,
     /// The host that it may exchange arrays with.
     pub(crate) host: Option<Host>,
+    /// How many bytes the memory limits leave for values.
+    room: Option<u64>,
 }
 
 /// The host of a run.
@@ -102,6 +105,7 @@ impl<'m> Evaluator<'m> {
             discrete: None,
             communicator: None,
             host: None,
+            room: tegula_limits::room(),
         }
     }
 
@@ -327,8 +331,29 @@ impl<'m> Evaluator<'m> {
         }
     }
 
+    /// Fails if an array of this shape, beside what is kept, exceeds a memory limit.
+    fn check_room(&self, shape: &Shape) -> Result<(), OpError> {
+        let (Some(limit), Some(array)) = (self.room, shape.as_array()) else {
+            return Ok(());
+        };
+        let wanted = array
+            .byte_size()
+            .and_then(|bytes| u64::try_from(bytes).ok());
+        let wanted = wanted.unwrap_or(0);
+        let used = self.kept;
+        if used.saturating_add(wanted) > limit {
+            return Err(OpError::Stopped(Stopped::Memory {
+                wanted,
+                used,
+                limit,
+            }));
+        }
+        Ok(())
+    }
+
     /// Counts an instruction.
     fn step(&mut self) -> Result<(), OpError> {
+        tegula_limits::check()?;
         self.evaluated += 1;
         match self.options.max_instructions {
             Some(most) if self.evaluated > most => Err(OpError::Limit(format!(
@@ -383,7 +408,11 @@ impl<'m> Evaluator<'m> {
             (Some(_), Some(array)) => hidden_nans(op, array.element_type, &operands),
             _ => Vec::new(),
         };
-        let mut value = self.dispatch(id, operands)?;
+        self.check_room(&module[id].shape)?;
+        let value = self.dispatch(id, operands);
+        // What was stopped gives a value that means nothing, or any error.
+        tegula_limits::check()?;
+        let mut value = value?;
         if let (Value::Array(zeros), false) = (&mut value, hidden.is_empty())
             && let Some(directions) = self.next_directions()
         {

@@ -99,6 +99,7 @@ fn for_each_index(
 ) -> Result<(), OpError> {
     let mut index: Sizes = smallvec![0; dims.len()];
     for _ in 0..product(dims) {
+        tegula_limits::check()?;
         visit(&index)?;
         for (i, &size) in index.iter_mut().zip(dims).rev() {
             *i += 1;

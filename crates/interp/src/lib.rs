@@ -140,14 +140,13 @@ pub fn evaluate_devices(
         let error = Error::Argument { index, reason };
         return Err(RunError::Device { device: 0, error });
     }
+    let scope = tegula_limits::current();
     tegula_devices::run(topology, timeout, |communicator| {
         let own = arguments.get(communicator.device());
-        evaluate_on(
-            module,
-            own.map_or(&[], Vec::as_slice),
-            options,
-            communicator,
-        )
+        let own = own.map_or(&[][..], Vec::as_slice);
+        tegula_limits::enter(scope.as_ref(), || {
+            evaluate_on(module, own, options, communicator)
+        })
     })
 }
 

@@ -64,6 +64,9 @@ pub(crate) fn matmul<T: Entry>(a: &[T], b: &[T], m: usize, k: usize, n: usize) -
 
 /// Adds `a * b` to `c` for as many rows as `c` has.
 fn rows<T: Entry>(a: &[T], b: &[T], c: &mut [T], k: usize, n: usize) {
+    if tegula_limits::is_stopped() {
+        return;
+    }
     let m = c.len() / n;
     if m < TILE {
         for (c, a) in c.chunks_exact_mut(n).zip(a.chunks_exact(k)) {
@@ -76,6 +79,9 @@ fn rows<T: Entry>(a: &[T], b: &[T], c: &mut [T], k: usize, n: usize) {
         let depth = DEPTH.min(k - start);
         let a_panels = pack_rows(a, m, k, start, depth);
         for j in (0..n).step_by(TILE) {
+            if tegula_limits::is_stopped() {
+                return;
+            }
             pack_columns(&mut columns, b, n, start, depth, j);
             for (panel, i) in a_panels.chunks_exact(depth).zip((0..m).step_by(TILE)) {
                 let sums = tile(panel, &columns);

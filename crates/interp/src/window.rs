@@ -81,6 +81,9 @@ impl<'a> Windows<'a> {
     fn for_each_position(&self, mut visit: impl FnMut(&[usize])) {
         let mut position: Sizes = smallvec![0; self.positions.len()];
         for _ in 0..product(&self.positions) {
+            if tegula_limits::is_stopped() {
+                return;
+            }
             visit(&position);
             for (p, &size) in position.iter_mut().zip(&self.positions).rev() {
                 *p += 1;

@@ -10,7 +10,7 @@ use crate::depthwise::{ROWS, Shared, taps};
 use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
 use crate::microkernels::{CpuFeatures, VectorWidth};
 use crate::tables::{Table, Tables};
-use crate::thread_pool::ThreadPool;
+use crate::thread_pool::{ThreadPool, is_stopped};
 use tegula_ir::ElementType;
 
 /// Shorter rows are for the general product.
@@ -111,6 +111,9 @@ impl Planes {
         pool.run(parts, &|part| {
             let shared = &shared;
             for unit in share(self.group.size * blocks, parts, part) {
+                if is_stopped() {
+                    return;
+                }
                 let rows = self.rows(shared, unit / blocks, unit % blocks * ROWS);
                 // SAFETY: the caller promises that the operands and the result are there; parts
                 // write different rows.

@@ -4,11 +4,16 @@
 //! thread takes which part. A worker looks for new work for a short while and then
 //! sleeps; a caller that finds the workers busy with another caller's work does all
 //! its parts itself. Nobody waits for a thread that has not begun: what no worker
-//! has taken, the caller does.
+//! has taken, the caller does. Workers are within the [scope](tegula_limits::Scope) of the caller.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use tegula_limits::Scope;
+
+/// Whether the work of this thread is to stop: routines look now and then, and leave the rest of their
+/// result as it is.
+pub(crate) use tegula_limits::is_stopped;
 
 /// How often a worker looks for work before it sleeps: some microseconds.
 const SPINS: u32 = 2000;
@@ -42,10 +47,11 @@ struct State {
     stop: bool,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Job {
     work: *const (dyn Fn(usize) + Sync),
     parts: usize,
+    scope: Option<Scope>,
 }
 
 // SAFETY: the work may be called by several threads at once, and is called only
@@ -84,8 +90,8 @@ impl Shared {
                 let generation = self.generation.load(Ordering::Acquire);
                 if generation != seen {
                     seen = generation;
-                    if let Some(job) = state.job {
-                        break job;
+                    if let Some(job) = &state.job {
+                        break job.clone();
                     }
                 }
                 state = self
@@ -98,7 +104,8 @@ impl Shared {
             let leave = Leave(self);
             // SAFETY: the work lives until its caller has seen `active` at 0, and
             // this thread was counted while the job was there.
-            self.take_parts(unsafe { &*job.work }, job.parts);
+            let work = unsafe { &*job.work };
+            tegula_limits::enter(job.scope.as_ref(), || self.take_parts(work, job.parts));
             drop(leave);
         }
     }
@@ -174,6 +181,7 @@ impl ThreadPool {
         state.job = Some(Job {
             work: work_pointer,
             parts,
+            scope: tegula_limits::current(),
         });
         shared.generation.fetch_add(1, Ordering::Release);
         drop(state);

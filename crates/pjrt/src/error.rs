@@ -128,8 +128,10 @@ impl From<tegula::Error> for Error {
         let code = match error.kind {
             ErrorKind::Input => Code::InvalidArgument,
             ErrorKind::Unsupported => Code::Unimplemented,
-            ErrorKind::Limit => Code::ResourceExhausted,
+            ErrorKind::Limit | ErrorKind::OutOfMemory => Code::ResourceExhausted,
+            ErrorKind::Timeout | ErrorKind::Interrupted => Code::Cancelled,
             ErrorKind::Bug => Code::Internal,
+            _ => Code::Unknown,
         };
         let help = error.help.map(|help| format!(" ({help})"));
         let message = format!("{}{}", error.message, help.unwrap_or_default());

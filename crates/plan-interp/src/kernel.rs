@@ -108,6 +108,7 @@ impl Run<'_, '_> {
     }
 
     fn point(&mut self) -> Result<(), EvaluateError> {
+        tegula_limits::check()?;
         // What the point before has stored is not there.
         for local in &mut self.locals {
             local.fill(None);
@@ -218,6 +219,7 @@ impl Run<'_, '_> {
             } => {
                 let mut state: SmallVec<[u128; 4]> = init.iter().map(|&s| self.scalar(s)).collect();
                 for i in 0..self.extent(*var)? {
+                    tegula_limits::check()?;
                     self.set(*var, i);
                     self.define_all(carried, &state);
                     self.block(body)?;

@@ -8,6 +8,7 @@ use kernel::{run_kernel, run_strip};
 use tegula_custom_call::{CustomCallError, CustomCallHandler, is_built_in};
 use tegula_fusion::{Contraction, Kernel, Label, LibraryOp};
 use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Op};
+use tegula_limits::Stopped;
 use tegula_plan::dot::DotView;
 use tegula_plan::{
     Cut, KernelId, Part, Place, Plan, Step, ValueId, WrongInput, cuts, module_of, part_of, verify,
@@ -38,6 +39,9 @@ pub enum EvaluateError {
     /// A size cannot be allocated.
     #[error("{0} bytes cannot be allocated")]
     TooLarge(i64),
+    /// A limit of the run was exceeded, or it was interrupted.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 /// A place in memory: which memory, from which byte on, how many bytes.
@@ -89,6 +93,10 @@ fn evaluate_static(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Eval
     if arena_bytes > MAX_ARENA {
         return Err(EvaluateError::TooLarge(arena_bytes));
     }
+    let sizes = plan.results.iter();
+    let sizes = sizes.map(|&result| plan.values[result].shape.byte_size().unwrap_or(i64::MAX));
+    let bytes = sizes.fold(arena_bytes, i64::saturating_add);
+    let _claim = tegula_limits::claim(u64::try_from(bytes).unwrap_or(u64::MAX))?;
     let mut outputs = Vec::with_capacity(plan.results.len());
     for &result in &plan.results {
         let bytes = plan.values[result].shape.byte_size().unwrap_or(i64::MAX);
@@ -131,6 +139,7 @@ impl Evaluator<'_> {
     }
 
     fn step(&mut self, step: &Step) -> Result<(), EvaluateError> {
+        tegula_limits::check()?;
         match step {
             Step::Kernel { kernel, args } => self.kernel(*kernel, args),
             Step::Library {
@@ -148,6 +157,7 @@ impl Evaluator<'_> {
                 predicate,
                 body,
             } => loop {
+                tegula_limits::check()?;
                 self.steps(condition)?;
                 if self.read_scalar(*predicate)? == 0 {
                     return Ok(());

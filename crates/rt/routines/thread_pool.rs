@@ -1,5 +1,11 @@
 //! The pool of one thread: the caller's.
 
+/// Whether the work is to stop: never, as an object's program has no limits.
+#[inline(always)]
+pub(crate) fn is_stopped() -> bool {
+    false
+}
+
 /// Does parts one after the other.
 pub struct ThreadPool;
 

@@ -157,6 +157,7 @@ fn run(driver: &mut Driver, kernel: &Kernel) -> Outcome {
         Err(error) => {
             driver.note(&error.to_string());
             return match error {
+                LaunchError::Stopped(_) => Err(LAUNCH_TIMEOUT),
                 LaunchError::Runaway { .. } => {
                     driver.failed = Some(LAUNCH_TIMEOUT);
                     Ok(())

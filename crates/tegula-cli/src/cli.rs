@@ -5,10 +5,13 @@ use crate::commands::{
     simulate, sizes,
 };
 use crate::exit_code::{BAD_USAGE, SUCCESS};
+use crate::interrupt;
 use crate::options::Common;
+use crate::report::Failure;
 use crate::terminal::output;
 use crate::trace;
 use clap::{CommandFactory, Parser, Subcommand};
+use tegula::Interrupt;
 
 /// Compile and run machine-learning programs, and ask why.
 #[derive(Debug, Parser)]
@@ -22,7 +25,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 for success; 1 for a finding or a failed check; 2 for bad usage, bad input, or output
-that cannot be written.";
+that cannot be written; 124 if the time limit was reached; 130 if it was interrupted.";
 
 /// What to try first.
 const WELCOME: &str = "\
@@ -89,23 +92,13 @@ impl Cli {
             _ => common.trace.clone(),
         };
         let trace = trace::start(common.verbose, path);
-        let outcome = match command {
-            Command::Run(args) => run::run(args, common),
-            Command::Compile(args) => compile::compile(args, common),
-            Command::Index(args) => index::index(args, common),
-            Command::Simplify(args) => simplify::simplify(args, common),
-            Command::Shape(args) => shape::shape(args, common),
-            Command::Sizes(args) => sizes::sizes(args, common),
-            Command::Layout(args) => layout::layout(args, common),
-            Command::Partition(args) => partition::partition(args, common),
-            Command::Simulate(args) => simulate::simulate(args, common),
-            Command::Bench(args) => bench::bench(args, common),
-            Command::Explore(args) => explore::explore(args, common),
-            Command::Reduce(args) => reduce::reduce(args, common),
-            Command::Completions(args) => generate::completions(args, Cli::command()),
-            Command::Man(args) => generate::man(args, Cli::command()),
-            Command::Schema(args) => generate::schema(args),
+        // A server runs until it is stopped, at once.
+        let interrupt = match command {
+            Command::Explore(_) => Interrupt::new(),
+            _ => interrupt::listen(),
         };
+        let limits = common.limits(&interrupt);
+        let outcome = limits.within(|| command.execute(common));
         let code = match outcome {
             Ok(code) => code,
             Err(failure) => failure.report(common.json),
@@ -114,9 +107,31 @@ impl Cli {
         match trace.finish() {
             Ok(()) => code,
             Err(error) => {
-                output::complain(format_args!("error: the trace cannot be written: {error}"));
+                output::complain(format_args!("error: {error:#}"));
                 BAD_USAGE
             }
+        }
+    }
+}
+
+impl Command {
+    fn execute(&self, common: &Common) -> Result<u8, Failure> {
+        match self {
+            Self::Run(args) => run::run(args, common),
+            Self::Compile(args) => compile::compile(args, common),
+            Self::Index(args) => index::index(args, common),
+            Self::Simplify(args) => simplify::simplify(args, common),
+            Self::Shape(args) => shape::shape(args, common),
+            Self::Sizes(args) => sizes::sizes(args, common),
+            Self::Layout(args) => layout::layout(args, common),
+            Self::Partition(args) => partition::partition(args, common),
+            Self::Simulate(args) => simulate::simulate(args, common),
+            Self::Bench(args) => bench::bench(args, common),
+            Self::Explore(args) => explore::explore(args, common),
+            Self::Reduce(args) => reduce::reduce(args, common),
+            Self::Completions(args) => generate::completions(args, Cli::command()),
+            Self::Man(args) => generate::man(args, Cli::command()),
+            Self::Schema(args) => generate::schema(args),
         }
     }
 }

@@ -19,6 +19,7 @@ mod execution;
 mod exit_code;
 mod inputs;
 mod instruction_names;
+mod interrupt;
 mod options;
 mod report;
 mod terminal;

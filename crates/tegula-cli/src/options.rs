@@ -4,6 +4,8 @@ use crate::report;
 use crate::terminal::style::Color;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
+use tegula::{Interrupt, Limits};
 use tegula_compile_cache::Environment;
 
 /// What code for the CPU may use.
@@ -59,9 +61,46 @@ pub(crate) struct Common {
         default_value = "auto"
     )]
     pub color: Color,
+    /// Give up after this many seconds, with exit code 124.
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+    /// Give up before arrays take more than this much memory: bytes, or a number with KiB, MiB or GiB.
+    #[arg(long, global = true, value_name = "BYTES", value_parser = bytes)]
+    pub memory: Option<u64>,
     /// Write a Chrome trace of the passes, or of what is simulated, to this file.
     #[arg(long, global = true, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+impl Common {
+    /// What the command's work may take.
+    pub(crate) fn limits(&self, interrupt: &Interrupt) -> Limits {
+        let mut limits = Limits::new().interrupt(interrupt);
+        limits.timeout = self.timeout;
+        limits.memory = self.memory;
+        limits
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok();
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "expected a number of seconds, such as 10 or 0.5".to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("B", 0)];
+    let unit = UNITS.iter().find_map(|(name, shift)| {
+        let number = text.strip_suffix(name)?;
+        Some((number, *shift))
+    });
+    let (number, shift) = unit.unwrap_or((text, 0));
+    let number: Option<f64> = number.trim().parse().ok();
+    let bytes = number.map(|number| number * f64::from(1u32 << shift));
+    match bytes {
+        Some(bytes) if (0.0..u64::MAX as f64).contains(&bytes) => Ok(bytes as u64),
+        _ => Err("expected a number of bytes, such as 500000000, 512MiB or 1.5GiB".to_owned()),
+    }
 }
 
 /// What a program is compiled for.

@@ -1,12 +1,13 @@
 //! Errors as a person reads them: the line of the program with a caret.
 
 use crate::documents::{self, Failed, FailedError};
-use crate::exit_code::{BAD_USAGE, FINDING};
+use crate::exit_code::{BAD_USAGE, FINDING, INTERRUPTED, TIMED_OUT};
 use crate::terminal::output::complain;
 use crate::terminal::style::{BAD, paint};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::path::{Path, PathBuf};
 use tegula::{Error, ErrorKind};
+use tegula_limits::Stopped;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -36,6 +37,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        Self::from(Error::from(stopped))
+    }
+}
+
 impl Failure {
     /// An error in a program's text.
     pub(crate) fn program(path: &Path, text: &str, error: Error) -> Self {
@@ -54,6 +61,11 @@ impl Failure {
     /// Prints the failure; gives the exit code.
     pub(crate) fn report(&self, json: bool) -> u8 {
         let (message, fault, line) = match self {
+            // One line and nothing else: whoever pressed the keys knows why.
+            failure if failure.is_interrupted() => {
+                complain(format_args!("interrupted"));
+                ("interrupted".to_owned(), ErrorKind::Interrupted, None)
+            }
             Self::Program { path, text, error } => {
                 complain(format_args!("{}", render(path, text, error).trim_end()));
                 (error.message.clone(), error.kind, line_of(text, error))
@@ -71,11 +83,20 @@ impl Failure {
                 error: FailedError { message, line },
             });
         }
-        if fault == ErrorKind::Bug {
-            FINDING
-        } else {
-            BAD_USAGE
+        match fault {
+            ErrorKind::Bug => FINDING,
+            ErrorKind::Timeout => TIMED_OUT,
+            ErrorKind::Interrupted => INTERRUPTED,
+            _ => BAD_USAGE,
         }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        let kind = match self {
+            Self::Program { error, .. } => Some(error.kind),
+            Self::Other(error) => error.downcast_ref::<Error>().map(|error| error.kind),
+        };
+        kind == Some(ErrorKind::Interrupted)
     }
 }
 

@@ -45,12 +45,12 @@ pub(crate) fn start(verbose: bool, path: Option<PathBuf>) -> Trace {
 
 impl Trace {
     /// Writes the file, if one is asked for.
-    pub(crate) fn finish(&self) -> std::io::Result<()> {
+    pub(crate) fn finish(&self) -> anyhow::Result<()> {
         let Some(path) = &self.path else {
             return Ok(());
         };
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        std::fs::write(path, json!({ "traceEvents": *events }).to_string())
+        super::terminal::result_file::write(path, json!({ "traceEvents": *events }).to_string())
     }
 }
 

@@ -1,8 +1,8 @@
 //! Compiling programs: what for, and how.
 
 use crate::{
-    Cache, Error, ErrorKind, Executable, IsaLevel, LayoutPolicy, Module, Options, Target, Tensor,
-    compile,
+    Cache, Error, ErrorKind, Executable, IsaLevel, LayoutPolicy, Limits, Module, Options, Target,
+    Tensor, compile,
 };
 use std::path::PathBuf;
 use tegula_custom_call::{Handlers, RegisterError};
@@ -134,6 +134,30 @@ impl Compiler {
         self
     }
 
+    /// What compiling may take, and each run of what is compiled
+    /// ([`Executable::run_within`] gives a run others).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tegula::{Compiler, ErrorKind, Limits, Module, Target};
+    ///
+    /// let endless: Module = "HloModule endless
+    ///     always { i = s32[] parameter(0) ROOT yes = pred[] constant(true) }
+    ///     next { i = s32[] parameter(0) one = s32[] constant(1) ROOT sum = s32[] add(i, one) }
+    ///     ENTRY main { i = s32[] constant(0) ROOT loop = s32[] while(i), condition=always, body=next }"
+    ///     .parse()?;
+    /// let limits = Limits::new().timeout(Duration::from_millis(100)).memory(1 << 20);
+    /// let executable = Compiler::new(Target::Cpu).limits(limits).compile(&endless)?;
+    /// let error = executable.run([] as [tegula::Tensor; 0]).expect_err("it never ends");
+    /// assert_eq!(error.kind, ErrorKind::Timeout);
+    /// # Ok::<(), tegula::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.options.limits = limits;
+        self
+    }
+
     /// What the custom calls of a target (`custom_call_target=`) do in programs of this compiler:
     /// given the call, the arrays among its operands and the shapes of its results, the results.
     /// A target that has a handler already, or is built in, is an error of [`Self::compile`].
@@ -161,7 +185,7 @@ impl Compiler {
     ///
     /// # Errors
     /// An operation that the target cannot run, by name and place; a custom call's handler that was
-    /// refused; a cache that cannot be used.
+    /// refused; a cache that cannot be used; a [limit](Self::limits) that is exceeded.
     pub fn compile(&self, module: &Module) -> Result<Executable, Error> {
         if let Some(refused) = &self.refused {
             return Err(Error::new(ErrorKind::Input, refused.to_string()));

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tegula_custom_call::CustomCallError;
 use tegula_ir::Span;
+use tegula_limits::Stopped;
 
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// What was given is wrong.
     Input,
@@ -15,6 +17,12 @@ pub enum ErrorKind {
     Unsupported,
     /// A stated limit is exceeded.
     Limit,
+    /// Arrays need more memory than [`Limits`](crate::Limits) allow or than there is.
+    OutOfMemory,
+    /// The [time limit](crate::Limits::timeout) was reached.
+    Timeout,
+    /// An [`Interrupt`](crate::Interrupt) was set.
+    Interrupted,
     /// Tegula contradicts itself: please report it.
     Bug,
 }
@@ -200,7 +208,8 @@ impl From<tegula_codegen_cpu::Error> for Error {
             | Cpu::Saved(_) => ErrorKind::Input,
             Cpu::CustomCall(call) => of_custom_call(call),
             Cpu::Unsupported(_) => ErrorKind::Unsupported,
-            Cpu::OutOfMemory(_) => ErrorKind::Limit,
+            Cpu::OutOfMemory(_) => ErrorKind::OutOfMemory,
+            Cpu::Stopped(stopped) => return Self::from(*stopped),
             Cpu::Bug(_) => ErrorKind::Bug,
         };
         Self::new(kind, error.to_string())
@@ -223,9 +232,9 @@ impl From<tegula_codegen_cuda::Error> for Error {
             }
             Cuda::CustomCall(call) => of_custom_call(call),
             Cuda::Unsupported(_) => ErrorKind::Unsupported,
-            Cuda::MissingLibrary(_) | Cuda::OutOfMemory { .. } | Cuda::Device { .. } => {
-                ErrorKind::Limit
-            }
+            Cuda::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Cuda::Stopped(stopped) => return Self::from(*stopped),
+            Cuda::MissingLibrary(_) | Cuda::Device { .. } => ErrorKind::Limit,
             Cuda::Compiler(_) | Cuda::Bug(_) => ErrorKind::Bug,
         };
         Self::new(kind, error.to_string())
@@ -238,10 +247,23 @@ impl From<tegula_plan_interp::EvaluateError> for Error {
         let kind = match &error {
             Plan::Input { .. } | Plan::Sizes(_) | Plan::NoSuchOperation(_) => ErrorKind::Input,
             Plan::CustomCall(call) => of_custom_call(call),
-            Plan::TooLarge(_) => ErrorKind::Limit,
+            Plan::TooLarge(_) => ErrorKind::OutOfMemory,
+            Plan::Stopped(stopped) => return Self::from(*stopped),
             Plan::Index(_) | Plan::Malformed(_) => ErrorKind::Bug,
         };
         Self::new(kind, error.to_string())
+    }
+}
+
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Self {
+        let kind = match stopped {
+            Stopped::Interrupted => ErrorKind::Interrupted,
+            Stopped::Timeout => ErrorKind::Timeout,
+            Stopped::Memory { .. } => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Unsupported,
+        };
+        Self::new(kind, stopped.to_string())
     }
 }
 
@@ -263,6 +285,7 @@ impl From<tegula_interp::Error> for Error {
             Interp::CustomCall { reason, .. } => of_custom_call(reason),
             Interp::Unsupported { .. } => ErrorKind::Unsupported,
             Interp::Limit { .. } => ErrorKind::Limit,
+            Interp::Stopped { reason, .. } => return Self::from(*reason),
         };
         Self::new(kind, error.to_string())
     }

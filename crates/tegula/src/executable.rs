@@ -5,7 +5,7 @@ use crate::boundary::Boundary;
 use crate::executable_file::{self, Bytes, Contents};
 use crate::module::signatures;
 use crate::signature::Names;
-use crate::{Arg, Error, ErrorKind, Options, Signature, Target, Tensor};
+use crate::{Arg, Error, ErrorKind, Limits, Options, Signature, Target, Tensor};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tegula_codegen_cpu::Executable as CpuExecutable;
@@ -16,8 +16,16 @@ use tegula_ir::{ArrayShape, Literal, Module, identity};
 /// Compiles a verified module, or takes it from the [cache](Options::cache).
 ///
 /// # Errors
-/// An operation that the target cannot run, by name and place.
+/// An operation that the target cannot run, by name and place; a limit that is exceeded.
 pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> {
+    let compiled = options.limits.within(|| compile_or_load(module, options));
+    compiled.map(|executable| Executable {
+        limits: options.limits.clone(),
+        ..executable
+    })
+}
+
+fn compile_or_load(module: &Module, options: &Options) -> Result<Executable, Error> {
     let (Some(cache), Target::Cpu, 1) = (&options.cache, options.target, options.devices) else {
         return compile_anew(module, options);
     };
@@ -87,11 +95,26 @@ pub struct Executable {
     frozen: Vec<Option<Tensor>>,
     /// What [`Self::limit_steps`] said.
     step_limit: Option<u64>,
+    /// What a run may take that is given no limits of its own.
+    limits: Limits,
     /// How long compiling took.
     pub compile_time: Duration,
     inputs: Vec<Signature>,
     outputs: Vec<Signature>,
     handlers: Handlers,
+}
+
+impl std::fmt::Debug for Executable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let show = |signatures: &[Signature]| -> Vec<String> {
+            signatures.iter().map(ToString::to_string).collect()
+        };
+        f.debug_struct("Executable")
+            .field("inputs", &show(&self.inputs))
+            .field("outputs", &show(&self.outputs))
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Executable {
@@ -105,6 +128,7 @@ impl Executable {
             frozen: vec![None; boundary.parameters()],
             boundary,
             step_limit: None,
+            limits: Limits::new(),
             compile_time,
             inputs,
             outputs,
@@ -186,14 +210,47 @@ impl Executable {
     /// borrowed stays.
     ///
     /// # Errors
-    /// Arguments of another number, type or shape than the program's, and what
-    /// the target cannot do.
+    /// Arguments of another number, type or shape than the program's, what
+    /// the target cannot do, and a [limit](crate::Compiler::limits) that is exceeded.
     pub fn run<'a, A: Into<Arg<'a>>>(
         &self,
         args: impl IntoIterator<Item = A>,
     ) -> Result<Vec<Tensor>, Error> {
+        self.run_within(&self.limits, args)
+    }
+
+    /// As [`Self::run`], with limits of its own in the place of those that the program was compiled with.
+    ///
+    /// ```
+    /// use tegula::{Compiler, ErrorKind, Interrupt, Limits, Module, Target, Tensor};
+    ///
+    /// let module: Module = "HloModule endless
+    ///     always { i = s32[] parameter(0) ROOT yes = pred[] constant(true) }
+    ///     next { i = s32[] parameter(0) one = s32[] constant(1) ROOT sum = s32[] add(i, one) }
+    ///     ENTRY main { i = s32[] parameter(0) ROOT loop = s32[] while(i), condition=always, body=next }"
+    ///     .parse()?;
+    /// let executable = Compiler::new(Target::Cpu).compile(&module)?;
+    /// let interrupt = Interrupt::new();
+    /// let limits = Limits::new().interrupt(&interrupt);
+    /// std::thread::scope(|threads| {
+    ///     let run = threads.spawn(|| executable.run_within(&limits, [Tensor::scalar(0_i32)]));
+    ///     interrupt.interrupt();
+    ///     let error = run.join().expect("no panic").expect_err("it was stopped");
+    ///     assert_eq!(error.kind, ErrorKind::Interrupted);
+    /// });
+    /// # Ok::<(), tegula::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_within<'a, A: Into<Arg<'a>>>(
+        &self,
+        limits: &Limits,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Vec<Tensor>, Error> {
         let args = args.into_iter().map(Into::into).collect();
-        self.handlers.within(|| self.run_args(args))
+        self.handlers
+            .within(|| limits.within(|| self.run_args(args)))
     }
 
     fn run_args(&self, args: Vec<Arg<'_>>) -> Result<Vec<Tensor>, Error> {

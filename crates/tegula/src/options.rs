@@ -4,6 +4,7 @@
 use crate::{Error, ErrorKind};
 use tegula_codegen_cpu::IsaLevel;
 use tegula_compile_cache::Cache;
+use tegula_limits::Limits;
 use tegula_target::Chip;
 
 /// What a program is compiled for.
@@ -43,6 +44,8 @@ pub struct Options {
     /// [`Target::Plan`] and [`Target::Interp`]. With more than one, a program is partitioned unless
     /// it is already; see [`Compiler::devices`](crate::Compiler::devices).
     pub devices: usize,
+    /// What compiling may take, and each run that is given no limits of its own.
+    pub limits: Limits,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             orders: LayoutPolicy::LeastCost,
             cache: None,
             devices: 1,
+            limits: Limits::new(),
         }
     }
 }

@@ -155,6 +155,7 @@ impl Kernel {
                 None => message.clone(),
             },
             Error::Inputs(message) => message.clone(),
+            Error::Stopped { reason, .. } => reason.to_string(),
         }
     }
 }

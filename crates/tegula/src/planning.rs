@@ -113,6 +113,7 @@ pub(crate) fn plan_observed<'a>(
         tegula_fusion::expand_for(module, options.routines)
     })?;
     passes.show("expand", &*module);
+    tegula_limits::check()?;
     let module = passes.run("sink-loop-reductions", || {
         tegula_fusion::sink_loop_reductions(module)
     });
@@ -122,7 +123,9 @@ pub(crate) fn plan_observed<'a>(
         LayoutPolicy::Random(_) => ShortLoops::Kept,
         LayoutPolicy::LeastCost | LayoutPolicy::FromProgram => ShortLoops::Unrolled,
     };
+    tegula_limits::check()?;
     let program = tegula_fusion::flatten(&module, short_loops, passes)?;
+    tegula_limits::check()?;
     let ordered = passes.run("choose-layouts", || ordered(&module, program, options));
     passes.show("choose-layouts", &ordered.orders);
     let boundary = Boundary::of(given, &ordered.program, &ordered.orders);
@@ -134,13 +137,16 @@ pub(crate) fn plan_observed<'a>(
         program: &program,
     };
     passes.show("apply-layouts", &text);
+    tegula_limits::check()?;
     let (mut limits, mut strips) = (options.limits, options.strips);
     if let LayoutPolicy::Random(_) = options.orders {
         limits.shallow = 0;
         strips = strips.map(|_| StripLimits::ALWAYS);
     }
     let fused = tegula_fusion::fuse(&module, program, limits, passes)?;
+    tegula_limits::check()?;
     let plan = tegula_plan::plan(&module, &fused, strips, passes)?;
+    tegula_limits::check()?;
     Ok(Planned {
         module,
         fused,

@@ -44,13 +44,17 @@ pub(crate) fn stream(seed: u64, number: u64) -> u64 {
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// An array of pseudo-random numbers; see [`random_inputs`].
+/// An array of pseudo-random numbers; see [`random_inputs`]. It counts in the memory limit of this
+/// thread's work for good.
 ///
 /// # Errors
-/// The size is not known or does not fit in memory.
+/// The size is not known or does not fit in memory; a limit is exceeded.
 pub fn random_array(shape: &ArrayShape, seed: u64) -> Result<Literal, Error> {
+    let bytes = shape.byte_size().unwrap_or(0);
+    tegula_limits::claim(u64::try_from(bytes).unwrap_or(0))?.keep();
     let mut literal = Literal::zeros(shape)?;
     for i in 0..literal.len() {
+        tegula_limits::check()?;
         let word = mix(seed.wrapping_add((i as u64).wrapping_mul(GOLDEN)));
         let scalar = match shape.element_type.category() {
             Category::Boolean => Scalar::Bool(word & 1 == 1),

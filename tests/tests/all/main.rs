@@ -14,6 +14,7 @@ mod indexed_rows;
 mod kernel_groups;
 mod lapack;
 mod large_results;
+mod limits;
 mod mutations;
 mod objects;
 mod onnx_shapes;

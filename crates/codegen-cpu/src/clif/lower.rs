@@ -4,12 +4,17 @@
 //! addresses of the kernel's parameters and, of a kernel that uses sizes known at
 //! run time, that of the values of the plan's symbols; then the part of the
 //! outermost domain dimension to run (of a kernel without a domain: once if
-//! `begin < end`).
+//! `begin < end`). A kernel with long loops is also given the address of the run's
+//! [stop flag](stopping), after that of the symbols' values.
 //! Index terms become 64-bit integer arithmetic; a term that was computed in an
 //! enclosing block is not computed again.
 
 mod domain;
+mod stopping;
 mod terms;
+
+use stopping::LoopStatement;
+pub(crate) use stopping::looks;
 
 use super::counted_loop::CountedLoop;
 use super::mem2reg::Registers;
@@ -52,6 +57,8 @@ pub(crate) trait Imports {
     fn has_origins(&self) -> bool {
         false
     }
+    /// Whether the function is given a stop flag, which long loops look at.
+    fn stops(&self) -> bool;
     /// A reference to a run's body as a function of its own, where there is one.
     fn wide_body(
         &mut self,
@@ -78,6 +85,8 @@ pub(crate) struct Lower<'a, 'f> {
     reads_stay: bool,
     /// What is in registers, and where the parameters lie.
     registers: Option<(&'a Registers, &'a [Location])>,
+    /// The address of the run's stop flag, if it is looked at.
+    flag: Option<Value>,
 }
 
 /// One iteration: from the counter and the carried values, the next ones.
@@ -117,6 +126,7 @@ pub(crate) fn lower_kernel(
     }
     let mut lower = Lower::new(kernel, vectors, bases, builder, imports);
     lower.symbols(args);
+    lower.stop_flag(args);
     lower.domain(begin, end)?;
     lower.builder.ins().return_(&[]);
     lower.builder.seal_all_blocks();
@@ -175,6 +185,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             vectors,
             reads_stay: true,
             registers: None,
+            flag: None,
         }
     }
 
@@ -369,23 +380,9 @@ impl<'a, 'f> Lower<'a, 'f> {
                 body,
                 results,
             } => {
-                let zero = self.integer(types::I64, 0);
-                let end = self.extent(*var)?;
+                let var = *var;
                 let init = self.flat(init);
-                let vectors = self.vectors;
-                if let Some(run) = vectors.loops.get(var) {
-                    let last = self.run_of_lanes(run, [zero, end], carried, &init)?;
-                    self.define_flat(results, &last);
-                    return Ok(());
-                }
-                if init.is_empty() && self.loop_in_turns(*var, body, [zero, end])? {
-                    return Ok(());
-                }
-                let last = self.count(zero, end, Some(*var), &init, &mut |lower, _, state| {
-                    lower.define_flat(carried, state);
-                    lower.statements(body)?;
-                    Ok(lower.flat(&body.results).into_iter().collect())
-                })?;
+                let last = self.whole_loop(&LoopStatement { var, carried, body }, &init)?;
                 self.define_flat(results, &last);
             }
             Statement::If {

@@ -6,7 +6,8 @@
 //! loads and stores, and conditionals are branches. Elements that only have constant places are
 //! [promoted](crate::clif::mem2reg) to variables. The function gets a table of addresses: of
 //! everything that it touches itself, and the arguments of each kernel that it calls, one after
-//! the other.
+//! the other; and, in place of the part of a domain, the address of the run's stop flag, which each
+//! iteration of a loop looks at. Kernels that look at it themselves are no part of such a function.
 //!
 //! Memories that a loop exchanges change their addresses from turn to turn: such loops are
 //! walked ([`crate::runtime::pre_resolved_loop`]), but may have loops inside that are functions.
@@ -15,6 +16,7 @@ mod emit;
 mod liveness;
 
 use super::Pieces;
+use crate::clif::lower::looks;
 use crate::clif::mem2reg::{Element, Touch, elements, offset_of};
 use crate::clif::types::stored_types;
 use crate::program::ir::{Action, Location};
@@ -228,6 +230,9 @@ impl<'a> Maker<'a> {
         steps: &mut Vec<Step>,
     ) -> Option<()> {
         let kernel = &self.plan.kernels[KernelId::from_u32(number as u32)];
+        if looks(kernel) {
+            return None;
+        }
         let sizes: Option<Vec<usize>> = kernel.params.iter().map(bytes_of).collect();
         let sizes = sizes?;
         if let Some((kernel, vectors)) = self.in_place(kernel) {

@@ -116,6 +116,9 @@ struct Builder {
     /// Functions go here, and not into the image, if they are only to be listed.
     linker: Option<Linker>,
     streaming: StreamLimits,
+    /// Whether the arguments of what is built next end with the address of a stop flag: those of
+    /// comparators and of functions in objects do not.
+    stops: bool,
 }
 
 /// What a body's function depends on: the body, the most lanes, what is stored past the caches.
@@ -147,6 +150,8 @@ struct FunctionImports<'a> {
     /// Which parameters of the kernel in hand are stored past the caches.
     streamed: &'a [bool],
     streaming: StreamLimits,
+    /// Whether its arguments end with the address of a stop flag.
+    stops: bool,
 }
 
 impl Imports for FunctionImports<'_> {
@@ -164,6 +169,10 @@ impl Imports for FunctionImports<'_> {
 
     fn has_origins(&self) -> bool {
         self.imports.linked.is_some()
+    }
+
+    fn stops(&self) -> bool {
+        self.stops
     }
 
     fn wide_body(
@@ -225,6 +234,7 @@ pub(crate) fn compile_kernels(
 ) -> Result<(CompiledPlan, String), Error> {
     let mut builder = Builder::new(target(options.cpu)?, options, listing);
     let kernels = builder.kernels(plan, transformed)?;
+    builder.stops = false;
     let mut sorts = Vec::new();
     let mut comparators = Vec::new();
     find_comparators(&plan.steps, &mut comparators);
@@ -289,6 +299,7 @@ pub(crate) fn compile_for_object<T>(
     entries: impl FnOnce(&mut ImageBuilder, &[Pieces]) -> Result<T, Error>,
 ) -> Result<(CodeImage, T), Error> {
     let mut builder = Builder::new(target_for(options.cpu, true)?, options, None);
+    builder.stops = false;
     let kernels = builder.kernels(plan, transformed)?;
     let entries = entries(&mut builder.image, &kernels)?;
     Ok((builder.image.finish()?, entries))
@@ -357,6 +368,7 @@ impl Builder {
             },
             listing: listing.map(|l| (l, String::new())),
             streaming: options.streaming,
+            stops: true,
         }
     }
 
@@ -367,6 +379,7 @@ impl Builder {
             false => FxHashMap::default(),
         };
         let kernels = plan.kernels.keys().zip(transformed).map(|(id, kernel)| {
+            tegula_limits::check()?;
             let streamed = streamed.get(&id).map_or(&[][..], Vec::as_slice);
             self.kernel(&id.to_string(), kernel, streamed)
         });
@@ -464,6 +477,7 @@ impl Builder {
             imports: &mut self.imports,
             streamed: &[],
             streaming: self.streaming,
+            stops: false,
         };
         emit(made, functions, config, &mut builder, &mut imports)?;
         builder.finalize(config);
@@ -495,6 +509,7 @@ impl Builder {
                 None => streamed,
             },
             streaming: self.streaming,
+            stops: self.stops,
         };
         lower_kernel(kernel, vectors, packed, &mut builder, &mut imports)?;
         builder.finalize(config);

@@ -5,8 +5,8 @@ use super::custom_call::Handled;
 use super::dot::{Distances, Dot};
 use super::routine::Routine;
 use super::sort::{Sort, SortCode};
-use crate::error::CallFailure;
 use crate::error::Error;
+use crate::error::RunFailure;
 use tegula_custom_call::is_built_in;
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{ArrayShape, Lapack, Op};
@@ -184,7 +184,7 @@ impl Call {
         (sort, kept): (Option<&SortCode>, *const u8),
         scratch: *mut u8,
         pool: &ThreadPool,
-    ) -> Result<(), CallFailure> {
+    ) -> Result<(), RunFailure> {
         // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe {
             match (self, sort) {

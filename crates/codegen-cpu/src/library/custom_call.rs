@@ -1,7 +1,6 @@
 //! Custom calls: handlers of this process on arrays in the program's memory.
 
-use crate::error::CallFailure;
-use crate::error::Error;
+use crate::error::{Error, RunFailure};
 use tegula_custom_call::{CustomCallError, CustomCallHandler};
 use tegula_ir::{ArrayShape, CustomCall, Literal};
 
@@ -50,7 +49,7 @@ impl Handled {
         &self,
         inputs: &[*const u8],
         outputs: &[*mut u8],
-    ) -> Result<(), CallFailure> {
+    ) -> Result<(), RunFailure> {
         let mut operands = Vec::with_capacity(inputs.len());
         for (&input, shape) in inputs.iter().zip(&self.operands) {
             let bytes = usize::try_from(shape.byte_size().unwrap_or(0)).unwrap_or(0);

@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 use tegula_ir::{AlignedBytes, ArrayShape, BufferPool, Literal, PassManager};
+use tegula_limits::StopFlag;
 use tegula_linalg::thread_pool::ThreadPool;
 use tegula_plan::{PerSizes, Plan, verify};
 use tegula_target::{CpuFeatures, IsaLevel};
@@ -186,6 +187,9 @@ impl Executable {
         let shapes: Vec<&ArrayShape> = inputs.iter().map(|l| l.shape()).collect();
         let prepared = self.prepare(&shapes)?;
         let kept = self.kept(&prepared, &inputs)?;
+        let claimed = prepared.arena_bytes.saturating_add(prepared.scratch_bytes);
+        let claimed = u64::try_from(claimed).unwrap_or(u64::MAX);
+        let _claim = tegula_limits::claim(claimed.saturating_add(prepared.result_bytes as u64))?;
         let mut outputs = self.outputs(&prepared, &mut inputs)?;
         let mut arena = taken(&self.arenas, prepared.arena_bytes)?;
         let mut scratch = taken(&self.scratch, prepared.scratch_bytes)?;
@@ -198,12 +202,14 @@ impl Executable {
             outputs: outputs.iter_mut().map(Literal::bytes_mut_ptr).collect(),
             kept,
             exchanged: vec![Cell::new(std::ptr::null_mut()); prepared.exchanged],
+            stop: StopFlag::current(),
         };
         let run = self.new_run(memory, &mut scratch, profile);
         let ran = run.actions(&prepared.actions);
         give_back(&self.arenas, arena);
         give_back(&self.scratch, scratch);
-        ran.map_err(|failure| Error::CustomCall(*failure))?;
+        ran?;
+        tegula_limits::check()?;
         Ok(outputs)
     }
 
@@ -279,11 +285,14 @@ impl Executable {
                 exchanged: Vec::new(),
                 inputs: inputs.iter().map(|l| l.bytes().as_ptr()).collect(),
                 kept,
+                stop: StopFlag::current(),
             };
             let run = self.new_run(memory, &mut scratch, None);
             let ran = run.actions(actions);
             give_back(&self.scratch, scratch);
-            ran.map_err(|failure| Error::CustomCall(*failure))
+            ran?;
+            // What was stopped is not kept.
+            Ok(tegula_limits::check()?)
         })?;
         let addresses = kept.iter().map(|m| m.as_slice().as_ptr().cast_mut());
         Ok(addresses.collect())

@@ -4,6 +4,7 @@ use crate::abi::KernelCode;
 use crate::program::ir::{Area, Location};
 use std::cell::Cell;
 use tegula_ir::Literal;
+use tegula_limits::StopFlag;
 
 /// The memory of one run, and the code that works on it.
 pub(crate) struct Memory<'a> {
@@ -19,6 +20,8 @@ pub(crate) struct Memory<'a> {
     pub(super) kept: Vec<*mut u8>,
     /// The memories that loops exchange.
     pub(super) exchanged: Vec<Cell<*mut u8>>,
+    /// Says that the run is to stop.
+    pub(super) stop: StopFlag,
 }
 
 impl Memory<'_> {
@@ -46,10 +49,15 @@ impl Memory<'_> {
         self.sizes.as_ptr().cast_mut().cast()
     }
 
-    /// The addresses of a kernel's arguments; last, the values of the plan's symbols, which
-    /// code only reads.
+    /// Where the stop flag lies, which code only reads.
+    pub(crate) fn stop_flag(&self) -> *mut u8 {
+        self.stop.address().cast_mut()
+    }
+
+    /// The addresses of a kernel's arguments; last, the values of the plan's symbols and the stop
+    /// flag, which code only reads.
     pub(crate) fn addresses(&self, args: &[Location]) -> impl Iterator<Item = *mut u8> {
         let args = args.iter().map(|&a| self.address(a));
-        args.chain([self.sizes()])
+        args.chain([self.sizes(), self.stop_flag()])
     }
 }

@@ -48,6 +48,9 @@ impl Strips {
             times: Mutex::new(times),
         };
         pool.run(self.count, &|number| {
+            if tegula_limits::is_stopped() {
+                return;
+            }
             let shared = &shared;
             let slot = shared.slot();
             let memory = shared.memory.wrapping_add(slot * self.memory);
@@ -80,6 +83,8 @@ struct Ready<'a> {
     code: Option<&'a KernelCode>,
     /// Of a kernel the values of the plan's symbols, of a call what was packed.
     last: *mut u8,
+    /// The run's stop flag.
+    stop_flag: *mut u8,
 }
 
 /// What the threads of a run share.
@@ -146,6 +151,7 @@ impl Strip {
             bases,
             code,
             last,
+            stop_flag: run.stop_flag(),
         }
     }
 }
@@ -179,7 +185,7 @@ impl Ready<'_> {
         let mut addresses: Addresses = arrays.map(address).collect();
         match (&self.strip.what, self.code) {
             (What::Kernel { points, .. }, Some(code)) => {
-                addresses.push(self.last);
+                addresses.extend([self.last, self.stop_flag]);
                 let begin = number as i64 * points;
                 parts_of(code, [begin, begin + points], |function, [begin, end]| {
                     // SAFETY: the caller promises what [`Strips::run`] asks for; the points of a

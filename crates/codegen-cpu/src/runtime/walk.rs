@@ -4,7 +4,7 @@ use super::memory::Memory;
 use super::pre_resolved_loop::{Turn, are_steps};
 use crate::abi::{KernelFn, parts_of};
 use crate::analysis::cost::Work;
-use crate::error::CallFailure;
+use crate::error::RunFailure;
 use crate::library::sort::SortCode;
 use crate::program::ir::{Action, Exchange, Index, Location, Nest, Strips};
 use std::cell::RefCell;
@@ -55,10 +55,11 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    pub(super) fn actions(&self, actions: &[Action]) -> Result<(), CallFailure> {
+    pub(super) fn actions(&self, actions: &[Action]) -> Result<(), RunFailure> {
         // Asked once: a kernel may take less time than to ask.
         let traced = tracing::enabled!(tracing::Level::TRACE);
         for action in actions {
+            self.memory.stop.check()?;
             let name = if traced { action.name() } else { None };
             let _span = name.map(|name| tracing::trace_span!("step", name).entered());
             let Some(profile) = self.profile else {
@@ -75,18 +76,20 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn action(&self, action: &Action) -> Result<(), CallFailure> {
+    fn action(&self, action: &Action) -> Result<(), RunFailure> {
         match action {
             Action::Kernel {
                 kernel,
                 args,
                 extent,
                 parts,
+                work,
                 ..
             } => {
                 let addresses: smallvec::SmallVec<[*mut u8; 16]> =
                     self.memory.addresses(args).collect();
-                self.kernel(*kernel, &addresses, *extent, *parts);
+                let slices = slices(work, *extent, *parts);
+                self.kernel(*kernel, &addresses, *extent, [*parts, slices]);
             }
             Action::Call {
                 call,
@@ -160,9 +163,9 @@ impl Run<'_> {
                     && are_steps(condition, body)
                     && !tracing::enabled!(tracing::Level::TRACE)
                 {
-                    self.turns(condition, *predicate, body, exchanges);
+                    let done = self.turns(condition, *predicate, body, exchanges);
                     self.leave(exchanges);
-                    return Ok(());
+                    return done;
                 }
                 loop {
                     self.actions(condition)?;
@@ -238,7 +241,7 @@ impl Run<'_> {
         let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
         let function = self.loops[nest.function];
         // SAFETY: see the module's text; it does what the loop's actions do.
-        unsafe { function(table.as_ptr(), 0, 1) };
+        unsafe { function(table.as_ptr(), self.memory.stop_flag() as i64, 1) };
     }
 
     /// A loop whose condition and body [are steps](are_steps).
@@ -248,7 +251,8 @@ impl Run<'_> {
         predicate: Location,
         body: &[Action],
         exchanges: &[Exchange],
-    ) {
+    ) -> Result<(), RunFailure> {
+        let stop = &self.memory.stop;
         let turn = || Turn::new(&self.memory, condition, predicate, body);
         let even = turn();
         let odd = (!exchanges.is_empty()).then(|| {
@@ -263,13 +267,16 @@ impl Run<'_> {
             while even.goes_on() {
                 even.body();
                 self.exchange(exchanges);
+                stop.check()?;
                 if !odd.goes_on() {
                     break;
                 }
                 odd.body();
                 self.exchange(exchanges);
+                stop.check()?;
             }
         }
+        Ok(())
     }
 
     /// After a turn of a loop: its next states are its states.
@@ -302,8 +309,14 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a kernel, in parts if it is worth it.
-    fn kernel(&self, kernel: usize, addresses: &[*mut u8], extent: i64, parts: usize) {
+    /// Runs a kernel, in parts if it is worth it, each in slices between which the run may stop.
+    fn kernel(
+        &self,
+        kernel: usize,
+        addresses: &[*mut u8],
+        extent: i64,
+        [parts, slices]: [usize; 2],
+    ) {
         let pieces = self.memory.code(kernel);
         let addresses = Addresses(addresses.as_ptr());
         let run = |begin: i64, end: i64| {
@@ -312,14 +325,33 @@ impl Run<'_> {
                 unsafe { function(addresses.get(), begin, end) };
             });
         };
-        if parts < 2 {
+        if parts < 2 && slices < 2 {
             return run(0, extent);
         }
+        let count = parts * slices;
+        let bound = |slice: usize| (extent as i128 * slice as i128 / count as i128) as i64;
         self.pool.run(parts, &|part| {
-            let bound = |part: usize| (extent as i128 * part as i128 / parts as i128) as i64;
-            run(bound(part), bound(part + 1));
+            for slice in part * slices..(part + 1) * slices {
+                if tegula_limits::is_stopped() {
+                    return;
+                }
+                run(bound(slice), bound(slice + 1));
+            }
         });
     }
+}
+
+/// Operations or bytes after which a kernel asks whether it is to stop: some ten milliseconds.
+const WORK_OF_SLICE: f64 = 5e7;
+
+/// Into how many slices each part of a kernel is split.
+fn slices(work: &Work, extent: i64, parts: usize) -> usize {
+    let work = work.operations.max(work.bytes) / parts.max(1) as f64;
+    if work < 2.0 * WORK_OF_SLICE {
+        return 1;
+    }
+    let most = usize::try_from(extent).unwrap_or(usize::MAX) / parts.max(1);
+    ((work / WORK_OF_SLICE) as usize).clamp(1, most.max(1))
 }
 
 /// The addresses of a kernel's arguments, for several threads.

@@ -40,6 +40,18 @@ pub struct Job {
     size: usize,
     timeout: Duration,
     commands: Sender<Command>,
+    known: Mutex<Known>,
+    /// How often this rank has met these members at an instruction, in all programs of the job.
+    visits: Mutex<FxHashMap<(usize, u64), u64>>,
+}
+
+/// The communicators that were made.
+#[derive(Default)]
+struct Known {
+    /// By members: the number of their communicator.
+    numbers: FxHashMap<Vec<usize>, usize>,
+    /// How many there are beside that of all ranks.
+    made: usize,
 }
 
 impl Job {
@@ -76,6 +88,8 @@ impl Job {
             size,
             timeout,
             commands,
+            known: Mutex::default(),
+            visits: Mutex::default(),
         })
     }
 
@@ -129,12 +143,11 @@ impl Job {
         topology: Topology,
         groupings: &[Vec<Vec<usize>>],
     ) -> Result<Arc<dyn Communicator>, String> {
-        let mut numbers: FxHashMap<Vec<usize>, usize> = FxHashMap::default();
-        numbers.insert((0..self.size).collect(), 0);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.numbers.insert((0..self.size).collect(), 0);
         let mut splits = Vec::new();
         for groups in groupings {
-            let alone = |group: &Vec<usize>| numbers.contains_key(group);
-            if groups.iter().all(alone) {
+            if groups.iter().all(|group| known.numbers.contains_key(group)) {
                 continue;
             }
             let found = groups.iter().enumerate().find_map(|(group, members)| {
@@ -142,8 +155,10 @@ impl Job {
                 Some((group, place))
             });
             splits.push(found);
+            known.made += 1;
             for group in groups {
-                numbers.insert(group.clone(), splits.len());
+                let number = known.made;
+                known.numbers.insert(group.clone(), number);
             }
         }
         let (reply, answer) = channel();
@@ -155,8 +170,7 @@ impl Job {
         Ok(Arc::new(Rank {
             job: Arc::clone(self),
             topology,
-            numbers,
-            visits: Mutex::default(),
+            numbers: known.numbers.clone(),
         }))
     }
 
@@ -217,13 +231,12 @@ struct Rank {
     topology: Topology,
     /// By members: the number of their communicator.
     numbers: FxHashMap<Vec<usize>, usize>,
-    /// How often this rank has met these members at an instruction.
-    visits: Mutex<FxHashMap<(usize, u64), u64>>,
 }
 
 impl Rank {
     fn visit(&self, exchange: Exchange<'_>) -> u64 {
-        let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let visits = self.job.visits.lock();
+        let mut visits = visits.unwrap_or_else(PoisonError::into_inner);
         let site = (exchange.site, hash_of(exchange.members));
         let count = visits.entry(site).or_default();
         *count += 1;

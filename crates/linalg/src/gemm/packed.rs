@@ -6,6 +6,7 @@ use super::{Side, Worker};
 use crate::microkernels::pack::MAX_LANES;
 use crate::microkernels::packed_tile::Target;
 use crate::microkernels::store::Stored;
+use crate::thread_pool::is_stopped;
 use core::ops::Range;
 
 /// The largest tile in bytes.
@@ -54,6 +55,9 @@ impl Worker<'_> {
                     sums_stride: self.blocks.columns,
                 };
                 for depth in 0..self.blocks.depths {
+                    if is_stopped() {
+                        return;
+                    }
                     let units = self.blocks.depth(depth);
                     let left = self.left_panel(&block.rows, &units, units.start);
                     // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
@@ -94,6 +98,9 @@ impl Worker<'_> {
                     sums_stride: self.blocks.columns,
                 };
                 for depths in chunks(&(0..self.blocks.depths), self.blocks.together) {
+                    if is_stopped() {
+                        return;
+                    }
                     // SAFETY: the caller promises what [`Self::matrix`] asks for; the panels of a
                     // chunk fit.
                     unsafe { self.right_panels(&block, depths) };
@@ -113,7 +120,7 @@ impl Worker<'_> {
             let units = self.blocks.depth(depth);
             let left = self.left_panel(&block.rows, &units, units.start - from);
             if !self.keeps(Side::Left) {
-                // SAFETY: the caller's promise; the block fits.
+                // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
                 unsafe { self.pack_left(&block.rows, &units, left) };
             }
         }
@@ -169,7 +176,7 @@ impl Worker<'_> {
                 units,
                 depth,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what [`Self::matrix`] asks for.
             unsafe { self.tile(&tile, left.wrapping_add(before), right) };
         }
     }

@@ -18,12 +18,14 @@ use crate::microkernels::CpuFeatures;
 use crate::microkernels::pack::{MAX_LANES, any_subnormal};
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::store::Stored;
+use crate::microkernels::strided::{Fetch, Later, Stretch, Strided};
 use crate::microkernels::strided_tile::{
-    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
+    MAX_ROWS, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
 #[cfg(feature = "std")]
 use crate::tables;
 use crate::tables::{Table as TableOf, Tables};
+use crate::thread_pool::is_stopped;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 use tegula_ir::ElementType;
@@ -469,6 +471,9 @@ impl<'a> Worker<'a> {
                     unsafe { self.pack_right(&chunk, &units, 0) };
                 }
                 for rows in tiles(rows, self.blocks.rows) {
+                    if is_stopped() {
+                        return;
+                    }
                     if !left_lies {
                         let target = self.left();
                         // SAFETY: the caller promises what [`Self::matrix`] asks for; the rows fit.
@@ -650,7 +655,8 @@ impl<'a> Worker<'a> {
                         rows.end = below.end;
                     }
                 }
-                // SAFETY: the caller's promise; a copied panel has room.
+                // SAFETY: the caller promises what [`Self::in_place`] asks for; a copied panel has
+                // room.
                 unsafe { self.strided_tiles(part, rows, height, panel, fetch) };
                 if copies && in_place.copied {
                     let width = panel.columns.next_multiple_of(kernel.lanes);

@@ -10,6 +10,7 @@ use crate::report::FindingKind;
 
 /// Runs a block to its end.
 pub(super) fn run(warps: &mut [Warp], context: &mut Context<'_>) -> Result<(), LaunchError> {
+    tegula_limits::check()?;
     context.barrier_state = vec![BarrierState::default(); BARRIERS];
     loop {
         let mut moves = false;

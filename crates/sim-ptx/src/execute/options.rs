@@ -107,4 +107,7 @@ pub enum LaunchError {
         /// Where it was.
         location: String,
     },
+    /// A limit of the run was exceeded, or it was interrupted.
+    #[error(transparent)]
+    Stopped(#[from] tegula_limits::Stopped),
 }

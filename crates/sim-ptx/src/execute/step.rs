@@ -22,6 +22,7 @@ pub(super) fn run(warp: &mut Warp, context: &mut Context<'_>) -> Result<bool, La
             return Ok(false);
         }
         if left == 0 {
+            tegula_limits::check()?;
             let limit = context.options.max_instructions;
             if context.instructions > limit {
                 return Err(runaway(warp, context, limit));

@@ -39,9 +39,9 @@ use crate::report::{Error, Occupancy, Options, Report, SpaceUse};
 use crate::speeds::Speeds;
 use crate::text::print_statement;
 use code::{Compiler, Job};
-use cranelift_entity::EntityRef;
 use flights::Flights;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_arena::EntityRef;
 use tegula_ir::{ArrayShape, Literal};
 use tegula_target::{Chip, Param};
 use terms::Values;
@@ -145,6 +145,8 @@ struct Machine<'p> {
     write_backs: FxHashMap<BufferId, BufferId>,
     occupancy: Vec<Occupancy>,
     steps: u64,
+    /// How many bytes the memory limits leave for buffers.
+    room: Option<u64>,
     copies: u64,
     copied_bytes: i64,
 }
@@ -276,6 +278,7 @@ fn in_order(
             write_backs: write_backs.clone(),
             occupancy: Vec::new(),
             steps: 0,
+            room: tegula_limits::room(),
             copies: 0,
             copied_bytes: 0,
         };
@@ -367,7 +370,7 @@ impl<'p> Machine<'p> {
             };
             let (name, semaphore) = (self.name(flight.destination.0), flight.semaphore);
             let array = &self.program.semaphores[semaphore.0].name;
-            let help = format!("add `wait {array}[{}]` before the end", semaphore.1);
+            let help = format!("add `dma_wait {array}[{}]` before the end", semaphore.1);
             self.find(Code::NeverWaited, here, Some(flight.destination.0), || {
                 let message = format!(
                     "this copy into `{name}` is never waited for: nothing says that it is done"
@@ -390,7 +393,9 @@ impl<'p> Machine<'p> {
                 self.findings
                     .add(Code::SemaphoreLeft, semaphore.raised, None, || Told {
                         message,
-                        help: format!("add `await {name}[{index}], {count}` before the end"),
+                        help: format!(
+                            "add `semaphore_wait {name}[{index}], {count}` before the end"
+                        ),
                         instruction: format!("signal {name}[{index}]"),
                         buffer: None,
                     });
@@ -481,6 +486,7 @@ impl<'p> Machine<'p> {
 
     /// Counts work, and stops a program that does not end.
     fn spend(&mut self, work: u64, line: u32) -> Result<(), Error> {
+        tegula_limits::check().map_err(|reason| Error::Stopped { line, reason })?;
         self.steps = self.steps.saturating_add(work);
         // What does not fit is not timed for long.
         let capacity = self.findings.first(Code::is_capacity);
@@ -519,6 +525,6 @@ impl<'p> Machine<'p> {
     }
 
     fn param(chip: &Chip, param: Param) -> Option<i64> {
-        chip.base(param).map(|value| value as i64)
+        chip.value(param).map(|value| value as i64)
     }
 }

@@ -215,6 +215,14 @@ pub enum Error {
         /// Which limit.
         message: String,
     },
+    /// A limit of the run was exceeded, or it was interrupted.
+    #[error("line {line}: {reason}")]
+    Stopped {
+        /// The line of the statement that was executed.
+        line: u32,
+        /// Why.
+        reason: tegula_limits::Stopped,
+    },
 }
 
 /// Bytes as a person reads them.

@@ -8,7 +8,7 @@ use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, Source, read_programs};
 use crate::options::{Common, CpuArgs};
 use crate::report::Failure;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use tegula::PlanOptions;
@@ -228,8 +228,7 @@ fn text_of_form(
 /// Prints a text, or writes it to the file that was asked for.
 pub(super) fn write_text(args: &CompileArgs, common: &Common, text: &str) -> Result<u8, Failure> {
     match &args.output {
-        Some(path) => std::fs::write(path, text)
-            .with_context(|| format!("{} cannot be written", path.display()))?,
+        Some(path) => crate::terminal::result_file::write(path, text)?,
         None if common.json => documents::print(&Text {
             text: text.to_owned(),
         }),
@@ -256,6 +255,6 @@ fn gpu_form(
 fn write_cubin(args: &CompileArgs, bytes: &[u8]) -> Result<(), Failure> {
     let path = args.output.as_ref();
     let path = path.ok_or_else(|| anyhow!("a cubin is no text: give a file with -o"))?;
-    std::fs::write(path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
+    crate::terminal::result_file::write(path, bytes)?;
     Ok(())
 }

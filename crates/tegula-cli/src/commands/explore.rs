@@ -54,8 +54,7 @@ pub(crate) fn explore(args: &ExploreArgs, common: &Common) -> Result<u8, Failure
     };
     let page = page(text.as_deref())?;
     if let Some(path) = &args.output {
-        std::fs::write(path, &page)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        crate::terminal::result_file::write(path, &page)?;
         let megabytes = page.len() as f64 / 1e6;
         say!(
             "{}: the explorer, {megabytes:.1} MB, for any browser",

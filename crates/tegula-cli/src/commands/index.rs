@@ -6,7 +6,6 @@ use crate::inputs::{DimArgs, read_module};
 use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::count;
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -125,8 +124,7 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
         }
         if let (Some(path), Some(first)) = (&args.tiles.svg, tiled.first()) {
             let picture = first.picture(module, id, SVG_LIMITS)?;
-            std::fs::write(path, tegula_draw::tiles::svg(&picture))
-                .with_context(|| format!("{} cannot be written", path.display()))?;
+            crate::terminal::result_file::write(path, tegula_draw::tiles::svg(&picture))?;
         }
     }
     if common.json {

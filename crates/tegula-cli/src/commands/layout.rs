@@ -9,7 +9,7 @@ use crate::exit_code::SUCCESS;
 use crate::inputs::{DimArgs, Source, read_module};
 use crate::options::Common;
 use crate::report::Failure;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -89,8 +89,7 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
     .map_err(|error| failed(error.into()))?;
     let text = tegula_ir::print_module(&written, PrintStyle::Short);
     if let Some(path) = &args.output {
-        std::fs::write(path, &text)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        crate::terminal::result_file::write(path, &text)?;
     }
     if common.json {
         documents::print(&laid.document(&chip));
@@ -122,8 +121,7 @@ fn orders(
         text.push_str("row-major");
     }
     if let Some(path) = &args.output {
-        std::fs::write(path, &text)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        crate::terminal::result_file::write(path, &text)?;
     }
     if common.json {
         let orders = reasons.iter().map(|(name, layout, reason)| Order {

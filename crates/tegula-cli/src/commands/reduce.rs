@@ -81,8 +81,7 @@ pub(crate) fn reduce(args: &ReduceArgs, common: &Common) -> Result<u8, Failure> 
 }
 
 fn write(path: &Path, module: &Module) -> anyhow::Result<()> {
-    std::fs::write(path, print_module(module, PrintStyle::Short))
-        .with_context(|| format!("{} cannot be written", path.display()))
+    crate::terminal::result_file::write(path, print_module(module, PrintStyle::Short))
 }
 
 /// The file that programs are tried from; removed at the end.

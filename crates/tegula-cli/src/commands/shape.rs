@@ -7,7 +7,7 @@ use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::output::complain;
 use crate::terminal::style::{HEADING, paint};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -111,8 +111,7 @@ fn draw(args: &ShapeArgs, common: &Common) -> anyhow::Result<()> {
         } else {
             tegula_draw::layout::text(&Picture::new(&array, TEXT_LIMITS)?)
         };
-        std::fs::write(path, picture)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        crate::terminal::result_file::write(path, picture)?;
     }
     let to_file = args.svg.is_some() || args.output.is_some();
     if args.draw && !to_file && !common.json {

@@ -188,9 +188,7 @@ pub(super) fn outcome(
             write_results(path, report)?;
         }
     }
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
-    };
+    let write = |path: &Path, text: String| crate::terminal::result_file::write(path, text);
     if let Some(path) = &args.report {
         write(path, html(subject))?;
     }

@@ -4,6 +4,7 @@
 
 pub(crate) mod output;
 pub(crate) mod progress;
+pub(crate) mod result_file;
 pub(crate) mod style;
 pub(crate) mod table;
 

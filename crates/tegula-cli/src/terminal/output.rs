@@ -3,7 +3,6 @@
 //! A reader that went away (`tegula ... | head`) wants no more: that is no error. Any other
 //! failure, such as a full disk, is remembered and reported once, when the command ends.
 
-use anyhow::Context;
 use std::fmt::Arguments;
 use std::io::{Error, ErrorKind, Result, Write};
 use std::path::Path;
@@ -12,14 +11,12 @@ use tegula_ir::Literal;
 
 /// Writes arrays with their names to a file.
 pub(crate) fn write_npz_file(path: &Path, named: &[(String, &Literal)]) -> anyhow::Result<()> {
-    let write = || -> anyhow::Result<()> {
-        let file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    super::result_file::write_with(path, |file| {
         let arrays = named
             .iter()
             .map(|(name, literal)| (name.as_str(), *literal));
         Ok(tegula::npz::write_npz(file, arrays)?)
-    };
-    write().with_context(|| format!("{} cannot be written", path.display()))
+    })
 }
 
 /// The first failure.

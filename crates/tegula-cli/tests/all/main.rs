@@ -6,6 +6,7 @@ mod compile_cache;
 mod documentation;
 mod exit_codes;
 mod explore;
+mod limits;
 mod pallas;
 mod pass_tests;
 mod reduce;

@@ -255,6 +255,9 @@ impl SpmdExecutable {
             .into_iter()
             .map(|own| Mutex::new(Some(own)))
             .collect();
+        let scope = tegula_limits::current();
+        let around =
+            |work: &mut dyn FnMut() -> _| tegula_limits::enter(scope.as_ref(), || around(work));
         let device = |communicator: Arc<dyn Communicator>| {
             let own = arguments.get(communicator.device());
             let own = own.and_then(|own| own.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -413,19 +416,21 @@ impl SpmdExecutable {
         step_limit: Option<u64>,
     ) -> Result<Vec<Literal>, Error> {
         self.check(inputs)?;
+        let scope = tegula_limits::current();
         let parts = tegula_devices::run(self.topology, TIMEOUT, |communicator| {
             let device = communicator.device();
             let own = inputs.iter().enumerate();
             let own = own.map(|(number, input)| self.part(number, input, device));
             let own: Vec<Literal> = own.collect::<Result<_, _>>()?;
-            handlers.within(|| match &self.engine {
+            let run = || match &self.engine {
                 Engine::Interp => self.evaluated(communicator, &own, step_limit),
                 Engine::Compiled(_) => {
                     let own = own.into_iter().map(|own| Arg::Donated(own.into()));
                     let given = self.run_device(communicator, own.collect())?;
                     Ok(given.into_iter().map(Tensor::into_literal).collect())
                 }
-            })
+            };
+            handlers.within(|| tegula_limits::enter(scope.as_ref(), run))
         });
         self.whole(parts.map_err(of_run)?)
     }

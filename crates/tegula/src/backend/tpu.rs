@@ -79,14 +79,16 @@ pub fn schedule_for<'a>(
         AssignError::Program(error) => error.into(),
         other => Error::new(ErrorKind::Unsupported, other.to_string()),
     })?;
+    tegula_limits::check()?;
     let mut options = tegula_tpu_schedule::Options::default();
-    if let Some(bytes) = chip.base(Param::VmemBytes) {
+    if let Some(bytes) = chip.value(Param::VmemBytes) {
         // A chip with less memory leaves a kernel no more than half of it.
         options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
     }
     let schedule = passes.run("schedule-memory", || {
         tegula_tpu_schedule::schedule(&module, &assignment, chip, &options)
     });
+    tegula_limits::check()?;
     tegula_tpu_schedule::verify(&schedule, &assignment.program)
         .map_err(|e| Error::new(ErrorKind::Bug, format!("the schedule is wrong: {e}")))?;
     Ok(ScheduledProgram {
@@ -191,6 +193,7 @@ impl TpuExecutable {
             .in_scope(|| simulate(&self.lowered.program, &self.chip, &options))
             .map_err(|error| {
                 let fault = match &error {
+                    tegula_sim_tpu::Error::Stopped { reason, .. } => return Error::from(*reason),
                     tegula_sim_tpu::Error::Program { .. } => ErrorKind::Bug,
                     tegula_sim_tpu::Error::Unsupported { .. } => ErrorKind::Unsupported,
                     tegula_sim_tpu::Error::Inputs(_) => ErrorKind::Input,

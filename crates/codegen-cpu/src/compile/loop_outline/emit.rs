@@ -20,6 +20,8 @@ struct Emitter<'e, 'f> {
     functions: FxHashMap<(usize, usize), FuncRef>,
     /// The address of the table, and the locations whose addresses it holds.
     table: Value,
+    /// The address of the run's stop flag.
+    flag: Value,
     places: &'e [Location],
     /// Addresses that were loaded from it.
     addresses: FxHashMap<usize, Value>,
@@ -39,7 +41,9 @@ pub(crate) fn emit(
     let entry = builder.create_block();
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
-    let table = builder.block_params(entry)[0];
+    let [table, flag, _] = builder.block_params(entry)[..] else {
+        return Err(Error::Bug("a loop's signature is wrong".to_owned()));
+    };
     let mut addresses = FxHashMap::default();
     let mut places = Vec::new();
     made.looped.places(&mut places);
@@ -57,6 +61,7 @@ pub(crate) fn emit(
         config,
         functions,
         table,
+        flag,
         places: &made.table,
         addresses,
         promoted: &made.promoted,
@@ -166,6 +171,12 @@ impl Emitter<'_, '_> {
         let goes_on = self.load(nest.predicate, types::I8)?;
         self.builder.ins().brif(goes_on, inside, &[], exit, &[]);
         self.builder.switch_to_block(inside);
+        let turn = self.builder.create_block();
+        // An atomic load is not moved out of the loop.
+        let flags = MemFlagsData::trusted();
+        let stopped = self.builder.ins().atomic_load(types::I8, flags, self.flag);
+        self.builder.ins().brif(stopped, exit, &[], turn, &[]);
+        self.builder.switch_to_block(turn);
         self.steps(&nest.body, imports)?;
         self.builder.ins().jump(header, &[]);
         self.builder.switch_to_block(exit);

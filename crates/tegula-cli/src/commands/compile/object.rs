@@ -46,8 +46,7 @@ pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result
     let mut written = Vec::new();
     for (file, bytes) in files {
         let path = folder.join(file);
-        std::fs::write(&path, &bytes)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+        crate::terminal::result_file::write(&path, &bytes)?;
         written.push(WrittenFile {
             path: path.display().to_string(),
             bytes: bytes.len(),
