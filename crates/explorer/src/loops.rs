@@ -7,7 +7,7 @@
 
 use crate::elements::Elements;
 use crate::scalars::{Scalars, evaluate, value_of};
-use crate::search::{Needed, Search, element_count};
+use crate::search::{LoopTrace, Needed, Search, element_count};
 use tegula_fusion::{Node, NodeKind, Region, ValueId};
 
 /// Iterations that are counted before the loop is one whose count is not known.
@@ -18,20 +18,6 @@ const MOST_STEPS: usize = 4_000_000;
 const MOST_ROUNDS: usize = 64;
 /// Bytes of sets that are gone through, iteration by iteration.
 const MOST_BYTES: usize = 1 << 31;
-
-/// What was found out about a loop.
-pub(crate) struct LoopTrace {
-    /// The loop.
-    pub(crate) name: tegula_ir::InstructionId,
-    /// How often it runs, if that is known.
-    pub(crate) trips: Option<usize>,
-    /// The iteration whose elements follow.
-    pub(crate) iteration: usize,
-    /// The states at its start with the elements that are needed.
-    pub(crate) states: Vec<(ValueId, Elements)>,
-    /// What the iteration itself reads of arrays outside of the loop.
-    pub(crate) reads: Vec<(ValueId, Elements)>,
-}
 
 impl<'a> Search<'a> {
     /// What of the arrays outside of a loop is needed for elements of one of its results.
