@@ -506,7 +506,7 @@ export class GraphView {
     const section = h("section", { class: "iterations", "data-loop": name },
       h("h3", {}, `Loop ${name}`),
       h("p", { class: "note" }, trips === null
-        ? "How often it runs depends on data."
+        ? `Its iterations are taken together: ${[...loop.states, ...loop.reads].find(({ note }) => note)?.note ?? "how often it runs is not known"}.`
         : trips === 0 ? "It does not run: its result is what it begins with." : `It runs ${trips} time${trips === 1 ? "" : "s"}.`),
       slider, h("div", { class: "states" }));
     this.#iterate(section, loop, one);
