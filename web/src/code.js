@@ -174,7 +174,7 @@ export class CodeView {
     const many = (count, what) => `${count ?? 0} ${what}${count === 1 ? "" : "s"}`;
     const text = source ? this.#code?.compiled.split("\n")[source - 1]?.trim() : "";
     this.#say.textContent = source && text
-      ? `Line ${source}, ${text.length > 70 ? `${text.slice(0, 69)}…` : text}: ${many(counts.clif, "line")} of Cranelift IR, ${many(counts.assembly, "instruction")}.${source === this.#pinned ? " Pinned: click it again to let go." : " Click to pin."}`
+      ? `Line ${source}, ${text.length > 70 ? `${text.slice(0, 69)}…` : text}: ${many(counts.clif, "line")} of Cranelift IR, ${many(counts.assembly, "instruction")}.${source === this.#pinned ? " Pinned: click it again to let go." : " Click to keep it marked and bring them into sight."}`
       : "Point at a line to see what it became, or where it came from. Click to keep it marked.";
   }
 

@@ -96,11 +96,12 @@ export class GraphView {
       ...(results.length > 0 ? [h("button", { onclick: () => this.select(results[0]) }, `Show the result, ${this.#graph.nodes[results[0]].name}`)] : []));
   }
 
-  async #draw(fit) {
+  /** Draws; `aim` is what is shown then. */
+  async #draw(fit, aim = null) {
     const graph = this.#graph;
     const toggle = h("button", { "aria-pressed": String(!this.#byUnits), onclick: () => { this.#byUnits = !this.#byUnits; this.#focus = null; this.#draw(true); } },
       this.#byUnits ? "Show operations" : "Show kernels only");
-    const close = this.#open.size > 0 && this.#focus === null && h("button", { onclick: () => { this.#open.clear(); this.#draw(false); } }, "Close layers");
+    const close = this.#open.size > 0 && this.#focus === null && h("button", { onclick: () => { this.#open.clear(); this.#draw(true); } }, "Close layers");
     const back = this.#focus !== null && h("button", { onclick: () => { this.#focus = null; this.#draw(true); } }, "← Whole program");
     this.#summary.textContent = graph.summary;
     this.#bar.replaceChildren(...[this.#summary, back, this.#focus === null && toggle, close,
@@ -136,6 +137,7 @@ export class GraphView {
       if (drawing !== this.#drawing) return;
       this.#render(drawn, placed);
       if (fit) this.#fit();
+      else if (aim && placed.places[aim]) this.#centre(placed.places[aim]);
     } catch (error) {
       if (drawing !== this.#drawing) return;
       const stopped = error instanceof PlacingStopped;
@@ -311,7 +313,11 @@ export class GraphView {
       const choose = () => {
         if (box.node !== undefined) this.select(box.node);
         else if (box.unit !== undefined) this.#showUnit(box.unit);
-        else if (box.layer !== undefined) { this.#open.add(box.layer); this.#draw(false); }
+        else if (box.layer !== undefined) {
+          this.#open.add(box.layer);
+          const { start, period } = this.#graph.repeat;
+          this.#draw(false, `u${start + box.layer * period}`);
+        }
         else this.#showValue(box.value);
       };
       element.addEventListener("click", choose);
@@ -320,10 +326,14 @@ export class GraphView {
     }
     this.#canvas.replaceChildren(root);
     this.#size = { width, height };
+    const first = boxes.filter(({ kind }) => kind !== "given").reduce((best, { id }) => (best === null || places[id].y < places[best].y ? id : best), null);
+    this.#anchor = first === null ? width / 2 : places[first].x;
     this.#mark();
   }
 
   #size = { width: 100, height: 100 };
+  /** Where the topmost operation is, across. */
+  #anchor = 0;
 
   #mark() {
     for (const element of this.#canvas.querySelectorAll(".selected, .near")) element.classList.remove("selected", "near");
@@ -496,7 +506,7 @@ export class GraphView {
     const section = h("section", { class: "iterations", "data-loop": name },
       h("h3", {}, `Loop ${name}`),
       h("p", { class: "note" }, trips === null
-        ? "How often it runs depends on data."
+        ? `Its iterations are taken together: ${[...loop.states, ...loop.reads].find(({ note }) => note)?.note ?? "how often it runs is not known"}.`
         : trips === 0 ? "It does not run: its result is what it begins with." : `It runs ${trips} time${trips === 1 ? "" : "s"}.`),
       slider, h("div", { class: "states" }));
     this.#iterate(section, loop, one);
@@ -520,7 +530,17 @@ export class GraphView {
     const box = this.#canvas.getBoundingClientRect();
     const scale = Math.min(1.1, Math.max(0.5, Math.min(box.width / width, box.height / height)));
     const w = box.width / scale, t = box.height / scale;
-    this.#box = { x: (width - w) / 2, y: height < t ? (height - t) / 2 : 0, scale };
+    // What is wider than the view begins at its first operation.
+    const middle = width < w ? width / 2 : Math.min(width - w / 2, Math.max(w / 2, this.#anchor));
+    this.#box = { x: middle - w / 2, y: height < t ? (height - t) / 2 : 0, scale };
+    this.#apply();
+  }
+
+  #centre({ x, y, height }) {
+    if (!this.#box) return;
+    const box = this.#canvas.getBoundingClientRect();
+    this.#box.x = x - box.width / this.#box.scale / 2;
+    this.#box.y = y - (height ?? 0) / 2 - 40;
     this.#apply();
   }
 

@@ -10,13 +10,15 @@ export const chipChoice = (value, onchange) => h("label", {}, "Chip ", h("select
 export class LayoutView {
   #panel; #app; #shape = SHAPES[2];
   /** Whether the shape was chosen; else it is the program's array with most padding. */
-  #chosen = false; #input; #picture; #facts; #sliders; #assignment; #generation = 0; #drawing = 0;
+  #chosen = false;
+  /** The program's array that it is the shape of, if it is one's. */
+  #name = ""; #input; #picture; #facts; #sliders; #assignment; #generation = 0; #drawing = 0;
 
   constructor(panel, app) {
     this.#panel = panel;
     this.#app = app;
     this.#input = h("input", { type: "text", id: "shape", value: this.#shape, spellcheck: "false", autocomplete: "off", list: "shapes", oninput: () => { this.shape = this.#input.value; } });
-    this.#picture = h("div", { class: "picture-box" });
+    this.#picture = h("div", { class: "picture-box", role: "group", tabindex: "0", "aria-label": "Picture of the array in memory" });
     this.#facts = h("div", { class: "facts", "aria-live": "polite" });
     this.#sliders = h("div", { class: "sliders" });
     this.#assignment = h("div", { class: "assignment" });
@@ -37,8 +39,9 @@ export class LayoutView {
     this.#app.changed();
   }
 
-  #show(value) {
+  #show(value, name = "") {
     this.#shape = value;
+    this.#name = name;
     if (this.#input.value !== value) this.#input.value = value;
     this.#draw();
   }
@@ -62,7 +65,7 @@ export class LayoutView {
       const { value } = await this.#app.ask({ ask: "layout", shape: this.#shape, chip: null });
       if (drawing !== this.#drawing) return;
       const padding = value.padded_bytes - value.bytes;
-      this.#facts.replaceChildren(h("p", {}, h("b", {}, `${value.elements.toLocaleString("en")} elements, ${bytes(value.bytes)}`), `; in memory ${bytes(value.padded_bytes)}${padding ? `, ${(100 * padding / value.padded_bytes).toFixed(1)} % of it padding` : ""}.`), h("p", {}, value.why));
+      this.#facts.replaceChildren(h("p", {}, this.#name && h("b", {}, `${this.#name}: `), h("b", {}, `${value.elements.toLocaleString("en")} elements, ${bytes(value.bytes)}`), `; in memory ${bytes(value.padded_bytes)}${padding ? `, ${(100 * padding / value.padded_bytes).toFixed(1)} % of it padding` : ""}.`), h("p", {}, value.why));
       const template = document.createElement("template");
       template.innerHTML = value.svg;
       const svg = template.content.firstElementChild;
@@ -106,10 +109,10 @@ export class LayoutView {
       if (!this.#chosen) {
         const padding = (array) => array.bytes - array.useful;
         const most = value.arrays.reduce((best, array) => (padding(array) > padding(best) ? array : best), value.arrays[0]);
-        if (most) this.#show(most.shape);
+        if (most) this.#show(most.shape, most.name);
         else this.#draw();
       }
-      const show = (array) => { this.shape = array.shape; this.#panel.scrollTo({ top: 0 }); };
+      const show = (array) => { this.#chosen = true; this.#show(array.shape, array.name); this.#app.changed(); this.#panel.scrollTo({ top: 0 }); };
       const us = (time) => `${(time * 1e6).toFixed(3)} µs`;
       const rows = value.arrays.map((array) => {
         const more = array.alternatives.length > 0 || array.wishes.length > 0 || array.fixed;

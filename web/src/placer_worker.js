@@ -1,12 +1,12 @@
 // Places a graph by dagre.
 import * as dagre from "@dagrejs/dagre";
 
-/** With more boxes than this, ranks are found by the longest path: the best ones take seconds. */
-const LARGE = 150;
+/** With more boxes than this, ranks are those of a tree: the best ones take many seconds. */
+const LARGE = 450;
 
 function place({ boxes, edges, clusters }) {
   const layout = new dagre.graphlib.Graph({ compound: true, multigraph: true });
-  const ranker = boxes.length > LARGE ? "longest-path" : "network-simplex";
+  const ranker = boxes.length > LARGE ? "tight-tree" : "network-simplex";
   layout.setGraph({ rankdir: "TB", nodesep: 14, ranksep: 26, marginx: 12, marginy: 12, ranker });
   layout.setDefaultEdgeLabel(() => ({}));
   for (const { id, width, height } of boxes) layout.setNode(id, { width, height });

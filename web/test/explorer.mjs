@@ -296,12 +296,14 @@ test("task: what to change so that a double buffer fits VMEM", async () => {
   await example(page, "TPU kernel: no room in VMEM");
   const report = () => page.evaluate(() => [...document.querySelector("#view-tpu .report").shadowRoot.querySelectorAll(".finding")].map((finding) => finding.textContent).join());
   await page.waitForFunction(() => /VMEM has 128 MiB/.test(document.querySelector("#view-tpu .report").shadowRoot.textContent));
-  assert.match(await report(), /at most f32\[2,131072,128\] for `?a`?/);
+  assert.match(await report(), /at most f32\[2,\d+,128\] for `a`/);
+  const most = Number(/at most f32\[2,(\d+),128\]/.exec(await report())[1]);
+  assert.ok(most >= 24576, `${most} rows`);
   await page.waitForSelector(".cm-lintRange-error");
   // What it says, done.
-  await put(page, readFileSync(join(root, "web/examples/too_large.kernel"), "utf8").replaceAll("196608", "131072").replace("0..4", "0..6").replace("i + 1 < 4", "i + 1 < 6"));
+  await put(page, readFileSync(join(root, "web/examples/too_large.kernel"), "utf8").replaceAll("196608", "24576").replace("0..4", "0..32").replace("i + 1 < 4", "i + 1 < 32"));
   await page.waitForFunction(() => !/VMEM has 128 MiB/.test(document.querySelector("#view-tpu .report").shadowRoot.textContent));
-  assert.equal(await page.locator(".cm-lintRange-error").count(), 0);
+  await page.waitForFunction(() => document.querySelectorAll(".cm-lintRange-error").length === 0);
   await page.context().close();
 });
 
@@ -361,6 +363,10 @@ test("hostile programs leave the page alive", async () => {
     "(".repeat(100_000), "HloModule m ENTRY main { ROOT x = f32[9223372036854775807,9223372036854775807] parameter(0) }",
     "\u0000\uffff", `HloModule long\nENTRY main {\n  x0 = f32[64,64] parameter(0)\n${chain.join("\n")}\n  ROOT r = f32[64,64] negate(x3000)\n}`,
     "HloModule huge\nENTRY main { x = f32[1000000,1000000] parameter(0)\n ROOT t = f32[1000000,1000000] transpose(x), dimensions={1,0} }",
+    `HloModule many\nENTRY main {\n  x0 = f32[4] parameter(0)\n${Array.from({ length: 100_000 }, (_, i) => `  x${i + 1} = f32[4] add(x${i}, x0)`).join("\n")}\n  ROOT r = f32[4] negate(x100000)\n}`,
+    "HloModule endless\ngo { s = (s32[], f32[8]) parameter(0)\n ROOT yes = pred[] constant(true) }\nstep { s = (s32[], f32[8]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n x = f32[8] get-tuple-element(s), index=1\n y = f32[8] negate(x)\n ROOT r = (s32[], f32[8]) tuple(i, y) }\nENTRY main { i = s32[] constant(0)\n x = f32[8] parameter(0)\n t = (s32[], f32[8]) tuple(i, x)\n w = (s32[], f32[8]) while(t), condition=go, body=step\n ROOT r = f32[8] get-tuple-element(w), index=1 }",
+    "kernel endless {\n  hbm x : f32[8,128] = parameter(0)\n  hbm y : f32[8,128] = result(0)\n  vmem a : f32[8,128]\n  sem s\n  for i in 0..4000000000 {\n    start x[:, :] -> a[:, :], s\n    wait s\n    start a[:, :] -> y[:, :], s\n    wait s\n  }\n}",
+    "module { func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { %0 = \"stablehlo.add\"(%a, %a) : (tensor<4x", "#loc = loc(unknown)\nmodule {", "ENTRY ENTRY {{{{", "HloModule m\nENTRY main { ROOT x = f32[-5] parameter(0) }",
   ];
   for (const text of hostile) {
     await page.evaluate((text) => {
@@ -368,10 +374,19 @@ test("hostile programs leave the page alive", async () => {
       (content.cmTile?.view ?? content.cmView.rootView.view).dispatch({ changes: { from: 0, to: (content.cmTile?.view ?? content.cmView.rootView.view).state.doc.length, insert: text } });
     }, text);
     await page.waitForTimeout(1500);
-    // It may end by itself meanwhile.
+    for (const name of ["tpu", "code", "layout", "memory", "graph"]) {
+      if (await page.isEnabled(`#tab-${name}`)) await view(page, name);
+      await page.waitForTimeout(150);
+    }
+    // The page itself answers; the compiler may have ended by itself meanwhile.
+    const started = Date.now();
+    assert.equal(await page.evaluate(() => 6 * 7), 42);
+    assert.ok(Date.now() - started < 2000, text.slice(0, 60));
     if (await page.isVisible("#stop")) await page.click("#stop", { timeout: 2000 }).catch(() => {});
+    if (await page.isVisible(".placing button")) await page.click(".placing button", { timeout: 2000 }).catch(() => {});
   }
   assert.ok(await put(page, programs.softmax) < 20_000);
+  await view(page, "graph");
   await page.waitForSelector(".drawing .box");
   await page.context().close();
 });
@@ -399,9 +414,16 @@ test("updates are fast", async () => {
   console.log(`  usable ${loaded.toFixed(0)} ms after the page was asked for`);
   const corpus = process.env.TEGULA_CORPUS;
   const measured = [["attention", programs.attention]];
-  if (corpus && existsSync(join(corpus, "gpt2_small_fwd.hlo"))) measured.push(["gpt2_small_fwd", readFileSync(join(corpus, "gpt2_small_fwd.hlo"), "utf8")]);
+  for (const form of ["hlo", "mlir"]) {
+    const path = corpus && join(corpus, `gpt2_small_fwd.${form}`);
+    if (path && existsSync(path)) measured.push([`gpt2_small_fwd.${form}`, readFileSync(path, "utf8")]);
+  }
   await view(page, "graph");
   for (const [name, text] of measured) {
+    const fresh = await newPage();
+    await view(fresh, "graph");
+    console.log(`  ${name}: ${(await put(fresh, text)).toFixed(0)} ms the first time`);
+    await fresh.context().close();
     await put(page, text);
     const times = [];
     for (let turn = 0; turn < 5; turn++) times.push(await put(page, `${text}\n// ${turn}`));

@@ -7,7 +7,7 @@
 
 use crate::elements::Elements;
 use crate::scalars::{Scalars, evaluate, value_of};
-use crate::search::{Needed, Search, element_count};
+use crate::search::{LoopTrace, Needed, Search, element_count};
 use tegula_fusion::{Node, NodeKind, Region, ValueId};
 
 /// Iterations that are counted before the loop is one whose count is not known.
@@ -19,19 +19,9 @@ const MOST_ROUNDS: usize = 64;
 /// Bytes of sets that are gone through, iteration by iteration.
 const MOST_BYTES: usize = 1 << 31;
 
-/// What was found out about a loop.
-pub(crate) struct LoopTrace {
-    /// The loop.
-    pub(crate) name: tegula_ir::InstructionId,
-    /// How often it runs, if that is known.
-    pub(crate) trips: Option<usize>,
-    /// The iteration whose elements follow.
-    pub(crate) iteration: usize,
-    /// The states at its start with the elements that are needed.
-    pub(crate) states: Vec<(ValueId, Elements)>,
-    /// What the iteration itself reads of arrays outside of the loop.
-    pub(crate) reads: Vec<(ValueId, Elements)>,
-}
+/// Why iterations are not followed one by one.
+const DATA_DECIDES: &str = "how often a loop runs depends on data";
+const TOO_MANY: &str = "a loop has too many iterations to follow each of them";
 
 impl<'a> Search<'a> {
     /// What of the arrays outside of a loop is needed for elements of one of its results.
@@ -70,17 +60,20 @@ impl<'a> Search<'a> {
             .sum();
         let iterations = self.iterations(node, (condition, body, states), known);
         let affordable = |trips: usize| bytes.saturating_mul(trips) <= MOST_BYTES;
-        let iterations = iterations.filter(|known| affordable(known.len()));
+        let iterations = match iterations {
+            Ok(known) if !affordable(known.len()) => Err(TOO_MANY),
+            other => other,
+        };
         let (needed, outside) = match iterations {
-            Some(iterations) => {
+            Ok(iterations) => {
                 let trips = iterations.len();
                 let wanted = self.iteration.unwrap_or(trips.saturating_sub(1));
                 let wanted = wanted.min(trips.saturating_sub(1));
                 (trace.trips, trace.iteration) = (Some(trips), wanted);
                 self.backwards((body, states), last, iterations, &mut trace)
             }
-            None => {
-                let found = self.until_stable((condition, body, states), last);
+            Err(why) => {
+                let found = self.until_stable((condition, body, states), last, why);
                 trace.states = sorted(&found.0);
                 trace.reads = sorted(&found.1);
                 found
@@ -119,13 +112,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is known of single elements in each iteration, if it is known how many there are.
+    /// What is known of single elements in each iteration, or why that is not known.
     fn iterations(
         &self,
         node: &Node,
         (condition, body, states): (&Region, &Region, &[ValueId]),
         known: &Scalars,
-    ) -> Option<Vec<Scalars>> {
+    ) -> Result<Vec<Scalars>, &'static str> {
         let value = |known: &Scalars, value: ValueId| value_of(self.program, known, value);
         let mut now: Vec<Option<u128>> = node
             .operands
@@ -139,9 +132,10 @@ impl<'a> Search<'a> {
             let own = states.iter().zip(&now);
             scalars.extend(own.filter_map(|(&state, value)| Some((state, (*value)?))));
             evaluate(self.module, self.program, condition, &mut scalars);
-            let goes_on = value(&scalars, *condition.results.first()?)?;
-            if goes_on & 1 == 0 {
-                return Some(all);
+            let test = condition.results.first();
+            let goes_on = test.and_then(|&test| value(&scalars, test));
+            if goes_on.ok_or(DATA_DECIDES)? & 1 == 0 {
+                return Ok(all);
             }
             evaluate(self.module, self.program, body, &mut scalars);
             now = body
@@ -152,7 +146,7 @@ impl<'a> Search<'a> {
             steps += condition.nodes.len() + body.nodes.len() + scalars.len();
             all.push(scalars);
             if all.len() > MOST_TRIPS || steps > MOST_STEPS {
-                return None;
+                return Err(TOO_MANY);
             }
         }
     }
@@ -212,6 +206,7 @@ impl<'a> Search<'a> {
         &mut self,
         (condition, body, states): (&'a Region, &'a Region, &[ValueId]),
         mut needed: Needed,
+        why: &str,
     ) -> (Needed, Needed) {
         let none = Scalars::default();
         let mut outside = Needed::default();
@@ -242,7 +237,7 @@ impl<'a> Search<'a> {
             if grows && let Some(size) = element_count(self.program, value) {
                 elements.insert_all(size);
             }
-            elements.at_most("how often a loop runs depends on data");
+            elements.at_most(why);
         }
         (needed, outside)
     }

@@ -8,7 +8,6 @@
 
 use crate::edges::maps_of;
 use crate::elements::{Elements, ravel, unravel};
-use crate::loops::LoopTrace;
 use crate::scalars::{Scalars, integer, value_of};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -16,13 +15,27 @@ use std::rc::Rc;
 use tegula_expr::Interval;
 use tegula_fusion::{Def, Node, NodeKind, Program, Region, ValueId};
 use tegula_indexing::{Exactness, IndexingMap, RuntimeSource, Simplifier};
-use tegula_ir::{Module, Op};
+use tegula_ir::{InstructionId, Module, Op};
 
 /// Points that are evaluated before the rest counts as read whole.
 const MOST_POINTS: usize = 2_000_000;
 
 /// Elements that are needed, by array.
 pub(crate) type Needed = FxHashMap<ValueId, Elements>;
+
+/// What was found out about a loop.
+pub(crate) struct LoopTrace {
+    /// The loop.
+    pub(crate) name: InstructionId,
+    /// How often it runs, if that is known.
+    pub(crate) trips: Option<usize>,
+    /// The iteration whose elements follow.
+    pub(crate) iteration: usize,
+    /// The states at its start with the elements that are needed.
+    pub(crate) states: Vec<(ValueId, Elements)>,
+    /// What the iteration itself reads of arrays outside of the loop.
+    pub(crate) reads: Vec<(ValueId, Elements)>,
+}
 
 /// A search in a program.
 pub(crate) struct Search<'a> {

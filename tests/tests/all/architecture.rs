@@ -134,6 +134,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "ir",
             "layout",
             "plan",
+            "scalar",
             "sim-tpu",
             "target",
             "tpu-schedule",

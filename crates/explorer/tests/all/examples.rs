@@ -65,10 +65,10 @@ fn lines_of_code_come_from_lines_of_the_kernel() {
                 assert!(from("exponential") > 10, "{isa:?} {}", kernel.name);
             }
             assert!(from("load") > 0 && from("store") > 0, "{isa:?}");
-            // What begins a function, and what ends it, comes from nowhere.
+            // What begins a function and ends it, and rows that bodies step through, come from nowhere.
             let linked = assembly.sources.iter().filter(|&&source| source > 0);
             let linked = linked.count() as f64 / assembly.sources.len() as f64;
-            assert!(linked > 0.7, "{isa:?} {}: {linked}", kernel.name);
+            assert!(linked > 0.6, "{isa:?} {}: {linked}", kernel.name);
         }
     }
 }

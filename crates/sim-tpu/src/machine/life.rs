@@ -249,7 +249,12 @@ impl<'p> Machine<'p> {
             && end > limit
         {
             let holders = self.holders(space);
-            let smaller = self.largest_that_fits(space, used - limit);
+            // What fits the memory has to fit a kernel's share of it, too.
+            let scoped = match (space, self.scoped_limit, buffer.program_lifetime) {
+                (Space::Vmem, Some(share), false) => self.scoped.0 - share,
+                _ => 0,
+            };
+            let smaller = self.largest_that_fits(space, scoped.max(used - limit));
             let why = match (limit, used <= limit) {
                 (0, _) => format!("this chip has no {name}"),
                 (_, true) => format!(
