@@ -70,7 +70,7 @@ impl<'a> Search<'a> {
                 let wanted = self.iteration.unwrap_or(trips.saturating_sub(1));
                 let wanted = wanted.min(trips.saturating_sub(1));
                 (trace.trips, trace.iteration) = (Some(trips), wanted);
-                self.backwards((body, states), last, iterations, &mut trace)
+                self.backwards((body, states), last, &iterations, &mut trace)
             }
             Err(why) => {
                 let found = self.until_stable((condition, body, states), last, why);
@@ -157,7 +157,7 @@ impl<'a> Search<'a> {
         &mut self,
         (body, states): (&'a Region, &[ValueId]),
         mut needed: Needed,
-        iterations: Vec<Scalars>,
+        iterations: &[Scalars],
         trace: &mut LoopTrace,
     ) -> (Needed, Needed) {
         let mut outside = Needed::default();

@@ -14,6 +14,9 @@ use regalloc2::{
 /// Above so many instructions, allocation is quick rather than good.
 const LARGE: usize = 600;
 
+/// Code, and what its instructions came from, each from an offset on.
+pub(crate) type LinkedCode = (Vec<u8>, Vec<(u32, Origin)>);
+
 /// The register allocator: the machine's registers, and memory that it uses again.
 pub(super) struct Allocator {
     environment: MachineEnv,
@@ -36,7 +39,7 @@ pub(super) fn encode(
     allocator: &mut Allocator,
     machine: &Machine,
     pool: &[u8],
-) -> Option<(Vec<u8>, Vec<(u32, Origin)>)> {
+) -> Option<LinkedCode> {
     let algorithm = match machine.size() > LARGE {
         true => Algorithm::Fastalloc,
         false => Algorithm::Ion,

@@ -33,7 +33,6 @@ mod scalarize;
 mod unroll_factor;
 
 use self::unroll_factor::{LONG, in_flight};
-use crate::origin::Origin;
 use crate::simd::ir::Body;
 use crate::simd::list_schedule::scheduled;
 use crate::simd::merge_selected_polynomials::shared;
@@ -65,7 +64,7 @@ impl Wide {
         lanes_at_most: Option<i64>,
         rows: RowsIn<'_>,
         streamed: &[u32],
-    ) -> Option<(Vec<u8>, Vec<(u32, Origin)>)> {
+    ) -> Option<emit::LinkedCode> {
         // With AVX2 a choice costs as much as a multiplication, and constants take registers.
         let shared = match self.set {
             InstructionSet::Avx512 => shared(body),
