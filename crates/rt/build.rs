@@ -2,7 +2,7 @@
 //! cargo, no network, and the same for every way of building.
 
 use object::read::archive::ArchiveFile;
-use object::{Object as _, ObjectSymbol as _};
+use object::{Object as _, ObjectSymbol};
 use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
@@ -65,10 +65,11 @@ fn main() {
 /// The names of undefined symbols in an object.
 fn undefined(object: &[u8]) -> Result<Vec<String>, object::Error> {
     let object = object::File::parse(object)?;
-    // The first symbol of a table is none and has no name.
     let undefined = object.symbols().filter(|symbol| symbol.is_undefined());
-    let names = undefined.map(|symbol| symbol.name().map(str::to_owned));
-    names.filter(|name| name != &Ok(String::new())).collect()
+    let names: Result<Vec<&str>, _> = undefined.map(|symbol| ObjectSymbol::name(&symbol)).collect();
+    // The first symbol of a table is none and has no name.
+    let named = names?.into_iter().filter(|name| !name.is_empty());
+    Ok(named.map(str::to_owned).collect())
 }
 
 /// The object of this crate's routines in an archive, beside those of the compiler's own library.

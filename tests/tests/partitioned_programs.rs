@@ -179,7 +179,7 @@ fn rotations_are_permutes() {
                  turned = s32[16,3]{{1,0}} concatenate(end, start), dimensions={{0}}, sharding={{devices=[{parts},1,2]<=[{mesh}] last_tile_dim_replicate}}\n  \
                  ROOT sum = s32[16,3]{{1,0}} add(x, turned), sharding={{devices=[{parts},1,2]<=[{mesh}] last_tile_dim_replicate}}\n}}\n"
             );
-            let module = tegula::read(&text).expect("a module");
+            let module = tegula_ir::parse_module(&text).expect("a module");
             let numbers: Vec<i32> = (0..48).map(|n| n * n - 7 * n).collect();
             let x = Literal::from_values(&[16, 3], &numbers).expect("an array");
             let expected = evaluate(&module, &[Value::Array(x.clone())]).expect("it runs");
