@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
         default_value_t = 600.0,
         requires = "mpi"
     )]
-    pub timeout: f64,
+    pub peer_timeout: f64,
     /// Run this often and report the fastest run.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,

@@ -31,13 +31,13 @@ struct Ran {
 
 /// Runs a program as a rank.
 pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
-    if !args.timeout.is_finite() || args.timeout <= 0.0 {
-        return Err(anyhow!("`--timeout` is a positive number of seconds").into());
+    if !args.peer_timeout.is_finite() || args.peer_timeout <= 0.0 {
+        return Err(anyhow!("`--peer-timeout` is a positive number of seconds").into());
     }
     if args.execution.freeze.freeze.is_some() {
         return Err(anyhow!("`--freeze` is not for `--mpi`").into());
     }
-    let job = MpiJob::join(Duration::from_secs_f64(args.timeout))?;
+    let job = MpiJob::join(Duration::from_secs_f64(args.peer_timeout))?;
     let ran = ran(args, &job).and_then(|ran| {
         job.finish()?;
         Ok(ran)
