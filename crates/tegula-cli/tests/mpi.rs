@@ -174,7 +174,7 @@ fn processes_give_what_threads_give() {
                     .arg("run")
                     .arg(&path)
                     .args(["--target", target, "--mpi"]);
-                run.args(["--timeout", "60", "--repeat", "3"]);
+                run.args(["--peer-timeout", "60", "--repeat", "3"]);
                 let output = run
                     .arg("--outputs")
                     .arg(&processes)
@@ -207,7 +207,7 @@ fn another_program_on_a_rank_is_found_before_the_run() {
             run.arg(TEGULA)
                 .arg("run")
                 .arg(path)
-                .args(["--mpi", "--timeout", "30", "--outputs"]);
+                .args(["--mpi", "--peer-timeout", "30", "--outputs"]);
             run.arg(&results);
         };
         rank(&mut run, &one);
@@ -235,7 +235,7 @@ fn ranks_that_are_not_the_programs_devices_are_an_error() {
         run.arg(TEGULA)
             .arg("run")
             .arg(&path)
-            .args(["--mpi", "--timeout", "30"]);
+            .args(["--mpi", "--peer-timeout", "30"]);
         let output = run.output().expect("it starts");
         assert!(!output.status.success());
         assert!(
@@ -285,7 +285,7 @@ fn with_a_fault(name: &str, launcher: &(PathBuf, bool), signal: &str) -> (String
     run.arg(TEGULA)
         .arg("run")
         .arg(&path)
-        .args(["--mpi", "--timeout", "4", "--outputs"]);
+        .args(["--mpi", "--peer-timeout", "4", "--outputs"]);
     let run = run
         .arg(&results)
         .stdout(Stdio::piped())
@@ -358,7 +358,7 @@ fn without_a_library_the_error_says_what_to_install() {
         let mut run = Command::new(TEGULA);
         run.arg("run")
             .arg(&path)
-            .args(["--mpi", &format!("--timeout={wrong}")]);
+            .args(["--mpi", &format!("--peer-timeout={wrong}")]);
         let output = run.output().expect("it starts");
         assert!(
             !output.status.success() && text(&output).contains("positive"),
