@@ -65,8 +65,8 @@ fn main() {
 /// The names of undefined symbols in an object.
 fn undefined(object: &[u8]) -> Result<Vec<String>, object::Error> {
     let object = object::File::parse(object)?;
-    let undefined = object.symbols().filter(|symbol| symbol.is_undefined());
-    let names: Result<Vec<&str>, _> = undefined.map(|symbol| ObjectSymbol::name(&symbol)).collect();
+    let undefined = object.symbols().filter(ObjectSymbol::is_undefined);
+    let names: Result<Vec<&str>, _> = undefined.map(|symbol| symbol.name()).collect();
     // The first symbol of a table is none and has no name.
     let named = names?.into_iter().filter(|name| !name.is_empty());
     Ok(named.map(str::to_owned).collect())
