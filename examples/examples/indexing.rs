@@ -28,7 +28,7 @@ fn shuffle(n: i64, groups: i64) -> IndexingMap {
     let mut split = IndexingMap::over(&[groups, size]);
     split.results = vec![split.dim(0).mul(&size_term).add(&split.dim(1))];
 
-    merge.then(&transpose).then(&split)
+    merge.compose(&transpose).compose(&split)
 }
 
 fn main() {
@@ -38,7 +38,7 @@ fn main() {
     println!("simplified: {}", simplifier.simplify_map(&there));
     println!(
         "and back:   {}",
-        simplifier.simplify_map(&there.then(&back))
+        simplifier.simplify_map(&there.compose(&back))
     );
     println!("channel 5 is read from {:?}", there.evaluate(&[5]));
 }
@@ -46,7 +46,7 @@ fn main() {
 #[test]
 fn shuffling_there_and_back_is_the_identity() {
     let (there, back) = (shuffle(12, 3), shuffle(12, 4));
-    let both = Simplifier::new().simplify_map(&there.then(&back));
+    let both = Simplifier::new().simplify_map(&there.compose(&back));
     assert_eq!(both.to_string(), "(d0) -> (d0), domain: d0 in [0, 11]");
 }
 

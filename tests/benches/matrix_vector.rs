@@ -8,8 +8,9 @@
 use anyhow::{Context, Result};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use tegula::{Options, Target, Tensor, compile, read};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_tests::read;
 
 /// How long each size is measured.
 const TIME: Duration = Duration::from_secs(3);

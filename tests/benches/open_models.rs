@@ -7,9 +7,10 @@
 use anyhow::Result;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tegula::{Executable, Options, Target, Tensor, compile, read, read_specialised};
+use tegula::{Executable, Options, Target, Tensor, compile};
 use tegula_tests::corpus::{load, whole_corpus};
 use tegula_tests::open_models::{OPEN_MODELS, OpenModel};
+use tegula_tests::{read, read_specialised};
 
 /// Runs of each program, and how long they may take together.
 const RUNS: usize = 200;
@@ -42,7 +43,7 @@ fn measure(model: &OpenModel, folder: &Path) -> Result<()> {
     };
     let mut relating = Duration::MAX;
     for _ in 0..20 {
-        let mut stated = tegula::read_stated(&text)?;
+        let mut stated = tegula::Reader::new().read_stated(text.as_bytes().to_vec())?;
         let start = Instant::now();
         tegula_ir::infer_symbolic_dims(&mut stated, &[])?;
         tegula_indexing::equality::discharge_guards(&mut stated)?;

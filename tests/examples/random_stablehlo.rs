@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     let mut unwritten = 0;
     for seed in first..first + count {
         let program = random_program(seed, Regime::Dyadic);
-        let module = tegula::read(&program.text)?;
+        let module = tegula_tests::read(&program.text)?;
         let raised = match from_module(&module) {
             Ok(raised) => raised,
             Err(error) => {

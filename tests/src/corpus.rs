@@ -47,7 +47,7 @@ pub fn small_corpus() -> PathBuf {
 pub fn load(folder: &Path, name: &str, extension: &str) -> Result<Program> {
     let path = |extension: &str| folder.join(format!("{name}.{extension}"));
     let bytes = fs::read(path(extension)).context("its text")?;
-    let module = tegula::read_program(bytes, &[]);
+    let module = tegula::Module::from_bytes(bytes).map(tegula::Module::into_program);
     let module = module.with_context(|| format!("{name}.{extension}"))?;
     let json: Json = serde_json::from_str(&fs::read_to_string(path("json"))?)?;
     let arrays = read_npz(&fs::read(path("npz"))?)?;

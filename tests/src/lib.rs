@@ -16,3 +16,23 @@ pub mod shape_modes;
 pub mod shardings;
 pub mod stablehlo_checks;
 pub mod symbolic;
+
+/// Reads a program as data.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(text: &str) -> Result<tegula_ir::Module, tegula::Error> {
+    Ok(text.parse::<tegula::Module>()?.into_program())
+}
+
+/// Reads a program as data, with some of its open sizes given for good.
+///
+/// # Errors
+/// What is wrong with it or the sizes.
+pub fn read_specialised(
+    text: &str,
+    sizes: &[(&str, i64)],
+) -> Result<tegula_ir::Module, tegula::Error> {
+    let reader = tegula::Reader::new().sizes(sizes);
+    Ok(reader.read_bytes(text.as_bytes().to_vec())?.into_program())
+}

@@ -27,7 +27,7 @@ pub fn names() -> Result<Vec<String>> {
 pub fn load(name: &str) -> Result<Program> {
     let path = |extension: &str| folder().join(format!("{name}.{extension}"));
     let text = fs::read_to_string(path("hlo")).context("its text")?;
-    let module = tegula::read(&text).with_context(|| format!("{name}.hlo"))?;
+    let module = crate::read(&text).with_context(|| format!("{name}.hlo"))?;
     let arrays = read_npz(&fs::read(path("npz"))?)?;
     let mut inputs = Vec::new();
     for (i, &parameter) in module.entry_computation().parameters.iter().enumerate() {

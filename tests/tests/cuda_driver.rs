@@ -5,9 +5,10 @@
 
 use std::borrow::Cow;
 use std::process::Command;
-use tegula::{Executable, Options, Target, Tensor, compile, read};
+use tegula::{Executable, Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::nvrtc;
+use tegula_tests::read;
 
 const FINDINGS: &str = "TEGULA_SIM_CUDA_FINDINGS";
 const PRODUCTS: &str = "TEGULA_SIM_CUDA_PRODUCTS";

@@ -97,7 +97,7 @@ fn check(job: &MpiJob, seed: u64) -> Result<bool, String> {
     let mut random = Random::new(seed ^ 0x5A4D);
     let meshes: [&[i64]; 2] = [&[4], &[2, 2]];
     let mesh = random.pick(&meshes).to_vec();
-    let mut module = tegula::read(&program.text).map_err(|error| error.to_string())?;
+    let mut module = tegula_tests::read(&program.text).map_err(|error| error.to_string())?;
     let own_number = |op: &Op| matches!(op, Op::PartitionId);
     let mut instructions = module.instructions.values();
     if instructions.any(|instruction| own_number(&instruction.op)) {

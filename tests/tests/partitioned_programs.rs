@@ -94,7 +94,7 @@ fn check(seed: u64) -> Result<(), String> {
     let program = random_program(seed, Regime::Dyadic);
     let mut random = Random::new(seed ^ 0x5A4D);
     let mesh = mesh(&mut random);
-    let mut module = tegula::read(&program.text).map_err(|error| error.to_string())?;
+    let mut module = tegula_tests::read(&program.text).map_err(|error| error.to_string())?;
     // Of a program for one device it is 0; of a partitioned one, who runs it.
     let own_number = |op: &Op| matches!(op, Op::PartitionId);
     if module
@@ -179,7 +179,7 @@ fn rotations_are_permutes() {
                  turned = s32[16,3]{{1,0}} concatenate(end, start), dimensions={{0}}, sharding={{devices=[{parts},1,2]<=[{mesh}] last_tile_dim_replicate}}\n  \
                  ROOT sum = s32[16,3]{{1,0}} add(x, turned), sharding={{devices=[{parts},1,2]<=[{mesh}] last_tile_dim_replicate}}\n}}\n"
             );
-            let module = tegula::read(&text).expect("a module");
+            let module = tegula_tests::read(&text).expect("a module");
             let numbers: Vec<i32> = (0..48).map(|n| n * n - 7 * n).collect();
             let x = Literal::from_values(&[16, 3], &numbers).expect("an array");
             let expected = evaluate(&module, &[Value::Array(x.clone())]).expect("it runs");

@@ -48,7 +48,7 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
             inputs.join("\n")
         ))
     };
-    let mut module = match tegula::read(&program.text) {
+    let mut module = match tegula_tests::read(&program.text) {
         Ok(module) => module,
         Err(error) => return fail("read", error.to_string()),
     };
@@ -273,7 +273,7 @@ fn the_generator_covers_every_operation() {
     let mut seen = BTreeSet::new();
     for seed in 0..4000 {
         let program = random_program(seed, Regime::General);
-        let module = tegula::read(&program.text).expect("random programs are valid");
+        let module = tegula_tests::read(&program.text).expect("random programs are valid");
         let opcodes = module.instructions.values().map(|i| i.op.opcode().name());
         seen.extend(opcodes);
     }

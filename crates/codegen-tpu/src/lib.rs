@@ -114,7 +114,7 @@ pub fn lower(
     chip: &Chip,
 ) -> Result<Lowered, LowerError> {
     let scoped = scoped_limit(chip).unwrap_or(0).max(0);
-    let vmem = chip.base(Param::VmemBytes).map(|bytes| bytes as i64);
+    let vmem = chip.value(Param::VmemBytes).map(|bytes| bytes as i64);
     let scoped = vmem.map_or(scoped, |vmem| scoped.min(vmem));
     let vmem = vmem.unwrap_or(schedule.vmem_bytes);
     let lowering = Lowering {
@@ -123,7 +123,7 @@ pub fn lower(
         schedule,
         scoped,
         vmem,
-        smem: chip.base(Param::SmemBytes).unwrap_or(0.0) as i64,
+        smem: chip.value(Param::SmemBytes).unwrap_or(0.0) as i64,
         speeds: Speeds::of(chip)?,
         program: TpuProgram {
             name: module.name.to_string(),

@@ -20,8 +20,8 @@
 pub(crate) mod algebraic_simplify;
 pub(crate) mod substitute;
 
-use cranelift_entity::{EntityRef, PrimaryMap, entity_impl};
 use smallvec::SmallVec;
+use tegula_arena::{Arena, EntityRef, entity_impl};
 use tegula_expr::{Interval, Term, Var, VarRanges};
 use tegula_ir::{Binary, Direction, ElementType, Order, Unary};
 
@@ -298,7 +298,7 @@ pub struct Kernel {
 
 /// The element types of a kernel's scalars.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ScalarTypes(PrimaryMap<ScalarId, ElementType>);
+pub struct ScalarTypes(Arena<ScalarId, ElementType>);
 
 impl ScalarTypes {
     /// A new scalar of this type.

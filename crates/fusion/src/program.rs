@@ -11,8 +11,8 @@ pub(crate) mod flatten;
 pub(crate) mod text;
 
 use contraction::Contraction;
-use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
+use tegula_arena::{Arena, entity_impl};
 use tegula_ir::{ArrayShape, InstructionId, Literal, Shape};
 
 /// An array value.
@@ -110,9 +110,9 @@ pub struct Region {
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Every value.
-    pub values: PrimaryMap<ValueId, Value>,
+    pub values: Arena<ValueId, Value>,
     /// Every node.
-    pub nodes: PrimaryMap<NodeId, Node>,
+    pub nodes: Arena<NodeId, Node>,
     /// The parameters, flattened.
     pub parameters: Vec<ValueId>,
     /// The whole program.

@@ -76,7 +76,7 @@ fn fusion(
                 .iter()
                 .flat_map(|map| next.iter().map(move |next| (map, next)))
             {
-                let mut map = simplifier.simplify_map(&map.then(next));
+                let mut map = simplifier.simplify_map(&map.compose(next));
                 map.remove_unused_variables();
                 if !map.is_empty() && !known.contains(&map) {
                     known.push(map);
@@ -255,7 +255,7 @@ fn reshapes(aligned: bool) {
         let mut simplifier = Simplifier::new();
         let mut all = IndexingMap::identity(&shapes[12]);
         for map in maps.iter().rev() {
-            all = simplifier.simplify_map(&all.then(map));
+            all = simplifier.simplify_map(&all.compose(map));
         }
         black_box(all);
     });

@@ -19,7 +19,7 @@ impl IndexingMap {
     /// if either is, or if `self` has not one result for each dimension of
     /// `next`. Not simplified.
     #[must_use]
-    pub fn then(&self, next: &Self) -> Self {
+    pub fn compose(&self, next: &Self) -> Self {
         let rank_differs = self.status == Status::Ok
             && next.status == Status::Ok
             && self.results.len() != next.dims.len();
@@ -236,7 +236,10 @@ impl IndexingMap {
             if let Some(RuntimeSource::Element { index, .. }) = &runtime.source {
                 index.iter().for_each(|term| mark(term, &mut used));
             }
-            runtime.most.iter().for_each(|term| mark(term, &mut used));
+            runtime
+                .upper_bound
+                .iter()
+                .for_each(|term| mark(term, &mut used));
         }
         for (variable, used) in self.variables().zip(&mut used) {
             *used |= variable.bounds.is_empty();
@@ -324,7 +327,7 @@ fn is_same_value(a: &RuntimeVariable, b: &RuntimeVariable) -> bool {
     let is_clamped = matches!(a.source, Some(RuntimeSource::Element { clamped: true, .. }));
     a.source.is_some()
         && a.source == b.source
-        && a.most == b.most
+        && a.upper_bound == b.upper_bound
         && (!is_clamped || a.variable.bounds == b.variable.bounds)
 }
 
@@ -333,6 +336,6 @@ fn moved(runtime: &RuntimeVariable, term: &dyn Fn(&Term) -> Term) -> RuntimeVari
     if let Some(RuntimeSource::Element { index, .. }) = &mut runtime.source {
         index.iter_mut().for_each(|index| *index = term(index));
     }
-    runtime.most = runtime.most.as_ref().map(term);
+    runtime.upper_bound = runtime.upper_bound.as_ref().map(term);
     runtime
 }

@@ -38,7 +38,7 @@
 //!     domain: d0 in [0, 49], d1 in [0, 19]".parse()?;
 //! let back: IndexingMap = "(d0, d1, d2) -> (d0 * 5 + d1 / 2, (d1 mod 2) * 10 + d2), \
 //!     domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]".parse()?;
-//! let both = Simplifier::new().simplify_map(&back.then(&there));
+//! let both = Simplifier::new().simplify_map(&back.compose(&there));
 //! assert_eq!(
 //!     both.to_string(),
 //!     "(d0, d1, d2) -> (d0, d1, d2), domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]"

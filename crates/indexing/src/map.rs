@@ -72,7 +72,7 @@ pub struct RuntimeVariable {
     /// Its largest value, where that is a term over variables of the map that has
     /// it (sizes known at run time); a clamped source is clamped to it. The bounds
     /// hold for all values of those variables.
-    pub most: Option<Term>,
+    pub upper_bound: Option<Term>,
 }
 
 /// A restriction of the domain: `lower <= term <= upper`.
@@ -242,7 +242,7 @@ impl IndexingMap {
         self.runtime.push(RuntimeVariable {
             variable: Variable::new(bounds),
             source,
-            most: None,
+            upper_bound: None,
         });
         self.runtime_term(self.runtime.len() - 1)
     }
@@ -286,7 +286,7 @@ impl IndexingMap {
             if let Some(RuntimeSource::Element { index, .. }) = &mut runtime.source {
                 index.iter_mut().for_each(&mut *f);
             }
-            runtime.most.iter_mut().for_each(&mut *f);
+            runtime.upper_bound.iter_mut().for_each(&mut *f);
         }
     }
 

@@ -350,7 +350,7 @@ impl<'a> Inversion<'a> {
             if let Some(crate::map::RuntimeSource::Element { index, .. }) = &mut runtime.source {
                 index.iter_mut().for_each(|term| *term = moved(term));
             }
-            runtime.most = runtime.most.as_ref().map(&moved);
+            runtime.upper_bound = runtime.upper_bound.as_ref().map(&moved);
         }
         for constraint in self.constraints.iter().chain(&map.constraints) {
             inverse.constrain(moved(&constraint.term), constraint.interval);

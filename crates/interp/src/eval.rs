@@ -8,12 +8,12 @@ use crate::error::{Error, OpError, invalid};
 use crate::perturb::{Directions, by_sums, by_ulps, hidden_nans, negate_hidden};
 use crate::program::{Program, op_rounds};
 use crate::value::Value;
-use cranelift_entity::EntityRef;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::{BuildHasher, Hash};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tegula_arena::EntityRef;
 use tegula_devices::{Communicator, HostQueues};
 use tegula_ir::{
     ArrayShape, Binary, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,

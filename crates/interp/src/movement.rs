@@ -44,6 +44,10 @@ pub(crate) fn iota(shape: &ArrayShape, dimension: i64) -> Result<Literal, OpErro
     let mut result = Literal::zeros(shape)?;
     let dims = sizes(&result);
     let dimension = position(dimension, dims.len())?;
+    // Beside a dimension of no elements, another one may be of any size.
+    if result.is_empty() {
+        return Ok(result);
+    }
     let inner = product(&dims[dimension + 1..]);
     let ty = shape.element_type;
     let line = (0..dims[dimension]).map(|i| encode(ty, Number::Unsigned(i as u64)));

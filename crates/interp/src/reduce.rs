@@ -193,6 +193,16 @@ pub(crate) fn reduce(
         return Err(invalid("no operand"));
     };
     let dims = sizes(x);
+    let kept = crate::strided::to_i64s(&kept_dims(&dims, dimensions));
+    // Of no results, as many elements as one likes may be combined to each.
+    if kept.contains(&0) {
+        let empty = |x: &&Literal| Literal::zeros(&ArrayShape::new(x.element_type(), &kept));
+        return Ok(Reduced {
+            results: inputs.iter().map(empty).collect::<Result<_, _>>()?,
+            magnitudes: None,
+            terms: 0,
+        });
+    }
     let nest = Nest::new(&dims, dimensions)?;
     let agrees = inputs.len() == inits.len()
         && inputs.iter().all(|input| sizes(input) == dims)
@@ -204,7 +214,6 @@ pub(crate) fn reduce(
     if !agrees {
         return Err(invalid("the operands' shapes do not agree"));
     }
-    let kept = crate::strided::to_i64s(&kept_dims(&dims, dimensions));
     let terms = nest.reduced.len();
     if let (&[init], Some(op)) = (inits, callee.as_binary())
         && let Some(fold) = Fold::new(op, x.element_type())

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 /// One dimension of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum TileDim {
     /// So many elements.
     Size(i64),
@@ -15,6 +16,7 @@ pub enum TileDim {
 
 /// One level of tiling, most major dimension first, as in `T(8,128)`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tile {
     /// The tile's dimensions.
     pub dims: SmallVec<[TileDim; 4]>,
@@ -22,6 +24,7 @@ pub struct Tile {
 
 /// How one physical dimension is split between memories: `SC(dim:i,j)`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SplitConfig {
     /// The dimension, numbered physically.
     pub dimension: i64,
@@ -31,6 +34,7 @@ pub struct SplitConfig {
 
 /// How an array lies in memory. The text is `{minor_to_major:properties}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Layout {
     /// Dimension numbers, the fastest-varying first; a permutation of `0..rank`.
     pub minor_to_major: SmallVec<[u32; 6]>,

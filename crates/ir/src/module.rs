@@ -5,9 +5,9 @@
 //! [`Computation`] lists its own in an order in which operands come first.
 
 use crate::{Annotations, ModuleAttributes, Op, RunTimeSizes, Shape};
-use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tegula_arena::{Arena, entity_impl};
 
 /// An instruction of a module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,9 +96,9 @@ pub struct Module {
     /// What the header says.
     pub attributes: ModuleAttributes,
     /// Every instruction of every computation.
-    pub instructions: PrimaryMap<InstructionId, Instruction>,
+    pub instructions: Arena<InstructionId, Instruction>,
     /// Every computation, callees before callers.
-    pub computations: PrimaryMap<ComputationId, Computation>,
+    pub computations: Arena<ComputationId, Computation>,
     /// Where the program starts.
     pub entry: ComputationId,
     /// The symbols that symbolic dimensions use, by variable number.

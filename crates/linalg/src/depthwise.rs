@@ -223,8 +223,8 @@ mod avx512 {
             let count = (rows.groups - start).min(16);
             let mask = ((1u32 << count) - 1) as u16;
             let mut sums = [_mm512_setzero_ps(); ROWS];
-            // SAFETY: the caller's promise; the mask has the groups from `start` on
-            // alone.
+            // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX-512
+            // F, BW and VL; the mask has the groups from `start` on alone.
             unsafe {
                 for &[l, r] in rows.taps {
                     let right = V::load(rhs.offset(r).add(start), mask);
@@ -253,7 +253,8 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn rows(rows: &Rows<'_>) {
         let mut start = 0;
-        // SAFETY: the caller's promise; there are so many groups.
+        // SAFETY: the caller promises what [`super::RowsFn`] asks for, and a CPU with AVX2 and FMA;
+        // there are so many groups.
         unsafe {
             // Two vectors: one of each row is too few sums at a time.
             while start + 2 * LANES <= rows.groups {
@@ -278,7 +279,8 @@ mod avx2 {
     unsafe fn groups<const V: usize, const SOME: bool>(rows: &Rows<'_>, start: usize) {
         let there = _mm256_set1_epi32((rows.groups - start).min(LANES) as i32);
         let mask = _mm256_cmpgt_epi32(there, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        // SAFETY: the caller's promise; the mask has the groups that there are alone.
+        // SAFETY: the caller promises what [`rows`] asks for; the mask has the groups that there
+        // are alone.
         unsafe {
             let load = |base: *const u8, tap: isize, v: usize| {
                 let place = base.cast::<f32>().offset(tap).add(start + v * LANES);

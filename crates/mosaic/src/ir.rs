@@ -7,9 +7,9 @@
 //! arith, vector, memref, scf, math and tpu spell it.
 
 use crate::types::{Element, Type};
-use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tegula_arena::{Arena, entity_impl};
 
 /// A value of a module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ pub struct Module {
     /// Its name; empty if it has none.
     pub name: Arc<str>,
     /// The types of all values.
-    pub values: PrimaryMap<Value, Type>,
+    pub values: Arena<Value, Type>,
     /// The function that is the kernel.
     pub kernel: Kernel,
     /// The functions that say where windows are.

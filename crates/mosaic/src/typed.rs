@@ -8,9 +8,9 @@ use crate::ir::{
     Module, Op, Operation, Place, Precision, Reduction, Semantics, Value, Window,
 };
 use crate::types::{Element, Item, MemRefType, MemorySpace, Type, VectorType};
-use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use tegula_arena::Arena;
 use tegula_stablehlo::Error;
 use tegula_stablehlo::mlir::{self, Attribute};
 use tegula_stablehlo::type_text;
@@ -22,7 +22,7 @@ use tegula_stablehlo::type_text;
 pub(crate) fn module(mlir: &mlir::Module) -> Result<Module, Error> {
     let mut reader = Reader {
         mlir,
-        values: PrimaryMap::new(),
+        values: Arena::new(),
         numbers: FxHashMap::default(),
         lines: line_starts(mlir),
     };
@@ -58,7 +58,7 @@ pub(crate) fn module(mlir: &mlir::Module) -> Result<Module, Error> {
 
 struct Reader<'m> {
     mlir: &'m mlir::Module,
-    values: PrimaryMap<Value, Type>,
+    values: Arena<Value, Type>,
     numbers: FxHashMap<mlir::ValueId, Value>,
     /// Where the lines of the text begin that the module was read from.
     lines: Vec<usize>,

@@ -281,7 +281,7 @@ fn read(source: &Source) -> Result<Module, Error> {
             return Err(Error::new(Code::InvalidArgument, message));
         }
     }
-    Ok(tegula::read_program(source.code.clone(), &[])?)
+    Ok(tegula::Module::from_bytes(source.code.clone())?.into_program())
 }
 
 /// The arrays of a shape from the outside in, with [`None`] for each token.

@@ -6,8 +6,8 @@
 use super::memory_planning::{WantedAliases, assign_buffers};
 use super::strip_mine::{StripLimits, strip_mine};
 use super::{Alias, Buffer, BufferId, KernelId, Place, Plan, PlanValue, Step, ValueId};
-use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_arena::EntityRef;
 use tegula_expr::Term;
 use tegula_fusion::{BoundKernel, Def, Error, Fused, FusedRegion, Kernel, Unit, array_leaves};
 use tegula_ir::{ArrayShape, Module, PassManager, Shape};

@@ -1,7 +1,7 @@
 //! A position in a plan's text, and the smallest things that are read there:
 //! symbols, words, numbers, quoted names, terms.
 
-use cranelift_entity::EntityRef;
+use tegula_arena::EntityRef;
 use tegula_expr::{Term, Var, parse_prefix};
 use tegula_ir::ElementType;
 

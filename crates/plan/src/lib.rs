@@ -42,7 +42,6 @@ mod verify_library;
 mod verify_places;
 
 pub use build::{PASSES, plan};
-use cranelift_entity::{PrimaryMap, entity_impl};
 pub use cursor::PlanParseError;
 pub use expand_routines::{convolution_kernel, expand_routines, label_sizes};
 pub use inputs::{PerSizes, WrongInput};
@@ -54,6 +53,7 @@ pub use print::{KernelText, PlanWithoutConstants, ScalarOpText};
 use smallvec::SmallVec;
 pub use strip_legality::{Cut, Part, cuts, part_of, private_values};
 pub use strip_mine::StripLimits;
+use tegula_arena::{Arena, entity_impl};
 use tegula_expr::Term;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
@@ -231,11 +231,11 @@ pub struct Plan {
     /// The symbols that terms use.
     pub symbols: Vec<Symbol>,
     /// Every value.
-    pub values: PrimaryMap<ValueId, PlanValue>,
+    pub values: Arena<ValueId, PlanValue>,
     /// Every buffer.
-    pub buffers: PrimaryMap<BufferId, Buffer>,
+    pub buffers: Arena<BufferId, Buffer>,
     /// Every kernel; equal ones are one.
-    pub kernels: PrimaryMap<KernelId, Kernel>,
+    pub kernels: Arena<KernelId, Kernel>,
     /// Constants that are too large for a kernel's text.
     pub constants: Vec<Literal>,
     /// The parameters, flattened.

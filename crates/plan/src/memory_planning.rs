@@ -5,8 +5,8 @@
 use super::liveness::{Interference, ValueSet, interference};
 use super::strip_legality::private_values;
 use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};
-use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_arena::SecondaryMap;
 use tegula_expr::{Term, canonicalize};
 use tegula_fusion::Error;
 use tegula_ir::ALIGNMENT;

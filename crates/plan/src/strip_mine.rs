@@ -14,8 +14,8 @@
 
 use super::strip_legality::{Cut, Cuts, Part, arrays, private, product, touches};
 use super::{KernelId, Plan, Step, ValueId};
-use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
+use tegula_arena::EntityRef;
 use tegula_expr::Term;
 use tegula_fusion::kernel::{IndexVar, Statement};
 use tegula_fusion::{Kernel, Rename};

@@ -57,7 +57,7 @@ impl Slice {
     /// bandwidth of links, the peak or HBM is not known.
     pub fn new(chip: &Chip, topology: &str) -> Result<Self, Error> {
         let need = |param: Param| {
-            chip.base(param).ok_or_else(|| Error::Unknown {
+            chip.value(param).ok_or_else(|| Error::Unknown {
                 param: param.name(),
                 chip: chip.name.clone(),
             })
@@ -73,8 +73,8 @@ impl Slice {
             });
         }
         let per_chip = match (
-            chip.base(Param::CoresPerChip),
-            chip.base(Param::CoresPerDevice),
+            chip.value(Param::CoresPerChip),
+            chip.value(Param::CoresPerDevice),
         ) {
             (Some(cores), Some(of_device)) if of_device >= 1.0 => (cores / of_device).max(1.0),
             _ => 1.0,
@@ -108,7 +108,7 @@ impl Speeds {
     ) -> Result<Self, Error> {
         let mut assumed = Vec::new();
         let mut or = |param: Param, instead: f64, text: &str| {
-            let known = chip.base(param).filter(|value| *value > 0.0);
+            let known = chip.value(param).filter(|value| *value > 0.0);
             known.unwrap_or_else(|| {
                 assumed.push(format!("{}: {text}", param.name()));
                 instead
@@ -118,33 +118,33 @@ impl Speeds {
         let hbm = need(Param::HbmBandwidth)? / per_chip;
         let product_efficiency = or(Param::ProductEfficiency, 0.9, "0.9, as nothing was fitted");
         let hbm_efficiency = or(Param::HbmEfficiency, 0.9, "0.9, as nothing was fitted");
-        let collective_overlap = chip.base(Param::CollectiveOverlap).unwrap_or_else(|| {
+        let collective_overlap = chip.value(Param::CollectiveOverlap).unwrap_or_else(|| {
             assumed.push("collective_overlap: 0, as nothing was fitted".to_owned());
             0.0
         });
-        let clock = chip.base(Param::Clock);
-        let cores = chip.base(Param::CoresPerChip).unwrap_or(1.0) / per_chip;
-        let registers = chip.base(Param::VregSublanes).unwrap_or(8.0)
-            * chip.base(Param::VregLanes).unwrap_or(128.0);
+        let clock = chip.value(Param::Clock);
+        let cores = chip.value(Param::CoresPerChip).unwrap_or(1.0) / per_chip;
+        let registers = chip.value(Param::VregSublanes).unwrap_or(8.0)
+            * chip.value(Param::VregLanes).unwrap_or(128.0);
         Ok(Self {
             bf16,
             // Without products of its own a chip converts to bf16.
             int8: chip
-                .base(Param::PeakInt8)
+                .value(Param::PeakInt8)
                 .filter(|peak| *peak > 0.0)
                 .map_or(bf16, |peak| peak / per_chip),
             fp8: chip
-                .base(Param::PeakFp8)
+                .value(Param::PeakFp8)
                 .filter(|peak| *peak > 0.0)
                 .map_or(bf16, |peak| peak / per_chip),
             product_efficiency,
-            mxu_dim: chip.base(Param::MxuDim).unwrap_or(128.0),
+            mxu_dim: chip.value(Param::MxuDim).unwrap_or(128.0),
             vector: registers * LANE_OPERATIONS * cores * clock.unwrap_or(1e9),
             hbm,
             hbm_efficiency,
             hbm_bytes: need(Param::HbmBytes)? / per_chip,
-            start: chip.base(Param::HbmToVmemLatency).unwrap_or(1e-6)
-                + chip.base(Param::VmemToHbmLatency).unwrap_or(5e-7),
+            start: chip.value(Param::HbmToVmemLatency).unwrap_or(1e-6)
+                + chip.value(Param::VmemToHbmLatency).unwrap_or(5e-7),
             collective_overlap,
             assumed,
         })

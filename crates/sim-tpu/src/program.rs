@@ -5,9 +5,9 @@
 //! them and raises its semaphore when it is done. Terms are over the program's
 //! [`Variable`]s: a variable's number is its [`Var`].
 
-use cranelift_entity::{PrimaryMap, entity_impl};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use tegula_arena::{Arena, entity_impl};
 use tegula_expr::{Cmp, Term, Var};
 use tegula_ir::{ArrayShape, Literal, Module};
 use tegula_mosaic::ir::{Binary, Cast, FloatPredicate, IntPredicate, Op, Unary};
@@ -46,13 +46,13 @@ pub struct TpuProgram {
     /// Its name.
     pub name: String,
     /// Every buffer that the body declares.
-    pub buffers: PrimaryMap<BufferId, Buffer>,
+    pub buffers: Arena<BufferId, Buffer>,
     /// Every array of semaphores, all zero at first.
-    pub semaphores: PrimaryMap<SemaphoreId, Semaphores>,
+    pub semaphores: Arena<SemaphoreId, Semaphores>,
     /// Loop variables, `let` names, scalars that were loaded.
-    pub variables: PrimaryMap<VariableId, Variable>,
+    pub variables: Arena<VariableId, Variable>,
     /// Vectors in registers, as [`StatementKind::Vector`] computes with them.
-    pub registers: PrimaryMap<RegisterId, Register>,
+    pub registers: Arena<RegisterId, Register>,
     /// What is run, in order.
     pub body: Vec<Statement>,
     /// Where statements are from, if that is not the program's own text: a statement's line is

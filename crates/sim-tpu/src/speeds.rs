@@ -93,7 +93,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn need(&self, param: Param) -> Result<f64, MissingParam> {
-        let known = self.chip.base(param).filter(|&value| value > 0.0);
+        let known = self.chip.value(param).filter(|&value| value > 0.0);
         known.ok_or_else(|| MissingParam {
             chip: self.chip.name.clone(),
             param,
@@ -101,7 +101,7 @@ impl Reader<'_> {
     }
 
     fn or(&mut self, param: Param, fallback: f64, used: &str) -> f64 {
-        self.chip.base(param).unwrap_or_else(|| {
+        self.chip.value(param).unwrap_or_else(|| {
             let used = used.to_owned();
             self.assumptions.push(Assumption { param, used });
             fallback
@@ -132,7 +132,7 @@ impl Speeds {
         let vendor = reader.need(Param::HbmBandwidth)?;
         let cores = reader.need(Param::CoresPerChip)?;
         // What a core measures is no more than its share; two fused cores are one.
-        let device = chip.base(Param::CoresPerDevice).unwrap_or(1.0);
+        let device = chip.value(Param::CoresPerDevice).unwrap_or(1.0);
         let fused = if all { device } else { 1.0 };
         let share = vendor / cores * device;
         let effective = reader.or(
@@ -149,7 +149,7 @@ impl Speeds {
             bandwidth,
             latency_in: reader.or(Param::HbmToVmemLatency, 0.0, "0 seconds"),
             latency_out: reader.or(Param::VmemToHbmLatency, 0.0, "0 seconds"),
-            copy_latency: chip.base(Param::CopyLatency),
+            copy_latency: chip.value(Param::CopyLatency),
             step: reader.or(Param::StepOverhead, 0.0, "0 seconds"),
             product_start: reader.or(Param::ProductStart, 0.0, "0 seconds"),
             matrix,
@@ -202,7 +202,7 @@ fn matrix_units(reader: &mut Reader<'_>, fused: f64) -> Result<MatrixUnits, Miss
     let cadence_16 = reader.or(Param::MatmulCadenceBf16, 16.0 / rows, from_rows);
     let cadence_32 = reader.or(Param::MatmulCadenceF32, 8.0 / rows, from_rows);
     // A chip without 8-bit integer products takes them as the next wider type.
-    let cadence_8 = match reader.chip.base(Param::PeakInt8) {
+    let cadence_8 = match reader.chip.value(Param::PeakInt8) {
         Some(peak) if peak > 0.0 => reader.or(
             Param::MatmulCadenceInt8,
             2.0 * cadence_16,

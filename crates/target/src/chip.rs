@@ -91,8 +91,8 @@ impl Chip {
 
     /// A parameter in base units (bytes, seconds, operations per second, ...), if
     /// it is known.
-    pub fn base(&self, param: Param) -> Option<f64> {
-        self.quantity(param)?.base()
+    pub fn value(&self, param: Param) -> Option<f64> {
+        self.quantity(param)?.base_value()
     }
 
     /// The chip's memories. One of size 0 is left out.

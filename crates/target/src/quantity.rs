@@ -85,7 +85,7 @@ pub struct Quantity {
 impl Quantity {
     /// The value in base units: bytes, bytes per second, operations per second,
     /// hertz, seconds, cycles or a count.
-    pub fn base(&self) -> Option<f64> {
+    pub fn base_value(&self) -> Option<f64> {
         Some(self.value? * self.unit.factor())
     }
 }

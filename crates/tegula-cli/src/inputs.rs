@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use tegula::check::{self, Comparison, Tolerance};
 use tegula::npz::{NpyArray, NpzArchive};
 use tegula::random_input::{random_array, random_inputs};
-use tegula::{Arg, ArrayShape, Executable, Literal, Tensor};
+use tegula::{Arg, ArrayShape, Executable, Literal, Reader, Tensor};
 use tegula_ir::Module;
 use tegula_ir::{Op, Shape};
 use tegula_stablehlo::Bytes;
@@ -111,12 +111,12 @@ fn read_all_stages(path: &Path, dims: &DimArgs) -> Result<(Vec<Source>, bool), F
     let external: tegula::ExternalFiles =
         Box::new(move |name: &str| tegula::read_beside(&own, name));
     let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
-    let read = tegula::read_onnx_stages(bytes.clone(), &external, &sizes);
+    let read = tegula::StagedModel::read_stages(bytes.clone(), &external, &sizes);
     let (modules, has_more) = read.map_err(|error| Failure::program(path, "", error))?;
     let sources = modules.into_iter().map(|module| Source {
         path: path.to_owned(),
         bytes: bytes.clone(),
-        module,
+        module: module.into_program(),
         input_names: Vec::new(),
     });
     Ok((sources.collect(), has_more))
@@ -144,27 +144,30 @@ fn read_whole(path: &Path, dims: &DimArgs, inputs: Option<&Path>) -> Result<Sour
     let value = values_of(inputs)?;
     let bytes = read_file(path)?;
     let sizes: Vec<(&str, i64)> = dims.dims.iter().map(|(n, s)| (n.as_str(), *s)).collect();
-    let read = match tegula::is_onnx(&bytes) {
-        true => {
-            let model = tegula::read_onnx(
-                bytes.clone(),
-                &|name| tegula::read_beside(path, name),
-                &value,
-                &sizes,
-            );
-            model.map(|model| (model.module, model.inputs))
-        }
-        false => tegula::read_filled(bytes.clone(), &sizes, dims.fill_elided)
-            .map(|module| (module, Vec::new())),
-    };
-    match read {
-        Ok((module, input_names)) => Ok(Source {
+    let reader = Reader::new().path(path).sizes(&sizes).values(&value);
+    match reader
+        .fill_elided(dims.fill_elided)
+        .read_bytes(bytes.clone())
+    {
+        Ok(module) => Ok(Source {
             path: path.to_owned(),
+            input_names: onnx_names(&bytes, &module),
             bytes,
-            module,
-            input_names,
+            module: module.into_program(),
         }),
         Err(error) => Err(Failure::program(path, text_of(&bytes), error)),
+    }
+}
+
+/// The names of an ONNX graph's inputs.
+fn onnx_names(bytes: &Bytes, module: &tegula::Module) -> Vec<String> {
+    match tegula::is_onnx(bytes) {
+        true => module
+            .inputs()
+            .iter()
+            .map(|input| input.name().to_owned())
+            .collect(),
+        false => Vec::new(),
     }
 }
 
@@ -176,15 +179,10 @@ pub(crate) fn read_stated(
     inputs: Option<&Path>,
 ) -> Result<Module, Failure> {
     let value = values_of(inputs)?;
-    let read = match tegula::is_onnx(bytes) {
-        true => tegula::read_onnx_stated(
-            bytes.clone(),
-            &|name| tegula::read_beside(path, name),
-            &value,
-        )
-        .map(|model| model.module),
-        false => tegula::read_program_stated(bytes.clone()),
-    };
+    let read = Reader::new()
+        .path(path)
+        .values(&value)
+        .read_stated(bytes.clone());
     read.map_err(|error| Failure::program(path, text_of(bytes), error))
 }
 
@@ -250,17 +248,13 @@ impl Source {
 
     /// Reads the program once more, for the same values of inputs that decide shapes.
     pub(crate) fn read_again(&self) -> Result<Module, tegula::Error> {
-        if !tegula::is_onnx(&self.bytes) {
-            return tegula::read_program(self.bytes.clone(), &[]);
-        }
         let value = |position: usize, _: &str, _: &ArrayShape| {
             let required = &self.module.required;
             let found = required.iter().find(|r| r.parameter == position)?;
             Some(found.value.clone())
         };
-        let external = |name: &str| tegula::read_beside(&self.path, name);
-        let model = tegula::read_onnx(self.bytes.clone(), &external, &value, &[])?;
-        Ok(model.module)
+        let reader = Reader::new().path(&self.path).values(&value);
+        Ok(reader.read_bytes(self.bytes.clone())?.into_program())
     }
 
     /// An error of this program.

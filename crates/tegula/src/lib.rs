@@ -39,6 +39,8 @@
 //! | `devices` | [`Compiler::devices`]: programs over sharded arrays |
 //! | `tpu` | [`Target::Tpu`] |
 //! | `cuda` | [`Target::Cuda`] and [`Target::CudaSim`] |
+//! | `ndarray` | views of a [`Tensor`] as arrays of the crate `ndarray`, and tensors of those |
+//! | `serde` | indexing maps, layouts and plans as data; a simulation's report has `to_json` |
 //!
 //! A target that is left out is an error that names its feature.
 //!
@@ -49,6 +51,7 @@ pub mod backend;
 mod boundary;
 pub mod check;
 mod compiler;
+pub mod dlpack;
 mod error;
 mod executable;
 mod executable_file;
@@ -57,6 +60,8 @@ mod foreign;
 mod module;
 #[cfg(all(feature = "mpi", unix))]
 pub mod mpi;
+#[cfg(feature = "ndarray")]
+mod ndarray_views;
 pub mod npz;
 mod object;
 #[cfg(feature = "onnx")]
@@ -88,15 +93,13 @@ pub use module::Module;
 pub use object::compile_object;
 #[cfg(feature = "onnx")]
 pub use onnx::{
-    External, ExternalFiles, OnnxModel, Owner, StagedModel, Values, Watch, is_onnx,
-    onnx_node_shapes, read_beside, read_onnx, read_onnx_stages, read_onnx_stated,
+    External, ExternalFiles, Owner, StagedModel, Values, Watch, is_onnx, onnx_node_shapes,
+    read_beside,
 };
 pub use options::{LayoutPolicy, Options, Target};
 pub use passes::{passes, run_passes};
 pub use planning::{PlanOptions, Planned, plan, plan_for};
-pub use read::{
-    read, read_filled, read_program, read_program_stated, read_specialised, read_stated,
-};
+pub use read::Reader;
 pub use signature::{Signature, Size};
 pub use tegula_codegen_cpu::{IsaLevel, Object};
 pub use tegula_compile_cache::Cache;

@@ -2,11 +2,9 @@
 //! results, and the text that errors point into.
 
 use crate::error::SourceText;
-use crate::file::read_file;
-use crate::read::read_in_any_form;
 use crate::signature::Names;
 use crate::verified::relate_sizes;
-use crate::{Error, Signature};
+use crate::{Error, Reader, Signature};
 use std::ops::Deref;
 use std::path::Path;
 use std::str::FromStr;
@@ -15,7 +13,7 @@ use tegula_fusion::array_leaves;
 use tegula_stablehlo::Bytes;
 
 /// A verified program that can be compiled: HLO text, StableHLO as MLIR text or bytecode, a file of
-/// `jax.export`, or an ONNX model; its content says which.
+/// `jax.export`, or an ONNX model; its content says which. A [`Reader`] reads one with more than its file.
 ///
 /// ```
 /// use tegula::Module;
@@ -44,10 +42,9 @@ impl Module {
     ///
     /// # Errors
     /// The file cannot be read; what is wrong with the program, with its place in the file. An ONNX
-    /// model whose shapes are decided by the values of inputs needs `read_onnx`.
+    /// model whose shapes are decided by the values of inputs needs a [`Reader`] that is told them.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        Self::from_source(read_file(path)?, Some(path))
+        Reader::new().read(path.as_ref())
     }
 
     /// Reads a program from its bytes.
@@ -55,19 +52,15 @@ impl Module {
     /// # Errors
     /// As [`Self::read`]; an ONNX model cannot have tensors in other files.
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Self, Error> {
-        Self::from_source(bytes.into(), None)
+        Reader::new().read_bytes(bytes)
     }
 
-    fn from_source(bytes: Bytes, path: Option<&Path>) -> Result<Self, Error> {
-        let source = SourceText::new(&bytes, path).map(Arc::new);
-        let made =
-            stated(bytes, path).and_then(|(stated, names)| Self::from_stated(stated, &names, &[]));
-        let mut module = made.map_err(|error| error.with_source(source.as_ref()))?;
-        module.source = source;
-        Ok(module)
+    pub(crate) fn with_source(mut self, source: Option<Arc<SourceText>>) -> Self {
+        self.source = source;
+        self
     }
 
-    fn from_stated(
+    pub(crate) fn from_stated(
         stated: tegula_ir::Module,
         names: &Names,
         sizes: &[(&str, i64)],
@@ -114,6 +107,11 @@ impl Module {
         &self.outputs
     }
 
+    /// The program as data, on its own.
+    pub fn into_program(self) -> tegula_ir::Module {
+        self.program
+    }
+
     /// The program as data.
     pub fn program(&self) -> &tegula_ir::Module {
         &self.program
@@ -151,20 +149,8 @@ impl FromStr for Module {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Self::from_source(text.as_bytes().to_vec().into(), None)
+        Reader::new().read_bytes(text.as_bytes().to_vec())
     }
-}
-
-/// Reads a program with its sizes as it states them, and the names that the file has.
-fn stated(bytes: Bytes, path: Option<&Path>) -> Result<(tegula_ir::Module, Names), Error> {
-    #[cfg(feature = "onnx")]
-    if crate::is_onnx(&bytes) {
-        return crate::onnx::read_with_names(bytes, path);
-    }
-    #[cfg(not(feature = "onnx"))]
-    let _ = path;
-    let module = read_in_any_form(&bytes, None)?;
-    Ok((module, Names::default()))
 }
 
 /// What a program takes and gives.

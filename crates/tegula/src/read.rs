@@ -1,46 +1,26 @@
-//! Reading programs: HLO text, StableHLO as text or bytecode, files of `jax.export`.
+//! Reading programs in any form, which their content says: HLO text, StableHLO as text or bytecode,
+//! files of `jax.export`, ONNX models.
 
+use crate::error::SourceText;
+use crate::file::read_file;
 use crate::foreign;
-use crate::verified::{relate_sizes, verify};
-use crate::{ArrayShape, Error, ErrorKind, random_input};
+#[cfg(feature = "onnx")]
+use crate::onnx::{External, Values};
+use crate::signature::Names;
+use crate::verified::verify;
+use crate::{ArrayShape, Error, ErrorKind, Module, random_input};
 use std::cell::Cell;
-use tegula_ir::{Module, Span};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use tegula_ir::Span;
 use tegula_stablehlo::{Bytes, InputForm, Place};
-
-/// Reads a program: the text of an HLO module. It is verified.
-///
-/// # Errors
-/// The first thing that is wrong with the text, with its place.
-pub fn read(text: &str) -> Result<Module, Error> {
-    read_specialised(text, &[])
-}
-
-/// Reads a program of which some sizes are given for good.
-///
-/// A size that the text leaves open (`?` or `<=n`) in dimension K of input N has the
-/// name `pN_dK`. Those that are not given here stay open: the program is compiled
-/// once for all of them.
-///
-/// # Errors
-/// As [`read`]; sizes that contradict the program; a name that is no open size.
-pub fn read_specialised(text: &str, sizes: &[(&str, i64)]) -> Result<Module, Error> {
-    relate_sizes(read_stated(text)?, sizes)
-}
-
-/// Reads a program with its sizes as the text states them: those that it leaves open
-/// are not related to each other yet, so it can be asked about but not compiled.
-///
-/// # Errors
-/// As [`read`], but for sizes that contradict each other.
-pub fn read_stated(text: &str) -> Result<Module, Error> {
-    read_text(text, None)
-}
 
 /// Bytes of constants that may be made up for one program.
 const MAX_FILLED: usize = 2 << 30;
 
 /// A verified program; elided constants are made up from a seed.
-fn read_text(text: &str, seed: Option<u64>) -> Result<Module, Error> {
+fn read_text(text: &str, seed: Option<u64>) -> Result<tegula_ir::Module, Error> {
     let left = Cell::new(MAX_FILLED);
     let fill = |shape: &ArrayShape, number: u64| {
         let bytes = shape
@@ -63,56 +43,142 @@ fn read_text(text: &str, seed: Option<u64>) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// Reads a program in any form, which its content says: HLO text, StableHLO as MLIR text or
-/// bytecode, what `jax.export` serialises, or an ONNX model without external data (see
-/// `read_onnx`). Sizes are given as in [`read_specialised`].
+/// How a program is read, where [`Module::read`] is not enough: with sizes that are given for good, made-up
+/// constants, or what an ONNX model needs beside its file.
 ///
 /// ```
-/// let program = b"func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
-///     %y = stablehlo.add %x, %x : tensor<?xf32>
-///     return %y : tensor<?xf32>
-/// }";
-/// let module = tegula::read_program(program.to_vec(), &[])?;
-/// assert_eq!(module.symbols[0].name.as_ref(), "p0_d0");
+/// use tegula::Reader;
+///
+/// let text = "HloModule double
+///     ENTRY main { x = f32[?,3] parameter(0) ROOT sum = f32[?,3] add(x, x) }";
+/// let module = Reader::new().sizes(&[("p0_d0", 2)]).read_bytes(text.as_bytes().to_vec())?;
+/// assert_eq!(module.inputs()[0].to_string(), "x: f32[2,3]");
 /// # Ok::<(), tegula::Error>(())
 /// ```
-///
-/// # Errors
-/// As [`read_specialised`]; for bytecode the place is a byte of the file.
-pub fn read_program(bytes: impl Into<Bytes>, sizes: &[(&str, i64)]) -> Result<Module, Error> {
-    read_filled(bytes, sizes, None)
-}
-
-/// Reads a program in any form, of which a printer of HLO text has left out the elements of large
-/// constants (`{...}`). They are made up from a seed, as [`random_input`] makes up inputs: what
-/// the program then computes is of the right kind and size, but not what it computed where it
-/// was printed.
-///
-/// # Errors
-/// As [`read_program`]; without a seed such constants are errors, and so are arrays that do
-/// not fit in memory.
-pub fn read_filled(
-    bytes: impl Into<Bytes>,
-    sizes: &[(&str, i64)],
+#[derive(Clone, Copy, Default)]
+pub struct Reader<'a> {
+    sizes: &'a [(&'a str, i64)],
     seed: Option<u64>,
-) -> Result<Module, Error> {
-    relate_sizes(read_in_any_form(&bytes.into(), seed)?, sizes)
-}
-
-/// Reads a program in any form as [`read_program`] does, with its sizes as it states them: see
-/// [`read_stated`].
-///
-/// # Errors
-/// As [`read_stated`].
-pub fn read_program_stated(bytes: impl Into<Bytes>) -> Result<Module, Error> {
-    read_in_any_form(&bytes.into(), None)
-}
-
-pub(crate) fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<Module, Error> {
+    path: Option<&'a Path>,
     #[cfg(feature = "onnx")]
-    if crate::is_onnx(bytes) {
-        return crate::onnx::read_alone(bytes);
+    pub(crate) external: Option<&'a External<'a>>,
+    #[cfg(feature = "onnx")]
+    pub(crate) values: Option<&'a Values<'a>>,
+}
+
+impl fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("sizes", &self.sizes)
+            .field("seed", &self.seed)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
+}
+
+impl<'a> Reader<'a> {
+    /// A reader that is given nothing beside the program.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sizes that the program leaves open and that are given for good, by name. A size (`?` or `<=n`)
+    /// in dimension K of input N has the name `pN_dK`, if it has none in the file. Those that are not
+    /// given stay open: one compilation serves all their values.
+    #[must_use]
+    pub fn sizes(mut self, sizes: &'a [(&'a str, i64)]) -> Self {
+        self.sizes = sizes;
+        self
+    }
+
+    /// Makes up the elements of constants that a printer of HLO text has left out (`{...}`), from a
+    /// seed, as [`random_input`] makes up inputs: what the program computes is then of the right kind
+    /// and size, but not what it computed where it was printed. Without a seed such constants are errors.
+    #[must_use]
+    pub fn fill_elided(mut self, seed: Option<u64>) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Where the program's bytes were read from: errors name the file, and tensors that an ONNX model
+    /// keeps in other files are found in or below its folder.
+    #[must_use]
+    pub fn path(mut self, path: &'a Path) -> Self {
+        self.path = Some(path);
+        self
+    }
+
+    /// Gives the content of the files that an ONNX model keeps tensors in, by their names relative to the
+    /// model's folder.
+    #[cfg(feature = "onnx")]
+    #[must_use]
+    pub fn external(mut self, external: &'a External<'a>) -> Self {
+        self.external = Some(external);
+        self
+    }
+
+    /// Gives the values of an ONNX model's inputs that decide shapes, such as the axes of a reduction: a
+    /// run with other values of them is an error. It is asked for no others.
+    #[cfg(feature = "onnx")]
+    #[must_use]
+    pub fn values(mut self, values: &'a Values<'a>) -> Self {
+        self.values = Some(values);
+        self
+    }
+
+    /// Reads a program from a file.
+    ///
+    /// # Errors
+    /// The file cannot be read; the first thing that is wrong with the program, with its place; of an
+    /// ONNX model every operator that is not supported, at once; sizes that contradict the program; a
+    /// name that is no open size.
+    pub fn read(self, path: &Path) -> Result<Module, Error> {
+        let path = self.path.unwrap_or(path);
+        self.path(path).read_bytes(read_file(path)?)
+    }
+
+    /// Reads a program from its bytes.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; for bytecode the place is a byte of the file.
+    pub fn read_bytes(self, bytes: impl Into<Bytes>) -> Result<Module, Error> {
+        let bytes = bytes.into();
+        let source = SourceText::new(&bytes, self.path).map(Arc::new);
+        let read = self.stated_with_names(bytes);
+        let made = read.and_then(|(stated, names)| Module::from_stated(stated, &names, self.sizes));
+        match made {
+            Ok(module) => Ok(module.with_source(source)),
+            Err(error) => Err(error.with_source(source.as_ref())),
+        }
+    }
+
+    /// Reads a program with its sizes as it states them: those that it leaves open are not related to
+    /// each other yet, so it can be asked about but not compiled.
+    ///
+    /// # Errors
+    /// As [`Self::read`], but for sizes.
+    pub fn read_stated(self, bytes: impl Into<Bytes>) -> Result<tegula_ir::Module, Error> {
+        Ok(self.stated_with_names(bytes.into())?.0)
+    }
+
+    fn stated_with_names(self, bytes: Bytes) -> Result<(tegula_ir::Module, Names), Error> {
+        #[cfg(feature = "onnx")]
+        if crate::is_onnx(&bytes) {
+            return crate::onnx::read_with_names(bytes, self);
+        }
+        let module = read_in_any_form(&bytes, self.seed)?;
+        Ok((module, Names::default()))
+    }
+
+    /// Where the program was read from.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn file(self) -> Option<&'a Path> {
+        self.path
+    }
+}
+
+/// Reads a program of a form that says all there is.
+fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<tegula_ir::Module, Error> {
     if InputForm::of(bytes).is_some() {
         let module = tracing::info_span!("read").in_scope(|| {
             let module = tegula_stablehlo::read(bytes.clone())?;

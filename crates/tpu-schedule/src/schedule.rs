@@ -17,7 +17,7 @@ pub fn schedule(
     chip: &Chip,
     options: &Options,
 ) -> Schedule {
-    let vmem = chip.base(Param::VmemBytes).unwrap_or(0.0) as i64;
+    let vmem = chip.value(Param::VmemBytes).unwrap_or(0.0) as i64;
     let is_entry = |region: &Region| region.of.is_none();
     let Some(entry) = assignment.regions.iter().position(is_entry) else {
         return Schedule::default();

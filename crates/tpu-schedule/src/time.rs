@@ -26,7 +26,7 @@ pub(crate) struct Speeds {
 impl Speeds {
     /// The speeds of a chip. What is not known of it costs nothing.
     pub(crate) fn new(chip: &Chip) -> Self {
-        let known = |params: &[Param]| params.iter().find_map(|&param| chip.base(param));
+        let known = |params: &[Param]| params.iter().find_map(|&param| chip.value(param));
         Self {
             hbm: known(&[Param::CompilerHbmBandwidth, Param::HbmBandwidth]).unwrap_or(1e12),
             peak: known(&[Param::CompilerPeak, Param::PeakBf16]).unwrap_or(1e14),

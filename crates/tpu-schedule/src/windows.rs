@@ -289,7 +289,7 @@ fn read_maps(
                 continue;
             };
             let through = match operand.maps.as_deref() {
-                Ok([one]) => simplifier.simplify_map(&own.then(one)),
+                Ok([one]) => simplifier.simplify_map(&own.compose(one)),
                 _ => IndexingMap::undefined(),
             };
             // Read in two ways: the whole array is the window.

@@ -1,11 +1,12 @@
 //! What two instructions give alike is made once.
 
-use tegula::{plan, read};
+use tegula::plan;
 use tegula_interp::Value;
 use tegula_ir::Literal;
 use tegula_ir::Module;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
+use tegula_tests::read;
 
 /// Lines of the program's plan with this operation.
 fn count(module: &Module, operation: &str) -> usize {

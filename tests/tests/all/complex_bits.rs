@@ -2,10 +2,11 @@
 //! what the evaluator says.
 
 use tegula::random_input::random_array;
-use tegula::{Options, Target, Tensor, compile, read};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
+use tegula_tests::read;
 
 fn array(ty: ElementType, dims: &[i64], seed: u64) -> Literal {
     random_array(&ArrayShape::new(ty, dims), seed).expect("a small array")

@@ -1,10 +1,10 @@
 //! Products of complex matrices that are large enough to be one real product: on every target
 //! what the evaluator says.
 
-use tegula::read;
 use tegula_ir::Literal;
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
+use tegula_tests::read;
 
 /// A product of two parameters of these sizes, whose parts come in turns.
 fn holds(lhs: &str, rhs: &str, product: &str) {

@@ -40,7 +40,7 @@ ENTRY main {{
 }}
 "
     );
-    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 const TRIPS: [i64; 6] = [0, 1, 2, 3, 4, 7];
@@ -133,7 +133,7 @@ ENTRY main {{ a = f32[500] parameter(0) zero = s32[] constant(0)
   ROOT r = f32[500] get-tuple-element(w), index=1 }}
 "
         );
-        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         assert_agrees(&module, &[numbers(&[500])], Regime::Dyadic);
     }
 }
@@ -215,7 +215,7 @@ ENTRY main { a = f32[3,4,40,40] parameter(0) i = s32[] parameter(1) k = u32[] pa
   e = f32[160,160] dot(c, c), lhs_contracting_dims={1}, rhs_contracting_dims={1}
   ROOT r = (f32[40,40], f32[40,40], f32[160,160]) tuple(y, d, e) }
 ";
-    let module = tegula::read(text).unwrap_or_else(|e| panic!("{e}"));
+    let module = tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}"));
     for (i, k) in [(0i32, 0u32), (2, 1), (-7, u32::MAX), (i32::MAX, 2)] {
         let scalar = |ty, bytes: [u8; 4]| {
             Literal::from_bytes(&ArrayShape::new(ty, &[]), &bytes).expect("a scalar")
@@ -248,7 +248,7 @@ fn pieces_of_a_dimension() {
     for text in texts {
         let sum = "sum { x = f32[] parameter(0) y = f32[] parameter(1) ROOT r = f32[] add(x, y) }";
         let text = format!("HloModule pieces\n{sum}\n{text}\n");
-        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let computation = &module[module.entry];
         let inputs: Vec<Literal> = (computation.parameters.iter())
             .map(|&p| {

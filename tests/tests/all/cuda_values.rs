@@ -1,10 +1,11 @@
 //! Values that are hard for a GPU's functions, on the simulated one: what is chosen from
 //! rows with ties and NaNs, and angles of every size.
 
-use tegula::{Options, Target, Tensor, compile, read};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_tests::nvrtc;
 use tegula_tests::random::Random;
+use tegula_tests::read;
 
 fn run(target: Target, text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     let module = read(text).unwrap_or_else(|e| panic!("{text}: {e}"));

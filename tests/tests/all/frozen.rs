@@ -29,7 +29,7 @@ fn numbers(ty: ElementType, dims: &[i64]) -> Literal {
 fn read(text: &str) -> Module {
     let sum = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT r = f32[] add(x, y) }";
     let text = format!("HloModule frozen\n{sum}\n{text}\n");
-    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 /// One array for each parameter.
@@ -262,7 +262,7 @@ ENTRY main { w = f32[40,40] parameter(0) x = f32[40,40] parameter(1)
   t = f32[40,40] transpose(w), dimensions={1,0}
   d = f32[40,40] dot(x, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   a = f32[40,40] add(w, x) ROOT r = (f32[40,40], f32[40,40]) tuple(a, d) }";
-    let module = tegula::read(text).unwrap_or_else(|e| panic!("{e}"));
+    let module = tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}"));
     let inputs = inputs(&module);
     let reference = Reference::new(&module, &inputs, Regime::Dyadic).expect("it has a meaning");
     for frozen in [&[0][..], &[1], &[0, 1]] {

@@ -37,7 +37,7 @@ ENTRY main {{
 }}
 "
     );
-    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 /// Quarters between -2 and 2, among them both zeros.
@@ -169,7 +169,7 @@ ENTRY main {{
 }}
 "
     );
-    let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let inputs = [numbers(3), numbers(8)];
     let reference = Reference::new(&module, &inputs, Regime::General).expect("a meaning");
     let options = Options {

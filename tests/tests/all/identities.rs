@@ -1,9 +1,10 @@
 //! What fusion leaves out because something else is the same: for every pair of special and
 //! ordinary numbers the plan gives what the program means, to the bit, and is shorter.
 
-use tegula::{Options, Target, Tensor, compile, plan, read};
+use tegula::{Options, Target, Tensor, compile, plan};
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
+use tegula_tests::read;
 
 /// Numbers at which identities fail, if they do.
 fn numbers(ty: ElementType) -> Vec<f64> {

@@ -1,10 +1,10 @@
 //! Rows of lanes whose places are loaded: scatters and gathers of rows; small tables, and arrays
 //! that lanes would go through in steps.
 
-use tegula::read;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
+use tegula_tests::read;
 
 /// Small whole numbers: sums and products of them are exact.
 fn numbers(ty: ElementType, dims: &[i64], salt: i64) -> Literal {

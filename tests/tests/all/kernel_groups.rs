@@ -39,7 +39,7 @@ ENTRY e {
 
 #[test]
 fn groups_do_not_wait_for_each_other() {
-    let module = tegula::read(TWO_GROUPS).expect("reads");
+    let module = tegula_tests::read(TWO_GROUPS).expect("reads");
     let parameters = module.entry_computation().parameters.clone();
     let inputs: Vec<Literal> = parameters
         .iter()

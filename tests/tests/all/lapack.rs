@@ -1,9 +1,10 @@
 //! LAPACK's routines as JAX calls them on CPUs: on every target what the evaluator says.
 
-use tegula::{Arg, Options, Target, Tensor, read};
+use tegula::{Arg, Options, Target, Tensor};
 use tegula_ir::Literal;
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
+use tegula_tests::read;
 
 /// Matrices of small numbers beside the diagonal.
 fn matrices(diagonal: f32) -> Literal {

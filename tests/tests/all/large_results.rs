@@ -11,7 +11,7 @@ use tegula_ir::{ArrayShape, ElementType, Literal};
 const LEN: i64 = 300_007;
 
 fn read(text: &str) -> Module {
-    tegula::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn compiled(text: &str, threads: usize) -> Executable {

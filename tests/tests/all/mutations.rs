@@ -5,11 +5,12 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tegula::npz::{read_npz, write_npz};
 use tegula::random_input::random_inputs;
-use tegula::{ErrorKind, Options, Target, compile, read};
+use tegula::{ErrorKind, Options, Target, compile};
 use tegula_ir::ElementType;
 use tegula_ir::Module;
 use tegula_tests::models::{folder, names};
 use tegula_tests::random::{Random, Regime, random_program};
+use tegula_tests::read;
 use tegula_tests::symbolic::symbolic_program;
 
 fn count(default: u64) -> u64 {

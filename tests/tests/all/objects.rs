@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use tegula::{ErrorKind, IsaLevel, Options, compile, read};
+use tegula::{ErrorKind, IsaLevel, Options, compile};
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module};
 use tegula_tests::corpus::{load, names, small_corpus};
 use tegula_tests::judge::Reference;
 use tegula_tests::object::{Failure, LinkedObject};
 use tegula_tests::random::{Regime, random_program};
+use tegula_tests::read;
 
 /// A folder for the files of a program.
 fn folder(name: &str) -> PathBuf {

@@ -4,11 +4,12 @@
 use anyhow::{Result, ensure};
 use std::path::PathBuf;
 use tegula::check::{Tolerance, compare_every};
-use tegula::{Options, Target, Tensor, compile, read, read_specialised};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_expr::Var;
 use tegula_tests::corpus::{load, whole_corpus};
 use tegula_tests::open_models::{OPEN_MODELS, OpenModel};
 use tegula_tests::program::Program;
+use tegula_tests::{read, read_specialised};
 
 fn corpus() -> Option<PathBuf> {
     let folder = whole_corpus();

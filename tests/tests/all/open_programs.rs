@@ -10,9 +10,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use tegula::{Executable, Options, Target, Tensor, compile, read, read_specialised};
+use tegula::{Executable, Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, Scalar};
 use tegula_tests::random::Random;
+use tegula_tests::{read, read_specialised};
 
 const TARGETS: [(Target, usize); 4] = [
     (Target::Interp, 1),

@@ -1,9 +1,10 @@
 //! Programs with an open batch, compiled once; what runs say when sizes do not go
 //! together; results that take over a parameter's memory.
 
-use tegula::{Arg, Options, Target, Tensor, compile, read, read_specialised};
+use tegula::{Arg, Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 use tegula_tests::models::folder;
+use tegula_tests::{read, read_specialised};
 
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
 

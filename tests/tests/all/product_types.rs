@@ -5,9 +5,10 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use tegula::{Options, Target, Tensor, compile, read};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::helpers::product_type;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
+use tegula_tests::read;
 
 const TERMS: i64 = 4;
 

@@ -1,11 +1,12 @@
 //! Dots and convolutions of every form and type on every target, to the bit:
 //! inputs are small dyadic numbers, whose products and sums are exact in any order.
 
-use tegula::{Arg, IsaLevel, Options, Target, Tensor, compile, plan, read};
+use tegula::{Arg, IsaLevel, Options, Target, Tensor, compile, plan};
 use tegula_interp::Value;
 use tegula_ir::Module;
 use tegula_ir::{Category, Literal, Scalar};
 use tegula_plan::Step;
+use tegula_tests::read;
 
 /// Small dyadic numbers, the same for the same module.
 fn inputs(module: &Module) -> Vec<Literal> {

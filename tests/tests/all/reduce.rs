@@ -9,7 +9,7 @@ fn random_programs_shrink_to_the_planted_operation() {
     let mut reduced = 0;
     for seed in 0..400 {
         let program = random_program(seed, Regime::General);
-        let module = tegula::read(&program.text).expect("random programs are valid");
+        let module = tegula_tests::read(&program.text).expect("random programs are valid");
         let planted = |text: &str| text.contains(" tanh(");
         if module.instructions.len() < 30 || !planted(&program.text) {
             continue;
@@ -24,7 +24,7 @@ fn random_programs_shrink_to_the_planted_operation() {
             reduction.module.instructions.len() <= 4,
             "seed {seed}:\n{text}"
         );
-        tegula::read(&text).expect("what is printed can be read");
+        tegula_tests::read(&text).expect("what is printed can be read");
         reduced += 1;
         if reduced == 4 {
             return;

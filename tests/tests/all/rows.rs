@@ -33,7 +33,7 @@ const SOFTMAX: &str = "
 
 fn module(entry: &str) -> Module {
     let text = format!("HloModule rows\n{COMBINERS}\nENTRY main {{\n{entry}\n}}\n");
-    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn plan(module: &Module, limits: Limits) -> Plan {
@@ -239,7 +239,7 @@ fn random_programs_in_rows_mean_what_they_mean() {
     for seed in 0..count {
         for regime in [Regime::Dyadic, Regime::General] {
             let program = random_program(seed, regime);
-            let module = tegula::read(&program.text).expect("it reads");
+            let module = tegula_tests::read(&program.text).expect("it reads");
             let Ok(reference) = Reference::new(&module, &program.inputs, regime) else {
                 continue;
             };

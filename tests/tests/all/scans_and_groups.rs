@@ -1,7 +1,8 @@
 //! `scan`, `ragged-dot` and `scaled-dot` as HLO text: what XLA's evaluator gives, on every target.
 
-use tegula::{Options, Target, Tensor, compile, read};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::{Literal, Scalar};
+use tegula_tests::read;
 
 const TARGETS: [Target; 4] = [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu];
 

@@ -1,9 +1,10 @@
 //! Executables as bytes: what is read back gives the same results to the bit, and damaged bytes are
 //! refused.
 
-use tegula::{Executable, Options, Target, Tensor, compile, read};
+use tegula::{Executable, Options, Target, Tensor, compile};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
 use tegula_tests::random::{Random, Regime, random_program, state_layouts};
+use tegula_tests::read;
 
 /// Reads back what an executable is as bytes.
 fn again(executable: &Executable, threads: usize) -> Executable {

@@ -1,10 +1,10 @@
 //! Kernels whose innermost dimension is shorter than a vector, rotations, whose pieces are, and
 //! what goes through an array in steps.
 
-use tegula::read;
 use tegula_ir::Literal;
 use tegula_tests::judge::assert_agrees;
 use tegula_tests::random::Regime;
+use tegula_tests::read;
 
 /// A program of one array means on the CPU what the evaluator says.
 fn holds(dims: &[i64], body: &str) {

@@ -1,7 +1,8 @@
 //! Sizes that cannot be: every error, before a run or in one, names the instruction.
 
-use tegula::{Options, Target, Tensor, compile, read, read_specialised};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_tests::{read, read_specialised};
 
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
 

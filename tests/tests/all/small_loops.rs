@@ -10,7 +10,7 @@ use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
 
 fn read(text: &str) -> Module {
-    tegula::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn numbers(element_type: ElementType, dims: &[i64]) -> Literal {

@@ -1,8 +1,9 @@
 //! Sparse matrices times dense ones, as JAX calls them on CPUs: on every target the product of the
 //! matrix that is meant.
 
-use tegula::{Options, Target, Tensor, compile, read};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
+use tegula_tests::read;
 
 fn array(ty: ElementType, dims: &[i64], values: &[i64]) -> Literal {
     let values = values.iter().map(|&x| Scalar::Int(x));

@@ -1,8 +1,9 @@
 //! What JAX calls LAPACK for and handlers give: that the results are what they are called, on
 //! every target in the same bits.
 
-use tegula::{Arg, Options, Target, Tensor, read};
+use tegula::{Arg, Options, Target, Tensor};
 use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_tests::read;
 
 /// A complex number.
 type Number = [f64; 2];

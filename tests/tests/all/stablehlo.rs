@@ -1,7 +1,7 @@
 //! Programs that arrive as StableHLO: one compilation for every size, assertions of the program
 //! itself, and every program of the corpus written as StableHLO and read again.
 
-use tegula::{Arg, Executable, Options, Target, Tensor, compile, read_program};
+use tegula::{Arg, Executable, Module, Options, Target, Tensor, compile};
 use tegula_stablehlo::{Form, from_module, print};
 use tegula_tests::corpus::{names, small_corpus, whole_corpus};
 
@@ -16,7 +16,7 @@ fn symbolic() -> Vec<u8> {
 }
 
 fn executable(target: Target) -> Executable {
-    let module = read_program(symbolic(), &[]).expect("reads");
+    let module = Module::from_bytes(symbolic()).expect("reads");
     let options = Options {
         target,
         ..Options::default()
@@ -106,14 +106,14 @@ fn the_corpus_is_written_as_stablehlo_and_read_again() {
     let folder = whole_corpus().unwrap_or_else(small_corpus);
     for name in names(&folder).expect("a folder") {
         let path = folder.join(format!("{name}.hlo"));
-        let module = read_program(std::fs::read(path).expect("a program"), &[]).expect("reads");
+        let module = Module::read(path).expect("reads");
         let written = |module: &tegula_ir::Module| {
             let raised = from_module(module);
             let raised = raised.unwrap_or_else(|error| panic!("{name}: {error}"));
             print(&raised, Form::Pretty)
         };
         let read_again = |text: &str| {
-            let again = read_program(text.as_bytes().to_vec(), &[]);
+            let again = text.parse::<Module>();
             again.unwrap_or_else(|error| panic!("{name}: {error}"))
         };
         // Constants of one value become a scalar and a broadcast when they are read: from then

@@ -48,7 +48,7 @@ fn layers(ty: &str, rows: i64) -> String {
 
 fn module(entry: &str) -> Module {
     let text = format!("HloModule strips\n{COMBINERS}\nENTRY main {{\n{entry}\n}}\n");
-    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn plan(module: &Module, strips: Option<StripLimits>) -> Plan {

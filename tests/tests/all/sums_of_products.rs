@@ -22,7 +22,7 @@ fn numbers(ty: ElementType, dims: &[i64]) -> Literal {
 }
 
 fn module(text: &str) -> Module {
-    tegula::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 /// How many products of a program are added to something, and how many arrays are copied.

@@ -100,7 +100,7 @@ ENTRY main {{
     let text = text.replace("  a = f[8,16] get", "  ra = f[8,16] get");
     let text = text.replace("tuple(a, b, c)", "tuple(ra, b, c)");
     let text = text.replace("f[", &format!("{ty}["));
-    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 fn changes(module: &Module) -> bool {

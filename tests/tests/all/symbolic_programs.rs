@@ -2,10 +2,11 @@
 //! its sizes given, evaluated by definition, says what is right. `TEGULA_SWEEP` says
 //! how many random programs; `TEGULA_SEED` runs one.
 
-use tegula::{Options, Target, Tensor, compile, read, read_specialised};
+use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::Literal;
 use tegula_tests::random::Random;
 use tegula_tests::symbolic::{SymbolicProgram, symbolic_program};
+use tegula_tests::{read, read_specialised};
 
 const TARGETS: [(Target, usize); 4] = [
     (Target::Interp, 1),

@@ -17,7 +17,7 @@ fn check(seed: u64, chip: &Chip) -> Result<bool, String> {
     let program = random_program(seed, Regime::Dyadic);
     let fail =
         |what: &str, error: String| Err(format!("seed {seed}: {what}: {error}\n{}", program.text));
-    let module = match tegula::read(&program.text) {
+    let module = match tegula_tests::read(&program.text) {
         Ok(module) => module,
         Err(error) => return fail("read", error.to_string()),
     };

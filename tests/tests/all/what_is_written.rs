@@ -17,7 +17,7 @@ ENTRY main {{
 }}
 "
     );
-    tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 /// Small numbers: indices, or halves between -2 and 2.
@@ -153,7 +153,7 @@ ENTRY main {{
 }}
 "
         );
-        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         assert_eq!(arena(&planned(&module)), Some(0), "{dims}");
     }
 }

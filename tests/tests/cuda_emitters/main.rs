@@ -16,7 +16,7 @@ use tegula_tests::random::Regime;
 
 fn module(case: &Case) -> tegula_ir::Module {
     let text = format!("HloModule case\n{COMPUTATIONS}\n{}", case.text);
-    tegula::read(&text).unwrap_or_else(|e| panic!("{}: {e}", case.name))
+    tegula_tests::read(&text).unwrap_or_else(|e| panic!("{}: {e}", case.name))
 }
 
 /// Small numbers that sums of which are exact.
@@ -101,7 +101,7 @@ fn accesses_touch_no_more_than_they_need() {
     }
     for (name, text) in WHOLE {
         let text = format!("HloModule whole\n{COMPUTATIONS}\n{text}");
-        let module = tegula::read(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         let plan = tegula::plan_for(&module, &tegula::PlanOptions::gpu())
             .expect("a plan")
             .plan;

@@ -1,7 +1,7 @@
 //! Who reads each value of a program: what a pass that folds a node into another asks.
 
 use crate::program::{NodeId, Program, Region, ValueId};
-use cranelift_entity::SecondaryMap;
+use tegula_arena::SecondaryMap;
 
 /// The readers of a program's values.
 #[derive(Default)]

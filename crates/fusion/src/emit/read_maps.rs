@@ -212,7 +212,7 @@ impl ReadMap {
                 operand,
                 index: index.clone(),
                 bounds,
-                most: variable.most.clone(),
+                most: variable.upper_bound.clone(),
             });
         }
         let first_size = map.dims.len() + ranges.len();

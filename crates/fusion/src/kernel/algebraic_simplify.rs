@@ -8,8 +8,8 @@
 //! count: an operation may give either.
 
 use super::{Block, IndexVar, Kernel, ScalarId, ScalarOp, ScalarTypes, Statement};
-use cranelift_entity::{EntitySet, SecondaryMap};
 use smallvec::SmallVec;
+use tegula_arena::{EntitySet, SecondaryMap};
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
 
 /// Operands of a scalar's operation.
@@ -293,7 +293,7 @@ fn has_signs(element_type: ElementType) -> bool {
 
 /// Removes operations and loads that nothing uses.
 pub(crate) fn remove_unused(kernel: &mut Kernel) {
-    let mut used = EntitySet::with_capacity(kernel.scalars.len());
+    let mut used = EntitySet::new();
     for var in &kernel.vars {
         if let IndexVar::Runtime { value, .. } = var {
             used.insert(*value);

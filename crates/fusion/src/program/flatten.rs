@@ -5,9 +5,9 @@ use super::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId, array_
 use crate::analysis::trip_count::{Bound, Counter, integer_of};
 use crate::error::Error;
 use crate::rewrite::gvn::is_a_function;
-use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use tegula_arena::EntityRef;
 use tegula_expr::Var;
 use tegula_ir::{
     ArrayShape, ComputationId, Dim, ElementType, InstructionId, Literal, Module, Op, Shape,

@@ -18,8 +18,8 @@
 use super::gvn::is_a_function;
 use crate::cluster::{Class, classify};
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
-use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_arena::EntityRef;
 use tegula_ir::Module;
 
 /// Operations on single numbers that are moved: fewer cost less than the load that they become.

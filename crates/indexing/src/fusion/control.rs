@@ -171,7 +171,7 @@ impl Loop<'_> {
     }
 
     fn compose(&mut self, map: &IndexingMap, next: &IndexingMap) -> IndexingMap {
-        self.coarse(superset(map.then(next)))
+        self.coarse(superset(map.compose(next)))
     }
 
     /// A map as iterations see it. A run-time value of one iteration is not that of

@@ -299,9 +299,9 @@ fn products(
                 Some(own) if next.ranges.len() == own.len() => {
                     let mut map = map.clone();
                     map.results.extend(own.clone().map(variable));
-                    map.then(&next.ranges_as_dims())
+                    map.compose(&next.ranges_as_dims())
                 }
-                _ => map.then(next),
+                _ => map.compose(next),
             };
             let simple = simplifier.simplify_map(&both);
             let mut composed = simple.clone();

@@ -286,7 +286,7 @@ impl Draft<'_> {
             .and_then(|position| position.checked_sub(RUNTIME))
             .and_then(|position| self.map.runtime.get_mut(position))
         {
-            slot.most = Some(most);
+            slot.upper_bound = Some(most);
         }
     }
 

@@ -256,5 +256,5 @@ fn scale(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
         let block = draft.range(Interval::of_size(all / own));
         elements.push(draft.dim(dim).mul(&(all / own).into()).add(&block));
     }
-    Ok(draft.finish(elements)?.then(&dot(at, scaled, dims)?))
+    Ok(draft.finish(elements)?.compose(&dot(at, scaled, dims)?))
 }

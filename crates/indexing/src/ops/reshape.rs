@@ -55,7 +55,7 @@ pub(super) fn bitcast(at: &Builder<'_>, output: &ArrayShape, input: &ArrayShape)
         .filter_map(|dim| to.iter().position(|physical| *physical == dim))
         .map(|physical| back.dim(physical))
         .collect();
-    let mut map = logical.then(&physical).then(&back);
+    let mut map = logical.compose(&physical).compose(&back);
     canonical_results(&mut map);
     Ok(map)
 }

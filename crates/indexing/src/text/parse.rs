@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
                 map.runtime.push(RuntimeVariable {
                     variable,
                     source: None,
-                    most: None,
+                    upper_bound: None,
                 });
             }
         }

@@ -330,9 +330,9 @@ fn spread_runtime_variables(walk: &mut Image<'_>) {
     for (number, runtime) in walk.map.runtime.iter().enumerate() {
         let terms: Vec<Term> = match &runtime.source {
             Some(RuntimeSource::Element { index, .. }) => {
-                index.iter().chain(&runtime.most).cloned().collect()
+                index.iter().chain(&runtime.upper_bound).cloned().collect()
             }
-            Some(_) => runtime.most.iter().cloned().collect(),
+            Some(_) => runtime.upper_bound.iter().cloned().collect(),
             None => Vec::new(),
         };
         let has_one_value =

@@ -526,7 +526,7 @@ fn chained_reshapes_cancel() {
     let (second, two) = one_op(Op::Reshape, &[&[50, 20]], &[10, 10, 10]);
     let first = output_to_input(&first, one);
     let second = output_to_input(&second, two);
-    let both = map_of(&second, 0).then(map_of(&first, 0));
+    let both = map_of(&second, 0).compose(map_of(&first, 0));
     assert_eq!(
         simplified(&both).to_string(),
         "(d0, d1, d2) -> (d0, d1, d2), domain: d0 in [0, 9], d1 in [0, 9], d2 in [0, 9]"

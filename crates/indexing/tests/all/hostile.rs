@@ -37,8 +37,8 @@ fn use_it(map: &IndexingMap) {
     rescaled.rescale_ranges();
     rescaled.remove_unused_variables();
     rescaled.merge_runtime_variables();
-    let _ = map.then(map);
-    let _ = map.then(&simple);
+    let _ = map.compose(map);
+    let _ = map.compose(&simple);
     let _ = map.to_string().parse::<IndexingMap>();
     for sizes in [
         vec![i64::MAX; map.results.len()],

@@ -70,12 +70,12 @@ fn there_and_back_is_the_identity() {
         let mut sizes = start.clone();
         for _ in 0..random.range(1, 3) {
             let next = shape(&mut random, &primes);
-            let composed = map.then(&reshape(&next, &sizes));
+            let composed = map.compose(&reshape(&next, &sizes));
             map = simplifier.simplify_map(&composed);
             prove(&composed, &map, Limits::default());
             sizes = next;
         }
-        map = simplifier.simplify_map(&map.then(&reshape(&start, &sizes)));
+        map = simplifier.simplify_map(&map.compose(&reshape(&start, &sizes)));
         if map != simplifier.simplify_map(&IndexingMap::identity(&start)) {
             hard += 1;
             if hard < 4 {

@@ -238,7 +238,7 @@ fn run_time_offsets() {
         .runtime
         .iter()
         .find(|r| matches!(r.source, Some(RuntimeSource::Element { .. })));
-    let most = offset.and_then(|r| r.most.clone()).expect("a limit");
+    let most = offset.and_then(|r| r.upper_bound.clone()).expect("a limit");
     let names = |var: Var| map.name(var);
     let text = most
         .display(&names, tegula_expr::Style::Document)

@@ -105,7 +105,7 @@ fn bounds_at_the_limits_never_panic() {
     ] {
         let map = parse_map(text).expect(text);
         simplified(&map);
-        let undone = map.then(&map);
+        let undone = map.compose(&map);
         simplified(&undone);
     }
 }

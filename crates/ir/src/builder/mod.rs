@@ -29,10 +29,10 @@ use crate::{
     Annotations, Computation, ComputationId, Error, Instruction, InstructionId, Module,
     ModuleAttributes, Op, Shape, Span, Symbol, infer_shape, verify,
 };
-use cranelift_entity::{EntityRef, PrimaryMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tegula_arena::{Arena, EntityRef};
 use tegula_expr::{Term, Var};
 
 /// Builds a module, computation by computation.
@@ -50,8 +50,8 @@ impl ModuleBuilder {
             module: Module {
                 name: valid_name(name).into(),
                 attributes: ModuleAttributes::default(),
-                instructions: PrimaryMap::new(),
-                computations: PrimaryMap::new(),
+                instructions: Arena::new(),
+                computations: Arena::new(),
                 entry: ComputationId::from_u32(0),
                 symbols: Vec::new(),
                 sizes: crate::RunTimeSizes::default(),

@@ -2,8 +2,8 @@
 //! a call gets a copy of its own.
 
 use crate::{Computation, ComputationId, Dim, InstructionId, Module, Op, Shape, Symbol};
-use cranelift_entity::PrimaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_arena::Arena;
 use tegula_expr::{Term, Var};
 
 /// How many instructions a module of so many may have with all copies.
@@ -49,7 +49,7 @@ pub(super) fn separate(module: &mut Module, calls: &[InstructionId], most: usize
     if added.saturating_add(module.instructions.len()) > most {
         return false;
     }
-    let old = std::mem::replace(&mut module.computations, PrimaryMap::new());
+    let old = std::mem::replace(&mut module.computations, Arena::new());
     let mut names: FxHashSet<String> = old.values().map(|c| c.name.to_string()).collect();
     let mut numbers: FxHashMap<ComputationId, ComputationId> = FxHashMap::default();
     for (id, computation) in &old {

@@ -12,10 +12,10 @@ use crate::{
     Annotations, Computation, ComputationId, Error, Instruction, InstructionId, Module,
     ModuleAttributes, Op, Opcode, Shape, Span,
 };
-use cranelift_entity::{EntityRef, PrimaryMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use tegula_arena::{Arena, EntityRef};
 
 /// How many leaves the inferred shapes of a program may have together: a few
 /// bytes of text can ask for a copy of the largest of them.
@@ -40,8 +40,8 @@ pub(crate) fn build_module<'a>(
     let mut module = Module {
         name: name.into(),
         attributes,
-        instructions: PrimaryMap::new(),
-        computations: PrimaryMap::with_capacity(computations.len()),
+        instructions: Arena::new(),
+        computations: Arena::with_capacity(computations.len()),
         entry: ComputationId::new(entry),
         symbols: Vec::new(),
         sizes: crate::RunTimeSizes::default(),

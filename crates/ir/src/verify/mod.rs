@@ -43,9 +43,9 @@ mod shapes;
 use crate::{
     Computation, ComputationId, Error, Instruction, InstructionId, Module, Op, Shape, infer_shape,
 };
-use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
+use tegula_arena::{EntityRef, SecondaryMap};
 
 /// No more errors than this are collected.
 const MAX_ERRORS: usize = 100;

@@ -56,8 +56,8 @@ impl Machine {
     /// A TPU. `None` if the chip's default layouts or its bandwidth are not known.
     pub fn tpu(chip: &Chip) -> Option<Self> {
         let bandwidth = chip
-            .base(Param::CompilerHbmBandwidth)
-            .or_else(|| chip.base(Param::HbmBandwidth))?;
+            .value(Param::CompilerHbmBandwidth)
+            .or_else(|| chip.value(Param::HbmBandwidth))?;
         chip.default_layout(32, &[]).ok()?;
         Some(Self {
             tiling: Tiling::Chip(Box::new(chip.clone())),

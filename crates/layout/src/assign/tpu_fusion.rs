@@ -8,9 +8,9 @@
 //! - a product whose result is read by one kernel, element by element, runs in it;
 //! - reductions, windows, joins and everything else begin a kernel.
 
-use cranelift_entity::SecondaryMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use tegula_arena::SecondaryMap;
 use tegula_fusion::{Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_ir::{ArrayShape, Binary, Module, Op, Unary};
 

@@ -55,5 +55,5 @@ pub fn physical_access(
     access: &IndexingMap,
     shape: &ArrayShape,
 ) -> Result<IndexingMap, PhysicalError> {
-    Ok(simplifier.simplify_map(&access.then(&layout_map(shape)?)))
+    Ok(simplifier.simplify_map(&access.compose(&layout_map(shape)?)))
 }

@@ -97,8 +97,8 @@ impl Small {
         pool.run(parts, &|part| {
             let range = share(self.count, parts, part);
             let arrays = &arrays;
-            // SAFETY: the caller's promise; the types are the product's, and each part has
-            // its own products.
+            // SAFETY: the caller promises what [`super::Product::run`] asks for; the types are the
+            // product's, and each part has its own products.
             unsafe {
                 match (self.double, self.columns.len()) {
                     (false, 0..=1) => self.products::<f32, 1>(arrays, range, adds),
@@ -133,7 +133,7 @@ impl Small {
             let left_here = inner.size - index % inner.size.max(1);
             let here = left_here.min(range.end - index).max(1);
             for _ in 0..here {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`Self::run`] asks for.
                 unsafe {
                     self.product::<T, N>(
                         lhs.offset(at_left),

@@ -3,7 +3,7 @@
 use super::geometry::{MAX_DEPTH, TOGETHER, depth_count, share};
 use super::unpacked::InPlace;
 use super::{Product, Side, Table};
-use crate::microkernels::gemv::sums_bytes;
+use crate::microkernels::long_rows::sums_bytes;
 use crate::microkernels::pack::Lanes;
 use crate::microkernels::packed_tile::TileKernel;
 use core::ops::Range;

@@ -31,7 +31,7 @@ mod unpacked;
 
 use super::microkernels::CpuFeatures;
 use super::microkernels::dot_rows::DotsFn;
-use super::microkernels::gemv::LongRowsFn;
+use super::microkernels::long_rows::LongRowsFn;
 use super::microkernels::pack::{PackFn, pack_function};
 use super::microkernels::packed_tile::{Arithmetic, TileKernel};
 use super::microkernels::store::{StoreFn, store_function};
@@ -374,13 +374,16 @@ impl Product {
         let arrays = self.arrays([lhs, rhs], out, kept.cast_mut());
         if let Some(small) = &self.small {
             let operands = [arrays.lhs, arrays.rhs].map(<*mut u8>::cast_const);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises arrays that hold every element which the axes reach, a
+            // result that overlaps neither operand, and scratch memory.
             return unsafe { small.run(operands, arrays.out, self.adds, pool) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises arrays that hold every element which the axes reach, a result
+        // that overlaps neither operand, and scratch memory.
         let inexact = unsafe { self.run_with(&self.table, arrays, scratch, pool) };
         if let (true, Some(exact)) = (inexact, &self.exact) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises arrays that hold every element which the axes reach, a
+            // result that overlaps neither operand, and scratch memory.
             unsafe {
                 if self.flushing_matters(&arrays) {
                     self.run_with(exact, arrays, scratch, pool);
@@ -572,7 +575,7 @@ impl<'a> Worker<'a> {
     /// As [`Product::run`]; these rows and columns are no other worker's.
     #[inline(never)]
     unsafe fn matrix(&mut self, rows: Range<usize>, columns: Range<usize>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`Product::run`] asks for.
         unsafe {
             if let Some(function) = self.product.long_rows {
                 self.one_long_row(function, &columns);

@@ -120,7 +120,7 @@ impl Worker<'_> {
             let units = self.blocks.depth(depth);
             let left = self.left_panel(&block.rows, &units, units.start - from);
             if !self.keeps(Side::Left) {
-                // SAFETY: the caller's promise; the block fits.
+                // SAFETY: the caller promises what [`Self::matrix`] asks for; the block fits.
                 unsafe { self.pack_left(&block.rows, &units, left) };
             }
         }
@@ -176,7 +176,7 @@ impl Worker<'_> {
                 units,
                 depth,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what [`Self::matrix`] asks for.
             unsafe { self.tile(&tile, left.wrapping_add(before), right) };
         }
     }

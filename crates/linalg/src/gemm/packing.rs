@@ -94,7 +94,7 @@ impl Worker<'_> {
                     let skipped = (stretch.start - units.start) * right.stride;
                     let skipped = skipped * self.blocks.unit_bytes;
                     let start = right.start.wrapping_add(skipped).cast_mut();
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises what [`Self::matrix`] asks for.
                     inexact |=
                         unsafe { self.pack(Side::Right, lanes, &stretch, start, right.stride) };
                 }
@@ -155,7 +155,7 @@ impl Worker<'_> {
             let lanes = self.lanes(Side::Left, &tile);
             let before = (tile.start - rows.start) * units.len() * self.blocks.unit_bytes;
             let target = target.wrapping_add(before);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what [`Self::matrix`] asks for.
             self.inexact |= unsafe { self.pack(Side::Left, &lanes, units, target, tile.len()) };
         }
     }
@@ -178,7 +178,8 @@ impl Worker<'_> {
                 let before =
                     (some.start - rows.start) * units.len() + (stretch.start - units.start);
                 let target = target.cast::<i32>().wrapping_add(before);
-                // SAFETY: the caller's promise; there are so many groups and rows of units.
+                // SAFETY: the caller promises what [`Self::pack_left`] asks for; there are so many
+                // groups and rows of units.
                 unsafe {
                     let start = groups.as_mut_ptr().cast();
                     self.inexact |= self.pack(Side::Left, &lanes, &stretch, start, some.len());
@@ -234,7 +235,8 @@ impl Worker<'_> {
                 target: target.wrapping_add(before),
                 width,
             };
-            // SAFETY: the caller's promise; the run lies inside the depth.
+            // SAFETY: the caller promises what [`Self::matrix`] asks for; the run lies inside the
+            // depth.
             inexact |= unsafe { function(&run) };
             unit += taken;
         }

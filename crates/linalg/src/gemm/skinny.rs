@@ -4,7 +4,8 @@ use super::blocks::MAX_RESIDENT;
 use super::geometry::{chunks, element_count, fill_offsets, tiles};
 use super::{Axes, Side, Sizes, Types, Worker};
 use crate::microkernels::dot_rows::{COLUMNS, Dots, DotsFn, MAX_ROWS, dots_function};
-use crate::microkernels::gemv::{LongRows, LongRowsFn, NEAR, Order, long_rows_function};
+use crate::microkernels::gemv::long_rows_function;
+use crate::microkernels::long_rows::{LongRows, LongRowsFn, NEAR, Order};
 use crate::microkernels::pack::MAX_LANES;
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::store::Stored;
@@ -159,7 +160,8 @@ impl Worker<'_> {
             add: self.product.adds,
             order: order(bytes, columns.len(), depth.rhs),
         };
-        // SAFETY: the caller's promise; columns are neighbours in the matrix and the result.
+        // SAFETY: the caller promises what [`Self::matrix`] asks for; columns are neighbours in the
+        // matrix and the result.
         unsafe { function(&product) };
     }
 
@@ -189,7 +191,8 @@ impl Worker<'_> {
             for (i, row) in rows.clone().enumerate() {
                 let lanes = self.lanes(Side::Left, &(row..row + 1));
                 let target = self.left().wrapping_add(i * depth * unit_bytes);
-                // SAFETY: the caller's promise; there is room for all rows.
+                // SAFETY: the caller promises what [`Self::matrix`] asks for; there is room for all
+                // rows.
                 self.inexact |= unsafe { self.pack(Side::Left, &lanes, &(0..depth), target, 1) };
                 left[i] = target;
             }

@@ -74,7 +74,7 @@ unsafe fn extreme<T: Element>(
     match *dims {
         [] => here(start),
         [(size, 1)] => {
-            // SAFETY: the caller's promise: neighbours.
+            // SAFETY: the caller promises that the elements are there; : neighbours.
             let elements = unsafe { core::slice::from_raw_parts(start, size) };
             (elements.iter()).fold(here(start), |m, element| of_two(m, element.magnitude()))
         }
@@ -113,7 +113,7 @@ impl Product {
         );
         let out = dims(batch.chain(rows).chain(columns).map(|a| (a.size, a.out)));
         let start = arrays.out.cast_const();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`Self::run`] asks for.
         let smallest = unsafe {
             match self.result {
                 ElementType::F32 => u32::number(extreme(start.cast::<u32>(), &out, i32::min)),
@@ -126,7 +126,7 @@ impl Product {
         }
         let [lhs, rhs] = [(arrays.lhs, lhs), (arrays.rhs, rhs)].map(|(start, dims)| {
             let start = start.cast_const().cast::<u16>();
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what [`Self::run`] asks for.
             u16::number(unsafe { extreme(start, &dims, i16::max) })
         });
         let lost = self.sizes.depth as f64 * f64::from(f32::MIN_POSITIVE) * (lhs + rhs + 1.0);

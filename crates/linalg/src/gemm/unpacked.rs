@@ -18,8 +18,9 @@ use crate::microkernels::CpuFeatures;
 use crate::microkernels::pack::{MAX_LANES, any_subnormal};
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::store::Stored;
+use crate::microkernels::strided::{Fetch, Later, Stretch, Strided};
 use crate::microkernels::strided_tile::{
-    Fetch, Later, MAX_ROWS, Stretch, Strided, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
+    MAX_ROWS, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
 #[cfg(feature = "std")]
 use crate::tables;
@@ -654,7 +655,8 @@ impl<'a> Worker<'a> {
                         rows.end = below.end;
                     }
                 }
-                // SAFETY: the caller's promise; a copied panel has room.
+                // SAFETY: the caller promises what [`Self::in_place`] asks for; a copied panel has
+                // room.
                 unsafe { self.strided_tiles(part, rows, height, panel, fetch) };
                 if copies && in_place.copied {
                     let width = panel.columns.next_multiple_of(kernel.lanes);

@@ -1,7 +1,7 @@
 //! Matrices in memory that someone else owns.
 
 use crate::lapack::scalar::Scalar;
-use faer::{MatMut, MatRef};
+use faer::{Accum, MatMut, MatRef};
 
 /// A matrix in column-major order: element `(i, j)` is at `i + j * stride`.
 #[derive(Debug)]
@@ -157,6 +157,31 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         let stride = self.stride.max(rows);
         let used = &mut self.data[..used];
         MatMut::from_column_major_slice_with_stride_mut(used, rows, columns, stride)
+    }
+
+    /// Writes `a b` here, for as many rows of `a` as there are here.
+    pub(crate) fn set_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
+        self.add_product(Accum::Replace, a, b, T::ONE);
+    }
+
+    /// Subtracts `a b` from what is here.
+    pub(crate) fn subtract_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
+        self.add_product(Accum::Add, a, b, -T::ONE);
+    }
+
+    fn add_product(&mut self, how: Accum, a: &Matrix<'_, T>, b: &Matrix<'_, T>, factor: T) {
+        if self.rows > 0 && self.columns > 0 {
+            let (a, b) = (a.view(self.rows, b.rows), b.view(b.rows, self.columns));
+            T::multiply(how, a, b, self.view_mut(), factor);
+        }
+    }
+
+    /// Writes `a^H b` here.
+    pub(crate) fn set_adjoint_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
+        if self.rows > 0 && self.columns > 0 {
+            let (a, b) = (a.view(b.rows, self.rows), b.view(b.rows, self.columns));
+            T::multiply_adjoint(a, b, self.view_mut());
+        }
     }
 
     /// Fills the matrix with zeros, and with ones on its diagonal.

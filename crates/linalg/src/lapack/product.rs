@@ -45,9 +45,9 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
         let mut product = Matrix::new(product, size, columns);
         let mut other = Matrix::new(&mut other[..size * columns], size, columns);
         let mut c = c.part(first, before, below, columns);
-        T::multiply_adjoint(&own, &c, &mut product);
-        T::multiply(&triangle, &product, &mut other);
-        T::subtract_product(&own, &other, &mut c);
+        product.set_adjoint_product(&own, &c);
+        other.set_product(&triangle, &product);
+        c.subtract_product(&own, &other);
     };
     // `Q c` begins with the last reflectors.
     if adjoint {
@@ -70,7 +70,7 @@ fn triangular_factor<T: Scalar>(
     factor: &mut Matrix<'_, T>,
 ) {
     let size = tau.len();
-    T::multiply_adjoint(v, v, factor);
+    factor.set_adjoint_product(v, v);
     // Above the diagonal are the products of the vectors; each column becomes that of the factor.
     for (j, &tau) in tau.iter().enumerate() {
         for i in 0..j {

@@ -1,10 +1,8 @@
 //! The numbers that matrices are made of: `f32`, `f64`, and complex numbers of these.
 
 use crate::lapack::isa::Isa;
-use crate::lapack::matrix::Matrix;
 use faer::linalg::matmul::matmul;
-use faer::traits::{ComplexField, Conjugate};
-use faer::{Accum, MatRef, Par};
+use faer::{Accum, MatMut, MatRef, Par};
 use num_complex::Complex;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -82,14 +80,17 @@ pub trait Scalar:
     /// Adds four vectors times a number each to `y`.
     fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
 
-    /// Writes `a b` to `c`, for as many rows of `a` as `c` has.
-    fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+    /// Writes `a b` times a factor to `c`, or adds it there.
+    fn multiply(
+        accumulate: Accum,
+        a: MatRef<'_, Self>,
+        b: MatRef<'_, Self>,
+        c: MatMut<'_, Self>,
+        factor: Self,
+    );
 
     /// Writes `a^H b` to `c`.
-    fn multiply_adjoint(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
-
-    /// Subtracts `a b` from `c`.
-    fn subtract_product(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>);
+    fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>);
 
     /// A column's part in a symmetric or Hermitian update and product: `c -= a v + b w`, then
     /// `y += x_j c`; gives the sum of `conj(c[i]) * x[i]`.
@@ -257,25 +258,17 @@ macro_rules! real {
                     *y += first + second;
                 }
             }
-            fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>) {
-                let a = a.view(c.rows(), b.rows());
-                by_library(Accum::Replace, a, b, c, Self::ONE);
-            }
-            fn multiply_adjoint(
-                a: &Matrix<'_, Self>,
-                b: &Matrix<'_, Self>,
-                c: &mut Matrix<'_, Self>,
+            fn multiply(
+                accumulate: Accum,
+                a: MatRef<'_, Self>,
+                b: MatRef<'_, Self>,
+                c: MatMut<'_, Self>,
+                factor: Self,
             ) {
-                let a = a.view(b.rows(), c.rows()).adjoint();
-                by_library(Accum::Replace, a, b, c, Self::ONE);
+                matmul(c, accumulate, a, b, factor, Par::Seq);
             }
-            fn subtract_product(
-                a: &Matrix<'_, Self>,
-                b: &Matrix<'_, Self>,
-                c: &mut Matrix<'_, Self>,
-            ) {
-                let a = a.view(c.rows(), b.rows());
-                by_library(Accum::Add, a, b, c, -Self::ONE);
+            fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>) {
+                matmul(c, Accum::Replace, a.adjoint(), b, Self::ONE, Par::Seq);
             }
             #[inline(always)]
             fn update_column<I: Isa>(
@@ -417,25 +410,17 @@ macro_rules! real {
                     Self::axpy::<I>(a, x, y);
                 }
             }
-            fn multiply(a: &Matrix<'_, Self>, b: &Matrix<'_, Self>, c: &mut Matrix<'_, Self>) {
-                let a = a.view(c.rows(), b.rows());
-                by_library(Accum::Replace, a, b, c, Self::ONE);
-            }
-            fn multiply_adjoint(
-                a: &Matrix<'_, Self>,
-                b: &Matrix<'_, Self>,
-                c: &mut Matrix<'_, Self>,
+            fn multiply(
+                accumulate: Accum,
+                a: MatRef<'_, Self>,
+                b: MatRef<'_, Self>,
+                c: MatMut<'_, Self>,
+                factor: Self,
             ) {
-                let a = a.view(b.rows(), c.rows()).adjoint();
-                by_library(Accum::Replace, a, b, c, Self::ONE);
+                matmul(c, accumulate, a, b, factor, Par::Seq);
             }
-            fn subtract_product(
-                a: &Matrix<'_, Self>,
-                b: &Matrix<'_, Self>,
-                c: &mut Matrix<'_, Self>,
-            ) {
-                let a = a.view(c.rows(), b.rows());
-                by_library(Accum::Add, a, b, c, -Self::ONE);
+            fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>) {
+                matmul(c, Accum::Replace, a.adjoint(), b, Self::ONE, Par::Seq);
             }
             #[inline(always)]
             fn update_column<I: Isa>(
@@ -463,20 +448,6 @@ macro_rules! real {
 // Both types have larger finite numbers than the inverse of their smallest normal one.
 real!(f32, f32::MIN_POSITIVE);
 real!(f64, f64::MIN_POSITIVE);
-
-/// Adds a product times a factor to `c`, or writes it there.
-fn by_library<T: Scalar + ComplexField, C: Conjugate<Canonical = T>>(
-    accumulate: Accum,
-    a: MatRef<'_, C>,
-    b: &Matrix<'_, T>,
-    c: &mut Matrix<'_, T>,
-    factor: T,
-) {
-    if c.rows() > 0 && c.columns() > 0 {
-        let b = b.view(b.rows(), c.columns());
-        matmul(c.view_mut(), accumulate, a, b, factor, Par::Seq);
-    }
-}
 
 /// [`Scalar::update_column`] in one pass.
 #[inline(always)]

@@ -14,7 +14,7 @@
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) mod emulated;
 
-use super::strided_tile::Strided;
+use super::strided::Strided;
 use core::arch::asm;
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps,
@@ -239,7 +239,7 @@ runs!(run_u8, "tdpbusd");
 /// As [`super::strided_tile::StridedFn`]; the registers are [`Configured`]. The left operand is
 /// contiguous along the depth, the right one packed.
 pub(super) unsafe fn bf16(vectors: usize, tile: &Strided<'_>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`super::strided_tile::StridedFn`] asks for.
     unsafe { whole_tile::<true>(run_bf16, vectors, tile) };
 }
 
@@ -363,7 +363,7 @@ impl Batch {
     /// # Safety
     /// As [`RunFn`].
     unsafe fn run(&mut self, run: RunFn, size: [usize; 2], sums: &[Rows; 2], load: bool) {
-        // SAFETY: so many steps were written; the rest is the caller's promise.
+        // SAFETY: so many steps were written; the caller promises what [`RunFn`] asks for.
         unsafe {
             let steps = core::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count);
             run(size, steps, sums, load);

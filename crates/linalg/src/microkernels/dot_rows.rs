@@ -158,12 +158,14 @@ macro_rules! vectors {
             }
             #[target_feature(enable = $features)]
             unsafe fn load(from: *const $element, mask: u16) -> $numbers {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises that the elements of the mask can be read, and that
+                // the CPU has the instructions.
                 unsafe { $load(mask, from) }
             }
             #[target_feature(enable = $features)]
             unsafe fn numbers(from: *const $number, mask: u16) -> $numbers {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises that the elements of the mask can be read, and that
+                // the CPU has the instructions.
                 unsafe { $own(mask, from) }
             }
             #[target_feature(enable = $features)]
@@ -180,7 +182,7 @@ macro_rules! vectors {
             }
             #[target_feature(enable = $features)]
             unsafe fn totals(sums: [$numbers; COLUMNS], to: *mut $number) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises room for the totals.
                 unsafe { $totals(sums, to) };
             }
         }
@@ -198,7 +200,8 @@ macro_rules! dots_in_registers {
         pub(super) unsafe fn dots<V: Vector>(dots: &Dots<'_>) {
             for row in (0..dots.rows.len()).step_by($rows) {
                 let rows = (dots.rows.len() - row).min($rows);
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`super::DotsFn`] asks for, and a CPU with these
+                // features.
                 unsafe {
                     let columns = dots.columns.len();
                     let whole = columns - columns % COLUMNS;
@@ -231,7 +234,8 @@ macro_rules! dots_in_registers {
         unsafe fn in_turn<V: Vector>(dots: &Dots<'_>, row: usize, start: usize) {
             /// Vectors at a time, whose sums do not wait for one another.
             const U: usize = 4;
-            // SAFETY: the caller's promise; masks have elements below `depth` alone.
+            // SAFETY: the caller promises what [`dots`] asks for; masks have elements below `depth`
+            // alone.
             unsafe {
                 let lhs: *const V::Number = dots.rows.get_unchecked(row).cast();
                 let mut sums = [V::zero(); COLUMNS];
@@ -277,7 +281,8 @@ macro_rules! dots_in_registers {
             start: usize,
         ) {
             let depth = dots.depth;
-            // SAFETY: the caller's promise; masks have elements below `depth` alone.
+            // SAFETY: the caller promises what [`dots`] asks for; masks have elements below `depth`
+            // alone.
             unsafe {
                 let lhs: [*const V::Number; M] =
                     core::array::from_fn(|m| dots.rows.get_unchecked(first + m).cast());

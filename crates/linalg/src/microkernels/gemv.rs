@@ -3,64 +3,12 @@
 //! from few places, in order, where panels of columns would come back to each of its pages
 //! many times over.
 
+use super::long_rows::{LongRows, LongRowsFn, NEAR, Order};
 use super::{CpuFeatures, VectorWidth};
 use tegula_ir::ElementType;
 
-/// In what order a matrix is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// From its beginning to its end, as a loop that only reads would; of at most
-    /// [`NEAR`] columns.
-    Sequential,
-    /// Pages of six rows side by side.
-    Pages,
-    /// Eight rows side by side.
-    Eight,
-    /// Sixteen rows side by side.
-    Sixteen,
-}
-
-/// Sums that stay in a first-level cache of 32 KiB while as many bytes of the matrix pass.
-pub(crate) const NEAR: usize = 3 << 10;
-/// Columns of 16-bit floats that are computed together.
-pub(super) const TOGETHER: usize = 32;
 /// Bytes of a page. A load waits for a store before it to the same place of another page.
 const PAGE: usize = 4096;
-
-/// One row times a matrix.
-pub(crate) struct LongRows {
-    /// The row's first element, and from one to the next in elements.
-    pub(crate) row: *const u8,
-    pub(crate) step: isize,
-    /// The matrix's first element, and from one of its rows to the next in elements.
-    pub(crate) matrix: *const u8,
-    pub(crate) stride: isize,
-    pub(crate) depth: usize,
-    /// Elements of the result, and of a row of the matrix.
-    pub(crate) columns: usize,
-    pub(crate) out: *mut u8,
-    /// Room for [`sums_bytes`], aligned to 64.
-    pub(crate) sums: *mut u8,
-    /// Whether the product is added to what the result holds.
-    pub(crate) add: bool,
-    pub(crate) order: Order,
-}
-
-/// Computes the product.
-///
-/// # Safety
-/// Every element of the operands can be read and every one of the result written, the result
-/// and the sums overlap nothing, and the CPU has what the function was made for.
-pub(crate) type LongRowsFn = unsafe fn(&LongRows);
-
-/// Bytes of sums that are not elements of the result, for so many columns of a matrix whose
-/// elements have so many bytes: of 16-bit floats.
-pub(crate) fn sums_bytes(element: usize, columns: usize) -> usize {
-    match element {
-        4 => 0,
-        _ => columns.next_multiple_of(TOGETHER) * 4,
-    }
-}
 
 /// The function for a row and a matrix of one type, if the instructions have one.
 #[inline(always)]
@@ -102,7 +50,8 @@ macro_rules! long_rows {
             /// As [`super::LongRowsFn`], on a CPU with these features.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn long_rows(product: &LongRows) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises what [`super::LongRowsFn`] asks for, and a CPU with
+                // these features.
                 unsafe {
                     match product.order {
                         Order::Sequential => near(product, NEAR, 0, through::<1, 4>),
@@ -139,8 +88,8 @@ macro_rules! long_rows {
                         add: false,
                         ..*product
                     };
-                    // SAFETY: the caller's promise; there is room for the sums, less than a
-                    // page behind the memory's beginning.
+                    // SAFETY: the caller promises what [`long_rows`] asks for; there is room for
+                    // the sums, less than a page behind the memory's beginning.
                     unsafe {
                         through(&part);
                         let out = product.out.cast::<f32>().add(start);
@@ -159,7 +108,8 @@ macro_rules! long_rows {
             #[target_feature(enable = $features)]
             unsafe fn through<const R: usize, const V: usize>(product: &LongRows) {
                 let mut at = 0;
-                // SAFETY: the caller's promise; rows below `depth` alone are asked for.
+                // SAFETY: the caller promises what [`long_rows`] asks for; rows below `depth` alone
+                // are asked for.
                 unsafe {
                     if !product.add {
                         product.out.cast::<f32>().write_bytes(0, product.columns);
@@ -181,7 +131,8 @@ macro_rules! long_rows {
             /// As [`long_rows`](fn@long_rows); there are so many rows.
             #[target_feature(enable = $features)]
             unsafe fn rows<const R: usize, const V: usize>(product: &LongRows, at: usize) {
-                // SAFETY: the caller's promise; masks have the columns that there are alone.
+                // SAFETY: the caller promises what [`long_rows`] asks for; masks have the columns
+                // that there are alone.
                 unsafe {
                     let out = product.out.cast::<f32>();
                     let (row, matrix) = (product.row.cast::<f32>(), product.matrix.cast::<f32>());
@@ -266,7 +217,8 @@ long_rows!(
 
 #[cfg(test)]
 mod tests {
-    use super::{LongRows, Order, long_rows_function, sums_bytes};
+    use super::super::long_rows::sums_bytes;
+    use super::{LongRows, Order, long_rows_function};
     use crate::microkernels::CpuFeatures;
     use half::{bf16, f16};
     use tegula_ir::ElementType;

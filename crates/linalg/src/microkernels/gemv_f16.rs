@@ -1,7 +1,7 @@
 //! One row times a matrix of 16-bit floats, along the matrix's rows as [`super::gemv`] does:
 //! eight of them side by side, with sums in f32 in memory of their own.
 
-use super::gemv::{LongRows, LongRowsFn, TOGETHER as COLUMNS};
+use super::long_rows::{LongRows, LongRowsFn, TOGETHER as COLUMNS};
 use super::vector512::{Bf16, F16, F32, Vector};
 use core::arch::x86_64::*;
 use half::f16;
@@ -49,7 +49,8 @@ impl Halves for Bf16 {
     /// Even ones and odd ones: to widen neighbours took a quarter longer.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn numbers(from: *const i16, mask: u32) -> [__m512; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be read, and that the CPU
+        // has the instructions.
         let bits = unsafe { _mm512_maskz_loadu_epi16(mask, from) };
         let upper = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
         [
@@ -77,7 +78,8 @@ impl Halves for F16 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn numbers(from: *const i16, mask: u32) -> [__m512; 2] {
         let high = from.wrapping_add(LANES);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be read, and that the CPU
+        // has the instructions.
         unsafe {
             [
                 F16::load(from, mask as u16),
@@ -97,8 +99,8 @@ impl Halves for F16 {
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn long_rows<H: Halves, O: Vector>(product: &LongRows) {
     let mut at = 0;
-    // SAFETY: the caller's promise; rows below `depth` alone are asked for, and columns below
-    // `columns` are in the masks.
+    // SAFETY: the caller promises what [`LongRowsFn`] asks for, and a CPU with AVX-512 F, BW and
+    // VL; rows below `depth` alone are asked for, and columns below `columns` are in the masks.
     unsafe {
         while at + ROWS <= product.depth {
             rows::<H, ROWS>(product, at);
@@ -157,7 +159,8 @@ unsafe fn load(sums: *const f32) -> [__m512; 2] {
 unsafe fn rows<H: Halves, const R: usize>(product: &LongRows, at: usize) {
     let (row, matrix) = (product.row.cast::<u16>(), product.matrix.cast::<i16>());
     let sums = product.sums.cast::<f32>();
-    // SAFETY: the caller's promise; masks have the columns that there are alone.
+    // SAFETY: the caller promises what [`long_rows`] asks for; masks have the columns that there
+    // are alone.
     unsafe {
         let factors: [_; R] = core::array::from_fn(|r| {
             let bits = *row.offset((at + r) as isize * product.step);

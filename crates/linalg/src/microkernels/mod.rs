@@ -21,9 +21,11 @@ pub(crate) mod dot_rows;
 pub(crate) mod gemv;
 #[cfg(target_arch = "x86_64")]
 mod gemv_f16;
+pub(crate) mod long_rows;
 pub(crate) mod pack;
 pub(crate) mod packed_tile;
 pub(crate) mod store;
+pub(crate) mod strided;
 pub(crate) mod strided_tile;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vector512;

@@ -155,7 +155,8 @@ impl TileKernel {
 #[cfg(target_arch = "x86_64")]
 macro_rules! dispatch {
     ($rows:expr, $vectors:expr, $tile:ident, $arguments:tt, [$($m:literal)*]) => {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what a tile asks for: panels, sums and a number of rows and
+        // vectors that it has.
         unsafe {
             match ($rows, $vectors) {
                 $(

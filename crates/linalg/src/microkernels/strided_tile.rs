@@ -6,6 +6,7 @@ use super::CpuFeatures;
 #[cfg(target_arch = "x86_64")]
 use super::pack::transpose;
 use super::packed_tile::Arithmetic;
+use super::strided::{Fetch, Later, Strided};
 #[cfg(target_arch = "x86_64")]
 use super::vector512;
 #[cfg(target_arch = "x86_64")]
@@ -20,80 +21,9 @@ pub(crate) const MAX_ROWS: usize = 14;
 pub(crate) const TILE_ROWS: usize = 32;
 pub(crate) const TILE_BYTES: usize = TILE_ROWS * 32 * 4;
 
-/// Elements of the depth that are one stride apart in each operand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stretch {
-    /// Where it begins in the left and the right operand, in elements if the operand
-    /// lies where it was, in groups if it is packed.
-    pub(crate) at: [isize; 2],
-    pub(crate) length: usize,
-}
-
-/// One tile, or several of one height, one below the other: where the depth is small, what a
-/// call takes counts.
-pub(crate) struct Strided<'a> {
-    /// The left operand.
-    pub(crate) left: *const u8,
-    /// Bytes from there to its rows: those of one tile, or of several if it fetches nothing.
-    pub(crate) rows: &'a [isize],
-    /// Rows of a tile, at most the kernel's.
-    pub(crate) height: usize,
-    /// The right operand's first column.
-    pub(crate) right: *const u8,
-    /// Bytes of what [`Stretch::at`] counts, of each operand.
-    pub(crate) units: [isize; 2],
-    /// Bytes from one element of the depth to the next, of each operand.
-    pub(crate) steps: [isize; 2],
-    pub(crate) depth: &'a [Stretch],
-    pub(crate) columns: usize,
-    /// Element (row, column) is at `out + row_offsets[row] + column`, in elements.
-    pub(crate) out: *mut u8,
-    /// One offset for each row.
-    pub(crate) row_offsets: &'a [isize],
-    /// The distance of columns in the result, if there the rows of each tile, not its columns,
-    /// are neighbours: for tiles of at most two vectors that fetch nothing and are not added, of
-    /// a kernel that [turns](StridedKernel::turns).
-    pub(crate) turned: Option<isize>,
-    /// Whether sums are added to what is there.
-    pub(crate) add: bool,
-    /// What is fetched on the way: for tiles of at most two vectors.
-    pub(crate) fetch: Fetch,
-}
-
-/// What a tile fetches into a cache while it multiplies: of each vector the line of its last
-/// element. If that is not the only one, the other one is the last of the panel before.
-#[derive(Clone, Copy)]
-pub(crate) enum Fetch {
-    Nothing,
-    /// The right operand [some elements](AHEAD) of the depth ahead. Its vectors are copied to
-    /// here on the way, group by group, if that is not null.
-    Ahead(*mut u8),
-    /// What later tiles will read.
-    Later(Later),
-}
-
-/// Vectors that later tiles will read, as many as the tile has of each element of the depth.
-#[derive(Clone, Copy)]
-pub(crate) struct Later {
-    /// The first of them.
-    pub(crate) from: *const u8,
-    /// Bytes from one element of the depth to the next.
-    pub(crate) step: isize,
-    /// How many elements.
-    pub(crate) count: usize,
-}
-
 /// Elements of the depth that the right operand is fetched ahead: pieces of its rows
 /// are short, and the CPU foresees no large strides.
 const AHEAD: isize = 16;
-
-impl Later {
-    const NONE: Self = Self {
-        from: core::ptr::null(),
-        step: 0,
-        count: 0,
-    };
-}
 
 /// The forms of a tile, by what it [fetches](Fetch); the last fetches nothing, and is turned.
 const NOTHING: u8 = 0;
@@ -333,7 +263,8 @@ macro_rules! strided_tile {
                         }
                     }
                     let mut sums = [[$zero(); V]; M];
-                    // SAFETY: the caller's promise; the mask has the last columns alone.
+                    // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for;
+                    // the mask has the last columns alone.
                     unsafe {
                         let rows = rows.as_ptr();
                         for stretch in tile.depth {
@@ -613,7 +544,7 @@ fn not_turned<T, const M: usize, const V: usize>(_: &Strided<'_>, _: &[[T; V]; M
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: core::arch::x86_64::__m512) {
     use core::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
-    // SAFETY: both are 256 bits; the caller's promise.
+    // SAFETY: both are 256 bits; the caller promises that the elements of the mask can be written.
     unsafe {
         let rounded = core::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
         _mm256_mask_storeu_epi16(to, mask, rounded);
@@ -658,6 +589,7 @@ strided_tile!(
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
+    use super::super::strided::Stretch;
     use super::*;
     use tegula_target::IsaLevel;
     /// A tile over no depth is zeros: whoever is asked for one without a form leaves what

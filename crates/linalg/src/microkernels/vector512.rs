@@ -19,13 +19,15 @@ impl Vector for F32 {
     type Element = f32;
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn load(from: *const f32, mask: u16) -> __m512 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be read, and that the CPU
+        // has the instructions.
         unsafe { _mm512_maskz_loadu_ps(mask, from) }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn store(to: *mut f32, mask: u16, x: __m512) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be written, and that the
+        // CPU has the instructions.
         unsafe { _mm512_mask_storeu_ps(to, mask, x) };
     }
 }
@@ -36,7 +38,8 @@ impl Vector for Bf16 {
     type Element = i16;
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn load(from: *const i16, mask: u16) -> __m512 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be read, and that the CPU
+        // has the instructions.
         let bits = unsafe { _mm256_maskz_loadu_epi16(mask, from) };
         _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(bits)))
     }
@@ -51,7 +54,8 @@ impl Vector for Bf16 {
         let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x40_0000));
         let rounded = _mm512_mask_blend_epi32(nan, rounded, quiet);
         let halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(rounded));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be written, and that the
+        // CPU has the instructions.
         unsafe { _mm256_mask_storeu_epi16(to, mask, halves) };
     }
 }
@@ -62,14 +66,16 @@ impl Vector for F16 {
     type Element = i16;
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn load(from: *const i16, mask: u16) -> __m512 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be read, and that the CPU
+        // has the instructions.
         unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, from)) }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn store(to: *mut i16, mask: u16, x: __m512) {
         let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the elements of the mask can be written, and that the
+        // CPU has the instructions.
         unsafe { _mm256_mask_storeu_epi16(to, mask, halves) };
     }
 }

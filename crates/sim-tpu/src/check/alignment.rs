@@ -7,9 +7,9 @@
 //! the conditions of the branches that lead there.
 
 use crate::program::{Comparison, TpuProgram, VariableId};
-use cranelift_entity::EntityRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
+use tegula_arena::EntityRef;
 use tegula_expr::{Cmp, Interval, Style, Term, Var, VarRanges, facts_of, range_of};
 use tegula_indexing::{Answer, IndexingMap, Variable, is_multiple_of};
 

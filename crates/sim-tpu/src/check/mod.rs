@@ -287,7 +287,7 @@ impl Checker<'_> {
     }
 
     fn geometry_of(&self, id: BufferId) -> Option<Geometry> {
-        use cranelift_entity::EntityRef;
+        use tegula_arena::EntityRef;
         self.geometry.get(id.index()).cloned()
     }
 

@@ -7,8 +7,8 @@ use crate::finding::Code;
 use crate::memory::region::Region;
 use crate::program::BufferId;
 use crate::report::Error;
-use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use tegula_arena::EntityRef;
 
 /// A slice with the values of its terms.
 #[derive(Clone, Debug)]
@@ -148,7 +148,7 @@ impl<'p> Machine<'p> {
                 };
                 let message =
                     format!("`{name}{region}` {what}, begun at line {line}, was not waited for");
-                let help = format!("`wait {semaphore}[{index}]` before this statement");
+                let help = format!("`dma_wait {semaphore}[{index}]` before this statement");
                 (message, help)
             });
         }

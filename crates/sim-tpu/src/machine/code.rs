@@ -12,8 +12,8 @@ use crate::program::{
 };
 use crate::report::Error;
 use crate::speeds::Speeds;
-use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use tegula_arena::EntityRef;
 use tegula_expr::Cmp;
 use tegula_mosaic::ir::Op;
 use tegula_mosaic::types::Element;

@@ -9,8 +9,8 @@ use crate::check::taint::{self, Kind, Kinds};
 use crate::finding::Code;
 use crate::memory::image::Dense;
 use crate::report::Error;
-use cranelift_entity::EntityRef;
 use std::sync::Arc;
+use tegula_arena::EntityRef;
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, parse_module};
 

@@ -12,8 +12,8 @@ use crate::memory::image::Dense;
 use crate::memory::region::{Region, Regions};
 use crate::program::{BufferId, SemaphoreId, Space};
 use crate::report::Error;
-use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use tegula_arena::EntityRef;
 
 /// More copies than this cannot be under way at once.
 const MAX_FLIGHTS: usize = 1 << 14;

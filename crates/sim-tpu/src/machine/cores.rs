@@ -24,8 +24,8 @@ use crate::memory::image::Dense;
 use crate::memory::region::Region;
 use crate::program::{BufferId, SemaphoreId, StatementKind, TpuProgram, for_each_statement};
 use crate::report::Error;
-use cranelift_entity::EntityRef;
 use rustc_hash::FxHashSet;
+use tegula_arena::EntityRef;
 
 /// What a core is told by another.
 pub(super) struct Message<'p> {

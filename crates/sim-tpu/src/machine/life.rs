@@ -8,7 +8,7 @@ use crate::memory::ledger::{Ledger, alignment};
 use crate::memory::region::{Region, Regions};
 use crate::program::{BufferId, Space, StatementKind, TpuProgram, VectorOp, for_each_statement};
 use crate::report::{Error, Occupancy, bytes_text as bytes};
-use cranelift_entity::EntityRef;
+use tegula_arena::EntityRef;
 use tegula_target::{Chip, Param};
 
 /// States before anything runs.
@@ -67,9 +67,12 @@ pub(super) fn ledgers(program: &TpuProgram, geometry: &[Geometry]) -> [Ledger; 4
 /// The bytes of each memory. A core has its own VMEM and SMEM, and a device its part of
 /// the chip's HBM and CMEM.
 pub(super) fn limits(chip: &Chip) -> [Option<i64>; 4] {
-    let cores = chip.base(Param::CoresPerChip).unwrap_or(1.0).max(1.0);
-    let fused = chip.base(Param::CoresPerDevice).unwrap_or(1.0);
-    let share = |param| chip.base(param).map(|bytes| (bytes * fused / cores) as i64);
+    let cores = chip.value(Param::CoresPerChip).unwrap_or(1.0).max(1.0);
+    let fused = chip.value(Param::CoresPerDevice).unwrap_or(1.0);
+    let share = |param| {
+        chip.value(param)
+            .map(|bytes| (bytes * fused / cores) as i64)
+    };
     [
         share(Param::HbmBytes),
         Machine::param(chip, Param::VmemBytes),
@@ -355,7 +358,10 @@ impl<'p> Machine<'p> {
                 let message = format!(
                     "`{name}` is freed while the copy that line {line} begins may still run"
                 );
-                (message, format!("`wait {array}[{index}]` before the free"))
+                (
+                    message,
+                    format!("`dma_wait {array}[{index}]` before the free"),
+                )
             });
         }
         self.record_end(id);

@@ -39,9 +39,9 @@ use crate::report::{Error, Occupancy, Options, Report, SpaceUse};
 use crate::speeds::Speeds;
 use crate::text::print_statement;
 use code::{Compiler, Job};
-use cranelift_entity::EntityRef;
 use flights::Flights;
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_arena::EntityRef;
 use tegula_ir::{ArrayShape, Literal};
 use tegula_target::{Chip, Param};
 use terms::Values;
@@ -370,7 +370,7 @@ impl<'p> Machine<'p> {
             };
             let (name, semaphore) = (self.name(flight.destination.0), flight.semaphore);
             let array = &self.program.semaphores[semaphore.0].name;
-            let help = format!("add `wait {array}[{}]` before the end", semaphore.1);
+            let help = format!("add `dma_wait {array}[{}]` before the end", semaphore.1);
             self.find(Code::NeverWaited, here, Some(flight.destination.0), || {
                 let message = format!(
                     "this copy into `{name}` is never waited for: nothing says that it is done"
@@ -393,7 +393,9 @@ impl<'p> Machine<'p> {
                 self.findings
                     .add(Code::SemaphoreLeft, semaphore.raised, None, || Told {
                         message,
-                        help: format!("add `await {name}[{index}], {count}` before the end"),
+                        help: format!(
+                            "add `semaphore_wait {name}[{index}], {count}` before the end"
+                        ),
                         instruction: format!("signal {name}[{index}]"),
                         buffer: None,
                     });
@@ -523,6 +525,6 @@ impl<'p> Machine<'p> {
     }
 
     fn param(chip: &Chip, param: Param) -> Option<i64> {
-        chip.base(param).map(|value| value as i64)
+        chip.value(param).map(|value| value as i64)
     }
 }

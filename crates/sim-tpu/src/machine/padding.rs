@@ -5,7 +5,7 @@ use super::access::Access;
 use super::terms::Cut;
 use crate::check::taint::{Kind, Kinds};
 use crate::memory::region::{Region, Regions};
-use cranelift_entity::EntityRef;
+use tegula_arena::EntityRef;
 
 impl Machine<'_> {
     /// What the elements of a slice are.

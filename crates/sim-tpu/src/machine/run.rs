@@ -7,8 +7,8 @@ use crate::finding::Code;
 use crate::machine::access::Touch;
 use crate::memory::image::Dense;
 use crate::report::Error;
-use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use tegula_arena::EntityRef;
 use tegula_ir::{ArrayShape, Literal, Scalar};
 
 /// A body that is being run: where it goes on, and what happens at its end.

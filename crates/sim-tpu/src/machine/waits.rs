@@ -8,7 +8,7 @@ use super::{Flow, Here, Machine};
 use crate::finding::Code;
 use crate::program::{SemaphoreId, StatementKind, for_each_statement};
 use crate::report::Error;
-use cranelift_entity::EntityRef;
+use tegula_arena::EntityRef;
 
 impl<'p> Machine<'p> {
     /// Which semaphore a statement names.
@@ -68,7 +68,7 @@ impl<'p> Machine<'p> {
             self.find(Code::NeverStarted, here, None, || {
                 (
                     format!("`{name}` has no copy that was begun and not waited for: this waits for ever"),
-                    format!("`start` a copy on `{name}` before, or take the wait out"),
+                    format!("`dma_start` a copy on `{name}` before, or take the wait out"),
                 )
             });
             return Ok(Flow::Next);

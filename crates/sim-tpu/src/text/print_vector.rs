@@ -5,7 +5,7 @@ use crate::program::{
     RegisterId, ScalarOperation, VectorBlock, VectorOp, VectorOperand, VectorOperation,
     VectorResult, View,
 };
-use cranelift_entity::EntityRef;
+use tegula_arena::EntityRef;
 use tegula_mosaic::ir::{Constant, Op};
 use tegula_mosaic::types::Element;
 

@@ -17,7 +17,7 @@ fn settles(text: &str) -> String {
 
 #[test]
 fn the_reference_example() {
-    assert!(settles(SCALE).contains("start x[0 +: 128, :] -> a[0, :, :], in[0]"));
+    assert!(settles(SCALE).contains("dma_start x[0 +: 128, :] -> a[0, :, :], in[0]"));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_grid() {
     for part in [
         "for k in 0..4 {",
         "if xb_next == 1 {",
-        "wait zb_sem[zb_slot]",
+        "dma_wait zb_sem[zb_slot]",
     ] {
         assert!(expanded.contains(part), "{part}\n{expanded}");
     }
@@ -72,7 +72,7 @@ fn loads_inside_terms() {
     let parts = [
         "let load_0 = load(t[0])\n  assume load_0 in [0, 7]\n  for load_0 in 0..load_0 + 1 {",
         "    let load_2 = load(t[2])\n    assume load_2 in [0, 7]\n    let load_3 = load(t[load_2 mod 4])",
-        "start x[load_4 * 8 +: 8, :] -> a[:, :], s",
+        "dma_start x[load_4 * 8 +: 8, :] -> a[:, :], s",
         "  let last = load(t[3])\n  assume last in [0, 7]\n",
         "    let load_5 = load(t[3])\n    assume load_5 in [0, 7]\n  } last < load_5 {",
         "    let load_6 = load(t[2])\n    assume load_6 in [0, 7]\n    set last = load_6",

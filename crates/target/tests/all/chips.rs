@@ -32,17 +32,17 @@ fn chips_have_names() {
 #[test]
 fn numbers_have_units_and_may_be_missing() {
     let v5e = Chip::by_name("v5e").unwrap();
-    assert_eq!(v5e.base(Param::VmemBytes), Some(128.0 * 1024.0 * 1024.0));
-    assert_eq!(v5e.base(Param::PeakBf16), Some(197e12));
+    assert_eq!(v5e.value(Param::VmemBytes), Some(128.0 * 1024.0 * 1024.0));
+    assert_eq!(v5e.value(Param::PeakBf16), Some(197e12));
     let suspect = v5e.quantity(Param::HbmVmemBandwidth).unwrap();
     assert_eq!(suspect.to_string(), "~1459 GB/s");
     let v2 = Chip::by_name("v2").unwrap();
-    assert_eq!(v2.base(Param::HbmToVmemLatency), None);
+    assert_eq!(v2.value(Param::HbmToVmemLatency), None);
     // What the compiler assumes is below what the vendor states.
     for chip in Chip::built_in() {
-        let vendor = chip.base(Param::HbmBandwidth).unwrap();
+        let vendor = chip.value(Param::HbmBandwidth).unwrap();
         assert!(
-            chip.base(Param::CompilerHbmBandwidth)
+            chip.value(Param::CompilerHbmBandwidth)
                 .is_none_or(|b| b < vendor)
         );
     }

@@ -44,13 +44,15 @@ fn a_chain_shrinks_to_the_operation_that_the_command_looks_for() {
 
 /// Reduces a program while it contains all of some words, as text.
 fn reduced(text: &str, words: &[&str]) -> (String, usize) {
-    let module = tegula::read(text).expect("the program is right");
+    let module = text
+        .parse::<tegula::Module>()
+        .expect("the program is right");
     let mut tries = 0;
     let mut fails = |module: &tegula_ir::Module| {
         tries += 1;
         let text = print_module(module, PrintStyle::Short);
         // What is tried can be read.
-        let read = tegula::read(&text);
+        let read = text.parse::<tegula::Module>();
         assert!(read.is_ok(), "{text}\n{read:?}");
         Ok::<bool, std::convert::Infallible>(words.iter().all(|word| text.contains(word)))
     };

@@ -81,7 +81,7 @@ pub fn schedule_for<'a>(
     })?;
     tegula_limits::check()?;
     let mut options = tegula_tpu_schedule::Options::default();
-    if let Some(bytes) = chip.base(Param::VmemBytes) {
+    if let Some(bytes) = chip.value(Param::VmemBytes) {
         // A chip with less memory leaves a kernel no more than half of it.
         options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
     }

@@ -7,8 +7,9 @@
 //! again. See `tegula_import_onnx::Stage`.
 
 use super::Owner;
+use crate::signature::Names;
 use crate::verified::{relate_sizes, verify};
-use crate::{Arg, Error, ErrorKind, Executable, Options, Tensor, compile};
+use crate::{Arg, Error, ErrorKind, Executable, Module, Options, Tensor, compile};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tegula_import_onnx::{SizeSource, Staged, Take, to_stages};
@@ -20,35 +21,6 @@ pub type ExternalFiles = Box<dyn Fn(&str) -> Result<Owner, String> + Send + Sync
 
 /// Looks at a stage before it runs.
 pub type Watch<'w> = dyn FnMut(usize, &Executable, &[Arg<'_>]) -> Result<(), Error> + 'w;
-
-/// The programs of a model's stages, as far as they do not depend on what its inputs hold, and whether
-/// there are more.
-///
-/// # Errors
-/// As [`read_onnx`](crate::read_onnx), except that sizes may depend on data.
-pub fn read_onnx_stages(
-    bytes: impl Into<Bytes>,
-    external: &ExternalFiles,
-    dims: &[(&str, i64)],
-) -> Result<(Vec<tegula_ir::Module>, bool), Error> {
-    let owner: Owner = Arc::new(bytes.into());
-    let staged = read_stages(&owner, external, &[])?;
-    let mut modules = Vec::new();
-    for stage in staged.stages {
-        verify(&stage.module)?;
-        // A stage has the sizes that it sees.
-        let has = |name: &str| {
-            stage
-                .module
-                .symbols
-                .iter()
-                .any(|symbol| &*symbol.name == name)
-        };
-        let own: Vec<(&str, i64)> = dims.iter().copied().filter(|(name, _)| has(name)).collect();
-        modules.push(relate_sizes(stage.module, &own)?);
-    }
-    Ok((modules, staged.asks))
-}
 
 /// The stages made for other elements are kept up to this many; then all are dropped.
 const MAX_KEPT: usize = 64;
@@ -89,10 +61,35 @@ impl std::fmt::Debug for StagedModel {
 }
 
 impl StagedModel {
+    /// The programs of a model's stages, as far as they do not depend on what its inputs hold, and
+    /// whether there are more. `sizes` are given for good, as to a [`Reader`](crate::Reader).
+    ///
+    /// # Errors
+    /// As [`Reader::read`](crate::Reader::read), except that sizes may depend on data.
+    pub fn read_stages(
+        bytes: impl Into<Bytes>,
+        external: &ExternalFiles,
+        sizes: &[(&str, i64)],
+    ) -> Result<(Vec<Module>, bool), Error> {
+        let owner: Owner = Arc::new(bytes.into());
+        let staged = read_stages(&owner, external, &[])?;
+        let mut modules = Vec::new();
+        for stage in staged.stages {
+            verify(&stage.module)?;
+            // A stage has the sizes that it sees.
+            let symbols = &stage.module.symbols;
+            let has = |name: &str| symbols.iter().any(|symbol| &*symbol.name == name);
+            let own = sizes.iter().copied().filter(|(name, _)| has(name));
+            let own: Vec<(&str, i64)> = own.collect();
+            modules.push(Module::from_stated(stage.module, &Names::default(), &own)?);
+        }
+        Ok((modules, staged.asks))
+    }
+
     /// Reads a model, and compiles what does not depend on data.
     ///
     /// # Errors
-    /// As [`read_onnx`](crate::read_onnx) and [`compile`].
+    /// As [`Reader::read`](crate::Reader::read) and [`compile`].
     pub fn new(
         bytes: impl Into<Bytes>,
         external: ExternalFiles,

@@ -1,8 +1,9 @@
 //! The cache of compiled programs: hits, damage, other users, its bound.
 
+use crate::read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tegula::{Arg, Cache, Options, Tensor, compile, read};
+use tegula::{Arg, Cache, Options, Tensor, compile};
 
 /// A folder that is not there yet.
 fn folder(name: &str) -> PathBuf {

@@ -1,9 +1,10 @@
 //! Custom calls with handlers mean the same on every target.
 
+use crate::read;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 use tegula::{
-    Arg, Error, ErrorKind, Literal, Options, RegisterError, Target, Tensor, compile, read,
+    Arg, Error, ErrorKind, Literal, Options, RegisterError, Target, Tensor, compile,
     register_custom_call,
 };
 

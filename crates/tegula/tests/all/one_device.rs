@@ -6,7 +6,9 @@ use tegula_ir::{ElementType, Scalar};
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
 
 fn run(text: &str, target: Target) -> Result<Vec<Literal>, String> {
-    let module = tegula::read(text).map_err(|error| error.to_string())?;
+    let module = text
+        .parse::<tegula::Module>()
+        .map_err(|error| error.to_string())?;
     let options = Options {
         target,
         ..Options::default()

@@ -1,6 +1,6 @@
 //! Inputs of ONNX models whose values decide shapes: a run with other values is an error.
 
-use tegula::{Arg, ArrayShape, Literal, Options, Target, Tensor, compile, read_onnx};
+use tegula::{Arg, ArrayShape, Literal, Options, Reader, Target, Tensor, compile};
 use tegula_ir::{ElementType, Scalar};
 
 /// A message's field of bytes; they are fewer than 128.
@@ -46,21 +46,18 @@ fn numbers(values: [i64; 2]) -> Literal {
 #[test]
 fn other_values_are_an_error() {
     let none = |_: &str| Err(String::new());
-    let model = read_onnx(
-        expand(),
-        &none,
-        &|_, name, _| (name == "shape").then(|| numbers([2, 3])),
-        &[],
-    )
-    .unwrap();
-    assert_eq!(model.fixed, [1]);
+    let values = |_: usize, name: &str, _: &ArrayShape| (name == "shape").then(|| numbers([2, 3]));
+    let model = Reader::new().external(&none).values(&values);
+    let model = model.read_bytes(expand()).unwrap();
+    let required: Vec<usize> = model.required.iter().map(|r| r.parameter).collect();
+    assert_eq!(required, [1]);
     let x = Tensor::from_slice::<f32>(&[3], &[1.0, 2.0, 3.0]).unwrap();
     for target in [Target::Cpu, Target::Interp, Target::Plan] {
         let options = Options {
             target,
             ..Options::default()
         };
-        let mut program = compile(&model.module, &options).unwrap();
+        let mut program = compile(&model, &options).unwrap();
         let run = |values| {
             let shape = Tensor::from(numbers(values));
             program.run(vec![Arg::Borrowed(&x), Arg::Borrowed(&shape)])
@@ -85,8 +82,10 @@ fn other_values_are_an_error() {
 #[test]
 fn not_serialised() {
     let none = |_: &str| Err(String::new());
-    let model = read_onnx(expand(), &none, &|_, _, _| Some(numbers([2, 3])), &[]).unwrap();
-    let program = compile(&model.module, &Options::default()).unwrap();
+    let values = |_: usize, _: &str, _: &ArrayShape| Some(numbers([2, 3]));
+    let model = Reader::new().external(&none).values(&values);
+    let model = model.read_bytes(expand()).unwrap();
+    let program = compile(&model, &Options::default()).unwrap();
     let error = program.serialize().unwrap_err();
     assert!(
         error.message.contains("the value of its input `shape`"),
@@ -109,8 +108,9 @@ fn non_zero() -> Vec<u8> {
 #[test]
 fn stages_are_programs_and_nodes_have_shapes() {
     let none = |_: &str| Err("there is no external data".to_owned());
-    let (stages, has_more) = tegula::read_onnx_stages(non_zero(), &(Box::new(none) as _), &[])
-        .expect("a model in two stages");
+    let (stages, has_more) =
+        tegula::StagedModel::read_stages(non_zero(), &(Box::new(none) as _), &[])
+            .expect("a model in two stages");
     assert_eq!((stages.len(), has_more), (2, false));
     let shapes = tegula::onnx_node_shapes(non_zero(), &none, &|_, _, _| None);
     let shapes = shapes.expect("the shapes of its nodes");

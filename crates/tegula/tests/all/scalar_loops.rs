@@ -1,6 +1,7 @@
 //! Loops in computations that are applied to single elements.
 
-use tegula::{Error, ErrorKind, Options, Target, Tensor, compile, read};
+use crate::read;
+use tegula::{Error, ErrorKind, Options, Target, Tensor, compile};
 
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
 

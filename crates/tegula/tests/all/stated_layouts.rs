@@ -5,7 +5,7 @@ use tegula::{Arg, Executable, Options, Target, Tensor, compile};
 const TARGETS: [Target; 4] = [Target::Interp, Target::Plan, Target::Cpu, Target::Tpu];
 
 fn compiled(text: &str, target: Target) -> Executable {
-    let module = tegula::read(text).unwrap();
+    let module = text.parse::<tegula::Module>().unwrap();
     let options = Options {
         target,
         ..Options::default()
@@ -24,7 +24,7 @@ ENTRY main { x = f32[2,3] parameter(0) ROOT t = f32[3,2] transpose(x), dimension
 
 #[test]
 fn a_transposition_that_the_layouts_make_free_is_a_copy() {
-    let module = tegula::read(TRANSPOSED).unwrap();
+    let module = TRANSPOSED.parse::<tegula::Module>().unwrap();
     let plan = tegula::plan(&module).unwrap().plan;
     assert!(plan.kernels.is_empty(), "{plan}");
     for target in TARGETS {

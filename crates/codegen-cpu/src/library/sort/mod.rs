@@ -64,6 +64,10 @@ impl Sort {
     /// no output overlaps an input other than its own, which it may replace in place, and `code`
     /// is the sort's own.
     pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], code: &SortCode) {
+        // Of no rows, the length may be more than memory holds.
+        if self.rows == 0 {
+            return;
+        }
         let mut order: Vec<u32> = Vec::with_capacity(self.length);
         let mut copy = Vec::new();
         // A kernel's index has 32 bits.

@@ -3,8 +3,8 @@
 use super::slices::{Rows, rows};
 use super::{Loop, Sum};
 use crate::analysis::trip_count::{Bound, Counter, constant};
-use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
+use tegula_arena::SecondaryMap;
 use tegula_ir::{Binary, ComputationId, Dim, DotDims, ElementType, InstructionId, Module, Op};
 
 /// The most that an iteration may contract: deeper products are bound by their

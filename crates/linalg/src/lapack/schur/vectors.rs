@@ -137,7 +137,7 @@ pub(crate) fn of_real<I: Isa, R: Real>(
         }
         at += 1 + usize::from(is_complex);
     }
-    R::multiply(q, &packed, v);
+    v.set_product(q, &packed);
 }
 
 /// Back substitution from the block that begins with a row.

@@ -349,13 +349,13 @@ fn merge<I: Isa, R: Real>(
             values[i] = d[from];
         }
     }
-    R::multiply(&old, &left, &mut u.part(0, 0, n, kept));
+    u.part(0, 0, n, kept).set_product(&old, &left);
     (kept..n).for_each(|i| u.column_mut(i).copy_from_slice(old.column(i)));
     let mut old = Matrix::new(&mut work.columns, columns, n);
     for (i, &from) in kept_at.iter().chain(deflated_at).enumerate() {
         old.column_mut(i).copy_from_slice(v.column(from));
     }
-    R::multiply(&old, &right, &mut v.part(0, 0, columns, kept));
+    v.part(0, 0, columns, kept).set_product(&old, &right);
     (kept..n).for_each(|i| v.column_mut(i).copy_from_slice(old.column(i)));
     for (d, &value) in d.iter_mut().zip(values.iter()) {
         *d = value * largest;

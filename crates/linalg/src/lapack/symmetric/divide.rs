@@ -218,7 +218,7 @@ fn merge<I: Isa, R: Real>(
         values[kept + i] = d[from];
     }
     let mut product = q.part(0, 0, n, kept);
-    R::multiply(&old, &s, &mut product);
+    product.set_product(&old, &s);
     for i in kept..n {
         q.column_mut(i).copy_from_slice(old.column(i));
     }

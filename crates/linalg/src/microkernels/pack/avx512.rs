@@ -63,12 +63,12 @@ macro_rules! loads {
             const CHECK: bool = $check;
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
             unsafe fn along(source: *const $element, count: usize) -> __m512i {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises that so many elements can be read.
                 unsafe { $along(source, count) }
             }
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
             unsafe fn across(source: *const $element, mask: u16) -> __m512i {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises that the elements of the mask can be read.
                 unsafe { $across(source, mask) }
             }
         }
@@ -120,7 +120,7 @@ macro_rules! parts {
         impl Parts for $name {
             #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
             unsafe fn elements(source: *const Self::Element) -> __m512i {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises that the elements of a vector can be read.
                 unsafe { $elements(source) }
             }
         }
@@ -139,7 +139,7 @@ parts! {
 /// As [`PackFn`], on a CPU with AVX-512 F, BW and VL.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 unsafe fn pack_parts<L: Parts>(run: &Run<'_>) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what [`PackFn`] asks for, and a CPU with AVX-512 F, BW and VL.
     unsafe {
         match run.lanes.neighbours() {
             Some(offset) if run.width == 2 * CHUNK => pack_neighbours::<L>(run, offset),
@@ -203,7 +203,8 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
 unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
     let mut subnormal = 0;
     for start in (0..run.width).step_by(CHUNK) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what [`PackFn`] asks for, and a CPU with AVX-512 F, BW and
+        // VL.
         subnormal |= unsafe {
             match run.lanes.segments(start / CHUNK) {
                 Some(segments) => pack_across::<L>(run, start, segments),

@@ -7,8 +7,8 @@ use super::{Ready, ViewCut, shape};
 use crate::memory::image::Dense;
 use crate::memory::region::{Region, Regions};
 use crate::report::Error;
-use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
+use tegula_arena::EntityRef;
 
 /// A box of a buffer and where its elements are in the vector.
 struct Part {

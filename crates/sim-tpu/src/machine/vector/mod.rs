@@ -127,13 +127,13 @@ impl<'p> Machine<'p> {
         };
         match operation.result {
             Some(VectorResult::Register(id)) => {
-                use cranelift_entity::EntityRef;
+                use tegula_arena::EntityRef;
                 if let Some(slot) = self.registers.get_mut(id.index()) {
                     *slot = result;
                 }
             }
             Some(VectorResult::Variable(id)) => {
-                use cranelift_entity::EntityRef;
+                use tegula_arena::EntityRef;
                 let value = result.as_ref().map_or(Some(0), scalar_of);
                 if let Some(marks) = result.as_ref().and_then(|vector| vector.marks.as_ref()) {
                     self.scalar_from_mark(marks[0], here);
@@ -169,7 +169,7 @@ impl<'p> Machine<'p> {
 
     /// An operand's value.
     fn operand(&self, operand: &Operand, here: Here<'p>) -> Result<Vector, Error> {
-        use cranelift_entity::EntityRef;
+        use tegula_arena::EntityRef;
         match operand {
             Operand::Register(id, ..) => {
                 let value = self.registers.get(id.index()).cloned().flatten();

@@ -9,9 +9,9 @@ use crate::program::{
     TpuProgram, VariableId,
 };
 use compute::{Called, compute_text};
-use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashSet;
 use std::fmt::Write;
+use tegula_arena::{EntityRef, SecondaryMap};
 use tegula_expr::{Cmp, Style, Term, Var};
 
 /// Which text of a kernel.
@@ -214,7 +214,7 @@ impl<'p> Printer<'p> {
             } => {
                 let (from, to) = (self.slice(source), self.slice(destination));
                 let semaphore = self.semaphore(semaphore);
-                self.write(format_args!("start {from} -> {to}, {semaphore}"));
+                self.write(format_args!("dma_start {from} -> {to}, {semaphore}"));
                 if let Some(remote) = remote {
                     let core = self.term(&remote.core);
                     self.write(format_args!(" on core {core}"));
@@ -231,7 +231,7 @@ impl<'p> Printer<'p> {
             } => {
                 let (from, to) = (self.slice(source), self.slice(destination));
                 let semaphore = self.semaphore(semaphore);
-                self.write(format_args!("wait {semaphore} for {from} -> {to}"));
+                self.write(format_args!("dma_wait {semaphore} for {from} -> {to}"));
             }
             StatementKind::Vector(block) => {
                 let text = match &block.operations[..] {
@@ -285,7 +285,7 @@ impl<'p> Printer<'p> {
             }
             StatementKind::Wait { semaphore, bytes } => {
                 let semaphore = self.semaphore(semaphore);
-                self.write(format_args!("wait {semaphore}"));
+                self.write(format_args!("dma_wait {semaphore}"));
                 if let Some(bytes) = bytes {
                     let bytes = self.term(bytes);
                     self.write(format_args!(", {bytes}"));
@@ -305,7 +305,7 @@ impl<'p> Printer<'p> {
             }
             StatementKind::Await { semaphore, amount } => {
                 let (semaphore, amount) = (self.semaphore(semaphore), self.term(amount));
-                self.write(format_args!("await {semaphore}, {amount}"));
+                self.write(format_args!("semaphore_wait {semaphore}, {amount}"));
             }
             StatementKind::Compute(compute) => {
                 let text = compute_text(self, compute);

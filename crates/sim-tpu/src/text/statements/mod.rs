@@ -165,14 +165,15 @@ impl<'a> Reader<'a> {
             }
             "free" => self.free()?,
             "launch" => StatementKind::Launch,
-            "start" => self.start()?,
-            "wait" => {
+            // `start`, `wait` and `await` are the words of older texts.
+            "dma_start" | "start" => self.start()?,
+            "dma_wait" | "wait" => {
                 let semaphore = self.semaphore()?;
                 let bytes = self.cursor.same_line() && self.cursor.eat(",");
                 let bytes = bytes.then(|| self.term(&[";"], true)).transpose()?;
                 StatementKind::Wait { semaphore, bytes }
             }
-            "signal" | "await" => {
+            "signal" | "semaphore_wait" | "await" => {
                 let semaphore = self.semaphore()?;
                 let stated = self.cursor.same_line() && self.cursor.eat(",");
                 let amount = if stated {

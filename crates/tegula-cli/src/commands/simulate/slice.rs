@@ -8,7 +8,7 @@ use crate::exit_code::{FINDING, SUCCESS};
 use crate::inputs::read_module;
 use crate::options::Common;
 use crate::report::Failure;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use serde_json::{Value, json};
 use std::path::Path;
 use tegula::slice::{Options, Overlap, Report, Row};
@@ -45,9 +45,7 @@ pub(super) fn simulate(
     let report = tegula::slice::simulate_program(&source.module, chip, topology, &options);
     let report = report.map_err(|error| source.failure(error))?;
     let name = &*source.module.name;
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
-    };
+    let write = |path: &Path, text: String| crate::terminal::result_file::write(path, text);
     if let Some(path) = &args.report {
         write(path, slice_report::html(name, &report))?;
     }
