@@ -376,7 +376,7 @@ impl Reader<'_> {
                     *self
                         .unknown_calls
                         .entry(call.target.to_string())
-                        .or_default() += 1
+                        .or_default() += 1;
                 }
             }
         }
