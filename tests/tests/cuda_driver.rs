@@ -725,7 +725,7 @@ ENTRY main { a = f32[1000,1000] parameter(0) ROOT b = f32[1000,1000] negate(a) }
         if !chosen("architecture") {
             return;
         }
-        let error = on(Target::Cuda, CHAIN).err().expect("an old GPU");
+        let error = on(Target::Cuda, CHAIN).expect_err("an old GPU");
         let text = error.to_string();
         assert!(text.contains("sm_70") && text.contains("sm_80"), "{text}");
     }

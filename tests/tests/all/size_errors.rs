@@ -127,9 +127,7 @@ fn division_without_a_rest() {
             target: Target::Cpu,
             ..Options::default()
         };
-        let error = compile(&module, &options)
-            .err()
-            .expect("no size for `none`");
+        let error = compile(&module, &options).expect_err("no size for `none`");
         assert!(error.message.contains("none"), "{}", error.message);
     }
 }
