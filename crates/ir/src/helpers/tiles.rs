@@ -38,6 +38,10 @@ pub fn tiles_keep_order(from: &ArrayShape, to: &ArrayShape) -> bool {
         return false;
     }
     let cut = outermost.dims.len();
+    // Further tiles cut the first one, if they have no more dimensions than it.
+    if from_tiles.iter().any(|tile| tile.dims.len() > cut) {
+        return false;
+    }
     if from.len() < cut || to.len() < cut {
         return false;
     }

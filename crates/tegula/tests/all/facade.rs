@@ -91,8 +91,7 @@ fn custom_calls_belong_to_their_compiler() {
     // Nobody else has it.
     let error = Compiler::new(Target::Cpu)
         .compile(&module)
-        .err()
-        .expect("unknown");
+        .expect_err("unknown");
     assert!(error.to_string().contains("facade_add"), "{error}");
     let twice = adds(Target::Cpu, 1.0).custom_call("facade_add", |_, _, _| Ok(Vec::new()));
     assert!(twice.compile(&module).is_err());

@@ -182,9 +182,7 @@ fn a_loop_of_which_nothing_is_known_is_an_error_that_says_so() {
                 target,
                 ..Options::default()
             };
-            let error = compile(&read(&text).unwrap(), &options)
-                .err()
-                .expect("it is refused");
+            let error = compile(&read(&text).unwrap(), &options).expect_err("it is refused");
             assert_eq!(error.kind, ErrorKind::Unsupported);
             assert!(error.message.contains("`w`"), "{error}");
             assert!(
