@@ -9,7 +9,7 @@ mod supervised;
 use crate::documents::{self, Check, RunOutput, RunResult};
 use crate::execution::ExecutionArgs;
 use crate::exit_code::{FINDING, SUCCESS};
-use crate::inputs::{CheckArgs, borrowed};
+use crate::inputs::{CheckArgs, Source, borrowed};
 use crate::options::Common;
 use crate::report::Failure;
 use crate::terminal::count;
@@ -111,25 +111,57 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
         outputs = executable.run(given).map_err(|e| source.failure(e))?;
         fastest = fastest.min(start.elapsed());
     }
-    write_outputs(args, &outputs)?;
-    let comparisons = args.check.compare(&outputs)?;
-    let times = Times {
-        compile: executable.compile_time,
-        run: fastest,
+    let ran = Ran {
+        times: Times {
+            compile: executable.compile_time,
+            run: fastest,
+        },
+        source,
+        executable,
+        inputs,
+        outputs,
+        read_time,
     };
-    if common.json {
-        print_json(args, &outputs, comparisons.as_deref(), &times);
-    } else {
-        print_head(args, &source.module, &executable, &inputs, &outputs);
-        say!(
-            "compiled: {:.2} ms (read and verified in {:.2} ms)",
-            milliseconds(times.compile),
-            milliseconds(read_time)
-        );
-        print_run_time(args, &times);
-        print_outputs(&outputs, comparisons.as_deref());
+    ran.present(args, common, "")
+}
+
+/// A program that was read, compiled and run.
+struct Ran {
+    source: Source,
+    executable: Executable,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+    times: Times,
+    read_time: Duration,
+}
+
+impl Ran {
+    /// Writes, compares and prints the results; `by_whom` follows the time of compiling. Gives the exit
+    /// code.
+    fn present(&self, args: &RunArgs, common: &Common, by_whom: &str) -> Result<u8, Failure> {
+        let (outputs, times) = (&self.outputs, &self.times);
+        write_outputs(args, outputs)?;
+        let comparisons = args.check.compare(outputs)?;
+        if common.json {
+            print_json(args, outputs, comparisons.as_deref(), times);
+        } else {
+            print_head(
+                args,
+                &self.source.module,
+                &self.executable,
+                &self.inputs,
+                outputs,
+            );
+            say!(
+                "compiled: {:.2} ms (read and verified in {:.2} ms){by_whom}",
+                milliseconds(times.compile),
+                milliseconds(self.read_time)
+            );
+            print_run_time(args, times);
+            print_outputs(outputs, comparisons.as_deref());
+        }
+        Ok(exit_code(comparisons.as_deref()))
     }
-    Ok(exit_code(comparisons.as_deref()))
 }
 
 /// Whether all results that were compared agree.

@@ -3,10 +3,7 @@
 //! Everything that can fail happens before the ranks leave the job; rank 0 prints and writes results
 //! after that. So a job of which a rank is lost ends without a file of results.
 
-use super::{
-    RunArgs, Times, exit_code, milliseconds, print_head, print_json, print_outputs, print_run_time,
-    write_outputs,
-};
+use super::{Ran, RunArgs, Times};
 use crate::inputs::Source;
 use crate::options::Common;
 use crate::report::Failure;
@@ -14,20 +11,10 @@ use crate::terminal::output::complain;
 use anyhow::anyhow;
 use std::time::{Duration, Instant};
 use tegula::mpi::MpiJob;
-use tegula::{Executable, Options, Tensor, compile};
+use tegula::{Options, compile};
 
 /// How long ranks that found the same mistake wait for rank 0 to say it.
 const SAY: Duration = Duration::from_secs(2);
-
-/// What a rank has in the end.
-struct Ran {
-    source: Source,
-    executable: Executable,
-    inputs: Vec<Tensor>,
-    outputs: Vec<Tensor>,
-    times: Times,
-    read_time: Duration,
-}
 
 /// Runs a program as a rank.
 pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
@@ -60,30 +47,8 @@ pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     if job.rank() != 0 {
         return Ok(crate::exit_code::SUCCESS);
     }
-    let Ran {
-        source,
-        executable,
-        inputs,
-        outputs,
-        times,
-        read_time,
-    } = ran;
-    write_outputs(args, &outputs)?;
-    let comparisons = args.check.compare(&outputs)?;
-    if common.json {
-        print_json(args, &outputs, comparisons.as_deref(), &times);
-    } else {
-        print_head(args, &source.module, &executable, &inputs, &outputs);
-        say!(
-            "compiled: {:.2} ms (read and verified in {:.2} ms), on each of {} ranks",
-            milliseconds(times.compile),
-            milliseconds(read_time),
-            job.size()
-        );
-        print_run_time(args, &times);
-        print_outputs(&outputs, comparisons.as_deref());
-    }
-    Ok(exit_code(comparisons.as_deref()))
+    let by_whom = format!(", on each of {} ranks", job.size());
+    ran.present(args, common, &by_whom)
 }
 
 fn ran(args: &RunArgs, job: &MpiJob) -> Result<Ran, Failure> {
