@@ -11,7 +11,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tegula_custom_call::{Handlers, RegisterError};
 use tegula_devices::{Arrived, Communicator, Exchange, ExchangeError, Outgoing, Pending, Topology};
 use tegula_interp::Value;
@@ -120,14 +120,9 @@ fn run(
         };
     }
     if is_start(&instruction.op) && communicator.sends_bytes() {
-        let recorder = Arc::new(Recorder {
-            to: Arc::clone(&communicator),
-            pending: Mutex::default(),
-        });
-        let evaluated = evaluated(program, id, operands, recorder.clone());
-        let pending = recorder.pending.lock();
-        let pending = pending.unwrap_or_else(PoisonError::into_inner).take();
-        let Some(pending) = pending else {
+        let split = Split::new(communicator, First::Begin);
+        let evaluated = evaluated(program, id, operands, split.clone());
+        let First::Begun(pending) = std::mem::replace(&mut *split.first(), First::Answered) else {
             return evaluated;
         };
         let begun = Begun {
@@ -200,11 +195,8 @@ fn ended(
     communicator: Arc<dyn Communicator>,
 ) -> Result<Vec<Literal>, String> {
     let arrived = begun.pending.wait().map_err(|error| error.to_string())?;
-    let replay = Arc::new(Replay {
-        to: communicator,
-        arrived: Mutex::new(Some(arrived)),
-    });
-    let given = evaluated(program, start, &begun.operands, replay)?;
+    let split = Split::new(communicator, First::Arrived(arrived));
+    let given = evaluated(program, start, &begun.operands, split)?;
     let done = match program[start].op {
         Op::AllReduce { .. } => Opcode::AllReduceDone,
         Op::CollectivePermute { .. } => Opcode::CollectivePermuteDone,
@@ -213,55 +205,39 @@ fn ended(
     Ok(of_start(done, &given))
 }
 
-/// Begins the first exchange of an instruction, and stops there.
-struct Recorder {
-    to: Arc<dyn Communicator>,
-    pending: Mutex<Option<Box<dyn Pending>>>,
+/// What becomes of the first exchange of an instruction that is evaluated.
+enum First {
+    /// It is begun, and the evaluation ends there.
+    Begin,
+    /// It was begun.
+    Begun(Box<dyn Pending>),
+    /// It has this result.
+    Arrived(Vec<Arc<[Literal]>>),
+    /// It was answered: further ones are exchanges as usual.
+    Answered,
 }
 
-/// Has the result of the first exchange of an instruction.
-struct Replay {
+/// A way to the other devices by which an instruction is evaluated twice: once until it begins its
+/// first exchange, and once with what came of that.
+struct Split {
     to: Arc<dyn Communicator>,
-    arrived: Mutex<Option<Vec<Arc<[Literal]>>>>,
+    first: Mutex<First>,
 }
 
-impl Communicator for Recorder {
-    fn topology(&self) -> Topology {
-        self.to.topology()
-    }
-
-    fn device(&self) -> usize {
-        self.to.device()
-    }
-
-    fn sends_bytes(&self) -> bool {
-        true
-    }
-
-    fn exchange(
-        &self,
-        exchange: Exchange<'_>,
-        arrays: Vec<Literal>,
-    ) -> Result<Vec<Arc<[Literal]>>, ExchangeError> {
-        self.begin(exchange, Outgoing::ToAll(arrays))?.wait()
-    }
-
-    fn begin(
-        &self,
-        exchange: Exchange<'_>,
-        outgoing: Outgoing,
-    ) -> Result<Box<dyn Pending>, ExchangeError> {
-        let pending = self.to.begin(exchange, outgoing)?;
-        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(pending);
-        // Nobody sees this: the evaluation ends here.
-        Err(ExchangeError::Transport {
-            name: exchange.name.to_owned(),
-            reason: "begun".to_owned(),
+impl Split {
+    fn new(to: Arc<dyn Communicator>, first: First) -> Arc<Self> {
+        Arc::new(Self {
+            to,
+            first: Mutex::new(first),
         })
     }
+
+    fn first(&self) -> MutexGuard<'_, First> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Communicator for Replay {
+impl Communicator for Split {
     fn topology(&self) -> Topology {
         self.to.topology()
     }
@@ -287,10 +263,18 @@ impl Communicator for Replay {
         exchange: Exchange<'_>,
         outgoing: Outgoing,
     ) -> Result<Box<dyn Pending>, ExchangeError> {
-        let arrived = self.arrived.lock();
-        match arrived.unwrap_or_else(PoisonError::into_inner).take() {
-            Some(arrived) => Ok(Box::new(Arrived(arrived))),
-            None => self.to.begin(exchange, outgoing),
+        let mut first = self.first();
+        match std::mem::replace(&mut *first, First::Answered) {
+            First::Begin => {
+                *first = First::Begun(self.to.begin(exchange, outgoing)?);
+                // Nobody sees this: the evaluation ends here.
+                Err(ExchangeError::Transport {
+                    name: exchange.name.to_owned(),
+                    reason: "begun".to_owned(),
+                })
+            }
+            First::Arrived(arrived) => Ok(Box::new(Arrived(arrived))),
+            First::Begun(_) | First::Answered => self.to.begin(exchange, outgoing),
         }
     }
 }
