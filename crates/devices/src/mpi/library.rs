@@ -46,6 +46,18 @@ macro_rules! functions {
     };
 }
 
+/// A function that exchanges bytes with every member of a communicator.
+type WithAll = unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    Handle,
+    *mut c_void,
+    c_int,
+    Handle,
+    Handle,
+    *mut Handle,
+) -> c_int;
+
 functions! {
     init_thread b"MPI_Init_thread\0" (*mut c_int, *mut c_void, c_int, *mut c_int);
     finalize b"MPI_Finalize\0" ();
@@ -250,23 +262,9 @@ impl Mpi {
         send: &[u8],
         receive: &mut [u8],
     ) -> Result<Request, String> {
-        let (count, mut request) = (length(send)?, 0);
-        let byte = self.constants.byte;
+        let function = self.functions.iallgather;
         // SAFETY: the caller's promise.
-        let code = unsafe {
-            (self.functions.iallgather)(
-                send.as_ptr().cast(),
-                count,
-                byte,
-                receive.as_mut_ptr().cast(),
-                count,
-                byte,
-                comm,
-                &raw mut request,
-            )
-        };
-        self.checked(code)?;
-        Ok(Request(request))
+        unsafe { self.with_all(function, comm, send, length(send)?, receive) }
     }
 
     /// Piece `i` of `send` goes to member `i`; pieces have `each` bytes.
@@ -280,16 +278,34 @@ impl Mpi {
         each: usize,
         receive: &mut [u8],
     ) -> Result<Request, String> {
-        let mut request = 0;
         let count = c_int::try_from(each).map_err(|_| too_long(each))?;
+        let function = self.functions.ialltoall;
+        // SAFETY: the caller's promise.
+        unsafe { self.with_all(function, comm, send, count, receive) }
+    }
+
+    /// Begins an exchange of so many bytes with each member.
+    ///
+    /// # Safety
+    /// As [`Self::all_gather`] or [`Self::all_to_all`], by which function it is.
+    unsafe fn with_all(
+        &self,
+        function: WithAll,
+        comm: Handle,
+        send: &[u8],
+        count: c_int,
+        receive: &mut [u8],
+    ) -> Result<Request, String> {
+        let mut request = 0;
         let byte = self.constants.byte;
+        let (send, receive) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
         // SAFETY: the caller's promise.
         let code = unsafe {
-            (self.functions.ialltoall)(
-                send.as_ptr().cast(),
+            function(
+                send,
                 count,
                 byte,
-                receive.as_mut_ptr().cast(),
+                receive,
                 count,
                 byte,
                 comm,

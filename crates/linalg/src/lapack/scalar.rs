@@ -197,6 +197,24 @@ fn total<R: Real>(mut sums: [R; LANES]) -> R {
     sums[0]
 }
 
+/// The products of matrices that every type has: what faer gives.
+macro_rules! matrix_products {
+    () => {
+        fn multiply(
+            accumulate: Accum,
+            a: MatRef<'_, Self>,
+            b: MatRef<'_, Self>,
+            c: MatMut<'_, Self>,
+            factor: Self,
+        ) {
+            matmul(c, accumulate, a, b, factor, Par::Seq);
+        }
+        fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>) {
+            matmul(c, Accum::Replace, a.adjoint(), b, Self::ONE, Par::Seq);
+        }
+    };
+}
+
 macro_rules! real {
     ($ty:ty, $safe_min:expr) => {
         impl Scalar for $ty {
@@ -258,18 +276,7 @@ macro_rules! real {
                     *y += first + second;
                 }
             }
-            fn multiply(
-                accumulate: Accum,
-                a: MatRef<'_, Self>,
-                b: MatRef<'_, Self>,
-                c: MatMut<'_, Self>,
-                factor: Self,
-            ) {
-                matmul(c, accumulate, a, b, factor, Par::Seq);
-            }
-            fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>) {
-                matmul(c, Accum::Replace, a.adjoint(), b, Self::ONE, Par::Seq);
-            }
+            matrix_products!();
             #[inline(always)]
             fn update_column<I: Isa>(
                 column: &mut [Self],
@@ -410,18 +417,7 @@ macro_rules! real {
                     Self::axpy::<I>(a, x, y);
                 }
             }
-            fn multiply(
-                accumulate: Accum,
-                a: MatRef<'_, Self>,
-                b: MatRef<'_, Self>,
-                c: MatMut<'_, Self>,
-                factor: Self,
-            ) {
-                matmul(c, accumulate, a, b, factor, Par::Seq);
-            }
-            fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>) {
-                matmul(c, Accum::Replace, a.adjoint(), b, Self::ONE, Par::Seq);
-            }
+            matrix_products!();
             #[inline(always)]
             fn update_column<I: Isa>(
                 column: &mut [Self],
