@@ -8,7 +8,7 @@ mod lapack;
 mod qr;
 
 use crate::dot::{load_complex, load_floats, store_complex};
-use crate::error::{OpError, invalid};
+use crate::error::{OpError, invalid, unsupported};
 use crate::numbers::{from_f64s, from_i64s};
 use crate::strided::{Sizes, product, sizes, to_i64s};
 use tegula_ir::{ArrayShape, Category, ElementType, Lapack, Literal, TransposeA};
@@ -59,14 +59,14 @@ impl Matrix {
 fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), OpError> {
     let dims = sizes(x);
     let [batch @ .., rows, columns] = dims.as_slice() else {
-        return Err(invalid("an operand is not a matrix"));
+        return Err(unsupported("an operand is not a matrix"));
     };
     let entries = match x.element_type().category() {
         Category::Complex => load_complex(x),
         Category::Float => (load_floats(x).into_iter())
             .map(|x| C64::new(x, 0.0))
             .collect(),
-        _ => return Err(invalid("an operand is not of real or complex numbers")),
+        _ => return Err(unsupported("an operand is not of real or complex numbers")),
     };
     let size = rows * columns;
     let matrix = |b: usize| Matrix {
