@@ -1,47 +1,9 @@
 //! The interface by which a running program exchanges arrays with the other devices.
 
+use crate::topology::Topology;
 use std::sync::Arc;
 use std::time::Duration;
 use tegula_ir::Literal;
-
-/// How many devices there are.
-///
-/// Device `(replica, partition)` has the number `replica * partitions + partition`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Topology {
-    /// Replicas: they run the program on data of their own.
-    pub replicas: usize,
-    /// Partitions of each replica: they share the work of one program.
-    pub partitions: usize,
-}
-
-impl Topology {
-    /// One device.
-    pub const ALONE: Self = Self {
-        replicas: 1,
-        partitions: 1,
-    };
-
-    /// The number of devices; the largest there is on overflow.
-    pub fn devices(self) -> usize {
-        self.replicas.saturating_mul(self.partitions)
-    }
-
-    /// The number of a device.
-    pub fn device(self, replica: usize, partition: usize) -> usize {
-        replica * self.partitions + partition
-    }
-
-    /// The replica that a device belongs to.
-    pub fn replica(self, device: usize) -> usize {
-        device / self.partitions.max(1)
-    }
-
-    /// The partition of its replica that a device is.
-    pub fn partition(self, device: usize) -> usize {
-        device % self.partitions.max(1)
-    }
-}
 
 /// One collective operation, as a device meets it.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@
 //!
 //! Without groups everyone whom the mode lets meet takes part.
 
-use crate::communicator::Topology;
+use crate::topology::Topology;
 use tegula_ir::{Collective, Module, Op, ReplicaGroups};
 
 /// What the numbers of groups mean; see the module's text.
@@ -113,6 +113,22 @@ pub enum GroupError {
     NoCollective,
 }
 
+/// The groups that an operation states, and what their numbers mean.
+fn grouped(op: &Op) -> Result<(&Collective, Mode), GroupError> {
+    let (collective, global) = match op {
+        Op::AllGather { collective, .. }
+        | Op::AllReduce { collective, .. }
+        | Op::ReduceScatter { collective, .. } => {
+            (collective, Some(collective.use_global_device_ids))
+        }
+        Op::AllToAll { collective, .. }
+        | Op::RaggedAllToAll(collective)
+        | Op::CollectiveBroadcast(collective) => (collective, None),
+        _ => return Err(GroupError::NoCollective),
+    };
+    Ok((collective, Mode::new(collective.channel_id, global)?))
+}
+
 impl Group {
     /// The group of a device in a collective.
     ///
@@ -120,22 +136,11 @@ impl Group {
     /// If the operation's groups have no meaning on this topology, or leave the device out; a
     /// `collective-broadcast` may leave devices out, and gives `None` for them.
     pub fn of(op: &Op, topology: Topology, device: usize) -> Result<Option<Self>, GroupError> {
-        let (collective, global) = match op {
-            Op::AllGather { collective, .. }
-            | Op::AllReduce { collective, .. }
-            | Op::ReduceScatter { collective, .. } => {
-                (collective, Some(collective.use_global_device_ids))
-            }
-            Op::AllToAll { collective, .. }
-            | Op::RaggedAllToAll(collective)
-            | Op::CollectiveBroadcast(collective) => (collective, None),
-            Op::CollectivePermute { channel_id, .. } => {
-                let mode = Mode::new(*channel_id, None)?;
-                return Self::all(mode, topology, device).map(Some);
-            }
-            _ => return Err(GroupError::NoCollective),
-        };
-        let mode = Mode::new(collective.channel_id, global)?;
+        if let Op::CollectivePermute { channel_id, .. } = op {
+            let mode = Mode::new(*channel_id, None)?;
+            return Self::all(mode, topology, device).map(Some);
+        }
+        let (collective, mode) = grouped(op)?;
         match (Self::stated(collective, mode, topology, device)?, op) {
             (None, Op::CollectiveBroadcast(_)) => Ok(None),
             (None, _) => Err(GroupError::Left { device }),
@@ -148,18 +153,7 @@ impl Group {
     /// # Errors
     /// As [`Group::of`], but that devices may be in no group.
     pub fn all_of(op: &Op, topology: Topology) -> Result<Vec<Vec<usize>>, GroupError> {
-        let (collective, global) = match op {
-            Op::AllGather { collective, .. }
-            | Op::AllReduce { collective, .. }
-            | Op::ReduceScatter { collective, .. } => {
-                (collective, Some(collective.use_global_device_ids))
-            }
-            Op::AllToAll { collective, .. }
-            | Op::RaggedAllToAll(collective)
-            | Op::CollectiveBroadcast(collective) => (collective, None),
-            _ => return Err(GroupError::NoCollective),
-        };
-        let mode = Mode::new(collective.channel_id, global)?;
+        let (collective, mode) = grouped(op)?;
         let lists = match &collective.replica_groups {
             ReplicaGroups::Lists(groups) if groups.iter().all(Vec::is_empty) => match mode {
                 Mode::FlattenedIds => return Err(GroupError::GlobalWithoutGroups),

@@ -5,7 +5,8 @@
 //! members, and how often this device has met these members there, so that devices that run ahead
 //! never mix up two iterations of a loop.
 
-use crate::communicator::{Combine, Communicator, Exchange, ExchangeError, Topology};
+use crate::communicator::{Combine, Communicator, Exchange, ExchangeError};
+use crate::topology::Topology;
 use crate::workers::{self, Task};
 use rustc_hash::FxHashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -21,12 +21,14 @@ mod host;
 mod in_process;
 #[cfg(all(feature = "mpi", unix))]
 pub mod mpi;
+mod topology;
 mod workers;
 
 pub use communicator::{
-    Alone, Arrived, Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending, Topology,
+    Alone, Arrived, Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending,
     WithoutExchange,
 };
 pub use group::{Group, GroupError};
 pub use host::HostQueues;
 pub use in_process::{RunError, run};
+pub use topology::Topology;

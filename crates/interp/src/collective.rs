@@ -159,11 +159,7 @@ impl Evaluator<'_> {
             Op::CollectivePermute {
                 pairs, channel_id, ..
             } => {
-                let (topology, device) = (communicator.topology(), communicator.device());
-                let (number, numbers) = match channel_id {
-                    Some(_) => (topology.partition(device), topology.partitions),
-                    None => (topology.replica(device), topology.replicas),
-                };
+                let (number, numbers) = permuted(communicator, *channel_id);
                 let source = source_of(pairs, number, numbers)?;
                 let zeros = operands
                     .iter()
@@ -273,11 +269,7 @@ impl Evaluator<'_> {
             Op::CollectivePermute {
                 pairs, channel_id, ..
             } => {
-                let (topology, device) = (communicator.topology(), communicator.device());
-                let (number, numbers) = match channel_id {
-                    Some(_) => (topology.partition(device), topology.partitions),
-                    None => (topology.replica(device), topology.replicas),
-                };
+                let (number, numbers) = permuted(communicator, *channel_id);
                 let source = source_of(pairs, number, numbers)?;
                 all.each(|parts| match source {
                     Some(source) => (parts.get(source).copied().cloned())
@@ -318,6 +310,16 @@ impl Evaluator<'_> {
 fn writes_in_place(operands: &[Literal]) -> bool {
     let is_index = |literal: &Literal| literal.element_type() == ElementType::S32;
     matches!(operands, [_, _, to, from] if is_index(to) && is_index(from))
+}
+
+/// The number that a device has in a permutation, and how many there are: of its partition if there is
+/// a channel, else of its replica.
+fn permuted(communicator: &dyn Communicator, channel_id: Option<i64>) -> (usize, usize) {
+    let (topology, device) = (communicator.topology(), communicator.device());
+    match channel_id {
+        Some(_) => (topology.partition(device), topology.partitions),
+        None => (topology.replica(device), topology.replicas),
+    }
 }
 
 /// The number that a permutation sends from to this one.

@@ -557,6 +557,26 @@ impl Op {
         for_each_called!(self, iter_mut, replace);
     }
 
+    /// The `channel_id=` of a collective, if it has one: it is between partitions then.
+    pub fn collective_channel(&self) -> Option<i64> {
+        match self {
+            Self::AllGather { collective, .. }
+            | Self::AllReduce { collective, .. }
+            | Self::ReduceScatter { collective, .. }
+            | Self::AllToAll { collective, .. }
+            | Self::RaggedAllToAll(collective)
+            | Self::CollectiveBroadcast(collective) => collective.channel_id,
+            Self::CollectivePermute { channel_id, .. } => *channel_id,
+            _ => None,
+        }
+    }
+
+    /// Whether it tells a program's partitions apart: it asks for the partition's number, or is a
+    /// collective between partitions.
+    pub fn is_between_partitions(&self) -> bool {
+        matches!(self, Self::PartitionId) || self.collective_channel().is_some()
+    }
+
     /// Whether each result element depends only on the operand elements at the
     /// same index (scalar operands of `select` and `clamp` aside).
     pub fn is_elementwise(&self) -> bool {

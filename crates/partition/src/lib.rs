@@ -112,24 +112,8 @@ pub fn is_sharded(module: &Module) -> bool {
 /// program of one device, and shardings that are left in it are notes.
 fn is_cut_already(module: &Module) -> bool {
     let has_manual = module.instructions.values().any(is_boundary);
-    exchanges_between_partitions(module) && !has_manual
-}
-
-/// Whether a program's devices are told apart by partition: it asks for its partition's number, or has
-/// collectives with a channel, which are between partitions.
-pub fn exchanges_between_partitions(module: &Module) -> bool {
     let mut instructions = module.instructions.values();
-    instructions.any(|instruction| match &instruction.op {
-        Op::AllGather { collective, .. }
-        | Op::AllReduce { collective, .. }
-        | Op::ReduceScatter { collective, .. }
-        | Op::AllToAll { collective, .. }
-        | Op::RaggedAllToAll(collective)
-        | Op::CollectiveBroadcast(collective) => collective.channel_id.is_some(),
-        Op::CollectivePermute { channel_id, .. } => channel_id.is_some(),
-        Op::PartitionId => true,
-        _ => false,
-    })
+    !has_manual && instructions.any(|instruction| instruction.op.is_between_partitions())
 }
 
 fn is_boundary(instruction: &Instruction) -> bool {

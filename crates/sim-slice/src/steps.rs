@@ -130,54 +130,10 @@ pub(crate) fn read(module: &Module, slice: &Slice) -> Result<Steps, Error> {
 /// How many replicas and partitions there are.
 fn topology_of(module: &Module, slice: &Slice) -> Result<Topology, Error> {
     let devices = slice.devices();
-    let count = |stated: Option<i64>| {
-        let stated = stated.and_then(|count| usize::try_from(count).ok());
-        stated.filter(|count| *count > 0)
-    };
-    let attributes = &module.attributes;
-    let (replicas, partitions) = (
-        count(attributes.replica_count),
-        count(attributes.num_partitions),
-    );
-    let stated = replicas
-        .unwrap_or(1)
-        .saturating_mul(partitions.unwrap_or(1));
-    if stated > 1 && stated != devices {
-        return Err(Error::Devices {
-            stated,
-            topology: slice.links.torus.to_string(),
-            devices,
-        });
-    }
-    if stated > 1 {
-        return Ok(Topology {
-            replicas: replicas.unwrap_or(1),
-            partitions: partitions.unwrap_or(1),
-        });
-    }
-    // Groups with a channel are of partitions, others of replicas.
-    let across_partitions = module.instructions.values().any(|instruction| {
-        let channel = match &instruction.op {
-            Op::AllGather { collective, .. }
-            | Op::AllReduce { collective, .. }
-            | Op::ReduceScatter { collective, .. }
-            | Op::AllToAll { collective, .. }
-            | Op::RaggedAllToAll(collective)
-            | Op::CollectiveBroadcast(collective) => collective.channel_id,
-            Op::CollectivePermute { channel_id, .. } => *channel_id,
-            _ => None,
-        };
-        channel.is_some()
-    });
-    Ok(match across_partitions {
-        true => Topology {
-            replicas: 1,
-            partitions: devices,
-        },
-        false => Topology {
-            replicas: devices,
-            partitions: 1,
-        },
+    Topology::of(module, devices).map_err(|stated| Error::Devices {
+        stated: stated.devices(),
+        topology: slice.links.torus.to_string(),
+        devices,
     })
 }
 

@@ -20,9 +20,8 @@
 mod engine;
 mod library;
 
-use crate::communicator::{
-    Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending, Topology,
-};
+use crate::communicator::{Combine, Communicator, Exchange, ExchangeError, Outgoing, Pending};
+use crate::topology::Topology;
 use engine::{Command, Engine, Key, Outcome};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};

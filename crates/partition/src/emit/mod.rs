@@ -142,16 +142,8 @@ fn first_channel(module: &Module) -> i64 {
         .instructions
         .values()
         .filter_map(|instruction| match &instruction.op {
-            Op::AllGather { collective, .. }
-            | Op::AllReduce { collective, .. }
-            | Op::ReduceScatter { collective, .. }
-            | Op::AllToAll { collective, .. }
-            | Op::RaggedAllToAll(collective)
-            | Op::CollectiveBroadcast(collective) => collective.channel_id,
-            Op::CollectivePermute { channel_id, .. } | Op::Channel { channel_id, .. } => {
-                *channel_id
-            }
-            _ => None,
+            Op::Channel { channel_id, .. } => *channel_id,
+            op => op.collective_channel(),
         });
     channels.max().unwrap_or(0).max(0).saturating_add(1)
 }

@@ -566,34 +566,13 @@ pub(super) fn is_partitioned(module: &Module) -> bool {
 
 /// The devices of a partitioned program.
 fn stated_topology(module: &Module, devices: usize) -> Result<Topology, Error> {
-    let count = |stated: Option<i64>| stated.and_then(|count| usize::try_from(count).ok());
-    let attributes = &module.attributes;
-    let stated = Topology {
-        replicas: count(attributes.replica_count).unwrap_or(1),
-        partitions: count(attributes.num_partitions).unwrap_or(1),
-    };
-    if stated.devices() == devices {
-        return Ok(stated);
-    }
-    if stated != Topology::ALONE {
+    Topology::of(module, devices).map_err(|stated| {
         let (replicas, partitions) = (stated.replicas, stated.partitions);
         let message = format!(
             "the program is for {replicas} x {partitions} devices (replica_count x num_partitions), not {devices}"
         );
-        return Err(Error::new(ErrorKind::Input, message));
-    }
-    Ok(
-        match tegula_partition::exchanges_between_partitions(module) {
-            true => Topology {
-                replicas: 1,
-                partitions: devices,
-            },
-            false => Topology {
-                replicas: devices,
-                partitions: 1,
-            },
-        },
-    )
+        Error::new(ErrorKind::Input, message)
+    })
 }
 
 pub(crate) fn partitioned(
