@@ -25,7 +25,7 @@ pub(crate) enum Action {
         places: Vec<u64>,
         /// The values of symbolic dimensions, which are passed after the arrays.
         sizes: Vec<i64>,
-        /// Where the guard lies, which is passed last to a function that has one.
+        /// The address of the guard: the last argument of a function that has one.
         guard: Option<u64>,
     },
     /// A product that the device's library does.

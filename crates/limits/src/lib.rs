@@ -300,7 +300,7 @@ impl StopFlag {
         self.0.as_ref().map_or(Ok(()), Scope::check)
     }
 
-    /// Where the flag lies, as long as this exists: a byte that is zero until the work is to stop.
+    /// The address of the flag, valid as long as this exists: a byte that is zero until the work is to stop.
     pub fn address(&self) -> *const u8 {
         static NEVER: AtomicU8 = AtomicU8::new(0);
         let flag = self

@@ -6,8 +6,8 @@
 //! loads and stores, and conditionals are branches. Elements that only have constant places are
 //! [promoted](crate::clif::mem2reg) to variables. The function gets a table of addresses: of
 //! everything that it touches itself, and the arguments of each kernel that it calls, one after
-//! the other; and, in place of the part of a domain, the address of the run's stop flag, which each
-//! iteration of a loop looks at. Kernels that look at it themselves are no part of such a function.
+//! the other; and, in place of the part of a domain, the address of the run's stop flag. Each
+//! iteration of a loop reads that flag. A loop with a kernel that reads the flag itself is not outlined.
 //!
 //! Memories that a loop exchanges change their addresses from turn to turn: such loops are
 //! walked ([`crate::runtime::pre_resolved_loop`]), but may have loops inside that are functions.

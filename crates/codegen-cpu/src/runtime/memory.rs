@@ -49,7 +49,7 @@ impl Memory<'_> {
         self.sizes.as_ptr().cast_mut().cast()
     }
 
-    /// Where the stop flag lies, which code only reads.
+    /// The address of the stop flag. Machine code only reads the flag.
     pub(crate) fn stop_flag(&self) -> *mut u8 {
         self.stop.address().cast_mut()
     }

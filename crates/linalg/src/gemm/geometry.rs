@@ -8,8 +8,8 @@ use core::ops::Range;
 /// streams from the second-level cache as fast as it is used, and sums are added to
 /// the result seldom.
 pub(super) const MAX_DEPTH: usize = 512;
-/// Columns whose right panels are packed together as they are used: what lies in
-/// one row of the right operand is fetched at once.
+/// Columns whose right panels are packed together as they are used: elements that are neighbours in a
+/// row of the right operand are then fetched together.
 pub(super) const TOGETHER: usize = 256;
 
 /// How many blocks a depth of so many units has, of which none is deeper than `most`.

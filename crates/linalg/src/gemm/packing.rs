@@ -235,8 +235,8 @@ impl Worker<'_> {
                 target: target.wrapping_add(before),
                 width,
             };
-            // SAFETY: the caller promises what [`Self::matrix`] asks for; the run lies inside the
-            // depth.
+            // SAFETY: the caller promises what [`Self::matrix`] asks for, and the elements from
+            // `unit` on, `taken` of them, are within the depth.
             inexact |= unsafe { function(&run) };
             unit += taken;
         }

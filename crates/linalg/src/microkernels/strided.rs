@@ -1,11 +1,11 @@
-//! A tile whose operands are read where they lie, as the functions of [`strided_tile`](super::strided_tile) and
-//! of `amx` are told it.
+//! The description of a tile whose operands are read in place, without packing: what the functions of
+//! [`strided_tile`](super::strided_tile) and of `amx` take.
 
 /// Elements of the depth that are one stride apart in each operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// Where it begins in the left and the right operand, in elements if the operand
-    /// lies where it was, in groups if it is packed.
+    /// Where it begins in the left and the right operand: counted in elements if the operand is read
+    /// in place, in groups of elements if it is packed.
     pub(crate) at: [isize; 2],
     pub(crate) length: usize,
 }

@@ -1,7 +1,7 @@
 //! Row fusion: divides the work on a row into as few passes along its columns as possible.
 //!
-//! A pass must run after the passes whose results it reads; its *level* is the length of the longest
-//! chain of such passes before it. All passes of one level are fused into one loop, which loads each
+//! A pass must run after the passes whose results it reads. Its *level* is its depth in that graph of
+//! dependences: the number of passes on the longest path that leads to it. All passes of one level are fused into one loop, which loads each
 //! element once and shares what one pass computes for an element with the others.
 
 use crate::kernel::substitute::Rename;
