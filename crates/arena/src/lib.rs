@@ -23,9 +23,6 @@
 //! assert_eq!(inhabitants[first], 0);
 //! ```
 
-#[cfg(feature = "serde")]
-mod data;
-
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};

@@ -22,6 +22,8 @@
 
 mod build;
 mod cursor;
+#[cfg(feature = "serde")]
+mod data;
 pub mod dot;
 mod expand_routines;
 mod inputs;

@@ -17,7 +17,8 @@ impl Tensor {
     /// # Ok::<(), tegula::Error>(())
     /// ```
     pub fn view<T: Element>(&self) -> Option<ArrayViewD<'_, T>> {
-        let sizes = self.dims().iter().map(|&size| usize::try_from(size).ok());
+        let dims = self.dims();
+        let sizes = dims.iter().map(|&size| usize::try_from(size).ok());
         let sizes: Option<Vec<usize>> = sizes.collect();
         ArrayViewD::from_shape(IxDyn(&sizes?), self.as_slice::<T>()?).ok()
     }

@@ -1,5 +1,7 @@
 //! Maps as text; the grammar is in [`parse`].
 
+#[cfg(feature = "serde")]
+mod data;
 mod parse;
 mod print;
 
