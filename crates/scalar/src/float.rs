@@ -6,7 +6,7 @@
 //! Functions that IEEE 754 defines exactly (abs, sqrt, rounding, ...) are used
 //! as they are in both widths.
 //!
-//! The `f32` forms of `exp`, `logistic`, `erf` and `power` never give a subnormal number: what
+//! `exp`, `logistic` and `power`, and `erf` in `f32`, never give a subnormal number: what
 //! would be less than the smallest normal number when rounded is a zero of its sign. Masked
 //! scores (`exp` of -95, -1e9, ...) are such numbers, vector units take ten times as long for
 //! them, and so XLA and the fast modes of GPUs flush them too. Other operations keep
@@ -73,11 +73,11 @@ pub fn unary_f64_function(op: Unary) -> Option<fn(f64) -> f64> {
         Unary::Cos => libm::cos,
         Unary::Cosh => libm::cosh,
         Unary::Erf => libm::erf,
-        Unary::Exp => libm::exp,
+        Unary::Exp => |x| zero_if_subnormal(libm::exp(x)),
         Unary::Expm1 => libm::expm1,
         Unary::Log => libm::log,
         Unary::Log1p => libm::log1p,
-        Unary::Logistic => logistic,
+        Unary::Logistic => |x| zero_if_subnormal(logistic(x)),
         Unary::Rsqrt => |x| 1.0 / x.sqrt(),
         Unary::Sin => libm::sin,
         Unary::Sinh => libm::sinh,
@@ -124,7 +124,7 @@ pub fn binary_f64_function(op: Binary) -> Option<fn(f64, f64) -> f64> {
         Binary::Remainder => |a, b| a % b,
         Binary::Maximum => maximum_f64,
         Binary::Minimum => minimum_f64,
-        Binary::Power => libm::pow,
+        Binary::Power => |a, b| zero_if_subnormal(libm::pow(a, b)),
         Binary::Atan2 => libm::atan2,
         _ => return None,
     })
@@ -149,6 +149,15 @@ fn rounded_to_normal(x: f64) -> f32 {
     match x.abs() < LEAST_ROUNDED_TO_NORMAL {
         true => 0f32.copysign(x as f32),
         false => x as f32,
+    }
+}
+
+/// The same of an `f64`, which is rounded already.
+fn zero_if_subnormal(x: f64) -> f64 {
+    if x.is_subnormal() {
+        0f64.copysign(x)
+    } else {
+        x
     }
 }
 
