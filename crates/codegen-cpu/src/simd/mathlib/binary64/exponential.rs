@@ -2,7 +2,8 @@
 
 use super::{LN2_HIGH, LN2_LOW, abs, clamp, keep_zero, polynomial_f64};
 use crate::simd::builder::Builder;
-use crate::simd::ir::{BinaryOp, Condition, Type, UnaryOp, V};
+use crate::simd::ir::{BinaryOp, Condition, UnaryOp, V};
+use crate::simd::mathlib::{negated, with_sign};
 use std::f64::consts::LOG2_E;
 
 /// `(e^r - 1 - r) / r^2` for |r| <= 0.347: relative to `e^r - 1` within 4.1e-17.
@@ -65,21 +66,16 @@ pub(super) fn exp(b: &mut Builder, x: V) -> V {
 pub(super) fn expm1(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f64(-45.0), b.f64(ABOVE));
     let within = clamp(b, low, x, high);
-    let [n, near, half] = expm1_parts(b, within);
-    let far = b.add(half, half);
+    let [n, near] = reduced(b, within);
+    let half = b.f64(0.5);
+    let power = scaled(b, half, n);
+    let less = b.sub(power, half);
+    let sum = b.fma(near, power, less);
+    let far = b.add(sum, sum);
     let zero = b.f64(0.0);
     let is_near = b.compare(Condition::Equal, n, zero);
     let result = b.select(is_near, near, far);
     keep_zero(b, x, result)
-}
-
-/// `n`, `e^r - 1`, and half of the result.
-fn expm1_parts(b: &mut Builder, x: V) -> [V; 3] {
-    let [n, near] = reduced(b, x);
-    let half = b.f64(0.5);
-    let power = scaled(b, half, n);
-    let less = b.sub(power, half);
-    [n, near, b.fma(near, power, less)]
 }
 
 /// With `t = e^-2|x| - 1`: `-t / (t + 2)`, and the sign of `x`.
@@ -93,20 +89,16 @@ pub(super) fn tanh(b: &mut Builder, x: V) -> V {
     // From here on the result is 1 when rounded.
     let last = b.f64(-40.0);
     let twice = b.binary(BinaryOp::GreaterOrSecond, last, twice);
-    let [n, near, half] = expm1_parts(b, twice);
-    let (zero, one, two) = (b.f64(0.0), b.f64(1.0), b.f64(2.0));
-    let is_near = b.compare(Condition::Equal, n, zero);
-    let far = b.mul(half, two);
-    let t = b.select(is_near, near, far);
-    let below = b.add(t, two);
+    let [n, near] = reduced(b, twice);
+    // Half of `t`, by a power of 2 that is no less than 2^-59.
+    let (half, one) = (b.f64(0.5), b.f64(1.0));
+    let power = b.binary(BinaryOp::Scale, half, n);
+    let less = b.sub(power, half);
+    let t = b.fma(near, power, less);
+    let below = b.add(t, one);
     let y = b.div(t, below);
     let y = abs(b, y);
-    let y = b.bits(y);
-    let sign = b.constant(Type::I64, 1 << 63);
-    let bits = b.bits(x);
-    let sign = b.and(bits, sign);
-    let y = b.or(y, sign);
-    let y = b.bits(y);
+    let y = with_sign(b, y, x);
     let is_small = b.compare(Condition::Less, magnitude, small);
     let y = b.select(is_small, x, y);
     let nan = b.compare(Condition::Unordered, x, one);
@@ -116,10 +108,7 @@ pub(super) fn tanh(b: &mut Builder, x: V) -> V {
 /// `e^-|x|` never overflows: `1 / (1 + e^-x)` or `e^x / (1 + e^x)` by sign.
 pub(super) fn logistic(b: &mut Builder, x: V) -> V {
     let magnitude = abs(b, x);
-    let bits = b.bits(magnitude);
-    let sign = b.constant(Type::I64, 1 << 63);
-    let negative = b.or(bits, sign);
-    let negative = b.bits(negative);
+    let negative = negated(b, magnitude);
     let e = exp(b, negative);
     let (one, zero) = (b.f64(1.0), b.f64(0.0));
     let below = b.add(one, e);
