@@ -70,6 +70,8 @@ impl Call<'_> {
             width,
             bf16: self.head[10] & 1 != 0,
             vnni: self.head[10] & 2 != 0,
+            dot_product: self.head[10] & 4 != 0,
+            int8_matrices: self.head[10] & 8 != 0,
             // The state of matrix registers has to be asked for.
             amx_bf16: false,
             amx_int8: false,
@@ -150,6 +152,7 @@ macro_rules! products {
     )*};
 }
 
+#[cfg(target_arch = "x86_64")]
 products! {
     tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable Some(ElementType::F32);
     tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable Some(ElementType::F64);
@@ -160,6 +163,13 @@ products! {
     tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 Some(ElementType::F32);
     tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 Some(ElementType::F64);
     tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 None;
+}
+
+#[cfg(target_arch = "aarch64")]
+products! {
+    tegula_rt_product_neon_f32 tegula_rt_scratch_neon_f32 NeonF32 Neon Some(ElementType::F32);
+    tegula_rt_product_neon_f64 tegula_rt_scratch_neon_f64 NeonF64 Neon Some(ElementType::F64);
+    tegula_rt_product_neon_any tegula_rt_scratch_neon_any NeonAny Neon None;
 }
 
 macro_rules! groups {
@@ -189,6 +199,7 @@ macro_rules! groups {
     )*};
 }
 
+#[cfg(target_arch = "x86_64")]
 groups! {
     tegula_rt_depthwise_portable Direct Portable;
     tegula_rt_depthwise_avx2 Direct Avx2;
@@ -196,6 +207,12 @@ groups! {
     tegula_rt_planes_portable Planes Portable;
     tegula_rt_planes_avx2 Planes Avx2;
     tegula_rt_planes_avx512 Planes Avx512;
+}
+
+#[cfg(target_arch = "aarch64")]
+groups! {
+    tegula_rt_depthwise_neon Direct Neon;
+    tegula_rt_planes_neon Planes Neon;
 }
 
 /// Copies an array with a border of zeros, or with a border cut off.

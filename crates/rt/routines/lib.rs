@@ -42,6 +42,14 @@ pub use float16::{bf16, f16};
 /// is no caller that could handle a panic.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction ends the process.
-    unsafe { core::arch::asm!("ud2", options(noreturn)) }
+    unsafe {
+        core::arch::asm!("ud2", options(noreturn))
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction ends the process.
+    unsafe {
+        core::arch::asm!("udf #0", options(noreturn))
+    }
 }

@@ -5,11 +5,12 @@ use tegula_codegen_cpu::{Object, StreamLimits};
 use tegula_fusion::Routines;
 use tegula_ir::Module;
 
-/// Compiles a verified module to an object file for x86-64 Linux and a C header. The names of its
-/// functions begin with `name`.
+/// Compiles a verified module to an object file for Linux and a C header. The level says for which
+/// architecture, which need not be this one. The names of its functions begin with `name`.
 ///
 /// # Errors
-/// An operation that objects cannot have yet, by name; a name that C does not take.
+/// An operation that objects cannot have yet, by name; a name that C does not take; an architecture that
+/// this was built without.
 pub fn compile_object(module: &Module, cpu: IsaLevel, name: &str) -> Result<Object, Error> {
     if let Some(required) = module.required.first() {
         let message = format!(

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use tegula::{ErrorKind, IsaLevel, Options, compile};
+use tegula::{Architecture, ErrorKind, IsaLevel, Options, compile};
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module};
 use tegula_tests::corpus::{load, names, small_corpus};
-use tegula_tests::judge::Reference;
+use tegula_tests::judge::{MIDDLE, OLDEST, Reference};
 use tegula_tests::object::{Failure, LinkedObject};
 use tegula_tests::random::{Regime, random_program};
 use tegula_tests::read;
@@ -46,7 +46,7 @@ fn random_programs_agree() {
         for regime in [Regime::Dyadic, Regime::General] {
             let program = random_program(seed, regime);
             let module = read(&program.text).expect("a program");
-            let levels = [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2];
+            let levels = [IsaLevel::Native, MIDDLE, OLDEST];
             let cpu = levels[seed as usize % 3];
             let name = format!("{seed}-{regime:?}");
             let Some(outputs) = run(&module, &program.inputs, cpu, &name) else {
@@ -65,9 +65,11 @@ fn random_programs_agree() {
 
 /// The widest vectors that this machine has, without matrix registers, which objects do not use.
 fn widest() -> IsaLevel {
-    match IsaLevel::X86V4.is_supported() {
-        true => IsaLevel::X86V4,
-        false => IsaLevel::X86V3,
+    let newest = Architecture::HERE.levels()[2];
+    if newest.is_supported() {
+        newest
+    } else {
+        MIDDLE
     }
 }
 
@@ -167,7 +169,7 @@ fn the_header_is_c_and_cpp() {
           ROOT t = (s4[3], c64[2], bf16[]) tuple(a, double, sizes)
         }";
     let module = read(text).expect("a program");
-    let object = tegula::compile_object(&module, IsaLevel::X86V2, "odd").expect("an object");
+    let object = tegula::compile_object(&module, OLDEST, "odd").expect("an object");
     let folder = folder("header");
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("odd.h"), &object.header).expect("written");
@@ -206,7 +208,7 @@ fn the_header_is_c_and_cpp() {
 fn names_that_c_does_not_take_are_errors() {
     let module = read("HloModule m ENTRY e { ROOT p = f32[2] parameter(0) }").expect("a program");
     for name in ["", "1a", "a-b", "a b", "\u{e9}"] {
-        let error = tegula::compile_object(&module, IsaLevel::X86V2, name);
+        let error = tegula::compile_object(&module, OLDEST, name);
         let error = error.expect_err("no name").to_string();
         assert!(error.contains("is not a name of C"), "{error}");
     }
@@ -280,7 +282,7 @@ fn routines_give_the_bits_of_a_run() {
     for (name, body) in programs {
         let text = format!("HloModule m\nENTRY e {{\n{body}\n}}");
         let module = read(&text).expect(name);
-        for cpu in [widest(), IsaLevel::X86V3, IsaLevel::X86V2] {
+        for cpu in [widest(), MIDDLE, OLDEST] {
             let parameters = &module.entry_computation().parameters;
             let inputs = parameters.iter().enumerate().map(|(number, &parameter)| {
                 let shape = array_leaves(&module[parameter].shape)[0].clone();

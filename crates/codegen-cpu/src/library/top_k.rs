@@ -96,7 +96,7 @@ impl TopK {
             VectorWidth::Avx512 => return unsafe { self.rows_avx512::<B>(input, values, places) },
             // SAFETY: what may be used is there.
             VectorWidth::Avx2 => return unsafe { self.rows_avx2::<B>(input, values, places) },
-            VectorWidth::Portable => {}
+            VectorWidth::Neon | VectorWidth::Portable => {}
         }
         self.each_row::<B>(input, values, places);
     }

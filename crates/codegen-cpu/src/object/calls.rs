@@ -5,7 +5,9 @@
 //! open sizes stays a kernel.
 
 use super::is_identifier;
+use super::link::routines_for;
 use super::routines::is_outside;
+use crate::error::Error;
 use crate::library::convolution::{Border, Convolution};
 use crate::library::dot::{Dot, axes};
 use rustc_hash::FxHashMap;
@@ -16,7 +18,7 @@ use tegula_linalg::gemm::{Axes, MAX_AXES, Product};
 use tegula_plan::dot::DotView;
 use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel, label_sizes};
 use tegula_rt::{Kind, call};
-use tegula_target::{CpuFeatures, IsaLevel, VectorWidth};
+use tegula_target::{Architecture, CpuFeatures, IsaLevel, VectorWidth};
 
 /// Bytes of a constant operand from which on it is packed when the program is compiled: half of
 /// what a run packs once.
@@ -58,6 +60,9 @@ pub(super) struct Repair {
 /// All calls of a program.
 pub(super) struct Library {
     isa: CpuFeatures,
+    architecture: Architecture,
+    /// Why a step that is calls of routines is none.
+    pub missing: Option<Error>,
     /// By the first result of a step.
     pub calls: FxHashMap<ValueId, Calls>,
     /// Constants besides the plan's.
@@ -81,6 +86,8 @@ impl Library {
         };
         Self {
             isa,
+            architecture: cpu.architecture(),
+            missing: None,
             calls: FxHashMap::default(),
             constants: Vec::new(),
             custom: Vec::new(),
@@ -99,9 +106,6 @@ impl Library {
         else {
             return false;
         };
-        if tegula_rt::OBJECT.is_empty() {
-            return false;
-        }
         let calls = match op {
             LibraryOp::Dot(contraction) => self.dot(plan, contraction, operands, results),
             LibraryOp::Operation(op) if matches!(**op, Op::Convolution { .. }) => {
@@ -112,6 +116,10 @@ impl Library {
         let (Some(calls), Some(&result)) = (calls, results.first()) else {
             return false;
         };
+        if let Err(error) = routines_for(self.architecture) {
+            self.missing = Some(error);
+            return false;
+        }
         self.calls.insert(result, calls);
         true
     }
@@ -323,7 +331,14 @@ impl Library {
         words[call::ADDS] = i64::from(adds);
         words[call::FIXED] = fixed.map_or(2, |operand| operand as i64);
         words[call::WAYS] = self.isa.first_level_ways.map_or(0, i64::from);
-        words[call::EXTENSIONS] = i64::from(self.isa.bf16) | i64::from(self.isa.vnni) << 1;
+        let extensions = [
+            self.isa.bf16,
+            self.isa.vnni,
+            self.isa.dot_product,
+            self.isa.int8_matrices,
+        ];
+        let bits = extensions.into_iter().enumerate();
+        words[call::EXTENSIONS] = bits.map(|(bit, has)| i64::from(has) << bit).sum();
         for (number, ty) in types.into_iter().enumerate() {
             let place = ElementType::ALL.iter().position(|&known| known == ty);
             words[call::TYPES + number] = place.unwrap_or(0) as i64;
@@ -433,6 +448,7 @@ fn routine(
     }
     match width {
         VectorWidth::Portable => of_width!("portable"),
+        VectorWidth::Neon => of_width!("neon"),
         VectorWidth::Avx2 => of_width!("avx2"),
         VectorWidth::Avx512 => of_width!("avx512"),
     }

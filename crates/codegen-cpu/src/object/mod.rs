@@ -80,7 +80,7 @@ impl GivenSizes {
 /// A program as an object file and its C header.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// An ELF object for x86-64.
+    /// An ELF object for the architecture of the level that it was compiled for.
     pub bytes: Vec<u8>,
     /// The header, C99.
     pub header: String,
@@ -104,6 +104,9 @@ pub fn compile_object(
     let mut plan = plan.clone();
     let mut library = calls::Library::new(options.cpu, &plan);
     expand_routines(&mut plan, &mut |plan, step| library.takes(plan, step));
+    if let Some(missing) = library.missing.take() {
+        return Err(missing);
+    }
     debug_assert_eq!(verify(&plan), Ok(()));
     let sizes = GivenSizes::new(&plan);
     let checks = checks(&plan, &sizes);
@@ -123,7 +126,13 @@ pub fn compile_object(
     let constants: Vec<_> = plan.constants.iter().chain(&library.constants).collect();
     let arena = driver::known_arena_bytes(&plan, &library);
     Ok(Object {
-        bytes: elf::write(&image, &entries, &constants, sine_table())?,
+        bytes: elf::write(
+            options.cpu.architecture(),
+            &image,
+            &entries,
+            &constants,
+            sine_table(),
+        )?,
         header: header::write(
             &plan,
             name,

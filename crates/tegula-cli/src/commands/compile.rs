@@ -92,7 +92,8 @@ pub(crate) struct CompileArgs {
     /// What the functions of an object begin with; the model's file name if nothing is said.
     #[arg(long)]
     pub name: Option<String>,
-    /// The machine that an object is for: x86_64-unknown-linux-gnu.
+    /// The machine that an object is for: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this
+    /// machine if nothing is said.
     #[arg(long, value_name = "TRIPLE")]
     pub target_triple: Option<String>,
     /// Write to this file instead of standard output; for an object, to this folder.
