@@ -20,12 +20,13 @@ mod remainder;
 #[cfg(test)]
 mod tests;
 mod trigonometric;
+mod two_over_pi;
 
 use super::builder::Builder;
 use super::ir::{BinaryOp, Condition, Type, UnaryOp, V};
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Unary};
-pub(crate) use trigonometric::table as sine_table;
+pub(crate) use two_over_pi::table as sine_table;
 
 /// Whether an operation is one of these functions: a call, outside of lanes.
 pub(crate) fn is_call(op: &ScalarOp) -> bool {

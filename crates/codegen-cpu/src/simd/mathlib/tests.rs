@@ -1,7 +1,7 @@
 //! Every function against the `f64` one rounded once: on a dense sample, or on
 //! all 2^32 inputs where `TEGULA_EXHAUSTIVE` is set.
 
-use super::{binary, trigonometric, unary};
+use super::{binary, sine_table, unary};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Access, Body, Input, Storage, Type};
 use crate::simd::test_harness::Compiled;
@@ -86,11 +86,7 @@ fn check(op: Unary, allowed: u64) {
         for (compiled, worst) in lowerings.iter().zip(&mut worst) {
             let mut out = vec![0f32; chunk.len()];
             let mut args = vec![chunk.as_ptr() as u64, out.as_mut_ptr() as u64];
-            args.extend(
-                body.tables
-                    .iter()
-                    .map(|_| trigonometric::table().as_ptr() as u64),
-            );
+            args.extend(body.tables.iter().map(|_| sine_table().as_ptr() as u64));
             // SAFETY: both arrays have as many elements as there are lanes.
             unsafe { compiled.run(&args, chunk.len() as u64) };
             for ((&x, &y), &want) in chunk.iter().zip(&out).zip(&want) {

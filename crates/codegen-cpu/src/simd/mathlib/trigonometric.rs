@@ -10,13 +10,10 @@
 //! functions", 1983), as a [rare case](crate::simd::ir::Rare): the mantissa of `x` times the
 //! bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
 
-use super::binary64::trigonometric as binary64;
+use super::two_over_pi::{LIMB, access};
 use super::{abs, polynomial};
 use crate::simd::builder::Builder;
-use crate::simd::ir::{
-    Access, BinaryOp, Condition, Conversion, Fused, Input, Storage, Type, UnaryOp, V,
-};
-use std::sync::OnceLock;
+use crate::simd::ir::{BinaryOp, Condition, Conversion, Fused, Type, UnaryOp, V};
 
 /// `(sin(r) / r - 1) / r^2` in `r^2`, |r| <= pi/4 and a little: within 4e-9 of `sin(r) / r`.
 const SIN: [f32; 3] = [-0.166_666_55, 0.008_332_168, -0.000_195_160_12];
@@ -30,66 +27,6 @@ const HALF_PI: [f32; 4] = [1.570_312_5, 0.000_483_751_3, 7.549_533_6e-8, 2.563_3
 /// Up to which argument a number of quarter turns has fewer than 14 bits, and is found in
 /// `f32` to a thousandth.
 const FEW_TURNS: f32 = 8192.0;
-
-/// The first 384 bits of 2/pi after the point.
-const TWO_OVER_PI: [u64; 6] = [
-    0xa2f9_836e_4e44_1529,
-    0xfc27_57d1_f534_ddc0,
-    0xdb62_9599_3c43_9041,
-    0xfe51_63ab_debb_c561,
-    0xb724_6e3a_424d_d2e0,
-    0x0649_2eea_09d1_921c,
-];
-
-/// Bits of a limb.
-const LIMB: i64 = 12;
-
-/// So many bits of 2/pi from a place after the point; before it are zeros.
-fn bits_at(place: i64, count: i64) -> u32 {
-    (place..place + count).fold(0, |bits, at| {
-        let bit = usize::try_from(at).ok().and_then(|at| {
-            let word = TWO_OVER_PI.get(at / 64)?;
-            Some((word >> (63 - at % 64) & 1) as u32)
-        });
-        bits << 1 | bit.unwrap_or(0)
-    })
-}
-
-/// Words of the table for `f32`; those for `f64` come behind.
-pub(super) const TABLE_WORDS: usize = 256 * 4;
-
-/// For each biased exponent of an `f32`, eight limbs behind the point of what its mantissa, as
-/// an integer, is multiplied with to count whole turns; two in each number, the first the more
-/// significant. Behind them [the bits of 2/pi](binary64::words) for `f64`.
-pub(crate) fn table() -> &'static [u32; TABLE_WORDS + binary64::WORDS] {
-    static TABLE: OnceLock<Box<[u32; TABLE_WORDS + binary64::WORDS]>> = OnceLock::new();
-    TABLE.get_or_init(|| {
-        let mut table = Box::new([0; TABLE_WORDS + binary64::WORDS]);
-        let (narrow, wide) = table.split_at_mut(TABLE_WORDS);
-        for (i, limbs) in narrow.iter_mut().enumerate() {
-            let (exponent, pair) = (i as i64 / 4, i as i64 % 4);
-            // x is an integer times 2^(exponent - 150), and a turn four quarters.
-            let place = exponent - 152 + 2 * LIMB * pair;
-            *limbs = bits_at(place, 2 * LIMB);
-        }
-        wide.copy_from_slice(&binary64::words());
-        table
-    })
-}
-
-/// An access to the table.
-pub(super) fn bits_table(b: &mut Builder) -> u32 {
-    let pointer = b.input(Input::Integer);
-    b.body().tables.push(pointer);
-    b.access(Access {
-        pointer,
-        storage: Storage {
-            bytes: 4,
-            signed: false,
-        },
-        splat: false,
-    })
-}
 
 /// Not negative `x = n pi/2 + r`: `n mod 4` (of more bits) as an `I32`, and `r` with |r| at
 /// most pi/4 and a little; not a number if `x` is none or infinite.
@@ -152,7 +89,7 @@ pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
     let (low, implicit) = (b.i32(0x7f_ffff), b.i32(0x80_0000));
     let mantissa = b.and(bits, low);
     let mantissa = b.or(mantissa, implicit);
-    let access = bits_table(b);
+    let access = access(b);
     let mask = b.i32((1 << LIMB) - 1);
     let first = b.shift(BinaryOp::ShiftLeft, exponent, 2);
     let mut limbs = Vec::new();

@@ -19,7 +19,7 @@ mod logarithm;
 mod power;
 #[cfg(test)]
 mod tests;
-pub(super) mod trigonometric;
+mod trigonometric;
 
 use super::{abs, clamp, polynomial_f64};
 use crate::simd::builder::Builder;

@@ -5,7 +5,8 @@
 //! exponent (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
 
 use super::super::double::{FEW_TURNS, few_quarters, half_turns, with_sign};
-use super::super::trigonometric::{TABLE_WORDS, bits_table, is_odd, next_quarter};
+use super::super::trigonometric::{is_odd, next_quarter};
+use super::super::two_over_pi::{WORDS_AT, ZERO_WORDS, access};
 use super::power::{Pair, sum, times};
 use super::{abs, polynomial_f64};
 use crate::simd::builder::Builder;
@@ -35,48 +36,9 @@ const COS: [f64; 6] = [
 /// pi/2 less the `f64` next to it.
 const HALF_PI_LOW: f64 = 6.123_233_995_736_766e-17;
 
-/// The first 1,216 bits of 2/pi after the point.
-const TWO_OVER_PI: [u64; 19] = [
-    0xa2f9_836e_4e44_1529,
-    0xfc27_57d1_f534_ddc0,
-    0xdb62_9599_3c43_9041,
-    0xfe51_63ab_debb_c561,
-    0xb724_6e3a_424d_d2e0,
-    0x0649_2eea_09d1_921c,
-    0xfe1d_eb1c_b129_a73e,
-    0xe882_35f5_2ebb_4484,
-    0xe99c_7026_b45f_7e41,
-    0x3991_d639_8353_39f4,
-    0x9c84_5f8b_bdf9_283b,
-    0x1ff8_97ff_de05_980f,
-    0xef2f_118b_5a0a_6d1f,
-    0x6d36_7ecf_27cb_09b7,
-    0x4f46_3f66_9e5f_ea2d,
-    0x7527_bac7_ebe5_f17b,
-    0x3d07_39f7_8a52_92ea,
-    0x6bfb_5fb1_1f8d_5d08,
-    0x5603_3046_fc7b_6bab,
-];
-
-/// Zeros in front of those bits, as whole words: bits of whole turns.
-const WORDS_BEFORE: usize = 2;
-/// The words of the bits.
-pub(in crate::simd::mathlib) const WORDS: usize = WORDS_BEFORE + 2 * TWO_OVER_PI.len();
 /// Words of a product with a mantissa, of which the first has two bits of whole quarters: 126 bits
 /// of a fraction, of which 62 may be zeros, and a mantissa's.
 const COLUMNS: usize = 4;
-
-/// The bits in words of 32, the more significant first.
-pub(in crate::simd::mathlib) fn words() -> [u32; WORDS] {
-    let mut words = [0; WORDS];
-    let halves = TWO_OVER_PI
-        .iter()
-        .flat_map(|w| [(w >> 32) as u32, *w as u32]);
-    for (word, half) in words[WORDS_BEFORE..].iter_mut().zip(halves) {
-        *word = half;
-    }
-    words
-}
 
 /// Not negative `x = n pi/2 + r`: `n mod 4` (of more bits) as an `I32`, and `r` with |r| at
 /// most pi/4 and a little; not a number if `x` is none or infinite.
@@ -127,7 +89,7 @@ fn fraction_of_quarters(b: &mut Builder, x: V) -> [V; COLUMNS] {
     let exponent = b.shift(BinaryOp::ShiftRight, upper, 20);
     // x is an integer times 2^(exponent - 1075): the bit of 2/pi that is worth 2 with it is this one
     // of the table. Lanes that are not rare may be anywhere.
-    let bias = b.i32(32 * WORDS_BEFORE as i32 - 1077);
+    let bias = b.i32(32 * ZERO_WORDS as i32 - 1077);
     let place = b.add(exponent, bias);
     let zero = b.i32(0);
     let place = b.binary(BinaryOp::MaxSigned, place, zero);
@@ -138,10 +100,10 @@ fn fraction_of_quarters(b: &mut Builder, x: V) -> [V; COLUMNS] {
     );
     let left = b.and(place, mask);
     let right = b.sub(all, left);
-    let access = bits_table(b);
+    let access = access(b);
     let words: Vec<V> = (0..COLUMNS + 3)
         .map(|i| {
-            let i = b.i32((TABLE_WORDS + i) as i32);
+            let i = b.i32((WORDS_AT + i) as i32);
             let at = b.add(word, i);
             b.gather(access, Type::I32, at, None)
         })
