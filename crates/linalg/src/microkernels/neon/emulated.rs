@@ -1,6 +1,10 @@
-//! The vectors of [`vector`](super::vector) as plain arrays, on machines that are no AArch64.
+//! The vectors of [`vector`](super::vector) as plain arrays, on machines that are no AArch64, and what tiles
+//! of them compute, a vector after the other: as many functions as there are sizes of tiles would take
+//! compilers long, and nobody runs them fast.
 
 use super::vector::{Numbers, Vector};
+use crate::microkernels::packed_tile::Target;
+use crate::microkernels::strided::{Fetch, Strided};
 
 /// Numbers in lanes; `KIND` tells vectors apart that hold the same ones.
 #[derive(Clone, Copy)]
@@ -122,4 +126,79 @@ numbers!(F32 F64 F32ByBf16 F32ByF16);
 /// Four vectors of four units, turned: of each the first units, then the second ones, ...
 pub(crate) fn turned(rows: [F32; 4]) -> [F32; 4] {
     core::array::from_fn(|i| Lanes(rows.map(|row| row.0[i])))
+}
+
+/// What the tiles of [`packed_tile`](super::packed_tile) compute.
+///
+/// # Safety
+/// As [`TileKernel`](crate::microkernels::packed_tile::TileKernel)'s function.
+pub(super) unsafe fn packed_tile<V: Vector>(
+    rows: usize,
+    vectors: usize,
+    depth: usize,
+    left: *const u8,
+    right: *const u8,
+    stride: usize,
+    target: &Target,
+) {
+    let (left, right) = (left.cast::<V::Unit>(), right.cast::<V::Unit>());
+    for (row, n) in (0..rows).flat_map(|row| (0..vectors).map(move |n| (row, n))) {
+        let mut sum = V::zero();
+        // SAFETY: the panels hold `depth` groups of units; the target's rows are as long as the tile.
+        unsafe {
+            for element in 0..depth {
+                let column = V::load(right.add(element * stride + n * V::LANES), V::LANES);
+                let [unit] = V::units(left.add(element * rows + row));
+                sum = sum.multiply_add(unit, column);
+            }
+            let place = target.out.cast::<V::Unit>().offset(*target.rows.add(row));
+            let place = place.add(n * V::LANES);
+            if target.add {
+                sum = V::load(place, V::LANES).plus(sum);
+            }
+            sum.store(place, V::LANES);
+        }
+    }
+}
+
+/// What the tiles of [`strided_tile`](super::strided_tile) compute.
+///
+/// # Safety
+/// As [`StridedFn`](crate::microkernels::strided_tile::StridedFn).
+pub(super) unsafe fn strided_tile<V: Vector>(vectors: usize, tile: &Strided<'_>) {
+    let lanes = |n: usize| (tile.columns - n * V::LANES).min(V::LANES);
+    for (row, (&from, &offset)) in tile.rows.iter().zip(tile.row_offsets).enumerate() {
+        for n in 0..vectors {
+            let mut copy = match tile.fetch {
+                Fetch::Ahead(copy) if row == 0 && !copy.is_null() => Some(copy.cast::<V::Unit>()),
+                _ => None,
+            };
+            let mut sum = V::zero();
+            // SAFETY: the caller promises what [`StridedFn`] asks for, and room for the copy.
+            unsafe {
+                for stretch in tile.depth {
+                    let mut left = tile
+                        .left
+                        .wrapping_offset(stretch.at[0] * tile.units[0] + from);
+                    let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
+                    for _ in 0..stretch.length {
+                        let column = right.cast::<V::Right>().add(n * V::LANES);
+                        let column = V::right(column, lanes(n));
+                        if let Some(copy) = &mut copy {
+                            column.store(copy.add(n * V::LANES), V::LANES);
+                            *copy = copy.add(vectors * V::LANES);
+                        }
+                        sum = sum.multiply_add(left.cast::<V::Unit>().read_unaligned(), column);
+                        left = left.wrapping_offset(tile.steps[0]);
+                        right = right.wrapping_offset(tile.steps[1]);
+                    }
+                }
+                let place = tile.out.cast::<V::Unit>().offset(offset).add(n * V::LANES);
+                if tile.add {
+                    sum = V::load(place, lanes(n)).plus(sum);
+                }
+                sum.store(place, lanes(n));
+            }
+        }
+    }
 }

@@ -3,7 +3,9 @@
 use super::vector::{Bf16Pairs, F32, F64, I8Quads, I32, U8Quads, Vector};
 use super::{ROWS, VECTORS};
 use crate::microkernels::CpuFeatures;
-use crate::microkernels::packed_tile::{Arithmetic, Target, TileKernel};
+#[cfg(target_arch = "aarch64")]
+use crate::microkernels::packed_tile::Target;
+use crate::microkernels::packed_tile::{Arithmetic, TileKernel};
 
 /// The kernel for an arithmetic; [`None`] if the instructions lack it.
 #[inline(always)]
@@ -26,12 +28,16 @@ fn new<V: Vector>() -> TileKernel {
         rows: ROWS,
         vectors: VECTORS,
         lanes: V::LANES,
+        #[cfg(target_arch = "aarch64")]
         function: dispatch::<V>,
+        #[cfg(not(target_arch = "aarch64"))]
+        function: super::emulated::packed_tile::<V>,
     }
 }
 
 /// # Safety
 /// As [`TileKernel`]'s function.
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 unsafe fn tile<V: Vector, const M: usize, const N: usize>(
     depth: usize,
@@ -71,6 +77,7 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize>(
 
 /// # Safety
 /// As [`TileKernel`]'s function.
+#[cfg(target_arch = "aarch64")]
 unsafe fn dispatch<V: Vector>(
     rows: usize,
     vectors: usize,

@@ -1,19 +1,26 @@
 //! Tiles of a product whose operands are read where they lie: see
 //! [`strided_tile`](crate::microkernels::strided_tile).
 
-use super::vector::{F32, F32ByBf16, F32ByF16, F64, Vector, fetch, fetch_second};
+use super::vector::{F32, F32ByBf16, F32ByF16, F64, Vector};
+#[cfg(target_arch = "aarch64")]
+use super::vector::{fetch, fetch_second};
 use super::{ROWS, VECTORS};
 use crate::microkernels::packed_tile::Arithmetic;
+#[cfg(target_arch = "aarch64")]
 use crate::microkernels::strided::{Fetch, Later, Strided};
 use crate::microkernels::strided_tile::StridedKernel;
 use tegula_ir::ElementType;
 
 /// Elements of the depth that the right operand is fetched ahead.
+#[cfg(target_arch = "aarch64")]
 const AHEAD: isize = 16;
 
 /// The forms of a tile, by what it [fetches](Fetch).
+#[cfg(target_arch = "aarch64")]
 const NOTHING: u8 = 0;
+#[cfg(target_arch = "aarch64")]
 const AT_ONCE: u8 = 1;
+#[cfg(target_arch = "aarch64")]
 const LATER: u8 = 2;
 
 /// The kernel for an arithmetic, if its operands can be read where they lie.
@@ -38,7 +45,11 @@ pub(crate) fn of_halves(right: ElementType) -> Option<StridedKernel> {
 
 #[inline(always)]
 fn new<V: Vector>() -> StridedKernel {
-    StridedKernel::of_vectors(ROWS, V::LANES, vectors, VECTORS, dispatch::<V>)
+    #[cfg(target_arch = "aarch64")]
+    let function = dispatch::<V>;
+    #[cfg(not(target_arch = "aarch64"))]
+    let function = super::emulated::strided_tile::<V>;
+    StridedKernel::of_vectors(ROWS, V::LANES, vectors, VECTORS, function)
 }
 
 /// Few rows take long pieces of the right operand's rows: enough sums are independent of each other.
@@ -53,6 +64,7 @@ fn vectors(rows: usize) -> &'static [usize] {
 
 /// # Safety
 /// As [`StridedFn`](crate::microkernels::strided_tile::StridedFn).
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 unsafe fn tile<V: Vector, const M: usize, const N: usize, const FETCH: u8, const WHOLE: bool>(
     tile: &Strided<'_>,
@@ -135,6 +147,7 @@ unsafe fn tile<V: Vector, const M: usize, const N: usize, const FETCH: u8, const
 
 /// # Safety
 /// As [`StridedFn`](crate::microkernels::strided_tile::StridedFn).
+#[cfg(target_arch = "aarch64")]
 unsafe fn dispatch<V: Vector>(vectors: usize, arguments: &Strided<'_>) {
     let whole = arguments.columns == vectors * V::LANES;
     let form = match arguments.fetch {

@@ -68,25 +68,21 @@ pub(crate) trait Numbers: Vector {
 }
 
 /// Fetches the line of an address into the cache that is the nearest.
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(crate) fn fetch<T>(address: *const T) {
-    #[cfg(target_arch = "aarch64")]
     // SAFETY: to fetch accesses nothing: any address will do.
     unsafe {
         core::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(not(target_arch = "aarch64"))]
-    let _ = address;
 }
 
 /// The same into the second-level cache.
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(crate) fn fetch_second<T>(address: *const T) {
-    #[cfg(target_arch = "aarch64")]
     // SAFETY: to fetch accesses nothing: any address will do.
     unsafe {
         core::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-    #[cfg(not(target_arch = "aarch64"))]
-    let _ = address;
 }
