@@ -100,13 +100,24 @@ fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
     }
 }
 
+/// The type of a product's operands, if it is known.
+macro_rules! operands {
+    (Any) => {
+        None
+    };
+    ($ty:ident) => {
+        Some(ElementType::$ty)
+    };
+}
+
 macro_rules! products {
-    ($($name:ident $scratch:ident $known:ident $width:ident $ty:expr;)*) => {$(
+    ($($name:ident $scratch:ident $known:ident $width:ident $ty:ident [$($result:ident),*];)*) => {$(
         struct $known;
 
         impl Known for $known {
             const WIDTH: Option<VectorWidth> = Some(VectorWidth::$width);
-            const TYPE: Option<ElementType> = $ty;
+            const OPERANDS: Option<ElementType> = operands!($ty);
+            const RESULTS: &'static [ElementType] = &[$(ElementType::$result),*];
         }
 
         /// # Safety
@@ -151,15 +162,21 @@ macro_rules! products {
 }
 
 products! {
-    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable Some(ElementType::F32);
-    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable Some(ElementType::F64);
-    tegula_rt_product_portable_any tegula_rt_scratch_portable_any PortableAny Portable None;
-    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2F32 Avx2 Some(ElementType::F32);
-    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2F64 Avx2 Some(ElementType::F64);
-    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2Any Avx2 None;
-    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 Some(ElementType::F32);
-    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 Some(ElementType::F64);
-    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 None;
+    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable F32 [F32];
+    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable F64 [F64];
+    tegula_rt_product_portable_bf16 tegula_rt_scratch_portable_bf16 PortableBf16 Portable BF16 [F32, BF16];
+    tegula_rt_product_portable_s8 tegula_rt_scratch_portable_s8 PortableS8 Portable S8 [S32];
+    tegula_rt_product_portable_any tegula_rt_scratch_portable_any PortableAny Portable Any [];
+    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2F32 Avx2 F32 [F32];
+    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2F64 Avx2 F64 [F64];
+    tegula_rt_product_avx2_bf16 tegula_rt_scratch_avx2_bf16 Avx2Bf16 Avx2 BF16 [F32, BF16];
+    tegula_rt_product_avx2_s8 tegula_rt_scratch_avx2_s8 Avx2S8 Avx2 S8 [S32];
+    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2Any Avx2 Any [];
+    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 F32 [F32];
+    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 F64 [F64];
+    tegula_rt_product_avx512_bf16 tegula_rt_scratch_avx512_bf16 Avx512Bf16 Avx512 BF16 [F32, BF16];
+    tegula_rt_product_avx512_s8 tegula_rt_scratch_avx512_s8 Avx512S8 Avx512 S8 [S32];
+    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 Any [];
 }
 
 macro_rules! groups {
@@ -196,6 +213,12 @@ groups! {
     tegula_rt_planes_portable Planes Portable;
     tegula_rt_planes_avx2 Planes Avx2;
     tegula_rt_planes_avx512 Planes Avx512;
+}
+
+/// What stands for a function that a program does not call, in functions that it does.
+#[unsafe(no_mangle)]
+pub extern "C" fn tegula_rt_absent() -> ! {
+    crate::stop()
 }
 
 /// Copies an array with a border of zeros, or with a border cut off.
