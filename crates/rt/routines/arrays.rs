@@ -2,7 +2,7 @@
 //! factorisations, Fourier transforms.
 //!
 //! Each is given words that say what it does, data that it needs besides, and the addresses of its
-//! operands and results. `tegula_rt::arrays` says which words.
+//! operands and results. The documentation of `tegula_rt` says which words.
 
 use crate::dense::{Cholesky, Complex, Lu, Number, Solve};
 use crate::fourier::{self, Fourier};
@@ -237,26 +237,34 @@ unsafe fn solve(start: *const i64) -> Solve {
 }
 
 /// # Safety
-/// The words and arrays are an elimination's.
+/// The words are an elimination's.
+unsafe fn lu(start: *const i64) -> Lu {
+    // SAFETY: the caller promises the words.
+    let &[rows, columns, count] = unsafe { words(start) };
+    Lu {
+        rows: rows as usize,
+        columns: columns as usize,
+        count: count as usize,
+    }
+}
+
+/// # Safety
+/// The words, arrays and scratch memory are an elimination's.
 #[inline(always)]
 unsafe fn eliminate<T: Number>(
     isa: CpuFeatures,
-    start: *const i64,
+    words: *const i64,
     inputs: *const *const u8,
     outputs: *const *mut u8,
+    scratch: *mut u8,
 ) {
-    // SAFETY: the caller promises an elimination's words and arrays.
+    // SAFETY: the caller promises an elimination's words, arrays and scratch memory.
     unsafe {
-        let &[rows, columns, count] = words(start);
-        let lu = Lu {
-            rows: rows as usize,
-            columns: columns as usize,
-            count: count as usize,
-        };
+        let lu = lu(words);
         let (matrices, elements) = (outputs.read().cast::<T>(), lu.rows * lu.columns * lu.count);
         core::ptr::copy_nonoverlapping(inputs.read().cast(), matrices, elements);
         let [pivots, permutations] = [1, 2].map(|n| outputs.add(n).read().cast());
-        lu.run(isa, matrices, pivots, permutations);
+        lu.run(isa, matrices, pivots, permutations, scratch);
     }
 }
 
@@ -301,23 +309,23 @@ macro_rules! matrices {
         }
 
         /// # Safety
-        /// The words and arrays are an elimination's.
+        /// The words, arrays and scratch memory are an elimination's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $lu(
             words: *const i64,
             _data: *const u8,
             inputs: *const *const u8,
             outputs: *const *mut u8,
-            _scratch: *mut u8,
+            scratch: *mut u8,
         ) {
-            // SAFETY: the caller promises an elimination's words and arrays.
-            unsafe { eliminate::<$ty>(features(VectorWidth::$width), words, inputs, outputs) };
+            // SAFETY: the caller promises an elimination's words, arrays and scratch memory.
+            unsafe { eliminate::<$ty>(features(VectorWidth::$width), words, inputs, outputs, scratch) };
         }
     )*};
 }
 
 macro_rules! scratch_of_matrices {
-    ($($ty:ty, $cholesky:ident $solve:ident;)*) => {$(
+    ($($ty:ty, $cholesky:ident $solve:ident $lu:ident;)*) => {$(
         /// The bytes of scratch memory that a factorisation takes.
         ///
         /// # Safety
@@ -337,14 +345,24 @@ macro_rules! scratch_of_matrices {
             // SAFETY: the caller promises the words.
             unsafe { solve(words) }.scratch_bytes::<$ty>() as i64
         }
+
+        /// The bytes of scratch memory that an elimination takes.
+        ///
+        /// # Safety
+        /// The words are an elimination's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $lu(words: *const i64) -> i64 {
+            // SAFETY: the caller promises the words.
+            unsafe { lu(words) }.scratch_bytes::<$ty>() as i64
+        }
     )*};
 }
 
 scratch_of_matrices! {
-    f32, tegula_rt_scratch_cholesky_f32 tegula_rt_scratch_solve_f32;
-    f64, tegula_rt_scratch_cholesky_f64 tegula_rt_scratch_solve_f64;
-    Complex<f32>, tegula_rt_scratch_cholesky_c64 tegula_rt_scratch_solve_c64;
-    Complex<f64>, tegula_rt_scratch_cholesky_c128 tegula_rt_scratch_solve_c128;
+    f32, tegula_rt_scratch_cholesky_f32 tegula_rt_scratch_solve_f32 tegula_rt_scratch_lu_f32;
+    f64, tegula_rt_scratch_cholesky_f64 tegula_rt_scratch_solve_f64 tegula_rt_scratch_lu_f64;
+    Complex<f32>, tegula_rt_scratch_cholesky_c64 tegula_rt_scratch_solve_c64 tegula_rt_scratch_lu_c64;
+    Complex<f64>, tegula_rt_scratch_cholesky_c128 tegula_rt_scratch_solve_c128 tegula_rt_scratch_lu_c128;
 }
 
 /// # Safety

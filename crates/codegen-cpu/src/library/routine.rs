@@ -203,7 +203,7 @@ impl Routine {
             Kind::Fft(fft) => fft.scratch_bytes(),
             Kind::DoubleFft(fft) => fft.scratch_bytes(),
             Kind::TopK(top) => top.scratch_bytes(),
-            Kind::Cholesky(..) | Kind::Solve(..) => match self.element_type {
+            Kind::Cholesky(..) | Kind::Solve(..) | Kind::Lu(..) => match self.element_type {
                 ElementType::F64 => self.scratch_of_matrices::<f64>(),
                 ElementType::C64 => self.scratch_of_matrices::<dense::Complex<f32>>(),
                 ElementType::C128 => self.scratch_of_matrices::<dense::Complex<f64>>(),
@@ -217,6 +217,7 @@ impl Routine {
         match &self.kind {
             Kind::Cholesky(_, cholesky) => cholesky.scratch_bytes::<T>(),
             Kind::Solve(_, solve) => solve.scratch_bytes::<T>(),
+            Kind::Lu(_, lu) => lu.scratch_bytes::<T>(),
             _ => 0,
         }
     }
@@ -370,7 +371,7 @@ impl Routine {
                 Kind::Lu(isa, lu) => {
                     out.copy_from_slice(first);
                     let [pivots, permutations] = [1, 2].map(|n| outputs[n].cast());
-                    lu.run(*isa, out.as_mut_ptr(), pivots, permutations);
+                    lu.run(*isa, out.as_mut_ptr(), pivots, permutations, scratch);
                 }
                 Kind::Fft(_)
                 | Kind::DoubleFft(_)

@@ -6,7 +6,7 @@ use crate::library::sort_key::SortKey;
 use tegula_expr::Term;
 use tegula_fusion::LibraryOp;
 use tegula_ir::{ArrayShape, Dim, ElementType, FftType, Literal, Op, RngAlgorithm, TransposeA};
-use tegula_linalg::dense::{Cholesky, Complex, Solve};
+use tegula_linalg::dense::{Cholesky, Complex, Lu, Solve};
 use tegula_linalg::fourier::{self, Fourier};
 use tegula_linalg::sort::{MAX_ARRAYS, Sort};
 use tegula_linalg::top_k::TopK;
@@ -76,6 +76,14 @@ impl ArrayCall {
                 largest: largest != 0,
             }
             .scratch_bytes(),
+            (_, Some(&[rows, columns, count])) if routine.starts_with(LU) => {
+                let lu = Lu {
+                    rows,
+                    columns,
+                    count,
+                };
+                of_type!(routine, lu)
+            }
             (_, Some(&[n, count, lower])) => {
                 let lower = lower != 0;
                 let cholesky = Cholesky { n, count, lower };
@@ -100,6 +108,8 @@ impl ArrayCall {
 const FFT_F32: &str = "tegula_rt_scratch_fft_f32";
 const FFT_F64: &str = "tegula_rt_scratch_fft_f64";
 const SORT: &str = "tegula_rt_scratch_sort";
+/// What the names of those of eliminations begin with.
+const LU: &str = "tegula_rt_scratch_lu";
 const TOP_K: &str = "tegula_rt_scratch_top_k";
 
 /// What a routine is given beside its words.
@@ -424,7 +434,7 @@ fn lu(width: VectorWidth, operand: &ArrayShape, results: &[ArrayShape]) -> Optio
     }
     Some(ArrayCall {
         routine: named!(width, "tegula_rt_lu", ty, F32 "f32", F64 "f64", C64 "c64", C128 "c128"),
-        scratch: None,
+        scratch: Some(scratch_of!("tegula_rt_scratch_lu", ty)),
         words: vec![rows.term(), columns.term(), count(batch)],
         data: Data::Nothing,
     })

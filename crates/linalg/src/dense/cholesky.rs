@@ -123,19 +123,13 @@ impl<T: Number> Factor<T> {
                 }
             }
             let packed = &*packed;
-            let updated = |row: usize, rows: usize| {
-                let mut sums = [T::ZEROS; ROWS];
-                for (r, sums) in sums.iter_mut().enumerate().take(rows) {
-                    *sums = output.lanes(row + r, first, width);
-                }
-                tile::<T, FUSED, ROWS, false>(output, (row, rows), 0, packed, &mut sums);
-                sums
-            };
             // The block on the diagonal, as rows of its adjoint.
             let mut block = [T::ZEROS; LANES];
             for row in (0..width).step_by(ROWS) {
                 let rows = ROWS.min(width - row);
-                for (r, sums) in updated(first + row, rows).iter().enumerate().take(rows) {
+                let block_rows = (first + row, rows);
+                let sums = updated::<T, FUSED, ROWS>(output, block_rows, (first, width), packed);
+                for (r, sums) in sums.iter().enumerate().take(rows) {
                     for (column, lanes) in block.iter_mut().enumerate().take(row + r + 1) {
                         T::set_lane(lanes, row + r, T::lane(sums, column).conjugate());
                     }
@@ -170,7 +164,8 @@ impl<T: Number> Factor<T> {
             let mut row = first + width;
             while row < n {
                 let rows = ROWS.min(n - row);
-                let mut sums = updated(row, rows);
+                let mut sums =
+                    updated::<T, FUSED, ROWS>(output, (row, rows), (first, width), packed);
                 for column in 0..width {
                     for (r, sums) in sums.iter_mut().enumerate().take(rows) {
                         let mut element = T::ZEROS;
@@ -186,4 +181,26 @@ impl<T: Number> Factor<T> {
         }
         true
     }
+}
+
+/// Some columns of rows, less the products of the elements before them and the packed rows.
+///
+/// # Safety
+/// As [`Cholesky::run`].
+#[inline(always)]
+unsafe fn updated<T: Number, const FUSED: bool, const ROWS: usize>(
+    output: &Matrix<T>,
+    (row, rows): (usize, usize),
+    (first, width): (usize, usize),
+    packed: &[T::Lanes],
+) -> [T::Lanes; ROWS] {
+    let mut sums = [T::ZEROS; ROWS];
+    // SAFETY: the caller promises the matrix and the CPU.
+    unsafe {
+        for (r, sums) in sums.iter_mut().enumerate().take(rows) {
+            *sums = output.lanes(row + r, first, width);
+        }
+        tile::<T, FUSED, ROWS, false>(output, (row, rows), 0, packed, &mut sums);
+    }
+    sums
 }

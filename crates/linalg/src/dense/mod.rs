@@ -106,21 +106,26 @@ unsafe fn tile<T: Number, const FUSED: bool, const ROWS: usize, const CONJUGATE:
     sums: &mut [T::Lanes; ROWS],
 ) {
     let mut own = *sums;
-    let rows: [isize; ROWS] =
-        core::array::from_fn(|r| (row + r.min(rows - 1)) as isize * matrix.row);
-    let mut start = matrix.at(0, column);
+    let last = matrix.row * (rows.min(ROWS) - 1) as isize;
+    let mut start = matrix.at(row, column);
     for lanes in packed {
         let lanes = *lanes;
-        for (sums, &row) in own.iter_mut().zip(&rows) {
+        let mut place = 0isize;
+        for sums in &mut own {
             // SAFETY: the caller promises the elements, and the instructions.
             unsafe {
-                let element = start.wrapping_offset(row).read();
+                let element = start.wrapping_offset(place).read();
                 let element = match CONJUGATE {
                     true => element.conjugate(),
                     false => element,
                 };
                 T::subtract::<FUSED>(sums, element, &lanes);
             }
+            place = if place == last {
+                last
+            } else {
+                place + matrix.row
+            };
         }
         start = start.wrapping_offset(matrix.column);
     }

@@ -40,6 +40,8 @@ pub trait Real:
     fn root(self) -> Self;
     /// Without its sign.
     fn magnitude(self) -> Self;
+    /// Whether it is neither infinite nor NaN.
+    fn is_finite(self) -> bool;
 }
 
 macro_rules! real {
@@ -78,6 +80,11 @@ macro_rules! real {
             #[inline(always)]
             fn magnitude(self) -> Self {
                 self.abs()
+            }
+
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                $ty::is_finite(self)
             }
         }
     };

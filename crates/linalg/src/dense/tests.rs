@@ -263,10 +263,12 @@ fn eliminations<T: Tested>() {
                 let mut pivots = vec![-1; steps];
                 let mut permutation = vec![-1; rows];
                 let isa = CpuFeatures::up_to(cpu);
-                // SAFETY: the arrays have the routine's sizes.
+                let mut memory = scratch(routine.scratch_bytes::<T>());
+                // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
                 unsafe {
-                    let pivots = pivots.as_mut_ptr();
-                    routine.run(isa, factors.as_mut_ptr(), pivots, permutation.as_mut_ptr());
+                    let (factors, pivots) = (factors.as_mut_ptr(), pivots.as_mut_ptr());
+                    let places = permutation.as_mut_ptr();
+                    routine.run(isa, factors, pivots, places, start(&mut memory));
                 }
                 let mut order: Vec<i32> = (0..rows as i32).collect();
                 for (step, &pivot) in pivots.iter().enumerate() {
@@ -285,7 +287,8 @@ fn eliminations<T: Tested>() {
                 let left: Vec<C> = (0..rows * steps)
                     .map(|at| part(at / steps, at % steps, true, columns))
                     .collect();
-                assert!(left.iter().all(|x| x.size() <= 1.5));
+                // Pivots have the largest sum of both parts' magnitudes.
+                assert!(left.iter().all(|x| x.re.hypot(x.im) <= 1.4143));
                 let right: Vec<C> = (0..steps * columns)
                     .map(|at| part(at / columns, at % columns, false, columns))
                     .collect();
@@ -318,10 +321,11 @@ fn singular_matrices_are_eliminated() {
         count: 1,
     };
     let isa = CpuFeatures::up_to(IsaLevel::Native);
-    // SAFETY: the arrays have the routine's sizes.
+    let mut memory = scratch(routine.scratch_bytes::<f64>());
+    // SAFETY: the arrays have the routine's sizes, and the scratch memory what was asked for.
     unsafe {
-        let pivots = pivots.as_mut_ptr();
-        routine.run(isa, a.as_mut_ptr(), pivots, permutation.as_mut_ptr());
+        let (a, pivots) = (a.as_mut_ptr(), pivots.as_mut_ptr());
+        routine.run(isa, a, pivots, permutation.as_mut_ptr(), start(&mut memory));
     }
     assert_eq!(
         (a, pivots, permutation),

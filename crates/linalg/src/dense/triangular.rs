@@ -131,6 +131,18 @@ impl<T: Number> Routine for Substitution<T> {
 
 impl<T: Number> Substitution<T> {
     /// # Safety
+    /// The matrix has the element.
+    #[inline(always)]
+    unsafe fn element<const CONJUGATE: bool>(&self, row: usize, column: usize) -> T {
+        // SAFETY: the caller promises the element.
+        let element = unsafe { self.a.get(row, column) };
+        match CONJUGATE {
+            true => element.conjugate(),
+            false => element,
+        }
+    }
+
+    /// # Safety
     /// As [`Solve::run`], for these columns.
     #[inline(always)]
     unsafe fn some<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(
@@ -150,20 +162,14 @@ impl<T: Number> Substitution<T> {
                 let (known, own) = packed.split_at_mut(row);
                 tile::<T, FUSED, ROWS, CONJUGATE>(&self.a, (row, rows), 0, known, &mut sums);
                 for r in 0..rows {
-                    let element = |row: usize, column: usize| {
-                        let element = self.a.get(row, column);
-                        match CONJUGATE {
-                            true => element.conjugate(),
-                            false => element,
-                        }
-                    };
                     if !self.unit_diagonal {
-                        let diagonal = element(row + r, row + r);
+                        let diagonal = self.element::<CONJUGATE>(row + r, row + r);
                         T::scale(&mut sums[r], diagonal.reciprocal());
                     }
                     let solved = sums[r];
                     for (below, sums) in sums.iter_mut().enumerate().take(rows).skip(r + 1) {
-                        T::subtract::<FUSED>(sums, element(row + below, row + r), &solved);
+                        let element = self.element::<CONJUGATE>(row + below, row + r);
+                        T::subtract::<FUSED>(sums, element, &solved);
                     }
                     own[r] = solved;
                     self.b.set_lanes(row + r, first, count, &solved);
