@@ -1,14 +1,20 @@
-"""The coefficients of crates/codegen-cpu/src/vector/mathlib.
+"""The coefficients of crates/codegen-cpu/src/simd/mathlib.
 
 Least squares in the Chebyshev basis on 4,000 Chebyshev points of the interval,
 reweighted towards the largest error (Lawson's method), in double precision. Prints
 each polynomial from the constant on, and its largest error before rounding.
 
+Those of `binary64` need more than double precision: they interpolate at Chebyshev points, to 50
+digits, and the error printed is that of the rounded ones.
+
     python benches/coefficients.py
+
+needs `numpy` and `mpmath`.
 """
 
 import math
 
+import mpmath as mp
 import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 
@@ -107,3 +113,93 @@ show("expm1, f64", fit(exp_tail, np.abs, -half, half, 7), True)
 show("sin, f64", fit(sine_tail, lambda u: u, 1e-12, eighth, 3), True)
 show("cos, f64", fit(cosine_tail, lambda u: u * u, 1e-12, eighth, 3), True)
 show("atan, f64", fit(atan_tail, lambda u: u * np.sqrt(u) / angle(u), 1e-12, 1, 12), True)
+
+
+# Those of binary64.
+
+mp.mp.dps = 50
+
+
+def interpolate(name, f, low, high, degree, relative):
+    """`relative(x, p)`: the error that `p` in place of `f(x)` makes."""
+    low, high = mp.mpf(low), mp.mpf(high)
+    middle, reach = (low + high) / 2, (high - low) / 2
+    # Of an even number, none is 0, where the functions are given by limits.
+    count = degree + 1
+    points = [middle + reach * mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
+    matrix = mp.matrix([[x**k for k in range(count)] for x in points])
+    c = [float(x) for x in mp.lu_solve(matrix, mp.matrix([f(x) for x in points]))]
+    tries = (low + 2 * reach * (mp.mpf(i) + mp.mpf(1) / 3) / 1000 for i in range(1000))
+    horner = [mp.mpf(x) for x in reversed(c)]
+    error = max(abs(relative(x, mp.polyval(horner, x))) for x in tries)
+    print(f"{name}: {mp.nstr(error, 2)}")
+    for x in c:
+        print("   ", repr(x))
+
+
+half_octave = mp.log(2) / 2 * mp.mpf("1.001")
+quotients = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mp.mpf("1.002")
+log_of = lambda z: 2 * mp.atanh(mp.sqrt(z)) / mp.sqrt(z)
+tiny = mp.mpf(10) ** -16
+interpolate(
+    "expm1, binary64",
+    lambda r: (mp.expm1(r) - r) / r**2,
+    -half_octave,
+    half_octave,
+    9,
+    lambda r, p: (r + r * r * p) / mp.expm1(r) - 1,
+)
+interpolate("log, binary64", lambda z: (log_of(z) - 2) / z, tiny, quotients, 6, lambda z, p: (2 + z * p) / log_of(z) - 1)
+interpolate(
+    "log for powers, binary64",
+    lambda z: (log_of(z) - 2 - 2 * z / 3) / z**2,
+    tiny,
+    quotients,
+    7,
+    lambda z, p: (2 + 2 * z / 3 + z * z * p - log_of(z)) / 2,
+)
+interpolate(
+    "exp2 - 1, binary64",
+    lambda t: (mp.mpf(2) ** t - 1) / t,
+    mp.mpf("-0.5003"),
+    mp.mpf("0.5003"),
+    11,
+    lambda t, p: (1 + t * p) / mp.mpf(2) ** t - 1,
+)
+eighths = (mp.pi / 4 * mp.mpf("1.002")) ** 2
+sine_of = lambda u: mp.sin(mp.sqrt(u)) / mp.sqrt(u)
+cosine_of = lambda u: mp.cos(mp.sqrt(u))
+interpolate("sin, binary64", lambda u: (sine_of(u) - 1) / u, tiny, eighths, 5, lambda u, p: (1 + u * p) / sine_of(u) - 1)
+interpolate(
+    "cos, binary64",
+    lambda u: (cosine_of(u) - 1 + u / 2) / u**2,
+    tiny,
+    eighths,
+    5,
+    lambda u, p: (1 - u / 2 + u * u * p) / cosine_of(u) - 1,
+)
+interpolate(
+    "atan, binary64",
+    lambda u: (mp.atan(mp.sqrt(u)) / mp.sqrt(u) - 1) / u,
+    tiny,
+    (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.002"),
+    11,
+    lambda u, p: (1 + u * p) * mp.sqrt(u) / mp.atan(mp.sqrt(u)) - 1,
+)
+erf_of = lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u)
+interpolate("erf low, binary64", lambda u: erf_of(u) - 1, tiny, 1, 12, lambda u, p: (1 + p) / erf_of(u) - 1)
+# Of w = (x - 2) / (x + 2).
+place = lambda w: 2 * (1 + w) / (1 - w)
+interpolate(
+    "erf high, binary64",
+    lambda w: mp.erfc(place(w)) * mp.exp(place(w) ** 2),
+    mp.mpf(-1) / 3,
+    mp.mpf(1) / 2,
+    15,
+    lambda w, p: mp.erfc(place(w)) - p * mp.exp(-(place(w) ** 2)),
+)
+print("2 / pi, 1216 bits after the point:")
+mp.mp.dps = 600
+bits = f"{int(2 / mp.pi * mp.mpf(2) ** 1216):0304x}"
+for i in range(0, 304, 16):
+    print("    0x" + "_".join(bits[i + j : i + j + 4] for j in range(0, 16, 4)))

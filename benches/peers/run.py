@@ -154,6 +154,9 @@ def serve():
     import jax
     import numpy as np
     from jax._src.lib import _jax, xla_client
+
+    # Inputs keep their types.
+    jax.config.update("jax_enable_x64", True)
     from jaxlib import lapack
 
     # Where its routines are: JAX says so when it lowers a call of one, which nothing does here.

@@ -1,9 +1,12 @@
-//! Compiles the routines to one object, with the compiler that builds everything else: no second
-//! cargo, no network, and the same for every way of building.
+//! Compiles the routines to an object for each architecture, with the compiler that builds everything
+//! else: no second cargo, no network, and the same for every way of building.
+//!
+//! For another architecture than the one that is built for, that needs Rust's core library for it. If it
+//! is not installed, there is no object, and who asks for one is told what to install.
 
 use object::read::archive::ArchiveFile;
 use object::{Object as _, ObjectSymbol};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
@@ -27,16 +30,52 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where"));
     // With what its links lead to.
     println!("cargo::rerun-if-changed=routines");
-    let object = out.join("routines.o");
+    println!("cargo::rerun-if-env-changed=RUSTC");
     let target = env::var("TARGET").expect("cargo says for what");
-    if !target.starts_with("x86_64-") || !target.contains("linux") {
-        fs::write(object, []).expect("the output folder can be written");
-        return;
+    for architecture in ["x86_64", "aarch64"] {
+        let object = out.join(format!("routines-{architecture}.o"));
+        let own = target.starts_with(&format!("{architecture}-"));
+        let triple = match own {
+            true => target.clone(),
+            false => format!("{architecture}-unknown-linux-gnu"),
+        };
+        // Only programs for Linux make objects; WebAssembly does not.
+        let bytes = match target.contains("linux") && (own || has_core(&triple)) {
+            true => compiled(&triple, &out),
+            false => Vec::new(),
+        };
+        fs::write(object, bytes).expect("the output folder can be written");
     }
+}
+
+fn rustc() -> Command {
+    Command::new(env::var_os("RUSTC").expect("cargo says by what"))
+}
+
+/// Whether the compiler has the core library for a target. The script runs again when that changes.
+fn has_core(triple: &str) -> bool {
+    let mut rustc = rustc();
+    let output = rustc.args(["--print", "target-libdir", "--target", triple]);
+    let output = output.output().expect("rustc can be run");
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    // A folder that does not exist is looked at in each build: its parent changes when it comes.
+    let watched = match folder.exists() {
+        true => Some(&*folder),
+        false => folder.ancestors().find(|folder| folder.exists()),
+    };
+    if let Some(watched) = watched {
+        println!("cargo::rerun-if-changed={}", watched.display());
+    }
+    let is_core = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with("libcore-");
+    fs::read_dir(&folder).is_ok_and(|entries| entries.flatten().any(is_core))
+}
+
+/// The routines' object for a target.
+fn compiled(triple: &str, out: &Path) -> Vec<u8> {
     let library = out.join("routines.a");
-    let mut rustc = Command::new(env::var_os("RUSTC").expect("cargo says by what"));
+    let mut rustc = rustc();
     rustc
-        .args(["--crate-name", CRATE, "--target", &target])
+        .args(["--crate-name", CRATE, "--target", triple])
         .args(FLAGS.split_whitespace())
         .arg("-o")
         .arg(&library)
@@ -48,11 +87,12 @@ fn main() {
     let undefined = undefined(member).expect("it is an object of ELF");
     assert!(
         undefined.iter().all(|name| KNOWN.contains(&&name[..])),
-        "programs have only {KNOWN:?}, and routines refer to {undefined:?}"
+        "programs have only {KNOWN:?}, and routines for {triple} refer to {undefined:?}"
     );
-    fs::write(&object, member).expect("the output folder can be written");
+    let object = member.to_vec();
     // The archive is not needed any more; it may stay where it cannot be removed.
     let _ = fs::remove_file(&library);
+    object
 }
 
 /// The names of undefined symbols in an object.

@@ -1,6 +1,7 @@
 //! What the repository's tests share: the corpus of real programs, the example
 //! programs, random programs, and how targets are judged.
 
+pub mod aarch64;
 pub mod corpus;
 pub mod judge;
 pub mod models;

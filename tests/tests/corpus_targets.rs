@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 use tegula::{IsaLevel, Options, Target};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
+use tegula_tests::judge::{MIDDLE, OLDEST};
 use tegula_tests::nvrtc;
 
 /// All inputs but the first are frozen.
@@ -22,8 +23,8 @@ const TARGETS: &[(&str, Target, IsaLevel)] = &[
     ("cpu", Target::Cpu, IsaLevel::Native),
     (FROZEN, Target::Cpu, IsaLevel::Native),
     (STABLEHLO, Target::Cpu, IsaLevel::Native),
-    ("cpu-v3", Target::Cpu, IsaLevel::X86V3),
-    ("cpu-v2", Target::Cpu, IsaLevel::X86V2),
+    ("cpu-middle", Target::Cpu, MIDDLE),
+    ("cpu-oldest", Target::Cpu, OLDEST),
     ("cuda-sim", Target::CudaSim, IsaLevel::Native),
     ("tpu", Target::Tpu, IsaLevel::Native),
 ];

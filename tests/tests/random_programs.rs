@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tegula::{IsaLevel, LayoutPolicy, Options, Target};
 use tegula_ir::Opcode;
 use tegula_sim_tpu::as_matrix_units_round;
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::{MIDDLE, OLDEST, Reference, Verdict};
 use tegula_tests::nvrtc;
 use tegula_tests::random::{
     Random, RandomProgram, Regime, random_expression, random_program, random_rows, state_layouts,
@@ -67,7 +67,7 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
     };
     let mut judged = true;
     // The widest vectors there are, those of 256 bits, and those that every machine has.
-    let (native, middle, oldest) = (IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2);
+    let (native, middle, oldest) = (IsaLevel::Native, MIDDLE, OLDEST);
     let (chosen, drawn) = (LayoutPolicy::LeastCost, LayoutPolicy::Random(seed));
     let several = [1, 2, 3, 16][seed as usize % 4];
     let here: &[(Target, IsaLevel, usize, LayoutPolicy)] = &[

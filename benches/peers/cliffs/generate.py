@@ -1,10 +1,10 @@
 """Programs made by JAX libraries, as HLO text with inputs.
 
-    python benches/peers/cliffs/generate.py FOLDER [FAMILY ...] [--install]
+    python benches/peers/cliffs/generate.py FOLDER [FAMILY ...] [--install] [--x64]
 
 needs `jax[cpu]` and `numpy`; a family needs the packages that its file names, which --install
-fetches with pip. Writes NAME.hlo and NAME.npz (in0, in1, ...). What is there already is left
-alone, and a program that its library cannot make is named and left out, so that this can be run
+fetches with pip. Writes NAME.hlo and NAME.npz (in0, in1, ...); --x64: with 64-bit types on, and
+inputs of them, x64_NAME.hlo. What is there already is left alone, and a program that its library cannot make is named and left out, so that this can be run
 again. Timing is done elsewhere (the folder's __main__.py): the programs are also good for tests.
 """
 
@@ -47,6 +47,8 @@ def write(folder, name, function, *inputs):
     import numpy as np
 
     inputs = [np.asarray(x) for x in inputs]
+    if jax.config.jax_enable_x64:
+        inputs = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
     lowered = jax.jit(function, keep_unused=True).lower(*inputs)
     text = lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
     np.savez(folder / f"{name}.npz", **{f"in{i}": x for i, x in enumerate(inputs)})
@@ -55,8 +57,11 @@ def write(folder, name, function, *inputs):
 
 
 def generate(folder, names, install=False):
+    import jax
+
     folder.mkdir(parents=True, exist_ok=True)
     made, failed = 0, []
+    prefix = "x64_" if jax.config.jax_enable_x64 else ""
     for name in names:
         module = family(name)
         missing = [p for p in module.NEEDS if importlib.util.find_spec(p) is None]
@@ -68,6 +73,7 @@ def generate(folder, names, install=False):
             failed.append(f"{name}: not installed: {', '.join(missing)}")
             continue
         for program, parts in module.programs().items():
+            program = prefix + program
             if (folder / f"{program}.hlo").exists():
                 continue
             try:
@@ -83,7 +89,11 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(families()))
     parser.add_argument("--install", action="store_true", help="fetch missing packages with pip")
+    parser.add_argument("--x64", action="store_true", help="with 64-bit types on")
     arguments = parser.parse_args()
+    if arguments.x64:
+        # Before JAX is imported.
+        os.environ["JAX_ENABLE_X64"] = "1"
     names = arguments.families or families()
     unknown = set(names) - set(families())
     if unknown:

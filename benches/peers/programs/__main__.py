@@ -15,13 +15,15 @@ import pathlib
 import jax
 import numpy as np
 
-FAMILIES = ("everyday", "training", "science", "sequences", "odd_sizes", "blocks", "large")
+FAMILIES = ("everyday", "training", "science", "sequences", "odd_sizes", "blocks", "large", "kernels")
 
 
 def write(folder, name, function, *inputs):
     inputs = [np.asarray(x) for x in inputs]
-    lowered = jax.jit(function).lower(*inputs)
-    text = lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
+    double = any(x.dtype == np.float64 and x.ndim for x in inputs)
+    with jax.enable_x64(double):
+        lowered = jax.jit(function).lower(*inputs)
+        text = lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
     (folder / f"{name}.hlo").write_text(text)
     np.savez(folder / f"{name}.npz", **{f"in{i}": x for i, x in enumerate(inputs)})
 

@@ -3,6 +3,8 @@
 //! features last is one.
 
 use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+use crate::microkernels::neon::vector::{F32, F64};
 #[cfg(target_arch = "x86_64")]
 use crate::microkernels::vector512;
 use crate::microkernels::{CpuFeatures, VectorWidth};
@@ -168,6 +170,14 @@ fn function(isa: CpuFeatures, ty: ElementType) -> Option<RowsFn> {
     if isa.width == VectorWidth::Avx2 && ty == ElementType::F32 {
         return Some(avx2::rows);
     }
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    if isa.width == VectorWidth::Neon {
+        match ty {
+            ElementType::F32 => return Some(neon::rows::<F32>),
+            ElementType::F64 => return Some(neon::rows::<F64>),
+            _ => return None,
+        }
+    }
     let _ = (isa, VectorWidth::Portable);
     match ty {
         ElementType::F32 => Some(portable::<f32>),
@@ -201,6 +211,61 @@ where
                 }
                 for (i, &sum) in sums.iter().enumerate().take(count) {
                     *out.add(start + i) = sum;
+                }
+            }
+        }
+    }
+}
+
+/// Vectors of 128 bits.
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+mod neon {
+    use super::{ROWS, Rows};
+    use crate::microkernels::neon::vector::Numbers;
+
+    /// # Safety
+    /// As [`super::RowsFn`].
+    pub(super) unsafe fn rows<V: Numbers>(rows: &Rows<'_>) {
+        let mut start = 0;
+        // SAFETY: the caller promises what [`super::RowsFn`] asks for; there are so many groups.
+        unsafe {
+            while start + 4 * V::LANES <= rows.groups {
+                groups::<V, 4>(rows, start, V::LANES);
+                start += 4 * V::LANES;
+            }
+            while start < rows.groups {
+                groups::<V, 1>(rows, start, (rows.groups - start).min(V::LANES));
+                start += V::LANES;
+            }
+        }
+    }
+
+    /// `N` vectors of groups from `start` on, of which the last has so many lanes.
+    ///
+    /// # Safety
+    /// As [`rows`]; there are so many groups.
+    #[inline(always)]
+    unsafe fn groups<V: Numbers, const N: usize>(rows: &Rows<'_>, start: usize, last: usize) {
+        let lanes = |n: usize| if n + 1 < N { V::LANES } else { last };
+        let mut sums = [[V::zero(); N]; ROWS];
+        // SAFETY: the caller promises what [`rows`] asks for, and so many lanes.
+        unsafe {
+            for &[l, r] in rows.taps {
+                let right = rows.rhs.cast::<V::Unit>().offset(r).add(start);
+                let right: [V; N] =
+                    core::array::from_fn(|n| V::load(right.add(n * V::LANES), lanes(n)));
+                for (sums, lhs) in sums.iter_mut().zip(&rows.lhs) {
+                    let left = lhs.cast::<V::Unit>().offset(l).add(start);
+                    for (n, sum) in sums.iter_mut().enumerate() {
+                        let left = V::load(left.add(n * V::LANES), lanes(n));
+                        *sum = sum.multiply_add_lanes(left, right[n]);
+                    }
+                }
+            }
+            for (sums, out) in sums.iter().zip(&rows.out) {
+                let out = out.cast::<V::Unit>().add(start);
+                for (n, sum) in sums.iter().enumerate() {
+                    sum.store(out.add(n * V::LANES), lanes(n));
                 }
             }
         }

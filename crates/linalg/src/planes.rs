@@ -156,6 +156,12 @@ fn function(isa: CpuFeatures, stride: isize) -> Option<RowsFn> {
         (VectorWidth::Avx2, 2) => return Some(avx2_pairs),
         _ => {}
     }
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    match (isa.width, stride) {
+        (VectorWidth::Neon, 1) => return Some(neon_plain),
+        (VectorWidth::Neon, 2) => return Some(neon_pairs),
+        _ => {}
+    }
     let _ = isa;
     match stride {
         1 => Some(portable_plain),
@@ -180,6 +186,27 @@ macro_rules! compiled {
 
 compiled!(avx2_plain, "avx2,fma", 1, true);
 compiled!(avx2_pairs, "avx2,fma", 2, true);
+
+/// With products that are rounded once: AArch64 always has the instructions, and elsewhere this only stands
+/// for them.
+///
+/// # Safety
+/// As [`RowsFn`].
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+unsafe fn neon_plain(rows: &Rows<'_>) {
+    // SAFETY: the caller promises what `whole_rows` asks for.
+    unsafe { whole_rows::<1, true>(rows) }
+}
+
+/// As [`neon_plain`].
+///
+/// # Safety
+/// As [`RowsFn`].
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+unsafe fn neon_pairs(rows: &Rows<'_>) {
+    // SAFETY: the caller promises what `whole_rows` asks for.
+    unsafe { whole_rows::<2, true>(rows) }
+}
 
 /// # Safety
 /// As [`RowsFn`].
@@ -303,7 +330,13 @@ unsafe fn fused(x: f32, y: f32, z: f32) -> f32 {
         // vectors of these as well.
         unsafe { _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(x), _mm_set_ss(y), _mm_set_ss(z))) }
     }
-    #[cfg(any(not(target_arch = "x86_64"), feature = "std"))]
+    #[cfg(all(target_arch = "aarch64", not(feature = "std")))]
+    {
+        use core::arch::aarch64::{vdup_n_f32, vfma_f32, vget_lane_f32};
+        // SAFETY: vectors are part of the architecture. The compiler takes the one lane for a number.
+        unsafe { vget_lane_f32::<0>(vfma_f32(vdup_n_f32(z), vdup_n_f32(x), vdup_n_f32(y))) }
+    }
+    #[cfg(feature = "std")]
     x.mul_add(y, z)
 }
 
@@ -414,7 +447,11 @@ mod tests {
             width: VectorWidth::Portable,
             ..native
         };
-        for isa in [native, portable] {
+        let neon = CpuFeatures {
+            width: VectorWidth::Neon,
+            ..native
+        };
+        for isa in [native, portable, neon] {
             for width in [4usize, 5, 7, 8, 9, 15, 16, 17, 31, 33, 40] {
                 for stride in [1, 2] {
                     for kernel in [1, 3, 5] {

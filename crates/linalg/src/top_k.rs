@@ -139,7 +139,7 @@ impl TopK {
                 // SAFETY: what may be used is there.
                 return unsafe { self.rows_avx2::<B>(input, values, places, best) };
             }
-            VectorWidth::Portable => {}
+            _ => {}
         }
         self.each_row::<B>(input, values, places, best);
     }

@@ -163,10 +163,16 @@ macro_rules! of_width {
     )*};
 }
 
+#[cfg(target_arch = "x86_64")]
 of_width! {
     Portable tegula_rt_top_k_portable;
     Avx2 tegula_rt_top_k_avx2;
     Avx512 tegula_rt_top_k_avx512;
+}
+
+#[cfg(target_arch = "aarch64")]
+of_width! {
+    Neon tegula_rt_top_k_neon;
 }
 
 /// Random bits: of a state, the next one and an array.
@@ -423,6 +429,7 @@ macro_rules! transforms {
     )*};
 }
 
+#[cfg(target_arch = "x86_64")]
 matrices! {
     Portable f32, tegula_rt_cholesky_portable_f32 tegula_rt_solve_portable_f32 tegula_rt_lu_portable_f32;
     Portable f64, tegula_rt_cholesky_portable_f64 tegula_rt_solve_portable_f64 tegula_rt_lu_portable_f64;
@@ -436,6 +443,15 @@ matrices! {
     Avx512 f64, tegula_rt_cholesky_avx512_f64 tegula_rt_solve_avx512_f64 tegula_rt_lu_avx512_f64;
 }
 
+#[cfg(target_arch = "aarch64")]
+matrices! {
+    Neon f32, tegula_rt_cholesky_neon_f32 tegula_rt_solve_neon_f32 tegula_rt_lu_neon_f32;
+    Neon f64, tegula_rt_cholesky_neon_f64 tegula_rt_solve_neon_f64 tegula_rt_lu_neon_f64;
+    Neon Complex<f32>, tegula_rt_cholesky_neon_c64 tegula_rt_solve_neon_c64 tegula_rt_lu_neon_c64;
+    Neon Complex<f64>, tegula_rt_cholesky_neon_c128 tegula_rt_solve_neon_c128 tegula_rt_lu_neon_c128;
+}
+
+#[cfg(target_arch = "x86_64")]
 transforms! {
     Portable f32, tegula_rt_fft_portable_f32;
     Portable f64, tegula_rt_fft_portable_f64;
@@ -443,4 +459,10 @@ transforms! {
     Avx2 f64, tegula_rt_fft_avx2_f64;
     Avx512 f32, tegula_rt_fft_avx512_f32;
     Avx512 f64, tegula_rt_fft_avx512_f64;
+}
+
+#[cfg(target_arch = "aarch64")]
+transforms! {
+    Neon f32, tegula_rt_fft_neon_f32;
+    Neon f64, tegula_rt_fft_neon_f64;
 }

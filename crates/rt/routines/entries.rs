@@ -70,6 +70,8 @@ impl Call<'_> {
             width,
             bf16: self.head[10] & 1 != 0,
             vnni: self.head[10] & 2 != 0,
+            dot_product: self.head[10] & 4 != 0,
+            int8_matrices: self.head[10] & 8 != 0,
             // The state of matrix registers has to be asked for.
             amx_bf16: false,
             amx_int8: false,
@@ -161,6 +163,7 @@ macro_rules! products {
     )*};
 }
 
+#[cfg(target_arch = "x86_64")]
 products! {
     tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable F32 [F32];
     tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable F64 [F64];
@@ -177,6 +180,15 @@ products! {
     tegula_rt_product_avx512_bf16 tegula_rt_scratch_avx512_bf16 Avx512Bf16 Avx512 BF16 [F32, BF16];
     tegula_rt_product_avx512_s8 tegula_rt_scratch_avx512_s8 Avx512S8 Avx512 S8 [S32];
     tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 Any [];
+}
+
+#[cfg(target_arch = "aarch64")]
+products! {
+    tegula_rt_product_neon_f32 tegula_rt_scratch_neon_f32 NeonF32 Neon F32 [F32];
+    tegula_rt_product_neon_f64 tegula_rt_scratch_neon_f64 NeonF64 Neon F64 [F64];
+    tegula_rt_product_neon_bf16 tegula_rt_scratch_neon_bf16 NeonBf16 Neon BF16 [F32, BF16];
+    tegula_rt_product_neon_s8 tegula_rt_scratch_neon_s8 NeonS8 Neon S8 [S32];
+    tegula_rt_product_neon_any tegula_rt_scratch_neon_any NeonAny Neon Any [];
 }
 
 macro_rules! groups {
@@ -206,6 +218,7 @@ macro_rules! groups {
     )*};
 }
 
+#[cfg(target_arch = "x86_64")]
 groups! {
     tegula_rt_depthwise_portable Direct Portable;
     tegula_rt_depthwise_avx2 Direct Avx2;
@@ -213,6 +226,12 @@ groups! {
     tegula_rt_planes_portable Planes Portable;
     tegula_rt_planes_avx2 Planes Avx2;
     tegula_rt_planes_avx512 Planes Avx512;
+}
+
+#[cfg(target_arch = "aarch64")]
+groups! {
+    tegula_rt_depthwise_neon Direct Neon;
+    tegula_rt_planes_neon Planes Neon;
 }
 
 /// What stands for a function that a program does not call, in functions that it does.

@@ -62,6 +62,14 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 
 /// Ends the process.
 fn stop() -> ! {
+    #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction ends the process.
-    unsafe { core::arch::asm!("ud2", options(noreturn)) }
+    unsafe {
+        core::arch::asm!("ud2", options(noreturn))
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction ends the process.
+    unsafe {
+        core::arch::asm!("udf #0", options(noreturn))
+    }
 }

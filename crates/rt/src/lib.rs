@@ -1,5 +1,6 @@
-//! The routines that programs compiled to objects call, as an ELF object: products, convolutions, sorts,
-//! factorisations and Fourier transforms of `crates/linalg`, built without an allocator, threads or unwinding.
+//! The routines that programs compiled to objects call, as an ELF object for each architecture: products,
+//! convolutions, sorts, factorisations and Fourier transforms of `crates/linalg`, built without an allocator,
+//! threads or unwinding.
 //!
 //! The build script compiles `routines/lib.rs`, which takes in the source files of `crates/linalg` that need
 //! no more than `core`, with the compiler that builds everything else. Each function has a section of
@@ -8,7 +9,7 @@
 //! `libm` that functions of complex numbers call.
 //!
 //! Routines are called by name: `tegula_rt_KIND_VECTORS_TYPES`, with a [`Kind`], the vectors
-//! (`portable`, `avx2`, `avx512`) and the types of the operands and the result; and
+//! (`portable`, `avx2` and `avx512` of x86-64, `neon` of AArch64) and the types of the operands and the result; and
 //! `tegula_rt_scratch_...`, which says how much memory a call takes. Both are given a description of
 //! the call in words of 64 bits: see [`call`].
 //!
@@ -24,8 +25,12 @@
 //! | `lu_VECTORS_TYPE` | rows, columns, matrices | |
 //! | `fft_VECTORS_TYPE` | how many words and numbers the plan has, then its words | its numbers |
 
-/// The object, or nothing where there is none for the machine that this was built for.
-pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines.o"));
+/// The object for x86-64, or nothing where this was built without Rust's core library for
+/// `x86_64-unknown-linux-gnu`.
+pub const X86_64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-x86_64.o"));
+
+/// The same for AArch64, of `aarch64-unknown-linux-gnu`.
+pub const AARCH64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-aarch64.o"));
 
 /// How the names of tiles of matrix products begin, of which a program has only those that its products
 /// call: in the place of others, functions refer to [`ABSENT`].
@@ -49,7 +54,8 @@ pub mod call {
     pub const FIXED: usize = 8;
     /// Ways of the first-level data cache; 0 if they are not known.
     pub const WAYS: usize = 9;
-    /// Instructions beyond vectors: bit 0 says BF16, bit 1 VNNI.
+    /// Instructions beyond vectors: bit 0 says BF16, bit 1 VNNI, bit 2 dot products of 8-bit integers
+    /// of one sign, bit 3 of both.
     pub const EXTENSIONS: usize = 10;
     /// The types of the operands and the result, for routines of any types: places in
     /// `ElementType::ALL`.

@@ -6,7 +6,7 @@
 //! Functions that IEEE 754 defines exactly (abs, sqrt, rounding, ...) are used
 //! as they are in both widths.
 //!
-//! The `f32` forms of `exp`, `logistic`, `erf` and `power` never give a subnormal number: what
+//! `exp`, `logistic` and `power`, and `erf` in `f32`, never give a subnormal number: what
 //! would be less than the smallest normal number when rounded is a zero of its sign. Masked
 //! scores (`exp` of -95, -1e9, ...) are such numbers, vector units take ten times as long for
 //! them, and so XLA and the fast modes of GPUs flush them too. Other operations keep
@@ -73,11 +73,11 @@ pub fn unary_f64_function(op: Unary) -> Option<fn(f64) -> f64> {
         Unary::Cos => libm::cos,
         Unary::Cosh => libm::cosh,
         Unary::Erf => libm::erf,
-        Unary::Exp => libm::exp,
+        Unary::Exp => |x| zero_if_subnormal(libm::exp(x)),
         Unary::Expm1 => libm::expm1,
         Unary::Log => libm::log,
         Unary::Log1p => libm::log1p,
-        Unary::Logistic => logistic,
+        Unary::Logistic => |x| zero_if_subnormal(logistic(x)),
         Unary::Rsqrt => |x| 1.0 / x.sqrt(),
         Unary::Sin => libm::sin,
         Unary::Sinh => libm::sinh,
@@ -121,10 +121,10 @@ pub fn binary_f64_function(op: Binary) -> Option<fn(f64, f64) -> f64> {
         Binary::Subtract => |a, b| a - b,
         Binary::Multiply => |a, b| a * b,
         Binary::Divide => |a, b| a / b,
-        Binary::Remainder => |a, b| a % b,
+        Binary::Remainder => remainder,
         Binary::Maximum => maximum_f64,
         Binary::Minimum => minimum_f64,
-        Binary::Power => libm::pow,
+        Binary::Power => |a, b| zero_if_subnormal(libm::pow(a, b)),
         Binary::Atan2 => libm::atan2,
         _ => return None,
     })
@@ -152,6 +152,15 @@ fn rounded_to_normal(x: f64) -> f32 {
     }
 }
 
+/// The same of an `f64`, which is rounded already.
+fn zero_if_subnormal(x: f64) -> f64 {
+    if x.is_subnormal() {
+        0f64.copysign(x)
+    } else {
+        x
+    }
+}
+
 /// `x`, but a zero of its sign if it is subnormal.
 fn without_subnormal(x: f32) -> f32 {
     if x.is_subnormal() {
@@ -159,6 +168,41 @@ fn without_subnormal(x: f32) -> f32 {
     } else {
         x
     }
+}
+
+/// `a % b`, that is C's `fmod`: a division where the quotient is not large, in place of the
+/// long division, bit by bit, that this is in most libraries.
+fn remainder(a: f64, b: f64) -> f64 {
+    /// Quotients from here on have no unit, or are not exact to one.
+    const LARGE: f64 = (1u64 << 51) as f64;
+    let (of, by) = (a.abs(), b.abs());
+    let quotient = of / by;
+    // Parts of products must be normal numbers.
+    let usual = quotient < LARGE && by > 1e-200 && of < 1e200;
+    if !usual {
+        return a % b;
+    }
+    if of < by {
+        return a;
+    }
+    // At most one too large, when rounded up. The difference of the two is exact: it is less than
+    // `by`, or its negative, and a multiple of the last digit of one of both.
+    let [high, low] = exact_product(quotient.trunc(), by);
+    let rest = (of - high) - low;
+    let rest = if rest < 0.0 { rest + by } else { rest };
+    rest.copysign(a)
+}
+
+/// `x y` as a sum of two (Dekker, "A floating-point technique for extending the available
+/// precision", 1971): products of halves are exact.
+fn exact_product(x: f64, y: f64) -> [f64; 2] {
+    let halves = |x: f64| {
+        let upper = f64::from_bits(x.to_bits() & !0x7ff_ffff);
+        [upper, x - upper]
+    };
+    let ([x1, x2], [y1, y2]) = (halves(x), halves(y));
+    let high = x * y;
+    [high, x1 * y1 - high + x1 * y2 + x2 * y1 + x2 * y2]
 }
 
 /// The area hyperbolic cosine: NaN below 1, where `libm`'s is what rounding leaves of 0.
@@ -237,6 +281,41 @@ fn logistic(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn remainders_are_exact() {
+        let mut state = 7u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state ^ (state >> 31)
+        };
+        for i in 0..400_000 {
+            let (word, other) = (next(), next());
+            let (a, b) = match i % 4 {
+                0 => (f64::from_bits(word), f64::from_bits(other)),
+                1 => (word as i64 as f64 / 1e12, other as i64 as f64 / 1e17),
+                // Multiples, and what is next to them.
+                2 => {
+                    let b = (other >> 11) as f64;
+                    let a = b * (word >> 45) as f64;
+                    (if word & 1 == 0 { a.next_down() } else { a }, b)
+                }
+                _ => (word as f64, (other >> 40) as f64 + 0.5),
+            };
+            let (got, want) = (remainder(a, b), a % b);
+            let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+            assert!(same, "{a:e} % {b:e}: {got:e}, not {want:e}");
+        }
+        for a in [0.0, -0.0, 1.0, -5.5, f64::INFINITY, f64::NAN, 5e-324] {
+            for b in [0.0, 1.0, -2.0, f64::INFINITY, f64::NAN, 5e-324] {
+                let (got, want) = (remainder(a, b), a % b);
+                let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+                assert!(same, "{a:e} % {b:e}: {got:e}, not {want:e}");
+            }
+        }
+    }
 
     #[test]
     fn maximum_and_minimum_propagate_nan_and_order_zeros() {

@@ -4,9 +4,11 @@
 /// How wide vectors are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VectorWidth {
-    /// What the compiler was told to use: 128 bits on x86-64 and aarch64.
+    /// What the compiler was told to use: 128 bits on x86-64.
     #[default]
     Portable,
+    /// Those of every AArch64: 128 bits, with fused multiply-add.
+    Neon,
     /// AVX2, FMA and BMI2: 256 bits.
     Avx2,
     /// AVX-512 F, BW, DQ and VL, and F16C: 512 bits.
@@ -18,10 +20,14 @@ pub enum VectorWidth {
 pub struct CpuFeatures {
     /// The widest vectors.
     pub width: VectorWidth,
-    /// Dot products of pairs of bf16 (AVX512-BF16).
+    /// Dot products of pairs of bf16 (AVX512-BF16; FEAT_BF16 of AArch64).
     pub bf16: bool,
     /// Dot products of pairs of 16-bit integers (AVX512-VNNI).
     pub vnni: bool,
+    /// Dot products of fours of 8-bit integers of one sign (FEAT_DotProd of AArch64).
+    pub dot_product: bool,
+    /// The same of unsigned and signed ones, and products of matrices of them (FEAT_I8MM of AArch64).
+    pub int8_matrices: bool,
     /// Products of matrices of pairs of bf16 (AMX-BF16).
     pub amx_bf16: bool,
     /// Products of matrices of fours of 8-bit integers (AMX-INT8).

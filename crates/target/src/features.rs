@@ -1,10 +1,46 @@
-//! Instructions that code may use: levels of x86-64 that a user asks for, and what the CPU that
-//! this runs on has of them. Every crate that chooses code by CPU asks here.
+//! Instructions that code may use: levels of x86-64 and AArch64 that a user asks for, and what the
+//! CPU that this runs on has of them. Every crate that chooses code by CPU asks here.
 
 use crate::cpu_features::{CpuFeatures, VectorWidth};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
+
+/// A CPU architecture that code can be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// x86-64.
+    X86_64,
+    /// AArch64, little-endian.
+    Aarch64,
+}
+
+impl Architecture {
+    /// What this runs on. Elsewhere (WebAssembly) code is listed and not run: that of x86-64.
+    pub const HERE: Self = match cfg!(target_arch = "aarch64") {
+        true => Self::Aarch64,
+        false => Self::X86_64,
+    };
+
+    /// Every architecture.
+    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+
+    /// The triple of a program for Linux on it.
+    pub const fn linux_triple(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64-unknown-linux-gnu",
+            Self::Aarch64 => "aarch64-unknown-linux-gnu",
+        }
+    }
+
+    /// The levels that [`IsaLevel`] has of it, the oldest first.
+    pub const fn levels(self) -> [IsaLevel; 3] {
+        match self {
+            Self::X86_64 => [IsaLevel::X86V2, IsaLevel::X86V3, IsaLevel::X86V4],
+            Self::Aarch64 => [IsaLevel::ArmV8, IsaLevel::ArmV8_4, IsaLevel::ArmV8_6],
+        }
+    }
+}
 
 /// Which instructions may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,31 +54,71 @@ pub enum IsaLevel {
     X86V3,
     /// AVX-512 F, BW, DQ and VL.
     X86V4,
+    /// What every AArch64 has: vectors of 128 bits with fused multiply-add.
+    ArmV8,
+    /// Dot products of 8-bit integers, and atomic instructions (Armv8.4-A).
+    ArmV8_4,
+    /// Products of bf16 and of matrices of 8-bit integers (Armv8.6-A).
+    ArmV8_6,
 }
 
 impl IsaLevel {
     /// All levels, with the names that the command line has for them.
-    pub const NAMES: [(Self, &'static str); 4] = [
+    pub const NAMES: [(Self, &'static str); 7] = [
         (Self::Native, "native"),
         (Self::X86V2, "x86-64-v2"),
         (Self::X86V3, "x86-64-v3"),
         (Self::X86V4, "x86-64-v4"),
+        (Self::ArmV8, "armv8-a"),
+        (Self::ArmV8_4, "armv8.4-a"),
+        (Self::ArmV8_6, "armv8.6-a"),
     ];
+
+    /// The architecture that it is a level of.
+    pub fn architecture(self) -> Architecture {
+        match self {
+            Self::Native => Architecture::HERE,
+            Self::X86V2 | Self::X86V3 | Self::X86V4 => Architecture::X86_64,
+            Self::ArmV8 | Self::ArmV8_4 | Self::ArmV8_6 => Architecture::Aarch64,
+        }
+    }
 
     /// The vectors that code for this level is made of; of [`Self::Native`] those of this
     /// machine.
     pub fn width(self) -> VectorWidth {
         match self {
             Self::Native => CpuFeatures::detect().width,
-            Self::X86V4 => VectorWidth::Avx512,
-            Self::X86V3 => VectorWidth::Avx2,
-            Self::X86V2 => VectorWidth::Portable,
+            _ => self.features().width,
         }
     }
 
     /// Whether code for this level runs on this machine.
     pub fn is_supported(self) -> bool {
-        self.width() <= CpuFeatures::detect().width
+        let (needs, here) = (self.features(), CpuFeatures::detect());
+        self == Self::Native
+            || self.architecture() == Architecture::HERE
+                && needs.width <= here.width
+                && needs.dot_product <= here.dot_product
+                && needs.int8_matrices <= here.int8_matrices
+                && needs.bf16 <= here.bf16
+    }
+
+    /// What the level says that there is; for [`Self::Native`] nothing.
+    fn features(self) -> CpuFeatures {
+        let newer = matches!(self, Self::ArmV8_4 | Self::ArmV8_6);
+        let newest = self == Self::ArmV8_6;
+        CpuFeatures {
+            width: match self {
+                Self::Native | Self::X86V2 => VectorWidth::Portable,
+                Self::ArmV8 | Self::ArmV8_4 | Self::ArmV8_6 => VectorWidth::Neon,
+                Self::X86V3 => VectorWidth::Avx2,
+                Self::X86V4 => VectorWidth::Avx512,
+            },
+            dot_product: newer,
+            int8_matrices: newest,
+            bf16: newest,
+            ..CpuFeatures::default()
+        }
     }
 }
 
@@ -55,7 +131,9 @@ impl fmt::Display for IsaLevel {
 
 /// A name that is no [`IsaLevel`]'s.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no CPU `{0}`: use native, x86-64-v2, x86-64-v3 or x86-64-v4")]
+#[error(
+    "there is no CPU `{0}`: use native, x86-64-v2, x86-64-v3, x86-64-v4, armv8-a, armv8.4-a or armv8.6-a"
+)]
 pub struct UnknownIsaLevel(pub String);
 
 impl FromStr for IsaLevel {
@@ -77,14 +155,22 @@ impl CpuFeatures {
     }
 
     /// What a level allows of [what there is](Self::detect). Extensions that are in no level are
-    /// part of [`IsaLevel::Native`] alone.
+    /// part of [`IsaLevel::Native`] alone. Of a level of another architecture all is allowed: nothing
+    /// that is made for it runs here.
     pub fn up_to(level: IsaLevel) -> Self {
         let here = Self::detect();
         if level == IsaLevel::Native {
             return here;
         }
+        let allowed = level.features();
+        if level.architecture() != Architecture::HERE {
+            return allowed;
+        }
         Self {
-            width: level.width().min(here.width),
+            width: allowed.width.min(here.width),
+            dot_product: allowed.dot_product && here.dot_product,
+            int8_matrices: allowed.int8_matrices && here.int8_matrices,
+            bf16: allowed.bf16 && here.bf16,
             first_level_ways: here.first_level_ways,
             ..Self::default()
         }
@@ -113,13 +199,28 @@ fn found() -> CpuFeatures {
         },
         bf16: avx512 && has!("avx512bf16"),
         vnni: avx512 && has!("avx512vnni"),
+        dot_product: false,
+        int8_matrices: false,
         amx_bf16,
         amx_int8,
         first_level_ways: first_level_ways(),
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn found() -> CpuFeatures {
+    use std::arch::is_aarch64_feature_detected as has;
+    CpuFeatures {
+        // It is part of the architecture: the compiler uses it, too.
+        width: VectorWidth::Neon,
+        bf16: has!("bf16"),
+        dot_product: has!("dotprod"),
+        int8_matrices: has!("i8mm"),
+        ..CpuFeatures::default()
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn found() -> CpuFeatures {
     CpuFeatures::default()
 }
@@ -195,11 +296,24 @@ mod tests {
 
     #[test]
     fn a_level_allows_no_more_than_the_machine_has() {
-        for (level, _) in IsaLevel::NAMES {
+        for level in Architecture::HERE.levels() {
             let allowed = CpuFeatures::up_to(level);
             assert!(allowed.width <= CpuFeatures::detect().width, "{level}");
         }
         assert_eq!(CpuFeatures::up_to(IsaLevel::Native), CpuFeatures::detect());
         assert!(!CpuFeatures::up_to(IsaLevel::X86V4).bf16);
+    }
+
+    #[test]
+    fn levels_of_another_architecture_run_nowhere_here() {
+        for architecture in Architecture::ALL {
+            for level in architecture.levels() {
+                assert_eq!(level.architecture(), architecture);
+                let here = architecture == Architecture::HERE;
+                assert!(here || !level.is_supported(), "{level}");
+            }
+        }
+        assert!(IsaLevel::Native.is_supported());
+        assert_eq!(CpuFeatures::up_to(IsaLevel::ArmV8).width, VectorWidth::Neon);
     }
 }

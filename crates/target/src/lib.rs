@@ -31,7 +31,7 @@ mod tile;
 pub use chip::{Chip, MemorySpace, UnknownChip};
 pub use cpu::{Cache, Cpu};
 pub use cpu_features::{CpuFeatures, VectorWidth};
-pub use features::{IsaLevel, UnknownIsaLevel};
+pub use features::{Architecture, IsaLevel, UnknownIsaLevel};
 pub use param::Param;
 pub use quantity::{Dimension, Quantity, Unit};
 pub use text::ChipTextError;

@@ -11,15 +11,22 @@ use tegula_compile_cache::Environment;
 /// What code for the CPU may use.
 #[derive(Debug, Args)]
 pub(crate) struct CpuArgs {
-    /// Which instructions may be used: native, x86-64-v2, x86-64-v3 or x86-64-v4.
-    #[arg(long, default_value = "native")]
-    cpu: String,
+    /// Which instructions may be used: native (if nothing is said), x86-64-v2, x86-64-v3, x86-64-v4,
+    /// armv8-a, armv8.4-a or armv8.6-a.
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<String>,
 }
 
 impl CpuArgs {
+    /// The level that is asked for, or what this machine has.
     pub(crate) fn get(&self) -> Result<tegula::IsaLevel, report::Failure> {
-        let cpu: Result<tegula::IsaLevel, _> = self.cpu.parse();
-        Ok(cpu.map_err(anyhow::Error::from)?)
+        Ok(self.asked()?.unwrap_or_default())
+    }
+
+    /// The level that is asked for, if one is.
+    pub(crate) fn asked(&self) -> Result<Option<tegula::IsaLevel>, report::Failure> {
+        let cpu = self.cpu.as_deref().map(str::parse::<tegula::IsaLevel>);
+        Ok(cpu.transpose().map_err(anyhow::Error::from)?)
     }
 }
 

@@ -109,7 +109,7 @@ pub use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, PassManager};
 pub use tegula_limits::{Interrupt, Limits};
 #[cfg(feature = "devices")]
 pub use tegula_partition as partition;
-pub use tegula_target::Chip;
+pub use tegula_target::{Architecture, Chip};
 pub use tensor::{Arg, Element, Tensor};
 
 /// The README's code is a test.

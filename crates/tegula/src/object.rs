@@ -27,10 +27,12 @@ impl ObjectOptions {
     }
 }
 
-/// Compiles a verified module to an object file for x86-64 Linux and a C header.
+/// Compiles a verified module to an object file for Linux and a C header. The level says for
+/// which architecture, which need not be this one.
 ///
 /// # Errors
-/// An operation that objects cannot have yet, by name; a name that C does not take.
+/// An operation that objects cannot have yet, by name; a name that C does not take; an architecture that
+/// this was built without.
 pub fn compile_object(module: &Module, options: &ObjectOptions) -> Result<Object, Error> {
     if let Some(required) = module.required.first() {
         let message = format!(

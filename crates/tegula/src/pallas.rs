@@ -146,16 +146,15 @@ impl Kernel {
     }
 
     fn error_text(&self, error: &tegula_sim_tpu::Error) -> String {
-        use tegula_sim_tpu::Error;
-        match error {
-            Error::Program { line, message }
-            | Error::Unsupported { line, message }
-            | Error::Limit { line, message } => match self.program.place(*line) {
-                Some(place) => format!("{}:{}: {message}", place.file, place.line),
-                None => message.clone(),
-            },
-            Error::Inputs(message) => message.clone(),
-            Error::Stopped { reason, .. } => reason.to_string(),
+        let Some((line, message)) = error.at_line() else {
+            return match error {
+                tegula_sim_tpu::Error::Stopped { reason, .. } => reason.to_string(),
+                other => other.to_string(),
+            };
+        };
+        match self.program.place(line) {
+            Some(place) => format!("{}:{}: {message}", place.file, place.line),
+            None => message,
         }
     }
 }

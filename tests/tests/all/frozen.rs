@@ -5,7 +5,7 @@
 use tegula::{Arg, IsaLevel, Options, Tensor, compile};
 use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
-use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::judge::{MIDDLE, OLDEST, Reference, Verdict};
 use tegula_tests::random::Regime;
 
 /// Numbers of few bits, so that results are exact.
@@ -47,7 +47,7 @@ fn check(text: &str, frozen: &[&[usize]]) {
     let module = read(text);
     let inputs = inputs(&module);
     let reference = Reference::new(&module, &inputs, Regime::Dyadic).expect("it has a meaning");
-    for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2] {
+    for cpu in [IsaLevel::Native, MIDDLE, OLDEST] {
         for threads in [1, 2] {
             let options = Options {
                 cpu,

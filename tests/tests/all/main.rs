@@ -17,6 +17,7 @@ mod large_results;
 mod limits;
 mod mutations;
 mod objects;
+mod objects_for_aarch64;
 mod onnx_shapes;
 mod open_models;
 mod open_programs;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use tegula::{ErrorKind, IsaLevel, ObjectOptions, Options, compile, compile_object};
+use tegula::{Architecture, ErrorKind, IsaLevel, ObjectOptions, Options, compile, compile_object};
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module};
 use tegula_tests::corpus::{load, names, small_corpus};
-use tegula_tests::judge::Reference;
+use tegula_tests::judge::{MIDDLE, OLDEST, Reference};
 use tegula_tests::object::{Failure, LinkedObject};
 use tegula_tests::random::{Regime, random_program};
 use tegula_tests::read;
@@ -46,7 +46,7 @@ fn random_programs_agree() {
         for regime in [Regime::Dyadic, Regime::General] {
             let program = random_program(seed, regime);
             let module = read(&program.text).expect("a program");
-            let levels = [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2];
+            let levels = [IsaLevel::Native, MIDDLE, OLDEST];
             let cpu = levels[seed as usize % 3];
             let name = format!("{seed}-{regime:?}");
             let Some(outputs) = run(&module, &program.inputs, cpu, &name) else {
@@ -65,9 +65,11 @@ fn random_programs_agree() {
 
 /// The widest vectors that this machine has, without matrix registers, which objects do not use.
 fn widest() -> IsaLevel {
-    match IsaLevel::X86V4.is_supported() {
-        true => IsaLevel::X86V4,
-        false => IsaLevel::X86V3,
+    let newest = Architecture::HERE.levels()[2];
+    if newest.is_supported() {
+        newest
+    } else {
+        MIDDLE
     }
 }
 
@@ -167,8 +169,7 @@ fn the_header_is_c_and_cpp() {
           ROOT t = (s4[3], c64[2], bf16[]) tuple(a, double, sizes)
         }";
     let module = read(text).expect("a program");
-    let object =
-        compile_object(&module, &ObjectOptions::new("odd", IsaLevel::X86V2)).expect("an object");
+    let object = compile_object(&module, &ObjectOptions::new("odd", OLDEST)).expect("an object");
     let folder = folder("header");
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("odd.h"), &object.header).expect("written");
@@ -207,7 +208,7 @@ fn the_header_is_c_and_cpp() {
 fn names_that_c_does_not_take_are_errors() {
     let module = read("HloModule m ENTRY e { ROOT p = f32[2] parameter(0) }").expect("a program");
     for name in ["", "1a", "a-b", "a b", "\u{e9}"] {
-        let error = compile_object(&module, &ObjectOptions::new(name, IsaLevel::X86V2));
+        let error = compile_object(&module, &ObjectOptions::new(name, OLDEST));
         let error = error.expect_err("no name").to_string();
         assert!(error.contains("is not a name of C"), "{error}");
     }
@@ -376,7 +377,7 @@ fn routines_on_arrays_give_the_bits_of_a_run() {
     for (number, (name, computation, body)) in programs.iter().enumerate() {
         let text = format!("HloModule m\n{computation}\nENTRY e {{\n{body}\n}}");
         let module = read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
-        let levels = [widest(), IsaLevel::X86V3, IsaLevel::X86V2];
+        let levels = [widest(), MIDDLE, OLDEST];
         let cpu = levels[number % 3];
         let inputs = drawn(&module, &[]);
         let outputs = run(&module, &inputs, cpu, &format!("array-{name}"));
@@ -461,7 +462,7 @@ fn transforms_and_complex_functions_agree_with_a_run() {
     }
     for (number, (body, tolerance)) in programs.iter().enumerate() {
         let module = read(&format!("HloModule m\nENTRY e {{\n{body}\n}}")).expect(body);
-        let levels = [widest(), IsaLevel::X86V3, IsaLevel::X86V2];
+        let levels = [widest(), MIDDLE, OLDEST];
         let cpu = levels[number % 3];
         let inputs = drawn(&module, &[]);
         let outputs = run(&module, &inputs, cpu, &format!("close-{number}"));
@@ -624,7 +625,7 @@ fn what_objects_lack_is_named() {
           api_version=API_VERSION_TYPED_FFI
       }";
     let module = read(text).expect("a program");
-    let options = ObjectOptions::new("m", IsaLevel::X86V2);
+    let options = ObjectOptions::new("m", OLDEST);
     let error = compile_object(&module, &options).expect_err("no object");
     assert_eq!(error.kind, ErrorKind::Unsupported);
     let error = error.to_string();
@@ -699,7 +700,7 @@ fn routines_give_the_bits_of_a_run() {
     for (name, body) in programs {
         let text = format!("HloModule m\nENTRY e {{\n{body}\n}}");
         let module = read(&text).expect(name);
-        for cpu in [widest(), IsaLevel::X86V3, IsaLevel::X86V2] {
+        for cpu in [widest(), MIDDLE, OLDEST] {
             let inputs = drawn(&module, &[]);
             let file = format!("routine-{name}-{cpu}");
             let outputs = run(&module, &inputs, cpu, &file).expect("an object");

@@ -6,6 +6,7 @@ use tegula_interp::Value;
 use tegula_ir::Module;
 use tegula_ir::{Category, Literal, Scalar};
 use tegula_plan::Step;
+use tegula_tests::judge::{MIDDLE, OLDEST};
 use tegula_tests::read;
 
 /// Small dyadic numbers, the same for the same module.
@@ -43,7 +44,7 @@ fn agrees(text: &str) -> Module {
     let expected = expected.unwrap_or_else(|e| panic!("{e}\n{text}"));
     let leaves = expected.leaves();
     let mut targets = vec![(Target::Plan, IsaLevel::Native, 1)];
-    for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2] {
+    for cpu in [IsaLevel::Native, MIDDLE, OLDEST] {
         targets.extend([(Target::Cpu, cpu, 1), (Target::Cpu, cpu, 3)]);
     }
     for (target, cpu, threads) in targets {
@@ -57,7 +58,7 @@ fn agrees(text: &str) -> Module {
             ..Options::default()
         };
         let executable = match compile(&module, &options) {
-            Err(_) if cpu == IsaLevel::X86V3 && !has_avx2() => continue,
+            Err(_) if cpu == MIDDLE && !MIDDLE.is_supported() => continue,
             compiled => compiled.unwrap_or_else(|e| panic!("{e}\n{text}")),
         };
         let buffers: Vec<Tensor> = inputs.iter().cloned().map(Tensor::from).collect();
@@ -75,13 +76,6 @@ fn agrees(text: &str) -> Module {
         }
     }
     module
-}
-
-fn has_avx2() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma");
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
 }
 
 /// How many steps of a plan are kernels, and how many library calls.

@@ -24,6 +24,7 @@ use crate::abi::LINE_SHIFT;
 use crate::clif::operand_copy::copy_operand;
 use crate::error::Error;
 use crate::image::libcalls::{General, Helper};
+use crate::isa::clif128;
 use crate::origin::Origin;
 use crate::program::ir::Location;
 use crate::simd::row_addressing::RowsIn;
@@ -51,8 +52,8 @@ pub(crate) trait Imports {
     fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef;
     /// The address of an operation, which is kept as long as the code.
     fn operation(&mut self, builder: &mut FunctionBuilder<'_>, operation: General) -> Value;
-    /// Whether the machine multiplies and adds with one rounding.
-    fn fused(&self) -> bool;
+    /// What the machine's vectors of 128 bits can do.
+    fn abilities(&self) -> clif128::Abilities;
     /// Whether instructions say which statement they came from.
     fn has_origins(&self) -> bool {
         false
@@ -225,8 +226,8 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.terms.pop();
     }
 
-    pub(crate) fn fused(&self) -> bool {
-        self.imports.fused()
+    pub(crate) fn abilities(&self) -> clif128::Abilities {
+        self.imports.abilities()
     }
 
     pub(crate) fn wide_body(

@@ -94,8 +94,8 @@ impl Lower<'_, '_> {
 
     fn body(&mut self, run: &Run, inputs: &[Value], n: Value) -> Result<Vec<Value>, Error> {
         let Some(function) = self.wide_body(run, RowsIn::One)? else {
-            let fused = self.fused();
-            return clif128::emit(self.builder, &run.body, inputs, n, fused);
+            let machine = self.abilities();
+            return clif128::emit(self.builder, &run.body, inputs, n, machine);
         };
         let size = 8 * (inputs.len() + run.body.reductions.len()).max(1);
         let size = u32::try_from(size).map_err(|_| Error::Bug("a body's inputs".to_owned()))?;

@@ -1,9 +1,9 @@
 //! Cranelift's target: which instructions it may use, and its settings.
 
 use crate::error::Error;
-use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::isa::{Builder, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
-use tegula_target::IsaLevel;
+use tegula_target::{Architecture, IsaLevel};
 
 /// Cranelift's description of the machine that code is made for.
 pub(crate) fn target(cpu: IsaLevel) -> Result<OwnedTargetIsa, Error> {
@@ -17,21 +17,12 @@ pub(crate) fn target_for(
     position_independent: bool,
 ) -> Result<OwnedTargetIsa, Error> {
     let flags = flags(position_independent)?;
-    let mut isa = builder(cpu)
-        .map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")))?;
+    let mut isa = builder(cpu)?;
     for feature in features(cpu) {
         isa.enable(feature)
             .map_err(|_| Error::Cpu(format!("this machine's architecture has no {feature}")))?;
     }
     isa.finish(flags).map_err(|e| Error::Cpu(e.to_string()))
-}
-
-/// A machine by its triple, whatever this one is.
-pub(crate) fn foreign_target(triple: &str) -> Result<OwnedTargetIsa, Error> {
-    let isa = cranelift_codegen::isa::lookup_by_name(triple)
-        .map_err(|e| Error::Cpu(format!("{triple} cannot be compiled for: {e}")))?;
-    let isa = isa.finish(flags(false)?);
-    isa.map_err(|e| Error::Cpu(e.to_string()))
 }
 
 /// The settings that all machines share.
@@ -57,16 +48,37 @@ fn flags(position_independent: bool) -> Result<settings::Flags, Error> {
     Ok(settings::Flags::new(flags))
 }
 
-/// The machine that this runs on, with what it has for [`IsaLevel::Native`].
-#[cfg(not(target_family = "wasm"))]
-fn builder(cpu: IsaLevel) -> Result<cranelift_codegen::isa::Builder, &'static str> {
-    cranelift_native::builder_with_options(cpu == IsaLevel::Native)
+/// The machine of a level: for [`IsaLevel::Native`] this one, with what it has.
+fn builder(cpu: IsaLevel) -> Result<Builder, Error> {
+    let architecture = cpu.architecture();
+    let runs_here = architecture == Architecture::HERE && cfg!(not(target_family = "wasm"));
+    if runs_here {
+        let here = here(cpu == IsaLevel::Native);
+        return here.map_err(|e| Error::Cpu(format!("this machine cannot be compiled for: {e}")));
+    }
+    // WebAssembly runs no machine code, and lists that of x86-64 as if it were this machine's.
+    let triple = architecture.linux_triple();
+    cranelift_codegen::isa::lookup_by_name(triple).map_err(|_| {
+        let how = match architecture {
+            Architecture::Aarch64 => ": build it with the feature `aarch64`",
+            Architecture::X86_64 => "",
+        };
+        Error::Cpu(format!(
+            "this build has no code generator for {triple}{how}"
+        ))
+    })
 }
 
-/// x86-64 under Linux: WebAssembly runs no machine code, and lists that of this machine.
+/// The machine that this runs on; whether with all that it has.
+#[cfg(not(target_family = "wasm"))]
+fn here(all: bool) -> Result<Builder, &'static str> {
+    cranelift_native::builder_with_options(all)
+}
+
+/// There is none.
 #[cfg(target_family = "wasm")]
-fn builder(_: IsaLevel) -> Result<cranelift_codegen::isa::Builder, String> {
-    cranelift_codegen::isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|e| e.to_string())
+fn here(_: bool) -> Result<Builder, &'static str> {
+    Err("WebAssembly runs no machine code")
 }
 
 /// Cranelift's names for the extensions of a level; what this machine has is on by default for
@@ -93,5 +105,8 @@ fn features(level: IsaLevel) -> Vec<&'static str> {
         IsaLevel::X86V2 => v2.to_vec(),
         IsaLevel::X86V3 => [&v2[..], &v3].concat(),
         IsaLevel::X86V4 => [&v2[..], &v3, &v4].concat(),
+        IsaLevel::ArmV8 => Vec::new(),
+        IsaLevel::ArmV8_4 => vec!["has_lse", "has_dotprod"],
+        IsaLevel::ArmV8_6 => vec!["has_lse", "has_dotprod", "has_i8mm"],
     }
 }

@@ -30,12 +30,11 @@ pub enum ListedMachine {
 }
 
 impl ListedMachine {
-    /// The level whose vectors its code has.
+    /// The level that its code is of.
     pub fn vectors(self) -> IsaLevel {
         match self {
             Self::X86(level) => level,
-            // The portable vector code is what both have.
-            Self::Aarch64 => IsaLevel::X86V2,
+            Self::Aarch64 => IsaLevel::ArmV8,
         }
     }
 }

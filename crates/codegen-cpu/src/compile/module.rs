@@ -6,10 +6,11 @@ use super::loop_outline::{Made, Maker, emit};
 use super::transform_kernels;
 use crate::abi::{KernelCode, KernelFn};
 use crate::clif::lower::{Imports, KERNEL_PARAMS, lower_kernel};
-use crate::clif::target::{foreign_target, target, target_for};
+use crate::clif::target::{target, target_for};
 use crate::error::Error;
 use crate::image::libcalls::{General, Helper};
 use crate::image::{CodeImage, FunctionId, ImageBuilder, PlacedCode};
+use crate::isa::clif128;
 use crate::isa::x64::{self, InstructionSet};
 use crate::library::sort::SortCode;
 use crate::library::sort_key::key_of;
@@ -164,8 +165,8 @@ impl Imports for FunctionImports<'_> {
         self.image.operation(builder, operation)
     }
 
-    fn fused(&self) -> bool {
-        self.image.has("has_fma")
+    fn abilities(&self) -> clif128::Abilities {
+        self.image.abilities()
     }
 
     fn has_origins(&self) -> bool {
@@ -264,10 +265,7 @@ pub(crate) fn compile_kernels(
 /// # Errors
 /// A machine that this build cannot compile for; an operation that cannot be compiled yet.
 pub fn linked_listing(plan: &Plan, machine: ListedMachine) -> Result<LinkedListing, Error> {
-    let isa = match machine {
-        ListedMachine::X86(level) => target(level)?,
-        ListedMachine::Aarch64 => foreign_target("aarch64-unknown-linux-gnu")?,
-    };
+    let isa = target(machine.vectors())?;
     let options = Options {
         cpu: machine.vectors(),
         ..Options::default()

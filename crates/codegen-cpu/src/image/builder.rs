@@ -3,7 +3,7 @@
 use super::libcalls::{General, Helper};
 use super::{CodeImage, FunctionId, Relocation, RelocationKind, Target, routines};
 use crate::error::Error;
-use cranelift_codegen::binemit::Reloc;
+use crate::isa::clif128::Abilities;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
     self, AbiParam, ExtFuncData, ExternalName, FuncRef, Function, GlobalValueData, InstBuilder,
@@ -48,14 +48,19 @@ impl ImageBuilder {
         self.isa.frontend_config()
     }
 
-    /// Whether the machine has a feature, by Cranelift's name.
-    pub(crate) fn has(&self, feature: &str) -> bool {
-        // AArch64 has it always.
-        if feature == "has_fma" && self.isa.name() == "aarch64" {
-            return true;
+    /// What the machine's vectors of 128 bits can do.
+    pub(crate) fn abilities(&self) -> Abilities {
+        let has = |feature| {
+            let mut flags = self.isa.isa_flags().into_iter();
+            flags.any(|flag| flag.name == feature && flag.as_bool() == Some(true))
+        };
+        // AArch64 has all of it always.
+        let is_arm = self.isa.name() == "aarch64";
+        Abilities {
+            fused: is_arm || has("has_fma"),
+            converts_wide: is_arm,
+            sums: if is_arm { 4 } else { 1 },
         }
-        let mut flags = self.isa.isa_flags().into_iter();
-        flags.any(|flag| flag.name == feature && flag.as_bool() == Some(true))
     }
 
     /// A signature with these parameters and results.
@@ -136,14 +141,9 @@ impl ImageBuilder {
                     return Err(Error::Bug("a reference into a function".to_owned()));
                 }
             };
-            let kind = match relocation.kind {
-                Reloc::Abs8 => RelocationKind::Absolute64,
-                Reloc::X86PCRel4 | Reloc::X86CallPCRel4 | Reloc::X86CallPLTRel4 => {
-                    RelocationKind::Relative32
-                }
-                Reloc::X86GOTPCRel4 => RelocationKind::GotRelative32,
-                other => return Err(Error::Bug(format!("a relocation of kind {other}"))),
-            };
+            let kind = RelocationKind::of(relocation.kind);
+            let kind = kind
+                .ok_or_else(|| Error::Bug(format!("a relocation of kind {:?}", relocation.kind)))?;
             self.image.relocations.push(Relocation {
                 at: start + relocation.offset,
                 kind,

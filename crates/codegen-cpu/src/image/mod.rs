@@ -6,8 +6,10 @@
 //! of it (routines, tables) and has no address of this process.
 
 mod builder;
+mod instruction_cache;
 pub(crate) mod libcalls;
 mod placed;
+mod relocation;
 mod routines;
 
 pub(crate) use builder::{ImageBuilder, constant_address, sine_table};
@@ -46,7 +48,8 @@ pub(crate) struct Relocation {
     pub addend: i64,
 }
 
-/// How an address is written.
+/// How an address is written: of 32 and 64 bits in code for x86-64, in fields of instructions in code
+/// for AArch64, which also has addresses as data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RelocationKind {
     /// All 64 bits.
@@ -56,6 +59,17 @@ pub(crate) enum RelocationKind {
     /// 32 bits, from the place itself on to an entry of a table that holds the address. Only code
     /// for objects has these.
     GotRelative32,
+    /// 26 bits of a call: the distance in words.
+    Call26,
+    /// 21 bits of `adrp`: the distance in pages.
+    Page21,
+    /// 12 bits of an addition: the place in a page.
+    PageOffset12,
+    /// 21 bits of `adrp`: the distance in pages to an entry of a table of addresses, as
+    /// [`Self::GotRelative32`].
+    GotPage21,
+    /// 12 bits of a load: the entry's place in its page.
+    GotPageOffset12,
 }
 
 /// What an address is of.

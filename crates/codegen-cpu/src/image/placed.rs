@@ -1,7 +1,7 @@
 //! Code in memory that can be run.
 
 use super::libcalls::General;
-use super::{CodeImage, FunctionId, RelocationKind, Target, routines};
+use super::{CodeImage, FunctionId, Target, instruction_cache, routines};
 use crate::error::Error;
 use crate::simd::mathlib::sine_table;
 use memmap2::{Mmap, MmapMut};
@@ -68,25 +68,15 @@ impl PlacedCode {
             };
             let address = address.ok_or_else(|| damaged(&format!("{:?}", relocation.target)))?;
             let address = address.wrapping_add_signed(relocation.addend);
-            let at = relocation.at as usize;
-            let here = base + u64::from(relocation.at);
-            let full = address.to_ne_bytes();
-            let distance = (address.wrapping_sub(here) as i64 as i32).to_ne_bytes();
-            let bytes = match relocation.kind {
-                RelocationKind::Absolute64 => &full[..],
-                RelocationKind::Relative32 => &distance[..],
-                RelocationKind::GotRelative32 => {
-                    return Err(damaged("a table of addresses"));
-                }
-            };
-            let place = code.get_mut(at..at + bytes.len());
-            let place = place.ok_or_else(|| damaged(&format!("a relocation at byte {at}")))?;
-            place.copy_from_slice(bytes);
+            let (at, here) = (relocation.at, base + u64::from(relocation.at));
+            let applied = relocation.kind.apply(&mut code, at, here, address);
+            applied.ok_or_else(|| damaged(&format!("{:?} at byte {at}", relocation.kind)))?;
         }
         memory.copy_from_slice(&code);
         let memory = memory
             .make_exec()
             .map_err(|error| Error::Cpu(format!("memory cannot be made executable: {error}")))?;
+        instruction_cache::forget(&memory);
         Ok(Self {
             memory: Some(memory),
             functions,

@@ -128,6 +128,7 @@ macro_rules! named {
             VectorWidth::Portable => concat!($first, "_portable"),
             VectorWidth::Avx2 => concat!($first, "_avx2"),
             VectorWidth::Avx512 => concat!($first, "_avx512"),
+            VectorWidth::Neon => concat!($first, "_neon"),
         }
     };
     ($width:expr, $first:literal, $ty:expr, $($known:ident $name:literal),*) => {
@@ -135,6 +136,7 @@ macro_rules! named {
             $(
                 (VectorWidth::Portable, ElementType::$known) => concat!($first, "_portable_", $name),
                 (VectorWidth::Avx2, ElementType::$known) => concat!($first, "_avx2_", $name),
+                (VectorWidth::Neon, ElementType::$known) => concat!($first, "_neon_", $name),
                 // Results are the same whatever the vectors; those of complex numbers are of 256 bits.
                 (VectorWidth::Avx512, ElementType::$known) => match ElementType::$known.is_complex() {
                     true => concat!($first, "_avx2_", $name),

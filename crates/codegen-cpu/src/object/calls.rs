@@ -6,6 +6,7 @@
 
 use super::arrays::ArrayCall;
 use super::is_identifier;
+use super::link::routines_for;
 use super::routines::is_outside;
 use super::weights::{HASH, Weights};
 use crate::error::Error;
@@ -19,7 +20,7 @@ use tegula_linalg::gemm::{Axes, MAX_AXES, Product, TileForm};
 use tegula_plan::dot::DotView;
 use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel, label_sizes};
 use tegula_rt::{Kind, TILE, call};
-use tegula_target::{CpuFeatures, IsaLevel, VectorWidth};
+use tegula_target::{Architecture, CpuFeatures, IsaLevel, VectorWidth};
 
 /// Bytes of a constant operand from which on it is packed when the program is compiled: half of
 /// what a run packs once.
@@ -85,6 +86,9 @@ impl Tiles {
 /// All calls of a program.
 pub(super) struct Library {
     isa: CpuFeatures,
+    architecture: Architecture,
+    /// Why a step that is calls of routines is none.
+    pub missing: Option<Error>,
     /// By the first result of a step.
     pub calls: FxHashMap<ValueId, Calls>,
     /// Constants besides the plan's.
@@ -114,6 +118,8 @@ impl Library {
         };
         Self {
             isa,
+            architecture: cpu.architecture(),
+            missing: None,
             calls: FxHashMap::default(),
             constants: Vec::new(),
             custom: Vec::new(),
@@ -135,9 +141,6 @@ impl Library {
         else {
             return false;
         };
-        if tegula_rt::OBJECT.is_empty() {
-            return false;
-        }
         let calls = match op {
             LibraryOp::Dot(contraction) => self.dot(plan, contraction, operands, results),
             LibraryOp::Operation(op) if matches!(**op, Op::Convolution { .. }) => {
@@ -160,6 +163,10 @@ impl Library {
         let (Some(calls), Some(&result)) = (calls, results.first()) else {
             return false;
         };
+        if let Err(error) = routines_for(self.architecture) {
+            self.missing = Some(error);
+            return false;
+        }
         self.calls.insert(result, calls);
         true
     }
@@ -465,7 +472,14 @@ impl Library {
         words[call::ADDS] = i64::from(adds);
         words[call::FIXED] = fixed.map_or(2, |operand| operand as i64);
         words[call::WAYS] = self.isa.first_level_ways.map_or(0, i64::from);
-        words[call::EXTENSIONS] = i64::from(self.isa.bf16) | i64::from(self.isa.vnni) << 1;
+        let extensions = [
+            self.isa.bf16,
+            self.isa.vnni,
+            self.isa.dot_product,
+            self.isa.int8_matrices,
+        ];
+        let bits = extensions.into_iter().enumerate();
+        words[call::EXTENSIONS] = bits.map(|(bit, has)| i64::from(has) << bit).sum();
         for (number, ty) in types.into_iter().enumerate() {
             words[call::TYPES + number] = element_type_number(ty);
         }
@@ -589,6 +603,7 @@ fn routine(
     }
     match width {
         VectorWidth::Portable => of_width!("portable"),
+        VectorWidth::Neon => of_width!("neon"),
         VectorWidth::Avx2 => of_width!("avx2"),
         VectorWidth::Avx512 => of_width!("avx512"),
     }

@@ -1,4 +1,4 @@
-//! An image as an ELF object for x86-64.
+//! An image as an ELF object for x86-64 or AArch64.
 
 use super::calls::Tiles;
 use super::link::{self, Linker};
@@ -10,8 +10,8 @@ use object::write::{
     Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
 };
 use object::{
-    Architecture, BinaryFormat, Endianness, RelocationEncoding, RelocationFlags, SymbolFlags,
-    SymbolKind, SymbolScope,
+    Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlags, SymbolKind, SymbolScope,
+    elf,
 };
 use tegula_ir::{ALIGNMENT, Literal};
 
@@ -35,13 +35,19 @@ pub(super) struct Entries {
 /// # Errors
 /// The code needs something that objects do not have.
 pub(super) fn write(
+    architecture: tegula_target::Architecture,
     image: &CodeImage,
     entries: &Entries,
     constants: &[&Literal],
     (sine_table, tiles): (&[u32], &Tiles),
 ) -> Result<Vec<u8>, Error> {
-    let mut file = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let machine = match architecture {
+        tegula_target::Architecture::X86_64 => Architecture::X86_64,
+        tegula_target::Architecture::Aarch64 => Architecture::Aarch64,
+    };
+    let mut file = Object::new(BinaryFormat::Elf, machine, Endianness::Little);
     let mut writer = Writer {
+        architecture,
         text: file.section_id(StandardSection::Text),
         image,
         entries,
@@ -55,7 +61,7 @@ pub(super) fn write(
         linker: None,
     };
     // The program's own code is first, before routines that are copied.
-    let code = writer.code();
+    let code = writer.code()?;
     file.append_section_data(writer.text, &code, ALIGNMENT as u64);
     let relocations = writer.relocations(&mut file)?;
     for relocation in relocations {
@@ -77,6 +83,7 @@ pub(super) fn write(
 }
 
 struct Writer<'a> {
+    architecture: tegula_target::Architecture,
     text: SectionId,
     image: &'a CodeImage,
     entries: &'a Entries,
@@ -94,35 +101,33 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// The code, with distances between its own functions filled in.
-    fn code(&self) -> Vec<u8> {
+    fn code(&self) -> Result<Vec<u8>, Error> {
         let mut code = self.image.code.clone();
         for relocation in &self.image.relocations {
-            if let (Target::Function(function), RelocationKind::Relative32) =
-                (relocation.target, relocation.kind)
-            {
-                let start = i64::from(self.image.functions[function.0 as usize]);
-                let distance = start + relocation.addend - i64::from(relocation.at);
-                let at = relocation.at as usize;
-                code[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
-            }
+            let (Target::Function(function), true) =
+                (relocation.target, relocation.kind.is_relative())
+            else {
+                continue;
+            };
+            let start = u64::from(self.image.functions[function.0 as usize]);
+            let address = start.wrapping_add_signed(relocation.addend);
+            let here = u64::from(relocation.at);
+            let applied = relocation
+                .kind
+                .apply(&mut code, relocation.at, here, address);
+            applied
+                .ok_or_else(|| Error::Bug("functions of an object are too far apart".to_owned()))?;
         }
-        code
+        Ok(code)
     }
 
     /// What a linker fills in.
     fn relocations(&mut self, file: &mut Object<'_>) -> Result<Vec<Relocation>, Error> {
         let mut relocations = Vec::new();
         for relocation in &self.image.relocations {
-            let kind = match relocation.kind {
-                RelocationKind::Relative32 => object::RelocationKind::Relative,
-                RelocationKind::GotRelative32 => object::RelocationKind::GotRelative,
-                RelocationKind::Absolute64 => {
-                    return Err(Error::Bug("an absolute address in an object".to_owned()));
-                }
-            };
             let symbol = match relocation.target {
                 // Known already.
-                Target::Function(_) if relocation.kind == RelocationKind::Relative32 => continue,
+                Target::Function(_) if relocation.kind.is_relative() => continue,
                 Target::Function(function) => self.function(file, function),
                 Target::Routine(number) => self.routine(file, number as usize)?,
                 Target::SineTable => self.sine_table(file),
@@ -136,15 +141,23 @@ impl Writer<'_> {
                     self.copied(file, &name)?
                 }
             };
+            let r_type = match relocation.kind {
+                RelocationKind::Relative32 => elf::R_X86_64_PC32,
+                RelocationKind::GotRelative32 => elf::R_X86_64_GOTPCREL,
+                RelocationKind::Call26 => elf::R_AARCH64_CALL26,
+                RelocationKind::Page21 => elf::R_AARCH64_ADR_PREL_PG_HI21,
+                RelocationKind::PageOffset12 => elf::R_AARCH64_ADD_ABS_LO12_NC,
+                RelocationKind::GotPage21 => elf::R_AARCH64_ADR_GOT_PAGE,
+                RelocationKind::GotPageOffset12 => elf::R_AARCH64_LD64_GOT_LO12_NC,
+                RelocationKind::Absolute64 => {
+                    return Err(Error::Bug("an absolute address in an object".to_owned()));
+                }
+            };
             relocations.push(Relocation {
                 offset: u64::from(relocation.at),
                 symbol,
                 addend: relocation.addend,
-                flags: RelocationFlags::Generic {
-                    kind,
-                    encoding: RelocationEncoding::Generic,
-                    size: 32,
-                },
+                flags: RelocationFlags::Elf { r_type },
             });
         }
         Ok(relocations)
@@ -206,7 +219,7 @@ impl Writer<'_> {
     fn copied(&mut self, file: &mut Object<'_>, name: &str) -> Result<SymbolId, Error> {
         let linker = match self.linker.take() {
             Some(linker) => linker,
-            None => Linker::new(self.tiles)?,
+            None => Linker::new(self.architecture, self.tiles)?,
         };
         self.linker.insert(linker).routine(file, name)
     }

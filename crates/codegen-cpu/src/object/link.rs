@@ -11,6 +11,7 @@ use object::{
     SymbolScope,
 };
 use rustc_hash::FxHashMap;
+use tegula_target::Architecture;
 
 /// The routines that there are, and which of them are in the object already.
 pub(super) struct Linker {
@@ -21,14 +22,33 @@ pub(super) struct Linker {
     instead: FxHashMap<SectionIndex, SectionIndex>,
 }
 
+/// The routines' object for an architecture.
+///
+/// # Errors
+/// This was built without it.
+pub(super) fn routines_for(architecture: Architecture) -> Result<&'static [u8], Error> {
+    let routines = match architecture {
+        Architecture::X86_64 => tegula_rt::X86_64,
+        Architecture::Aarch64 => tegula_rt::AARCH64,
+    };
+    if routines.is_empty() {
+        let triple = architecture.linux_triple();
+        return Err(Error::Unsupported(format!(
+            "a program with products for {triple}: when this Tegula was built, Rust's core library for \
+             it was not there; install that (`rustup target add {triple}`) and build Tegula again"
+        )));
+    }
+    Ok(routines)
+}
+
 fn unreadable(error: object::Error) -> Error {
     Error::Bug(format!("the routines' object: {error}"))
 }
 
 impl Linker {
-    /// Reads the routines' object, without tiles that are never called.
-    pub(super) fn new(tiles: &Tiles) -> Result<Self, Error> {
-        let routines = File::parse(tegula_rt::OBJECT).map_err(unreadable)?;
+    /// Reads the routines' object for an architecture, without tiles that are never called.
+    pub(super) fn new(architecture: Architecture, tiles: &Tiles) -> Result<Self, Error> {
+        let routines = File::parse(routines_for(architecture)?).map_err(unreadable)?;
         let mut named = FxHashMap::default();
         for symbol in routines.symbols().filter(ObjectSymbol::is_global) {
             if let (Ok(name), Some(section)) = (symbol.name(), symbol.section_index()) {

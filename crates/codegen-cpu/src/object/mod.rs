@@ -87,7 +87,7 @@ const OTHER_WEIGHTS: i64 = -1;
 /// A program as an object file and its C header.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// An ELF object for x86-64.
+    /// An ELF object for the architecture of the level that it was compiled for.
     pub bytes: Vec<u8>,
     /// The header, C99.
     pub header: String,
@@ -124,6 +124,9 @@ pub fn compile_object(
     let mut library = calls::Library::new(options.cpu, &plan);
     library.weights = object.weights.then(weights::Weights::default);
     expand_routines(&mut plan, &mut |plan, step| library.takes(plan, step));
+    if let Some(missing) = library.missing.take() {
+        return Err(missing);
+    }
     debug_assert_eq!(verify(&plan), Ok(()));
     let sizes = GivenSizes::new(&plan);
     let checks = checks(&plan, &sizes);
@@ -149,7 +152,13 @@ pub fn compile_object(
     let constants: Vec<_> = plan.constants.iter().chain(&library.constants).collect();
     let arena = driver::known_arena_bytes(&plan, &library);
     Ok(Object {
-        bytes: elf::write(&image, &entries, &constants, (sine_table(), &library.tiles))?,
+        bytes: elf::write(
+            options.cpu.architecture(),
+            &image,
+            &entries,
+            &constants,
+            (sine_table(), &library.tiles),
+        )?,
         header: header::write(
             &plan,
             object,

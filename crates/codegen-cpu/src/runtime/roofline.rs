@@ -65,7 +65,7 @@ fn fastest(mut work: impl FnMut() -> Option<f64>) -> Option<f64> {
 }
 
 /// Turns of the loop of one measurement.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const TURNS: u32 = 4000;
 
 #[cfg(target_arch = "x86_64")]
@@ -75,11 +75,30 @@ fn multiply_and_add() -> Option<f64> {
         VectorWidth::Avx512 => Some(unsafe { x86::avx512() }),
         // SAFETY: the machine has AVX2 and FMA.
         VectorWidth::Avx2 => Some(unsafe { x86::avx2() }),
-        VectorWidth::Portable => None,
+        VectorWidth::Neon | VectorWidth::Portable => None,
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn multiply_and_add() -> Option<f64> {
+    use std::arch::aarch64::{vdupq_n_f32, vfmaq_f32};
+    /// Four units of four cycles each begin one of these in each cycle.
+    const CHAINS: usize = 24;
+    // SAFETY: vectors are part of the architecture.
+    unsafe {
+        let factor = vdupq_n_f32(black_box(0.5));
+        let mut sums = [vdupq_n_f32(1.0); CHAINS];
+        for _ in 0..TURNS {
+            for sum in &mut sums {
+                *sum = vfmaq_f32(*sum, factor, factor);
+            }
+        }
+        black_box(sums);
+    }
+    Some(f64::from(TURNS) * CHAINS as f64 * 8.0)
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn multiply_and_add() -> Option<f64> {
     None
 }
@@ -92,7 +111,7 @@ fn copy_through_caches(from: &[u8], to: &mut [u8]) {
         VectorWidth::Avx512 => unsafe { x86::copy512(from, to) },
         // SAFETY: the machine has AVX.
         VectorWidth::Avx2 => unsafe { x86::copy256(from, to) },
-        VectorWidth::Portable => to.copy_from_slice(from),
+        VectorWidth::Neon | VectorWidth::Portable => to.copy_from_slice(from),
     }
 }
 

@@ -289,6 +289,22 @@ impl Builder {
         self.constant(Type::F64, x.to_bits())
     }
 
+    /// A float of the type of another.
+    pub(crate) fn float_like(&mut self, like: V, x: f64) -> V {
+        match self.type_of(like).is_wide() {
+            true => self.f64(x),
+            false => self.f32(x as f32),
+        }
+    }
+
+    /// The bit of a float's sign, as an integer of its width.
+    pub(crate) fn sign_bit_like(&mut self, like: V) -> V {
+        match self.type_of(like).is_wide() {
+            true => self.constant(Type::I64, 1 << 63),
+            false => self.i32(i32::MIN),
+        }
+    }
+
     pub(crate) fn i32(&mut self, x: i32) -> V {
         self.constant(Type::I32, u64::from(x.cast_unsigned()))
     }

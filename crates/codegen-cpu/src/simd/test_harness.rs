@@ -10,7 +10,7 @@ use crate::isa::x64::{InstructionSet, Wide};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use tegula_target::IsaLevel;
+use tegula_target::{Architecture, IsaLevel};
 
 /// `fn(inputs and then results, lanes)`.
 type BodyFn = unsafe extern "C" fn(*mut u64, i64);
@@ -127,8 +127,8 @@ impl Compiled {
         let mut all = vec![
             evaluator("the evaluator", false),
             evaluator("the evaluator, fused", true),
-            Self::portable(body, "x86-64-v2", IsaLevel::X86V2, false),
-            Self::portable(body, "the portable lowering", IsaLevel::Native, true),
+            Self::portable(body, "the oldest machines", Architecture::HERE.levels()[0]),
+            Self::portable(body, "the portable lowering", IsaLevel::Native),
         ];
         for (set, streams, name) in [
             (InstructionSet::Avx512, false, "the AVX-512 lowering"),
@@ -169,7 +169,7 @@ impl Compiled {
         })
     }
 
-    fn portable(body: &Body, name: &'static str, cpu: IsaLevel, fused: bool) -> Self {
+    fn portable(body: &Body, name: &'static str, cpu: IsaLevel) -> Self {
         let mut image = ImageBuilder::new(target(cpu).expect("this machine"));
         let mut context = Context::new();
         let mut functions = FunctionBuilderContext::new();
@@ -189,7 +189,8 @@ impl Compiled {
         let inputs: Vec<_> = (0..body.inputs.len())
             .map(|i| builder.ins().load(types::I64, flags, slots, 8 * i as i32))
             .collect();
-        let results = clif128::emit(&mut builder, body, &inputs, n, fused).expect("emitted");
+        let results =
+            clif128::emit(&mut builder, body, &inputs, n, image.abilities()).expect("emitted");
         for (i, result) in results.into_iter().enumerate() {
             let at = 8 * (inputs.len() + i) as i32;
             let zero = builder.ins().iconst(types::I64, 0);

@@ -2,7 +2,7 @@
 
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
-use crate::simd::mathlib::abs;
+use crate::simd::mathlib::{abs, negated, with_sign};
 mod complex;
 mod reduce_precision;
 #[cfg(test)]
@@ -107,7 +107,7 @@ fn unary(b: &mut Builder, op: Unary, from: ElementType, x: &Lanes) -> Option<Lan
         Category::Complex => match op {
             Unary::Real => smallvec![x[0]],
             Unary::Imag => smallvec![*x.get(1)?],
-            Unary::Negate => x.iter().map(|&v| negate(b, v)).collect(),
+            Unary::Negate => x.iter().map(|&v| negated(b, v)).collect(),
             _ => complex::unary(b, op, parts(x)?)?,
         },
         Category::Boolean => match op {
@@ -118,62 +118,30 @@ fn unary(b: &mut Builder, op: Unary, from: ElementType, x: &Lanes) -> Option<Lan
     })
 }
 
-/// The bit of a float's sign, as an integer of its width.
-fn sign_bit(b: &mut Builder, x: V) -> V {
-    match b.type_of(x).is_wide() {
-        true => b.constant(Type::I64, 1 << 63),
-        false => b.i32(i32::MIN),
-    }
-}
-
 /// `-x`, of floats and of integers.
 pub(crate) fn negative(b: &mut Builder, x: V) -> V {
     let ty = b.type_of(x);
     if ty.is_float() {
-        return negate(b, x);
+        return negated(b, x);
     }
     let zero = b.integer(ty, 0);
     b.sub(zero, x)
-}
-
-pub(crate) fn negate(b: &mut Builder, x: V) -> V {
-    let sign = sign_bit(b, x);
-    let bits = b.bits(x);
-    let flipped = b.xor(bits, sign);
-    b.bits(flipped)
-}
-
-/// `x` with the sign of `sign`; `x` is not negative.
-pub(crate) fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
-    let bit = sign_bit(b, x);
-    let bits = b.bits(sign);
-    let sign = b.and(bits, bit);
-    let x = b.bits(x);
-    let x = b.or(x, sign);
-    b.bits(x)
-}
-
-fn float(b: &mut Builder, like: V, x: f64) -> V {
-    match b.type_of(like).is_wide() {
-        true => b.f64(x),
-        false => b.f32(x as f32),
-    }
 }
 
 fn float_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<V> {
     let exact = |op| Some(op);
     let rounding = match op {
         Unary::Abs => return Some(abs(b, x)),
-        Unary::Negate => return Some(negate(b, x)),
+        Unary::Negate => return Some(negated(b, x)),
         Unary::Real => return Some(x),
         Unary::IsFinite => {
             let magnitude = abs(b, x);
-            let infinity = float(b, x, f64::INFINITY);
+            let infinity = b.float_like(x, f64::INFINITY);
             return Some(b.compare(Condition::Less, magnitude, infinity));
         }
         Unary::Sign => {
-            let one = float(b, x, 1.0);
-            let zero = float(b, x, 0.0);
+            let one = b.float_like(x, 1.0);
+            let zero = b.float_like(x, 0.0);
             let signed = with_sign(b, one, x);
             let magnitude = abs(b, x);
             let nonzero = b.compare(Condition::Less, zero, magnitude);
@@ -199,13 +167,7 @@ fn float_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<V>
     };
     let result = match rounding {
         Some(op) => b.unary(op, x),
-        None if b.type_of(x) == Type::F32 => mathlib::unary(b, op, x)?,
-        None if op == Unary::Rsqrt => {
-            let root = b.unary(UnaryOp::Sqrt, x);
-            let one = b.f64(1.0);
-            b.div(one, root)
-        }
-        None => return None,
+        None => mathlib::unary(b, op, x)?,
     };
     Some(round(b, from, result))
 }
@@ -248,8 +210,7 @@ fn float_binary(b: &mut Builder, op: Binary, from: ElementType, x: V, y: V) -> O
         Binary::Divide => b.div(x, y),
         _ => match combination(op, from) {
             Some(op) => b.binary(op, x, y),
-            None if b.type_of(x) == Type::F32 => mathlib::binary(b, op, x, y)?,
-            None => return None,
+            None => mathlib::binary(b, op, x, y)?,
         },
     };
     match op {
@@ -530,18 +491,18 @@ fn float_to_integer(b: &mut Builder, to: ElementType, x: V) -> Option<V> {
             true => (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1) - 1.0),
             false => (0.0, 2f64.powi(bits) - 1.0),
         };
-        let (low, high) = (float(b, x, low), float(b, x, high));
+        let (low, high) = (b.float_like(x, low), b.float_like(x, high));
         let x = b.binary(BinaryOp::LesserOrSecond, high, x);
         let x = b.binary(BinaryOp::GreaterOrSecond, low, x);
         b.convert(Conversion::Truncate, x, Type::I32)
     } else if signed {
         let cut = b.convert(Conversion::Truncate, x, Type::I32);
-        let limit = float(b, x, 2f64.powi(31));
+        let limit = b.float_like(x, 2f64.powi(31));
         let most = b.i32(i32::MAX);
         let large = b.compare(Condition::LessEqual, limit, x);
         let cut = b.select(large, most, cut);
         // Below the range, whatever truncation gives there.
-        let below = float(b, x, -(2f64.powi(31)));
+        let below = b.float_like(x, -(2f64.powi(31)));
         let least = b.i32(i32::MIN);
         let small = b.compare(Condition::Less, x, below);
         b.select(small, least, cut)
@@ -553,9 +514,9 @@ fn float_to_integer(b: &mut Builder, to: ElementType, x: V) -> Option<V> {
 
 /// To `u32`: from 2^31 on, what is above that.
 fn unsigned_word(b: &mut Builder, x: V) -> V {
-    let half = float(b, x, 2f64.powi(31));
-    let limit = float(b, x, 2f64.powi(32));
-    let zero = float(b, x, 0.0);
+    let half = b.float_like(x, 2f64.powi(31));
+    let limit = b.float_like(x, 2f64.powi(32));
+    let zero = b.float_like(x, 0.0);
     let positive = b.binary(BinaryOp::GreaterOrSecond, x, zero);
     let upper = b.compare(Condition::LessEqual, half, positive);
     let less = b.sub(positive, half);

@@ -1,63 +1,35 @@
 //! Arrays as batches of column-major matrices, which is what the library takes.
 
+use bytemuck::{Pod, PodCastError};
 use num_complex::Complex;
+use std::marker::PhantomData;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_linalg::Eigen;
 
-/// What an array here is made of.
-pub(super) trait Element: Copy + Default {
+/// What an array here is made of. Arrays are aligned for all of these.
+pub(super) trait Element: Pod + Default {
     const TYPE: ElementType;
-    const BYTES: usize;
-
-    fn read(bytes: &[u8]) -> Self;
-    fn write(self, bytes: &mut [u8]);
 }
 
-macro_rules! element {
-    ($ty:ty, $name:ident, $bytes:literal) => {
-        impl Element for $ty {
-            const TYPE: ElementType = ElementType::$name;
-            const BYTES: usize = $bytes;
-
-            fn read(bytes: &[u8]) -> Self {
-                let mut own = [0; $bytes];
-                own.copy_from_slice(bytes);
-                Self::from_ne_bytes(own)
-            }
-
-            fn write(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_ne_bytes());
-            }
-        }
-    };
+impl Element for f32 {
+    const TYPE: ElementType = ElementType::F32;
 }
 
-element!(f32, F32, 4);
-element!(f64, F64, 8);
-element!(i32, S32, 4);
-
-macro_rules! complex {
-    ($part:ty, $name:ident, $bytes:literal) => {
-        impl Element for Complex<$part> {
-            const TYPE: ElementType = ElementType::$name;
-            const BYTES: usize = $bytes;
-
-            fn read(bytes: &[u8]) -> Self {
-                let (re, im) = bytes.split_at($bytes / 2);
-                Self::new(<$part>::read(re), <$part>::read(im))
-            }
-
-            fn write(self, bytes: &mut [u8]) {
-                let (re, im) = bytes.split_at_mut($bytes / 2);
-                self.re.write(re);
-                self.im.write(im);
-            }
-        }
-    };
+impl Element for f64 {
+    const TYPE: ElementType = ElementType::F64;
 }
 
-complex!(f32, C64, 8);
-complex!(f64, C128, 16);
+impl Element for i32 {
+    const TYPE: ElementType = ElementType::S32;
+}
+
+impl Element for Complex<f32> {
+    const TYPE: ElementType = ElementType::C64;
+}
+
+impl Element for Complex<f64> {
+    const TYPE: ElementType = ElementType::C128;
+}
 
 /// A number that the library computes with, and that arrays are made of.
 pub(super) trait Number: Eigen<Real: Element> + Element {}
@@ -65,16 +37,16 @@ pub(super) trait Number: Eigen<Real: Element> + Element {}
 impl<T: Eigen<Real: Element> + Element> Number for T {}
 
 /// A batch of matrices, row-major as in the program.
-pub(super) struct Batch<T> {
+pub(super) struct Batch<'a, T> {
     pub dims: Vec<usize>,
     pub rows: usize,
     pub columns: usize,
-    values: Vec<T>,
+    values: &'a [T],
 }
 
-impl<T: Element> Batch<T> {
+impl<'a, T: Element> Batch<'a, T> {
     /// The matrices of the last two dimensions of an operand.
-    pub(super) fn of(operand: &Literal) -> Result<Self, String> {
+    pub(super) fn of(operand: &'a Literal) -> Result<Self, String> {
         let sizes = sizes_of(operand);
         let [dims @ .., rows, columns] = &sizes[..] else {
             return Err(format!(
@@ -136,40 +108,46 @@ pub(super) fn sizes_of(operand: &Literal) -> Vec<usize> {
 }
 
 /// The elements of an operand.
-pub(super) fn load<T: Element>(operand: &Literal) -> Result<Vec<T>, String> {
+pub(super) fn load<T: Element>(operand: &Literal) -> Result<&[T], String> {
     if operand.element_type() != T::TYPE {
         let given = operand.element_type();
         return Err(format!("an operand is of {given}, not of {}", T::TYPE));
     }
-    Ok(operand
-        .bytes()
-        .chunks_exact(T::BYTES)
-        .map(T::read)
-        .collect())
+    bytemuck::try_cast_slice(operand.bytes()).map_err(|error| cast_failed(&error))
 }
 
-/// Results that are written one matrix or vector after the other, row-major.
+fn cast_failed(error: &PodCastError) -> String {
+    format!("an array is not as arrays are: {error}")
+}
+
+/// A result that is written one matrix or vector after the other, row-major.
 pub(super) struct Output<T> {
-    shape: ArrayShape,
-    values: Vec<T>,
+    literal: Literal,
     /// Elements of each matrix or vector.
     each: usize,
+    element: PhantomData<T>,
 }
 
 impl<T: Element> Output<T> {
-    /// A result for a batch.
-    pub(super) fn new(batch: &[usize], each: &[usize]) -> Self {
-        let dims: Vec<usize> = batch.iter().chain(each).copied().collect();
-        Self {
-            shape: ArrayShape::new(T::TYPE, &dims.iter().map(|&n| n as i64).collect::<Vec<_>>()),
-            values: vec![T::default(); dims.iter().product()],
+    /// A result for a batch, of zeros.
+    pub(super) fn new(batch: &[usize], each: &[usize]) -> Result<Self, String> {
+        let sizes = batch.iter().chain(each).map(|&n| n as i64);
+        let shape = ArrayShape::new(T::TYPE, &sizes.collect::<Vec<_>>());
+        let mut literal = Literal::zeros(&shape).map_err(|error| error.to_string())?;
+        let elements = bytemuck::try_cast_slice_mut::<u8, T>(literal.bytes_mut());
+        elements.map_err(|error| cast_failed(&error))?;
+        Ok(Self {
+            literal,
             each: each.iter().product(),
-        }
+            element: PhantomData,
+        })
     }
 
     /// The part of one matrix.
     pub(super) fn part(&mut self, index: usize) -> &mut [T] {
-        &mut self.values[index * self.each..][..self.each]
+        // `new` has tried it.
+        let elements = bytemuck::try_cast_slice_mut(self.literal.bytes_mut());
+        &mut elements.unwrap_or_default()[index * self.each..][..self.each]
     }
 
     /// Writes a column-major matrix.
@@ -179,12 +157,7 @@ impl<T: Element> Output<T> {
     }
 
     /// The array.
-    pub(super) fn literal(self) -> Result<Literal, String> {
-        let mut literal = Literal::zeros(&self.shape).map_err(|e| e.to_string())?;
-        let bytes = literal.bytes_mut().chunks_exact_mut(T::BYTES);
-        for (value, bytes) in self.values.iter().zip(bytes) {
-            value.write(bytes);
-        }
-        Ok(literal)
+    pub(super) fn literal(self) -> Literal {
+        self.literal
     }
 }

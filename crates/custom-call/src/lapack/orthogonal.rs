@@ -9,19 +9,19 @@ pub(super) fn factor<T: Number>(call: &Call<'_>) -> Results {
     let [a] = call.operands()?;
     let a = Batch::<T>::of(a)?;
     let (rows, columns) = (a.rows, a.columns);
-    let mut factored = Output::<T>::new(&a.dims, &[rows, columns]);
-    let mut tau = Output::<T>::new(&a.dims, &[rows.min(columns)]);
+    let mut factored = Output::<T>::new(&a.dims, &[rows, columns])?;
+    let mut tau = Output::<T>::new(&a.dims, &[rows.min(columns)])?;
     let mut matrix = zeros(rows * columns);
     for index in 0..a.count() {
         a.copy_to(index, &mut matrix);
         geqrf(Matrix::new(&mut matrix, rows, columns), tau.part(index));
         factored.put_matrix(index, rows, columns, &matrix);
     }
-    Ok(vec![factored.literal()?, tau.literal()?])
+    Ok(vec![factored.literal(), tau.literal()])
 }
 
 /// The factors of the reflectors in each matrix of a batch: their number and the factors.
-fn factors<T: Number>(a: &Batch<T>, tau: &Literal) -> Result<(usize, Vec<T>), String> {
+fn factors<'t, T: Number>(a: &Batch<'_, T>, tau: &'t Literal) -> Result<(usize, &'t [T]), String> {
     let sizes = sizes_of(tau);
     match sizes.split_last() {
         Some((&count, dims)) if dims == a.dims && count <= a.columns.min(a.rows) => {
@@ -42,7 +42,7 @@ pub(super) fn generate<T: Number>(call: &Call<'_>) -> Results {
     if columns > rows {
         return Err(format!("{columns} columns of a matrix with {rows} rows"));
     }
-    let mut q = Output::<T>::new(&a.dims, &[rows, columns]);
+    let mut q = Output::<T>::new(&a.dims, &[rows, columns])?;
     let mut matrix = zeros(rows * columns);
     for index in 0..a.count() {
         a.copy_to(index, &mut matrix);
@@ -50,7 +50,7 @@ pub(super) fn generate<T: Number>(call: &Call<'_>) -> Results {
         orgqr(Matrix::new(&mut matrix, rows, columns), tau);
         q.put_matrix(index, rows, columns, &matrix);
     }
-    Ok(vec![q.literal()?])
+    Ok(vec![q.literal()])
 }
 
 pub(super) fn multiply<T: Number>(call: &Call<'_>) -> Results {
@@ -71,7 +71,7 @@ pub(super) fn multiply<T: Number>(call: &Call<'_>) -> Results {
             a.dims, a.rows, c.dims
         ));
     }
-    let mut product = Output::<T>::new(&c.dims, &[rows, columns]);
+    let mut product = Output::<T>::new(&c.dims, &[rows, columns])?;
     let mut vectors = zeros(a.rows * a.columns);
     let (mut matrix, mut work) = (zeros(rows * columns), zeros(rows));
     for index in 0..c.count() {
@@ -86,7 +86,7 @@ pub(super) fn multiply<T: Number>(call: &Call<'_>) -> Results {
         );
         product.put_matrix(index, rows, columns, &matrix);
     }
-    Ok(vec![product.literal()?])
+    Ok(vec![product.literal()])
 }
 
 pub(super) fn factor_pivoted<T: Number>(call: &Call<'_>) -> Results {
@@ -100,9 +100,9 @@ pub(super) fn factor_pivoted<T: Number>(call: &Call<'_>) -> Results {
         ));
     }
     let given = load::<i32>(given)?;
-    let mut factored = Output::<T>::new(&a.dims, &[rows, columns]);
-    let mut pivots = Output::<i32>::new(&a.dims, &[columns]);
-    let mut tau = Output::<T>::new(&a.dims, &[rows.min(columns)]);
+    let mut factored = Output::<T>::new(&a.dims, &[rows, columns])?;
+    let mut pivots = Output::<i32>::new(&a.dims, &[columns])?;
+    let mut tau = Output::<T>::new(&a.dims, &[rows.min(columns)])?;
     let mut matrix = zeros(rows * columns);
     let mut norms = zeros::<T::Real>(2 * columns);
     for index in 0..a.count() {
@@ -113,7 +113,7 @@ pub(super) fn factor_pivoted<T: Number>(call: &Call<'_>) -> Results {
         geqp3(matrix_of, own, tau.part(index), &mut norms);
         factored.put_matrix(index, rows, columns, &matrix);
     }
-    Ok(vec![factored.literal()?, pivots.literal()?, tau.literal()?])
+    Ok(vec![factored.literal(), pivots.literal(), tau.literal()])
 }
 
 pub(super) fn hessenberg<T: Number>(call: &Call<'_>) -> Results {
@@ -128,9 +128,9 @@ pub(super) fn hessenberg<T: Number>(call: &Call<'_>) -> Results {
     let (Some(first), Some(end)) = (first, end) else {
         return Err(format!("rows {low} to {high} of a matrix that has {n}"));
     };
-    let mut reduced = Output::<T>::new(&a.dims, &[n, n]);
-    let mut tau = Output::<T>::new(&a.dims, &[n.saturating_sub(1)]);
-    let info = Output::<i32>::new(&a.dims, &[]);
+    let mut reduced = Output::<T>::new(&a.dims, &[n, n])?;
+    let mut tau = Output::<T>::new(&a.dims, &[n.saturating_sub(1)])?;
+    let info = Output::<i32>::new(&a.dims, &[])?;
     let (mut matrix, mut work) = (zeros(n * n), zeros(2 * n));
     for index in 0..a.count() {
         a.copy_to(index, &mut matrix);
@@ -138,5 +138,5 @@ pub(super) fn hessenberg<T: Number>(call: &Call<'_>) -> Results {
         gehrd(matrix_of, first..end, tau.part(index), &mut work);
         reduced.put_matrix(index, n, n, &matrix);
     }
-    Ok(vec![reduced.literal()?, tau.literal()?, info.literal()?])
+    Ok(vec![reduced.literal(), tau.literal(), info.literal()])
 }

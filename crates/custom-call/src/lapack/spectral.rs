@@ -39,9 +39,9 @@ pub(super) fn self_adjoint<T: Number>(call: &Call<'_>) -> Results {
     a.expect_square()?;
     let (lower, wants_vectors) = (is_lower(call)?, is(call, "mode", 'V')?);
     let n = a.rows;
-    let mut vectors = Output::<T>::new(&a.dims, &[n, n]);
-    let mut values = Output::<T::Real>::new(&a.dims, &[n]);
-    let mut info = Output::<i32>::new(&a.dims, &[]);
+    let mut vectors = Output::<T>::new(&a.dims, &[n, n])?;
+    let mut values = Output::<T::Real>::new(&a.dims, &[n])?;
+    let mut info = Output::<i32>::new(&a.dims, &[])?;
     let mut matrix = zeros(n * n);
     for index in 0..a.count() {
         a.copy_to(index, &mut matrix);
@@ -56,7 +56,7 @@ pub(super) fn self_adjoint<T: Number>(call: &Call<'_>) -> Results {
         }
         info.part(index).fill(info_of(found));
     }
-    Ok(vec![vectors.literal()?, values.literal()?, info.literal()?])
+    Ok(vec![vectors.literal(), values.literal(), info.literal()])
 }
 
 /// The last size of `u` and the last but one of the adjoint of `v`, which the results of a call say.
@@ -91,10 +91,10 @@ pub(super) fn singular<T: Number>(
             counts[0], counts[1]
         ));
     }
-    let mut values = Output::<T::Real>::new(&a.dims, &[least]);
-    let mut left = Output::<T>::new(&a.dims, &[rows, counts[0]]);
-    let mut right = Output::<T>::new(&a.dims, &[counts[1], columns]);
-    let mut info = Output::<i32>::new(&a.dims, &[]);
+    let mut values = Output::<T::Real>::new(&a.dims, &[least])?;
+    let mut left = Output::<T>::new(&a.dims, &[rows, counts[0]])?;
+    let mut right = Output::<T>::new(&a.dims, &[counts[1], columns])?;
+    let mut info = Output::<i32>::new(&a.dims, &[])?;
     let mut matrix = zeros(rows * columns);
     let sizes = if wants_vectors {
         [rows * counts[0], columns * counts[1]]
@@ -125,10 +125,10 @@ pub(super) fn singular<T: Number>(
     }
     Ok(vec![
         operand.clone(),
-        values.literal()?,
-        left.literal()?,
-        right.literal()?,
-        info.literal()?,
+        values.literal(),
+        left.literal(),
+        right.literal(),
+        info.literal(),
     ])
 }
 
@@ -139,25 +139,25 @@ struct Values<T: Number> {
 }
 
 impl<T: Number> Values<T> {
-    fn new(dims: &[usize], n: usize) -> Self {
-        Self {
-            re: Output::new(dims, &[n]),
-            im: Output::new(dims, &[n]),
-        }
+    fn new(dims: &[usize], n: usize) -> Result<Self, String> {
+        Ok(Self {
+            re: Output::new(dims, &[n])?,
+            im: Output::new(dims, &[n])?,
+        })
     }
 
     fn literals(mut self, dims: &[usize], n: usize) -> Results {
         if !T::IS_COMPLEX {
-            return Ok(vec![self.re.literal()?, self.im.literal()?]);
+            return Ok(vec![self.re.literal(), self.im.literal()]);
         }
-        let mut both = Output::<T>::new(dims, &[n]);
+        let mut both = Output::<T>::new(dims, &[n])?;
         for index in 0..dims.iter().product() {
             let parts = self.re.part(index).iter().zip(self.im.part(index));
             for (to, (&re, &mut im)) in both.part(index).iter_mut().zip(parts) {
                 *to = T::from_parts(re, im);
             }
         }
-        Ok(vec![both.literal()?])
+        Ok(vec![both.literal()])
     }
 }
 
@@ -174,9 +174,10 @@ where
         is(call, "compute_right", 'V')?,
     ];
     let n = a.rows;
-    let mut values = Values::<T>::new(&a.dims, n);
-    let mut both = [0, 1].map(|_| Output::<Complex<T::Real>>::new(&a.dims, &[n, n]));
-    let mut info = Output::<i32>::new(&a.dims, &[]);
+    let mut values = Values::<T>::new(&a.dims, n)?;
+    let output = || Output::<Complex<T::Real>>::new(&a.dims, &[n, n]);
+    let mut both = [output()?, output()?];
+    let mut info = Output::<i32>::new(&a.dims, &[])?;
     let mut matrix = zeros(n * n);
     let [mut left, mut right] = wanted.map(|is| zeros::<T>(if is { n * n } else { 0 }));
     for index in 0..a.count() {
@@ -201,9 +202,9 @@ where
     }
     let mut literals = values.literals(&a.dims, n)?;
     for output in both {
-        literals.push(output.literal()?);
+        literals.push(output.literal());
     }
-    literals.push(info.literal()?);
+    literals.push(info.literal());
     Ok(literals)
 }
 
@@ -239,11 +240,11 @@ pub(super) fn schur<T: Number>(call: &Call<'_>) -> Results {
         return Err("`sort` is `S`: eigenvalues cannot be selected".to_owned());
     }
     let n = a.rows;
-    let mut form = Output::<T>::new(&a.dims, &[n, n]);
-    let mut vectors = Output::<T>::new(&a.dims, &[n, n]);
-    let mut values = Values::<T>::new(&a.dims, n);
-    let selected = Output::<i32>::new(&a.dims, &[]);
-    let mut info = Output::<i32>::new(&a.dims, &[]);
+    let mut form = Output::<T>::new(&a.dims, &[n, n])?;
+    let mut vectors = Output::<T>::new(&a.dims, &[n, n])?;
+    let mut values = Values::<T>::new(&a.dims, n)?;
+    let selected = Output::<i32>::new(&a.dims, &[])?;
+    let mut info = Output::<i32>::new(&a.dims, &[])?;
     let mut matrix = zeros(n * n);
     let mut z = zeros(if wants_vectors { n * n } else { 0 });
     for index in 0..a.count() {
@@ -263,9 +264,9 @@ pub(super) fn schur<T: Number>(call: &Call<'_>) -> Results {
         }
         info.part(index).fill(info_of(found));
     }
-    let mut literals = vec![form.literal()?, vectors.literal()?];
+    let mut literals = vec![form.literal(), vectors.literal()];
     literals.extend(values.literals(&a.dims, n)?);
-    literals.extend([selected.literal()?, info.literal()?]);
+    literals.extend([selected.literal(), info.literal()]);
     Ok(literals)
 }
 
@@ -277,11 +278,11 @@ pub(super) fn tridiagonal<T: Number>(call: &Call<'_>) -> Results {
     let is_lower = is_lower(call)?;
     let n = a.rows;
     let fewer = n.saturating_sub(1);
-    let mut reduced = Output::<T>::new(&a.dims, &[n, n]);
-    let mut diagonal = Output::<T::Real>::new(&a.dims, &[n]);
-    let mut beside = Output::<T::Real>::new(&a.dims, &[fewer]);
-    let mut tau = Output::<T>::new(&a.dims, &[fewer]);
-    let info = Output::<i32>::new(&a.dims, &[]);
+    let mut reduced = Output::<T>::new(&a.dims, &[n, n])?;
+    let mut diagonal = Output::<T::Real>::new(&a.dims, &[n])?;
+    let mut beside = Output::<T::Real>::new(&a.dims, &[fewer])?;
+    let mut tau = Output::<T>::new(&a.dims, &[fewer])?;
+    let info = Output::<i32>::new(&a.dims, &[])?;
     let (mut matrix, mut work) = (zeros(n * n), zeros(4 * n));
     for index in 0..a.count() {
         a.copy_to(index, &mut matrix);
@@ -304,11 +305,11 @@ pub(super) fn tridiagonal<T: Number>(call: &Call<'_>) -> Results {
         reduced.put_matrix(index, n, n, &matrix);
     }
     Ok(vec![
-        reduced.literal()?,
-        diagonal.literal()?,
-        beside.literal()?,
-        tau.literal()?,
-        info.literal()?,
+        reduced.literal(),
+        diagonal.literal(),
+        beside.literal(),
+        tau.literal(),
+        info.literal(),
     ])
 }
 
@@ -325,10 +326,11 @@ pub(super) fn tridiagonal_solve<T: Number>(call: &Call<'_>) -> Results {
             "three diagonals of {of_rows:?} and right sides of {right:?} are wanted"
         ));
     }
-    let given = [load::<T>(below)?, load(diagonal)?, load(above)?];
-    let mut outputs = [0, 1, 2].map(|_| Output::<T>::new(&b.dims, &[n]));
-    let mut solution = Output::<T>::new(&b.dims, &[n, b.columns]);
-    let mut info = Output::<i32>::new(&b.dims, &[]);
+    let given: [&[T]; 3] = [load(below)?, load(diagonal)?, load(above)?];
+    let output = || Output::<T>::new(&b.dims, &[n]);
+    let mut outputs = [output()?, output()?, output()?];
+    let mut solution = Output::<T>::new(&b.dims, &[n, b.columns])?;
+    let mut info = Output::<i32>::new(&b.dims, &[])?;
     let mut right = zeros(n * b.columns);
     for index in 0..b.count() {
         b.copy_to(index, &mut right);
@@ -351,8 +353,8 @@ pub(super) fn tridiagonal_solve<T: Number>(call: &Call<'_>) -> Results {
     }
     let mut literals: Vec<Literal> = Vec::new();
     for output in outputs {
-        literals.push(output.literal()?);
+        literals.push(output.literal());
     }
-    literals.extend([solution.literal()?, info.literal()?]);
+    literals.extend([solution.literal(), info.literal()]);
     Ok(literals)
 }

@@ -72,15 +72,28 @@ impl<P: Provider> Context<'_, P> {
         }
     }
 
+    /// Numbers of the stated shape, drawn by two scalars of their type.
+    fn rng(&mut self) -> Inferred<P::Index> {
+        let ty = self.stated_array()?.element_type;
+        for operand in 0..2 {
+            let parameter = self.array(operand)?;
+            if parameter.rank() > 0 || parameter.element_type != ty {
+                return Err(self.error(format_args!(
+                    "operand {operand} must be {ty}[], a scalar of the result's type, found {parameter}"
+                )));
+            }
+        }
+        self.as_stated()
+    }
+
     fn control(&mut self) -> Inferred<P::Index> {
         match self.op {
             Op::Constant(literals) => self.constant(literals),
             // Nothing but the statement says what these give.
-            Op::Parameter(_)
-            | Op::Rng(_)
-            | Op::RngGetAndUpdateState(_)
-            | Op::CustomCall(_)
-            | Op::Infeed(_) => self.as_stated(),
+            Op::Parameter(_) | Op::RngGetAndUpdateState(_) | Op::CustomCall(_) | Op::Infeed(_) => {
+                self.as_stated()
+            }
+            Op::Rng(_) => self.rng(),
             // The state, which is an array, and what was drawn.
             Op::RngBitGenerator(_) => {
                 self.array(0)?;

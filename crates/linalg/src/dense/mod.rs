@@ -163,7 +163,7 @@ unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
         match isa.width {
             VectorWidth::Avx512 => return unsafe { avx512(routine) },
             VectorWidth::Avx2 => return unsafe { avx2(routine) },
-            VectorWidth::Portable => {}
+            _ => {}
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -181,7 +181,7 @@ impl<T: Real> Passes<'_, T> {
             VectorWidth::Avx512 => return unsafe { self.avx512(values, other) },
             // SAFETY: the caller promises that the CPU has what may be used.
             VectorWidth::Avx2 => return unsafe { self.avx2(values, other) },
-            VectorWidth::Portable => {}
+            _ => {}
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = isa;

@@ -103,7 +103,7 @@ pub(super) fn dots(
     };
     let packed = sizes.rows.checked_mul(sizes.depth)?.checked_mul(8)?;
     let most = match isa.width {
-        VectorWidth::Avx512 | VectorWidth::Avx2 => ALONG_ROWS,
+        VectorWidth::Avx512 | VectorWidth::Avx2 | VectorWidth::Neon => ALONG_ROWS,
         VectorWidth::Portable => ALONG_ROWS_NARROW,
     };
     let possible = sizes.rows <= most && packed <= MAX_RESIDENT;

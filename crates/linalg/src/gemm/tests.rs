@@ -38,6 +38,10 @@ fn isas() -> Vec<CpuFeatures> {
         IsaLevel::X86V4,
         IsaLevel::X86V3,
         IsaLevel::X86V2,
+        // Elsewhere by their model.
+        IsaLevel::ArmV8,
+        IsaLevel::ArmV8_4,
+        IsaLevel::ArmV8_6,
     ];
     let mut isas = cpus.map(CpuFeatures::up_to).to_vec();
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]

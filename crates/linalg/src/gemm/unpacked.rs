@@ -165,7 +165,7 @@ impl InPlace {
         };
         let aliased = depth.is_some_and(|a| aliased(a.rhs));
         let copied = large || aliased && sizes.rows > kernel.rows;
-        let fetched = right_lies && copied && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2;
+        let fetched = right_lies && copied && kernel.fetches(sizes.rows);
         Some(Self {
             kernel,
             storing: kernel.storing(out, table.same),
@@ -680,7 +680,7 @@ impl<'a> Worker<'a> {
                 panel.scattered = Some(offsets);
             }
             // Lower tiles are wider, and have no form that fetches.
-            let fetches = in_place.fetched && kernel.vectors(height, usize::MAX / 2) <= 2;
+            let fetches = in_place.fetched && kernel.fetches(height);
             let next = (fetches && start + panel.columns < chunk.end)
                 .then(|| self.fetched_later(part, start + panel.columns))
                 .flatten();

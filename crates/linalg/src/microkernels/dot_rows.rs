@@ -61,6 +61,10 @@ pub(crate) fn dots_function(isa: CpuFeatures, rhs: ElementType) -> Option<DotsFn
             _ => {}
         }
     }
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    if isa.width == VectorWidth::Neon {
+        return super::neon::dot_rows::function(rhs);
+    }
     let _ = (isa, VectorWidth::Portable);
     match rhs {
         ElementType::F32 => Some(portable::<f32, f32>),

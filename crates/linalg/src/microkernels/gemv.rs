@@ -16,6 +16,10 @@ pub(crate) fn long_rows_function(
     isa: CpuFeatures,
     [row, matrix, out]: [ElementType; 3],
 ) -> Option<LongRowsFn> {
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    if isa.width == VectorWidth::Neon {
+        return super::neon::gemv::function([row, matrix, out]);
+    }
     #[cfg(target_arch = "x86_64")]
     match (isa.width, matrix) {
         _ if row != matrix => {}
@@ -328,7 +332,7 @@ mod tests {
 
     #[test]
     fn every_order_gives_the_sum() {
-        for isa in [IsaLevel::Native, IsaLevel::X86V3].map(CpuFeatures::up_to) {
+        for isa in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::ArmV8].map(CpuFeatures::up_to) {
             check::<f32, f32>(isa);
             check::<bf16, f32>(isa);
             check::<bf16, bf16>(isa);

@@ -1,6 +1,7 @@
 //! Matrix kernels for the CPU: the innermost loops of products and convolutions
 //! in the widest instructions that may be used, with a portable form of each.
 //!
+//! - [`neon`]: all of it for AArch64; elsewhere as a model that programs are compiled with.
 //! - `amx`: tiles whose registers are matrices.
 //! - [`packed_tile`]: one tile of a product, from packed panels.
 //! - [`strided_tile`]: the same, from operands as they lie in memory.
@@ -22,6 +23,9 @@ pub(crate) mod gemv;
 #[cfg(target_arch = "x86_64")]
 mod gemv_f16;
 pub(crate) mod long_rows;
+// On other machines it is there for whoever compiles for AArch64, which routines of programs never do.
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+pub(crate) mod neon;
 pub(crate) mod pack;
 pub(crate) mod packed_tile;
 pub(crate) mod store;

@@ -75,7 +75,7 @@ impl Lanes {
         self.counts[chunk] = found as u8;
     }
 
-    fn offsets(&self) -> &[isize] {
+    pub(super) fn offsets(&self) -> &[isize] {
         &self.offsets[..self.count]
     }
 
@@ -86,6 +86,14 @@ impl Lanes {
         let next = |pair: &[isize]| pair[1] == pair[0] + 1;
         let all = self.count == MAX_LANES && self.offsets.windows(2).all(next);
         all.then_some(self.offsets[0])
+    }
+
+    /// The offset of the first lane, if all that there are are neighbours.
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    pub(super) fn in_a_row(&self) -> Option<isize> {
+        let mut pairs = self.offsets().windows(2);
+        let all = pairs.all(|pair| pair[1] == pair[0] + 1);
+        self.offsets().first().copied().filter(|_| all)
     }
 
     /// The segments of a chunk, if they are few.
@@ -132,6 +140,12 @@ pub(crate) fn pack_function(
     {
         return Some(function);
     }
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    if isa.width == super::VectorWidth::Neon
+        && let Some(function) = super::neon::pack::function(element_type, arithmetic)
+    {
+        return Some(function);
+    }
     let _ = isa;
     use ElementType::{BF16, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
     let function: PackFn = match (arithmetic, element_type) {
@@ -159,6 +173,8 @@ pub(crate) fn pack_function(
         (Arithmetic::I16Pairs, S8) => pairs::<i8, false>,
         (Arithmetic::I16Pairs, U8) => pairs::<u8, false>,
         (Arithmetic::I16Pairs, S16) => pairs::<i16, false>,
+        (Arithmetic::I8Quads, S8) => quads,
+        (Arithmetic::U8Quads, S8 | U8) => quads,
         _ => return None,
     };
     Some(function)
@@ -260,6 +276,35 @@ unsafe fn pairs<S: Copy + Convert<u16>, const CHECK: bool>(run: &Run<'_>) -> boo
         }
     }
     subnormal
+}
+
+/// Units of four elements of 8 bits, the first in the lowest byte.
+///
+/// # Safety
+/// As [`PackFn`].
+unsafe fn quads(run: &Run<'_>) -> bool {
+    let target = run.target.cast::<[u8; 4]>();
+    let offsets = run.lanes.offsets();
+    for unit in 0..run.length.div_ceil(4) {
+        let count = (run.length - 4 * unit).min(4);
+        // SAFETY: the caller promises what [`PackFn`] asks for.
+        unsafe {
+            let source = run.source.offset(4 * unit as isize * run.stride);
+            let group = target.add(unit * run.width);
+            for (lane, &offset) in offsets.iter().enumerate() {
+                let first = source.offset(offset);
+                let mut quad = [0; 4];
+                for (i, byte) in quad.iter_mut().enumerate().take(count) {
+                    *byte = *first.offset(i as isize * run.stride);
+                }
+                *group.add(lane) = quad;
+            }
+            for lane in offsets.len()..run.width {
+                *group.add(lane) = [0; 4];
+            }
+        }
+    }
+    false
 }
 
 /// Whether a bf16 is neither zero nor normal.

@@ -101,10 +101,6 @@ impl TileKernel {
 
     /// The kernel for an arithmetic; `None` if the instructions lack it.
     #[inline(always)]
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        expect(unused_variables, reason = "the portable tiles need no instructions")
-    )]
     pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<Self> {
         let new = |rows, vectors, lanes, function| {
             Some(Self {
@@ -114,6 +110,12 @@ impl TileKernel {
                 function,
             })
         };
+        #[cfg(any(target_arch = "aarch64", feature = "std"))]
+        if isa.width == VectorWidth::Neon
+            && let Some(kernel) = super::neon::packed_tile::kernel(isa, arithmetic)
+        {
+            return Some(kernel);
+        }
         #[cfg(target_arch = "x86_64")]
         match (isa.width, arithmetic) {
             (VectorWidth::Avx512, Arithmetic::F32) => return new(14, 2, 16, avx512_f32::dispatch),
@@ -138,6 +140,7 @@ impl TileKernel {
             (VectorWidth::Avx2, Arithmetic::I16Pairs) => return new(6, 2, 8, avx2_i16::dispatch),
             _ => {}
         }
+        let _ = (isa, VectorWidth::Portable);
         match arithmetic {
             Arithmetic::F32 => new(4, 2, 4, portable::dispatch::<f32>),
             Arithmetic::F64 => new(4, 2, 4, portable::dispatch::<f64>),

@@ -37,7 +37,7 @@ pub(crate) struct Strided<'a> {
     pub(crate) turned: Option<isize>,
     /// Whether sums are added to what is there.
     pub(crate) add: bool,
-    /// What is fetched on the way: for tiles of at most two vectors.
+    /// What is fetched on the way: for tiles that are not too wide for it.
     pub(crate) fetch: Fetch,
 }
 

@@ -3,6 +3,11 @@
 //! Either may be a packed panel as well, which is one way to lie.
 
 use super::CpuFeatures;
+use super::VectorWidth;
+#[cfg(target_arch = "x86_64")]
+use super::amx;
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+use super::neon;
 #[cfg(target_arch = "x86_64")]
 use super::pack::transpose;
 use super::packed_tile::Arithmetic;
@@ -11,8 +16,6 @@ use super::strided::{Fetch, Later, Strided};
 use super::vector512;
 #[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
-#[cfg(target_arch = "x86_64")]
-use super::{VectorWidth, amx};
 use tegula_ir::ElementType;
 
 /// The most rows of a tile of vectors.
@@ -53,6 +56,10 @@ impl TileForm {
     }
 }
 
+/// The most vectors of a tile of x86-64 that fetches.
+#[cfg(target_arch = "x86_64")]
+const FETCHING: usize = 2;
+
 /// Computes a tile of so many vectors, of which the last may be a part of one.
 ///
 /// # Safety
@@ -70,6 +77,8 @@ pub(crate) struct StridedKernel {
     pub(crate) lanes: usize,
     /// The vectors of tiles, the most first, by rows.
     vectors: fn(usize) -> &'static [usize],
+    /// The most vectors of a tile that fetches, and copies the right operand.
+    fetching: usize,
     pub(crate) function: StridedFn,
     /// The same, of sums in `f32` that it rounds to a result of bf16, if there is such a one.
     to_bf16: Option<StridedFn>,
@@ -93,14 +102,52 @@ pub(crate) type Entered = Option<core::convert::Infallible>;
 
 impl StridedKernel {
     /// The kernel for an arithmetic and so many rows, if there is one.
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn new(isa: CpuFeatures, arithmetic: Arithmetic, rows: usize) -> Option<Self> {
+        #[cfg(any(target_arch = "aarch64", feature = "std"))]
+        if isa.width == VectorWidth::Neon {
+            return neon::strided_tile::kernel(arithmetic);
+        }
+        #[cfg(target_arch = "x86_64")]
+        return Self::of_x86(isa, arithmetic, rows);
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = (isa, arithmetic, rows);
+            None
+        }
+    }
+
+    /// A kernel of vectors that reads both operands where they lie.
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    #[inline(always)]
+    pub(super) fn of_vectors(
+        rows: usize,
+        lanes: usize,
+        vectors: fn(usize) -> &'static [usize],
+        fetching: usize,
+        function: StridedFn,
+    ) -> Self {
+        Self {
+            rows,
+            lanes,
+            vectors,
+            fetching,
+            function,
+            to_bf16: None,
+            turns: false,
+            matrices: false,
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn of_x86(isa: CpuFeatures, arithmetic: Arithmetic, rows: usize) -> Option<Self> {
         let new = |rows, lanes, vectors, function| {
             Some(Self {
                 rows,
                 lanes,
                 vectors,
+                fetching: FETCHING,
                 function,
                 to_bf16: None,
                 turns: false,
@@ -112,6 +159,7 @@ impl StridedKernel {
                 rows: amx::MAX_ROWS,
                 lanes: 16,
                 vectors: |_| amx::VECTORS,
+                fetching: FETCHING,
                 function,
                 to_bf16: None,
                 turns: false,
@@ -141,9 +189,24 @@ impl StridedKernel {
     }
 
     /// The kernel for products in f32 whose right operand has 16-bit floats.
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn of_halves(isa: CpuFeatures, rhs: ElementType) -> Option<Self> {
+        #[cfg(any(target_arch = "aarch64", feature = "std"))]
+        if isa.width == VectorWidth::Neon {
+            return neon::strided_tile::of_halves(rhs);
+        }
+        #[cfg(target_arch = "x86_64")]
+        return Self::of_halves_for_x86(isa, rhs);
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = (isa, rhs);
+            None
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn of_halves_for_x86(isa: CpuFeatures, rhs: ElementType) -> Option<Self> {
         let function = match (isa.width, rhs) {
             (VectorWidth::Avx512, ElementType::BF16) => avx512_f32_by_bf16::dispatch,
             (VectorWidth::Avx512, ElementType::F16) => avx512_f32_by_f16::dispatch,
@@ -153,6 +216,7 @@ impl StridedKernel {
             rows: 14,
             lanes: 16,
             vectors: wide_tiles,
+            fetching: FETCHING,
             function,
             to_bf16: None,
             turns: false,
@@ -173,20 +237,6 @@ impl StridedKernel {
         None
     }
 
-    /// The kernel for products in f32 whose right operand has 16-bit floats.
-    #[cfg(not(target_arch = "x86_64"))]
-    #[inline(always)]
-    pub(crate) fn of_halves(_: CpuFeatures, _: ElementType) -> Option<Self> {
-        None
-    }
-
-    /// The kernel for an arithmetic and so many rows, if there is one.
-    #[cfg(not(target_arch = "x86_64"))]
-    #[inline(always)]
-    pub(crate) fn new(_: CpuFeatures, _: Arithmetic, _: usize) -> Option<Self> {
-        None
-    }
-
     /// The function whose tiles are stored as elements of a type, if sums are `same`: such
     /// elements as they are.
     #[inline(always)]
@@ -202,6 +252,11 @@ impl StridedKernel {
     #[cfg(feature = "std")]
     pub(crate) fn widths(&self, rows: usize) -> &'static [usize] {
         (self.vectors)(rows)
+    }
+
+    /// Whether tiles of so many rows have forms that fetch: if they are not too wide for it.
+    pub(crate) fn fetches(&self, rows: usize) -> bool {
+        self.vectors(rows, usize::MAX / 2) <= self.fetching
     }
 
     /// How many vectors the next tile has, if so many columns are left.
@@ -642,7 +697,7 @@ strided_tile!(
     f64, |p| _mm256_loadu_pd(p), |p, mask| _mm256_maskload_pd(p, mask)
 );
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::super::strided::Stretch;
     use super::*;
@@ -677,7 +732,7 @@ mod tests {
 
     #[test]
     fn every_tile_that_is_asked_for_is_there() {
-        for cpu in [IsaLevel::Native, IsaLevel::X86V3] {
+        for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::ArmV8] {
             let isa = CpuFeatures::up_to(cpu);
             let sums = [Arithmetic::F32, Arithmetic::F64, Arithmetic::Bf16Pairs];
             let kernels = sums
@@ -688,12 +743,11 @@ mod tests {
             for (kernel, arithmetic) in kernels.chain(halves) {
                 let Some(kernel) = kernel else { continue };
                 for rows in 1..=kernel.rows {
-                    let most = kernel.vectors(rows, usize::MAX / 2);
                     for &vectors in (kernel.vectors)(rows) {
                         let there = |fetch| is_there(&kernel, rows, vectors, fetch);
                         assert!(there(Fetch::Nothing), "{rows} {vectors}");
                         // Pairs are packed, so nothing of theirs is fetched.
-                        if most <= 2 && arithmetic != Arithmetic::Bf16Pairs {
+                        if kernel.fetches(rows) && arithmetic != Arithmetic::Bf16Pairs {
                             let ahead = Fetch::Ahead(core::ptr::null_mut());
                             assert!(there(ahead), "{rows} {vectors}");
                             assert!(there(Fetch::Later(Later::NONE)), "{rows} {vectors}");

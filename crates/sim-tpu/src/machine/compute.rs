@@ -46,27 +46,22 @@ impl Plan {
 }
 
 /// Why an operation has no value.
-struct Failed {
-    /// Whether the evaluator does not do it at all.
-    is_unsupported: bool,
-    message: String,
+enum Failed {
+    Evaluator(tegula_interp::Error),
+    Program(String),
 }
 
 impl From<String> for Failed {
     fn from(message: String) -> Self {
-        Self {
-            is_unsupported: false,
-            message,
-        }
+        Self::Program(message)
     }
 }
 
 impl Failed {
     fn at(self, line: u32) -> Error {
-        let message = self.message;
-        match self.is_unsupported {
-            true => Error::Unsupported { line, message },
-            false => Error::Program { line, message },
+        match self {
+            Self::Evaluator(reason) => Error::Evaluation { line, reason },
+            Self::Program(message) => Error::Program { line, message },
         }
     }
 }
@@ -78,10 +73,7 @@ fn evaluate(module: &Module, arguments: Vec<Literal>) -> Result<Vec<Literal>, Fa
         ..tegula_interp::Options::default()
     };
     let value = tegula_interp::evaluate_with(module, &arguments, &options);
-    let value = value.map_err(|error| Failed {
-        is_unsupported: matches!(error, tegula_interp::Error::Unsupported { .. }),
-        message: error.to_string(),
-    })?;
+    let value = value.map_err(Failed::Evaluator)?;
     Ok(value.leaves().into_iter().cloned().collect())
 }
 

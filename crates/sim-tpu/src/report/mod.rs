@@ -204,6 +204,15 @@ pub enum Error {
         /// What it cannot compute.
         message: String,
     },
+    /// The evaluator has no value for an operation: its operands are not what it takes, or it is
+    /// not supported.
+    #[error("line {line}: {reason}")]
+    Evaluation {
+        /// The statement's line.
+        line: u32,
+        /// Why.
+        reason: tegula_interp::Error,
+    },
     /// The inputs are not what the program takes.
     #[error("{0}")]
     Inputs(String),
@@ -223,6 +232,19 @@ pub enum Error {
         /// Why.
         reason: tegula_limits::Stopped,
     },
+}
+
+impl Error {
+    /// The statement's line and what is wrong there, where it is about one.
+    pub fn at_line(&self) -> Option<(u32, String)> {
+        match self {
+            Self::Program { line, message }
+            | Self::Unsupported { line, message }
+            | Self::Limit { line, message } => Some((*line, message.clone())),
+            Self::Evaluation { line, reason } => Some((*line, reason.to_string())),
+            Self::Inputs(_) | Self::Stopped { .. } => None,
+        }
+    }
 }
 
 /// Bytes as a person reads them.

@@ -228,16 +228,16 @@ pub(super) fn rows(columns: usize, flat: &[i64]) -> Attribute {
     }))
 }
 
-/// What collectives share.
-pub(super) fn collective(collective: &Collective) -> Vec<(&'static str, Attribute)> {
-    let mut properties = vec![("replica_groups", groups(&collective.replica_groups))];
+/// What collectives share; nothing if the groups are of more devices than can be listed.
+pub(super) fn collective(collective: &Collective) -> Option<Vec<(&'static str, Attribute)>> {
+    let mut properties = vec![("replica_groups", groups(&collective.replica_groups)?)];
     if let Some(channel) = collective.channel_id {
         properties.push(("channel_handle", channel_handle(channel)));
     }
     if collective.use_global_device_ids {
         properties.push(("use_global_device_ids", Attribute::Unit));
     }
-    properties
+    Some(properties)
 }
 
 pub(super) fn channel_handle(channel: i64) -> Attribute {
@@ -248,45 +248,15 @@ pub(super) fn channel_handle(channel: i64) -> Attribute {
     Attribute::stablehlo_struct("channel_handle", fields)
 }
 
-fn groups(groups: &ReplicaGroups) -> Attribute {
-    let lists = match groups {
-        ReplicaGroups::Lists(lists) => lists.clone(),
-        ReplicaGroups::Iota {
-            dims,
-            reshape_dims,
-            transpose,
-        } => iota_lists(dims, reshape_dims, transpose),
-    };
+fn groups(groups: &ReplicaGroups) -> Option<Attribute> {
+    let lists = groups.listed()?;
     let columns = lists.iter().map(Vec::len).max().unwrap_or(0);
     let mut flat = Vec::new();
     for list in &lists {
         flat.extend_from_slice(list);
         flat.resize(flat.len() + columns - list.len(), -1);
     }
-    rows(columns, &flat)
-}
-
-/// The groups of `[groups,size]<=[reshape_dims]T(transpose)`: numbers from 0 in an array of
-/// `reshape_dims`, transposed, and read in rows of `size`.
-fn iota_lists(dims: &[i64], reshape_dims: &[i64], transpose: &[i64]) -> Vec<Vec<i64>> {
-    let size = dims.get(1).copied().unwrap_or(1).max(1) as usize;
-    let count: i64 = reshape_dims.iter().product();
-    let rank = reshape_dims.len();
-    let order: Vec<usize> = match transpose.is_empty() {
-        true => (0..rank).collect(),
-        false => transpose.iter().map(|dim| *dim as usize).collect(),
-    };
-    let stride = |dim: usize| reshape_dims[dim + 1..].iter().product::<i64>();
-    let device = |mut place: i64| {
-        let mut device = 0;
-        for &dim in order.iter().rev() {
-            device += place % reshape_dims[dim] * stride(dim);
-            place /= reshape_dims[dim];
-        }
-        device
-    };
-    let devices: Vec<i64> = (0..count).map(device).collect();
-    devices.chunks(size).map(<[i64]>::to_vec).collect()
+    Some(rows(columns, &flat))
 }
 
 /// A number of type f32.

@@ -523,7 +523,7 @@ impl Raiser<'_> {
                 dimension,
                 start: false,
             } => {
-                let mut properties = attributes::collective(collective);
+                let mut properties = exchange(instruction, collective)?;
                 properties.push(("all_gather_dim", Attribute::i64(*dimension)));
                 ("all_gather", properties, Vec::new())
             }
@@ -532,7 +532,7 @@ impl Raiser<'_> {
                 to_apply,
                 start: false,
             } => {
-                let properties = attributes::collective(collective);
+                let properties = exchange(instruction, collective)?;
                 (
                     "all_reduce",
                     properties,
@@ -544,7 +544,7 @@ impl Raiser<'_> {
                 dimension,
                 to_apply,
             } => {
-                let mut properties = attributes::collective(collective);
+                let mut properties = exchange(instruction, collective)?;
                 properties.push(("scatter_dimension", Attribute::i64(*dimension)));
                 (
                     "reduce_scatter",
@@ -569,15 +569,17 @@ impl Raiser<'_> {
                     .unwrap_or(1);
                 let count = members.filter(|members| *members > 0);
                 let count = count.map_or(everyone, |members| members as i64);
-                let mut properties = without_ids(collective);
+                let mut properties = without_ids(instruction, collective)?;
                 properties.push(("split_dimension", Attribute::i64(*dimension)));
                 properties.push(("concat_dimension", Attribute::i64(*dimension)));
                 properties.push(("split_count", Attribute::i64(count)));
                 ("all_to_all", properties, Vec::new())
             }
-            Op::CollectiveBroadcast(collective) => {
-                ("collective_broadcast", without_ids(collective), Vec::new())
-            }
+            Op::CollectiveBroadcast(collective) => (
+                "collective_broadcast",
+                without_ids(instruction, collective)?,
+                Vec::new(),
+            ),
             Op::CollectivePermute {
                 pairs,
                 channel_id,
@@ -691,10 +693,21 @@ impl Raiser<'_> {
     }
 }
 
-fn without_ids(collective: &Collective) -> Properties {
-    let mut properties = attributes::collective(collective);
+/// What collectives share.
+fn exchange(instruction: &Instruction, collective: &Collective) -> Result<Properties, Error> {
+    let too_many = || {
+        error(
+            instruction,
+            "its groups are of too many devices to be listed",
+        )
+    };
+    attributes::collective(collective).ok_or_else(too_many)
+}
+
+fn without_ids(instruction: &Instruction, collective: &Collective) -> Result<Properties, Error> {
+    let mut properties = exchange(instruction, collective)?;
     properties.retain(|(name, _)| *name != "use_global_device_ids");
-    properties
+    Ok(properties)
 }
 
 fn norm(epsilon: f32, feature_index: i64) -> Properties {

@@ -95,7 +95,8 @@ pub(crate) struct CompileArgs {
     /// Write an object's large constants to this file, which the program that links it maps or reads.
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// The machine that an object is for: x86_64-unknown-linux-gnu.
+    /// The machine that an object is for: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this
+    /// machine if nothing is said.
     #[arg(long, value_name = "TRIPLE")]
     pub target_triple: Option<String>,
     /// Write to this file instead of standard output; for an object, to this folder.

@@ -264,12 +264,8 @@ fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Resu
 }
 
 fn failure(path: &Path, text: &str, error: Error) -> Failure {
-    match error {
-        Error::Program { line, message }
-        | Error::Unsupported { line, message }
-        | Error::Limit { line, message }
-            if line > 0 =>
-        {
+    match error.at_line() {
+        Some((line, message)) if line > 0 => {
             let start = line_start(text, line);
             let end = text[start..].find('\n').map_or(text.len(), |n| start + n);
             let mut error = tegula::Error::new(tegula::ErrorKind::Input, message);
@@ -279,7 +275,7 @@ fn failure(path: &Path, text: &str, error: Error) -> Failure {
             };
             Failure::program(path, text, error)
         }
-        error => anyhow!("{error}").into(),
+        _ => anyhow!("{error}").into(),
     }
 }
 

@@ -192,12 +192,14 @@ impl TpuExecutable {
         tracing::info_span!("simulate")
             .in_scope(|| simulate(&self.lowered.program, &self.chip, &options))
             .map_err(|error| {
+                use tegula_sim_tpu::Error as Simulation;
                 let fault = match &error {
-                    tegula_sim_tpu::Error::Stopped { reason, .. } => return Error::from(*reason),
-                    tegula_sim_tpu::Error::Program { .. } => ErrorKind::Bug,
-                    tegula_sim_tpu::Error::Unsupported { .. } => ErrorKind::Unsupported,
-                    tegula_sim_tpu::Error::Inputs(_) => ErrorKind::Input,
-                    tegula_sim_tpu::Error::Limit { .. } => ErrorKind::Limit,
+                    Simulation::Stopped { reason, .. } => return Error::from(*reason),
+                    Simulation::Evaluation { reason, .. } => return Error::from(reason.clone()),
+                    Simulation::Program { .. } => ErrorKind::Bug,
+                    Simulation::Unsupported { .. } => ErrorKind::Unsupported,
+                    Simulation::Inputs(_) => ErrorKind::Input,
+                    Simulation::Limit { .. } => ErrorKind::Limit,
                 };
                 Error::new(fault, error.to_string())
             })

@@ -25,7 +25,7 @@ impl Emitter<'_, '_> {
 
     /// A product and a sum or difference, rounded once where the machine has that.
     pub(super) fn multiply_add(&mut self, fused: Fused, a: Value, b: Value, c: Value) -> Value {
-        let once = self.fused;
+        let once = self.machine.fused;
         let ins = self.builder.ins();
         if !once {
             let product = ins.fmul(a, b);

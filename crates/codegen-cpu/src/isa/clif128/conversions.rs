@@ -50,6 +50,15 @@ impl Emitter<'_, '_> {
                 self.builder.ins().uwiden_high(a[0])
             ],
             (Conversion::Low, ..) => smallvec![self.narrow(a)],
+            _ if self.machine.converts_wide && from.is_wide() && to.is_wide() => {
+                let ty = vector_type(to);
+                let convert = |&a: &Value| match conversion {
+                    Conversion::FromSigned => self.builder.ins().fcvt_from_sint(ty, a),
+                    Conversion::FromUnsigned => self.builder.ins().fcvt_from_uint(ty, a),
+                    _ => self.builder.ins().fcvt_to_sint_sat(ty, a),
+                };
+                a.iter().map(convert).collect()
+            }
             _ => self.convert_lanes(conversion, from, to, a),
         }
     }

@@ -29,6 +29,23 @@ type Turn<'t, E> = &'t mut dyn FnMut(&mut E, Value, &[Value]) -> Result<Vec<Valu
 /// Lanes of a vector.
 const LANES: i64 = 4;
 
+/// What the machine has beyond what all of them do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Products and sums that are rounded once.
+    pub fused: bool,
+    /// Conversions between vectors of 64-bit floats and integers: AArch64 has them, x86-64 below
+    /// AVX-512 has not.
+    pub converts_wide: bool,
+    /// How many vectors of a loop that sums are taken at a time, with sums of their own: one sum would
+    /// wait for the addition before it, which takes four cycles.
+    pub sums: usize,
+}
+
+/// The most values of a body of which several vectors are taken at a time: what they hold has to fit
+/// 32 registers.
+const SMALL: usize = 12;
+
 /// Emits a body for lanes 0 to `n`; gives the reductions as scalars of their
 /// types. `inputs` are 64-bit integers.
 pub(crate) fn emit(
@@ -36,7 +53,7 @@ pub(crate) fn emit(
     body: &Body,
     inputs: &[Value],
     n: Value,
-    fused: bool,
+    machine: Abilities,
 ) -> Result<Vec<Value>, Error> {
     if inputs.len() != body.inputs.len() {
         return Err(Error::Bug("a body's inputs are missing".to_owned()));
@@ -48,7 +65,7 @@ pub(crate) fn emit(
         builder,
         body,
         inputs,
-        fused,
+        machine,
         safe,
         values: vec![Parts::new(); body.values.len()],
         pointers: Vec::new(),
@@ -64,7 +81,7 @@ struct Emitter<'a, 'f> {
     builder: &'a mut FunctionBuilder<'f>,
     body: &'a Body,
     inputs: &'a [Value],
-    fused: bool,
+    machine: Abilities,
     /// An address that may be loaded from.
     safe: Value,
     values: Vec<Parts>,
@@ -167,7 +184,11 @@ impl Emitter<'_, '_> {
             let ty = self.body.type_of(r.value);
             init.extend(self.constant(ty, identity(r.op, ty)));
         }
-        let state = self.lanes(zero, whole, &init, None)?;
+        let (start, init) = match self.several() {
+            1 => (zero, init),
+            several => self.lanes_with_sums_of_their_own(n, several, &init)?,
+        };
+        let state = self.lanes(start, whole, &init, None)?;
         let state = self.lanes(whole, n, &state, Some(n))?;
         let mut rest = &state[..];
         let mut results = Vec::new();
@@ -178,6 +199,63 @@ impl Emitter<'_, '_> {
             results.push(self.horizontal(r.op, ty, these)?);
         }
         Ok(results)
+    }
+
+    /// How many vectors are taken at a time.
+    fn several(&self) -> usize {
+        let is_small = self.body.values.len() <= SMALL;
+        let is_plain = |s: &Statement| matches!(s, Statement::Define(_));
+        let sums = !self.body.reductions.is_empty();
+        match sums && is_small && self.body.statements.iter().all(is_plain) {
+            true => self.machine.sums,
+            false => 1,
+        }
+    }
+
+    /// As many lanes as are whole groups of several vectors; gives where they end, and the reductions.
+    fn lanes_with_sums_of_their_own(
+        &mut self,
+        n: Value,
+        several: usize,
+        init: &[Value],
+    ) -> Result<(Value, Vec<Value>), Error> {
+        let zero = self.builder.ins().iconst(types::I64, 0);
+        let step = LANES * several as i64;
+        let end = self.builder.ins().band_imm_s(n, -step);
+        let sums = init.repeat(several);
+        let sums = self.count(zero, end, step, &sums, &mut |e, first, state| {
+            let mut next = Vec::with_capacity(state.len());
+            for (number, state) in state.chunks(init.len()).enumerate() {
+                e.lane = e.builder.ins().iadd_imm_s(first, LANES * number as i64);
+                let body = e.body;
+                e.statements(&body.statements)?;
+                next.extend(e.reduced(state, None)?);
+            }
+            Ok(next)
+        })?;
+        // In pairs.
+        let mut sums: Vec<Vec<Value>> = sums.chunks(init.len()).map(<[Value]>::to_vec).collect();
+        while sums.len() > 1 {
+            let half = sums.split_off(sums.len() / 2);
+            for (sum, other) in sums.iter_mut().zip(half) {
+                *sum = self.combined(sum, &other)?;
+            }
+        }
+        Ok((end, sums.concat()))
+    }
+
+    /// Reductions of two parts of the lanes, as those of both.
+    fn combined(&mut self, left: &[Value], right: &[Value]) -> Result<Vec<Value>, Error> {
+        let (mut left, mut right) = (left, right);
+        let mut both = Vec::new();
+        for r in &self.body.reductions {
+            let ty = self.body.type_of(r.value);
+            let ((a, others), (b, more)) =
+                (left.split_at(parts_of(ty)), right.split_at(parts_of(ty)));
+            (left, right) = (others, more);
+            both.extend(self.binary(r.op, ty, &a.into(), &b.into(), None)?);
+        }
+        Ok(both)
     }
 
     fn lanes(
@@ -196,29 +274,35 @@ impl Emitter<'_, '_> {
             let done = e.statements(&body.statements);
             let mask = e.tail.take();
             done?;
-            let mut rest = state;
-            let mut next = Vec::new();
-            let around = e.builder.srcloc();
-            for (number, r) in body.reductions.iter().enumerate() {
-                if let Some(origin) = body.origins.reductions.get(number)
-                    && !around.is_default()
-                {
-                    e.builder.set_srcloc(origin.location());
-                }
-                let ty = body.type_of(r.value);
-                let (these, others) = rest.split_at(parts_of(ty));
-                rest = others;
-                let value = e.parts(r.value);
-                let old: Parts = these.into();
-                let mut new = e.binary(r.op, ty, &old, &value, None)?;
-                if let Some(mask) = mask {
-                    new = e.select(mask, ty, &new, &old);
-                }
-                next.extend(new);
-            }
-            e.builder.set_srcloc(around);
-            Ok(next)
+            e.reduced(state, mask)
         })
+    }
+
+    /// The reductions with a vector's lanes, those of a mask if there is one.
+    fn reduced(&mut self, state: &[Value], mask: Option<Value>) -> Result<Vec<Value>, Error> {
+        let body = self.body;
+        let mut rest = state;
+        let mut next = Vec::new();
+        let around = self.builder.srcloc();
+        for (number, r) in body.reductions.iter().enumerate() {
+            if let Some(origin) = body.origins.reductions.get(number)
+                && !around.is_default()
+            {
+                self.builder.set_srcloc(origin.location());
+            }
+            let ty = body.type_of(r.value);
+            let (these, others) = rest.split_at(parts_of(ty));
+            rest = others;
+            let value = self.parts(r.value);
+            let old: Parts = these.into();
+            let mut new = self.binary(r.op, ty, &old, &value, None)?;
+            if let Some(mask) = mask {
+                new = self.select(mask, ty, &new, &old);
+            }
+            next.extend(new);
+        }
+        self.builder.set_srcloc(around);
+        Ok(next)
     }
 
     /// Which of this vector's lanes are below `n`.

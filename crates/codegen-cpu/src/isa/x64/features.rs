@@ -33,7 +33,7 @@ impl InstructionSet {
         match level.width() {
             VectorWidth::Avx512 => Some(Self::Avx512),
             VectorWidth::Avx2 => Some(Self::Avx2),
-            VectorWidth::Portable => None,
+            VectorWidth::Neon | VectorWidth::Portable => None,
         }
     }
 

@@ -11,6 +11,8 @@ pub(super) const SHORT: usize = 70;
 pub(super) const LONG: usize = 150;
 /// Of bodies of fewer values than this, many vectors are in flight.
 const TINY: usize = 12;
+/// Loops of at most so many definitions load numbers and add them.
+const TINY_LOOP: usize = 6;
 
 /// How many vectors are in flight, operation by operation. Measured: two are faster than one
 /// for the longest bodies, though they spill more; four gain a sixth over two where they
@@ -40,12 +42,42 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
             _ => most,
         };
     }
-    // A loop inside goes from row to row: more of each row at once.
+    // A loop inside goes from row to row: more of each row at once. What is done after the loop,
+    // as rounding a sum, is done once.
     let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / lanes + 1);
+    let most = usize::try_from(most).map_or(8, |most| most.clamp(1, 8));
     match size {
-        0..TINY => usize::try_from(most).map_or(8, |most| most.clamp(1, 8)),
-        TINY..LONG => 2,
+        0..TINY => most,
+        TINY..LONG => match sums_alone(body) {
+            Some(sums) => most.min(sums_at_once(set) / sums).max(2),
+            None => 2,
+        },
         _ => 1,
+    }
+}
+
+/// How many numbers the loops of a body carry, if all of them do hardly more than load and add.
+fn sums_alone(body: &Body) -> Option<usize> {
+    let loops = body.statements.iter().filter_map(|s| match s {
+        Statement::Loop(inner) => Some(inner),
+        _ => None,
+    });
+    let mut most = 1;
+    for inner in loops {
+        let plain = |s: &Statement| matches!(s, Statement::Define(_));
+        if inner.body.len() > TINY_LOOP || !inner.body.iter().all(plain) {
+            return None;
+        }
+        most = most.max(inner.carried.len());
+    }
+    Some(most)
+}
+
+/// Sums whose registers leave as many for what is added.
+fn sums_at_once(set: InstructionSet) -> usize {
+    match set {
+        InstructionSet::Avx2 => 8,
+        InstructionSet::Avx512 => 14,
     }
 }
 

@@ -5,12 +5,17 @@
 //! ([`WindowDim::meet`]). With a base dilation of more than 1, outputs fall into
 //! *phases*: those of one phase meet elements with the same taps, every so many
 //! apart, and within a phase everything is linear again. So nothing is multiplied
-//! by the zeros between the base's elements.
+//! by the zeros between the base's elements. Phases beside each other that meet the same
+//! elements, each with taps one before those of the other, are one with a *width*: to a product
+//! they are columns, as output features are.
 
 use smallvec::SmallVec;
 use tegula_expr::{Number, numbers};
 use tegula_ir::helpers::{ConvolutionGroups, GroupSizes};
 use tegula_ir::{ArrayShape, ConvDims, WindowDim};
+
+/// The most phases of a dimension before those beside each other are made one.
+const MAX_PHASES: i64 = 4096;
 
 /// A dimension of one array: its size and stride in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,10 @@ pub(super) struct Phase {
     /// How far it moves from one output to the next, and from one tap to the next.
     pub(super) by_output: i64,
     pub(super) by_tap: i64,
+    /// How many phases this is: the outputs of each are one further than those of the one before,
+    /// and its taps so many further.
+    pub(super) width: i64,
+    pub(super) tap_shift: i64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,9 +166,14 @@ pub(super) fn row_major(dims: &[i64]) -> SmallVec<[Dim; 6]> {
 }
 
 impl Spatial {
-    /// The phases, which have every output once; `None` if there are more than
-    /// `most`.
-    pub(super) fn phases(&self, most: i64) -> Option<Vec<Phase>> {
+    /// The phases, which have every output once, as few and wide as they can be, or all of width 1;
+    /// `None` if there are more than [`MAX_PHASES`].
+    pub(super) fn phases(&self, wide: bool) -> Option<Vec<Phase>> {
+        let phases = self.single_phases()?;
+        Some(if wide { merged(phases) } else { phases })
+    }
+
+    fn single_phases(&self) -> Option<Vec<Phase>> {
         let w = self.window.from_begin();
         if !w.is_possible() {
             return None;
@@ -168,7 +182,7 @@ impl Spatial {
         // Outputs so far apart meet the base in the same way, and so do taps.
         let output_step = base / gcd(base, stride);
         let tap_step = base / gcd(base, dilation);
-        if output_step > most {
+        if output_step > MAX_PHASES {
             return None;
         }
         let mut phases = Vec::new();
@@ -181,6 +195,7 @@ impl Spatial {
                 outputs,
                 by_output: output_step.checked_mul(stride)? / base,
                 by_tap: tap_step.checked_mul(dilation)? / base,
+                width: 1,
                 ..Phase::default()
             };
             for tap in 0..tap_step.min(self.kernel.size) {
@@ -219,7 +234,47 @@ impl Spatial {
     }
 }
 
+/// The same phases, those beside each other that differ in their taps alone as one.
+fn merged(phases: Vec<Phase>) -> Vec<Phase> {
+    let mut merged: Vec<Phase> = Vec::with_capacity(phases.len());
+    for next in phases {
+        let wider = merged.last().and_then(|last| last.followed_by(&next));
+        match (merged.last_mut(), wider) {
+            (Some(last), Some(wider)) => *last = wider,
+            _ => merged.push(next),
+        }
+    }
+    merged
+}
+
 impl Phase {
+    /// Both as one, if `next` is the phase after this that a wider one has.
+    fn followed_by(&self, next: &Self) -> Option<Self> {
+        let tap_shift = match self.width {
+            1 => next.taps.first - self.taps.first,
+            _ => self.tap_shift,
+        };
+        let expected = Self {
+            outputs: Progression {
+                first: self.outputs.first + self.width,
+                ..self.outputs
+            },
+            taps: Progression {
+                first: self.taps.first + tap_shift * self.width,
+                ..self.taps
+            },
+            width: 1,
+            tap_shift: 0,
+            ..*self
+        };
+        let wider = Self {
+            width: self.width + 1,
+            tap_shift,
+            ..*self
+        };
+        (expected == *next).then_some(wider)
+    }
+
     /// The first element of the base that is met and the one after the last; they
     /// may lie outside of it.
     pub(super) fn reach(&self) -> Option<(i64, i64)> {
@@ -242,9 +297,19 @@ mod tests {
     use super::*;
     #[test]
     fn phases_meet_what_the_window_meets() {
-        let mut checked = 0;
-        for (stride, base, dilation) in [(1, 1, 1), (2, 1, 3), (1, 2, 1), (3, 2, 1), (2, 4, 3)] {
-            for (low, kernel, outputs) in [(0, 3, 7), (2, 4, 9), (-1, 1, 5), (5, 6, 1)] {
+        let (mut checked, mut wide) = (0, 0);
+        let steps = [
+            (1, 1, 1),
+            (2, 1, 3),
+            (1, 2, 1),
+            (3, 2, 1),
+            (2, 4, 3),
+            (1, 4, 1),
+            (1, 3, 2),
+        ];
+        for (stride, base, dilation) in steps {
+            for (low, kernel, outputs) in [(0, 3, 7), (2, 4, 9), (-1, 1, 5), (5, 6, 1), (3, 8, 16)]
+            {
                 let dim = |size| Dim { size, stride: 1 };
                 let spatial = Spatial {
                     input: dim(6),
@@ -262,15 +327,20 @@ mod tests {
                     input_dim: 0,
                 };
                 let mut met = Vec::new();
-                for phase in spatial.phases(16).expect("few phases") {
+                for phase in spatial.phases(true).expect("few phases") {
+                    wide += usize::from(phase.width > 1);
                     for q in 0..phase.outputs.count {
                         for j in 0..phase.taps.count {
                             let element = phase.start + q * phase.by_output + j * phase.by_tap;
                             let (low, end) = phase.reach().expect("there are taps");
                             assert!((low..end).contains(&element));
-                            if (0..6).contains(&element) {
-                                let output = phase.outputs.first + q * phase.outputs.step;
-                                let tap = phase.taps.first + j * phase.taps.step;
+                            if !(0..6).contains(&element) {
+                                continue;
+                            }
+                            for i in 0..phase.width {
+                                let output = phase.outputs.first + i + q * phase.outputs.step;
+                                let tap =
+                                    phase.taps.first + i * phase.tap_shift + j * phase.taps.step;
                                 met.push((output, tap, element));
                             }
                         }
@@ -286,5 +356,6 @@ mod tests {
             }
         }
         assert!(checked > 100);
+        assert!(wide > 2, "{wide}");
     }
 }

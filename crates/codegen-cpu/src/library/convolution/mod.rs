@@ -3,7 +3,7 @@
 //! the input features. Nothing is gathered before: strides that overlap do it.
 //!
 //! - An input whose windows reach outside of it is copied with its border first.
-//! - A base dilation gives one product for each phase (see [`geometry`]).
+//! - A base dilation gives one product for each phase, whose width is columns (see [`geometry`]).
 //! - Groups are the product's batch; many groups of one feature each go to loops of their own
 //!   ([`tegula_linalg::depthwise`] with the features last, [`tegula_linalg::planes`] with them first).
 //! - What has too many phases or too large a border is computed by its definition.
@@ -16,6 +16,7 @@ use geometry::{Geometry, Phase, Spatial};
 use padding::Padding;
 use plain::{Output, Plain};
 use smallvec::{SmallVec, smallvec};
+use std::cmp::Reverse;
 use std::fmt;
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ElementType, Op};
@@ -390,10 +391,13 @@ impl Convolution {
 
 /// The phases of each spatial dimension, if the products of them are few.
 fn all_phases(geometry: &Geometry) -> Option<Vec<Vec<Phase>>> {
+    // Groups of one feature each are loops of their own, which have no columns.
+    let (groups, features) = geometry.groups();
+    let wide = groups == 1 || features > 1;
     let mut count = 1;
     let mut all = Vec::with_capacity(geometry.spatial.len());
     for spatial in &geometry.spatial {
-        let phases = spatial.phases(MAX_PRODUCTS as i64)?;
+        let phases = spatial.phases(wide)?;
         count *= phases.len().max(1);
         if count > MAX_PRODUCTS {
             return None;
@@ -535,9 +539,13 @@ fn axes(g: &Geometry, phases: &[Phase], reach: &[(i64, i64)]) -> Option<Axes> {
         );
         let (outputs, taps) = (phase.outputs, phase.taps);
         let moved = phase.by_output * x;
+        let direction = if spatial.window.reversal { -1 } else { 1 };
+        if phase.width > 1 {
+            let by_phase = direction * phase.tap_shift * k;
+            axes.columns.push(axis(phase.width, 0, by_phase, y)?);
+        }
         axes.rows
             .push(axis(outputs.count, moved, 0, outputs.step * y)?);
-        let direction = if spatial.window.reversal { -1 } else { 1 };
         let by_tap = direction * taps.step * k;
         axes.depth
             .push(axis(taps.count, phase.by_tap * x, by_tap, 0)?);
@@ -546,6 +554,8 @@ fn axes(g: &Geometry, phases: &[Phase], reach: &[(i64, i64)]) -> Option<Axes> {
         starts[1] += spatial.tap_offset(taps.first);
         starts[2] += outputs.first * y;
     }
+    // Neighbours in the result are neighbours in the product.
+    axes.columns.sort_by_key(|axis| Reverse(axis.out));
     axes.depth.push(axis(
         kernel_in.size,
         in_features.stride,

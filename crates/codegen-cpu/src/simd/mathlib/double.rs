@@ -88,7 +88,7 @@ const HALF_PI: [u64; 3] = [
 ];
 
 /// Up to which argument a number of quarter turns times those parts is exact.
-const FEW_TURNS: f64 = 1_048_576.0;
+pub(super) const FEW_TURNS: f64 = 1_048_576.0;
 
 /// Up to here `e^x` is 0 in `f64`.
 const FIRST_EXPONENT: f64 = -745.133_219_101_941_2;
@@ -259,7 +259,7 @@ pub(crate) fn hyperbolic(b: &mut Builder, x: V) -> Hyperbolic {
 }
 
 /// Quarter turns in `x`, which is not negative, and what is left: exact up to [`FEW_TURNS`].
-fn few_quarters(b: &mut Builder, x: V) -> [V; 2] {
+pub(super) fn few_quarters(b: &mut Builder, x: V) -> [V; 2] {
     let inverse = b.f64(FRAC_2_PI);
     let turns = b.mul(x, inverse);
     let turns = b.unary(UnaryOp::Nearest, turns);
@@ -351,13 +351,13 @@ fn of_quarters(b: &mut Builder, x: V, [n, r]: [V; 2]) -> Circle {
 }
 
 /// The sign that so many quarter turns give, as the first bit of an `I64`.
-fn half_turns(b: &mut Builder, n: V) -> V {
+pub(super) fn half_turns(b: &mut Builder, n: V) -> V {
     let wide = b.convert(Conversion::ExtendSigned, n, Type::I64);
     b.shift(BinaryOp::ShiftLeft, wide, 62)
 }
 
 /// `y` with its sign turned where the first bit of `sign` is set.
-fn with_sign(b: &mut Builder, y: V, sign: V) -> V {
+pub(super) fn with_sign(b: &mut Builder, y: V, sign: V) -> V {
     let first = b.constant(Type::I64, 1 << 63);
     let sign = b.and(sign, first);
     let y = b.bits(y);

@@ -1,4 +1,4 @@
-//! Transcendental functions of `f32` lanes, as bodies.
+//! Transcendental functions of `f32` lanes, as bodies; those of `f64` lanes are in [`binary64`].
 //!
 //! Errors are stated against the `f64` function rounded once, for all inputs:
 //! `exponential` and `log` within 2 units in the last place, the others within 4,
@@ -10,6 +10,7 @@
 //! method), then rounded; `benches/coefficients.py` makes them.
 
 mod arctangent;
+mod binary64;
 pub(crate) mod double;
 mod error_function;
 mod exponential;
@@ -48,8 +49,16 @@ pub(crate) fn is_call(op: &ScalarOp) -> bool {
     }
 }
 
-/// A function of one `f32`; `None` where there is none here.
+/// A function of one float; `None` where there is none here.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
+    if op == Unary::Rsqrt {
+        let root = b.unary(UnaryOp::Sqrt, x);
+        let one = b.float_like(x, 1.0);
+        return Some(b.div(one, root));
+    }
+    if b.type_of(x) == Type::F64 {
+        return binary64::unary(b, op, x);
+    }
     Some(match op {
         Unary::Exp => exponential::exp(b, x),
         Unary::Expm1 => exponential::expm1(b, x),
@@ -62,17 +71,20 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Sin => trigonometric::sin(b, x),
         Unary::Cos => trigonometric::cos(b, x),
         Unary::Tan => trigonometric::tan(b, x),
-        Unary::Rsqrt => {
-            let root = b.unary(UnaryOp::Sqrt, x);
-            let one = b.f32(1.0);
-            b.div(one, root)
-        }
         _ => return None,
     })
 }
 
-/// A function of two `f32`s; `None` where there is none here.
+/// A function of two floats; `None` where there is none here.
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
+    if op == Binary::Remainder
+        && let Some(rest) = remainder::by_power_of_two(b, x, y)
+    {
+        return Some(rest);
+    }
+    if b.type_of(x) == Type::F64 {
+        return binary64::binary(b, op, x, y);
+    }
     match op {
         Binary::Power => Some(power::power(b, x, y)),
         Binary::Atan2 => Some(arctangent::atan2(b, x, y)),
@@ -118,6 +130,24 @@ pub(crate) fn abs(b: &mut Builder, x: V) -> V {
     };
     let magnitude = b.and(bits, mask);
     b.bits(magnitude)
+}
+
+/// `-x`.
+pub(crate) fn negated(b: &mut Builder, x: V) -> V {
+    let sign = b.sign_bit_like(x);
+    let bits = b.bits(x);
+    let flipped = b.xor(bits, sign);
+    b.bits(flipped)
+}
+
+/// `x` with the sign of `sign`; `x` is not negative.
+pub(crate) fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
+    let bit = b.sign_bit_like(x);
+    let bits = b.bits(sign);
+    let sign = b.and(bits, bit);
+    let x = b.bits(x);
+    let x = b.or(x, sign);
+    b.bits(x)
 }
 
 /// `x` where it is a zero, else `y`.

@@ -25,13 +25,13 @@ pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let underflows = b.compare(Condition::Less, result, least);
     let result = b.select(underflows, zero_wide, result);
     let result = b.convert(Conversion::Float, result, Type::F32);
-    sign(b, x, y, to_zero, result)
+    signed(b, x, y, to_zero, result)
 }
 
-/// The sign of the base counts for odd powers; negative finite bases have no
-/// fractional ones.
-fn sign(b: &mut Builder, x: V, y: V, to_zero: V, magnitude: V) -> V {
-    let (half, zero) = (b.f32(0.5), b.f32(0.0));
+/// A power of `x` from that of its magnitude, in either width: the sign of the base counts for
+/// odd powers; negative finite bases have no fractional ones.
+pub(super) fn signed(b: &mut Builder, x: V, y: V, to_zero: V, magnitude: V) -> V {
+    let (half, zero) = (b.float_like(x, 0.5), b.float_like(x, 0.0));
     let halved = b.mul(y, half);
     let even = b.unary(UnaryOp::Trunc, halved);
     let odd = b.compare(Condition::NotEqual, even, halved);
@@ -39,22 +39,22 @@ fn sign(b: &mut Builder, x: V, y: V, to_zero: V, magnitude: V) -> V {
     let integral = b.compare(Condition::Equal, whole, y);
     let odd = b.and(odd, integral);
     let bits = b.bits(x);
-    let sign_bit = b.i32(i32::MIN);
+    let sign_bit = b.sign_bit_like(x);
     let sign = b.and(bits, sign_bit);
-    let none = b.i32(0);
+    let none = b.integer(b.type_of(bits), 0);
     let sign = b.select(odd, sign, none);
     let value = b.bits(magnitude);
     let signed = b.xor(value, sign);
     let signed = b.bits(signed);
     let negative = b.compare(Condition::Less, x, zero);
-    let minus = b.f32(f32::NEG_INFINITY);
+    let minus = b.float_like(x, f64::NEG_INFINITY);
     let above = b.compare(Condition::Less, minus, x);
     let fraction = b.not(integral);
     let impossible = b.and(negative, above);
     let impossible = b.and(impossible, fraction);
-    let nan = b.f32(f32::NAN);
+    let nan = b.float_like(x, f64::NAN);
     let result = b.select(impossible, nan, signed);
-    let one = b.f32(1.0);
+    let one = b.float_like(x, 1.0);
     let base_one = b.compare(Condition::Equal, x, one);
     let is_one = b.or(to_zero, base_one);
     b.select(is_one, one, result)
@@ -101,7 +101,7 @@ pub(super) fn cbrt(b: &mut Builder, x: V) -> V {
 }
 
 /// `t - t (t^3 - x) / (2 t^3 + x)`.
-fn halley(b: &mut Builder, t: V, x: V) -> V {
+pub(super) fn halley(b: &mut Builder, t: V, x: V) -> V {
     let square = b.mul(t, t);
     let cube = b.mul(square, t);
     let difference = b.sub(cube, x);

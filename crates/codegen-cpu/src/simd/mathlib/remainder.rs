@@ -14,6 +14,27 @@ const BELOW: f64 = 1.0 - 1.0 / (1u64 << 50) as f64;
 /// The largest quotient of two `f32` is below 2^277, and a step takes 27 bits of it.
 const STEPS: usize = 10;
 
+/// [`remainder`] of a division by a power of two that is no fraction, of either width: quotient,
+/// product and difference are exact.
+pub(super) fn by_power_of_two(b: &mut Builder, x: V, y: V) -> Option<V> {
+    let bits = b.constant_of(y)?;
+    let divisor = match b.type_of(y).is_wide() {
+        true => f64::from_bits(bits),
+        false => f64::from(f32::from_bits(bits as u32)),
+    };
+    let mantissa = divisor.to_bits() & ((1 << 52) - 1);
+    if mantissa != 0 || !divisor.is_finite() || divisor < 1.0 {
+        return None;
+    }
+    let inverse = b.float_like(x, 1.0 / divisor);
+    let quotient = b.mul(x, inverse);
+    let whole = b.unary(UnaryOp::Trunc, quotient);
+    let product = b.mul(whole, y);
+    let rest = b.sub(x, product);
+    let magnitude = abs(b, rest);
+    Some(super::with_sign(b, magnitude, x))
+}
+
 /// `x - trunc(x / y) y` with the sign of `x`.
 ///
 /// In `f64` that has no rounding while the quotient is small: it is no integer when rounded that

@@ -10,6 +10,7 @@
 //! functions", 1983), as a [rare case](crate::simd::ir::Rare): the mantissa of `x` times the
 //! bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
 
+use super::binary64::trigonometric as binary64;
 use super::{abs, polynomial};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{
@@ -54,20 +55,39 @@ fn bits_at(place: i64, count: i64) -> u32 {
     })
 }
 
+/// Words of the table for `f32`; those for `f64` come behind.
+pub(super) const TABLE_WORDS: usize = 256 * 4;
+
 /// For each biased exponent of an `f32`, eight limbs behind the point of what its mantissa, as
 /// an integer, is multiplied with to count whole turns; two in each number, the first the more
-/// significant.
-pub(crate) fn table() -> &'static [u32; 256 * 4] {
-    static TABLE: OnceLock<Box<[u32; 256 * 4]>> = OnceLock::new();
+/// significant. Behind them [the bits of 2/pi](binary64::words) for `f64`.
+pub(crate) fn table() -> &'static [u32; TABLE_WORDS + binary64::WORDS] {
+    static TABLE: OnceLock<Box<[u32; TABLE_WORDS + binary64::WORDS]>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let mut table = Box::new([0; 256 * 4]);
-        for (i, limbs) in table.iter_mut().enumerate() {
+        let mut table = Box::new([0; TABLE_WORDS + binary64::WORDS]);
+        let (narrow, wide) = table.split_at_mut(TABLE_WORDS);
+        for (i, limbs) in narrow.iter_mut().enumerate() {
             let (exponent, pair) = (i as i64 / 4, i as i64 % 4);
             // x is an integer times 2^(exponent - 150), and a turn four quarters.
             let place = exponent - 152 + 2 * LIMB * pair;
             *limbs = bits_at(place, 2 * LIMB);
         }
+        wide.copy_from_slice(&binary64::words());
         table
+    })
+}
+
+/// An access to the table.
+pub(super) fn bits_table(b: &mut Builder) -> u32 {
+    let pointer = b.input(Input::Integer);
+    b.body().tables.push(pointer);
+    b.access(Access {
+        pointer,
+        storage: Storage {
+            bytes: 4,
+            signed: false,
+        },
+        splat: false,
     })
 }
 
@@ -132,16 +152,7 @@ pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
     let (low, implicit) = (b.i32(0x7f_ffff), b.i32(0x80_0000));
     let mantissa = b.and(bits, low);
     let mantissa = b.or(mantissa, implicit);
-    let pointer = b.input(Input::Integer);
-    b.body().tables.push(pointer);
-    let access = b.access(Access {
-        pointer,
-        storage: Storage {
-            bytes: 4,
-            signed: false,
-        },
-        splat: false,
-    });
+    let access = bits_table(b);
     let mask = b.i32((1 << LIMB) - 1);
     let first = b.shift(BinaryOp::ShiftLeft, exponent, 2);
     let mut limbs = Vec::new();

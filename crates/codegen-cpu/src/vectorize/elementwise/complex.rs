@@ -5,10 +5,10 @@
 //! quotients and roots is the same to the bit, but for magnitudes, which are roots of sums of
 //! squares: of parts of `f32` those are exact, and neither overflow nor underflow.
 
-use super::{Lanes, negate, parts, with_sign};
+use super::{Lanes, parts};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Condition, Conversion, Type, UnaryOp, V};
-use crate::simd::mathlib::{abs, double};
+use crate::simd::mathlib::{abs, double, negated, with_sign};
 use smallvec::smallvec;
 use tegula_ir::{Binary, Direction, Unary};
 
@@ -46,7 +46,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
             ]
         }
         Unary::Logistic => {
-            let [x, z] = [x, z].map(|pair| pair.map(|v| negate(b, v)));
+            let [x, z] = [x, z].map(|pair| pair.map(|v| negated(b, v)));
             let [c, d] = exp(b, x, z);
             let one = [b.f64(1.0), b.f64(0.0)];
             let c = b.add(one[0], c);
@@ -60,9 +60,9 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
         Unary::Log1p => log1p(b, z),
         Unary::Tanh => tanh(b, x[1], z),
         Unary::Tan => {
-            let turned = negate(b, im);
+            let turned = negated(b, im);
             let [re, im] = tanh(b, x[0], [turned, re]);
-            [im, negate(b, re)]
+            [im, negated(b, re)]
         }
         Unary::Sin | Unary::Cos => {
             let circle = double::circle(b, x[0]);
@@ -72,7 +72,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
             match op {
                 Unary::Sin => [sine, b.mul(circle.cosine, hyperbolic.sine)],
                 _ => {
-                    let minus = negate(b, circle.sine);
+                    let minus = negated(b, circle.sine);
                     [cosine, b.mul(minus, hyperbolic.sine)]
                 }
             }

@@ -8,20 +8,45 @@ use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use std::path::Path;
-use tegula::ObjectOptions;
+use tegula::{Architecture, IsaLevel, ObjectOptions};
 
-/// The only machine that objects are made for.
-const TRIPLES: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-linux-gnu"];
+/// The machines that objects are made for.
+const TRIPLES: [(&str, Architecture); 4] = [
+    ("x86_64-unknown-linux-gnu", Architecture::X86_64),
+    ("x86_64-linux-gnu", Architecture::X86_64),
+    ("aarch64-unknown-linux-gnu", Architecture::Aarch64),
+    ("aarch64-linux-gnu", Architecture::Aarch64),
+];
+
+/// The instructions of an object: those that are asked for, or without a wish those of this machine, and of
+/// another machine those that each of its kind has.
+fn level(args: &CompileArgs) -> Result<IsaLevel, Failure> {
+    let cpu = args.cpu.asked()?;
+    let Some(triple) = &args.target_triple else {
+        return Ok(cpu.unwrap_or(IsaLevel::Native));
+    };
+    let known = TRIPLES.iter().find(|(known, _)| known == triple);
+    let Some(&(_, architecture)) = known else {
+        let (x86, arm) = (TRIPLES[0].0, TRIPLES[2].0);
+        return Err(
+            anyhow!("objects for `{triple}` cannot be made yet: use {x86} or {arm}").into(),
+        );
+    };
+    match cpu {
+        None if architecture == Architecture::HERE => Ok(IsaLevel::Native),
+        None => Ok(architecture.levels()[0]),
+        Some(cpu) if cpu.architecture() == architecture => Ok(cpu),
+        Some(cpu) => {
+            let levels = architecture.levels().map(|level| level.to_string());
+            let known = levels.join(", ");
+            Err(anyhow!("`--cpu {cpu}` is not a CPU of {triple}: use {known}").into())
+        }
+    }
+}
 
 /// Writes the files.
 pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
-    let cpu = args.cpu.get()?;
-    if let Some(triple) = &args.target_triple
-        && !TRIPLES.contains(&triple.as_str())
-    {
-        let known = TRIPLES[0];
-        return Err(anyhow!("objects for `{triple}` cannot be made yet: use {known}").into());
-    }
+    let cpu = level(args)?;
     let folder = args.output.as_ref();
     let folder = folder.ok_or_else(|| anyhow!("an object is no text: give a folder with -o"))?;
     let source = read_module(&args.model, &args.dims)?;

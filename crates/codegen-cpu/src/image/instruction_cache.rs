@@ -1,0 +1,61 @@
+//! Makes CPUs fetch instructions anew from memory that was written.
+
+/// Makes what was written to some memory be what is executed there, by every thread of the process.
+///
+/// x86-64 sees to that itself. AArch64 has caches of instructions and of data that know nothing of one
+/// another: lines of data are written back and those of instructions dropped, on all cores, as the
+/// architecture's manual says ("Synchronization and coherency issues between data and instruction accesses").
+/// What other threads have fetched already they drop when the system interrupts them, which Linux does on
+/// demand.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn forget(memory: &[u8]) {
+    use std::arch::asm;
+
+    let types: u64;
+    // SAFETY: systems let programs read this register, and reading it changes nothing.
+    unsafe {
+        asm!("mrs {}, ctr_el0", out(reg) types, options(nomem, nostack, preserves_flags));
+    }
+    // The smallest lines of data and of instructions, in words of four bytes.
+    let lines = [types >> 16 & 15, types & 15].map(|log| 4usize << log);
+    let range = memory.as_ptr_range();
+    let (start, end) = (range.start.addr(), range.end.addr());
+    for line in (start - start % lines[0]..end).step_by(lines[0]) {
+        // SAFETY: the line is of the memory; to write it back changes no value.
+        unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: waits for the lines to be written.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    for line in (start - start % lines[1]..end).step_by(lines[1]) {
+        // SAFETY: the line is of the memory; it is fetched again when it is executed.
+        unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: waits until no core has the old lines, and makes this one fetch anew.
+    unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
+    fetch_anew_everywhere();
+}
+
+/// Has the system interrupt the process's other threads.
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+fn fetch_anew_everywhere() {
+    use std::sync::Once;
+    // `linux/membarrier.h`: the command, and what has to come before it once.
+    const SYNC_CORE: libc::c_int = 1 << 5;
+    const REGISTER_SYNC_CORE: libc::c_int = 1 << 6;
+    static REGISTERED: Once = Once::new();
+    let barrier = |command: libc::c_int| {
+        // SAFETY: the call has three numbers as arguments and touches no memory of this process. Linux
+        // before 4.16 refuses it, and has nothing better.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
+    };
+    REGISTERED.call_once(|| barrier(REGISTER_SYNC_CORE));
+    barrier(SYNC_CORE);
+}
+
+/// There is no such call.
+#[cfg(all(target_arch = "aarch64", not(target_os = "linux")))]
+fn fetch_anew_everywhere() {}
+
+/// Makes what was written to some memory be what is executed there: nothing is to be done.
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) fn forget(_: &[u8]) {}

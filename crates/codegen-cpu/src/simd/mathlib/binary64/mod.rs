@@ -1,0 +1,66 @@
+//! Transcendental functions of `f64` lanes, as bodies.
+//!
+//! Errors are stated against the true value: within 2 units in the last place (`tan`, `tanh` and
+//! the logistic function: 4), whether or not the machine has fused multiply-add. NaN, infinities
+//! and the signs of zeros are those of the reference; `exp`, `logistic` and `power` give zeros
+//! in place of subnormal numbers, as they do in `f32`.
+//!
+//! The methods are the textbook ones (Muller, *Elementary Functions*): an exponent or a few
+//! bits are taken off, so that a short polynomial does for what is left, and where the last
+//! digit needs more than an `f64` holds, a number is a sum of two. Coefficients are those of
+//! interpolation at Chebyshev points, computed to 50 digits; `benches/coefficients.py`
+//! makes them.
+
+mod arctangent;
+mod cube_root;
+mod error_function;
+mod exponential;
+mod logarithm;
+mod power;
+#[cfg(test)]
+mod tests;
+pub(super) mod trigonometric;
+
+use super::{abs, clamp, polynomial_f64};
+use crate::simd::builder::Builder;
+use crate::simd::ir::{Condition, V};
+use tegula_ir::{Binary, Unary};
+
+/// The upper 26 bits of ln 2: products with integers below 2^27 are exact.
+const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_f800_0000);
+/// ln 2 less [`LN2_HIGH`].
+const LN2_LOW: f64 = 1.299_650_689_388_988_9e-8;
+
+/// A function of one `f64`; `None` where there is none here.
+pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
+    Some(match op {
+        Unary::Exp => exponential::exp(b, x),
+        Unary::Expm1 => exponential::expm1(b, x),
+        Unary::Logistic => exponential::logistic(b, x),
+        Unary::Tanh => exponential::tanh(b, x),
+        Unary::Log => logarithm::log(b, x),
+        Unary::Log1p => logarithm::log1p(b, x),
+        Unary::Erf => error_function::erf(b, x),
+        Unary::Cbrt => cube_root::cbrt(b, x),
+        Unary::Sin => trigonometric::sin(b, x),
+        Unary::Cos => trigonometric::cos(b, x),
+        Unary::Tan => trigonometric::tan(b, x),
+        _ => return None,
+    })
+}
+
+/// A function of two `f64`s; `None` where there is none here.
+pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
+    match op {
+        Binary::Power => Some(power::power(b, x, y)),
+        Binary::Atan2 => Some(arctangent::atan2(b, x, y)),
+        _ => None,
+    }
+}
+
+/// `x` where it is a zero, else `y`.
+fn keep_zero(b: &mut Builder, x: V, y: V) -> V {
+    let zero = b.f64(0.0);
+    let is_zero = b.compare(Condition::Equal, x, zero);
+    b.select(is_zero, x, y)
+}

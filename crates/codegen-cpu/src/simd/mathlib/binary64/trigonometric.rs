@@ -1,0 +1,240 @@
+//! `sin`, `cos` and `tan` for every magnitude of the argument.
+//!
+//! As in `f32`: the argument is reduced to an eighth of a circle about the next quarter turn, by
+//! parts of pi/2 while there are few quarters, and above by the bits of 2/pi that matter at the
+//! exponent (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+
+use super::super::double::{FEW_TURNS, few_quarters, half_turns, with_sign};
+use super::super::trigonometric::{TABLE_WORDS, bits_table, is_odd, next_quarter};
+use super::power::{Pair, sum, times};
+use super::{abs, polynomial_f64};
+use crate::simd::builder::Builder;
+use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, V};
+use std::f64::consts::FRAC_PI_2;
+
+/// `(sin(r) / r - 1) / r^2` in `r^2`, |r| <= pi/4 and a little: within 2.1e-17 of `sin(r) / r`.
+const SIN: [f64; 6] = [
+    -0.166_666_666_666_666_66,
+    0.008_333_333_333_330_901,
+    -0.000_198_412_698_366_860_08,
+    2.755_731_606_498_677_3e-6,
+    -2.505_112_403_138_208e-8,
+    1.591_756_747_890_68e-10,
+];
+
+/// `(cos(r) - 1 + r^2 / 2) / r^4` in `r^2`: within 1.2e-18 of `cos(r)`.
+const COS: [f64; 6] = [
+    0.041_666_666_666_666_664,
+    -0.001_388_888_888_888_736_7,
+    2.480_158_729_872_029e-5,
+    -2.755_731_724_822_936_7e-7,
+    2.087_614_138_029_495_5e-9,
+    -1.138_228_095_770_263_2e-11,
+];
+
+/// pi/2 less the `f64` next to it.
+const HALF_PI_LOW: f64 = 6.123_233_995_736_766e-17;
+
+/// The first 1,216 bits of 2/pi after the point.
+const TWO_OVER_PI: [u64; 19] = [
+    0xa2f9_836e_4e44_1529,
+    0xfc27_57d1_f534_ddc0,
+    0xdb62_9599_3c43_9041,
+    0xfe51_63ab_debb_c561,
+    0xb724_6e3a_424d_d2e0,
+    0x0649_2eea_09d1_921c,
+    0xfe1d_eb1c_b129_a73e,
+    0xe882_35f5_2ebb_4484,
+    0xe99c_7026_b45f_7e41,
+    0x3991_d639_8353_39f4,
+    0x9c84_5f8b_bdf9_283b,
+    0x1ff8_97ff_de05_980f,
+    0xef2f_118b_5a0a_6d1f,
+    0x6d36_7ecf_27cb_09b7,
+    0x4f46_3f66_9e5f_ea2d,
+    0x7527_bac7_ebe5_f17b,
+    0x3d07_39f7_8a52_92ea,
+    0x6bfb_5fb1_1f8d_5d08,
+    0x5603_3046_fc7b_6bab,
+];
+
+/// Zeros in front of those bits, as whole words: bits of whole turns.
+const WORDS_BEFORE: usize = 2;
+/// The words of the bits.
+pub(in crate::simd::mathlib) const WORDS: usize = WORDS_BEFORE + 2 * TWO_OVER_PI.len();
+/// Words of a product with a mantissa, of which the first has two bits of whole quarters: 126 bits
+/// of a fraction, of which 62 may be zeros, and a mantissa's.
+const COLUMNS: usize = 4;
+
+/// The bits in words of 32, the more significant first.
+pub(in crate::simd::mathlib) fn words() -> [u32; WORDS] {
+    let mut words = [0; WORDS];
+    let halves = TWO_OVER_PI
+        .iter()
+        .flat_map(|w| [(w >> 32) as u32, *w as u32]);
+    for (word, half) in words[WORDS_BEFORE..].iter_mut().zip(halves) {
+        *word = half;
+    }
+    words
+}
+
+/// Not negative `x = n pi/2 + r`: `n mod 4` (of more bits) as an `I32`, and `r` with |r| at
+/// most pi/4 and a little; not a number if `x` is none or infinite.
+fn quarters(b: &mut Builder, x: V) -> [V; 2] {
+    let few = few_quarters(b, x);
+    let most = b.f64(FEW_TURNS);
+    let many = b.compare(Condition::Less, most, x);
+    b.rare(many, few, |b| many_quarters(b, x))
+}
+
+/// [`quarters`] of a number above [`FEW_TURNS`].
+fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
+    let [first, rest @ ..] = fraction_of_quarters(b, x);
+    let [n, first] = next_quarter(b, first);
+    let first = b.convert(Conversion::FromSigned, first, Type::F64);
+    let weight = b.f64(2f64.powi(-30));
+    let nothing = b.f64(0.0);
+    let mut quarters = Pair {
+        high: b.mul(first, weight),
+        low: nothing,
+    };
+    for (i, word) in (1..).zip(rest) {
+        let word = b.convert(Conversion::FromUnsigned, word, Type::F64);
+        let weight = b.f64(2f64.powi(-30 - 32 * i));
+        let word = b.mul(word, weight);
+        let next = sum(b, quarters.high, word);
+        quarters = Pair {
+            high: next.high,
+            low: b.add(quarters.low, next.low),
+        };
+    }
+    let (half_pi, half_pi_low) = (b.f64(FRAC_PI_2), b.f64(HALF_PI_LOW));
+    let r = times(b, half_pi, quarters);
+    let low = b.fma(quarters.high, half_pi_low, r.low);
+    let r = b.add(r.high, low);
+    let infinity = b.f64(f64::INFINITY);
+    let finite = b.compare(Condition::Less, x, infinity);
+    let nan = b.f64(f64::NAN);
+    [n, b.select(finite, r, nan)]
+}
+
+/// The quarter turns in a number, of which multiples of four do not count, in words: the first has
+/// 30 bits behind the point.
+fn fraction_of_quarters(b: &mut Builder, x: V) -> [V; COLUMNS] {
+    let bits = b.bits(x);
+    let upper = b.shift(BinaryOp::ShiftRight, bits, 32);
+    let upper = b.convert(Conversion::Low, upper, Type::I32);
+    let exponent = b.shift(BinaryOp::ShiftRight, upper, 20);
+    // x is an integer times 2^(exponent - 1075): the bit of 2/pi that is worth 2 with it is this one
+    // of the table. Lanes that are not rare may be anywhere.
+    let bias = b.i32(32 * WORDS_BEFORE as i32 - 1077);
+    let place = b.add(exponent, bias);
+    let zero = b.i32(0);
+    let place = b.binary(BinaryOp::MaxSigned, place, zero);
+    let (word, mask, all) = (
+        b.shift(BinaryOp::ShiftRight, place, 5),
+        b.i32(31),
+        b.i32(32),
+    );
+    let left = b.and(place, mask);
+    let right = b.sub(all, left);
+    let access = bits_table(b);
+    let words: Vec<V> = (0..COLUMNS + 3)
+        .map(|i| {
+            let i = b.i32((TABLE_WORDS + i) as i32);
+            let at = b.add(word, i);
+            b.gather(access, Type::I32, at, None)
+        })
+        .collect();
+    let aligned: Vec<V> = words
+        .windows(2)
+        .map(|pair| {
+            let above = b.binary(BinaryOp::ShiftLeft, pair[0], left);
+            let below = b.binary(BinaryOp::ShiftRight, pair[1], right);
+            let word = b.or(above, below);
+            b.convert(Conversion::ExtendUnsigned, word, Type::I64)
+        })
+        .collect();
+    let low_word = b.constant(Type::I64, u64::from(u32::MAX));
+    let (fraction, implicit) = (
+        b.constant(Type::I64, (1 << 20) - 1),
+        b.constant(Type::I64, 1 << 20),
+    );
+    let lower = b.and(bits, low_word);
+    let upper = b.shift(BinaryOp::ShiftRight, bits, 32);
+    let upper = b.and(upper, fraction);
+    let upper = b.or(upper, implicit);
+    // Products with the lower and the upper half of the mantissa, in words.
+    let by_lower: Vec<V> = aligned.iter().map(|&w| b.mul(w, lower)).collect();
+    let by_upper: Vec<V> = aligned.iter().map(|&w| b.mul(w, upper)).collect();
+    let mut carry = b.constant(Type::I64, 0);
+    let mut columns = [carry; COLUMNS];
+    // What is behind the last column is left out: less than a unit of it for each.
+    for k in (0..COLUMNS).rev() {
+        let here = [by_lower[k], by_upper[k + 1]].map(|p| b.and(p, low_word));
+        let behind = [by_lower[k + 1], by_upper[k + 2]];
+        let behind = behind.map(|p| b.shift(BinaryOp::ShiftRight, p, 32));
+        let all = here.into_iter().chain(behind);
+        let total = all.fold(carry, |total, part| b.add(total, part));
+        carry = b.shift(BinaryOp::ShiftRight, total, 32);
+        columns[k] = b.convert(Conversion::Low, total, Type::I32);
+    }
+    columns
+}
+
+/// Of the magnitude of `x`: quarter turns, and sine and cosine of what is left.
+fn reduced(b: &mut Builder, x: V) -> [V; 3] {
+    let x = abs(b, x);
+    let [n, r] = b.reduced(x, Type::F64, quarters);
+    let square = b.mul(r, r);
+    let tail = polynomial_f64(b, square, &SIN);
+    let cube = b.mul(r, square);
+    let sine = b.fma(cube, tail, r);
+    let tail = polynomial_f64(b, square, &COS);
+    let fourth = b.mul(square, square);
+    let (half, one) = (b.f64(0.5), b.f64(1.0));
+    let less = b.mul(square, half);
+    let most = b.sub(one, less);
+    // What that has lost.
+    let kept = b.sub(one, most);
+    let lost = b.sub(kept, less);
+    let tail = b.fma(fourth, tail, lost);
+    [n, sine, b.add(most, tail)]
+}
+
+/// Odd: of the magnitude, with the sign.
+pub(super) fn sin(b: &mut Builder, x: V) -> V {
+    let [n, sine, cosine] = reduced(b, x);
+    let odd = is_odd(b, n);
+    let value = b.select(odd, cosine, sine);
+    let turned = half_turns(b, n);
+    let sign = b.bits(x);
+    let sign = b.xor(sign, turned);
+    with_sign(b, value, sign)
+}
+
+/// The sine a quarter of a circle further on.
+pub(super) fn cos(b: &mut Builder, x: V) -> V {
+    let [n, sine, cosine] = reduced(b, x);
+    let odd = is_odd(b, n);
+    let value = b.select(odd, sine, cosine);
+    let one = b.i32(1);
+    let n = b.add(n, one);
+    let turned = half_turns(b, n);
+    with_sign(b, value, turned)
+}
+
+/// Sine over cosine, or in an odd quarter less the inverse of that.
+pub(super) fn tan(b: &mut Builder, x: V) -> V {
+    let [n, sine, cosine] = reduced(b, x);
+    let odd = is_odd(b, n);
+    let above = b.select(odd, cosine, sine);
+    let below = b.select(odd, sine, cosine);
+    let tangent = b.div(above, below);
+    // Each quarter turns the sign.
+    let quarters = b.shift(BinaryOp::ShiftLeft, n, 1);
+    let turned = half_turns(b, quarters);
+    let sign = b.bits(x);
+    let sign = b.xor(sign, turned);
+    with_sign(b, tangent, sign)
+}

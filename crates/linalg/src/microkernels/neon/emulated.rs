@@ -1,0 +1,125 @@
+//! The vectors of [`vector`](super::vector) as plain arrays, on machines that are no AArch64.
+
+use super::vector::{Numbers, Vector};
+
+/// Numbers in lanes; `KIND` tells vectors apart that hold the same ones.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<T, const N: usize, const KIND: u8>([T; N]);
+
+/// Four `f32`.
+pub(crate) type F32 = Lanes<f32, 4, 0>;
+/// Two `f64`.
+pub(crate) type F64 = Lanes<f64, 2, 0>;
+/// Four `i32`, modulo 2^32.
+pub(crate) type I32 = Lanes<i32, 4, 0>;
+/// Four `f32`, of which the right operand's are bf16 in memory.
+pub(crate) type F32ByBf16 = Lanes<f32, 4, 1>;
+/// Four `f32`, of which the right operand's are f16 in memory.
+pub(crate) type F32ByF16 = Lanes<f32, 4, 2>;
+/// Four pairs of bf16, summed in `f32`.
+pub(crate) type Bf16Pairs = Lanes<f32, 4, 3>;
+/// Four fours of `i8`, summed in `i32`.
+pub(crate) type I8Quads = Lanes<i32, 4, 1>;
+/// The same with `u8` on the left.
+pub(crate) type U8Quads = Lanes<i32, 4, 2>;
+
+macro_rules! vectors {
+    ($($name:ident, $unit:ty, $right:ty, $lanes:literal, $convert:expr, $multiply_add:expr, $plus:expr;)*) => {$(
+        impl Vector for $name {
+            type Unit = $unit;
+            type Right = $right;
+            const LANES: usize = $lanes;
+
+            fn zero() -> Self {
+                Self([<$unit>::default(); $lanes])
+            }
+
+            unsafe fn right(from: *const $right, count: usize) -> Self {
+                let convert: fn($right) -> $unit = $convert;
+                let mut lanes = Self::zero();
+                for (i, lane) in lanes.0.iter_mut().enumerate().take(count) {
+                    // SAFETY: the caller promises so many elements.
+                    *lane = convert(unsafe { from.add(i).read_unaligned() });
+                }
+                lanes
+            }
+
+            unsafe fn load(from: *const $unit, count: usize) -> Self {
+                let mut lanes = Self::zero();
+                for (i, lane) in lanes.0.iter_mut().enumerate().take(count) {
+                    // SAFETY: the caller promises so many units.
+                    *lane = unsafe { from.add(i).read_unaligned() };
+                }
+                lanes
+            }
+
+            unsafe fn store(self, to: *mut $unit, count: usize) {
+                for (i, &lane) in self.0.iter().enumerate().take(count) {
+                    // SAFETY: the caller promises room for so many.
+                    unsafe { to.add(i).write_unaligned(lane) };
+                }
+            }
+
+            unsafe fn multiply_add(self, unit: $unit, right: Self) -> Self {
+                let multiply_add: fn($unit, $unit, $unit) -> $unit = $multiply_add;
+                Self(core::array::from_fn(|i| multiply_add(unit, right.0[i], self.0[i])))
+            }
+
+            fn plus(self, other: Self) -> Self {
+                let plus: fn($unit, $unit) -> $unit = $plus;
+                Self(core::array::from_fn(|i| plus(self.0[i], other.0[i])))
+            }
+        }
+    )*};
+}
+
+vectors! {
+    F32, f32, f32, 4, |x| x, f32::mul_add, |a, b| a + b;
+    F64, f64, f64, 2, |x| x, f64::mul_add, |a, b| a + b;
+    F32ByBf16, f32, u16, 4, |x| half::bf16::from_bits(x).to_f32(), f32::mul_add, |a, b| a + b;
+    F32ByF16, f32, u16, 4, |x| half::f16::from_bits(x).to_f32(), f32::mul_add, |a, b| a + b;
+    I32, i32, i32, 4, |x| x, |a, b, c| a.wrapping_mul(b).wrapping_add(c), i32::wrapping_add;
+    Bf16Pairs, f32, f32, 4, |x| x, bf16_pairs, |a, b| a + b;
+    I8Quads, i32, i32, 4, |x| x,
+        |a, b, c| quads(a.to_ne_bytes().map(|x| i32::from(x.cast_signed())), b, c), i32::wrapping_add;
+    U8Quads, i32, i32, 4, |x| x, |a, b, c| quads(a.to_ne_bytes().map(i32::from), b, c), i32::wrapping_add;
+}
+
+/// The products of two pairs, each rounded, added to a sum; `bfdot` rounds to odd and takes subnormal
+/// numbers for zeros.
+fn bf16_pairs(a: f32, b: f32, sum: f32) -> f32 {
+    let pair = |x: f32| [x.to_bits() << 16, x.to_bits() & 0xffff_0000].map(f32::from_bits);
+    let (a, b) = (pair(a), pair(b));
+    sum + (a[0] * b[0] + a[1] * b[1])
+}
+
+fn quads(a: [i32; 4], b: i32, sum: i32) -> i32 {
+    let b = b.to_ne_bytes().map(|x| i32::from(x.cast_signed()));
+    let products = a.into_iter().zip(b).map(|(a, b)| a * b);
+    products.fold(sum, i32::wrapping_add)
+}
+
+macro_rules! numbers {
+    ($($name:ident)*) => {$(
+        impl Numbers for $name {
+            fn multiply_add_lanes(self, left: Self, right: Self) -> Self {
+                Self(core::array::from_fn(|i| left.0[i].mul_add(right.0[i], self.0[i])))
+            }
+
+            fn totals(sums: [Self; 4]) -> [Self::Unit; 4] {
+                // In the order of pairwise additions.
+                sums.map(|Self(lanes)| {
+                    let pairs = lanes.chunks(2).map(|pair| pair[0] + pair[1]);
+                    pairs.reduce(|a, b| a + b).unwrap_or_default()
+                })
+            }
+        }
+    )*};
+}
+
+numbers!(F32 F64 F32ByBf16 F32ByF16);
+
+/// Four vectors of four units, turned: of each the first units, then the second ones, ...
+pub(crate) fn turned(rows: [F32; 4]) -> [F32; 4] {
+    core::array::from_fn(|i| Lanes(rows.map(|row| row.0[i])))
+}

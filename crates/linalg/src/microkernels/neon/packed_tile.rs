@@ -1,0 +1,99 @@
+//! Tiles of a product from packed panels: see [`packed_tile`](crate::microkernels::packed_tile).
+
+use super::vector::{Bf16Pairs, F32, F64, I8Quads, I32, U8Quads, Vector};
+use super::{ROWS, VECTORS};
+use crate::microkernels::CpuFeatures;
+use crate::microkernels::packed_tile::{Arithmetic, Target, TileKernel};
+
+/// The kernel for an arithmetic; [`None`] if the instructions lack it.
+#[inline(always)]
+pub(crate) fn kernel(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<TileKernel> {
+    Some(match arithmetic {
+        Arithmetic::F32 => new::<F32>(),
+        Arithmetic::F64 => new::<F64>(),
+        Arithmetic::I32 => new::<I32>(),
+        Arithmetic::Bf16Pairs if isa.bf16 => new::<Bf16Pairs>(),
+        Arithmetic::I8Quads if isa.dot_product => new::<I8Quads>(),
+        Arithmetic::U8Quads if isa.int8_matrices => new::<U8Quads>(),
+        // There are no products of vectors of i64, and those of pairs of i16 are as slow as of i32.
+        _ => return None,
+    })
+}
+
+#[inline(always)]
+fn new<V: Vector>() -> TileKernel {
+    TileKernel {
+        rows: ROWS,
+        vectors: VECTORS,
+        lanes: V::LANES,
+        function: dispatch::<V>,
+    }
+}
+
+/// # Safety
+/// As [`TileKernel`]'s function.
+#[inline(always)]
+unsafe fn tile<V: Vector, const M: usize, const N: usize>(
+    depth: usize,
+    mut left: *const V::Unit,
+    mut right: *const V::Unit,
+    stride: usize,
+    target: &Target,
+) {
+    let mut sums = [[V::zero(); N]; M];
+    // SAFETY: the panels hold `depth` groups of units, so does every address that is read; the target's
+    // rows are as long as the tile.
+    unsafe {
+        for _ in 0..depth {
+            let columns: [V; N] =
+                core::array::from_fn(|n| V::load(right.add(n * V::LANES), V::LANES));
+            for (unit, sums) in V::units::<M>(left).into_iter().zip(&mut sums) {
+                for (sum, column) in sums.iter_mut().zip(columns) {
+                    *sum = sum.multiply_add(unit, column);
+                }
+            }
+            left = left.add(M);
+            right = right.add(stride);
+        }
+        for (m, sums) in sums.iter().enumerate() {
+            let row = target.out.cast::<V::Unit>().offset(*target.rows.add(m));
+            for (n, &sum) in sums.iter().enumerate() {
+                let place = row.add(n * V::LANES);
+                let sum = match target.add {
+                    true => V::load(place, V::LANES).plus(sum),
+                    false => sum,
+                };
+                sum.store(place, V::LANES);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`TileKernel`]'s function.
+unsafe fn dispatch<V: Vector>(
+    rows: usize,
+    vectors: usize,
+    depth: usize,
+    left: *const u8,
+    right: *const u8,
+    stride: usize,
+    target: &Target,
+) {
+    let (left, right) = (left.cast::<V::Unit>(), right.cast::<V::Unit>());
+    macro_rules! tiles {
+        ($($m:literal)*) => {
+            match (rows, vectors) {
+                $(
+                    ($m, 1) => tile::<V, $m, 1>(depth, left, right, stride, target),
+                    ($m, 2) => tile::<V, $m, 2>(depth, left, right, stride, target),
+                    ($m, 3) => tile::<V, $m, 3>(depth, left, right, stride, target),
+                    ($m, 4) => tile::<V, $m, 4>(depth, left, right, stride, target),
+                )*
+                other => debug_assert!(false, "there is no tile of {other:?}"),
+            }
+        };
+    }
+    // SAFETY: the caller promises panels, sums and a number of rows and vectors that there is.
+    unsafe { tiles!(1 2 3 4 5 6) }
+}
