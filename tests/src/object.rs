@@ -4,7 +4,7 @@ use libloading::Library;
 use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
-use tegula::{IsaLevel, compile_object};
+use tegula::{IsaLevel, ObjectOptions, compile_object};
 use tegula_ir::{AlignedBytes, ArrayShape, Literal, Module};
 
 type Call =
@@ -29,7 +29,8 @@ impl LinkedObject {
     /// # Errors
     /// The program cannot be an object, or cannot be linked.
     pub fn new(module: &Module, cpu: IsaLevel, folder: &Path) -> Result<Self, Failure> {
-        let object = compile_object(module, cpu, "m").map_err(Failure::Compile)?;
+        let object =
+            compile_object(module, &ObjectOptions::new("m", cpu)).map_err(Failure::Compile)?;
         let link = |text: String| Failure::Link(text);
         let files = || -> std::io::Result<()> {
             std::fs::create_dir_all(folder)?;

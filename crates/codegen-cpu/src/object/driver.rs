@@ -9,12 +9,14 @@
 //! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
 //! gives 0, or which of the [checks](checks) failed, from 1.
 
+use super::arrays::{ArrayCall, Data};
 use super::calls::{Call, Calls, Convolved, Library, Repair};
-use super::{Check, GivenSizes};
+use super::weights::HASH;
+use super::{Check, GivenSizes, OTHER_WEIGHTS};
 use crate::abi::Part;
 use crate::clif::integer;
 use crate::clif::lower::KERNEL_PARAMS;
-use crate::compile::Pieces;
+use crate::compile::PlanFunctions;
 use crate::error::Error;
 use crate::image::libcalls::Helper;
 use crate::image::{FunctionId, ImageBuilder, constant_address};
@@ -25,7 +27,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_custom_call::is_built_in;
 use tegula_expr::{Arithmetic, Node, Term, Var};
 use tegula_fusion::LibraryOp;
@@ -40,7 +42,7 @@ const WORD: usize = 8;
 pub(super) fn call(
     image: &mut ImageBuilder,
     plan: &Plan,
-    pieces: &[Pieces],
+    code: &PlanFunctions,
     (open, checks): (&GivenSizes, &[Check]),
     library: &mut Library,
 ) -> Result<FunctionId, Error> {
@@ -58,7 +60,7 @@ pub(super) fn call(
                 builder,
                 config,
                 plan,
-                pieces,
+                code,
                 sizes,
                 arena,
                 terms: FxHashMap::default(),
@@ -67,10 +69,12 @@ pub(super) fn call(
                 table: None,
                 library,
                 scratch: None,
+                weights: None,
                 checks: checks.len(),
             };
             driver.symbols(open);
             driver.check(checks);
+            driver.open_weights(parameters)?;
             driver.enter(parameters, results)?;
             driver.steps(&plan.steps)?;
             Ok(driver.builder.ins().iconst(types::I32, 0))
@@ -95,7 +99,7 @@ pub(super) fn arena_bytes(
                 builder,
                 config,
                 plan,
-                pieces: &[],
+                code: &PlanFunctions::default(),
                 sizes: given[0],
                 arena: given[0],
                 terms: FxHashMap::default(),
@@ -104,6 +108,7 @@ pub(super) fn arena_bytes(
                 table: None,
                 library,
                 scratch: None,
+                weights: None,
                 checks: 0,
             };
             driver.symbols(open);
@@ -167,7 +172,7 @@ struct Driver<'d, 'f> {
     builder: &'d mut FunctionBuilder<'f>,
     config: TargetFrontendConfig,
     plan: &'d Plan,
-    pieces: &'d [Pieces],
+    code: &'d PlanFunctions,
     sizes: Value,
     arena: Value,
     /// What was computed in the function's first block, and is known everywhere.
@@ -180,6 +185,8 @@ struct Driver<'d, 'f> {
     library: &'d mut Library,
     /// Their scratch memory, behind the plan's part of the arena.
     scratch: Option<Value>,
+    /// The file of constants, if there is one.
+    weights: Option<Value>,
     /// How many statuses are of checks.
     checks: usize,
 }
@@ -221,10 +228,55 @@ impl Driver<'_, '_> {
         }
     }
 
+    /// Looks whether the file of constants, which is given behind the parameters, is the object's own.
+    fn open_weights(&mut self, parameters: Value) -> Result<(), Error> {
+        if self.library.weights.is_none() {
+            return Ok(());
+        }
+        let hash = self.library.hash().ok_or_else(|| bug("a hash"))?;
+        let flags = MemFlagsData::trusted().with_readonly();
+        let at = (WORD * self.plan.parameters.len()) as i32;
+        let ins = self.builder.ins();
+        let file = ins.load(types::I64, flags, parameters, at);
+        self.weights = Some(file);
+        let own = constant_address(self.builder, hash as u32);
+        let [fails, on] = [(); 2].map(|()| self.builder.create_block());
+        for word in 0..HASH / WORD {
+            let at = (WORD * word) as i32;
+            let wanted = self.builder.ins().load(types::I64, flags, own, at);
+            let ins = self.builder.ins();
+            // Behind the magic bytes.
+            let found = ins.load(types::I64, flags, file, at + WORD as i32);
+            let same = self.builder.ins().icmp(IntCC::Equal, wanted, found);
+            let next = match word + 1 < HASH / WORD {
+                true => self.builder.create_block(),
+                false => on,
+            };
+            self.builder.ins().brif(same, next, &[], fails, &[]);
+            self.builder.switch_to_block(next);
+        }
+        self.builder.switch_to_block(fails);
+        let status = self.builder.ins().iconst(types::I32, OTHER_WEIGHTS);
+        self.builder.ins().return_(&[status]);
+        self.builder.switch_to_block(on);
+        Ok(())
+    }
+
+    /// The address of a constant, in the object or in the file.
+    fn constant(&mut self, number: usize) -> Value {
+        match (self.weights, self.library.in_file(self.plan, number)) {
+            (Some(file), Some(offset)) => self.builder.ins().iadd_imm_s(file, offset as i64),
+            _ => constant_address(self.builder, number as u32),
+        }
+    }
+
     /// Finds where every buffer lies, and copies parameters to the results that start as them.
     fn enter(&mut self, parameters: Value, results: Value) -> Result<(), Error> {
         let flags = MemFlagsData::trusted().with_readonly();
         let plan = self.plan;
+        let mut read = FxHashSet::default();
+        self.library.read(&plan.steps, &mut read);
+        let read: FxHashSet<BufferId> = read.iter().map(|&v| plan.values[v].buffer).collect();
         for (id, buffer) in &plan.buffers {
             let listed = |number: usize| (WORD * number) as i32;
             let address = match &buffer.place {
@@ -237,7 +289,8 @@ impl Driver<'_, '_> {
                     let start = ins.load(types::I64, flags, results, listed(*result));
                     self.builder.ins().iadd_imm_s(start, *from)
                 }
-                Place::Constant(number) => constant_address(self.builder, *number as u32),
+                Place::Constant(number) if read.contains(&id) => self.constant(*number),
+                Place::Constant(_) => self.builder.ins().iconst(types::I64, 0),
                 Place::Arena(offset) => {
                     let offset = self.term(offset);
                     self.builder.ins().iadd(self.arena, offset)
@@ -302,7 +355,11 @@ impl Driver<'_, '_> {
                 self.custom_call(call, number, operands, results)
             }
             Step::Library { op, .. } => {
-                let what = format!("`{}` in an object", op.name());
+                let name = match op {
+                    LibraryOp::Operation(op) if let Op::CustomCall(call) = &**op => &*call.target,
+                    op => op.name(),
+                };
+                let what = format!("`{name}` in an object");
                 Err(Error::Unsupported(what))
             }
             Step::While {
@@ -324,7 +381,7 @@ impl Driver<'_, '_> {
 
     /// A step that is calls of routines.
     fn routines(&mut self, operands: &[ValueId], results: &[ValueId]) -> Result<(), Error> {
-        let (&[lhs, rhs, ref added @ ..], &[out]) = (operands, results) else {
+        let &[out, ..] = results else {
             return Err(bug("a call"));
         };
         // It is put back: what is in a loop is emitted once, too.
@@ -333,19 +390,80 @@ impl Driver<'_, '_> {
             .calls
             .remove(&out)
             .ok_or_else(|| bug("a call"))?;
-        if let Some(&added) = added.first() {
-            self.copy(added, out)?;
-        }
-        let addresses = [self.address(lhs)?, self.address(rhs)?, self.address(out)?];
-        match &calls {
-            Calls::Product(call) => {
+        match (&calls, operands) {
+            (Calls::Array(call), _) => self.array_call(call, operands, results)?,
+            (Calls::Product(call), &[lhs, rhs, ref added @ ..]) => {
+                if let Some(&added) = added.first() {
+                    self.copy(added, out)?;
+                }
                 let scratch = self.scratch.unwrap_or(self.arena);
+                let addresses = [self.address(lhs)?, self.address(rhs)?, self.address(out)?];
                 self.product(call, addresses, scratch)?;
             }
-            Calls::Convolution(convolved) => self.convolution(convolved, addresses)?,
+            (Calls::Convolution(convolved), &[input, kernel]) => {
+                let addresses = [
+                    self.address(input)?,
+                    self.address(kernel)?,
+                    self.address(out)?,
+                ];
+                self.convolution(convolved, addresses)?;
+            }
+            _ => return Err(bug("a call")),
         }
         self.library.calls.insert(out, calls);
         Ok(())
+    }
+
+    /// The call of a routine on whole arrays.
+    fn array_call(
+        &mut self,
+        call: &ArrayCall,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<(), Error> {
+        let words = self.words(&call.words)?;
+        let data = match call.data {
+            Data::Nothing => self.builder.ins().iconst(types::I64, 0),
+            Data::Constant(number) => self.constant(number),
+            Data::Sort => {
+                let functions = results.first().and_then(|out| self.code.sorts.get(out));
+                let &(comparator, key) = functions.ok_or_else(|| bug("a sort"))?;
+                let comparator = self.function_address(comparator);
+                let key = key.map(|key| self.function_address(key));
+                let both: Vec<Value> = [comparator].into_iter().chain(key).collect();
+                self.table_of(&both)
+            }
+        };
+        let (given, gives) = (self.addresses(operands)?, self.addresses(results)?);
+        let scratch = self.scratch.unwrap_or(self.arena);
+        let args = [words, data, given, gives, scratch];
+        self.call(call.routine, &[types::I64; 5], &[], &args);
+        Ok(())
+    }
+
+    /// The address of one of the program's functions.
+    fn function_address(&mut self, id: FunctionId) -> Value {
+        let function = self.function(id);
+        self.builder.ins().func_addr(types::I64, function)
+    }
+
+    /// The address of a table with the addresses of values.
+    fn addresses(&mut self, values: &[ValueId]) -> Result<Value, Error> {
+        let all: Result<Vec<Value>, Error> =
+            values.iter().map(|&value| self.address(value)).collect();
+        Ok(self.table_of(&all?))
+    }
+
+    /// The address of a table of words on the stack.
+    fn table_of(&mut self, words: &[Value]) -> Value {
+        let bytes = (WORD * words.len().max(1)) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.builder.create_sized_stack_slot(slot);
+        for (number, &word) in words.iter().enumerate() {
+            let at = (WORD * number) as i32;
+            self.builder.ins().stack_store(types::I64, word, slot, at);
+        }
+        self.builder.ins().stack_addr(types::I64, slot, 0)
     }
 
     fn convolution(
@@ -421,30 +539,13 @@ impl Driver<'_, '_> {
         operands: &[ValueId],
         results: &[ValueId],
     ) -> Result<(), Error> {
-        let list = |driver: &mut Self, values: &[ValueId]| -> Result<Value, Error> {
-            let bytes = (WORD * values.len().max(1)) as u32;
-            let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-            let slot = driver.builder.create_sized_stack_slot(slot);
-            for (number, &value) in values.iter().enumerate() {
-                let address = driver.address(value)?;
-                let at = (WORD * number) as i32;
-                let ins = driver.builder.ins();
-                ins.stack_store(types::I64, address, slot, at);
-            }
-            Ok(driver.builder.ins().stack_addr(types::I64, slot, 0))
-        };
-        let given = list(self, operands)?;
-        let gives = list(self, results)?;
+        let given = self.addresses(operands)?;
+        let gives = self.addresses(results)?;
         let dims = operands.iter().chain(results).flat_map(|&value| {
             let shape = &self.plan.values[value].shape;
             shape.dims.iter().map(tegula_ir::Dim::term)
         });
-        let sizes = Call {
-            routine: "",
-            scratch: None,
-            words: dims.collect(),
-            kept: None,
-        };
+        let sizes: Vec<Term> = dims.collect();
         let sizes = self.words(&sizes)?;
         let config = call.extra.iter().rev();
         let mut config = config.filter(|(name, _)| &**name == "backend_config");
@@ -473,10 +574,10 @@ impl Driver<'_, '_> {
         [lhs, rhs, out]: [Value; 3],
         scratch: Value,
     ) -> Result<(), Error> {
-        let words = self.words(call)?;
+        let words = self.words(&call.words)?;
         let kept = match call.kept {
             Some((constant, before)) => {
-                let start = constant_address(self.builder, constant as u32);
+                let start = self.constant(constant);
                 self.builder.ins().iadd_imm_s(start, before as i64)
             }
             None => self.builder.ins().iconst(types::I64, 0),
@@ -487,21 +588,14 @@ impl Driver<'_, '_> {
     }
 
     /// The address of a call's description: a constant, or words on the stack.
-    fn words(&mut self, call: &Call) -> Result<Value, Error> {
-        let known: Option<Vec<i64>> = call.words.iter().map(Term::as_constant).collect();
+    fn words(&mut self, words: &[Term]) -> Result<Value, Error> {
+        let known: Option<Vec<i64>> = words.iter().map(Term::as_constant).collect();
         if let Some(known) = known {
             let constant = self.library.constant(&known).ok_or_else(|| bug("a call"))?;
             return Ok(constant_address(self.builder, constant as u32));
         }
-        let bytes = (WORD * call.words.len()) as u32;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-        let slot = self.builder.create_sized_stack_slot(slot);
-        for (number, word) in call.words.iter().enumerate() {
-            let value = self.term(word);
-            let at = (WORD * number) as i32;
-            self.builder.ins().stack_store(types::I64, value, slot, at);
-        }
-        Ok(self.builder.ins().stack_addr(types::I64, slot, 0))
+        let words: Vec<Value> = words.iter().map(|word| self.term(word)).collect();
+        Ok(self.table_of(&words))
     }
 
     /// Calls a routine; gives its result, if it has one.
@@ -532,8 +626,8 @@ impl Driver<'_, '_> {
         let known = self.library.scratch as i64;
         let mut most = self.builder.ins().iconst(types::I64, known);
         let mut open: Vec<(&'static str, Vec<Term>)> = Vec::new();
-        for call in self.library.open() {
-            let scratch = (call.scratch.unwrap_or_default(), call.words.clone());
+        for (scratch, words) in self.library.open() {
+            let scratch = (scratch, words.to_vec());
             if !open.contains(&scratch) {
                 open.push(scratch);
             }
@@ -541,13 +635,7 @@ impl Driver<'_, '_> {
         // In the order of the hash map they would differ from time to time.
         open.sort_by_key(|(name, words)| (*name, format!("{words:?}")));
         for (scratch, words) in open {
-            let call = Call {
-                routine: scratch,
-                scratch: None,
-                words,
-                kept: None,
-            };
-            let words = self.words(&call)?;
+            let words = self.words(&words)?;
             let bytes = self.call(scratch, &[types::I64], &[types::I64], &[words]);
             let bytes = bytes.ok_or_else(|| bug("scratch memory"))?;
             most = self.builder.ins().smax(most, bytes);
@@ -588,7 +676,7 @@ impl Driver<'_, '_> {
         }
         let addresses = self.builder.ins().stack_addr(types::I64, table, 0);
         let begin = self.builder.ins().iconst(types::I64, 0);
-        let pieces = self.pieces.get(id.as_u32() as usize);
+        let pieces = self.code.kernels.get(id.as_u32() as usize);
         for (function, part) in pieces.ok_or_else(|| bug("a kernel without code"))? {
             let [begin, end] = match part {
                 None => [begin, end],

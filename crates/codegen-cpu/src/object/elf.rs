@@ -1,6 +1,8 @@
 //! An image as an ELF object for x86-64 or AArch64.
 
+use super::calls::Tiles;
 use super::link::{self, Linker};
+use super::routines;
 use crate::error::Error;
 use crate::image::{CodeImage, FunctionId, RelocationKind, Target};
 use ar_archive_writer::{ArchiveKind, NewArchiveMember, write_archive_to_stream};
@@ -37,7 +39,7 @@ pub(super) fn write(
     image: &CodeImage,
     entries: &Entries,
     constants: &[&Literal],
-    sine_table: &[u32],
+    (sine_table, tiles): (&[u32], &Tiles),
 ) -> Result<Vec<u8>, Error> {
     let machine = match architecture {
         tegula_target::Architecture::X86_64 => Architecture::X86_64,
@@ -51,6 +53,7 @@ pub(super) fn write(
         entries,
         constants,
         sine_table,
+        tiles,
         outside: vec![None; image.routines.len()],
         inside: vec![None; image.functions.len()],
         data: vec![None; constants.len()],
@@ -86,6 +89,7 @@ struct Writer<'a> {
     entries: &'a Entries,
     constants: &'a [&'a Literal],
     sine_table: &'a [u32],
+    tiles: &'a Tiles,
     /// The symbols that are there already: of routines, functions, constants, and the table.
     outside: Vec<Option<SymbolId>>,
     inside: Vec<Option<SymbolId>>,
@@ -129,9 +133,12 @@ impl Writer<'_> {
                 Target::SineTable => self.sine_table(file),
                 Target::Constant(number) => self.constant(file, number as usize)?,
                 Target::Operation(number) => {
-                    let operation = String::from(self.image.operations[number as usize].clone());
-                    let what = format!("the operation `{operation}` in an object");
-                    return Err(Error::Unsupported(what));
+                    let operation = &self.image.operations[number as usize];
+                    let name = routines::of_operation(operation).ok_or_else(|| {
+                        let operation = String::from(operation.clone());
+                        Error::Unsupported(format!("the operation `{operation}` in an object"))
+                    })?;
+                    self.copied(file, &name)?
                 }
             };
             let r_type = match relocation.kind {
@@ -200,16 +207,21 @@ impl Writer<'_> {
                     true => format!("{ROUTINE}{name}"),
                     false => name.clone(),
                 };
-                let linker = match self.linker.take() {
-                    Some(linker) => linker,
-                    None => Linker::new(self.architecture)?,
-                };
-                self.linker.insert(linker).routine(file, &name)?
+                self.copied(file, &name)?
             }
             false => link::outside(file, name.as_bytes()),
         };
         self.outside[number] = Some(symbol);
         Ok(symbol)
+    }
+
+    /// The symbol of a routine of `crates/rt`.
+    fn copied(&mut self, file: &mut Object<'_>, name: &str) -> Result<SymbolId, Error> {
+        let linker = match self.linker.take() {
+            Some(linker) => linker,
+            None => Linker::new(self.architecture, self.tiles)?,
+        };
+        self.linker.insert(linker).routine(file, name)
     }
 
     fn constant(&mut self, file: &mut Object<'_>, number: usize) -> Result<SymbolId, Error> {

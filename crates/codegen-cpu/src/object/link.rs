@@ -2,6 +2,7 @@
 //! refers to. Their names are the object's own, so that two programs that were compiled with the
 //! same routines can be linked together.
 
+use super::calls::Tiles;
 use crate::error::Error;
 use object::read::{File, ObjectSection, ObjectSymbol};
 use object::write::{Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
@@ -17,6 +18,8 @@ pub(super) struct Linker {
     routines: File<'static>,
     named: FxHashMap<&'static str, SectionIndex>,
     copied: FxHashMap<SectionIndex, SymbolId>,
+    /// What takes the place of tiles that are never called.
+    instead: FxHashMap<SectionIndex, SectionIndex>,
 }
 
 /// The routines' object for an architecture.
@@ -43,8 +46,8 @@ fn unreadable(error: object::Error) -> Error {
 }
 
 impl Linker {
-    /// Reads the routines' object.
-    pub(super) fn new(architecture: Architecture) -> Result<Self, Error> {
+    /// Reads the routines' object for an architecture, without tiles that are never called.
+    pub(super) fn new(architecture: Architecture, tiles: &Tiles) -> Result<Self, Error> {
         let routines = File::parse(routines_for(architecture)?).map_err(unreadable)?;
         let mut named = FxHashMap::default();
         for symbol in routines.symbols().filter(ObjectSymbol::is_global) {
@@ -52,10 +55,16 @@ impl Linker {
                 named.insert(name, section);
             }
         }
+        let absent = named.get(tegula_rt::ABSENT).copied();
+        let absent =
+            absent.ok_or_else(|| Error::Bug(format!("there is no {}", tegula_rt::ABSENT)))?;
+        let lacks = named.iter().filter(|(name, _)| tiles.lack(name));
+        let instead = lacks.map(|(_, &section)| (section, absent)).collect();
         Ok(Self {
             routines,
             named,
             copied: FxHashMap::default(),
+            instead,
         })
     }
 
@@ -83,6 +92,7 @@ impl Linker {
         index: SectionIndex,
         left: &mut Vec<(SectionIndex, object::write::SectionId, u64)>,
     ) -> Result<SymbolId, Error> {
+        let index = self.instead.get(&index).copied().unwrap_or(index);
         if let Some(&known) = self.copied.get(&index) {
             return Ok(known);
         }
