@@ -181,7 +181,7 @@ impl Library {
             } => sort(
                 &given,
                 *dimension,
-                crate::library::sort_key::key_of(comparator),
+                crate::library::sort_key::key_of(comparator).as_ref(),
             ),
             LibraryOp::Dot(_) => None,
             LibraryOp::Operation(op) => match &**op {
@@ -287,18 +287,16 @@ fn count(dims: &[Dim]) -> Term {
     dims.iter().fold(one, |all, dim| all.mul(&dim.term()))
 }
 
-fn sort(shapes: &[ArrayShape], dimension: usize, key: Option<SortKey>) -> Option<ArrayCall> {
+fn sort(shapes: &[ArrayShape], dimension: usize, key: Option<&SortKey>) -> Option<ArrayCall> {
     let dims = &shapes.first()?.dims;
     let (outer, inner) = (dims.get(..dimension)?, dims.get(dimension + 1..)?);
     if shapes.len() > MAX_ARRAYS {
         return None;
     }
     // The kernel of keys has indices of 32 bits: a run looks whether it fits.
-    let key_type = key
-        .as_ref()
-        .map_or(-1, |key| element_type_number(key.element_type));
-    let descending = key.as_ref().is_some_and(|key| key.order.is_descending());
-    let arrays = key.as_ref().map_or(&[][..], |key| &key.arrays[..]);
+    let key_type = key.map_or(-1, |key| element_type_number(key.element_type));
+    let descending = key.is_some_and(|key| key.order.is_descending());
+    let arrays = key.map_or(&[][..], |key| &key.arrays[..]);
     let inner = count(inner);
     let mut words = vec![
         dims.get(dimension)?.term(),

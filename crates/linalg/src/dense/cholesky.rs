@@ -139,7 +139,8 @@ impl<T: Number> Factor<T> {
             for column in 0..width {
                 let pivot = T::lane(&block[column], column).real();
                 // NaN is not above zero, either.
-                if !(pivot > T::Real::ZERO) {
+                let is_positive = pivot > T::Real::ZERO;
+                if !is_positive {
                     return false;
                 }
                 let root = pivot.root();

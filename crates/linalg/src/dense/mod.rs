@@ -158,10 +158,10 @@ unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
             // SAFETY: the caller promises what the routine asks for.
             unsafe { routine.run::<true, 4>() }
         }
-        // SAFETY: the caller promises what the routine asks for, and that the CPU has what may be
-        // used.
         match isa.width {
+            // SAFETY: the caller promises what the routine asks for, and that the CPU has this.
             VectorWidth::Avx512 => return unsafe { avx512(routine) },
+            // SAFETY: as above.
             VectorWidth::Avx2 => return unsafe { avx2(routine) },
             _ => {}
         }

@@ -213,7 +213,7 @@ macro_rules! numbers {
             }
             #[inline(always)]
             fn scale(lanes: &mut Self::Lanes, by: Self) {
-                lanes.iter_mut().for_each(|x| *x = *x * by);
+                lanes.iter_mut().for_each(|x| *x *= by);
             }
         }
 

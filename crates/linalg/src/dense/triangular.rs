@@ -55,7 +55,7 @@ impl Solve {
             let a = a.wrapping_add(number * n * n).cast_mut();
             let b = b.wrapping_add(number * self.rows * self.columns);
             // With `a` on the right, the transposes are solved.
-            let transposed = self.transposed != !self.left_side;
+            let transposed = self.transposed == self.left_side;
             let lower = self.lower != transposed;
             let by_rows = [n as isize, 1];
             let own = [self.columns as isize, 1];

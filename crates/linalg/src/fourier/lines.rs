@@ -338,16 +338,16 @@ impl<T: Real> Pass<'_, T> {
                 // Sums, then differences, of real and imaginary parts.
                 let mut pairs = [[zeros; 4]; MOST];
                 let mut all = [first, first_im];
-                for j in 1..=half {
+                for (j, pair) in pairs.iter_mut().enumerate().take(half + 1).skip(1) {
                     let (a, b) = (load(from.re, j), load(from.re, radix - j));
                     let (ai, bi) = (load(from.im, j), load(from.im, radix - j));
                     for i in 0..TOGETHER {
-                        pairs[j][0][i] = a[i] + b[i];
-                        pairs[j][1][i] = ai[i] + bi[i];
-                        pairs[j][2][i] = a[i] - b[i];
-                        pairs[j][3][i] = ai[i] - bi[i];
-                        all[0][i] = all[0][i] + pairs[j][0][i];
-                        all[1][i] = all[1][i] + pairs[j][1][i];
+                        pair[0][i] = a[i] + b[i];
+                        pair[1][i] = ai[i] + bi[i];
+                        pair[2][i] = a[i] - b[i];
+                        pair[3][i] = ai[i] - bi[i];
+                        all[0][i] = all[0][i] + pair[0][i];
+                        all[1][i] = all[1][i] + pair[1][i];
                     }
                 }
                 let mut store = |k: usize, re: &[T; TOGETHER], im: &[T; TOGETHER]| {

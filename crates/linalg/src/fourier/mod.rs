@@ -231,16 +231,16 @@ impl<'a, T: Real> Fourier<'a, T> {
             unsafe {
                 let (values, other) = memory.arrays();
                 for k in 0..line.length {
-                    for lane in 0..lanes {
-                        let from = array.add(starts[lane] + 2 * k * inner);
+                    for (lane, start) in starts.iter().enumerate().take(lanes) {
+                        let from = array.add(start + 2 * k * inner);
                         values.re[k * lanes + lane] = from.read();
                         values.im[k * lanes + lane] = from.add(1).read();
                     }
                 }
                 let result = transformed(memory.isa, &line, values, other, lanes, is_inverse);
                 for k in 0..line.length {
-                    for lane in 0..lanes {
-                        let to = array.add(starts[lane] + 2 * k * inner);
+                    for (lane, start) in starts.iter().enumerate().take(lanes) {
+                        let to = array.add(start + 2 * k * inner);
                         to.write(result.re[k * lanes + lane] * factor);
                         to.add(1).write(result.im[k * lanes + lane] * factor);
                     }

@@ -35,10 +35,10 @@ pub trait Known {
     /// The types, as constants if they are known.
     #[inline(always)]
     fn types([lhs, rhs, out]: Types) -> Types {
-        let result = match Self::RESULTS {
-            &[] => out,
-            &[first] => first,
-            &[first, second, ..] => match out == first {
+        let result = match *Self::RESULTS {
+            [] => out,
+            [first] => first,
+            [first, second, ..] => match out == first {
                 true => first,
                 false => second,
             },

@@ -103,7 +103,7 @@ mod tests {
     /// What an element's bits are: those that encoding its number gives.
     #[test]
     fn elements_are_stored_as_numbers() {
-        for ty in ElementType::ALL {
+        for &ty in ElementType::ALL {
             if ty.is_integer() && has_random_bits(ty) {
                 for word in [0, 1, 5, 0xfa, 0x1234_5678_9abc_def0, u64::MAX] {
                     let expected = encode(ty, Number::Unsigned(word));
