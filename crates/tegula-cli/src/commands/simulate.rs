@@ -244,7 +244,7 @@ fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Resu
         ..Options::default()
     };
     let report = tracing::info_span!("simulate").in_scope(|| run(&program, chip, &options));
-    let report = report.map_err(|error| failure(&args.kernel, text, error))?;
+    let report = report.map_err(|error| failure(&args.kernel, text, &error))?;
     if !common.json {
         for (number, finding) in report.findings.iter().enumerate() {
             if number == MOST_SHOWN {
@@ -263,7 +263,7 @@ fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Resu
     outcome(args, common, &subject, &[])
 }
 
-fn failure(path: &Path, text: &str, error: Error) -> Failure {
+fn failure(path: &Path, text: &str, error: &Error) -> Failure {
     match error.at_line() {
         Some((line, message)) if line > 0 => {
             let start = line_start(text, line);
