@@ -67,12 +67,7 @@ fn run(
 
 /// What objects have no routines for, on any architecture (docs/objects.md). A program on this list that
 /// works fails the test.
-const NOT_YET: [&str; 4] = [
-    "cholesky_solve",
-    "fft_filter",
-    "random_normal",
-    "top_k_sample",
-];
+const NOT_YET: [&str; 3] = ["cholesky_solve", "fft_filter", "top_k_sample"];
 
 /// Every example gives XLA's results.
 #[test]

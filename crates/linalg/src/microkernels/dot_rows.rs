@@ -5,6 +5,9 @@
 //! Each of a few columns is multiplied by each of a few rows; every such pair has
 //! vectors of sums of its own, which are added at the end.
 
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+mod neon;
+
 use super::{CpuFeatures, VectorWidth};
 use half::{bf16, f16};
 use tegula_ir::ElementType;
@@ -63,7 +66,7 @@ pub(crate) fn dots_function(isa: CpuFeatures, rhs: ElementType) -> Option<DotsFn
     }
     #[cfg(any(target_arch = "aarch64", feature = "std"))]
     if isa.width == VectorWidth::Neon {
-        return super::neon::dot_rows::function(rhs);
+        return neon::function(rhs);
     }
     let _ = (isa, VectorWidth::Portable);
     match rhs {

@@ -7,6 +7,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+pub(crate) mod neon;
+
 use super::CpuFeatures;
 use super::packed_tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]
@@ -142,7 +145,7 @@ pub(crate) fn pack_function(
     }
     #[cfg(any(target_arch = "aarch64", feature = "std"))]
     if isa.width == super::VectorWidth::Neon
-        && let Some(function) = super::neon::pack::function(element_type, arithmetic)
+        && let Some(function) = neon::function(element_type, arithmetic)
     {
         return Some(function);
     }

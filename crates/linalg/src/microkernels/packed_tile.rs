@@ -6,6 +6,9 @@
 //! what one lane multiplies: one number, or two of 16 bits or four of 8 whose products
 //! are summed.
 
+#[cfg(any(target_arch = "aarch64", feature = "std"))]
+mod neon;
+
 use super::{CpuFeatures, VectorWidth};
 use tegula_ir::ElementType;
 
@@ -112,7 +115,7 @@ impl TileKernel {
         };
         #[cfg(any(target_arch = "aarch64", feature = "std"))]
         if isa.width == VectorWidth::Neon
-            && let Some(kernel) = super::neon::packed_tile::kernel(isa, arithmetic)
+            && let Some(kernel) = neon::kernel(isa, arithmetic)
         {
             return Some(kernel);
         }

@@ -2,7 +2,7 @@
 //! of them compute, a vector after the other: as many functions as there are sizes of tiles would take
 //! compilers long, and nobody runs them fast.
 
-use super::vector::{Numbers, Vector};
+use super::lanes::{Numbers, Vector};
 use crate::microkernels::packed_tile::Target;
 use crate::microkernels::strided::{Fetch, Strided};
 
@@ -132,7 +132,7 @@ pub(crate) fn turned(rows: [F32; 4]) -> [F32; 4] {
 ///
 /// # Safety
 /// As [`TileKernel`](crate::microkernels::packed_tile::TileKernel)'s function.
-pub(super) unsafe fn packed_tile<V: Vector>(
+pub(crate) unsafe fn packed_tile<V: Vector>(
     rows: usize,
     vectors: usize,
     depth: usize,

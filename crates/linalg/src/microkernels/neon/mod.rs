@@ -7,20 +7,18 @@
 //! - [`vector`]: vectors by type, with `native` instructions on AArch64. Elsewhere (`emulated`) the same is
 //!   plain arrays: whoever compiles for AArch64 asks the same tables there, and packs constants as their
 //!   tiles read them.
-//! - [`packed_tile`], [`strided_tile`], [`dot_rows`], [`gemv`]: as the modules of those names beside this one.
-//! - [`pack`]: panels of what is contiguous in memory.
+//! - [`strided_tile`], [`gemv`]: as the modules of those names beside this one. Packed tiles, rows of dot
+//!   products and the packing of panels are in `neon.rs` of the folders of those names.
 //!
 //! Dot products of 8-bit integers and of bf16 are instructions in assembly, because the compiler's functions
 //! for them are not stable.
 
-pub(crate) mod dot_rows;
 #[cfg(not(target_arch = "aarch64"))]
-mod emulated;
+pub(crate) mod emulated;
 pub(crate) mod gemv;
+mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod native;
-pub(crate) mod pack;
-pub(crate) mod packed_tile;
 pub(crate) mod strided_tile;
 #[cfg(test)]
 mod tests;

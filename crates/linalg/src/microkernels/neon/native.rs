@@ -1,6 +1,6 @@
 //! The vectors of [`vector`](super::vector) as instructions.
 
-use super::vector::{Numbers, Vector};
+use super::lanes::{Numbers, Vector};
 use core::arch::aarch64::*;
 use core::arch::asm;
 

@@ -1,9 +1,9 @@
 //! On AArch64 the instructions, elsewhere their model.
 
-use super::pack::function;
 use super::vector::turned;
 use super::vector::{Bf16Pairs, F32, F32ByBf16, F32ByF16, F64, I8Quads, Numbers, U8Quads, Vector};
 use crate::microkernels::CpuFeatures;
+use crate::microkernels::pack::neon::function;
 use crate::microkernels::pack::{Lanes, PackFn, Run, pack_function};
 use crate::microkernels::packed_tile::Arithmetic;
 use half::{bf16, f16};

@@ -1,7 +1,7 @@
 //! Dot products along the rows of a matrix: see [`dot_rows`](crate::microkernels::dot_rows).
 
-use super::vector::{F32, F32ByBf16, F32ByF16, F64, Numbers};
 use crate::microkernels::dot_rows::{COLUMNS, Dots, DotsFn};
+use crate::microkernels::neon::vector::{F32, F32ByBf16, F32ByF16, F64, Numbers};
 use tegula_ir::ElementType;
 
 /// Rows whose sums with [`COLUMNS`] columns fit the registers.

@@ -1,6 +1,6 @@
 //! Panels of numbers that are contiguous in memory: see [`pack`](crate::microkernels::pack).
 
-use super::vector::{F32, Vector, turned};
+use crate::microkernels::neon::vector::{F32, Vector, turned};
 use crate::microkernels::pack::{PackFn, Run};
 use crate::microkernels::packed_tile::Arithmetic;
 use tegula_ir::ElementType;

@@ -1,8 +1,8 @@
 //! Tiles of a product from packed panels: see [`packed_tile`](crate::microkernels::packed_tile).
 
-use super::vector::{Bf16Pairs, F32, F64, I8Quads, I32, U8Quads, Vector};
-use super::{ROWS, VECTORS};
 use crate::microkernels::CpuFeatures;
+use crate::microkernels::neon::vector::{Bf16Pairs, F32, F64, I8Quads, I32, U8Quads, Vector};
+use crate::microkernels::neon::{ROWS, VECTORS};
 #[cfg(target_arch = "aarch64")]
 use crate::microkernels::packed_tile::Target;
 use crate::microkernels::packed_tile::{Arithmetic, TileKernel};
@@ -31,7 +31,7 @@ fn new<V: Vector>() -> TileKernel {
         #[cfg(target_arch = "aarch64")]
         function: dispatch::<V>,
         #[cfg(not(target_arch = "aarch64"))]
-        function: super::emulated::packed_tile::<V>,
+        function: crate::microkernels::neon::emulated::packed_tile::<V>,
     }
 }
 
