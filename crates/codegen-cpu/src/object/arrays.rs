@@ -1,7 +1,6 @@
 //! Operations on whole arrays as calls of routines of `crates/rt`: sorts, random bits,
 //! factorisations, Fourier transforms. What a call does is said in words, which may depend on open sizes.
 
-use super::calls::{Library, element_type_number};
 use crate::library::sort_key::SortKey;
 use tegula_expr::Term;
 use tegula_fusion::LibraryOp;
@@ -159,122 +158,125 @@ macro_rules! scratch_of {
     };
 }
 
-impl Library {
-    /// The call that an operation is; `None` where objects have none.
-    pub(super) fn array_call(
-        &mut self,
-        plan: &Plan,
-        op: &LibraryOp,
-        operands: &[ValueId],
-        results: &[ValueId],
-    ) -> Option<ArrayCall> {
-        let shapes = |values: &[ValueId]| -> Vec<ArrayShape> {
-            let shapes = values.iter().map(|&value| plan.values[value].shape.clone());
-            shapes.collect()
-        };
-        let (given, gives) = (shapes(operands), shapes(results));
-        let (first, result) = (given.first()?, gives.first()?);
-        match op {
-            LibraryOp::Sort {
-                dimension,
-                comparator,
-            } => sort(
-                &given,
-                *dimension,
-                crate::library::sort_key::key_of(comparator).as_ref(),
-            ),
-            LibraryOp::Dot(_) => None,
-            LibraryOp::Operation(op) => match &**op {
-                Op::TopK { k, largest, .. } => top_k(self.width(), first, &gives, *k, *largest),
-                Op::RngBitGenerator(algorithm) => random_bits(*algorithm, first, gives.get(1)?),
-                Op::Cholesky { lower } => cholesky(self.width(), first, *lower),
-                Op::TriangularSolve {
-                    left_side,
-                    lower,
-                    unit_diagonal,
-                    transpose_a,
-                } => {
-                    let flags = [
-                        *left_side,
-                        *lower,
-                        *unit_diagonal,
-                        *transpose_a != TransposeA::NoTranspose,
-                        *transpose_a == TransposeA::Adjoint,
-                    ];
-                    solve(self.width(), [first, given.get(1)?], result, flags)
-                }
-                Op::CustomCall(call) if &*call.target == "LuDecomposition" => {
-                    lu(self.width(), first, &gives)
-                }
-                Op::Fft { kind, length } => self.fft(*kind, length.len(), first, result),
-                _ => None,
-            },
-        }
-    }
+/// The number by which routines know a type.
+pub(super) fn element_type_number(ty: ElementType) -> i64 {
+    let place = ElementType::ALL.iter().position(|&known| known == ty);
+    place.unwrap_or(0) as i64
+}
 
-    fn fft(
-        &mut self,
-        kind: FftType,
-        count: usize,
-        operand: &ArrayShape,
-        result: &ArrayShape,
-    ) -> Option<ArrayCall> {
-        let full = match kind {
-            FftType::Irfft => result,
-            _ => operand,
-        };
-        let is_single = [operand, result]
-            .iter()
-            .any(|shape| shape.element_type == ElementType::C64);
-        let real = if is_single {
-            ElementType::F32
-        } else {
-            ElementType::F64
-        };
-        // Dimensions that are not transformed may be open.
-        let first = full.dims.len().checked_sub(count)?;
-        let sizes: Option<Vec<usize>> = full
-            .dims
-            .iter()
-            .enumerate()
-            .map(|(at, dim)| match dim {
-                Dim::Static(size) => usize::try_from(*size).ok(),
-                _ if at < first => Some(1),
-                _ => None,
-            })
-            .collect();
-        let planned = fourier::Plan::new(kind, &sizes?, count);
-        let numbers = planned.numbers.len();
-        let shape = ArrayShape::new(real, &[i64::try_from(numbers).ok()?]);
-        let bytes: Vec<u8> = match is_single {
-            true => planned
-                .numbers
-                .iter()
-                .flat_map(|&x| (x as f32).to_le_bytes())
-                .collect(),
-            false => planned
-                .numbers
-                .iter()
-                .flat_map(|&x| x.to_le_bytes())
-                .collect(),
-        };
-        let numbers_at = self.literal(Literal::from_bytes(&shape, &bytes).ok()?);
-        let mut words: Vec<Term> = [planned.words.len(), numbers]
-            .into_iter()
-            .map(|n| Term::constant(n as i64))
-            .collect();
-        words.extend(planned.words.iter().map(|&word| Term::constant(word)));
-        for (at, dim) in full.dims.iter().enumerate() {
-            words[2 + Fourier::<f32>::DIMS + at] = dim.term();
-        }
-        let scratch = if is_single { FFT_F32 } else { FFT_F64 };
-        Some(ArrayCall {
-            routine: named!(self.width(), "tegula_rt_fft", real, F32 "f32", F64 "f64"),
-            scratch: Some(scratch),
-            words,
-            data: Data::Constant(numbers_at),
-        })
+/// The call that an operation on operands is, with its results; `None` where objects have none.
+/// `constant` adds a constant to the object and gives its number.
+pub(super) fn array_call(
+    width: VectorWidth,
+    plan: &Plan,
+    (op, operands, results): (&LibraryOp, &[ValueId], &[ValueId]),
+    constant: &mut dyn FnMut(Literal) -> usize,
+) -> Option<ArrayCall> {
+    let shapes = |values: &[ValueId]| -> Vec<ArrayShape> {
+        let shapes = values.iter().map(|&value| plan.values[value].shape.clone());
+        shapes.collect()
+    };
+    let (given, gives) = (shapes(operands), shapes(results));
+    let (first, result) = (given.first()?, gives.first()?);
+    match op {
+        LibraryOp::Sort {
+            dimension,
+            comparator,
+        } => sort(
+            &given,
+            *dimension,
+            crate::library::sort_key::key_of(comparator).as_ref(),
+        ),
+        LibraryOp::Dot(_) => None,
+        LibraryOp::Operation(op) => match &**op {
+            Op::TopK { k, largest, .. } => top_k(width, first, &gives, *k, *largest),
+            Op::RngBitGenerator(algorithm) => random_bits(*algorithm, first, gives.get(1)?),
+            Op::Cholesky { lower } => cholesky(width, first, *lower),
+            Op::TriangularSolve {
+                left_side,
+                lower,
+                unit_diagonal,
+                transpose_a,
+            } => {
+                let flags = [
+                    *left_side,
+                    *lower,
+                    *unit_diagonal,
+                    *transpose_a != TransposeA::NoTranspose,
+                    *transpose_a == TransposeA::Adjoint,
+                ];
+                solve(width, [first, given.get(1)?], result, flags)
+            }
+            Op::CustomCall(call) if &*call.target == "LuDecomposition" => lu(width, first, &gives),
+            Op::Fft { kind, length } => {
+                fft(width, (*kind, length.len()), [first, result], constant)
+            }
+            _ => None,
+        },
     }
+}
+
+fn fft(
+    width: VectorWidth,
+    (kind, count): (FftType, usize),
+    [operand, result]: [&ArrayShape; 2],
+    constant: &mut dyn FnMut(Literal) -> usize,
+) -> Option<ArrayCall> {
+    let full = match kind {
+        FftType::Irfft => result,
+        _ => operand,
+    };
+    let is_single = [operand, result]
+        .iter()
+        .any(|shape| shape.element_type == ElementType::C64);
+    let real = if is_single {
+        ElementType::F32
+    } else {
+        ElementType::F64
+    };
+    // Dimensions that are not transformed may be open.
+    let first = full.dims.len().checked_sub(count)?;
+    let sizes: Option<Vec<usize>> = full
+        .dims
+        .iter()
+        .enumerate()
+        .map(|(at, dim)| match dim {
+            Dim::Static(size) => usize::try_from(*size).ok(),
+            _ if at < first => Some(1),
+            _ => None,
+        })
+        .collect();
+    let planned = fourier::Plan::new(kind, &sizes?, count);
+    let numbers = planned.numbers.len();
+    let shape = ArrayShape::new(real, &[i64::try_from(numbers).ok()?]);
+    let bytes: Vec<u8> = match is_single {
+        true => planned
+            .numbers
+            .iter()
+            .flat_map(|&x| (x as f32).to_le_bytes())
+            .collect(),
+        false => planned
+            .numbers
+            .iter()
+            .flat_map(|&x| x.to_le_bytes())
+            .collect(),
+    };
+    let numbers_at = constant(Literal::from_bytes(&shape, &bytes).ok()?);
+    let mut words: Vec<Term> = [planned.words.len(), numbers]
+        .into_iter()
+        .map(|n| Term::constant(n as i64))
+        .collect();
+    words.extend(planned.words.iter().map(|&word| Term::constant(word)));
+    for (at, dim) in full.dims.iter().enumerate() {
+        words[2 + Fourier::<f32>::DIMS + at] = dim.term();
+    }
+    let scratch = if is_single { FFT_F32 } else { FFT_F64 };
+    Some(ArrayCall {
+        routine: named!(width, "tegula_rt_fft", real, F32 "f32", F64 "f64"),
+        scratch: Some(scratch),
+        words,
+        data: Data::Constant(numbers_at),
+    })
 }
 
 fn constants<const N: usize>(words: [i64; N]) -> impl Iterator<Item = Term> {

@@ -4,9 +4,9 @@
 //! at any sizes. A convolution is split into products as for a run, which needs its sizes; one with
 //! open sizes stays a kernel.
 
-use super::arrays::ArrayCall;
+use super::arrays::{ArrayCall, array_call, element_type_number};
 use super::is_identifier;
-use super::link::routines_for;
+use super::link::{Tiles, routines_for};
 use super::routines::is_outside;
 use super::weights::{HASH, Weights};
 use crate::error::Error;
@@ -16,10 +16,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal, Op};
-use tegula_linalg::gemm::{Axes, MAX_AXES, Product, TileForm};
+use tegula_linalg::gemm::{Axes, MAX_AXES, Product};
 use tegula_plan::dot::DotView;
 use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel, label_sizes};
-use tegula_rt::{Kind, TILE, call};
+use tegula_rt::{Kind, call};
 use tegula_target::{Architecture, CpuFeatures, IsaLevel, VectorWidth};
 
 /// Bytes of a constant operand from which on it is packed when the program is compiled: half of
@@ -60,27 +60,6 @@ pub(super) struct Repair {
     /// How many elements the kernel and the result have.
     pub elements: [usize; 2],
     pub types: [ElementType; 2],
-}
-
-/// The tiles of matrix products that a program calls, by how the names of their functions end.
-#[derive(Default)]
-pub(super) struct Tiles {
-    /// Whether any may be called: products have open sizes.
-    any: bool,
-    named: FxHashSet<String>,
-}
-
-impl Tiles {
-    fn add(&mut self, product: &Product) {
-        self.named
-            .extend(product.tiles().iter().map(TileForm::name));
-    }
-
-    /// Whether a routine is a tile that is never called.
-    pub(super) fn lack(&self, routine: &str) -> bool {
-        let is_called = || self.named.iter().any(|name| routine.ends_with(name));
-        !self.any && routine.starts_with(TILE) && !is_called()
-    }
 }
 
 /// All calls of a program.
@@ -150,15 +129,23 @@ impl Library {
         };
         let calls = match calls {
             Some(calls) => Some(calls),
-            None => self
-                .array_call(plan, op, operands, results)
-                .map(|mut call| {
+            None => {
+                let mut numbers = None;
+                let width = self.width();
+                let first = self.first + self.constants.len();
+                let call = array_call(width, plan, (op, operands, results), &mut |literal| {
+                    numbers = Some(literal);
+                    first
+                });
+                self.constants.extend(numbers);
+                call.map(|mut call| {
                     if let Some(bytes) = call.known_scratch() {
                         self.scratch = self.scratch.max(bytes);
                         call.scratch = None;
                     }
                     Calls::Array(call)
-                }),
+                })
+            }
         };
         let (Some(calls), Some(&result)) = (calls, results.first()) else {
             return false;
@@ -339,7 +326,7 @@ impl Library {
             call.words.extend(list.iter().flatten().cloned());
         }
         call.scratch = Some(routine(self.isa.width, Kind::Product, types).1);
-        self.tiles.any = true;
+        self.tiles.add_all();
         Some(Calls::Product(call))
     }
 
@@ -491,12 +478,6 @@ impl Library {
             unread,
         }
     }
-}
-
-/// The number by which routines know a type.
-pub(super) fn element_type_number(ty: ElementType) -> i64 {
-    let place = ElementType::ALL.iter().position(|&known| known == ty);
-    place.unwrap_or(0) as i64
 }
 
 /// The constant that a value is.

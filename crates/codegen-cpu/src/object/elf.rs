@@ -1,7 +1,6 @@
 //! An image as an ELF object for x86-64 or AArch64.
 
-use super::calls::Tiles;
-use super::link::{self, Linker};
+use super::link::{self, Linker, NARROW, ROUTINE, Tiles};
 use super::routines;
 use crate::error::Error;
 use crate::image::{CodeImage, FunctionId, RelocationKind, Target};
@@ -14,12 +13,6 @@ use object::{
     elf,
 };
 use tegula_ir::{ALIGNMENT, Literal};
-
-/// How the names of `crates/rt`'s routines begin.
-pub(super) const ROUTINE: &str = "tegula_rt_";
-
-/// The routines there that generated code calls by names without that.
-pub(super) const NARROW: [&str; 3] = ["decode_narrow", "encode_narrow", "encode_narrow_f64"];
 
 /// What the functions of an image are.
 pub(super) struct Entries {

@@ -2,7 +2,6 @@
 //! refers to. Their names are the object's own, so that two programs that were compiled with the
 //! same routines can be linked together.
 
-use super::calls::Tiles;
 use crate::error::Error;
 use object::read::{File, ObjectSection, ObjectSymbol};
 use object::write::{Relocation, StandardSection, Symbol, SymbolId, SymbolSection};
@@ -10,8 +9,43 @@ use object::{
     Object as _, RelocationFlags, RelocationTarget, SectionIndex, SymbolFlags, SymbolKind,
     SymbolScope,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_linalg::gemm::{Product, TileForm};
+use tegula_rt::TILE;
 use tegula_target::Architecture;
+
+/// How the names of `crates/rt`'s routines begin.
+pub(super) const ROUTINE: &str = "tegula_rt_";
+
+/// The routines there that generated code calls by names without that.
+pub(super) const NARROW: [&str; 3] = ["decode_narrow", "encode_narrow", "encode_narrow_f64"];
+
+/// The tiles of matrix products that a program calls, by how the names of their functions end.
+#[derive(Default)]
+pub(super) struct Tiles {
+    /// Whether any may be called: products have open sizes.
+    any: bool,
+    named: FxHashSet<String>,
+}
+
+impl Tiles {
+    /// Adds those that a product calls.
+    pub(super) fn add(&mut self, product: &Product) {
+        self.named
+            .extend(product.tiles().iter().map(TileForm::name));
+    }
+
+    /// Adds all of them.
+    pub(super) fn add_all(&mut self) {
+        self.any = true;
+    }
+
+    /// Whether a routine is a tile that is never called.
+    fn lack(&self, routine: &str) -> bool {
+        let is_called = || self.named.iter().any(|name| routine.ends_with(name));
+        !self.any && routine.starts_with(TILE) && !is_called()
+    }
+}
 
 /// The routines that there are, and which of them are in the object already.
 pub(super) struct Linker {

@@ -4,7 +4,7 @@
 //! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
 //! once; the C library's functions may differ from ours in the last bit of an f64.
 
-use super::elf::{self, ROUTINE};
+use super::link::{NARROW, ROUTINE};
 use crate::error::Error;
 use crate::image::libcalls::{self, General, Helper};
 use crate::image::{FunctionId, ImageBuilder};
@@ -54,7 +54,7 @@ const FLUSHED: [&str; 3] = ["exp", "logistic", "power"];
 
 /// Whether the C library or `crates/rt` has a routine.
 pub(super) fn is_outside(name: &str) -> bool {
-    let ours = name.starts_with(ROUTINE) || elf::NARROW.contains(&name);
+    let ours = name.starts_with(ROUTINE) || NARROW.contains(&name);
     ours || OUTSIDE.contains(&name) || ["round", "fmod"].contains(&name)
 }
 
