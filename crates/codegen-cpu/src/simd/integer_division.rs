@@ -173,14 +173,7 @@ mod tests {
         let x: Vec<i32> = pairs.iter().map(|p| p[0]).collect();
         let y: Vec<i32> = pairs.iter().map(|p| constant.unwrap_or(p[1])).collect();
         for compiled in Compiled::all(&body) {
-            let mut out = vec![0i32; x.len()];
-            let args = [
-                x.as_ptr() as u64,
-                y.as_ptr() as u64,
-                out.as_mut_ptr() as u64,
-            ];
-            // SAFETY: the arrays have as many elements as there are lanes.
-            unsafe { compiled.run(&args, x.len() as u64) };
+            let out = compiled.apply(&[&x, &y]);
             for ((&x, &y), &got) in x.iter().zip(&y).zip(&out) {
                 let bits = |v: i32| u128::from(v.cast_unsigned());
                 let want = scalar::apply_binary(op, ty, bits(x), bits(y)).expect("integers");

@@ -1,7 +1,9 @@
 //! Runs SIMD bodies by the interpreter and by every lowering, for tests.
 
+use super::builder::Builder;
 use super::interpreter::{Machine, evaluate};
-use super::ir::Body;
+use super::ir::{Access, Body, Input, Storage, Type, V};
+use super::mathlib::sine_table;
 use super::row_addressing::RowsIn;
 use crate::clif::target::target;
 use crate::image::{ImageBuilder, PlacedCode};
@@ -29,6 +31,32 @@ pub(crate) struct Compiled {
     pub(crate) name: &'static str,
     how: How,
     body: Body,
+}
+
+/// A body that applies `f` to one element of each of so many arrays, and stores what that gives.
+pub(crate) fn elementwise(ty: Type, arity: u32, f: &dyn Fn(&mut Builder, &[V]) -> V) -> Body {
+    let mut b = Builder::new();
+    let access = |b: &mut Builder| {
+        let pointer = b.input(Input::Integer);
+        b.access(Access {
+            pointer,
+            storage: Storage {
+                bytes: if ty.is_wide() { 8 } else { 4 },
+                signed: false,
+            },
+            splat: false,
+        })
+    };
+    let operands: Vec<V> = (0..arity)
+        .map(|_| {
+            let access = access(&mut b);
+            b.load(access, ty, None)
+        })
+        .collect();
+    let out = access(&mut b);
+    let y = f(&mut b, &operands);
+    b.store(out, y, None, None);
+    b.finish()
 }
 
 /// Code where it can be run.
@@ -213,6 +241,20 @@ impl Compiled {
             },
             body: body.clone(),
         }
+    }
+
+    /// What an [elementwise] body makes of arrays, whose elements are of its type.
+    pub(crate) fn apply<T: Copy + Default>(&self, operands: &[&[T]]) -> Vec<T> {
+        let n = operands[0].len();
+        assert!(operands.iter().all(|x| x.len() == n));
+        let mut out = vec![T::default(); n];
+        let mut inputs: Vec<u64> = operands.iter().map(|x| x.as_ptr() as u64).collect();
+        inputs.push(out.as_mut_ptr() as u64);
+        let tables = self.body.tables.iter();
+        inputs.extend(tables.map(|_| sine_table().as_ptr() as u64));
+        // SAFETY: the arrays have as many elements as there are lanes.
+        unsafe { self.run(&inputs, n as u64) };
+        out
     }
 
     /// Runs `n` lanes; gives the reductions.

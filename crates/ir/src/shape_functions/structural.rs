@@ -265,6 +265,13 @@ impl<P: Provider> Context<'_, P> {
         }
         let count = self.operands.len().saturating_sub(first);
         let list = count == 1 && self.rank(first)? == 1;
+        let listed = self
+            .array(first)
+            .ok()
+            .and_then(|list| list.dims.first()?.as_static());
+        if list && listed.is_some_and(|listed| listed != rank as i64) {
+            return Err(self.error(format_args!("expected a list of {rank} start indices")));
+        }
         let scalars = (first..self.operands.len())
             .all(|operand| self.rank(operand).is_ok_and(|rank| rank == 0));
         match list || (scalars && count == rank) {

@@ -43,17 +43,25 @@ fn isas() -> Vec<CpuFeatures> {
         IsaLevel::ArmV8_4,
         IsaLevel::ArmV8_6,
     ];
-    let mut isas = cpus.map(CpuFeatures::up_to).to_vec();
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    if crate::microkernels::amx::emulated::is_available() {
-        let native = CpuFeatures::up_to(IsaLevel::Native);
-        isas.push(CpuFeatures {
-            amx_bf16: native.bf16,
-            amx_int8: native.vnni,
-            ..native
-        });
-    }
-    isas
+    let isas = cpus.map(CpuFeatures::up_to).into_iter();
+    isas.chain(emulated_amx()).collect()
+}
+
+/// This CPU with tiles, where they can be emulated.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn emulated_amx() -> Option<CpuFeatures> {
+    let native = CpuFeatures::up_to(IsaLevel::Native);
+    crate::microkernels::amx::emulated::is_available().then_some(CpuFeatures {
+        amx_bf16: native.bf16,
+        amx_int8: native.vnni,
+        ..native
+    })
+}
+
+/// They are x86-64's.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn emulated_amx() -> Option<CpuFeatures> {
+    None
 }
 
 /// Whether the left and the right operand are transposed.

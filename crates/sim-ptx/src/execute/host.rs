@@ -4,7 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vectors {
     Portable,
+    #[cfg(target_arch = "x86_64")]
     Of256,
+    #[cfg(target_arch = "x86_64")]
     Of512,
 }
 

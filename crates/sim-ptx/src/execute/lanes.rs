@@ -11,8 +11,11 @@ use super::vectors;
 use super::warp::Warp;
 use super::{address, compare, convert, float, integer, matrix_multiply};
 use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW};
+#[cfg(target_arch = "x86_64")]
 use crate::number::{BF16, F16};
-use crate::operation::{LANES, MatrixType, Multiply, Op, Slot, Space, Type};
+use crate::operation::{LANES, Multiply, Op, Slot, Space};
+#[cfg(target_arch = "x86_64")]
+use crate::operation::{MatrixType, Type};
 
 /// Executes an operation; `has` is what the host has.
 #[inline(always)]

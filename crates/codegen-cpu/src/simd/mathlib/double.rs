@@ -4,7 +4,7 @@
 //! rounds each part once. Arguments are numbers of `f32`, or made of a few of them; beyond what
 //! an `f64` has room for, the results are infinite where its functions are.
 
-use super::trigonometric::{fraction_of_turns, is_odd, next_quarter};
+use super::trigonometric::{bit_as_sign, fraction_of_turns, is_odd, next_quarter, turned};
 use super::{abs, clamp, polynomial_f64};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, Conversion, Fused, Type, UnaryOp, V};
@@ -106,9 +106,9 @@ fn log2_of(b: &mut Builder, above: V, below: V, exponent: V) -> V {
     b.fma(s, p, exponent)
 }
 
-/// `x = 2^exponent (1 + above) / (1 - above)`, but for a factor of both: what is above, what is
-/// below, and the exponent.
-fn split(b: &mut Builder, x: V) -> [V; 3] {
+/// A positive normal number as `2^exponent mantissa`, the mantissa in [sqrt 1/2, sqrt 2): the mantissa,
+/// and the exponent as an `I32`.
+pub(super) fn mantissa_and_exponent(b: &mut Builder, x: V) -> [V; 2] {
     let bits = b.bits(x);
     let upper = b.shift(BinaryOp::ShiftRight, bits, 32);
     let upper = b.convert(Conversion::Low, upper, Type::I32);
@@ -118,7 +118,13 @@ fn split(b: &mut Builder, x: V) -> [V; 3] {
     let shifted = b.convert(Conversion::ExtendSigned, exponent, Type::I64);
     let shifted = b.shift(BinaryOp::ShiftLeft, shifted, 52);
     let mantissa = b.sub(bits, shifted);
-    let mantissa = b.bits(mantissa);
+    [b.bits(mantissa), exponent]
+}
+
+/// `x = 2^exponent (1 + above) / (1 - above)`, but for a factor of both: what is above, what is
+/// below, and the exponent.
+fn split(b: &mut Builder, x: V) -> [V; 3] {
+    let [mantissa, exponent] = mantissa_and_exponent(b, x);
     let one = b.f64(1.0);
     let (difference, sum) = (b.sub(mantissa, one), b.add(mantissa, one));
     [difference, sum, exponent]
@@ -247,7 +253,7 @@ pub(crate) fn hyperbolic(b: &mut Builder, x: V) -> Hyperbolic {
     let sine = b.mul(sine, half);
     let sine = infinite_above(b, LAST_HYPERBOLIC, magnitude, sine);
     let sign = b.bits(x);
-    let sine = with_sign(b, sine, sign);
+    let sine = turned(b, sine, sign);
     let cosine = b.add(power, inverse);
     let cosine = b.mul(cosine, half);
     let cosine = infinite_above(b, LAST_HYPERBOLIC, magnitude, cosine);
@@ -333,11 +339,11 @@ fn of_quarters(b: &mut Builder, x: V, [n, r]: [V; 2]) -> Circle {
     let after = b.i32(1);
     let after = b.add(n, after);
     let sign = b.bits(x);
-    let turned = half_turns(b, n);
-    let sign = b.xor(sign, turned);
-    let sine = with_sign(b, of_sine, sign);
-    let sign = half_turns(b, after);
-    let cosine = with_sign(b, of_cosine, sign);
+    let half_turns = bit_as_sign(b, n, 1, x);
+    let sign = b.xor(sign, half_turns);
+    let sine = turned(b, of_sine, sign);
+    let sign = bit_as_sign(b, after, 1, x);
+    let cosine = turned(b, of_cosine, sign);
     // In whole turns the difference has lost nothing yet.
     let (three, zero) = (b.i32(3), b.i32(0));
     let of_turn = b.and(n, three);
@@ -348,21 +354,6 @@ fn of_quarters(b: &mut Builder, x: V, [n, r]: [V; 2]) -> Circle {
         cosine,
         one_less_cosine: b.select(whole, less, difference),
     }
-}
-
-/// The sign that so many quarter turns give, as the first bit of an `I64`.
-pub(super) fn half_turns(b: &mut Builder, n: V) -> V {
-    let wide = b.convert(Conversion::ExtendSigned, n, Type::I64);
-    b.shift(BinaryOp::ShiftLeft, wide, 62)
-}
-
-/// `y` with its sign turned where the first bit of `sign` is set.
-pub(super) fn with_sign(b: &mut Builder, y: V, sign: V) -> V {
-    let first = b.constant(Type::I64, 1 << 63);
-    let sign = b.and(sign, first);
-    let y = b.bits(y);
-    let y = b.xor(y, sign);
-    b.bits(y)
 }
 
 /// The angle of the point `(x, y)`.
@@ -391,7 +382,7 @@ pub(crate) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     let other = b.sub(half, angle);
     let angle = b.select(left, other, angle);
     let sign = b.bits(y);
-    let signed = with_sign(b, angle, sign);
+    let signed = turned(b, angle, sign);
     let unordered = b.compare(Condition::Unordered, x, y);
     let neither = b.add(x, y);
     b.select(unordered, neither, signed)

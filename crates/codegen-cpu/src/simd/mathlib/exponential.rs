@@ -4,10 +4,8 @@ use super::{abs, clamp, keep_zero, polynomial};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, UnaryOp, V};
 
-/// The upper nine bits of ln 2: products with integers below 2^15 are exact.
-const LN2_HIGH: f32 = 0.693_359_4;
-/// ln 2 less [`LN2_HIGH`].
-const LN2_LOW: f32 = -2.121_944_4e-4;
+/// The upper nine bits of ln 2, whose products with integers below 2^15 are exact, and the rest.
+const LN2: [f64; 2] = [0.693_359_375, -2.121_944_4e-4];
 
 /// `(e^r - 1 - r) / r^2` for |r| <= 0.35: relative to `e^r` within 3.3e-9.
 const EXP: [f32; 5] = [
@@ -28,14 +26,15 @@ const EXPM1: [f32; 6] = [
     0.000_199_156_23,
 ];
 
-/// `x = n ln 2 + r` with |r| <= ln 2 / 2 and a little.
-fn reduce(b: &mut Builder, x: V) -> (V, V) {
-    let log2e = b.f32(std::f32::consts::LOG2_E);
+/// `x = n ln 2 + r` with |r| <= ln 2 / 2 and a little, of either width: ln 2 is given as a number of
+/// so few bits that its product with `n` is exact, and the rest.
+pub(super) fn reduce(b: &mut Builder, x: V, [high, low]: [f64; 2]) -> (V, V) {
+    let log2e = b.float_like(x, std::f64::consts::LOG2_E);
     let n = b.mul(x, log2e);
     let n = b.unary(UnaryOp::Nearest, n);
-    let high = b.f32(-LN2_HIGH);
+    let high = b.float_like(x, -high);
     let r = b.fma(n, high, x);
-    let low = b.f32(-LN2_LOW);
+    let low = b.float_like(x, -low);
     let r = b.fma(n, low, r);
     (n, r)
 }
@@ -48,7 +47,7 @@ pub(super) fn exp(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f32(LEAST), b.f32(89.0));
     let underflows = b.compare(Condition::Less, x, low);
     let x = clamp(b, low, x, high);
-    let (n, r) = reduce(b, x);
+    let (n, r) = reduce(b, x, LN2);
     let p = polynomial(b, r, &EXP);
     let one = b.f32(1.0);
     let p = b.fma(p, r, one);
@@ -72,7 +71,7 @@ pub(super) fn expm1(b: &mut Builder, x: V) -> V {
 
 /// `n`, `e^r - 1`, and half of the result.
 fn expm1_parts(b: &mut Builder, x: V) -> (V, V, V) {
-    let (n, r) = reduce(b, x);
+    let (n, r) = reduce(b, x, LN2);
     let p = polynomial(b, r, &EXPM1);
     let square = b.mul(r, r);
     let near = b.fma(p, square, r);

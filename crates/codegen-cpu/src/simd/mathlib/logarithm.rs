@@ -59,24 +59,25 @@ fn split(b: &mut Builder, x: V) -> (V, V) {
     (b.add(exponent, correction), f)
 }
 
-/// -inf at zeros, infinity at itself, NaN below zero and at NaN.
-fn special(b: &mut Builder, x: V, y: V) -> V {
-    let (zero, infinity) = (b.f32(0.0), b.f32(f32::INFINITY));
+/// A logarithm of `x`, of either width, but -inf at zeros, infinity at itself, NaN below zero and at
+/// NaN.
+pub(super) fn special(b: &mut Builder, x: V, y: V) -> V {
+    let (zero, infinity) = (b.float_like(x, 0.0), b.float_like(x, f64::INFINITY));
     let positive = b.compare(Condition::Less, zero, x);
     let finite = b.compare(Condition::Less, x, infinity);
     let usual = b.and(positive, finite);
-    let nan = b.f32(f32::NAN);
+    let nan = b.float_like(x, f64::NAN);
     let at_infinity = b.select(positive, x, nan);
     let is_zero = b.compare(Condition::Equal, x, zero);
-    let minus = b.f32(f32::NEG_INFINITY);
+    let minus = b.float_like(x, f64::NEG_INFINITY);
     let other = b.select(is_zero, minus, at_infinity);
     b.select(usual, y, other)
 }
 
 /// `log(u) + (x - (u - 1)) / u` with `u = 1 + x` as it was rounded: what the
-/// rounding lost, to first order.
-pub(super) fn log1p(b: &mut Builder, x: V) -> V {
-    let one = b.f32(1.0);
+/// rounding lost, to first order. Of either width, whose logarithm is given.
+pub(super) fn log1p(b: &mut Builder, x: V, log: impl FnOnce(&mut Builder, V) -> V) -> V {
+    let one = b.float_like(x, 1.0);
     let u = b.add(one, x);
     let l = log(b, u);
     let kept = b.sub(u, one);
@@ -84,7 +85,7 @@ pub(super) fn log1p(b: &mut Builder, x: V) -> V {
     let correction = b.div(lost, u);
     let sum = b.add(l, correction);
     let magnitude = super::abs(b, l);
-    let infinity = b.f32(f32::INFINITY);
+    let infinity = b.float_like(x, f64::INFINITY);
     let finite = b.compare(Condition::Less, magnitude, infinity);
     let result = b.select(finite, sum, l);
     keep_zero(b, x, result)

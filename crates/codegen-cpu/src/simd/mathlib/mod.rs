@@ -11,6 +11,7 @@
 
 mod arctangent;
 mod binary64;
+mod cube_root;
 pub(crate) mod double;
 mod error_function;
 mod exponential;
@@ -65,13 +66,13 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Expm1 => exponential::expm1(b, x),
         Unary::Logistic => exponential::logistic(b, x),
         Unary::Log => logarithm::log(b, x),
-        Unary::Log1p => logarithm::log1p(b, x),
+        Unary::Log1p => logarithm::log1p(b, x, logarithm::log),
         Unary::Tanh => exponential::tanh(b, x),
         Unary::Erf => error_function::erf(b, x),
-        Unary::Cbrt => power::cbrt(b, x),
-        Unary::Sin => trigonometric::sin(b, x),
-        Unary::Cos => trigonometric::cos(b, x),
-        Unary::Tan => trigonometric::tan(b, x),
+        Unary::Cbrt => cube_root::cbrt(b, x),
+        Unary::Sin => trigonometric::reduced(b, x).sin(b, x),
+        Unary::Cos => trigonometric::reduced(b, x).cos(b),
+        Unary::Tan => trigonometric::reduced(b, x).tan(b, x),
         _ => return None,
     })
 }
@@ -133,6 +134,30 @@ pub(crate) fn abs(b: &mut Builder, x: V) -> V {
     b.bits(magnitude)
 }
 
+/// Where a magnitude is so small or so large that products of it have no room.
+struct Extremes {
+    tiny: V,
+    huge: V,
+}
+
+impl Extremes {
+    /// Below the one, above the other.
+    fn of(b: &mut Builder, magnitude: V, [least, most]: [f64; 2]) -> Self {
+        let [least, most] = [least, most].map(|limit| b.float_like(magnitude, limit));
+        Self {
+            tiny: b.compare(Condition::Less, magnitude, least),
+            huge: b.compare(Condition::Less, most, magnitude),
+        }
+    }
+
+    /// A factor where it is tiny, one where it is huge, and 1.
+    fn factor(&self, b: &mut Builder, like: V, [of_tiny, of_huge]: [f64; 2]) -> V {
+        let [of_tiny, of_huge, one] = [of_tiny, of_huge, 1.0].map(|x| b.float_like(like, x));
+        let factor = b.select(self.huge, of_huge, one);
+        b.select(self.tiny, of_tiny, factor)
+    }
+}
+
 /// `-x`.
 pub(crate) fn negated(b: &mut Builder, x: V) -> V {
     let sign = b.sign_bit_like(x);
@@ -153,7 +178,7 @@ pub(crate) fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
 
 /// `x` where it is a zero, else `y`.
 fn keep_zero(b: &mut Builder, x: V, y: V) -> V {
-    let zero = b.f32(0.0);
+    let zero = b.float_like(x, 0.0);
     let is_zero = b.compare(Condition::Equal, x, zero);
     b.select(is_zero, x, y)
 }

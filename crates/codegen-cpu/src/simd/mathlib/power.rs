@@ -1,4 +1,4 @@
-//! Cube roots, and powers by way of `f64`.
+//! Powers by way of `f64`.
 
 use super::abs;
 use super::double::{exp2, log2};
@@ -58,56 +58,4 @@ pub(super) fn signed(b: &mut Builder, x: V, y: V, to_zero: V, magnitude: V) -> V
     let base_one = b.compare(Condition::Equal, x, one);
     let is_one = b.or(to_zero, base_one);
     b.select(is_one, one, result)
-}
-
-/// A third of the exponent as a first guess, then Halley's iteration, which
-/// triples the correct digits.
-pub(super) fn cbrt(b: &mut Builder, x: V) -> V {
-    let magnitude = abs(b, x);
-    // Away from where cubes overflow or underflow.
-    let (tiny, huge) = (b.f32(2f32.powi(-100)), b.f32(2f32.powi(100)));
-    let is_tiny = b.compare(Condition::Less, magnitude, tiny);
-    let is_huge = b.compare(Condition::Less, huge, magnitude);
-    let (up, down, one) = (b.f32(2f32.powi(48)), b.f32(2f32.powi(-48)), b.f32(1.0));
-    let scale = b.select(is_huge, down, one);
-    let scale = b.select(is_tiny, up, scale);
-    let scaled = b.mul(magnitude, scale);
-    let bits = b.bits(scaled);
-    let bits = b.convert(Conversion::FromSigned, bits, Type::F32);
-    let third = b.f32(1.0 / 3.0);
-    let bits = b.mul(bits, third);
-    let bits = b.convert(Conversion::Truncate, bits, Type::I32);
-    let bias = b.i32(709_921_077);
-    let guess = b.add(bits, bias);
-    let mut root = b.bits(guess);
-    for _ in 0..2 {
-        root = halley(b, root, scaled);
-    }
-    let (up, down) = (b.f32(2f32.powi(16)), b.f32(2f32.powi(-16)));
-    let unscale = b.select(is_huge, up, one);
-    let unscale = b.select(is_tiny, down, unscale);
-    let root = b.mul(root, unscale);
-    // The sign of x; zeros, infinities and NaN are their own roots.
-    let (x_bits, sign) = (b.bits(x), b.i32(i32::MIN));
-    let sign = b.and(x_bits, sign);
-    let root = b.bits(root);
-    let root = b.or(root, sign);
-    let root = b.bits(root);
-    let (zero, infinity) = (b.f32(0.0), b.f32(f32::INFINITY));
-    let finite = b.compare(Condition::Less, magnitude, infinity);
-    let nonzero = b.compare(Condition::NotEqual, x, zero);
-    let usual = b.and(finite, nonzero);
-    b.select(usual, root, x)
-}
-
-/// `t - t (t^3 - x) / (2 t^3 + x)`.
-pub(super) fn halley(b: &mut Builder, t: V, x: V) -> V {
-    let square = b.mul(t, t);
-    let cube = b.mul(square, t);
-    let difference = b.sub(cube, x);
-    let double = b.add(cube, cube);
-    let sum = b.add(double, x);
-    let quotient = b.div(difference, sum);
-    let step = b.mul(t, quotient);
-    b.sub(t, step)
 }

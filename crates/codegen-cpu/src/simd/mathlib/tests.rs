@@ -1,42 +1,17 @@
 //! Every function against the `f64` one rounded once: on a dense sample, or on
 //! all 2^32 inputs where `TEGULA_EXHAUSTIVE` is set.
 
-use super::{binary, sine_table, unary};
-use crate::simd::builder::Builder;
-use crate::simd::ir::{Access, Body, Input, Storage, Type};
-use crate::simd::test_harness::Compiled;
+use super::{binary, unary};
+use crate::simd::ir::{Body, Type};
+use crate::simd::test_harness::{Compiled, elementwise};
 use tegula_ir::{Binary, Unary};
 use tegula_scalar as scalar;
 
-const F32: Storage = Storage {
-    bytes: 4,
-    signed: false,
-};
-
-/// A body that applies `f` to what it loads.
-fn body_of(
-    f: &dyn Fn(&mut Builder, &[crate::simd::ir::V]) -> crate::simd::ir::V,
-    arity: u32,
-) -> Body {
-    let mut b = Builder::new();
-    let access = |b: &mut Builder| {
-        let pointer = b.input(Input::Integer);
-        b.access(Access {
-            pointer,
-            storage: F32,
-            splat: false,
-        })
-    };
-    let operands: Vec<_> = (0..arity)
-        .map(|_| {
-            let access = access(&mut b);
-            b.load(access, Type::F32, None)
-        })
-        .collect();
-    let out = access(&mut b);
-    let y = f(&mut b, &operands);
-    b.store(out, y, None, None);
-    b.finish()
+/// The body of a function of one number.
+fn body_of(op: Unary) -> Body {
+    elementwise(Type::F32, 1, &|b, x| {
+        unary(b, op, x[0]).expect("in the library")
+    })
 }
 
 /// Units in the last place between a result and what it should be.
@@ -74,7 +49,7 @@ fn inputs(step: u32) -> impl Iterator<Item = Vec<f32>> {
 fn check(op: Unary, allowed: u64) {
     let exhaustive = std::env::var_os("TEGULA_EXHAUSTIVE").is_some();
     let step = if exhaustive { 1 } else { 4099 };
-    let body = body_of(&|b, x| unary(b, op, x[0]).expect("in the library"), 1);
+    let body = body_of(op);
     let mut lowerings = Compiled::all(&body);
     if exhaustive {
         // The evaluator would take days.
@@ -84,11 +59,7 @@ fn check(op: Unary, allowed: u64) {
     for chunk in inputs(step) {
         let want: Vec<f32> = chunk.iter().map(|&x| scalar::unary_f32(op, x)).collect();
         for (compiled, worst) in lowerings.iter().zip(&mut worst) {
-            let mut out = vec![0f32; chunk.len()];
-            let mut args = vec![chunk.as_ptr() as u64, out.as_mut_ptr() as u64];
-            args.extend(body.tables.iter().map(|_| sine_table().as_ptr() as u64));
-            // SAFETY: both arrays have as many elements as there are lanes.
-            unsafe { compiled.run(&args, chunk.len() as u64) };
+            let out = compiled.apply(&[&chunk]);
             for ((&x, &y), &want) in chunk.iter().zip(&out).zip(&want) {
                 let error = distance(y, want);
                 if error > worst.0 {
@@ -145,21 +116,12 @@ fn check_pairs(op: Binary, x: &[(f32, f32)]) {
 
 /// A function of two numbers by every lowering.
 fn check_within(op: Binary, x: &[(f32, f32)], allowed: u64) {
-    let body = body_of(
-        &|b, v| binary(b, op, v[0], v[1]).expect("in the library"),
-        2,
-    );
+    let body = elementwise(Type::F32, 2, &|b, v| {
+        binary(b, op, v[0], v[1]).expect("in the library")
+    });
+    let (a, b): (Vec<f32>, Vec<f32>) = x.iter().copied().unzip();
     for compiled in Compiled::all(&body) {
-        let a: Vec<f32> = x.iter().map(|p| p.0).collect();
-        let b: Vec<f32> = x.iter().map(|p| p.1).collect();
-        let mut out = vec![0f32; x.len()];
-        let args = [
-            a.as_ptr() as u64,
-            b.as_ptr() as u64,
-            out.as_mut_ptr() as u64,
-        ];
-        // SAFETY: the arrays have as many elements as there are lanes.
-        unsafe { compiled.run(&args, x.len() as u64) };
+        let out = compiled.apply(&[&a, &b]);
         for (&(a, b), &y) in x.iter().zip(&out) {
             let want = scalar::binary_f32(op, a, b);
             let error = distance(y, want);
@@ -307,12 +269,8 @@ fn lanes_flush_where_the_scalar_functions_do() {
         .chain(near(-f32::MIN_POSITIVE))
         .collect();
     for op in [Unary::Exp, Unary::Logistic, Unary::Erf, Unary::Tanh] {
-        let body = body_of(&|b, v| unary(b, op, v[0]).expect("in the library"), 1);
-        for compiled in Compiled::all(&body) {
-            let mut out = vec![0f32; x.len()];
-            let args = [x.as_ptr() as u64, out.as_mut_ptr() as u64];
-            // SAFETY: both arrays have as many elements as there are lanes.
-            unsafe { compiled.run(&args, x.len() as u64) };
+        for compiled in Compiled::all(&body_of(op)) {
+            let out = compiled.apply(&[&x]);
             for (&x, &y) in x.iter().zip(&out) {
                 let want = scalar::unary_f32(op, x);
                 let error = distance(y, want);

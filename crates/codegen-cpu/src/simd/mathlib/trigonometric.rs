@@ -173,54 +173,72 @@ pub(super) fn is_odd(b: &mut Builder, n: V) -> V {
     b.compare(Condition::NotEqual, odd, zero)
 }
 
+/// A bit of a number of quarter turns, as the sign of a float of a type: bit 0 is a quarter, bit 1 a
+/// half turn.
+pub(super) fn bit_as_sign(b: &mut Builder, n: V, bit: i64, like: V) -> V {
+    if !b.type_of(like).is_wide() {
+        return b.shift(BinaryOp::ShiftLeft, n, 31 - bit);
+    }
+    let wide = b.convert(Conversion::ExtendSigned, n, Type::I64);
+    b.shift(BinaryOp::ShiftLeft, wide, 63 - bit)
+}
+
 /// `y` with its sign turned where the first bit of `sign` is set.
-fn with_sign(b: &mut Builder, y: V, sign: V) -> V {
-    let first = b.i32(i32::MIN);
+pub(super) fn turned(b: &mut Builder, y: V, sign: V) -> V {
+    let first = b.sign_bit_like(y);
     let sign = b.and(sign, first);
     let y = b.bits(y);
     let y = b.xor(y, sign);
     b.bits(y)
 }
 
-/// Of the magnitude of `x`: quarter turns, and sine and cosine of what is left.
-fn reduced(b: &mut Builder, x: V) -> (V, V, V) {
+/// The magnitude of an argument, of either width: quarter turns as an `I32`, and sine and cosine of
+/// what is left.
+#[derive(Clone, Copy)]
+pub(super) struct Reduced {
+    pub(super) n: V,
+    pub(super) sine: V,
+    pub(super) cosine: V,
+}
+
+impl Reduced {
+    /// The sine of `x`. Odd: of the magnitude, with the sign.
+    pub(super) fn sin(self, b: &mut Builder, x: V) -> V {
+        let odd = is_odd(b, self.n);
+        let value = b.select(odd, self.cosine, self.sine);
+        let half_turns = bit_as_sign(b, self.n, 1, value);
+        let sign = b.bits(x);
+        let sign = b.xor(sign, half_turns);
+        turned(b, value, sign)
+    }
+
+    /// The cosine: the sine a quarter of a circle further on.
+    pub(super) fn cos(self, b: &mut Builder) -> V {
+        let odd = is_odd(b, self.n);
+        let value = b.select(odd, self.sine, self.cosine);
+        let one = b.i32(1);
+        let n = b.add(self.n, one);
+        let half_turns = bit_as_sign(b, n, 1, value);
+        turned(b, value, half_turns)
+    }
+
+    /// The tangent of `x`: sine over cosine, or in an odd quarter less the inverse of that.
+    pub(super) fn tan(self, b: &mut Builder, x: V) -> V {
+        let odd = is_odd(b, self.n);
+        let above = b.select(odd, self.cosine, self.sine);
+        let below = b.select(odd, self.sine, self.cosine);
+        let tangent = b.div(above, below);
+        let quarter = bit_as_sign(b, self.n, 0, tangent);
+        let sign = b.bits(x);
+        let sign = b.xor(sign, quarter);
+        turned(b, tangent, sign)
+    }
+}
+
+/// The magnitude of an `f32`.
+pub(super) fn reduced(b: &mut Builder, x: V) -> Reduced {
     let x = abs(b, x);
     let [n, r] = b.reduced(x, Type::F32, quarters);
     let (sine, cosine) = both(b, r);
-    (n, sine, cosine)
-}
-
-/// Odd: of the magnitude, with the sign.
-pub(super) fn sin(b: &mut Builder, x: V) -> V {
-    let (n, sine, cosine) = reduced(b, x);
-    let odd = is_odd(b, n);
-    let value = b.select(odd, cosine, sine);
-    let half_turns = b.shift(BinaryOp::ShiftLeft, n, 30);
-    let sign = b.bits(x);
-    let sign = b.xor(sign, half_turns);
-    with_sign(b, value, sign)
-}
-
-/// The sine a quarter of a circle further on.
-pub(super) fn cos(b: &mut Builder, x: V) -> V {
-    let (n, sine, cosine) = reduced(b, x);
-    let odd = is_odd(b, n);
-    let value = b.select(odd, sine, cosine);
-    let one = b.i32(1);
-    let n = b.add(n, one);
-    let half_turns = b.shift(BinaryOp::ShiftLeft, n, 30);
-    with_sign(b, value, half_turns)
-}
-
-/// Sine over cosine, or in an odd quarter less the inverse of that.
-pub(super) fn tan(b: &mut Builder, x: V) -> V {
-    let (n, sine, cosine) = reduced(b, x);
-    let odd = is_odd(b, n);
-    let above = b.select(odd, cosine, sine);
-    let below = b.select(odd, sine, cosine);
-    let tangent = b.div(above, below);
-    let quarter = b.shift(BinaryOp::ShiftLeft, n, 31);
-    let sign = b.bits(x);
-    let sign = b.xor(sign, quarter);
-    with_sign(b, tangent, sign)
+    Reduced { n, sine, cosine }
 }

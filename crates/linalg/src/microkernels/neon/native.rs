@@ -99,7 +99,8 @@ unsafe fn load_halves(from: *const u16, count: usize) -> uint16x4_t {
 /// multiplied, and sums added.
 macro_rules! words {
     ($($name:ident, $register:ty, $unit:ty, $right:ty, $of:ident, $words:ident,
-       $load:expr, $multiply_add:expr, $add:ident $(, lanes: $lane:ident)?;)*) => {$(
+       |$from:ident, $count:ident| $load:expr, |$sum:ident, $by:ident, $times:ident| $multiply_add:expr,
+       $add:ident $(, lanes: $lane:ident)?;)*) => {$(
         impl Vector for $name {
             type Unit = $unit;
             type Right = $right;
@@ -112,10 +113,9 @@ macro_rules! words {
             }
 
             #[inline(always)]
-            unsafe fn right(from: *const $right, count: usize) -> Self {
-                let load: unsafe fn(*const $right, usize) -> $register = $load;
-                // SAFETY: the caller promises so many elements.
-                unsafe { Self(load(from, count)) }
+            unsafe fn right($from: *const $right, $count: usize) -> Self {
+                // SAFETY: the caller promises so many elements; vectors are part of the architecture.
+                unsafe { Self($load) }
             }
 
             #[inline(always)]
@@ -151,11 +151,10 @@ macro_rules! words {
             }
 
             #[inline(always)]
-            unsafe fn multiply_add(self, unit: $unit, right: Self) -> Self {
-                let multiply_add: unsafe fn($register, $register, $unit) -> $register =
-                    $multiply_add;
+            unsafe fn multiply_add(self, $times: $unit, right: Self) -> Self {
+                let ($sum, $by): ($register, $register) = (self.0, right.0);
                 // SAFETY: the caller promises the instructions.
-                unsafe { Self(multiply_add(self.0, right.0, unit)) }
+                unsafe { Self($multiply_add) }
             }
 
             #[inline(always)]
@@ -207,64 +206,45 @@ fn widened(halves: uint16x4_t) -> float32x4_t {
     wide
 }
 
-/// Adds to each sum the products of a pair of bf16 and the lane's pair.
-///
-/// # Safety
-/// The CPU has FEAT_BF16.
-#[inline(always)]
-unsafe fn bf16_pairs(mut sum: float32x4_t, right: float32x4_t, unit: f32) -> float32x4_t {
-    // SAFETY: the caller promises the instruction, which touches no memory.
-    unsafe {
-        asm!(
-            ".arch_extension bf16",
-            "bfdot {sum:v}.4s, {right:v}.8h, {unit:v}.2h[0]",
-            sum = inlateout(vreg) sum,
-            right = in(vreg) right,
-            unit = in(vreg) unit,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    sum
+/// Functions that add the products of a unit's parts and each lane's to sums: an instruction of an
+/// extension of the architecture.
+macro_rules! products_of_parts {
+    ($($(#[$what:meta])* $name:ident, $register:ty, $unit:ty, $extension:literal, $instruction:literal;)*) => {$(
+        $(#[$what])*
+        #[inline(always)]
+        unsafe fn $name(mut sum: $register, right: $register, unit: $unit) -> $register {
+            // SAFETY: the caller promises the instruction, which touches no memory.
+            unsafe {
+                asm!(
+                    concat!(".arch_extension ", $extension),
+                    $instruction,
+                    sum = inlateout(vreg) sum,
+                    right = in(vreg) right,
+                    unit = in(vreg) unit,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            sum
+        }
+    )*};
 }
 
-/// Adds to each sum the products of four `i8` and the lane's four.
-///
-/// # Safety
-/// The CPU has FEAT_DotProd.
-#[inline(always)]
-unsafe fn i8_quads(mut sum: int32x4_t, right: int32x4_t, unit: i32) -> int32x4_t {
-    // SAFETY: the caller promises the instruction, which touches no memory.
-    unsafe {
-        asm!(
-            ".arch_extension dotprod",
-            "sdot {sum:v}.4s, {right:v}.16b, {unit:v}.4b[0]",
-            sum = inlateout(vreg) sum,
-            right = in(vreg) right,
-            unit = in(vreg) unit,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    sum
-}
-
-/// Adds to each sum the products of four `u8` and the lane's four `i8`.
-///
-/// # Safety
-/// The CPU has FEAT_I8MM.
-#[inline(always)]
-unsafe fn u8_quads(mut sum: int32x4_t, right: int32x4_t, unit: i32) -> int32x4_t {
-    // SAFETY: the caller promises the instruction, which touches no memory.
-    unsafe {
-        asm!(
-            ".arch_extension i8mm",
-            "sudot {sum:v}.4s, {right:v}.16b, {unit:v}.4b[0]",
-            sum = inlateout(vreg) sum,
-            right = in(vreg) right,
-            unit = in(vreg) unit,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    sum
+products_of_parts! {
+    /// Adds to each sum the products of a pair of bf16 and the lane's pair.
+    ///
+    /// # Safety
+    /// The CPU has FEAT_BF16.
+    bf16_pairs, float32x4_t, f32, "bf16", "bfdot {sum:v}.4s, {right:v}.8h, {unit:v}.2h[0]";
+    /// Adds to each sum the products of four `i8` and the lane's four.
+    ///
+    /// # Safety
+    /// The CPU has FEAT_DotProd.
+    i8_quads, int32x4_t, i32, "dotprod", "sdot {sum:v}.4s, {right:v}.16b, {unit:v}.4b[0]";
+    /// Adds to each sum the products of four `u8` and the lane's four `i8`.
+    ///
+    /// # Safety
+    /// The CPU has FEAT_I8MM.
+    u8_quads, int32x4_t, i32, "i8mm", "sudot {sum:v}.4s, {right:v}.16b, {unit:v}.4b[0]";
 }
 
 impl Vector for F64 {

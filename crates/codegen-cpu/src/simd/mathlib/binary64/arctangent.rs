@@ -8,7 +8,7 @@
 use super::{abs, polynomial_f64};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Condition, V};
-use crate::simd::mathlib::with_sign;
+use crate::simd::mathlib::{Extremes, negated, with_sign};
 use std::f64::consts::{FRAC_PI_4, SQRT_2};
 
 /// `(atan(t) - t) / t^3` in `t^2`, |t| <= sqrt 2 - 1: within 3.5e-18 of the angle.
@@ -66,7 +66,7 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     let other = b.sub(four, eighths);
     let eighths = b.select(left, other, eighths);
     let turned = b.xor(steep, left);
-    let minus = super::super::negated(b, angle);
+    let minus = negated(b, angle);
     let angle = b.select(turned, minus, angle);
     let (eighth, eighth_low) = (b.f64(FRAC_PI_4), b.f64(EIGHTH_LOW));
     let angle = b.fma(eighths, eighth_low, angle);
@@ -81,11 +81,8 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
 /// Both sides times the same power of 2, so that their sum has room and the quotient's operands
 /// are normal numbers.
 fn in_the_middle(b: &mut Builder, low: V, high: V) -> (V, V) {
-    let (tiny, huge) = (b.f64(2f64.powi(-900)), b.f64(2f64.powi(900)));
-    let is_tiny = b.compare(Condition::Less, high, tiny);
-    let is_huge = b.compare(Condition::Less, huge, high);
-    let (up, down, one) = (b.f64(2f64.powi(120)), b.f64(2f64.powi(-120)), b.f64(1.0));
-    let scale = b.select(is_huge, down, one);
-    let scale = b.select(is_tiny, up, scale);
+    let power = |exponent: i32| 2f64.powi(exponent);
+    let extremes = Extremes::of(b, high, [power(-900), power(900)]);
+    let scale = extremes.factor(b, high, [power(120), power(-120)]);
     (b.mul(low, scale), b.mul(high, scale))
 }

@@ -1,10 +1,10 @@
 //! `exp`, `exp - 1`, the logistic function and `tanh`.
 
+use super::super::exponential::reduce;
 use super::{LN2_HIGH, LN2_LOW, abs, clamp, keep_zero, polynomial_f64};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, UnaryOp, V};
 use crate::simd::mathlib::{negated, with_sign};
-use std::f64::consts::LOG2_E;
 
 /// `(e^r - 1 - r) / r^2` for |r| <= 0.347: relative to `e^r - 1` within 4.1e-17.
 const EXPM1: [f64; 10] = [
@@ -27,13 +27,7 @@ const ABOVE: f64 = 710.0;
 
 /// `x = n ln 2 + r` with |r| <= ln 2 / 2 and a little: `n`, and `e^r - 1`.
 fn reduced(b: &mut Builder, x: V) -> [V; 2] {
-    let scale = b.f64(LOG2_E);
-    let n = b.mul(x, scale);
-    let n = b.unary(UnaryOp::Nearest, n);
-    let high = b.f64(-LN2_HIGH);
-    let r = b.fma(n, high, x);
-    let low = b.f64(-LN2_LOW);
-    let r = b.fma(n, low, r);
+    let (n, r) = reduce(b, x, [LN2_HIGH, LN2_LOW]);
     let p = polynomial_f64(b, r, &EXPM1);
     let square = b.mul(r, r);
     [n, b.fma(p, square, r)]

@@ -12,7 +12,6 @@
 //! makes them.
 
 mod arctangent;
-mod cube_root;
 mod error_function;
 mod exponential;
 mod logarithm;
@@ -21,9 +20,9 @@ mod power;
 mod tests;
 mod trigonometric;
 
-use super::{abs, clamp, polynomial_f64};
+use super::{abs, clamp, keep_zero, polynomial_f64};
 use crate::simd::builder::Builder;
-use crate::simd::ir::{Condition, V};
+use crate::simd::ir::V;
 use tegula_ir::{Binary, Unary};
 
 /// The upper 26 bits of ln 2: products with integers below 2^27 are exact.
@@ -39,12 +38,12 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
         Unary::Logistic => exponential::logistic(b, x),
         Unary::Tanh => exponential::tanh(b, x),
         Unary::Log => logarithm::log(b, x),
-        Unary::Log1p => logarithm::log1p(b, x),
+        Unary::Log1p => super::logarithm::log1p(b, x, logarithm::log),
         Unary::Erf => error_function::erf(b, x),
-        Unary::Cbrt => cube_root::cbrt(b, x),
-        Unary::Sin => trigonometric::sin(b, x),
-        Unary::Cos => trigonometric::cos(b, x),
-        Unary::Tan => trigonometric::tan(b, x),
+        Unary::Cbrt => super::cube_root::cbrt(b, x),
+        Unary::Sin => trigonometric::reduced(b, x).sin(b, x),
+        Unary::Cos => trigonometric::reduced(b, x).cos(b),
+        Unary::Tan => trigonometric::reduced(b, x).tan(b, x),
         _ => return None,
     })
 }
@@ -56,11 +55,4 @@ pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
         Binary::Atan2 => Some(arctangent::atan2(b, x, y)),
         _ => None,
     }
-}
-
-/// `x` where it is a zero, else `y`.
-fn keep_zero(b: &mut Builder, x: V, y: V) -> V {
-    let zero = b.f64(0.0);
-    let is_zero = b.compare(Condition::Equal, x, zero);
-    b.select(is_zero, x, y)
 }

@@ -1,16 +1,10 @@
 //! Every function against `libm`'s, which is within a unit of the true value.
 
-use crate::simd::builder::Builder;
-use crate::simd::ir::{Access, Body, Input, Storage, Type, V};
-use crate::simd::mathlib::{binary, sine_table, unary};
-use crate::simd::test_harness::Compiled;
+use crate::simd::ir::Type;
+use crate::simd::mathlib::{binary, unary};
+use crate::simd::test_harness::{Compiled, elementwise};
 use tegula_ir::{Binary, Unary};
 use tegula_scalar as scalar;
-
-const F64: Storage = Storage {
-    bytes: 8,
-    signed: false,
-};
 
 /// Numbers where functions have their corners.
 const SPECIAL: [f64; 40] = [
@@ -55,29 +49,6 @@ const SPECIAL: [f64; 40] = [
     1e300,
     -1e9,
 ];
-
-/// A body that applies `f` to what it loads.
-fn body_of(f: &dyn Fn(&mut Builder, &[V]) -> V, arity: u32) -> Body {
-    let mut b = Builder::new();
-    let access = |b: &mut Builder| {
-        let pointer = b.input(Input::Integer);
-        b.access(Access {
-            pointer,
-            storage: F64,
-            splat: false,
-        })
-    };
-    let operands: Vec<V> = (0..arity)
-        .map(|_| {
-            let access = access(&mut b);
-            b.load(access, Type::F64, None)
-        })
-        .collect();
-    let out = access(&mut b);
-    let y = f(&mut b, &operands);
-    b.store(out, y, None, None);
-    b.finish()
-}
 
 /// Units in the last place between a result and what it should be.
 fn distance(got: f64, want: f64) -> u64 {
@@ -131,14 +102,12 @@ fn inputs() -> Vec<f64> {
 }
 
 fn check(op: Unary, allowed: u64) {
-    let body = body_of(&|b, x| unary(b, op, x[0]).expect("in the library"), 1);
+    let body = elementwise(Type::F64, 1, &|b, x| {
+        unary(b, op, x[0]).expect("in the library")
+    });
     let inputs = inputs();
     for compiled in Compiled::all(&body) {
-        let mut out = vec![0f64; inputs.len()];
-        let mut args = vec![inputs.as_ptr() as u64, out.as_mut_ptr() as u64];
-        args.extend(body.tables.iter().map(|_| sine_table().as_ptr() as u64));
-        // SAFETY: both arrays have as many elements as there are lanes.
-        unsafe { compiled.run(&args, inputs.len() as u64) };
+        let out = compiled.apply(&[&inputs]);
         for (&x, &y) in inputs.iter().zip(&out) {
             let want = scalar::unary_f64(op, x);
             let error = distance(y, want);
@@ -174,17 +143,13 @@ fn functions_of_one_number() {
 #[test]
 fn remainders_of_powers_of_two() {
     for divisor in [1.0, 2.0, 1024.0, 2f64.powi(900)] {
-        let by = |b: &mut Builder, x: &[V]| {
+        let body = elementwise(Type::F64, 1, &|b, x| {
             let divisor = b.f64(divisor);
             binary(b, Binary::Remainder, x[0], divisor).expect("in the library")
-        };
-        let body = body_of(&by, 1);
+        });
         let inputs = inputs();
         for compiled in Compiled::all(&body) {
-            let mut out = vec![0f64; inputs.len()];
-            let args = [inputs.as_ptr() as u64, out.as_mut_ptr() as u64];
-            // SAFETY: both arrays have as many elements as there are lanes.
-            unsafe { compiled.run(&args, inputs.len() as u64) };
+            let out = compiled.apply(&[&inputs]);
             for (&x, &y) in inputs.iter().zip(&out) {
                 assert_eq!(distance(y, x % divisor), 0, "{x:e} by {divisor:e}: {y:e}");
             }
@@ -194,20 +159,12 @@ fn remainders_of_powers_of_two() {
 
 /// Pairs by every lowering, within a unit of what `want` says.
 fn check_pairs(op: Binary, pairs: Vec<(f64, f64)>, allowed: u64, want: impl Fn(f64, f64) -> f64) {
-    let body = body_of(
-        &|b, v| binary(b, op, v[0], v[1]).expect("in the library"),
-        2,
-    );
+    let body = elementwise(Type::F64, 2, &|b, v| {
+        binary(b, op, v[0], v[1]).expect("in the library")
+    });
     let (x, y): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
     for compiled in Compiled::all(&body) {
-        let mut out = vec![0f64; x.len()];
-        let args = [
-            x.as_ptr() as u64,
-            y.as_ptr() as u64,
-            out.as_mut_ptr() as u64,
-        ];
-        // SAFETY: the arrays have as many elements as there are lanes.
-        unsafe { compiled.run(&args, x.len() as u64) };
+        let out = compiled.apply(&[&x, &y]);
         for ((&x, &y), &got) in x.iter().zip(&y).zip(&out) {
             let want = want(x, y);
             let error = distance(got, want);

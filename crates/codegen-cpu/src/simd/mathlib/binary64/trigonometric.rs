@@ -1,11 +1,11 @@
-//! `sin`, `cos` and `tan` for every magnitude of the argument.
+//! The reduction of arguments for `sin`, `cos` and `tan`, whatever their magnitude.
 //!
 //! As in `f32`: the argument is reduced to an eighth of a circle about the next quarter turn, by
 //! parts of pi/2 while there are few quarters, and above by the bits of 2/pi that matter at the
 //! exponent (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
 
-use super::super::double::{FEW_TURNS, few_quarters, half_turns, with_sign};
-use super::super::trigonometric::{is_odd, next_quarter};
+use super::super::double::{FEW_TURNS, few_quarters};
+use super::super::trigonometric::{Reduced, next_quarter};
 use super::super::two_over_pi::{WORDS_AT, ZERO_WORDS, access};
 use super::power::{Pair, sum, times};
 use super::{abs, polynomial_f64};
@@ -144,8 +144,8 @@ fn fraction_of_quarters(b: &mut Builder, x: V) -> [V; COLUMNS] {
     columns
 }
 
-/// Of the magnitude of `x`: quarter turns, and sine and cosine of what is left.
-fn reduced(b: &mut Builder, x: V) -> [V; 3] {
+/// The magnitude of an `f64`.
+pub(super) fn reduced(b: &mut Builder, x: V) -> Reduced {
     let x = abs(b, x);
     let [n, r] = b.reduced(x, Type::F64, quarters);
     let square = b.mul(r, r);
@@ -161,42 +161,9 @@ fn reduced(b: &mut Builder, x: V) -> [V; 3] {
     let kept = b.sub(one, most);
     let lost = b.sub(kept, less);
     let tail = b.fma(fourth, tail, lost);
-    [n, sine, b.add(most, tail)]
-}
-
-/// Odd: of the magnitude, with the sign.
-pub(super) fn sin(b: &mut Builder, x: V) -> V {
-    let [n, sine, cosine] = reduced(b, x);
-    let odd = is_odd(b, n);
-    let value = b.select(odd, cosine, sine);
-    let turned = half_turns(b, n);
-    let sign = b.bits(x);
-    let sign = b.xor(sign, turned);
-    with_sign(b, value, sign)
-}
-
-/// The sine a quarter of a circle further on.
-pub(super) fn cos(b: &mut Builder, x: V) -> V {
-    let [n, sine, cosine] = reduced(b, x);
-    let odd = is_odd(b, n);
-    let value = b.select(odd, sine, cosine);
-    let one = b.i32(1);
-    let n = b.add(n, one);
-    let turned = half_turns(b, n);
-    with_sign(b, value, turned)
-}
-
-/// Sine over cosine, or in an odd quarter less the inverse of that.
-pub(super) fn tan(b: &mut Builder, x: V) -> V {
-    let [n, sine, cosine] = reduced(b, x);
-    let odd = is_odd(b, n);
-    let above = b.select(odd, cosine, sine);
-    let below = b.select(odd, sine, cosine);
-    let tangent = b.div(above, below);
-    // Each quarter turns the sign.
-    let quarters = b.shift(BinaryOp::ShiftLeft, n, 1);
-    let turned = half_turns(b, quarters);
-    let sign = b.bits(x);
-    let sign = b.xor(sign, turned);
-    with_sign(b, tangent, sign)
+    Reduced {
+        n,
+        sine,
+        cosine: b.add(most, tail),
+    }
 }
