@@ -100,7 +100,12 @@ fn programs_of_the_corpus_agree() {
         };
         let expected = run_here(&program.module, &program.inputs, widest());
         for (number, (found, wanted)) in outputs.iter().zip(&expected).enumerate() {
-            assert!(found.bytes() == wanted.bytes(), "{name}: result {number}");
+            // A run calls another library for Fourier transforms.
+            let same = match &*name {
+                "fft_c64" => distance(found, wanted) < 2e-6,
+                _ => found.bytes() == wanted.bytes(),
+            };
+            assert!(same, "{name}: result {number}");
         }
         let outputs: Vec<tegula::Tensor> = outputs.into_iter().map(Into::into).collect();
         let compared = program.compare(&outputs, tegula::Target::Cpu);
@@ -567,7 +572,8 @@ fn weights_lie_in_a_file() {
     let inside = compile_object(&module, &ObjectOptions::new("m", widest())).expect("an object");
     let weights = object.weights.expect("a file");
     assert!(inside.weights.is_none());
-    assert!(inside.bytes.len() >= object.bytes.len() + 64 * 32 * 4);
+    // The object has a kilobyte at most for them: it looks whether the file is its own.
+    assert!(inside.bytes.len() + 1024 >= object.bytes.len() + 64 * 32 * 4);
     let folder = folder("weights");
     std::fs::create_dir_all(&folder).expect("a folder");
     let inputs = drawn(&module, &[]);
@@ -616,20 +622,20 @@ fn weights_lie_in_a_file() {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// LAPACK's routines that are not without an allocator are refused by name.
+/// LAPACK's routines that are not without an allocator are refused by name; QR is loops.
 #[test]
 fn what_objects_lack_is_named() {
     let text = "HloModule m ENTRY e {
         x = f32[4,4] parameter(0)
-        ROOT r = (f32[4,4], f32[4]) custom-call(x), custom_call_target=\"lapack_sgeqrf_ffi\",
-          api_version=API_VERSION_TYPED_FFI
+        ROOT r = (f32[4,4], f32[4], s32[]) custom-call(x), custom_call_target=\"lapack_ssyevd_ffi\",
+          api_version=API_VERSION_TYPED_FFI, backend_config={mode = 86 : ui8, uplo = 76 : ui8}
       }";
     let module = read(text).expect("a program");
     let options = ObjectOptions::new("m", OLDEST);
     let error = compile_object(&module, &options).expect_err("no object");
     assert_eq!(error.kind, ErrorKind::Unsupported);
     let error = error.to_string();
-    assert!(error.contains("lapack_sgeqrf_ffi"), "{error}");
+    assert!(error.contains("lapack_ssyevd_ffi"), "{error}");
 }
 
 /// Routines are the same functions as in a run: all types of products, borders whose kernels are

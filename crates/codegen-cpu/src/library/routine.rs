@@ -183,9 +183,16 @@ impl Routine {
                 matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
                     && operands.iter().all(|s| s.element_type == self.element_type)
             }
-            Kind::Lu(..) => {
+            Kind::Lu(_, lu) => {
+                let lengths = [
+                    lu.rows * lu.columns,
+                    lu.rows * lu.columns,
+                    lu.rows.min(lu.columns),
+                    lu.rows,
+                ];
                 matches!(self.element_type, F32 | F64 | C64 | C128)
                     && results[1..].iter().all(|s| s.element_type == S32)
+                    && self.lengths == lengths.map(|length| length * lu.count)
             }
             Kind::Random(random) => random.knows(self.element_type, operands, results),
             Kind::StochasticConvert(convert) => convert.knows(operands),

@@ -428,10 +428,14 @@ fn lu(width: VectorWidth, operand: &ArrayShape, results: &[ArrayShape]) -> Optio
     let [_, pivots, permutation] = results else {
         return None;
     };
-    if [pivots, permutation]
-        .iter()
-        .any(|s| s.element_type != ElementType::S32)
-    {
+    let is_list = |list: &ArrayShape, last: Term| {
+        let is_of_batch = list.dims.split_last().is_some_and(|(own, others)| {
+            own.term() == last && others.iter().map(Dim::term).eq(batch.iter().map(Dim::term))
+        });
+        list.element_type == ElementType::S32 && is_of_batch
+    };
+    let steps = Term::min(&rows.term(), &columns.term());
+    if !is_list(pivots, steps) || !is_list(permutation, rows.term()) {
         return None;
     }
     Some(ArrayCall {
