@@ -169,10 +169,7 @@ impl<T: Number> Factor<T> {
                     updated::<T, FUSED, ROWS>(output, (row, rows), (first, width), packed);
                 for column in 0..width {
                     for (r, sums) in sums.iter_mut().enumerate().take(rows) {
-                        let mut element = T::ZEROS;
-                        T::set_lane(&mut element, 0, T::lane(sums, column));
-                        T::scale(&mut element, reciprocals[column]);
-                        let element = T::lane(&element, 0);
+                        let element = T::lane(sums, column).times(reciprocals[column]);
                         output.set(row + r, first + column, element);
                         T::subtract::<FUSED>(sums, element, &block[column]);
                     }

@@ -195,10 +195,7 @@ unsafe fn eliminate<T: Number, const FUSED: bool>(rows: &mut [T::Lanes], column:
         T::set_lane(&mut own, lane, T::ZERO);
     }
     for lanes in rows {
-        let mut factor = T::ZEROS;
-        T::set_lane(&mut factor, 0, T::lane(lanes, column));
-        T::scale(&mut factor, reciprocal);
-        let factor = T::lane(&factor, 0);
+        let factor = T::lane(lanes, column).times(reciprocal);
         T::set_lane(lanes, column, factor);
         let before = *lanes;
         // SAFETY: the caller promises the instructions.

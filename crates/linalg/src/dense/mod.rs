@@ -56,12 +56,8 @@ impl<T: Number> Matrix<T> {
     unsafe fn lanes(&self, row: usize, first: usize, count: usize) -> T::Lanes {
         let mut lanes = T::ZEROS;
         if self.column == 1 && count >= LANES {
-            let start = self.at(row, first);
-            for lane in 0..LANES {
-                // SAFETY: the caller promises the elements.
-                T::set_lane(&mut lanes, lane, unsafe { start.add(lane).read() });
-            }
-            return lanes;
+            // SAFETY: the caller promises the elements.
+            return unsafe { contiguous(self.at(row, first)) };
         }
         for lane in 0..count.min(LANES) {
             // SAFETY: the caller promises the elements.
@@ -91,6 +87,20 @@ impl<T: Number> Matrix<T> {
     }
 }
 
+/// Lanes of numbers that lie one behind the other.
+///
+/// # Safety
+/// They may be read.
+#[inline(always)]
+unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
+    let mut lanes = T::ZEROS;
+    for lane in 0..LANES {
+        // SAFETY: the caller promises the elements.
+        T::set_lane(&mut lanes, lane, unsafe { start.add(lane).read() });
+    }
+    lanes
+}
+
 /// Takes from rows of lanes the products of rows of a matrix, from some column on, and packed rows:
 /// as many columns as there are packed rows. Rows of which the matrix has no element are as the last
 /// one that it has.
@@ -106,28 +116,23 @@ unsafe fn tile<T: Number, const FUSED: bool, const ROWS: usize, const CONJUGATE:
     sums: &mut [T::Lanes; ROWS],
 ) {
     let mut own = *sums;
-    let last = matrix.row * (rows.min(ROWS) - 1) as isize;
-    let mut start = matrix.at(row, column);
+    let last = rows.min(ROWS) - 1;
+    let starts: [*mut T; ROWS] = core::array::from_fn(|r| matrix.at(row + r.min(last), column));
+    let mut offset = 0;
     for lanes in packed {
         let lanes = *lanes;
-        let mut place = 0isize;
-        for sums in &mut own {
+        for (sums, start) in own.iter_mut().zip(starts) {
             // SAFETY: the caller promises the elements, and the instructions.
             unsafe {
-                let element = start.wrapping_offset(place).read();
+                let element = start.wrapping_offset(offset).read();
                 let element = match CONJUGATE {
                     true => element.conjugate(),
                     false => element,
                 };
                 T::subtract::<FUSED>(sums, element, &lanes);
             }
-            place = if place == last {
-                last
-            } else {
-                place + matrix.row
-            };
         }
-        start = start.wrapping_offset(matrix.column);
+        offset += matrix.column;
     }
     *sums = own;
 }

@@ -151,6 +151,15 @@ pub trait Number: Copy {
     fn reciprocal(self) -> Self;
     /// The sum of the magnitudes of its parts.
     fn size(self) -> Self::Real;
+    /// The sum of this and another.
+    fn plus(self, other: Self) -> Self;
+    /// The product of this and another.
+    fn times(self, by: Self) -> Self;
+    /// This, less a product.
+    ///
+    /// # Safety
+    /// As [`Real::multiply_add`].
+    unsafe fn less_product<const FUSED: bool>(self, by: Self, x: Self) -> Self;
     /// One lane.
     fn lane(lanes: &Self::Lanes, lane: usize) -> Self;
     /// Sets one lane.
@@ -160,8 +169,35 @@ pub trait Number: Copy {
     /// # Safety
     /// As [`Real::multiply_add`].
     unsafe fn subtract<const FUSED: bool>(from: &mut Self::Lanes, by: Self, lanes: &Self::Lanes);
+    /// Takes the products of lanes and lanes from lanes.
+    ///
+    /// # Safety
+    /// As [`Real::multiply_add`].
+    unsafe fn subtract_each<const FUSED: bool>(
+        from: &mut Self::Lanes,
+        by: &Self::Lanes,
+        lanes: &Self::Lanes,
+    );
+    /// The conjugate of each lane.
+    fn conjugate_each(lanes: &mut Self::Lanes);
+    /// The sum of all lanes.
+    fn sum(lanes: &Self::Lanes) -> Self;
     /// Multiplies lanes by a number.
     fn scale(lanes: &mut Self::Lanes, by: Self);
+}
+
+/// The sum of lanes: halves of them, of those again, and so on.
+#[inline(always)]
+fn sum<R: Real>(lanes: &[R; LANES]) -> R {
+    let mut lanes = *lanes;
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] = lanes[lane] + lanes[lane + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
 }
 
 macro_rules! numbers {
@@ -193,6 +229,19 @@ macro_rules! numbers {
                 self.magnitude()
             }
             #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn times(self, by: Self) -> Self {
+                self * by
+            }
+            #[inline(always)]
+            unsafe fn less_product<const FUSED: bool>(self, by: Self, x: Self) -> Self {
+                // SAFETY: the caller promises what the function asks for.
+                unsafe { (-by).multiply_add::<FUSED>(x, self) }
+            }
+            #[inline(always)]
             fn lane(lanes: &Self::Lanes, lane: usize) -> Self {
                 lanes[lane]
             }
@@ -208,8 +257,25 @@ macro_rules! numbers {
             ) {
                 for (from, &x) in from.iter_mut().zip(lanes) {
                     // SAFETY: the caller promises what the function asks for.
-                    *from = unsafe { (-by).multiply_add::<FUSED>(x, *from) };
+                    *from = unsafe { from.less_product::<FUSED>(by, x) };
                 }
+            }
+            #[inline(always)]
+            unsafe fn subtract_each<const FUSED: bool>(
+                from: &mut Self::Lanes,
+                by: &Self::Lanes,
+                lanes: &Self::Lanes,
+            ) {
+                for (from, (&by, &x)) in from.iter_mut().zip(by.iter().zip(lanes)) {
+                    // SAFETY: the caller promises what the function asks for.
+                    *from = unsafe { from.less_product::<FUSED>(by, x) };
+                }
+            }
+            #[inline(always)]
+            fn conjugate_each(_: &mut Self::Lanes) {}
+            #[inline(always)]
+            fn sum(lanes: &Self::Lanes) -> Self {
+                sum(lanes)
             }
             #[inline(always)]
             fn scale(lanes: &mut Self::Lanes, by: Self) {
@@ -253,6 +319,29 @@ macro_rules! numbers {
                 self.re.magnitude() + self.im.magnitude()
             }
             #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                Self { re: self.re + other.re, im: self.im + other.im }
+            }
+            #[inline(always)]
+            fn times(self, by: Self) -> Self {
+                Self {
+                    re: self.re * by.re - self.im * by.im,
+                    im: self.re * by.im + self.im * by.re,
+                }
+            }
+            #[inline(always)]
+            unsafe fn less_product<const FUSED: bool>(self, by: Self, x: Self) -> Self {
+                // SAFETY: the caller promises what the function asks for.
+                unsafe {
+                    let real = (-by.re).multiply_add::<FUSED>(x.re, self.re);
+                    let imaginary = (-by.re).multiply_add::<FUSED>(x.im, self.im);
+                    Self {
+                        re: by.im.multiply_add::<FUSED>(x.im, real),
+                        im: (-by.im).multiply_add::<FUSED>(x.re, imaginary),
+                    }
+                }
+            }
+            #[inline(always)]
             fn lane(lanes: &Self::Lanes, lane: usize) -> Self {
                 Self { re: lanes[0][lane], im: lanes[1][lane] }
             }
@@ -266,17 +355,33 @@ macro_rules! numbers {
                 by: Self,
                 lanes: &Self::Lanes,
             ) {
-                let [re, im] = from;
                 for lane in 0..LANES {
-                    let (x, y) = (lanes[0][lane], lanes[1][lane]);
+                    let own = Self::lane(from, lane);
                     // SAFETY: the caller promises what the function asks for.
-                    unsafe {
-                        let real = (-by.re).multiply_add::<FUSED>(x, re[lane]);
-                        re[lane] = by.im.multiply_add::<FUSED>(y, real);
-                        let imaginary = (-by.re).multiply_add::<FUSED>(y, im[lane]);
-                        im[lane] = (-by.im).multiply_add::<FUSED>(x, imaginary);
-                    }
+                    let less = unsafe { own.less_product::<FUSED>(by, Self::lane(lanes, lane)) };
+                    Self::set_lane(from, lane, less);
                 }
+            }
+            #[inline(always)]
+            unsafe fn subtract_each<const FUSED: bool>(
+                from: &mut Self::Lanes,
+                by: &Self::Lanes,
+                lanes: &Self::Lanes,
+            ) {
+                for lane in 0..LANES {
+                    let (own, by) = (Self::lane(from, lane), Self::lane(by, lane));
+                    // SAFETY: the caller promises what the function asks for.
+                    let less = unsafe { own.less_product::<FUSED>(by, Self::lane(lanes, lane)) };
+                    Self::set_lane(from, lane, less);
+                }
+            }
+            #[inline(always)]
+            fn conjugate_each(lanes: &mut Self::Lanes) {
+                lanes[1].iter_mut().for_each(|im| *im = -*im);
+            }
+            #[inline(always)]
+            fn sum(lanes: &Self::Lanes) -> Self {
+                Self { re: sum(&lanes[0]), im: sum(&lanes[1]) }
             }
             #[inline(always)]
             fn scale(lanes: &mut Self::Lanes, by: Self) {

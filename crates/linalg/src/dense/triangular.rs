@@ -1,6 +1,7 @@
-//! Triangular solves, some right-hand sides at a time.
+//! Triangular solves: some right-hand sides at a time where there are many, or else one, whose own
+//! numbers fill vectors.
 
-use super::{LANES, Matrix, Number, Routine, dispatch, tile};
+use super::{LANES, Matrix, Number, Routine, contiguous, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 
 /// Solves `op(a) x = b`, or `x op(a) = b`, for pairs of matrices.
@@ -116,20 +117,41 @@ struct Substitution<T: Number> {
 impl<T: Number> Routine for Substitution<T> {
     #[inline(always)]
     unsafe fn run<const FUSED: bool, const ROWS: usize>(self) {
-        for first in (0..self.columns).step_by(LANES) {
-            let count = LANES.min(self.columns - first);
-            // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
-            unsafe {
-                match self.conjugated {
-                    true => self.some::<FUSED, ROWS, true>(first, count),
-                    false => self.some::<FUSED, ROWS, false>(first, count),
-                }
+        // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+        unsafe {
+            match self.conjugated {
+                true => self.all::<FUSED, ROWS, true>(),
+                false => self.all::<FUSED, ROWS, false>(),
             }
         }
     }
 }
 
+/// So many right-hand sides are solved one by one.
+const FEW: usize = 4;
+
 impl<T: Number> Substitution<T> {
+    /// # Safety
+    /// As [`Solve::run`].
+    #[inline(always)]
+    unsafe fn all<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(&self) {
+        let mut first = 0;
+        while first < self.columns {
+            let count = match self.columns - first {
+                few @ 1..=FEW => few,
+                many => many.min(LANES),
+            };
+            // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+            unsafe {
+                match count {
+                    1..=FEW => self.one::<FUSED, ROWS, CONJUGATE>(first),
+                    _ => self.some::<FUSED, ROWS, CONJUGATE>(first, count),
+                }
+            }
+            first += if count <= FEW { 1 } else { count };
+        }
+    }
+
     /// # Safety
     /// The matrix has the element.
     #[inline(always)]
@@ -173,6 +195,155 @@ impl<T: Number> Substitution<T> {
                     }
                     own[r] = solved;
                     self.b.set_lanes(row + r, first, count, &solved);
+                }
+            }
+        }
+    }
+
+    /// One column of `b`, [`LANES`] rows at a time.
+    ///
+    /// # Safety
+    /// As [`Solve::run`], for this column.
+    #[inline(always)]
+    unsafe fn one<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(
+        &self,
+        column: usize,
+    ) {
+        let mut row = 0;
+        // All blocks but the first are full.
+        let mut rows = match self.n % LANES {
+            0 => LANES.min(self.n),
+            rest => rest,
+        };
+        while row < self.n {
+            let mut own = [T::ZERO; LANES];
+            // SAFETY: the caller promises the matrices, room for the solved numbers, and the CPU.
+            unsafe {
+                for (r, own) in own.iter_mut().enumerate().take(rows) {
+                    *own = self.b.get(row + r, column);
+                }
+                if row > 0 && self.a.row.abs() == 1 {
+                    self.columns_of_block::<FUSED, CONJUGATE>(row, &mut own);
+                } else if row > 0 {
+                    self.rows_of_block::<FUSED, ROWS, CONJUGATE>(row, &mut own);
+                }
+                for r in 0..rows {
+                    if !self.unit_diagonal {
+                        let diagonal = self.element::<CONJUGATE>(row + r, row + r);
+                        own[r] = own[r].times(diagonal.reciprocal());
+                    }
+                    let solved = own[r];
+                    for (below, own) in own.iter_mut().enumerate().take(rows).skip(r + 1) {
+                        let element = self.element::<CONJUGATE>(row + below, row + r);
+                        *own = own.less_product::<FUSED>(element, solved);
+                    }
+                    self.solved(row + r).write(solved);
+                    self.b.set(row + r, column, solved);
+                }
+            }
+            row += rows;
+            rows = LANES;
+        }
+    }
+
+    /// Where a number that is solved is kept: in the order in which the matrix has its columns, or rows.
+    #[inline(always)]
+    fn solved(&self, row: usize) -> *mut T {
+        let place = match self.a.row < 0 {
+            true => self.n - 1 - row,
+            false => row,
+        };
+        self.packed.cast::<T>().wrapping_add(place)
+    }
+
+    /// The first of some numbers, as they lie in memory.
+    #[inline(always)]
+    fn first_of(&self, first: usize) -> usize {
+        match self.a.row < 0 {
+            true => first + LANES - 1,
+            false => first,
+        }
+    }
+
+    /// # Safety
+    /// So many elements may be read.
+    #[inline(always)]
+    unsafe fn lanes_of_a<const CONJUGATE: bool>(start: *const T) -> T::Lanes {
+        // SAFETY: the caller promises the elements.
+        let mut lanes = unsafe { contiguous(start) };
+        if CONJUGATE {
+            T::conjugate_each(&mut lanes);
+        }
+        lanes
+    }
+
+    /// Takes the products with all that is solved from a block of rows, of a matrix whose columns lie
+    /// together: lanes are rows.
+    ///
+    /// # Safety
+    /// As [`Solve::run`]; there are so many rows.
+    #[inline(always)]
+    unsafe fn columns_of_block<const FUSED: bool, const CONJUGATE: bool>(
+        &self,
+        row: usize,
+        own: &mut [T; LANES],
+    ) {
+        // Several sums, so that none waits for the one before.
+        const SUMS: usize = 4;
+        let first = self.first_of(row);
+        let mut sums = [T::ZEROS; SUMS];
+        // SAFETY: the caller promises the matrices, what is solved, and the CPU.
+        unsafe {
+            let mut column = 0;
+            while column < row {
+                for (number, sums) in sums.iter_mut().enumerate().take(row - column) {
+                    let lanes = Self::lanes_of_a::<CONJUGATE>(self.a.at(first, column + number));
+                    T::subtract::<FUSED>(sums, self.solved(column + number).read(), &lanes);
+                }
+                column += SUMS;
+            }
+        }
+        for (r, own) in own.iter_mut().enumerate() {
+            let lane = if self.a.row < 0 { LANES - 1 - r } else { r };
+            for sums in &sums {
+                *own = own.plus(T::lane(sums, lane));
+            }
+        }
+    }
+
+    /// The same of a matrix whose rows lie together: lanes are columns.
+    ///
+    /// # Safety
+    /// As [`Solve::run`]; there are so many rows.
+    #[inline(always)]
+    unsafe fn rows_of_block<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(
+        &self,
+        row: usize,
+        own: &mut [T; LANES],
+    ) {
+        let rest = row % LANES;
+        // SAFETY: the caller promises the matrices, what is solved, and the CPU.
+        unsafe {
+            for column in 0..rest {
+                let solved = self.solved(column).read();
+                for (r, own) in own.iter_mut().enumerate() {
+                    let element = self.element::<CONJUGATE>(row + r, column);
+                    *own = own.less_product::<FUSED>(element, solved);
+                }
+            }
+            for (group, own) in own.chunks_exact_mut(ROWS).enumerate() {
+                let mut sums = [T::ZEROS; ROWS];
+                for column in (rest..row).step_by(LANES) {
+                    let first = self.first_of(column);
+                    let solved = contiguous(self.solved(first));
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let start = self.a.at(row + group * ROWS + r, first);
+                        let lanes = Self::lanes_of_a::<CONJUGATE>(start);
+                        T::subtract_each::<FUSED>(sums, &lanes, &solved);
+                    }
+                }
+                for (own, sums) in own.iter_mut().zip(&sums) {
+                    *own = own.plus(T::sum(sums));
                 }
             }
         }
