@@ -1,6 +1,6 @@
 //! Cholesky factorisations: some columns at a time, of which those before are taken away first.
 
-use super::{LANES, Matrix, Number, Real, Routine, dispatch, tile};
+use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 
 /// Factorisations of matrices, one behind the other.
@@ -60,7 +60,7 @@ struct Factor<T: Number> {
 
 impl<T: Number> Routine for Factor<T> {
     #[inline(always)]
-    unsafe fn run<const FUSED: bool, const ROWS: usize>(self) {
+    unsafe fn run<V: Vectors, const ROWS: usize>(self) {
         let n = self.n;
         // The lower factor; where the upper one is wanted, its adjoint.
         let output = Matrix {
@@ -79,7 +79,7 @@ impl<T: Number> Routine for Factor<T> {
                 }
             }
             for first in (0..n).step_by(LANES) {
-                if !self.columns::<FUSED, ROWS>(&output, first) {
+                if !self.columns::<V, ROWS>(&output, first) {
                     core::slice::from_raw_parts_mut(self.output, n * n).fill(T::of(T::Real::NAN));
                     return;
                 }
@@ -105,7 +105,7 @@ impl<T: Number> Factor<T> {
     /// # Safety
     /// As [`Cholesky::run`].
     #[inline(always)]
-    unsafe fn columns<const FUSED: bool, const ROWS: usize>(
+    unsafe fn columns<V: Vectors, const ROWS: usize>(
         &self,
         output: &Matrix<T>,
         first: usize,
@@ -128,7 +128,7 @@ impl<T: Number> Factor<T> {
             for row in (0..width).step_by(ROWS) {
                 let rows = ROWS.min(width - row);
                 let block_rows = (first + row, rows);
-                let sums = updated::<T, FUSED, ROWS>(output, block_rows, (first, width), packed);
+                let sums = updated::<T, V, ROWS>(output, block_rows, (first, width), packed);
                 for (r, sums) in sums.iter().enumerate().take(rows) {
                     for (column, lanes) in block.iter_mut().enumerate().take(row + r + 1) {
                         T::set_lane(lanes, row + r, T::lane(sums, column).conjugate());
@@ -152,7 +152,7 @@ impl<T: Number> Factor<T> {
                 let own = &done[column];
                 for (r, lanes) in rest.iter_mut().enumerate().take(width - column - 1) {
                     let element = T::lane(own, column + 1 + r).conjugate();
-                    T::subtract::<FUSED>(lanes, element, own);
+                    T::subtract::<V>(lanes, element, own);
                 }
             }
             for row in 0..width {
@@ -165,13 +165,12 @@ impl<T: Number> Factor<T> {
             let mut row = first + width;
             while row < n {
                 let rows = ROWS.min(n - row);
-                let mut sums =
-                    updated::<T, FUSED, ROWS>(output, (row, rows), (first, width), packed);
+                let mut sums = updated::<T, V, ROWS>(output, (row, rows), (first, width), packed);
                 for column in 0..width {
                     for (r, sums) in sums.iter_mut().enumerate().take(rows) {
                         let element = T::lane(sums, column).times(reciprocals[column]);
                         output.set(row + r, first + column, element);
-                        T::subtract::<FUSED>(sums, element, &block[column]);
+                        T::subtract::<V>(sums, element, &block[column]);
                     }
                 }
                 row += rows;
@@ -186,7 +185,7 @@ impl<T: Number> Factor<T> {
 /// # Safety
 /// As [`Cholesky::run`].
 #[inline(always)]
-unsafe fn updated<T: Number, const FUSED: bool, const ROWS: usize>(
+unsafe fn updated<T: Number, V: Vectors, const ROWS: usize>(
     output: &Matrix<T>,
     (row, rows): (usize, usize),
     (first, width): (usize, usize),
@@ -198,7 +197,7 @@ unsafe fn updated<T: Number, const FUSED: bool, const ROWS: usize>(
         for (r, sums) in sums.iter_mut().enumerate().take(rows) {
             *sums = output.lanes(row + r, first, width);
         }
-        tile::<T, FUSED, ROWS, false>(output, (row, rows), 0, packed, &mut sums);
+        tile::<T, V, ROWS, false>(output, (row, rows), 0, packed, &mut sums);
     }
     sums
 }

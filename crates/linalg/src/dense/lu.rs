@@ -1,7 +1,7 @@
 //! LU factorisations with partial pivoting, some columns at a time, as LAPACK's: a column without a
 //! pivot stays as it is.
 
-use super::{LANES, Matrix, Number, Real, Routine, dispatch, tile};
+use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 
 /// Factorisations of matrices, one behind the other.
@@ -77,7 +77,7 @@ struct Elimination<'a, T: Number> {
 
 impl<T: Number> Routine for Elimination<'_, T> {
     #[inline(always)]
-    unsafe fn run<const FUSED: bool, const ROWS: usize>(mut self) {
+    unsafe fn run<V: Vectors, const ROWS: usize>(mut self) {
         let steps = self.pivots.len();
         let mut first = 0;
         while first < self.columns {
@@ -86,9 +86,9 @@ impl<T: Number> Routine for Elimination<'_, T> {
             let width = LANES.min(end - first);
             // SAFETY: the caller promises the arrays and the CPU.
             unsafe {
-                self.update::<FUSED, ROWS>(first.min(steps), (first, width));
+                self.update::<V, ROWS>(first.min(steps), (first, width));
                 if first < steps {
-                    self.panel::<FUSED>(first, width);
+                    self.panel::<V>(first, width);
                 }
             }
             first += width;
@@ -103,7 +103,7 @@ impl<T: Number> Elimination<'_, T> {
     /// # Safety
     /// As [`Lu::run`].
     #[inline(always)]
-    unsafe fn update<const FUSED: bool, const ROWS: usize>(
+    unsafe fn update<V: Vectors, const ROWS: usize>(
         &mut self,
         known: usize,
         (first, width): (usize, usize),
@@ -120,13 +120,13 @@ impl<T: Number> Elimination<'_, T> {
                     *sums = a.lanes(row + r, first, width);
                 }
                 let solved = &self.packed[..row.min(known)];
-                tile::<T, FUSED, ROWS, false>(&a, (row, rows), 0, solved, &mut sums);
+                tile::<T, V, ROWS, false>(&a, (row, rows), 0, solved, &mut sums);
                 for r in 0..rows {
                     let solved = sums[r];
                     if row < known {
                         for (below, sums) in sums.iter_mut().enumerate().take(rows).skip(r + 1) {
                             let element = a.get(row + below, row + r);
-                            T::subtract::<FUSED>(sums, element, &solved);
+                            T::subtract::<V>(sums, element, &solved);
                         }
                         self.packed[row + r] = solved;
                     }
@@ -142,7 +142,7 @@ impl<T: Number> Elimination<'_, T> {
     /// # Safety
     /// As [`Lu::run`].
     #[inline(always)]
-    unsafe fn panel<const FUSED: bool>(&mut self, first: usize, width: usize) {
+    unsafe fn panel<V: Vectors>(&mut self, first: usize, width: usize) {
         let (a, columns) = (self.a, self.columns);
         let packed = &mut self.packed[first..];
         // SAFETY: the caller promises the arrays and the CPU.
@@ -169,7 +169,7 @@ impl<T: Number> Elimination<'_, T> {
                     swap(a.at(row, behind), a.at(other, behind), columns - behind);
                 }
                 if largest > T::Real::ZERO {
-                    eliminate::<T, FUSED>(&mut packed[column..], column);
+                    eliminate::<T, V>(&mut packed[column..], column);
                 }
             }
             for (row, lanes) in packed.iter().enumerate() {
@@ -182,9 +182,9 @@ impl<T: Number> Elimination<'_, T> {
 /// Eliminates a column below the first row, which is the pivot's.
 ///
 /// # Safety
-/// If `FUSED`, the CPU has fused products and sums.
+/// The CPU has the vectors.
 #[inline(always)]
-unsafe fn eliminate<T: Number, const FUSED: bool>(rows: &mut [T::Lanes], column: usize) {
+unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize) {
     let Some((own, rows)) = rows.split_first_mut() else {
         return;
     };
@@ -199,7 +199,7 @@ unsafe fn eliminate<T: Number, const FUSED: bool>(rows: &mut [T::Lanes], column:
         T::set_lane(lanes, column, factor);
         let before = *lanes;
         // SAFETY: the caller promises the instructions.
-        unsafe { T::subtract::<FUSED>(lanes, factor, &own) };
+        unsafe { T::subtract::<V>(lanes, factor, &own) };
         // What is not finite makes NaN of them.
         if !factor.size().is_finite() {
             for lane in 0..=column {

@@ -10,6 +10,7 @@ mod number;
 #[cfg(test)]
 mod tests;
 mod triangular;
+mod vectors;
 
 use crate::microkernels::{CpuFeatures, VectorWidth};
 pub use cholesky::Cholesky;
@@ -17,6 +18,7 @@ pub use lu::Lu;
 use number::LANES;
 pub use number::{Complex, Number, Real};
 pub use triangular::Solve;
+use vectors::Vectors;
 
 /// A matrix in memory: where element (0, 0) is, and the distances of rows and of columns in elements.
 #[derive(Clone, Copy)]
@@ -106,9 +108,9 @@ unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
 /// one that it has.
 ///
 /// # Safety
-/// The matrix has the elements; if `FUSED`, the CPU has fused products and sums.
+/// The matrix has the elements, and the CPU the vectors.
 #[inline(always)]
-unsafe fn tile<T: Number, const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(
+unsafe fn tile<T: Number, V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
     matrix: &Matrix<T>,
     (row, rows): (usize, usize),
     column: usize,
@@ -129,7 +131,7 @@ unsafe fn tile<T: Number, const FUSED: bool, const ROWS: usize, const CONJUGATE:
                     true => element.conjugate(),
                     false => element,
                 };
-                T::subtract::<FUSED>(sums, element, &lanes);
+                T::subtract::<V>(sums, element, &lanes);
             }
         }
         offset += matrix.column;
@@ -141,8 +143,8 @@ unsafe fn tile<T: Number, const FUSED: bool, const ROWS: usize, const CONJUGATE:
 /// registers with their lanes. `run` must be `#[inline(always)]`.
 trait Routine {
     /// # Safety
-    /// If `FUSED`, the CPU has fused products and sums; and what the routine asks for.
-    unsafe fn run<const FUSED: bool, const ROWS: usize>(self);
+    /// The CPU has the vectors; and what the routine asks for.
+    unsafe fn run<V: Vectors, const ROWS: usize>(self);
 }
 
 /// Runs a routine with the widest vectors that may be used.
@@ -156,12 +158,12 @@ unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
         unsafe fn avx512(routine: impl Routine) {
             // SAFETY: the caller promises what the routine asks for.
-            unsafe { routine.run::<true, 8>() }
+            unsafe { routine.run::<vectors::Avx512, 8>() }
         }
         #[target_feature(enable = "avx2,fma")]
         unsafe fn avx2(routine: impl Routine) {
             // SAFETY: the caller promises what the routine asks for.
-            unsafe { routine.run::<true, 4>() }
+            unsafe { routine.run::<vectors::Avx2, 4>() }
         }
         match isa.width {
             // SAFETY: the caller promises what the routine asks for, and that the CPU has this.
@@ -173,6 +175,10 @@ unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = isa;
-    // SAFETY: the caller promises what the routine asks for; every CPU of aarch64 has fused products.
-    unsafe { routine.run::<{ cfg!(target_arch = "aarch64") }, 4>() }
+    #[cfg(target_arch = "aarch64")]
+    use vectors::Neon as Every;
+    #[cfg(not(target_arch = "aarch64"))]
+    use vectors::Portable as Every;
+    // SAFETY: the caller promises what the routine asks for; every CPU has these vectors.
+    unsafe { routine.run::<Every, 4>() }
 }

@@ -1,6 +1,7 @@
-//! Numbers and lanes of them: what factorisations compute with. Loops over lanes have constant
-//! lengths, so that the compiler makes vectors of them.
+//! Numbers and lanes of them: what factorisations compute with. Products of lanes are a CPU's
+//! [`vectors`]; other loops over lanes have constant lengths, of which the compiler makes vectors.
 
+use super::vectors::{self, Vectors};
 use core::ops::{Add, Mul, Neg, Sub};
 
 /// Lanes of a vector's worth of numbers.
@@ -29,11 +30,25 @@ pub trait Real:
     const ZERO: Self;
     /// Not a number.
     const NAN: Self;
-    /// The product and the sum, rounded once if `FUSED`: the CPU has such an instruction then.
+    /// The product and the sum, rounded once where [`Vectors::FUSED`].
     ///
     /// # Safety
-    /// If `FUSED`, it does.
-    unsafe fn multiply_add<const FUSED: bool>(self, by: Self, add: Self) -> Self;
+    /// The CPU has these vectors.
+    unsafe fn multiply_add<V: Vectors>(self, by: Self, add: Self) -> Self;
+    /// Takes the products of a number and lanes from lanes.
+    ///
+    /// # Safety
+    /// The CPU has these vectors.
+    unsafe fn subtract<V: Vectors>(from: &mut [Self; LANES], by: Self, lanes: &[Self; LANES]);
+    /// Takes the products of lanes and lanes from lanes.
+    ///
+    /// # Safety
+    /// The CPU has these vectors.
+    unsafe fn subtract_each<V: Vectors>(
+        from: &mut [Self; LANES],
+        by: &[Self; LANES],
+        lanes: &[Self; LANES],
+    );
     /// The quotient of one and this.
     fn reciprocal(self) -> Self;
     /// The square root.
@@ -51,20 +66,40 @@ macro_rules! real {
             const NAN: Self = $ty::NAN;
 
             #[inline(always)]
-            unsafe fn multiply_add<const FUSED: bool>(self, by: Self, add: Self) -> Self {
+            unsafe fn multiply_add<V: Vectors>(self, by: Self, add: Self) -> Self {
                 #[cfg(target_arch = "x86_64")]
-                if FUSED {
+                if V::FUSED {
                     use core::arch::x86_64::{$fused, $get, $set};
                     // SAFETY: the caller promises that the CPU has the instruction.
                     return unsafe { $get($fused($set(self), $set(by), $set(add))) };
                 }
                 #[cfg(target_arch = "aarch64")]
-                if FUSED {
+                if V::FUSED {
                     use core::arch::aarch64::{$dup, $lane};
                     // SAFETY: every CPU of this architecture that has vectors has it.
                     return unsafe { $lane::<0>(add, self, $dup(by)) };
                 }
                 self * by + add
+            }
+
+            #[inline(always)]
+            unsafe fn subtract<V: Vectors>(
+                from: &mut [Self; LANES],
+                by: Self,
+                lanes: &[Self; LANES],
+            ) {
+                // SAFETY: the caller promises the vectors.
+                unsafe { vectors::subtract::<Self, V>(from, by, lanes) }
+            }
+
+            #[inline(always)]
+            unsafe fn subtract_each<V: Vectors>(
+                from: &mut [Self; LANES],
+                by: &[Self; LANES],
+                lanes: &[Self; LANES],
+            ) {
+                // SAFETY: the caller promises the vectors.
+                unsafe { vectors::subtract_each::<Self, V>(from, by, lanes) }
             }
 
             #[inline(always)]
@@ -159,7 +194,7 @@ pub trait Number: Copy {
     ///
     /// # Safety
     /// As [`Real::multiply_add`].
-    unsafe fn less_product<const FUSED: bool>(self, by: Self, x: Self) -> Self;
+    unsafe fn less_product<V: Vectors>(self, by: Self, x: Self) -> Self;
     /// One lane.
     fn lane(lanes: &Self::Lanes, lane: usize) -> Self;
     /// Sets one lane.
@@ -168,12 +203,12 @@ pub trait Number: Copy {
     ///
     /// # Safety
     /// As [`Real::multiply_add`].
-    unsafe fn subtract<const FUSED: bool>(from: &mut Self::Lanes, by: Self, lanes: &Self::Lanes);
+    unsafe fn subtract<V: Vectors>(from: &mut Self::Lanes, by: Self, lanes: &Self::Lanes);
     /// Takes the products of lanes and lanes from lanes.
     ///
     /// # Safety
     /// As [`Real::multiply_add`].
-    unsafe fn subtract_each<const FUSED: bool>(
+    unsafe fn subtract_each<V: Vectors>(
         from: &mut Self::Lanes,
         by: &Self::Lanes,
         lanes: &Self::Lanes,
@@ -237,9 +272,9 @@ macro_rules! numbers {
                 self * by
             }
             #[inline(always)]
-            unsafe fn less_product<const FUSED: bool>(self, by: Self, x: Self) -> Self {
+            unsafe fn less_product<V: Vectors>(self, by: Self, x: Self) -> Self {
                 // SAFETY: the caller promises what the function asks for.
-                unsafe { (-by).multiply_add::<FUSED>(x, self) }
+                unsafe { (-by).multiply_add::<V>(x, self) }
             }
             #[inline(always)]
             fn lane(lanes: &Self::Lanes, lane: usize) -> Self {
@@ -250,26 +285,22 @@ macro_rules! numbers {
                 lanes[lane] = to;
             }
             #[inline(always)]
-            unsafe fn subtract<const FUSED: bool>(
+            unsafe fn subtract<V: Vectors>(
                 from: &mut Self::Lanes,
                 by: Self,
                 lanes: &Self::Lanes,
             ) {
-                for (from, &x) in from.iter_mut().zip(lanes) {
-                    // SAFETY: the caller promises what the function asks for.
-                    *from = unsafe { from.less_product::<FUSED>(by, x) };
-                }
+                // SAFETY: the caller promises what the function asks for.
+                unsafe { Real::subtract::<V>(from, by, lanes) }
             }
             #[inline(always)]
-            unsafe fn subtract_each<const FUSED: bool>(
+            unsafe fn subtract_each<V: Vectors>(
                 from: &mut Self::Lanes,
                 by: &Self::Lanes,
                 lanes: &Self::Lanes,
             ) {
-                for (from, (&by, &x)) in from.iter_mut().zip(by.iter().zip(lanes)) {
-                    // SAFETY: the caller promises what the function asks for.
-                    *from = unsafe { from.less_product::<FUSED>(by, x) };
-                }
+                // SAFETY: the caller promises what the function asks for.
+                unsafe { Real::subtract_each::<V>(from, by, lanes) }
             }
             #[inline(always)]
             fn conjugate_each(_: &mut Self::Lanes) {}
@@ -330,14 +361,14 @@ macro_rules! numbers {
                 }
             }
             #[inline(always)]
-            unsafe fn less_product<const FUSED: bool>(self, by: Self, x: Self) -> Self {
+            unsafe fn less_product<V: Vectors>(self, by: Self, x: Self) -> Self {
                 // SAFETY: the caller promises what the function asks for.
                 unsafe {
-                    let real = (-by.re).multiply_add::<FUSED>(x.re, self.re);
-                    let imaginary = (-by.re).multiply_add::<FUSED>(x.im, self.im);
+                    let real = (-by.re).multiply_add::<V>(x.re, self.re);
+                    let imaginary = (-by.re).multiply_add::<V>(x.im, self.im);
                     Self {
-                        re: by.im.multiply_add::<FUSED>(x.im, real),
-                        im: (-by.im).multiply_add::<FUSED>(x.re, imaginary),
+                        re: by.im.multiply_add::<V>(x.im, real),
+                        im: (-by.im).multiply_add::<V>(x.re, imaginary),
                     }
                 }
             }
@@ -350,28 +381,32 @@ macro_rules! numbers {
                 (lanes[0][lane], lanes[1][lane]) = (to.re, to.im);
             }
             #[inline(always)]
-            unsafe fn subtract<const FUSED: bool>(
+            unsafe fn subtract<V: Vectors>(
                 from: &mut Self::Lanes,
                 by: Self,
                 lanes: &Self::Lanes,
             ) {
-                for lane in 0..LANES {
-                    let own = Self::lane(from, lane);
-                    // SAFETY: the caller promises what the function asks for.
-                    let less = unsafe { own.less_product::<FUSED>(by, Self::lane(lanes, lane)) };
-                    Self::set_lane(from, lane, less);
+                let [re, im] = from;
+                // SAFETY: the caller promises what the function asks for.
+                unsafe {
+                    Real::subtract::<V>(re, by.re, &lanes[0]);
+                    Real::subtract::<V>(re, -by.im, &lanes[1]);
+                    Real::subtract::<V>(im, by.re, &lanes[1]);
+                    Real::subtract::<V>(im, by.im, &lanes[0]);
                 }
             }
             #[inline(always)]
-            unsafe fn subtract_each<const FUSED: bool>(
+            unsafe fn subtract_each<V: Vectors>(
                 from: &mut Self::Lanes,
                 by: &Self::Lanes,
                 lanes: &Self::Lanes,
             ) {
+                // Numbers come from memory with their parts together, which the compiler takes apart
+                // better where it makes the vectors.
                 for lane in 0..LANES {
                     let (own, by) = (Self::lane(from, lane), Self::lane(by, lane));
                     // SAFETY: the caller promises what the function asks for.
-                    let less = unsafe { own.less_product::<FUSED>(by, Self::lane(lanes, lane)) };
+                    let less = unsafe { own.less_product::<V>(by, Self::lane(lanes, lane)) };
                     Self::set_lane(from, lane, less);
                 }
             }

@@ -1,7 +1,7 @@
 //! Triangular solves: some right-hand sides at a time where there are many, or else one, whose own
 //! numbers fill vectors.
 
-use super::{LANES, Matrix, Number, Routine, contiguous, dispatch, tile};
+use super::{LANES, Matrix, Number, Routine, Vectors, contiguous, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 
 /// Solves `op(a) x = b`, or `x op(a) = b`, for pairs of matrices.
@@ -116,12 +116,12 @@ struct Substitution<T: Number> {
 
 impl<T: Number> Routine for Substitution<T> {
     #[inline(always)]
-    unsafe fn run<const FUSED: bool, const ROWS: usize>(self) {
+    unsafe fn run<V: Vectors, const ROWS: usize>(self) {
         // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
         unsafe {
             match self.conjugated {
-                true => self.all::<FUSED, ROWS, true>(),
-                false => self.all::<FUSED, ROWS, false>(),
+                true => self.all::<V, ROWS, true>(),
+                false => self.all::<V, ROWS, false>(),
             }
         }
     }
@@ -134,7 +134,17 @@ impl<T: Number> Substitution<T> {
     /// # Safety
     /// As [`Solve::run`].
     #[inline(always)]
-    unsafe fn all<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(&self) {
+    unsafe fn all<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(&self) {
+        // SAFETY: the caller promises the matrices and the CPU.
+        unsafe {
+            match self.n {
+                1 => return self.small::<V, 1, CONJUGATE>(),
+                2 => return self.small::<V, 2, CONJUGATE>(),
+                3 => return self.small::<V, 3, CONJUGATE>(),
+                4 => return self.small::<V, 4, CONJUGATE>(),
+                _ => {}
+            }
+        }
         let mut first = 0;
         while first < self.columns {
             let count = match self.columns - first {
@@ -144,8 +154,8 @@ impl<T: Number> Substitution<T> {
             // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
             unsafe {
                 match count {
-                    1..=FEW => self.one::<FUSED, ROWS, CONJUGATE>(first),
-                    _ => self.some::<FUSED, ROWS, CONJUGATE>(first, count),
+                    1..=FEW => self.one::<V, ROWS, CONJUGATE>(first),
+                    _ => self.some::<V, ROWS, CONJUGATE>(first, count),
                 }
             }
             first += if count <= FEW { 1 } else { count };
@@ -167,7 +177,7 @@ impl<T: Number> Substitution<T> {
     /// # Safety
     /// As [`Solve::run`], for these columns.
     #[inline(always)]
-    unsafe fn some<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(
+    unsafe fn some<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
         &self,
         first: usize,
         count: usize,
@@ -182,19 +192,76 @@ impl<T: Number> Substitution<T> {
                     *sums = self.b.lanes(row + r, first, count);
                 }
                 let (known, own) = packed.split_at_mut(row);
-                tile::<T, FUSED, ROWS, CONJUGATE>(&self.a, (row, rows), 0, known, &mut sums);
-                for r in 0..rows {
+                tile::<T, V, ROWS, CONJUGATE>(&self.a, (row, rows), 0, known, &mut sums);
+                // With a constant number of rows, sums stay in registers.
+                match rows == ROWS {
+                    true => self.corner::<V, ROWS, CONJUGATE>(row, ROWS, &mut sums),
+                    false => self.corner::<V, ROWS, CONJUGATE>(row, rows, &mut sums),
+                }
+                for (r, sums) in sums.iter().enumerate().take(rows) {
+                    own[r] = *sums;
+                    self.b.set_lanes(row + r, first, count, sums);
+                }
+            }
+        }
+    }
+
+    /// Solves some rows, from which the products with all that is solved before them were taken.
+    ///
+    /// # Safety
+    /// As [`Solve::run`]; there are so many rows.
+    #[inline(always)]
+    unsafe fn corner<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
+        &self,
+        row: usize,
+        rows: usize,
+        sums: &mut [T::Lanes; ROWS],
+    ) {
+        for r in 0..rows {
+            // SAFETY: the caller promises the matrix and the CPU.
+            unsafe {
+                if !self.unit_diagonal {
+                    let diagonal = self.element::<CONJUGATE>(row + r, row + r);
+                    T::scale(&mut sums[r], diagonal.reciprocal());
+                }
+                let solved = sums[r];
+                for (below, sums) in sums.iter_mut().enumerate().take(rows).skip(r + 1) {
+                    let element = self.element::<CONJUGATE>(row + below, row + r);
+                    T::subtract::<V>(sums, element, &solved);
+                }
+            }
+        }
+    }
+
+    /// All columns of `b` with a matrix of `N` rows, in registers.
+    ///
+    /// # Safety
+    /// As [`Solve::run`].
+    #[inline(always)]
+    unsafe fn small<V: Vectors, const N: usize, const CONJUGATE: bool>(&self) {
+        // SAFETY: the caller promises the matrices and the CPU.
+        unsafe {
+            let mut a = [[T::ZERO; N]; N];
+            for (row, elements) in a.iter_mut().enumerate() {
+                for (column, element) in elements.iter_mut().enumerate().take(row + 1) {
+                    *element = self.element::<CONJUGATE>(row, column);
+                }
+                if !self.unit_diagonal {
+                    elements[row] = elements[row].reciprocal();
+                }
+            }
+            for column in 0..self.columns {
+                let mut solved = [T::ZERO; N];
+                for row in 0..N {
+                    let mut own = self.b.get(row, column);
+                    for (&element, &solved) in a[row].iter().zip(&solved).take(row) {
+                        own = own.less_product::<V>(element, solved);
+                    }
                     if !self.unit_diagonal {
-                        let diagonal = self.element::<CONJUGATE>(row + r, row + r);
-                        T::scale(&mut sums[r], diagonal.reciprocal());
+                        own = own.times(a[row][row]);
                     }
-                    let solved = sums[r];
-                    for (below, sums) in sums.iter_mut().enumerate().take(rows).skip(r + 1) {
-                        let element = self.element::<CONJUGATE>(row + below, row + r);
-                        T::subtract::<FUSED>(sums, element, &solved);
-                    }
-                    own[r] = solved;
-                    self.b.set_lanes(row + r, first, count, &solved);
+                    solved[row] = own;
+                    self.b.set(row, column, own);
                 }
             }
         }
@@ -205,10 +272,7 @@ impl<T: Number> Substitution<T> {
     /// # Safety
     /// As [`Solve::run`], for this column.
     #[inline(always)]
-    unsafe fn one<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(
-        &self,
-        column: usize,
-    ) {
+    unsafe fn one<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(&self, column: usize) {
         let mut row = 0;
         // All blocks but the first are full.
         let mut rows = match self.n % LANES {
@@ -223,9 +287,9 @@ impl<T: Number> Substitution<T> {
                     *own = self.b.get(row + r, column);
                 }
                 if row > 0 && self.a.row.abs() == 1 {
-                    self.columns_of_block::<FUSED, CONJUGATE>(row, &mut own);
+                    self.columns_of_block::<V, CONJUGATE>(row, &mut own);
                 } else if row > 0 {
-                    self.rows_of_block::<FUSED, ROWS, CONJUGATE>(row, &mut own);
+                    self.rows_of_block::<V, ROWS, CONJUGATE>(row, &mut own);
                 }
                 for r in 0..rows {
                     if !self.unit_diagonal {
@@ -235,7 +299,7 @@ impl<T: Number> Substitution<T> {
                     let solved = own[r];
                     for (below, own) in own.iter_mut().enumerate().take(rows).skip(r + 1) {
                         let element = self.element::<CONJUGATE>(row + below, row + r);
-                        *own = own.less_product::<FUSED>(element, solved);
+                        *own = own.less_product::<V>(element, solved);
                     }
                     self.solved(row + r).write(solved);
                     self.b.set(row + r, column, solved);
@@ -283,7 +347,7 @@ impl<T: Number> Substitution<T> {
     /// # Safety
     /// As [`Solve::run`]; there are so many rows.
     #[inline(always)]
-    unsafe fn columns_of_block<const FUSED: bool, const CONJUGATE: bool>(
+    unsafe fn columns_of_block<V: Vectors, const CONJUGATE: bool>(
         &self,
         row: usize,
         own: &mut [T; LANES],
@@ -298,7 +362,7 @@ impl<T: Number> Substitution<T> {
             while column < row {
                 for (number, sums) in sums.iter_mut().enumerate().take(row - column) {
                     let lanes = Self::lanes_of_a::<CONJUGATE>(self.a.at(first, column + number));
-                    T::subtract::<FUSED>(sums, self.solved(column + number).read(), &lanes);
+                    T::subtract::<V>(sums, self.solved(column + number).read(), &lanes);
                 }
                 column += SUMS;
             }
@@ -316,7 +380,7 @@ impl<T: Number> Substitution<T> {
     /// # Safety
     /// As [`Solve::run`]; there are so many rows.
     #[inline(always)]
-    unsafe fn rows_of_block<const FUSED: bool, const ROWS: usize, const CONJUGATE: bool>(
+    unsafe fn rows_of_block<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
         &self,
         row: usize,
         own: &mut [T; LANES],
@@ -328,7 +392,7 @@ impl<T: Number> Substitution<T> {
                 let solved = self.solved(column).read();
                 for (r, own) in own.iter_mut().enumerate() {
                     let element = self.element::<CONJUGATE>(row + r, column);
-                    *own = own.less_product::<FUSED>(element, solved);
+                    *own = own.less_product::<V>(element, solved);
                 }
             }
             for (group, own) in own.chunks_exact_mut(ROWS).enumerate() {
@@ -339,7 +403,7 @@ impl<T: Number> Substitution<T> {
                     for (r, sums) in sums.iter_mut().enumerate() {
                         let start = self.a.at(row + group * ROWS + r, first);
                         let lanes = Self::lanes_of_a::<CONJUGATE>(start);
-                        T::subtract_each::<FUSED>(sums, &lanes, &solved);
+                        T::subtract_each::<V>(sums, &lanes, &solved);
                     }
                 }
                 for (own, sums) in own.iter_mut().zip(&sums) {
