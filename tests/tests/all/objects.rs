@@ -7,7 +7,9 @@ use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module};
 use tegula_tests::corpus::{load, names, small_corpus};
 use tegula_tests::judge::{MIDDLE, OLDEST, Reference};
-use tegula_tests::object::{Failure, LinkedObject};
+use tegula_tests::object::{
+    Failure, LinkedObject, results_of_stored, stored_inputs, stored_shapes,
+};
 use tegula_tests::random::{Regime, random_program};
 use tegula_tests::read;
 
@@ -28,7 +30,18 @@ fn run(module: &Module, inputs: &[Literal], cpu: IsaLevel, name: &str) -> Option
     let folder = folder(name);
     let linked = LinkedObject::new(module, cpu, &folder);
     let outputs = match linked {
-        Ok(linked) => Some(linked.run(&[], inputs, &results(module)).expect("it runs")),
+        Ok(linked) => {
+            let inputs = stored_inputs(module, inputs);
+            let shapes = stored_shapes(module, &results(module));
+            let outputs = linked.run(&[], &inputs, &shapes).expect("it runs");
+            let outputs = results_of_stored(module, outputs);
+            Some(
+                outputs
+                    .into_iter()
+                    .map(tegula::Tensor::into_literal)
+                    .collect(),
+            )
+        }
         Err(Failure::Compile(error)) if error.kind == ErrorKind::Unsupported => None,
         Err(error) => panic!("{name}: {error:?}"),
     };
@@ -795,4 +808,70 @@ fn custom_calls_are_functions_of_c() {
     let status = Command::new(folder.join("main")).status().expect("it runs");
     assert!(status.success());
     let _ = std::fs::remove_dir_all(folder);
+}
+
+/// State that a loop swaps is in its place after any number of iterations, also inside of another loop; slabs
+/// of an array are read where they lie.
+#[test]
+fn loops_give_the_bits_of_a_run() {
+    // Neighbours are summed, so that an iteration needs all of the old state.
+    let turned = "r = f32[2000] reverse(x), dimensions={0}
+        h = f32[] constant(0.5)  hb = f32[2000] broadcast(h), dimensions={}
+        y = f32[2000] multiply(r, hb)  n = f32[2000] add(y, x)";
+    let inner = format!(
+        "below {{ s = (s32[], s32[], f32[2000]) parameter(0)
+           i = s32[] get-tuple-element(s), index=0  e = s32[] get-tuple-element(s), index=1
+           ROOT c = pred[] compare(i, e), direction=LT }}
+         turn {{ s = (s32[], s32[], f32[2000]) parameter(0)
+           i = s32[] get-tuple-element(s), index=0  e = s32[] get-tuple-element(s), index=1
+           x = f32[2000] get-tuple-element(s), index=2  one = s32[] constant(1)  j = s32[] add(i, one)
+           {turned}
+           ROOT t = (s32[], s32[], f32[2000]) tuple(j, e, n) }}"
+    );
+    let outer = "turns { s = (s32[], s32[], f32[2000]) parameter(0)
+           i = s32[] get-tuple-element(s), index=0  e = s32[] get-tuple-element(s), index=1
+           x = f32[2000] get-tuple-element(s), index=2  one = s32[] constant(1)  j = s32[] add(i, one)
+           z = s32[] constant(0)  t = (s32[], s32[], f32[2000]) tuple(z, i, x)
+           w = (s32[], s32[], f32[2000]) while(t), condition=below, body=turn
+           y = f32[2000] get-tuple-element(w), index=2  n = f32[2000] reverse(y), dimensions={0}
+           ROOT r = (s32[], s32[], f32[2000]) tuple(j, e, n) }";
+    let slabs = "more { s = (s32[], f32[8,64], f32[6,64,64]) parameter(0)
+           i = s32[] get-tuple-element(s), index=0  e = s32[] constant(6)
+           ROOT c = pred[] compare(i, e), direction=LT }
+         layer { s = (s32[], f32[8,64], f32[6,64,64]) parameter(0)
+           i = s32[] get-tuple-element(s), index=0  x = f32[8,64] get-tuple-element(s), index=1
+           w = f32[6,64,64] get-tuple-element(s), index=2  z = s32[] constant(0)
+           m = f32[1,64,64] dynamic-slice(w, i, z, z), dynamic_slice_sizes={1,64,64}
+           v = f32[64,64] reshape(m)
+           d = f32[8,64] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+           y = f32[8,64] tanh(d)  one = s32[] constant(1)  j = s32[] add(i, one)
+           ROOT t = (s32[], f32[8,64], f32[6,64,64]) tuple(j, y, w) }
+         ENTRY e { x = f32[8,64] parameter(0)  w = f32[6,64,64] parameter(1)  z = s32[] constant(0)
+           t = (s32[], f32[8,64], f32[6,64,64]) tuple(z, x, w)
+           l = (s32[], f32[8,64], f32[6,64,64]) while(t), condition=more, body=layer
+           ROOT y = f32[8,64] get-tuple-element(l), index=1 }";
+    let mut programs = vec![("slabs".to_owned(), format!("HloModule m\n{slabs}"))];
+    for (name, body) in [("turn", "turn"), ("turns", "turns")] {
+        for count in 0..4 {
+            let text = format!(
+                "HloModule m\n{inner}\n{outer}
+                 ENTRY e {{ x = f32[2000] parameter(0)  z = s32[] constant(0)  n = s32[] constant({count})
+                   k = s32[] parameter(1)  q = s32[] and(k, z)  p = s32[] add(n, q)
+                   t = (s32[], s32[], f32[2000]) tuple(z, p, x)
+                   w = (s32[], s32[], f32[2000]) while(t), condition=below, body={body}
+                   ROOT y = f32[2000] get-tuple-element(w), index=2 }}"
+            );
+            programs.push((format!("{name}-{count}"), text));
+        }
+    }
+    for (name, text) in programs {
+        let module = read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+        let inputs = drawn(&module, &[]);
+        let outputs = run(&module, &inputs, widest(), &format!("loop-{name}"));
+        let outputs = outputs.unwrap_or_else(|| panic!("{name} is no object"));
+        let expected = run_here(&module, &inputs, widest());
+        for (found, wanted) in outputs.iter().zip(&expected) {
+            assert!(found.bytes() == wanted.bytes(), "{name}");
+        }
+    }
 }

@@ -3,9 +3,9 @@
 use tegula::{Architecture, ErrorKind, IsaLevel, Target, Tensor};
 use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Literal, Module};
-use tegula_layout::apply_layouts::{in_order, stated};
 use tegula_tests::aarch64::{Emulated, Failure, missing};
 use tegula_tests::judge::{Reference, Verdict};
+use tegula_tests::object::{results_of_stored, stored_inputs, stored_shapes};
 use tegula_tests::random::{Regime, random_program, random_rows};
 use tegula_tests::{corpus, models, read};
 
@@ -45,24 +45,11 @@ fn run(
         Err(Failure::Compile(error)) if error.kind == ErrorKind::Unsupported => return None,
         Err(error) => panic!("{name} {cpu}: {error:?}"),
     };
-    // Objects take and give arrays in the orders that the program states.
-    let (given, gives) = stated(module);
-    let inputs = inputs.iter().zip(&given).map(|(input, order)| {
-        let input = Tensor::from(input.clone()).reordered(order);
-        input.expect("an order of its dimensions").stored().clone()
-    });
-    let inputs: Vec<Literal> = inputs.collect();
-    let shapes = results.iter().zip(&gives);
-    let shapes: Vec<ArrayShape> = shapes
-        .map(|(shape, order)| in_order(shape, order))
-        .collect();
+    let inputs = stored_inputs(module, inputs);
+    let shapes = stored_shapes(module, results);
     let outputs = emulated.run(sizes, &inputs, &shapes);
     let outputs = outputs.unwrap_or_else(|error| panic!("{name} {cpu}: {error:?}"));
-    let tensors = outputs.into_iter().zip(&gives).map(|(output, order)| {
-        let tensor = Tensor::from_stored(output, order);
-        tensor.expect("an order of its dimensions")
-    });
-    Some(tensors.collect())
+    Some(results_of_stored(module, outputs))
 }
 
 /// Every example gives XLA's results.

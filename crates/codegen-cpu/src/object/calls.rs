@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::library::convolution::{Border, Convolution};
 use crate::library::dot::{Dot, axes};
 use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_custom_call::is_library_routine;
 use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal, Op};
@@ -388,9 +389,9 @@ impl Library {
     }
 
     /// The number of the function that a custom call is; `None` where its name is not one of C's, or
-    /// taken.
+    /// taken, or that of a routine that a run has.
     pub(super) fn custom(&mut self, target: &str) -> Option<usize> {
-        if !is_identifier(target) || is_outside(target) {
+        if !is_identifier(target) || is_outside(target) || is_library_routine(target) {
             return None;
         }
         let known = self.custom.iter().position(|known| known == target);

@@ -9,6 +9,7 @@
 //! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
 //! gives 0, or which of the [checks](checks) failed, from 1.
 
+mod loops;
 mod routine_calls;
 
 use super::calls::Library;
@@ -27,12 +28,13 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use loops::Slabs;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_custom_call::is_built_in;
 use tegula_expr::{Arithmetic, Node, Term, Var};
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::IndexVar;
-use tegula_ir::{ALIGNMENT, ElementType, Op};
+use tegula_ir::{ALIGNMENT, Op};
 use tegula_plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
 
 /// Bytes of an address.
@@ -65,6 +67,8 @@ pub(super) fn call(
                 arena,
                 terms: FxHashMap::default(),
                 buffers: FxHashMap::default(),
+                slabs: Slabs::new(plan),
+                found_slabs: FxHashMap::default(),
                 functions: FxHashMap::default(),
                 table: None,
                 library,
@@ -104,6 +108,8 @@ pub(super) fn arena_bytes(
                 arena: given[0],
                 terms: FxHashMap::default(),
                 buffers: FxHashMap::default(),
+                slabs: Slabs::new(plan),
+                found_slabs: FxHashMap::default(),
                 functions: FxHashMap::default(),
                 table: None,
                 library,
@@ -178,6 +184,9 @@ struct Driver<'d, 'f> {
     /// What was computed in the function's first block, and is known everywhere.
     terms: FxHashMap<Term, Value>,
     buffers: FxHashMap<BufferId, Value>,
+    /// What is read where it lies, and where that was found, by number.
+    slabs: Slabs,
+    found_slabs: FxHashMap<usize, Value>,
     functions: FxHashMap<FunctionId, FuncRef>,
     /// The addresses that a kernel is given.
     table: Option<StackSlot>,
@@ -399,6 +408,9 @@ impl Driver<'_, '_> {
     }
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId]) -> Result<(), Error> {
+        if let Some(view) = self.slabs.of(self.plan, id, args).cloned() {
+            return self.slab(&view);
+        }
         let table = self.table.ok_or_else(|| bug("a kernel"))?;
         for (number, arg) in args.iter().enumerate() {
             let address = self.address(*arg)?;
@@ -484,61 +496,6 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    fn while_loop(
-        &mut self,
-        condition: &[Step],
-        predicate: ValueId,
-        body: &[Step],
-    ) -> Result<(), Error> {
-        let [head, inside, exit] = [(); 3].map(|()| self.builder.create_block());
-        self.builder.ins().jump(head, &[]);
-        self.builder.switch_to_block(head);
-        self.inside(condition)?;
-        let address = self.address(predicate)?;
-        let flags = MemFlagsData::trusted();
-        let goes_on = self.builder.ins().load(types::I8, flags, address, 0);
-        self.builder.ins().brif(goes_on, inside, &[], exit, &[]);
-        self.builder.switch_to_block(inside);
-        self.inside(body)?;
-        self.builder.ins().jump(head, &[]);
-        self.builder.switch_to_block(exit);
-        Ok(())
-    }
-
-    fn conditional(&mut self, selector: ValueId, branches: &[Vec<Step>]) -> Result<(), Error> {
-        let address = self.address(selector)?;
-        let flags = MemFlagsData::trusted();
-        let is_pred = self.plan.values[selector].shape.element_type == ElementType::Pred;
-        let selected = match is_pred {
-            // Branch 0 if it is true.
-            true => {
-                let truth = self.builder.ins().load(types::I8, flags, address, 0);
-                let not = self.builder.ins().icmp_imm_s(IntCC::Equal, truth, 0);
-                self.builder.ins().uextend(types::I32, not)
-            }
-            false => self.builder.ins().load(types::I32, flags, address, 0),
-        };
-        let exit = self.builder.create_block();
-        for (number, steps) in branches.iter().enumerate() {
-            // The last is what every other number selects.
-            if number + 1 < branches.len() {
-                let [here, next] = [(); 2].map(|()| self.builder.create_block());
-                let is_it = self.builder.ins();
-                let is_it = is_it.icmp_imm_s(IntCC::Equal, selected, number as i64);
-                self.builder.ins().brif(is_it, here, &[], next, &[]);
-                self.builder.switch_to_block(here);
-                self.inside(steps)?;
-                self.builder.ins().jump(exit, &[]);
-                self.builder.switch_to_block(next);
-            } else {
-                self.inside(steps)?;
-            }
-        }
-        self.builder.ins().jump(exit, &[]);
-        self.builder.switch_to_block(exit);
-        Ok(())
-    }
-
     /// Steps in blocks of their own: terms that are computed there are not known elsewhere.
     fn inside(&mut self, steps: &[Step]) -> Result<(), Error> {
         let known = self.terms.clone();
@@ -555,6 +512,10 @@ impl Driver<'_, '_> {
     }
 
     fn address(&mut self, value: ValueId) -> Result<Value, Error> {
+        if let Some(entry) = self.slabs.entry(value) {
+            let found = self.found_slabs.get(&entry).copied();
+            return found.ok_or_else(|| bug("a slab that was not found"));
+        }
         let buffer = self.plan.values[value].buffer;
         let address = self.buffers.get(&buffer).copied();
         address.ok_or_else(|| bug("a value without a place"))

@@ -1,7 +1,8 @@
 //! Compiled programs as files that a C compiler links: an object with the program's functions, a
 //! header that declares them, and an archive.
 //!
-//! - [`driver`]: the functions that are called, as code that walks the plan's steps;
+//! - [`driver`]: the functions that are called, as code that walks the plan's steps, with loops whose state is
+//!   swapped and calls of routines apart;
 //! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
 //! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
 //! - [`routines`]: functions of single numbers, on the C library's;

@@ -17,7 +17,11 @@ pub struct Cholesky {
 impl Cholesky {
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes<T: Number>(&self) -> usize {
-        self.n * size_of::<T::Lanes>()
+        // Without a matrix, its size may be more than memory holds.
+        match self.count {
+            0 => 0,
+            _ => self.n * size_of::<T::Lanes>(),
+        }
     }
 
     /// The triangular factor of each matrix; the other triangle is zero. NaN throughout for

@@ -18,7 +18,11 @@ pub struct Lu {
 impl Lu {
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes<T: Number>(&self) -> usize {
-        self.rows * size_of::<T::Lanes>()
+        // Without a matrix, its size may be more than memory holds.
+        match self.count {
+            0 => 0,
+            _ => self.rows * size_of::<T::Lanes>(),
+        }
     }
 
     /// Both factors of each matrix in its place, the row that each step is exchanged with, and the

@@ -2,7 +2,7 @@
 //! what runs and compiled programs call.
 //!
 //! All three come down to [`tile`]: some rows of a matrix, less products of other elements and packed
-//! rows of [`number::LANES`] columns.
+//! rows of [`LANES`] columns.
 
 mod cholesky;
 mod lu;
@@ -15,10 +15,9 @@ mod vectors;
 use crate::microkernels::{CpuFeatures, VectorWidth};
 pub use cholesky::Cholesky;
 pub use lu::Lu;
-use number::LANES;
 pub use number::{Complex, Number, Real};
 pub use triangular::Solve;
-use vectors::Vectors;
+use vectors::{LANES, Vectors};
 
 /// A matrix in memory: where element (0, 0) is, and the distances of rows and of columns in elements.
 #[derive(Clone, Copy)]

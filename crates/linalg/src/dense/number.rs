@@ -1,11 +1,8 @@
 //! Numbers and lanes of them: what factorisations compute with. Products of lanes are a CPU's
 //! [`vectors`]; other loops over lanes have constant lengths, of which the compiler makes vectors.
 
-use super::vectors::{self, Vectors};
+use super::vectors::{self, LANES, Vectors};
 use core::ops::{Add, Mul, Neg, Sub};
-
-/// Lanes of a vector's worth of numbers.
-pub(super) const LANES: usize = 16;
 
 /// A complex number, as arrays have it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -35,7 +35,11 @@ impl Solve {
 
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes<T: Number>(&self) -> usize {
-        self.n() * size_of::<T::Lanes>()
+        // Without a matrix, its size may be more than memory holds.
+        match self.count {
+            0 => 0,
+            _ => self.n() * size_of::<T::Lanes>(),
+        }
     }
 
     /// Replaces each `b` by the solution.

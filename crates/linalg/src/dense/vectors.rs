@@ -1,7 +1,8 @@
 //! The vectors of a CPU: what lanes of numbers are computed with. They are said by their instructions
 //! where the time goes, because of arrays of numbers alone the compiler does not always make vectors.
 
-use super::number::LANES;
+/// How many numbers are computed with together, on any CPU.
+pub(super) const LANES: usize = 16;
 
 /// A CPU's vectors of numbers of one type.
 pub trait Vector<R> {
