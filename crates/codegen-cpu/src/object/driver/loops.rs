@@ -152,7 +152,7 @@ impl Driver<'_, '_> {
         }
         self.terms = known;
         let swapped = now.iter().flat_map(|&[state, next]| [next, state]);
-        let args: Vec<BlockArg> = swapped.map(|at| at.into()).collect();
+        let args: Vec<BlockArg> = swapped.map(Into::into).collect();
         self.builder.ins().jump(head, &args);
         self.builder.switch_to_block(exit);
         self.buffers = outside;
