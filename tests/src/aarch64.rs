@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use tegula::{IsaLevel, compile_object};
+use tegula::{IsaLevel, ObjectOptions, compile_object};
 use tegula_ir::{ArrayShape, Literal, Module};
 
 /// The C compiler, by Debian's name, and its folder of libraries.
@@ -68,7 +68,8 @@ impl Emulated {
     /// # Errors
     /// The program cannot be an object, or cannot be linked.
     pub fn new(module: &Module, cpu: IsaLevel, name: &str) -> Result<Self, Failure> {
-        let object = compile_object(module, cpu, "m").map_err(Failure::Compile)?;
+        let object =
+            compile_object(module, &ObjectOptions::new("m", cpu)).map_err(Failure::Compile)?;
         let folder = format!("tegula-aarch64-{}-{name}", std::process::id());
         let own = Self {
             folder: std::env::temp_dir().join(folder),

@@ -4,12 +4,48 @@ use libloading::Library;
 use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
-use tegula::{IsaLevel, compile_object};
+use tegula::{IsaLevel, ObjectOptions, Tensor, compile_object};
 use tegula_ir::{AlignedBytes, ArrayShape, Literal, Module};
+use tegula_layout::apply_layouts::{in_order, stated};
 
 type Call =
     unsafe extern "C" fn(*const i64, *const *const c_void, *const *mut c_void, *mut c_void) -> i32;
 type ArenaBytes = unsafe extern "C" fn(*const i64) -> i64;
+
+/// Inputs as objects take them: in the orders of dimensions that the program states.
+///
+/// # Panics
+/// An order is none of the input's dimensions: the program was not verified.
+pub fn stored_inputs(module: &Module, inputs: &[Literal]) -> Vec<Literal> {
+    let (orders, _) = stated(module);
+    let inputs = inputs.iter().zip(&orders).map(|(input, order)| {
+        let input = Tensor::from(input.clone()).reordered(order);
+        input.expect("an order of its dimensions").stored().clone()
+    });
+    inputs.collect()
+}
+
+/// The shapes in which objects give results of these shapes.
+pub fn stored_shapes(module: &Module, results: &[ArrayShape]) -> Vec<ArrayShape> {
+    let (_, orders) = stated(module);
+    let shapes = results.iter().zip(&orders);
+    shapes
+        .map(|(shape, order)| in_order(shape, order))
+        .collect()
+}
+
+/// Results as the program's shapes have them.
+///
+/// # Panics
+/// As [`stored_inputs`].
+pub fn results_of_stored(module: &Module, stored: Vec<Literal>) -> Vec<Tensor> {
+    let (_, orders) = stated(module);
+    let tensors = stored.into_iter().zip(&orders).map(|(result, order)| {
+        let tensor = Tensor::from_stored(result, order);
+        tensor.expect("an order of its dimensions")
+    });
+    tensors.collect()
+}
 
 /// A program that was compiled to an object, linked and loaded.
 pub struct LinkedObject(Library);
@@ -29,7 +65,8 @@ impl LinkedObject {
     /// # Errors
     /// The program cannot be an object, or cannot be linked.
     pub fn new(module: &Module, cpu: IsaLevel, folder: &Path) -> Result<Self, Failure> {
-        let object = compile_object(module, cpu, "m").map_err(Failure::Compile)?;
+        let object =
+            compile_object(module, &ObjectOptions::new("m", cpu)).map_err(Failure::Compile)?;
         let link = |text: String| Failure::Link(text);
         let files = || -> std::io::Result<()> {
             std::fs::create_dir_all(folder)?;

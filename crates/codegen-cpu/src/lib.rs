@@ -35,7 +35,7 @@ pub use compile::module::linked_listing;
 pub use compile::run_kernel_passes;
 pub use error::Error;
 pub use library::call::check_library;
-pub use object::{Object, archive, compile_object};
+pub use object::{Object, ObjectOptions, archive, compile_object};
 pub use options::{Listing, Options, StreamLimits};
 pub use runtime::executable::{Executable, listing};
 pub use runtime::roofline::Ceilings;

@@ -206,6 +206,11 @@ pub fn is_built_in(target: &str) -> bool {
     BUILT_IN.contains(&target) || Lapack::is_target(target)
 }
 
+/// Whether a target is a routine that comes with this library, and runs in its process only.
+pub fn is_library_routine(target: &str) -> bool {
+    target == CSR_TIMES_DENSE || LibraryCall::of(target).is_some()
+}
+
 /// Whether the custom calls of a target call Python functions. Where there is no Python those
 /// without results, such as JAX's debug prints, do nothing; others are errors.
 pub fn is_python_callback(target: &str) -> bool {

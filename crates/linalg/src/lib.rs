@@ -3,8 +3,11 @@
 //! - [`gemm`]: matrix products of any strides and number types, on the `microkernels`.
 //! - [`depthwise`]: products of many small groups, as depthwise convolutions have them.
 //! - [`planes`]: the same, with groups whose rows are neighbours.
+//! - [`dense`]: Cholesky and LU factorisations and triangular solves without allocation.
+//! - [`sort`]: sorting several arrays together; [`top_k`]: the first elements of rows by rank.
 //! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).
-//! - [`fft`]: Fourier transforms of the last dimensions of an array.
+//! - [`fft`]: Fourier transforms of the last dimensions of an array; [`fourier`]: the same without
+//!   allocation, for compiled programs.
 //! - [`thread_pool`]: the threads that products are split over.
 //!
 //! ```
@@ -46,15 +49,19 @@
     allow(dead_code, unused_imports, reason = "most microkernels are for x86-64")
 )]
 
+pub mod dense;
 pub mod depthwise;
 pub mod fft;
+pub mod fourier;
 pub mod gemm;
 mod lapack;
 pub mod list;
 mod microkernels;
 pub mod planes;
+pub mod sort;
 mod tables;
 pub mod thread_pool;
+pub mod top_k;
 
 pub use lapack::*;
 pub use tables::Tables;

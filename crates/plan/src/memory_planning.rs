@@ -8,8 +8,8 @@ use super::{Alias, Buffer, BufferId, Place, Plan, Step, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_arena::SecondaryMap;
 use tegula_expr::{Term, canonicalize};
-use tegula_fusion::Error;
-use tegula_ir::ALIGNMENT;
+use tegula_fusion::{Error, ErrorKind};
+use tegula_ir::{ALIGNMENT, Span};
 
 /// Parameters that may become results.
 pub(super) struct WantedAliases {
@@ -315,8 +315,7 @@ impl Classes {
                 let offset = room.lowest(size, |other| self.interfere(root, other))?;
                 Some((room, offset))
             });
-            let (room, offset) =
-                found.ok_or_else(|| Error::internal("the arena's size does not fit"))?;
+            let (room, offset) = found.ok_or_else(too_large)?;
             let own = (offset, offset + size, root);
             let at = room.taken.partition_point(|known| *known < own);
             room.taken.insert(at, own);
@@ -383,7 +382,7 @@ impl Room {
         let most = self.bytes.checked_sub(size).filter(|&most| most >= 0)?;
         let mut offset = 0;
         for &(start, stop, other) in &self.taken {
-            if offset + size <= start {
+            if offset > most || offset + size <= start {
                 break;
             }
             if align(stop) > offset && apart(other) {
@@ -403,6 +402,15 @@ struct Slot {
 /// A size, or a guess at one that is known only at run time.
 fn representative(bytes: &Term) -> i64 {
     bytes.eval(&|_| Some(64)).unwrap_or(i64::MAX)
+}
+
+/// There are programs whose arrays are right, each by itself.
+fn too_large() -> Error {
+    Error {
+        kind: ErrorKind::Limit,
+        message: "the program's arrays take more than 2^61 bytes together".to_owned(),
+        span: Span::default(),
+    }
 }
 
 /// A size rounded up to the alignment.

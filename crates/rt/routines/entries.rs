@@ -102,13 +102,24 @@ fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
     }
 }
 
+/// The type of a product's operands, if it is known.
+macro_rules! operands {
+    (Any) => {
+        None
+    };
+    ($ty:ident) => {
+        Some(ElementType::$ty)
+    };
+}
+
 macro_rules! products {
-    ($($name:ident $scratch:ident $known:ident $width:ident $ty:expr;)*) => {$(
+    ($($name:ident $scratch:ident $known:ident $width:ident $ty:ident [$($result:ident),*];)*) => {$(
         struct $known;
 
         impl Known for $known {
             const WIDTH: Option<VectorWidth> = Some(VectorWidth::$width);
-            const TYPE: Option<ElementType> = $ty;
+            const OPERANDS: Option<ElementType> = operands!($ty);
+            const RESULTS: &'static [ElementType] = &[$(ElementType::$result),*];
         }
 
         /// # Safety
@@ -154,22 +165,30 @@ macro_rules! products {
 
 #[cfg(target_arch = "x86_64")]
 products! {
-    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable Some(ElementType::F32);
-    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable Some(ElementType::F64);
-    tegula_rt_product_portable_any tegula_rt_scratch_portable_any PortableAny Portable None;
-    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2F32 Avx2 Some(ElementType::F32);
-    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2F64 Avx2 Some(ElementType::F64);
-    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2Any Avx2 None;
-    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 Some(ElementType::F32);
-    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 Some(ElementType::F64);
-    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 None;
+    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable F32 [F32];
+    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable F64 [F64];
+    tegula_rt_product_portable_bf16 tegula_rt_scratch_portable_bf16 PortableBf16 Portable BF16 [F32, BF16];
+    tegula_rt_product_portable_s8 tegula_rt_scratch_portable_s8 PortableS8 Portable S8 [S32];
+    tegula_rt_product_portable_any tegula_rt_scratch_portable_any PortableAny Portable Any [];
+    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2F32 Avx2 F32 [F32];
+    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2F64 Avx2 F64 [F64];
+    tegula_rt_product_avx2_bf16 tegula_rt_scratch_avx2_bf16 Avx2Bf16 Avx2 BF16 [F32, BF16];
+    tegula_rt_product_avx2_s8 tegula_rt_scratch_avx2_s8 Avx2S8 Avx2 S8 [S32];
+    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2Any Avx2 Any [];
+    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 F32 [F32];
+    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 F64 [F64];
+    tegula_rt_product_avx512_bf16 tegula_rt_scratch_avx512_bf16 Avx512Bf16 Avx512 BF16 [F32, BF16];
+    tegula_rt_product_avx512_s8 tegula_rt_scratch_avx512_s8 Avx512S8 Avx512 S8 [S32];
+    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 Any [];
 }
 
 #[cfg(target_arch = "aarch64")]
 products! {
-    tegula_rt_product_neon_f32 tegula_rt_scratch_neon_f32 NeonF32 Neon Some(ElementType::F32);
-    tegula_rt_product_neon_f64 tegula_rt_scratch_neon_f64 NeonF64 Neon Some(ElementType::F64);
-    tegula_rt_product_neon_any tegula_rt_scratch_neon_any NeonAny Neon None;
+    tegula_rt_product_neon_f32 tegula_rt_scratch_neon_f32 NeonF32 Neon F32 [F32];
+    tegula_rt_product_neon_f64 tegula_rt_scratch_neon_f64 NeonF64 Neon F64 [F64];
+    tegula_rt_product_neon_bf16 tegula_rt_scratch_neon_bf16 NeonBf16 Neon BF16 [F32, BF16];
+    tegula_rt_product_neon_s8 tegula_rt_scratch_neon_s8 NeonS8 Neon S8 [S32];
+    tegula_rt_product_neon_any tegula_rt_scratch_neon_any NeonAny Neon Any [];
 }
 
 macro_rules! groups {
@@ -213,6 +232,12 @@ groups! {
 groups! {
     tegula_rt_depthwise_neon Direct Neon;
     tegula_rt_planes_neon Planes Neon;
+}
+
+/// What stands for a function that a program does not call, in functions that it does.
+#[unsafe(no_mangle)]
+pub extern "C" fn tegula_rt_absent() -> ! {
+    crate::stop()
 }
 
 /// Copies an array with a border of zeros, or with a border cut off.

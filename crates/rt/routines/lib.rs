@@ -1,47 +1,67 @@
 //! The routines, as one crate of the files of `crates/linalg` that need no more than `core`.
 //!
-//! What those files import from elsewhere is here under the same names: element types and CPU
-//! features are the crates' own files, floats of 16 bits, tables and the pool of one thread are
-//! modules of this folder.
+//! They are in `shared`, which has links to them, so that they are part of this package. What they import
+//! from elsewhere is here under the same names: element types and CPU features are the crates' own files,
+//! floats of 16 bits, tables and the pool of one thread are modules of this folder.
 
 #![no_std]
 
 // Those files name these crates.
 extern crate core as std;
 extern crate self as half;
+extern crate self as libm;
 extern crate self as tegula_ir;
 extern crate self as tegula_target;
 
-#[path = "../../target/src/cpu_features.rs"]
+mod arrays;
+mod c_library;
+mod complex;
+#[path = "shared/cpu_features.rs"]
 mod cpu_features;
-#[path = "../../linalg/src/depthwise.rs"]
+#[path = "shared/dense/mod.rs"]
+mod dense;
+#[path = "shared/depthwise.rs"]
 mod depthwise;
-#[path = "../../ir/src/element_type.rs"]
+#[path = "shared/element_type.rs"]
 mod element_type;
 mod entries;
 mod float16;
-#[path = "../../ir/src/float_format.rs"]
+#[path = "shared/float_format.rs"]
 mod float_format;
-#[path = "../../linalg/src/gemm/mod.rs"]
+#[path = "shared/fourier/mod.rs"]
+mod fourier;
+#[path = "shared/gemm/mod.rs"]
 mod gemm;
-#[path = "../../linalg/src/list.rs"]
+#[path = "shared/generators.rs"]
+mod generators;
+#[path = "shared/list.rs"]
 mod list;
-#[path = "../../linalg/src/microkernels/mod.rs"]
+#[path = "shared/microkernels/mod.rs"]
 mod microkernels;
 mod narrow;
-#[path = "../../linalg/src/planes.rs"]
+#[path = "shared/planes.rs"]
 mod planes;
+#[path = "shared/sort/mod.rs"]
+mod sort;
 mod tables;
 mod thread_pool;
+#[path = "shared/top_k.rs"]
+mod top_k;
 
+pub use c_library::*;
 pub use cpu_features::{CpuFeatures, VectorWidth};
-pub use element_type::ElementType;
+pub use element_type::{Category, ElementType};
 pub use float16::{bf16, f16};
 
 /// Required by `no_std`. No routine panics on a valid call; an invalid one stops the process, since there
 /// is no caller that could handle a panic.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    stop()
+}
+
+/// Ends the process.
+fn stop() -> ! {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction ends the process.
     unsafe {

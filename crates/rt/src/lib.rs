@@ -1,15 +1,29 @@
-//! The routines that programs compiled to objects call, as an ELF object for each architecture: products
-//! and convolutions of `crates/linalg`, built without an allocator, threads or unwinding.
+//! The routines that programs compiled to objects call, as an ELF object for each architecture: products,
+//! convolutions, sorts, factorisations and Fourier transforms of `crates/linalg`, built without an allocator,
+//! threads or unwinding.
 //!
 //! The build script compiles `routines/lib.rs`, which takes in the source files of `crates/linalg` that need
 //! no more than `core`, with the compiler that builds everything else. Each function has a section of
 //! its own, so that who writes a program's object can copy those that it uses. All that is undefined
-//! in the object are the C library's `memcpy`, `memmove`, `memset` and `memcmp`.
+//! in the object are the C library's `memcpy`, `memmove`, `memset` and `memcmp`, and functions of its
+//! `libm` that functions of complex numbers call.
 //!
 //! Routines are called by name: `tegula_rt_KIND_VECTORS_TYPES`, with a [`Kind`], the vectors
 //! (`portable`, `avx2` and `avx512` of x86-64, `neon` of AArch64) and the types of the operands and the result; and
 //! `tegula_rt_scratch_...`, which says how much memory a call takes. Both are given a description of
 //! the call in words of 64 bits: see [`call`].
+//!
+//! Words of routines on whole arrays, `tegula_rt_NAME(words, data, operands, results, scratch)`.
+//!
+//! | name | words | data |
+//! |---|---|---|
+//! | `sort` | elements of a row, their distance, rows, arrays, the key's type or -1, whether the largest is first, arrays that keys are computed from; then bytes of an element of each array, and which arrays keys are of | the program's functions: whether an element goes before another, and what computes keys |
+//! | `top_k_VECTORS` | elements of a row, rows, how many are selected, whether the largest, their type | |
+//! | `random_bits` | whether by Threefry, words of the state, bits of an element, whether it is signed, its bytes, dimensions; then their sizes | |
+//! | `cholesky_VECTORS_TYPE` | rows, matrices, whether the lower factor | |
+//! | `solve_VECTORS_TYPE` | rows, columns, pairs, bits: left side, lower, unit diagonal, transposed, conjugated | |
+//! | `lu_VECTORS_TYPE` | rows, columns, matrices | |
+//! | `fft_VECTORS_TYPE` | how many words and numbers the plan has, then its words | its numbers |
 
 /// The object for x86-64, or nothing where this was built without Rust's core library for
 /// `x86_64-unknown-linux-gnu`.
@@ -17,6 +31,13 @@ pub const X86_64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-x86
 
 /// The same for AArch64, of `aarch64-unknown-linux-gnu`.
 pub const AARCH64: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/routines-aarch64.o"));
+
+/// How the names of tiles of matrix products begin, of which a program has only those that its products
+/// call: in the place of others, functions refer to [`ABSENT`].
+pub const TILE: &str = "tegula_rt_tile_";
+
+/// What stands for a tile that is never called. It ends the process.
+pub const ABSENT: &str = "tegula_rt_absent";
 
 /// Words of a call's description, by what they are.
 ///

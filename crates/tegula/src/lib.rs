@@ -90,7 +90,7 @@ pub use error::{Error, ErrorKind};
 pub use executable::{Executable, compile};
 pub use file::read_file;
 pub use module::Module;
-pub use object::compile_object;
+pub use object::{ObjectOptions, compile_object};
 #[cfg(feature = "onnx")]
 pub use onnx::{
     External, ExternalFiles, Owner, StagedModel, Values, Watch, is_onnx, onnx_node_shapes,

@@ -5,13 +5,35 @@ use tegula_codegen_cpu::{Object, StreamLimits};
 use tegula_fusion::Routines;
 use tegula_ir::Module;
 
-/// Compiles a verified module to an object file for Linux and a C header. The level says for which
-/// architecture, which need not be this one. The names of its functions begin with `name`.
+/// How an object is made.
+#[derive(Clone, Debug)]
+pub struct ObjectOptions {
+    /// What the names of its functions begin with.
+    pub name: String,
+    /// Which instructions it may use.
+    pub cpu: IsaLevel,
+    /// Whether large constants go to a file beside it, which whoever calls it maps.
+    pub weights: bool,
+}
+
+impl ObjectOptions {
+    /// An object with all that it needs, whose functions' names begin with this one.
+    pub fn new(name: impl Into<String>, cpu: IsaLevel) -> Self {
+        Self {
+            name: name.into(),
+            cpu,
+            weights: false,
+        }
+    }
+}
+
+/// Compiles a verified module to an object file for Linux and a C header. The level says for
+/// which architecture, which need not be this one.
 ///
 /// # Errors
 /// An operation that objects cannot have yet, by name; a name that C does not take; an architecture that
 /// this was built without.
-pub fn compile_object(module: &Module, cpu: IsaLevel, name: &str) -> Result<Object, Error> {
+pub fn compile_object(module: &Module, options: &ObjectOptions) -> Result<Object, Error> {
     if let Some(required) = module.required.first() {
         let message = format!(
             "a program that was made for the value of its input `{}` cannot be an object",
@@ -36,11 +58,19 @@ pub fn compile_object(module: &Module, cpu: IsaLevel, name: &str) -> Result<Obje
             .collect::<Vec<_>>()
     });
     let parameters: Vec<String> = parameters.collect();
+    let object = tegula_codegen_cpu::ObjectOptions {
+        name: options.name.clone(),
+        parameters,
+        weights: options.weights,
+    };
     let options = tegula_codegen_cpu::Options {
-        cpu,
+        cpu: options.cpu,
         threads: 1,
         streaming: StreamLimits::MEASURED,
     };
-    let object = tegula_codegen_cpu::compile_object(&planned.plan, &options, name, &parameters)?;
-    Ok(object)
+    Ok(tegula_codegen_cpu::compile_object(
+        &planned.plan,
+        &options,
+        &object,
+    )?)
 }

@@ -48,7 +48,7 @@ impl Lower<'_, '_> {
             ScalarOp::Constant(bits) => Some(self.constant(to, *bits)),
             ScalarOp::Index(term) => {
                 let index = self.term(term);
-                self.convert(ElementType::S64, to, index)
+                self.convert(ElementType::S64, to, &smallvec![index])
             }
             ScalarOp::Select => self.select(first(0)?, operands.get(1)?, operands.get(2)?),
             ScalarOp::Unary(op) => self.unary(*op, from, operands.first()?),
@@ -65,7 +65,7 @@ impl Lower<'_, '_> {
                     self.binary(Binary::Maximum, from, operands.first()?, operands.get(1)?)?;
                 self.binary(Binary::Minimum, from, &raised, operands.get(2)?)
             }
-            ScalarOp::Convert => self.convert(from, to, first(0)?),
+            ScalarOp::Convert => self.convert(from, to, operands.first()?),
             ScalarOp::BitcastConvert => self.bitcast(from, to, first(0)?),
             ScalarOp::ReducePrecision {
                 exponent_bits,
@@ -533,15 +533,28 @@ impl Lower<'_, '_> {
         self.builder.ins().bxor(bits, magnitude)
     }
 
-    /// HLO's `convert`. `None`: it goes the general way.
-    pub(crate) fn convert(
-        &mut self,
-        from: ElementType,
-        to: ElementType,
-        x: Value,
-    ) -> Option<Values> {
+    /// HLO's `convert`: of the parts of complex numbers each, and a real number is the real part of
+    /// a complex one. `None`: it goes the general way.
+    fn convert(&mut self, from: ElementType, to: ElementType, x: &Values) -> Option<Values> {
         if from == to {
-            return Some(smallvec![x]);
+            return Some(x.clone());
+        }
+        let Some(part) = to.complex_part() else {
+            return Some(smallvec![self.convert_real(from, to, *x.first()?)?]);
+        };
+        if let Some(from) = from.complex_part() {
+            let parts = x.iter().map(|&x| self.convert_real(from, part, x));
+            return parts.collect();
+        }
+        let re = self.convert_real(from, part, *x.first()?)?;
+        let zero = self.constant(part, 0);
+        Some(smallvec![re, *zero.first()?])
+    }
+
+    /// The same between real types.
+    fn convert_real(&mut self, from: ElementType, to: ElementType, x: Value) -> Option<Value> {
+        if from == to {
+            return Some(x);
         }
         if is_sub_byte(to) || from.is_complex() || to.is_complex() {
             return None;
@@ -579,7 +592,7 @@ impl Lower<'_, '_> {
             }
             (false, false) => self.extend(from, x, target),
         };
-        Some(smallvec![value])
+        Some(value)
     }
 
     /// Widens an integer to a type at least as wide.

@@ -12,7 +12,8 @@ use crate::image::libcalls::{General, Helper};
 use crate::image::{CodeImage, FunctionId, ImageBuilder, PlacedCode};
 use crate::isa::clif128;
 use crate::isa::x64::{self, InstructionSet};
-use crate::library::sort::{SortCode, key_of};
+use crate::library::sort::SortCode;
+use crate::library::sort_key::key_of;
 use crate::options::Listing;
 use crate::options::Options;
 use crate::options::StreamLimits;
@@ -35,7 +36,7 @@ use std::fmt::Write;
 use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
 use tegula_ir::PassManager;
-use tegula_plan::{Plan, Step};
+use tegula_plan::{Plan, Step, ValueId};
 
 /// Machine code that can be run.
 pub(crate) struct Code {
@@ -88,7 +89,7 @@ impl CompiledPlan {
         find_comparators(&plan.steps, &mut comparators);
         let sorts = self.sorts.iter().zip(comparators);
         let sorts = sorts.map(|((comparator, key), kernel)| {
-            let key = match (key, key_of(kernel)) {
+            let key = match (key, key_of(kernel.0)) {
                 (Some(function), Some(key)) => Some((pointer(function)?, key.arrays, key.order)),
                 _ => None,
             };
@@ -239,17 +240,8 @@ pub(crate) fn compile_kernels(
     let mut sorts = Vec::new();
     let mut comparators = Vec::new();
     find_comparators(&plan.steps, &mut comparators);
-    for (i, comparator) in comparators.into_iter().enumerate() {
-        let key = match key_of(comparator) {
-            Some(key) => {
-                Some(builder.function(&format!("key{i}"), &vectorize_only(&key.kernel), &[])?)
-            }
-            None => None,
-        };
-        sorts.push((
-            builder.function(&format!("comparator{i}"), &vectorize_only(comparator), &[])?,
-            key,
-        ));
+    for (number, (comparator, _)) in comparators.into_iter().enumerate() {
+        sorts.push(builder.sort(number, comparator)?);
     }
     let mut loops = Loops::default();
     builder.loops(plan, &kernels, actions, &mut loops, true)?;
@@ -288,18 +280,38 @@ pub fn linked_listing(plan: &Plan, machine: ListedMachine) -> Result<LinkedListi
     Ok(linker.listing)
 }
 
+/// The functions of a sort: whether one element goes before another, and what computes keys.
+pub(crate) type SortFunctions = (FunctionId, Option<FunctionId>);
+
+/// The functions of a plan, for whoever calls them in an object.
+#[derive(Default)]
+pub(crate) struct PlanFunctions {
+    /// Of its kernels, by number.
+    pub kernels: Vec<Pieces>,
+    /// Of its sorts, by their first results.
+    pub sorts: FxHashMap<ValueId, SortFunctions>,
+}
+
 /// Compiles every kernel of a plan for an object, and what `entries` adds to it, which is given the
 /// functions of the kernels.
 pub(crate) fn compile_for_object<T>(
     plan: &Plan,
     transformed: &[Transformed],
     options: &Options,
-    entries: impl FnOnce(&mut ImageBuilder, &[Pieces]) -> Result<T, Error>,
+    entries: impl FnOnce(&mut ImageBuilder, &PlanFunctions) -> Result<T, Error>,
 ) -> Result<(CodeImage, T), Error> {
     let mut builder = Builder::new(target_for(options.cpu, true)?, options, None);
     builder.stops = false;
     let kernels = builder.kernels(plan, transformed)?;
-    let entries = entries(&mut builder.image, &kernels)?;
+    let mut comparators = Vec::new();
+    find_comparators(&plan.steps, &mut comparators);
+    let mut sorts = FxHashMap::default();
+    for (number, (comparator, result)) in comparators.into_iter().enumerate() {
+        let functions = builder.sort(number, comparator)?;
+        sorts.extend(result.map(|result| (result, functions)));
+    }
+    let functions = PlanFunctions { kernels, sorts };
+    let entries = entries(&mut builder.image, &functions)?;
     Ok((builder.image.finish()?, entries))
 }
 
@@ -337,13 +349,15 @@ pub(crate) fn attach_nests(actions: &mut [Action], nests: &mut impl Iterator<Ite
     }
 }
 
-fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<&'a Kernel>) {
+/// The comparators of sorts, and their first results.
+fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<(&'a Kernel, Option<ValueId>)>) {
     for step in steps {
         match step {
             Step::Library {
                 op: LibraryOp::Sort { comparator, .. },
+                results,
                 ..
-            } => out.push(comparator),
+            } => out.push((comparator, results.first().copied())),
             step => step
                 .blocks()
                 .iter()
@@ -368,6 +382,20 @@ impl Builder {
             streaming: options.streaming,
             stops: true,
         }
+    }
+
+    /// The functions of a sort.
+    fn sort(&mut self, number: usize, comparator: &Kernel) -> Result<SortFunctions, Error> {
+        let key = match key_of(comparator) {
+            Some(key) => {
+                let kernel = vectorize_only(&key.kernel);
+                Some(self.function(&format!("key{number}"), &kernel, &[])?)
+            }
+            None => None,
+        };
+        let name = format!("comparator{number}");
+        let comparator = self.function(&name, &vectorize_only(comparator), &[])?;
+        Ok((comparator, key))
     }
 
     /// The functions of every kernel of a plan.

@@ -220,11 +220,6 @@ impl ImageBuilder {
         self.image.routines.get(number).map(String::as_str)
     }
 
-    /// The operations that code applies by their own function.
-    pub(crate) fn operations(&self) -> &[General] {
-        &self.image.operations
-    }
-
     /// The number of a routine.
     fn routine(&mut self, name: &str) -> u32 {
         if let Some(&known) = self.known_routines.get(name) {

@@ -5,6 +5,7 @@ use super::custom_call::Handled;
 use super::dot::{Distances, Dot};
 use super::routine::Routine;
 use super::sort::{Sort, SortCode};
+use super::sort_key::key_of;
 use crate::error::Error;
 use crate::error::RunFailure;
 use tegula_custom_call::is_built_in;
@@ -64,11 +65,20 @@ impl Call {
                     .ok_or_else(|| Error::Unsupported("a dot of this shape".to_owned()))
             }
             (LibraryOp::Dot(_), ..) => Err(Error::Bug("a dot has two factors".to_owned())),
-            (LibraryOp::Sort { dimension, .. }, ..) => Sort::new(operands, *dimension)
-                .map(Self::Sort)
-                .ok_or_else(|| {
-                    Error::Unsupported(format!("a sort of {} arrays together", operands.len()))
-                }),
+            (
+                LibraryOp::Sort {
+                    dimension,
+                    comparator,
+                },
+                ..,
+            ) => {
+                let key = key_of(comparator).map(|key| key.order);
+                Sort::new(operands, *dimension, key)
+                    .map(Self::Sort)
+                    .ok_or_else(|| {
+                        Error::Unsupported(format!("a sort of {} arrays together", operands.len()))
+                    })
+            }
             (LibraryOp::Operation(op), &[input, kernel], &[out])
                 if matches!(**op, Op::Convolution { .. }) =>
             {
@@ -118,7 +128,8 @@ impl Call {
             Self::Dot(dot) => dot.scratch_bytes(threads),
             Self::Convolution(convolution) => convolution.scratch_bytes(threads),
             Self::Routine(routine) => routine.scratch_bytes(),
-            Self::Sort(_) | Self::Handled(_) => 0,
+            Self::Sort(sort) => sort.scratch_bytes(),
+            Self::Handled(_) => 0,
         }
     }
 
@@ -192,7 +203,7 @@ impl Call {
                 (Self::Convolution(convolution), _) => {
                     convolution.run([inputs[0], inputs[1]], kept, outputs[0], scratch, pool);
                 }
-                (Self::Sort(sort), Some(code)) => sort.run(inputs, outputs, code),
+                (Self::Sort(sort), Some(code)) => sort.run(inputs, outputs, code, scratch),
                 // Every sort of a plan has code.
                 (Self::Sort(_), None) => {}
                 (Self::Routine(routine), _) => routine.run(inputs, outputs, scratch),

@@ -1,17 +1,16 @@
 //! Library operations: the steps of a Plan that are calls of routines and not generated code.
 //!
 //! [`call`] chooses the routine and the memory that it needs. The others make raw memory and
-//! shapes into arguments: [`dot`] and [`convolution`] for matrix products, [`sort`], [`routine`]
-//! for those on whole arrays ([`linear_algebra`], [`random_bits`], [`stochastic_convert`],
-//! [`top_k`]), [`custom_call`] for handlers that the user registers.
+//! shapes into arguments: [`dot`] and [`convolution`] for matrix products, [`sort`] (by a [`sort_key`] where it can), [`routine`]
+//! for those on whole arrays ([`random_bits`], [`stochastic_convert`]),
+//! [`custom_call`] for handlers that the user registers.
 
 pub(crate) mod call;
 pub(crate) mod convolution;
 pub(crate) mod custom_call;
 pub(crate) mod dot;
-pub(crate) mod linear_algebra;
 pub(crate) mod random_bits;
 pub(crate) mod routine;
 pub(crate) mod sort;
+pub(crate) mod sort_key;
 pub(crate) mod stochastic_convert;
-pub(crate) mod top_k;

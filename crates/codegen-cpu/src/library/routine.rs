@@ -1,15 +1,15 @@
 //! Library routines on whole arrays: which there are, for which types, and how
 //! raw memory becomes the slices that they take.
 
-use super::linear_algebra;
-use super::linear_algebra::{Scalar, SolveFlags};
 use super::random_bits::Random;
 use super::stochastic_convert::StochasticConvert;
-use super::top_k::TopK;
 use crate::error::Error;
 use rustfft::num_complex::Complex;
-use tegula_ir::{ArrayShape, ElementType, FftType, Op};
+use tegula_ir::{ArrayShape, ElementType, FftType, Op, TransposeA};
+use tegula_linalg::dense;
+use tegula_linalg::dense::{Cholesky, Lu, Number, Solve};
 use tegula_linalg::fft::Fft;
+use tegula_linalg::top_k::TopK;
 use tegula_target::CpuFeatures;
 
 /// A routine ready to run.
@@ -28,19 +28,9 @@ pub(crate) struct Routine {
 enum Kind {
     Fft(Fft<f32>),
     DoubleFft(Fft<f64>),
-    Cholesky {
-        n: usize,
-        lower: bool,
-    },
-    Solve {
-        rows: usize,
-        columns: usize,
-        flags: SolveFlags,
-    },
-    Lu {
-        rows: usize,
-        columns: usize,
-    },
+    Cholesky(CpuFeatures, Cholesky),
+    Solve(CpuFeatures, Solve),
+    Lu(CpuFeatures, Lu),
     TopK(TopK),
     Random(Random),
     StochasticConvert(StochasticConvert),
@@ -70,8 +60,9 @@ impl Routine {
                 .ok_or_else(|| unsupported("a dynamic size".to_owned()))?;
             Ok(dims.iter().map(|&d| d as usize).collect())
         };
-        let matrix = |shape: &ArrayShape| match dims(shape)?[..] {
-            [.., rows, columns] => Ok((rows, columns)),
+        // Of a batch of matrices, the rows, the columns, and how many there are.
+        let matrices = |shape: &ArrayShape| match dims(shape)?[..] {
+            [ref batch @ .., rows, columns] => Ok((rows, columns, batch.iter().product())),
             _ => Err(Error::Bug("a matrix was expected".to_owned())),
         };
         let kind = match op {
@@ -93,28 +84,29 @@ impl Routine {
                     false => Kind::DoubleFft(Fft::new(*kind, full, count)),
                 }
             }
-            Op::Cholesky { lower } => Kind::Cholesky {
-                n: matrix(first)?.0,
-                lower: *lower,
-            },
+            Op::Cholesky { lower } => {
+                let (n, _, count) = matrices(first)?;
+                let lower = *lower;
+                Kind::Cholesky(isa, Cholesky { n, count, lower })
+            }
             Op::TriangularSolve {
                 left_side,
                 lower,
                 unit_diagonal,
                 transpose_a,
             } => {
-                let (rows, columns) = matrix(results[0])?;
-                let flags = SolveFlags {
+                let (rows, columns, count) = matrices(results[0])?;
+                let solve = Solve {
+                    rows,
+                    columns,
+                    count,
                     left_side: *left_side,
                     lower: *lower,
                     unit_diagonal: *unit_diagonal,
-                    transpose_a: *transpose_a,
+                    transposed: *transpose_a != TransposeA::NoTranspose,
+                    conjugated: *transpose_a == TransposeA::Adjoint,
                 };
-                Kind::Solve {
-                    rows,
-                    columns,
-                    flags,
-                }
+                Kind::Solve(isa, solve)
             }
             Op::TopK { k, largest, .. } => Kind::TopK(TopK {
                 isa,
@@ -136,8 +128,13 @@ impl Routine {
                 Kind::StochasticConvert(StochasticConvert { from, to })
             }
             Op::CustomCall(call) if &*call.target == "LuDecomposition" && results.len() == 3 => {
-                let (rows, columns) = matrix(first)?;
-                Kind::Lu { rows, columns }
+                let (rows, columns, count) = matrices(first)?;
+                let lu = Lu {
+                    rows,
+                    columns,
+                    count,
+                };
+                Kind::Lu(isa, lu)
             }
             other => return Err(unsupported(format!("`{}`", other.opcode()))),
         };
@@ -179,16 +176,23 @@ impl Routine {
         match &self.kind {
             Kind::Fft(_) => self.element_type == C64,
             Kind::DoubleFft(_) => self.element_type == C128,
-            Kind::Cholesky { .. } => {
+            Kind::Cholesky(..) => {
                 matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
             }
-            Kind::Solve { .. } => {
+            Kind::Solve(..) => {
                 matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
                     && operands.iter().all(|s| s.element_type == self.element_type)
             }
-            Kind::Lu { .. } => {
+            Kind::Lu(_, lu) => {
+                let lengths = [
+                    lu.rows * lu.columns,
+                    lu.rows * lu.columns,
+                    lu.rows.min(lu.columns),
+                    lu.rows,
+                ];
                 matches!(self.element_type, F32 | F64 | C64 | C128)
                     && results[1..].iter().all(|s| s.element_type == S32)
+                    && self.lengths == lengths.map(|length| length * lu.count)
             }
             Kind::Random(random) => random.knows(self.element_type, operands, results),
             Kind::StochasticConvert(convert) => convert.knows(operands),
@@ -205,6 +209,24 @@ impl Routine {
         match &self.kind {
             Kind::Fft(fft) => fft.scratch_bytes(),
             Kind::DoubleFft(fft) => fft.scratch_bytes(),
+            // Without a row, its length may be more than memory holds.
+            Kind::TopK(_) if self.lengths.first() == Some(&0) => 0,
+            Kind::TopK(top) => top.scratch_bytes(),
+            Kind::Cholesky(..) | Kind::Solve(..) | Kind::Lu(..) => match self.element_type {
+                ElementType::F64 => self.scratch_of_matrices::<f64>(),
+                ElementType::C64 => self.scratch_of_matrices::<dense::Complex<f32>>(),
+                ElementType::C128 => self.scratch_of_matrices::<dense::Complex<f64>>(),
+                _ => self.scratch_of_matrices::<f32>(),
+            },
+            _ => 0,
+        }
+    }
+
+    fn scratch_of_matrices<T: Number>(&self) -> usize {
+        match &self.kind {
+            Kind::Cholesky(_, cholesky) => cholesky.scratch_bytes::<T>(),
+            Kind::Solve(_, solve) => solve.scratch_bytes::<T>(),
+            Kind::Lu(_, lu) => lu.scratch_bytes::<T>(),
             _ => 0,
         }
     }
@@ -227,7 +249,7 @@ impl Routine {
                     let size = element_type.storage_bytes();
                     let input = std::slice::from_raw_parts(inputs[0], self.lengths[0] * size);
                     let values = std::slice::from_raw_parts_mut(outputs[0], self.lengths[1] * size);
-                    top.run(input, values, self.output::<i32>(outputs, 1));
+                    top.run(input, values, self.output::<i32>(outputs, 1), scratch);
                 }
                 (Kind::Random(random), element_type) => {
                     let inputs: Vec<&[u8]> = (0..inputs.len())
@@ -247,15 +269,19 @@ impl Routine {
                     std::slice::from_raw_parts_mut(outputs[0], self.bytes[2]),
                 ),
                 (_, ElementType::BF16) => {
-                    self.half_matrices::<half::bf16>(inputs, outputs, half::bf16::from_f32);
+                    let narrow = half::bf16::from_f32;
+                    self.half_matrices::<half::bf16>(inputs, outputs, scratch, narrow);
                 }
                 (_, ElementType::F16) => {
-                    self.half_matrices::<half::f16>(inputs, outputs, half::f16::from_f32);
+                    let narrow = half::f16::from_f32;
+                    self.half_matrices::<half::f16>(inputs, outputs, scratch, narrow);
                 }
-                (_, ElementType::F32) => self.matrices::<f32>(inputs, outputs),
-                (_, ElementType::F64) => self.matrices::<f64>(inputs, outputs),
-                (_, ElementType::C64) => self.matrices::<faer::c32>(inputs, outputs),
-                _ => self.matrices::<faer::c64>(inputs, outputs),
+                (_, ElementType::F32) => self.matrices::<f32>(inputs, outputs, scratch),
+                (_, ElementType::F64) => self.matrices::<f64>(inputs, outputs, scratch),
+                (_, ElementType::C64) => {
+                    self.matrices::<dense::Complex<f32>>(inputs, outputs, scratch);
+                }
+                _ => self.matrices::<dense::Complex<f64>>(inputs, outputs, scratch),
             }
         }
     }
@@ -311,6 +337,7 @@ impl Routine {
         &self,
         inputs: &[*const u8],
         outputs: &[*mut u8],
+        scratch: *mut u8,
         narrow: fn(f32) -> H,
     ) {
         let wide = |i: usize| -> Vec<f32> {
@@ -323,7 +350,7 @@ impl Routine {
         let from: Vec<*const u8> = operands.iter().map(|x| x.as_ptr().cast()).collect();
         let to = [result.as_mut_ptr().cast()];
         // SAFETY: these are arrays of `f32` with as many elements as those of `H`.
-        unsafe { self.matrices::<f32>(&from, &to) };
+        unsafe { self.matrices::<f32>(&from, &to, scratch) };
         // SAFETY: the caller states that the result is an array of `H`.
         let narrowed = unsafe { self.output::<H>(outputs, 0) };
         for (to, x) in narrowed.iter_mut().zip(result) {
@@ -333,28 +360,28 @@ impl Routine {
 
     /// # Safety
     /// As [`Self::run`], for arrays of `T`.
-    unsafe fn matrices<T: Scalar>(&self, inputs: &[*const u8], outputs: &[*mut u8]) {
-        // SAFETY: the caller promises arrays of the shapes this was made for.
+    unsafe fn matrices<T: Number>(
+        &self,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        scratch: *mut u8,
+    ) {
+        // SAFETY: the caller promises arrays of the shapes this was made for, and scratch memory.
         unsafe {
             let (first, out) = (self.input::<T>(inputs, 0), self.output::<T>(outputs, 0));
-            match self.kind {
-                Kind::Cholesky { n, lower } => linear_algebra::cholesky(n, lower, first, out),
-                Kind::Solve {
-                    rows,
-                    columns,
-                    flags,
-                } => {
-                    out.copy_from_slice(self.input::<T>(inputs, 1));
-                    linear_algebra::triangular_solve(rows, columns, flags, first, out);
+            match &self.kind {
+                Kind::Cholesky(isa, cholesky) => {
+                    cholesky.run(*isa, first.as_ptr(), out.as_mut_ptr(), scratch);
                 }
-                Kind::Lu { rows, columns } => linear_algebra::lu(
-                    rows,
-                    columns,
-                    first,
-                    out,
-                    self.output::<i32>(outputs, 1),
-                    self.output::<i32>(outputs, 2),
-                ),
+                Kind::Solve(isa, solve) => {
+                    out.copy_from_slice(self.input::<T>(inputs, 1));
+                    solve.run(*isa, first.as_ptr(), out.as_mut_ptr(), scratch);
+                }
+                Kind::Lu(isa, lu) => {
+                    out.copy_from_slice(first);
+                    let [pivots, permutations] = [1, 2].map(|n| outputs[n].cast());
+                    lu.run(*isa, out.as_mut_ptr(), pivots, permutations, scratch);
+                }
                 Kind::Fft(_)
                 | Kind::DoubleFft(_)
                 | Kind::TopK(_)

@@ -4,13 +4,16 @@
 //! at any sizes. A convolution is split into products as for a run, which needs its sizes; one with
 //! open sizes stays a kernel.
 
+use super::arrays::{ArrayCall, array_call, element_type_number};
 use super::is_identifier;
-use super::link::routines_for;
+use super::link::{Tiles, routines_for};
 use super::routines::is_outside;
+use super::weights::{HASH, Weights};
 use crate::error::Error;
 use crate::library::convolution::{Border, Convolution};
 use crate::library::dot::{Dot, axes};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_custom_call::is_library_routine;
 use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal, Op};
@@ -32,10 +35,13 @@ pub(super) struct Call {
     pub words: Vec<Term>,
     /// The constant that holds an operand's packed form, and where in it.
     pub kept: Option<(usize, usize)>,
+    /// The operand that is not read, because its packed form is.
+    pub unread: Option<usize>,
 }
 
 /// What computes a step.
 pub(super) enum Calls {
+    Array(ArrayCall),
     Product(Call),
     Convolution(Convolved),
 }
@@ -72,6 +78,12 @@ pub(super) struct Library {
     pub custom: Vec<String>,
     /// Bytes of scratch memory that calls of known sizes take.
     pub scratch: usize,
+    /// How the names of tiles end that products call.
+    pub tiles: Tiles,
+    /// Constants of the file beside the object, if there is one.
+    pub weights: Option<Weights>,
+    /// The constant that a call compares with the head of that file.
+    hash: Option<usize>,
     /// How many constants the plan has.
     first: usize,
 }
@@ -92,6 +104,9 @@ impl Library {
             constants: Vec::new(),
             custom: Vec::new(),
             scratch: 0,
+            tiles: Tiles::default(),
+            weights: None,
+            hash: None,
             first: plan.constants.len(),
         }
     }
@@ -113,6 +128,26 @@ impl Library {
             }
             _ => None,
         };
+        let calls = match calls {
+            Some(calls) => Some(calls),
+            None => {
+                let mut numbers = None;
+                let width = self.width();
+                let first = self.first + self.constants.len();
+                let call = array_call(width, plan, (op, operands, results), &mut |literal| {
+                    numbers = Some(literal);
+                    first
+                });
+                self.constants.extend(numbers);
+                call.map(|mut call| {
+                    if let Some(bytes) = call.known_scratch() {
+                        self.scratch = self.scratch.max(bytes);
+                        call.scratch = None;
+                    }
+                    Calls::Array(call)
+                })
+            }
+        };
         let (Some(calls), Some(&result)) = (calls, results.first()) else {
             return false;
         };
@@ -129,13 +164,101 @@ impl Library {
         self.scratch > 0 || self.open().next().is_some()
     }
 
-    /// The calls whose scratch memory depends on open sizes.
-    pub(super) fn open(&self) -> impl Iterator<Item = &Call> {
-        let products = self.calls.values().filter_map(|calls| match calls {
-            Calls::Product(call) => Some(call),
+    /// The calls whose scratch memory depends on open sizes: what says how much it is, of which words.
+    pub(super) fn open(&self) -> impl Iterator<Item = (&'static str, &[Term])> {
+        self.calls.values().filter_map(|calls| match calls {
+            Calls::Product(call) => Some((call.scratch?, &call.words[..])),
+            Calls::Array(call) => Some((call.scratch?, &call.words[..])),
             Calls::Convolution(_) => None,
-        });
-        products.filter(|call| call.scratch.is_some())
+        })
+    }
+
+    /// The widest vectors that may be used.
+    pub(super) fn width(&self) -> VectorWidth {
+        self.isa.width
+    }
+
+    /// A constant by number: of the plan, or of these.
+    pub(super) fn constant_of<'l>(&'l self, plan: &'l Plan, number: usize) -> Option<&'l Literal> {
+        match number.checked_sub(self.first) {
+            Some(own) => self.constants.get(own),
+            None => plan.constants.get(number),
+        }
+    }
+
+    /// The number of the constant that a call compares with the head of the file of constants.
+    pub(super) fn hash(&mut self) -> Option<usize> {
+        self.weights.as_ref()?;
+        if self.hash.is_none() {
+            let zeros = Literal::zeros(&ArrayShape::new(ElementType::U8, &[HASH as i64]));
+            self.hash = Some(self.literal(zeros.ok()?));
+        }
+        self.hash
+    }
+
+    /// Says what that is.
+    ///
+    /// # Errors
+    /// There is no such constant.
+    pub(super) fn set_hash(&mut self, hash: &[u8; HASH]) -> Result<(), Error> {
+        let shape = ArrayShape::new(ElementType::U8, &[HASH as i64]);
+        let own = self.hash.and_then(|number| number.checked_sub(self.first));
+        let constant = own.and_then(|own| self.constants.get_mut(own));
+        match (constant, Literal::from_bytes(&shape, hash)) {
+            (Some(constant), Ok(literal)) => *constant = literal,
+            _ => return Err(Error::Bug("a file of constants without a hash".to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Where a constant begins in the file beside the object, if it is there.
+    pub(super) fn in_file(&mut self, plan: &Plan, number: usize) -> Option<usize> {
+        let mut weights = self.weights.take()?;
+        let constant = self.constant_of(plan, number);
+        let place = constant.and_then(|constant| weights.place(number, constant));
+        self.weights = Some(weights);
+        place
+    }
+
+    /// Adds the values that steps read.
+    pub(super) fn read(&self, steps: &[Step], values: &mut FxHashSet<ValueId>) {
+        for step in steps {
+            match step {
+                Step::Kernel { args, .. } => values.extend(args),
+                Step::Copy { from, .. } => values.extend([*from]),
+                Step::Library {
+                    operands, results, ..
+                } => {
+                    let calls = results.first().and_then(|out| self.calls.get(out));
+                    let unread = match calls {
+                        Some(Calls::Product(call)) => call.unread,
+                        _ => None,
+                    };
+                    if let Some(Calls::Convolution(Convolved {
+                        repair: Some(repair),
+                        ..
+                    })) = calls
+                    {
+                        self.read(core::slice::from_ref(&repair.step), values);
+                    }
+                    let read = operands.iter().enumerate();
+                    let read = read.filter(|(number, _)| Some(*number) != unread);
+                    values.extend(read.map(|(_, value)| *value));
+                }
+                Step::While { predicate, .. } => values.extend([*predicate]),
+                Step::Conditional { selector, .. } => values.extend([*selector]),
+                Step::Strips { .. } => {}
+            }
+            for block in step.blocks() {
+                self.read(block, values);
+            }
+        }
+    }
+
+    /// The number of a constant that is added.
+    pub(super) fn literal(&mut self, literal: Literal) -> usize {
+        self.constants.push(literal);
+        self.first + self.constants.len() - 1
     }
 
     fn dot(
@@ -204,6 +327,7 @@ impl Library {
             call.words.extend(list.iter().flatten().cloned());
         }
         call.scratch = Some(routine(self.isa.width, Kind::Product, types).1);
+        self.tiles.add_all();
         Some(Calls::Product(call))
     }
 
@@ -261,14 +385,13 @@ impl Library {
         pack(packed.as_mut_slice().as_mut_ptr());
         let shape = ArrayShape::new(ElementType::U8, &[i64::try_from(bytes).ok()?]);
         let literal = Literal::from_bytes(&shape, packed.as_slice()).ok()?;
-        self.constants.push(literal);
-        Some(self.first + self.constants.len() - 1)
+        Some(self.literal(literal))
     }
 
     /// The number of the function that a custom call is; `None` where its name is not one of C's, or
-    /// taken.
+    /// taken, or that of a routine that a run has.
     pub(super) fn custom(&mut self, target: &str) -> Option<usize> {
-        if !is_identifier(target) || is_outside(target) {
+        if !is_identifier(target) || is_outside(target) || is_library_routine(target) {
             return None;
         }
         let known = self.custom.iter().position(|known| known == target);
@@ -283,9 +406,8 @@ impl Library {
         let mut bytes = text.as_bytes().to_vec();
         bytes.push(0);
         let shape = ArrayShape::new(ElementType::U8, &[bytes.len() as i64]);
-        self.constants
-            .push(Literal::from_bytes(&shape, &bytes).ok()?);
-        Some(self.first + self.constants.len() - 1)
+        let literal = Literal::from_bytes(&shape, &bytes).ok()?;
+        Some(self.literal(literal))
     }
 
     /// A constant with these words.
@@ -304,7 +426,7 @@ impl Library {
     }
 
     fn call(
-        &self,
+        &mut self,
         kind: Kind,
         types: [ElementType; 3],
         axes: &Axes,
@@ -312,6 +434,13 @@ impl Library {
         adds: bool,
         kept: Option<(usize, usize)>,
     ) -> Call {
+        let mut unread = None;
+        if kind == Kind::Product
+            && let Some(product) = Product::new(self.isa, types, axes.clone(), fixed)
+        {
+            self.tiles.add(&product);
+            unread = fixed.filter(|_| kept.is_some() && !product.needs_source());
+        }
         let mut words = vec![0i64; call::HEAD];
         let lists = [&axes.batch, &axes.rows, &axes.columns, &axes.depth];
         for (count, list) in lists.into_iter().enumerate() {
@@ -340,14 +469,14 @@ impl Library {
         let bits = extensions.into_iter().enumerate();
         words[call::EXTENSIONS] = bits.map(|(bit, has)| i64::from(has) << bit).sum();
         for (number, ty) in types.into_iter().enumerate() {
-            let place = ElementType::ALL.iter().position(|&known| known == ty);
-            words[call::TYPES + number] = place.unwrap_or(0) as i64;
+            words[call::TYPES + number] = element_type_number(ty);
         }
         Call {
             routine: routine(self.isa.width, kind, types).0,
             scratch: None,
             words: words.into_iter().map(Term::constant).collect(),
             kept,
+            unread,
         }
     }
 }
@@ -422,7 +551,7 @@ fn routine(
     kind: Kind,
     types: [ElementType; 3],
 ) -> (&'static str, &'static str) {
-    use ElementType::{F32, F64};
+    use ElementType::{BF16, F32, F64, S8, S32};
     macro_rules! of_width {
         ($width:literal) => {{
             let product = |types: [ElementType; 3]| match types {
@@ -433,6 +562,14 @@ fn routine(
                 [F64, F64, F64] => (
                     concat!("tegula_rt_product_", $width, "_f64"),
                     concat!("tegula_rt_scratch_", $width, "_f64"),
+                ),
+                [BF16, BF16, BF16 | F32] => (
+                    concat!("tegula_rt_product_", $width, "_bf16"),
+                    concat!("tegula_rt_scratch_", $width, "_bf16"),
+                ),
+                [S8, S8, S32] => (
+                    concat!("tegula_rt_product_", $width, "_s8"),
+                    concat!("tegula_rt_scratch_", $width, "_s8"),
                 ),
                 _ => (
                     concat!("tegula_rt_product_", $width, "_any"),

@@ -9,14 +9,17 @@
 //! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
 //! gives 0, or which of the [checks](checks) failed, from 1.
 
-use super::calls::{Call, Calls, Convolved, Library, Repair};
-use super::{Check, GivenSizes};
+mod loops;
+mod routine_calls;
+
+use super::calls::Library;
+use super::weights::HASH;
+use super::{Check, GivenSizes, OTHER_WEIGHTS};
 use crate::abi::Part;
 use crate::clif::integer;
 use crate::clif::lower::KERNEL_PARAMS;
-use crate::compile::Pieces;
+use crate::compile::PlanFunctions;
 use crate::error::Error;
-use crate::image::libcalls::Helper;
 use crate::image::{FunctionId, ImageBuilder, constant_address};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -25,12 +28,13 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use rustc_hash::FxHashMap;
+use loops::Slabs;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_custom_call::is_built_in;
 use tegula_expr::{Arithmetic, Node, Term, Var};
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::IndexVar;
-use tegula_ir::{ALIGNMENT, CustomCall, ElementType, Op};
+use tegula_ir::{ALIGNMENT, Op};
 use tegula_plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
 
 /// Bytes of an address.
@@ -40,7 +44,7 @@ const WORD: usize = 8;
 pub(super) fn call(
     image: &mut ImageBuilder,
     plan: &Plan,
-    pieces: &[Pieces],
+    code: &PlanFunctions,
     (open, checks): (&GivenSizes, &[Check]),
     library: &mut Library,
 ) -> Result<FunctionId, Error> {
@@ -58,19 +62,23 @@ pub(super) fn call(
                 builder,
                 config,
                 plan,
-                pieces,
+                code,
                 sizes,
                 arena,
                 terms: FxHashMap::default(),
                 buffers: FxHashMap::default(),
+                slabs: Slabs::new(plan),
+                found_slabs: FxHashMap::default(),
                 functions: FxHashMap::default(),
                 table: None,
                 library,
                 scratch: None,
+                weights: None,
                 checks: checks.len(),
             };
             driver.symbols(open);
             driver.check(checks);
+            driver.open_weights(parameters)?;
             driver.enter(parameters, results)?;
             driver.steps(&plan.steps)?;
             Ok(driver.builder.ins().iconst(types::I32, 0))
@@ -95,15 +103,18 @@ pub(super) fn arena_bytes(
                 builder,
                 config,
                 plan,
-                pieces: &[],
+                code: &PlanFunctions::default(),
                 sizes: given[0],
                 arena: given[0],
                 terms: FxHashMap::default(),
                 buffers: FxHashMap::default(),
+                slabs: Slabs::new(plan),
+                found_slabs: FxHashMap::default(),
                 functions: FxHashMap::default(),
                 table: None,
                 library,
                 scratch: None,
+                weights: None,
                 checks: 0,
             };
             driver.symbols(open);
@@ -167,12 +178,15 @@ struct Driver<'d, 'f> {
     builder: &'d mut FunctionBuilder<'f>,
     config: TargetFrontendConfig,
     plan: &'d Plan,
-    pieces: &'d [Pieces],
+    code: &'d PlanFunctions,
     sizes: Value,
     arena: Value,
     /// What was computed in the function's first block, and is known everywhere.
     terms: FxHashMap<Term, Value>,
     buffers: FxHashMap<BufferId, Value>,
+    /// What is read where it lies, and where that was found, by number.
+    slabs: Slabs,
+    found_slabs: FxHashMap<usize, Value>,
     functions: FxHashMap<FunctionId, FuncRef>,
     /// The addresses that a kernel is given.
     table: Option<StackSlot>,
@@ -180,6 +194,8 @@ struct Driver<'d, 'f> {
     library: &'d mut Library,
     /// Their scratch memory, behind the plan's part of the arena.
     scratch: Option<Value>,
+    /// The file of constants, if there is one.
+    weights: Option<Value>,
     /// How many statuses are of checks.
     checks: usize,
 }
@@ -221,10 +237,55 @@ impl Driver<'_, '_> {
         }
     }
 
+    /// Looks whether the file of constants, which is given behind the parameters, is the object's own.
+    fn open_weights(&mut self, parameters: Value) -> Result<(), Error> {
+        if self.library.weights.is_none() {
+            return Ok(());
+        }
+        let hash = self.library.hash().ok_or_else(|| bug("a hash"))?;
+        let flags = MemFlagsData::trusted().with_readonly();
+        let at = (WORD * self.plan.parameters.len()) as i32;
+        let ins = self.builder.ins();
+        let file = ins.load(types::I64, flags, parameters, at);
+        self.weights = Some(file);
+        let own = constant_address(self.builder, hash as u32);
+        let [fails, on] = [(); 2].map(|()| self.builder.create_block());
+        for word in 0..HASH / WORD {
+            let at = (WORD * word) as i32;
+            let wanted = self.builder.ins().load(types::I64, flags, own, at);
+            let ins = self.builder.ins();
+            // Behind the magic bytes.
+            let found = ins.load(types::I64, flags, file, at + WORD as i32);
+            let same = self.builder.ins().icmp(IntCC::Equal, wanted, found);
+            let next = match word + 1 < HASH / WORD {
+                true => self.builder.create_block(),
+                false => on,
+            };
+            self.builder.ins().brif(same, next, &[], fails, &[]);
+            self.builder.switch_to_block(next);
+        }
+        self.builder.switch_to_block(fails);
+        let status = self.builder.ins().iconst(types::I32, OTHER_WEIGHTS);
+        self.builder.ins().return_(&[status]);
+        self.builder.switch_to_block(on);
+        Ok(())
+    }
+
+    /// The address of a constant, in the object or in the file.
+    fn constant(&mut self, number: usize) -> Value {
+        match (self.weights, self.library.in_file(self.plan, number)) {
+            (Some(file), Some(offset)) => self.builder.ins().iadd_imm_s(file, offset as i64),
+            _ => constant_address(self.builder, number as u32),
+        }
+    }
+
     /// Finds where every buffer lies, and copies parameters to the results that start as them.
     fn enter(&mut self, parameters: Value, results: Value) -> Result<(), Error> {
         let flags = MemFlagsData::trusted().with_readonly();
         let plan = self.plan;
+        let mut read = FxHashSet::default();
+        self.library.read(&plan.steps, &mut read);
+        let read: FxHashSet<BufferId> = read.iter().map(|&v| plan.values[v].buffer).collect();
         for (id, buffer) in &plan.buffers {
             let listed = |number: usize| (WORD * number) as i32;
             let address = match &buffer.place {
@@ -237,7 +298,8 @@ impl Driver<'_, '_> {
                     let start = ins.load(types::I64, flags, results, listed(*result));
                     self.builder.ins().iadd_imm_s(start, *from)
                 }
-                Place::Constant(number) => constant_address(self.builder, *number as u32),
+                Place::Constant(number) if read.contains(&id) => self.constant(*number),
+                Place::Constant(_) => self.builder.ins().iconst(types::I64, 0),
                 Place::Arena(offset) => {
                     let offset = self.term(offset);
                     self.builder.ins().iadd(self.arena, offset)
@@ -302,7 +364,11 @@ impl Driver<'_, '_> {
                 self.custom_call(call, number, operands, results)
             }
             Step::Library { op, .. } => {
-                let what = format!("`{}` in an object", op.name());
+                let name = match op {
+                    LibraryOp::Operation(op) if let Op::CustomCall(call) = &**op => &*call.target,
+                    op => op.name(),
+                };
+                let what = format!("`{name}` in an object");
                 Err(Error::Unsupported(what))
             }
             Step::While {
@@ -315,214 +381,6 @@ impl Driver<'_, '_> {
         }
     }
 
-    fn is_called(&self, results: &[ValueId]) -> bool {
-        let calls = &self.library.calls;
-        results
-            .first()
-            .is_some_and(|result| calls.contains_key(result))
-    }
-
-    /// A step that is calls of routines.
-    fn routines(&mut self, operands: &[ValueId], results: &[ValueId]) -> Result<(), Error> {
-        let (&[lhs, rhs, ref added @ ..], &[out]) = (operands, results) else {
-            return Err(bug("a call"));
-        };
-        // It is put back: what is in a loop is emitted once, too.
-        let calls = self
-            .library
-            .calls
-            .remove(&out)
-            .ok_or_else(|| bug("a call"))?;
-        if let Some(&added) = added.first() {
-            self.copy(added, out)?;
-        }
-        let addresses = [self.address(lhs)?, self.address(rhs)?, self.address(out)?];
-        match &calls {
-            Calls::Product(call) => {
-                let scratch = self.scratch.unwrap_or(self.arena);
-                self.product(call, addresses, scratch)?;
-            }
-            Calls::Convolution(convolved) => self.convolution(convolved, addresses)?,
-        }
-        self.library.calls.insert(out, calls);
-        Ok(())
-    }
-
-    fn convolution(
-        &mut self,
-        convolved: &Convolved,
-        [input, kernel, out]: [Value; 3],
-    ) -> Result<(), Error> {
-        let mut scratch = self.scratch.unwrap_or(self.arena);
-        let mut base = input;
-        if let Some((words, bytes)) = &convolved.padding {
-            let words = self
-                .library
-                .constant(words)
-                .ok_or_else(|| bug("a border"))?;
-            let words = constant_address(self.builder, words as u32);
-            self.call(
-                "tegula_rt_pad",
-                &[types::I64; 3],
-                &[],
-                &[words, input, scratch],
-            );
-            base = scratch;
-            scratch = self.builder.ins().iadd_imm_s(scratch, *bytes as i64);
-        }
-        for product in &convolved.products {
-            self.product(product, [base, kernel, out], scratch)?;
-        }
-        match &convolved.repair {
-            Some(repair) => self.repair(repair, kernel, out),
-            None => Ok(()),
-        }
-    }
-
-    /// Computes a result again that has NaN where the kernel is not finite.
-    fn repair(&mut self, repair: &Repair, kernel: Value, out: Value) -> Result<(), Error> {
-        let [again, done] = [(); 2].map(|()| self.builder.create_block());
-        let [of_kernel, of_out] = repair.elements;
-        let [kernel_type, out_type] = repair.types;
-        for (array, count, ty, beyond) in [
-            (out, of_out, out_type, 1),
-            (kernel, of_kernel, kernel_type, 0),
-        ] {
-            let (routine, infinity) = match ty {
-                ElementType::F64 => ("tegula_rt_special_64", f64::INFINITY.to_bits() as i64),
-                ElementType::F32 => ("tegula_rt_special_32", i64::from(f32::INFINITY.to_bits())),
-                ElementType::BF16 => ("tegula_rt_special_16", 0x7f80),
-                _ => ("tegula_rt_special_16", 0x7c00),
-            };
-            let [count, first] = [count as i64, infinity + beyond]
-                .map(|number| self.builder.ins().iconst(types::I64, number));
-            let (params, returns) = (&[types::I64; 3], &[types::I64]);
-            let any = self.call(routine, params, returns, &[array, count, first]);
-            let any = any.ok_or_else(|| bug("a check"))?;
-            let next = self.builder.create_block();
-            self.builder.ins().brif(any, next, &[], done, &[]);
-            self.builder.switch_to_block(next);
-        }
-        self.builder.ins().jump(again, &[]);
-        self.builder.switch_to_block(again);
-        self.inside(std::slice::from_ref(&repair.step))?;
-        self.builder.ins().jump(done, &[]);
-        self.builder.switch_to_block(done);
-        Ok(())
-    }
-
-    /// Calls a function that whoever links the object has:
-    /// `int32_t TARGET(const void *const *operands, void *const *results, const int64_t *sizes,
-    /// const char *config)`. What it gives other than 0 ends the run.
-    fn custom_call(
-        &mut self,
-        call: &CustomCall,
-        number: usize,
-        operands: &[ValueId],
-        results: &[ValueId],
-    ) -> Result<(), Error> {
-        let list = |driver: &mut Self, values: &[ValueId]| -> Result<Value, Error> {
-            let bytes = (WORD * values.len().max(1)) as u32;
-            let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-            let slot = driver.builder.create_sized_stack_slot(slot);
-            for (number, &value) in values.iter().enumerate() {
-                let address = driver.address(value)?;
-                let at = (WORD * number) as i32;
-                let ins = driver.builder.ins();
-                ins.stack_store(types::I64, address, slot, at);
-            }
-            Ok(driver.builder.ins().stack_addr(types::I64, slot, 0))
-        };
-        let given = list(self, operands)?;
-        let gives = list(self, results)?;
-        let dims = operands.iter().chain(results).flat_map(|&value| {
-            let shape = &self.plan.values[value].shape;
-            shape.dims.iter().map(tegula_ir::Dim::term)
-        });
-        let sizes = Call {
-            routine: "",
-            scratch: None,
-            words: dims.collect(),
-            kept: None,
-        };
-        let sizes = self.words(&sizes)?;
-        let config = call.extra.iter().rev();
-        let mut config = config.filter(|(name, _)| &**name == "backend_config");
-        let config = config.next().map_or("", |(_, text)| &**text);
-        let config = self.library.text(config).ok_or_else(|| bug("a text"))?;
-        let config = constant_address(self.builder, config as u32);
-        let (image, builder) = (&mut *self.image, &mut *self.builder);
-        let signature = (&[types::I64; 4][..], &[types::I32][..]);
-        let function = image.refer_to_outside(&call.target, signature, builder.func);
-        let called = builder.ins().call(function, &[given, gives, sizes, config]);
-        let status = builder.inst_results(called)[0];
-        let [fails, on] = [(); 2].map(|()| builder.create_block());
-        builder.ins().brif(status, fails, &[], on, &[]);
-        builder.switch_to_block(fails);
-        let status = (self.checks + 1 + number) as i64;
-        let status = builder.ins().iconst(types::I32, status);
-        builder.ins().return_(&[status]);
-        builder.switch_to_block(on);
-        Ok(())
-    }
-
-    /// The call of one product.
-    fn product(
-        &mut self,
-        call: &Call,
-        [lhs, rhs, out]: [Value; 3],
-        scratch: Value,
-    ) -> Result<(), Error> {
-        let words = self.words(call)?;
-        let kept = match call.kept {
-            Some((constant, before)) => {
-                let start = constant_address(self.builder, constant as u32);
-                self.builder.ins().iadd_imm_s(start, before as i64)
-            }
-            None => self.builder.ins().iconst(types::I64, 0),
-        };
-        let args = [words, lhs, rhs, kept, out, scratch];
-        self.call(call.routine, &[types::I64; 6], &[], &args);
-        Ok(())
-    }
-
-    /// The address of a call's description: a constant, or words on the stack.
-    fn words(&mut self, call: &Call) -> Result<Value, Error> {
-        let known: Option<Vec<i64>> = call.words.iter().map(Term::as_constant).collect();
-        if let Some(known) = known {
-            let constant = self.library.constant(&known).ok_or_else(|| bug("a call"))?;
-            return Ok(constant_address(self.builder, constant as u32));
-        }
-        let bytes = (WORD * call.words.len()) as u32;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-        let slot = self.builder.create_sized_stack_slot(slot);
-        for (number, word) in call.words.iter().enumerate() {
-            let value = self.term(word);
-            let at = (WORD * number) as i32;
-            self.builder.ins().stack_store(types::I64, value, slot, at);
-        }
-        Ok(self.builder.ins().stack_addr(types::I64, slot, 0))
-    }
-
-    /// Calls a routine; gives its result, if it has one.
-    fn call(
-        &mut self,
-        name: &'static str,
-        params: &'static [types::Type],
-        returns: &'static [types::Type],
-        args: &[Value],
-    ) -> Option<Value> {
-        let routine = Helper {
-            name,
-            address: std::ptr::null(),
-            params,
-            returns,
-        };
-        let routine = self.image.refer_to_routine(&routine, self.builder.func);
-        let call = self.builder.ins().call(routine, args);
-        self.builder.inst_results(call).first().copied()
-    }
-
     /// The bytes of the arena: the plan's, and what routines take.
     fn arena_bytes(&mut self) -> Result<Value, Error> {
         if !self.library.has_scratch() {
@@ -532,8 +390,8 @@ impl Driver<'_, '_> {
         let known = self.library.scratch as i64;
         let mut most = self.builder.ins().iconst(types::I64, known);
         let mut open: Vec<(&'static str, Vec<Term>)> = Vec::new();
-        for call in self.library.open() {
-            let scratch = (call.scratch.unwrap_or_default(), call.words.clone());
+        for (scratch, words) in self.library.open() {
+            let scratch = (scratch, words.to_vec());
             if !open.contains(&scratch) {
                 open.push(scratch);
             }
@@ -541,13 +399,7 @@ impl Driver<'_, '_> {
         // In the order of the hash map they would differ from time to time.
         open.sort_by_key(|(name, words)| (*name, format!("{words:?}")));
         for (scratch, words) in open {
-            let call = Call {
-                routine: scratch,
-                scratch: None,
-                words,
-                kept: None,
-            };
-            let words = self.words(&call)?;
+            let words = self.words(&words)?;
             let bytes = self.call(scratch, &[types::I64], &[types::I64], &[words]);
             let bytes = bytes.ok_or_else(|| bug("scratch memory"))?;
             most = self.builder.ins().smax(most, bytes);
@@ -556,6 +408,9 @@ impl Driver<'_, '_> {
     }
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId]) -> Result<(), Error> {
+        if let Some(view) = self.slabs.of(self.plan, id, args).cloned() {
+            return self.slab(&view);
+        }
         let table = self.table.ok_or_else(|| bug("a kernel"))?;
         for (number, arg) in args.iter().enumerate() {
             let address = self.address(*arg)?;
@@ -588,7 +443,7 @@ impl Driver<'_, '_> {
         }
         let addresses = self.builder.ins().stack_addr(types::I64, table, 0);
         let begin = self.builder.ins().iconst(types::I64, 0);
-        let pieces = self.pieces.get(id.as_u32() as usize);
+        let pieces = self.code.kernels.get(id.as_u32() as usize);
         for (function, part) in pieces.ok_or_else(|| bug("a kernel without code"))? {
             let [begin, end] = match part {
                 None => [begin, end],
@@ -641,61 +496,6 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    fn while_loop(
-        &mut self,
-        condition: &[Step],
-        predicate: ValueId,
-        body: &[Step],
-    ) -> Result<(), Error> {
-        let [head, inside, exit] = [(); 3].map(|()| self.builder.create_block());
-        self.builder.ins().jump(head, &[]);
-        self.builder.switch_to_block(head);
-        self.inside(condition)?;
-        let address = self.address(predicate)?;
-        let flags = MemFlagsData::trusted();
-        let goes_on = self.builder.ins().load(types::I8, flags, address, 0);
-        self.builder.ins().brif(goes_on, inside, &[], exit, &[]);
-        self.builder.switch_to_block(inside);
-        self.inside(body)?;
-        self.builder.ins().jump(head, &[]);
-        self.builder.switch_to_block(exit);
-        Ok(())
-    }
-
-    fn conditional(&mut self, selector: ValueId, branches: &[Vec<Step>]) -> Result<(), Error> {
-        let address = self.address(selector)?;
-        let flags = MemFlagsData::trusted();
-        let is_pred = self.plan.values[selector].shape.element_type == ElementType::Pred;
-        let selected = match is_pred {
-            // Branch 0 if it is true.
-            true => {
-                let truth = self.builder.ins().load(types::I8, flags, address, 0);
-                let not = self.builder.ins().icmp_imm_s(IntCC::Equal, truth, 0);
-                self.builder.ins().uextend(types::I32, not)
-            }
-            false => self.builder.ins().load(types::I32, flags, address, 0),
-        };
-        let exit = self.builder.create_block();
-        for (number, steps) in branches.iter().enumerate() {
-            // The last is what every other number selects.
-            if number + 1 < branches.len() {
-                let [here, next] = [(); 2].map(|()| self.builder.create_block());
-                let is_it = self.builder.ins();
-                let is_it = is_it.icmp_imm_s(IntCC::Equal, selected, number as i64);
-                self.builder.ins().brif(is_it, here, &[], next, &[]);
-                self.builder.switch_to_block(here);
-                self.inside(steps)?;
-                self.builder.ins().jump(exit, &[]);
-                self.builder.switch_to_block(next);
-            } else {
-                self.inside(steps)?;
-            }
-        }
-        self.builder.ins().jump(exit, &[]);
-        self.builder.switch_to_block(exit);
-        Ok(())
-    }
-
     /// Steps in blocks of their own: terms that are computed there are not known elsewhere.
     fn inside(&mut self, steps: &[Step]) -> Result<(), Error> {
         let known = self.terms.clone();
@@ -712,6 +512,10 @@ impl Driver<'_, '_> {
     }
 
     fn address(&mut self, value: ValueId) -> Result<Value, Error> {
+        if let Some(entry) = self.slabs.entry(value) {
+            let found = self.found_slabs.get(&entry).copied();
+            return found.ok_or_else(|| bug("a slab that was not found"));
+        }
         let buffer = self.plan.values[value].buffer;
         let address = self.buffers.get(&buffer).copied();
         address.ok_or_else(|| bug("a value without a place"))

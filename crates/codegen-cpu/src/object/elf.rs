@@ -1,6 +1,7 @@
 //! An image as an ELF object for x86-64 or AArch64.
 
-use super::link::{self, Linker};
+use super::link::{self, Linker, NARROW, ROUTINE, Tiles};
+use super::routines;
 use crate::error::Error;
 use crate::image::{CodeImage, FunctionId, RelocationKind, Target};
 use ar_archive_writer::{ArchiveKind, NewArchiveMember, write_archive_to_stream};
@@ -12,12 +13,6 @@ use object::{
     elf,
 };
 use tegula_ir::{ALIGNMENT, Literal};
-
-/// How the names of `crates/rt`'s routines begin.
-pub(super) const ROUTINE: &str = "tegula_rt_";
-
-/// The routines there that generated code calls by names without that.
-pub(super) const NARROW: [&str; 3] = ["decode_narrow", "encode_narrow", "encode_narrow_f64"];
 
 /// What the functions of an image are.
 pub(super) struct Entries {
@@ -37,7 +32,7 @@ pub(super) fn write(
     image: &CodeImage,
     entries: &Entries,
     constants: &[&Literal],
-    sine_table: &[u32],
+    (sine_table, tiles): (&[u32], &Tiles),
 ) -> Result<Vec<u8>, Error> {
     let machine = match architecture {
         tegula_target::Architecture::X86_64 => Architecture::X86_64,
@@ -51,6 +46,7 @@ pub(super) fn write(
         entries,
         constants,
         sine_table,
+        tiles,
         outside: vec![None; image.routines.len()],
         inside: vec![None; image.functions.len()],
         data: vec![None; constants.len()],
@@ -86,6 +82,7 @@ struct Writer<'a> {
     entries: &'a Entries,
     constants: &'a [&'a Literal],
     sine_table: &'a [u32],
+    tiles: &'a Tiles,
     /// The symbols that are there already: of routines, functions, constants, and the table.
     outside: Vec<Option<SymbolId>>,
     inside: Vec<Option<SymbolId>>,
@@ -129,9 +126,12 @@ impl Writer<'_> {
                 Target::SineTable => self.sine_table(file),
                 Target::Constant(number) => self.constant(file, number as usize)?,
                 Target::Operation(number) => {
-                    let operation = String::from(self.image.operations[number as usize].clone());
-                    let what = format!("the operation `{operation}` in an object");
-                    return Err(Error::Unsupported(what));
+                    let operation = &self.image.operations[number as usize];
+                    let name = routines::of_operation(operation).ok_or_else(|| {
+                        let operation = String::from(operation.clone());
+                        Error::Unsupported(format!("the operation `{operation}` in an object"))
+                    })?;
+                    self.copied(file, &name)?
                 }
             };
             let r_type = match relocation.kind {
@@ -200,16 +200,21 @@ impl Writer<'_> {
                     true => format!("{ROUTINE}{name}"),
                     false => name.clone(),
                 };
-                let linker = match self.linker.take() {
-                    Some(linker) => linker,
-                    None => Linker::new(self.architecture)?,
-                };
-                self.linker.insert(linker).routine(file, &name)?
+                self.copied(file, &name)?
             }
             false => link::outside(file, name.as_bytes()),
         };
         self.outside[number] = Some(symbol);
         Ok(symbol)
+    }
+
+    /// The symbol of a routine of `crates/rt`.
+    fn copied(&mut self, file: &mut Object<'_>, name: &str) -> Result<SymbolId, Error> {
+        let linker = match self.linker.take() {
+            Some(linker) => linker,
+            None => Linker::new(self.architecture, self.tiles)?,
+        };
+        self.linker.insert(linker).routine(file, name)
     }
 
     fn constant(&mut self, file: &mut Object<'_>, number: usize) -> Result<SymbolId, Error> {

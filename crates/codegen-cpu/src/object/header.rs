@@ -1,6 +1,6 @@
 //! The C header of an object.
 
-use super::{Check, GivenSizes};
+use super::{Check, GivenSizes, OTHER_WEIGHTS, ObjectOptions};
 use std::fmt::Write;
 use tegula_ir::{ALIGNMENT, ArrayShape, Dim, ElementType, display_term};
 use tegula_plan::Plan;
@@ -8,20 +8,21 @@ use tegula_plan::Plan;
 /// The header's text.
 pub(super) fn write(
     plan: &Plan,
-    name: &str,
-    parameters: &[String],
+    options: &ObjectOptions,
     (open, checks): (&GivenSizes, &[Check]),
     (arena, custom): (Option<i64>, &[String]),
+    weights: Option<usize>,
 ) -> String {
     let mut header = Header {
         plan,
         open,
-        name,
+        name: &options.name,
         arena,
+        weights,
         text: String::new(),
     };
     let sizes = header.sizes();
-    let arrays = header.arrays(parameters);
+    let arrays = header.arrays(&options.parameters);
     header.head(&arrays);
     header.plain_interface();
     header.custom_calls(custom);
@@ -43,11 +44,13 @@ struct Header<'a> {
     name: &'a str,
     /// The bytes of the arena, if they depend on no size.
     arena: Option<i64>,
+    /// The bytes of the file of constants, if there is one.
+    weights: Option<usize>,
     text: String,
 }
 
 /// Words of C, C++ and of the header, which are not names of parameters.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 15] = [
     "arena",
     "auto",
     "char",
@@ -62,6 +65,7 @@ const TAKEN: [&str; 14] = [
     "sizes",
     "this",
     "void",
+    "weights",
 ];
 
 /// A name that C takes, and that is not used yet.
@@ -189,6 +193,14 @@ impl Header<'_> {
         if let Some(bytes) = self.arena {
             self.line(format!("#define {upper}_ARENA_BYTES {bytes}"));
         }
+        if let Some(bytes) = self.weights {
+            self.line(format!(
+                "/* Of the file of constants, which you map or read. Its address is one more parameter,\n \
+                 * behind the others; it is not written. */\n\
+                 #define {upper}_WEIGHTS_BYTES {bytes}\n\
+                 #define {upper}_WEIGHTS_ALIGNMENT {ALIGNMENT}"
+            ));
+        }
         let listed = self.sizes();
         let order = match listed.is_empty() {
             true => "NULL: no size is open".to_owned(),
@@ -231,6 +243,11 @@ impl Header<'_> {
         ));
         self.line("  switch (status) {");
         self.line("    case 0: return \"\";");
+        if self.weights.is_some() {
+            self.line(format!(
+                "    case {OTHER_WEIGHTS}: return \"the weights are not this program's\";"
+            ));
+        }
         for (number, check) in checks.iter().enumerate() {
             let text = check.message.escape_default();
             self.line(format!("    case {}: return \"{text}\";", number + 1));
@@ -254,13 +271,21 @@ impl Header<'_> {
             let constant = if array.is_result { "" } else { "const " };
             parameters.push(format!("{constant}{ty} *{}", array.name));
         }
+        if self.weights.is_some() {
+            parameters.push("const void *weights".to_owned());
+        }
         parameters.push("void *arena".to_owned());
         let separator = ",\n    ";
         let listed = parameters.join(separator);
         self.line(format!("static inline int32_t {name}(\n    {listed}) {{"));
+        let weights = self.weights.is_some();
         let list = |is_result: bool| {
             let names = arrays.iter().filter(|array| array.is_result == is_result);
-            let names: Vec<&str> = names.map(|array| array.name.as_str()).collect();
+            let names = names.map(|array| array.name.as_str());
+            let names: Vec<&str> = match weights && !is_result {
+                true => names.chain(["weights"]).collect(),
+                false => names.collect(),
+            };
             // C has no empty lists.
             if names.is_empty() {
                 "NULL".to_owned()

@@ -9,14 +9,51 @@ use object::{
     Object as _, RelocationFlags, RelocationTarget, SectionIndex, SymbolFlags, SymbolKind,
     SymbolScope,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_linalg::gemm::{Product, TileForm};
+use tegula_rt::TILE;
 use tegula_target::Architecture;
+
+/// How the names of `crates/rt`'s routines begin.
+pub(super) const ROUTINE: &str = "tegula_rt_";
+
+/// The routines there that generated code calls by names without that.
+pub(super) const NARROW: [&str; 3] = ["decode_narrow", "encode_narrow", "encode_narrow_f64"];
+
+/// The tiles of matrix products that a program calls, by how the names of their functions end.
+#[derive(Default)]
+pub(super) struct Tiles {
+    /// Whether any may be called: products have open sizes.
+    any: bool,
+    named: FxHashSet<String>,
+}
+
+impl Tiles {
+    /// Adds those that a product calls.
+    pub(super) fn add(&mut self, product: &Product) {
+        self.named
+            .extend(product.tiles().iter().map(TileForm::name));
+    }
+
+    /// Adds all of them.
+    pub(super) fn add_all(&mut self) {
+        self.any = true;
+    }
+
+    /// Whether a routine is a tile that is never called.
+    fn lack(&self, routine: &str) -> bool {
+        let is_called = || self.named.iter().any(|name| routine.ends_with(name));
+        !self.any && routine.starts_with(TILE) && !is_called()
+    }
+}
 
 /// The routines that there are, and which of them are in the object already.
 pub(super) struct Linker {
     routines: File<'static>,
     named: FxHashMap<&'static str, SectionIndex>,
     copied: FxHashMap<SectionIndex, SymbolId>,
+    /// What takes the place of tiles that are never called.
+    instead: FxHashMap<SectionIndex, SectionIndex>,
 }
 
 /// The routines' object for an architecture.
@@ -43,8 +80,8 @@ fn unreadable(error: object::Error) -> Error {
 }
 
 impl Linker {
-    /// Reads the routines' object.
-    pub(super) fn new(architecture: Architecture) -> Result<Self, Error> {
+    /// Reads the routines' object for an architecture, without tiles that are never called.
+    pub(super) fn new(architecture: Architecture, tiles: &Tiles) -> Result<Self, Error> {
         let routines = File::parse(routines_for(architecture)?).map_err(unreadable)?;
         let mut named = FxHashMap::default();
         for symbol in routines.symbols().filter(ObjectSymbol::is_global) {
@@ -52,10 +89,16 @@ impl Linker {
                 named.insert(name, section);
             }
         }
+        let absent = named.get(tegula_rt::ABSENT).copied();
+        let absent =
+            absent.ok_or_else(|| Error::Bug(format!("there is no {}", tegula_rt::ABSENT)))?;
+        let lacks = named.iter().filter(|(name, _)| tiles.lack(name));
+        let instead = lacks.map(|(_, &section)| (section, absent)).collect();
         Ok(Self {
             routines,
             named,
             copied: FxHashMap::default(),
+            instead,
         })
     }
 
@@ -83,6 +126,7 @@ impl Linker {
         index: SectionIndex,
         left: &mut Vec<(SectionIndex, object::write::SectionId, u64)>,
     ) -> Result<SymbolId, Error> {
+        let index = self.instead.get(&index).copied().unwrap_or(index);
         if let Some(&known) = self.copied.get(&index) {
             return Ok(known);
         }

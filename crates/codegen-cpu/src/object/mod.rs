@@ -1,23 +1,28 @@
 //! Compiled programs as files that a C compiler links: an object with the program's functions, a
 //! header that declares them, and an archive.
 //!
-//! - [`driver`]: the functions that are called, as code that walks the plan's steps;
+//! - [`driver`]: the functions that are called, as code that walks the plan's steps, with loops whose state is
+//!   swapped and calls of routines apart;
 //! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
+//! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
 //! - [`routines`]: functions of single numbers, on the C library's;
 //! - [`link`]: copies what is called of `crates/rt`;
 //! - [`elf`]: the code image and the constants as an object file;
+//! - [`weights`]: constants in a file beside the object;
 //! - [`header`]: the C declarations.
 //!
 //! No memory is allocated, nothing is kept between calls, and all that is undefined in an object is
 //! the C library's: routines are part of it. Convolutions with open sizes are loops of the program's
 //! own; programs that call other routines are refused, by name.
 
+mod arrays;
 mod calls;
 mod driver;
 mod elf;
 mod header;
 mod link;
 mod routines;
+mod weights;
 
 use crate::compile::{compile_for_object, transform_kernels};
 use crate::error::Error;
@@ -77,6 +82,9 @@ impl GivenSizes {
     }
 }
 
+/// The status of a call whose file of constants is another program's.
+const OTHER_WEIGHTS: i64 = -1;
+
 /// A program as an object file and its C header.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -84,25 +92,38 @@ pub struct Object {
     pub bytes: Vec<u8>,
     /// The header, C99.
     pub header: String,
+    /// The file of constants, if one was asked for.
+    pub weights: Option<Vec<u8>>,
 }
 
-/// Compiles a plan to an object whose functions begin with a name. `parameters` are what the header
-/// calls the parameters.
+/// How an object is made.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectOptions {
+    /// What the names of its functions begin with.
+    pub name: String,
+    /// What the header calls the parameters.
+    pub parameters: Vec<String>,
+    /// Whether large constants go to a file beside it.
+    pub weights: bool,
+}
+
+/// Compiles a plan to an object.
 ///
 /// # Errors
 /// The name is none of C's, or the program calls a routine that objects do not have yet.
 pub fn compile_object(
     plan: &Plan,
     options: &Options,
-    name: &str,
-    parameters: &[String],
+    object: &ObjectOptions,
 ) -> Result<Object, Error> {
+    let name = object.name.as_str();
     if !is_identifier(name) {
         let message = format!("`{name}` is not a name of C: use letters, digits and `_`");
         return Err(Error::Cpu(message));
     }
     let mut plan = plan.clone();
     let mut library = calls::Library::new(options.cpu, &plan);
+    library.weights = object.weights.then(weights::Weights::default);
     expand_routines(&mut plan, &mut |plan, step| library.takes(plan, step));
     if let Some(missing) = library.missing.take() {
         return Err(missing);
@@ -111,8 +132,8 @@ pub fn compile_object(
     let sizes = GivenSizes::new(&plan);
     let checks = checks(&plan, &sizes);
     let transformed = transform_kernels(&plan, options, &mut PassManager::new());
-    let (image, entries) = compile_for_object(&plan, &transformed, options, |image, pieces| {
-        let call = driver::call(image, &plan, pieces, (&sizes, &checks), &mut library)?;
+    let (image, entries) = compile_for_object(&plan, &transformed, options, |image, functions| {
+        let call = driver::call(image, &plan, functions, (&sizes, &checks), &mut library)?;
         let arena = driver::arena_bytes(image, &plan, &sizes, &mut library)?;
         let routines = routines::define(image, &library.custom)?;
         Ok(elf::Entries {
@@ -123,6 +144,12 @@ pub fn compile_object(
             routines,
         })
     })?;
+    // What a call compares with the file's head is known only now.
+    let weights = library.weights.take();
+    if let Some(weights) = &weights {
+        library.set_hash(&weights.hash())?;
+    }
+    let file = weights.map(|weights| weights.file());
     let constants: Vec<_> = plan.constants.iter().chain(&library.constants).collect();
     let arena = driver::known_arena_bytes(&plan, &library);
     Ok(Object {
@@ -131,15 +158,16 @@ pub fn compile_object(
             &image,
             &entries,
             &constants,
-            sine_table(),
+            (sine_table(), &library.tiles),
         )?,
         header: header::write(
             &plan,
-            name,
-            parameters,
+            object,
             (&sizes, &checks),
             (arena, &library.custom),
+            file.as_ref().map(Vec::len),
         ),
+        weights: file,
     })
 }
 

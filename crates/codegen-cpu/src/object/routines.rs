@@ -4,14 +4,16 @@
 //! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
 //! once; the C library's functions may differ from ours in the last bit of an f64.
 
-use super::elf::{self, ROUTINE};
+use super::link::{NARROW, ROUTINE};
 use crate::error::Error;
-use crate::image::libcalls::Helper;
+use crate::image::libcalls::{self, General, Helper};
 use crate::image::{FunctionId, ImageBuilder};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use tegula_fusion::kernel::ScalarOp;
+use tegula_ir::{Binary, ElementType, Unary};
 use tegula_scalar::LEAST_ROUNDED_TO_NORMAL;
 
 /// The C library's functions that an object may call. Cranelift calls those of memory and the
@@ -52,7 +54,7 @@ const FLUSHED: [&str; 3] = ["exp", "logistic", "power"];
 
 /// Whether the C library or `crates/rt` has a routine.
 pub(super) fn is_outside(name: &str) -> bool {
-    let ours = name.starts_with(ROUTINE) || elf::NARROW.contains(&name);
+    let ours = name.starts_with(ROUTINE) || NARROW.contains(&name);
     ours || OUTSIDE.contains(&name) || ["round", "fmod"].contains(&name)
 }
 
@@ -78,19 +80,72 @@ pub(super) fn define(
     Ok(functions)
 }
 
+/// The routine of `crates/rt` that does an operation on operands in memory, if there is one.
+pub(super) fn of_operation(operation: &General) -> Option<String> {
+    let number = match operation.from {
+        ElementType::C64 => "c64",
+        ElementType::C128 => "c128",
+        _ => return None,
+    };
+    let name = match &operation.op {
+        ScalarOp::Unary(Unary::Abs) => "abs",
+        ScalarOp::Unary(Unary::Acos) => "acos",
+        ScalarOp::Unary(Unary::Acosh) => "acosh",
+        ScalarOp::Unary(Unary::Asin) => "asin",
+        ScalarOp::Unary(Unary::Asinh) => "asinh",
+        ScalarOp::Unary(Unary::Atanh) => "atanh",
+        ScalarOp::Unary(Unary::Cbrt) => "cbrt",
+        ScalarOp::Unary(Unary::Cos) => "cos",
+        ScalarOp::Unary(Unary::Cosh) => "cosh",
+        ScalarOp::Unary(Unary::Exp) => "exp",
+        ScalarOp::Unary(Unary::Expm1) => "expm1",
+        ScalarOp::Unary(Unary::Log) => "log",
+        ScalarOp::Unary(Unary::Log1p) => "log1p",
+        ScalarOp::Unary(Unary::Logistic) => "logistic",
+        ScalarOp::Unary(Unary::Rsqrt) => "rsqrt",
+        ScalarOp::Unary(Unary::Sign) => "sign",
+        ScalarOp::Unary(Unary::Sin) => "sin",
+        ScalarOp::Unary(Unary::Sinh) => "sinh",
+        ScalarOp::Unary(Unary::Sqrt) => "sqrt",
+        ScalarOp::Unary(Unary::Tan) => "tan",
+        ScalarOp::Unary(Unary::Tanh) => "tanh",
+        ScalarOp::Binary(Binary::Power) => "power",
+        ScalarOp::Binary(Binary::Atan2) => "atan2",
+        _ => return None,
+    };
+    Some(format!("{ROUTINE}{number}_{name}"))
+}
+
+/// The general way in an object: an operation's address is that of a routine, which is called with
+/// where the operands are.
+fn apply_general(image: &mut ImageBuilder) -> Result<FunctionId, Error> {
+    let id = image.declare();
+    let mut context = Context::new();
+    context.func.signature = image.signature(&[types::I64; 2], &[]);
+    let routine = image.signature(&[types::I64], &[]);
+    let mut functions = FunctionBuilderContext::new();
+    let config = image.config();
+    let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let [operation, slots] = [0, 1].map(|n| builder.block_params(entry)[n]);
+    let signature = builder.import_signature(routine);
+    let ins = builder.ins();
+    ins.call_indirect(signature, operation, &[slots]);
+    builder.ins().return_(&[]);
+    builder.finalize(config);
+    image.define(id, &mut context)?;
+    Ok(id)
+}
+
 /// A routine by name: `exp_f32`.
 fn function(image: &mut ImageBuilder, name: &str) -> Result<FunctionId, Error> {
-    let missing = || {
-        let general = image.operations().iter().map(|operation| {
-            // The types, then the operation.
-            format!("`{}`", String::from(operation.clone()))
-        });
-        let what = match name {
-            "apply_general" => general.collect::<Vec<_>>().join(", "),
-            _ => format!("`{name}`"),
-        };
-        Error::Unsupported(format!("{what} in an object"))
-    };
+    if name == libcalls::APPLY_GENERAL.name {
+        return apply_general(image);
+    }
+    let missing = || Error::Unsupported(format!("`{name}` in an object"));
     let (base, ty) = match (name.strip_suffix("_f32"), name.strip_suffix("_f64")) {
         (Some(base), _) => (base, types::F32),
         (_, Some(base)) => (base, types::F64),

@@ -112,12 +112,17 @@ fn inner<'s>(plan: &Plan, steps: impl Iterator<Item = &'s Step>, out: &mut Vec<T
 pub(crate) fn span(plan: &Plan, value: ValueId) -> Option<Span> {
     let value = &plan.values[value];
     let bytes = usize::try_from(value.shape.byte_size()?).ok()?;
-    let (area, offset) = match &plan.buffers[value.buffer].place {
+    let at = location(&plan.buffers[value.buffer].place)?;
+    Some(Span { at, bytes })
+}
+
+/// Where a place is; `None` if that depends on open sizes.
+pub(crate) fn location(place: &Place) -> Option<Location> {
+    let (area, offset) = match place {
         Place::Parameter(i) => (Area::Parameter(*i), 0),
         Place::Output { result, from } => (Area::Output(*result), usize::try_from(*from).ok()?),
         Place::Constant(i) => (Area::Constant(*i), 0),
         Place::Arena(offset) => (Area::Arena, usize::try_from(offset.as_constant()?).ok()?),
     };
-    let at = Location { area, offset };
-    Some(Span { at, bytes })
+    Some(Location { area, offset })
 }

@@ -118,6 +118,9 @@ struct Cost {
     sum: i64,
 }
 
+/// What larger arrays count as, in bytes: a million of them can be added up.
+const LARGEST: i64 = 1 << 43;
+
 /// What each step reads and makes.
 struct Lives {
     steps: Vec<Touched>,
@@ -149,7 +152,8 @@ impl Lives {
                 // Sizes that are not known count as their representative value.
                 let shape = program.values[value].shape.representative();
                 numbers.entry(value).or_insert_with(|| {
-                    arrays.push((shape.byte_size().unwrap_or(0), 0));
+                    let bytes = shape.byte_size().unwrap_or(0);
+                    arrays.push((bytes.min(LARGEST), 0));
                     step.makes.push(arrays.len() - 1);
                     arrays.len() - 1
                 });

@@ -1,10 +1,11 @@
 //! Called computations: whether they fit their callers.
 
 use crate::{
-    ComputationId, CustomCall, ElementType, Error, Instruction, Lapack, Module, Op, Shape,
-    lapack_target,
+    ArrayShape, ComputationId, CustomCall, Dim, ElementType, Error, Instruction, Lapack, Module,
+    Op, Shape, lapack_target,
 };
 use smallvec::SmallVec;
+use tegula_expr::Term;
 
 /// What a called computation takes and gives.
 struct Signature<'m> {
@@ -167,6 +168,7 @@ pub(super) fn check(
                 layouts.len(),
                 operands.len()
             ))),
+            _ if &*call.target == "LuDecomposition" => check_lu(instruction, operands),
             _ => check_lapack(instruction, call, operands),
         },
         _ => Ok(()),
@@ -230,6 +232,41 @@ fn check_lapack(
         true => Ok(()),
         false => Err(Error::input(format!(
             "the routine gives {expected:#}, not {:#}",
+            instruction.shape
+        ))),
+    }
+}
+
+/// Checks the shapes of XLA's custom call for LU: both factors in one matrix, the row that each step is
+/// exchanged with, and the permutation of all rows.
+fn check_lu(instruction: &Instruction, operands: &[&Shape]) -> Result<(), Error> {
+    let [operand] = operands else {
+        return Err(Error::input("`LuDecomposition` has one operand"));
+    };
+    let matrix = operand.as_array();
+    let Some((matrix, [batch @ .., rows, columns])) = matrix.map(|a| (a, &a.dims[..])) else {
+        return Err(Error::input(format!(
+            "the operand of `LuDecomposition` is a matrix or a batch of them, not {operand:#}"
+        )));
+    };
+    let steps = match (rows, columns) {
+        (Dim::Static(rows), Dim::Static(columns)) => Dim::Static(*rows.min(columns)),
+        (rows, columns) if rows == columns => rows.clone(),
+        (rows, columns) => Dim::Symbolic(Term::min(&rows.term(), &columns.term())),
+    };
+    let integers = |last: &Dim| {
+        let dims = batch.iter().chain([last]).cloned().collect();
+        Shape::Array(ArrayShape {
+            dims,
+            ..ArrayShape::new(ElementType::S32, &[])
+        })
+    };
+    let factors = Shape::Array(matrix.clone());
+    let expected = Shape::Tuple(vec![factors, integers(&steps), integers(rows)]);
+    match instruction.shape.may_equal(&expected) {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "`LuDecomposition` gives {expected:#}, not {:#}",
             instruction.shape
         ))),
     }

@@ -13,8 +13,10 @@ use tegula_ir::ElementType;
 pub trait Known {
     /// The vectors, if they are known. There are no matrix registers then.
     const WIDTH: Option<VectorWidth>;
-    /// The type of both operands and the result, if it is known.
-    const TYPE: Option<ElementType>;
+    /// The type of both operands, if it is known.
+    const OPERANDS: Option<ElementType>;
+    /// The types that the result may have, if those of the operands are known.
+    const RESULTS: &'static [ElementType];
 
     /// The CPU, with what is known of it as constants.
     #[inline(always)]
@@ -32,10 +34,18 @@ pub trait Known {
 
     /// The types, as constants if they are known.
     #[inline(always)]
-    fn types(types: Types) -> Types {
-        match Self::TYPE {
-            Some(ty) => [ty; 3],
-            None => types,
+    fn types([lhs, rhs, out]: Types) -> Types {
+        let result = match *Self::RESULTS {
+            [] => out,
+            [first] => first,
+            [first, second, ..] => match out == first {
+                true => first,
+                false => second,
+            },
+        };
+        match Self::OPERANDS {
+            Some(ty) => [ty, ty, result],
+            None => [lhs, rhs, result],
         }
     }
 }
@@ -45,5 +55,6 @@ pub(super) struct Nothing;
 
 impl Known for Nothing {
     const WIDTH: Option<VectorWidth> = None;
-    const TYPE: Option<ElementType> = None;
+    const OPERANDS: Option<ElementType> = None;
+    const RESULTS: &'static [ElementType] = &[];
 }

@@ -35,6 +35,7 @@ use super::microkernels::long_rows::LongRowsFn;
 use super::microkernels::pack::{PackFn, pack_function};
 use super::microkernels::packed_tile::{Arithmetic, TileKernel};
 use super::microkernels::store::{StoreFn, store_function};
+pub use super::microkernels::strided_tile::TileForm;
 use super::tables::Tables;
 use super::thread_pool::{ThreadPool, is_stopped};
 use batched_small::Small;

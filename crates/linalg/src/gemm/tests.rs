@@ -1,8 +1,35 @@
-use super::{Axes, Axis, AxisList, Product, Types};
+use super::{Axes, Axis, AxisList, Product, TileForm, Types};
 use crate::microkernels::CpuFeatures;
+use crate::microkernels::strided::Fetch;
+use crate::microkernels::strided_tile;
 use crate::thread_pool::ThreadPool;
+use std::cell::RefCell;
 use tegula_ir::ElementType;
 use tegula_target::IsaLevel;
+
+thread_local! {
+    /// The tiles that this thread has called.
+    static CALLED: RefCell<Vec<TileForm>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes down which tile is called.
+pub(super) fn called(rows: usize, vectors: usize, fetch: &Fetch) {
+    let form = match fetch {
+        Fetch::Nothing => strided_tile::NOTHING,
+        Fetch::Ahead(_) => strided_tile::AT_ONCE,
+        Fetch::Later(_) => strided_tile::LATER,
+    };
+    let tile = TileForm {
+        rows,
+        vectors,
+        form,
+    };
+    CALLED.with_borrow_mut(|tiles| {
+        if !tiles.contains(&tile) {
+            tiles.push(tile);
+        }
+    });
+}
 
 /// What products are computed with: what CPUs have, and matrices, emulated where need be.
 fn isas() -> Vec<CpuFeatures> {
@@ -122,8 +149,15 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
                 }
             }
             let out = out.as_mut_ptr().cast();
+            CALLED.take();
             product.run(operands, kept.start(), out, scratch.start(), &pool);
         }
+        let (tiles, called) = (product.tiles(), CALLED.take());
+        let lacks = called.iter().find(|tile| !tiles.contains(tile));
+        assert!(
+            threads > 1 || lacks.is_none(),
+            "{types:?} {m}x{k}x{n}: {lacks:?}"
+        );
         assert!(
             kept.is_whole() && scratch.is_whole(),
             "written beyond the end"

@@ -29,10 +29,32 @@ pub(crate) const TILE_BYTES: usize = TILE_ROWS * 32 * 4;
 const AHEAD: isize = 16;
 
 /// The forms of a tile, by what it [fetches](Fetch); the last fetches nothing, and is turned.
-const NOTHING: u8 = 0;
-const AT_ONCE: u8 = 1;
-const LATER: u8 = 2;
-const TURNED: u8 = 3;
+pub(crate) const NOTHING: u8 = 0;
+pub(crate) const AT_ONCE: u8 = 1;
+pub(crate) const LATER: u8 = 2;
+pub(crate) const TURNED: u8 = 3;
+
+/// What a tile is called for: code that a program with such a product has to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TileForm {
+    pub(crate) rows: usize,
+    pub(crate) vectors: usize,
+    pub(crate) form: u8,
+}
+
+#[cfg(feature = "std")]
+impl TileForm {
+    /// How the name of its function in `crates/rt` ends, after that of its numbers.
+    pub fn name(&self) -> String {
+        let form = match self.form {
+            AT_ONCE => "AT_ONCE",
+            LATER => "LATER",
+            TURNED => "TURNED",
+            _ => "NOTHING",
+        };
+        format!("_{}_{}_{form}", self.rows, self.vectors)
+    }
+}
 
 /// The most vectors of a tile of x86-64 that fetches.
 #[cfg(target_arch = "x86_64")]
@@ -226,6 +248,12 @@ impl StridedKernel {
         }
     }
 
+    /// How many vectors tiles of so many rows have, the most first.
+    #[cfg(feature = "std")]
+    pub(crate) fn widths(&self, rows: usize) -> &'static [usize] {
+        (self.vectors)(rows)
+    }
+
     /// Whether tiles of so many rows have forms that fetch: if they are not too wide for it.
     pub(crate) fn fetches(&self, rows: usize) -> bool {
         self.vectors(rows, usize::MAX / 2) <= self.fetching
@@ -259,6 +287,35 @@ fn tiles(rows: usize) -> &'static [usize] {
         2 => &[4, 2, 1],
         _ => &[2, 1],
     }
+}
+
+/// Calls a tile of a form, by a function of its own. In `crates/rt` that has a name that ends as
+/// [`TileForm::name`] says, so that programs can do without tiles that they do not call.
+#[cfg(target_arch = "x86_64")]
+macro_rules! named_tile {
+    (
+        $module:ident, $features:literal, $lanes:literal, $masked:literal, $m:literal, $v:literal,
+        $form:ident, $arguments:expr
+    ) => {{
+        #[target_feature(enable = $features)]
+        #[cfg_attr(
+                not(feature = "std"),
+                unsafe(export_name = concat!(
+                    "tegula_rt_tile_", stringify!($module), "_", $m, "_", $v, "_", stringify!($form)
+                ))
+            )]
+        unsafe fn named(arguments: &Strided<'_>) {
+            // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for.
+            unsafe {
+                match $masked && arguments.columns == $v * $lanes {
+                    true => tile::<$m, $v, $form, true>(arguments),
+                    false => tile::<$m, $v, $form, false>(arguments),
+                }
+            }
+        }
+        // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for.
+        unsafe { named($arguments) }
+    }};
 }
 
 /// A module with the tile of one kind of vector, and whether tiles of whole vectors
@@ -407,41 +464,39 @@ macro_rules! strided_tile {
             /// As [`super::StridedFn`].
             #[target_feature(enable = $features)]
             pub(super) unsafe fn dispatch(vectors: usize, arguments: &Strided<'_>) {
-                let whole = arguments.columns == vectors * $lanes;
                 let form = match arguments.fetch {
                     Fetch::Nothing if arguments.turned.is_some() => TURNED,
                     Fetch::Nothing => NOTHING,
                     Fetch::Ahead(_) => AT_ONCE,
                     Fetch::Later(_) => LATER,
                 };
-                // SAFETY: the caller promises what [`super::StridedFn`] asks for.
-                unsafe {
-                    match (arguments.height, vectors, form) {
-                        $(($m, $v, NOTHING) if $masked && !whole => {
-                            tile::<$m, $v, NOTHING, false>(arguments)
-                        })*
-                        $(($m, $v, NOTHING) => tile::<$m, $v, NOTHING, $masked>(arguments),)*
-                        $(
-                            ($n, 1, AT_ONCE) if $masked && !whole => {
-                                tile::<$n, 1, AT_ONCE, false>(arguments)
-                            }
-                            ($n, 2, AT_ONCE) if $masked && !whole => {
-                                tile::<$n, 2, AT_ONCE, false>(arguments)
-                            }
-                            ($n, 1, AT_ONCE) => tile::<$n, 1, AT_ONCE, $masked>(arguments),
-                            ($n, 2, AT_ONCE) => tile::<$n, 2, AT_ONCE, $masked>(arguments),
-                            ($n, 1, LATER) => tile::<$n, 1, LATER, false>(arguments),
-                            ($n, 2, LATER) if $masked && !whole => {
-                                tile::<$n, 2, LATER, false>(arguments)
-                            }
-                            ($n, 2, LATER) => tile::<$n, 2, LATER, $masked>(arguments),
-                        )*
-                        $(
-                            ($t, 1, TURNED) => tile::<$t, 1, TURNED, false>(arguments),
-                            ($t, 2, TURNED) => tile::<$t, 2, TURNED, false>(arguments),
-                        )*
-                        other => debug_assert!(false, "there is no tile of {other:?}"),
-                    }
+                match (arguments.height, vectors, form) {
+                    $(($m, $v, NOTHING) => {
+                        named_tile!($module, $features, $lanes, $masked, $m, $v, NOTHING, arguments)
+                    })*
+                    $(
+                        ($n, 1, AT_ONCE) => {
+                            named_tile!($module, $features, $lanes, $masked, $n, 1, AT_ONCE, arguments)
+                        }
+                        ($n, 2, AT_ONCE) => {
+                            named_tile!($module, $features, $lanes, $masked, $n, 2, AT_ONCE, arguments)
+                        }
+                        ($n, 1, LATER) => {
+                            named_tile!($module, $features, $lanes, $masked, $n, 1, LATER, arguments)
+                        }
+                        ($n, 2, LATER) => {
+                            named_tile!($module, $features, $lanes, $masked, $n, 2, LATER, arguments)
+                        }
+                    )*
+                    $(
+                        ($t, 1, TURNED) => {
+                            named_tile!($module, $features, $lanes, $masked, $t, 1, TURNED, arguments)
+                        }
+                        ($t, 2, TURNED) => {
+                            named_tile!($module, $features, $lanes, $masked, $t, 2, TURNED, arguments)
+                        }
+                    )*
+                    other => debug_assert!(false, "there is no tile of {other:?}"),
                 }
             }
         }

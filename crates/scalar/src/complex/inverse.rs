@@ -55,9 +55,9 @@ fn first_quadrant(x: f64, y: f64) -> Parts {
             false => s + (x - 1.0),
         };
         let below = (right + left) / 2.0;
-        libm::log1p(below + (below * (a + 1.0)).sqrt())
+        libm::log1p(below + libm::sqrt(below * (a + 1.0)))
     } else {
-        libm::log(a + (a * a - 1.0).sqrt())
+        libm::log(a + libm::sqrt(a * a - 1.0))
     };
     Parts {
         asin,
@@ -73,9 +73,9 @@ fn real_parts(x: f64, y: f64, [r, s, a, b]: [f64; 4]) -> (f64, f64) {
     let sum = a + x;
     // The cosine of the result times `a`, without cancellation.
     let side = if x <= 1.0 {
-        (0.5 * sum * (y * y / (r + x + 1.0) + (s + (1.0 - x)))).sqrt()
+        libm::sqrt(0.5 * sum * (y * y / (r + x + 1.0) + (s + (1.0 - x))))
     } else {
-        y * (0.5 * (sum / (r + x + 1.0) + sum / (s + (x - 1.0)))).sqrt()
+        y * libm::sqrt(0.5 * (sum / (r + x + 1.0) + sum / (s + (x - 1.0))))
     };
     (libm::atan2(x, side), libm::atan2(side, x))
 }
@@ -83,11 +83,11 @@ fn real_parts(x: f64, y: f64, [r, s, a, b]: [f64; 4]) -> (f64, f64) {
 /// The imaginary part where the square of `y` is nothing beside 1.
 fn near_the_axis(x: f64, y: f64) -> f64 {
     if x < 1.0 {
-        y / ((1.0 - x) * (1.0 + x)).sqrt()
+        y / libm::sqrt((1.0 - x) * (1.0 + x))
     } else if x > 1.0 {
-        libm::log1p((x - 1.0) + ((x - 1.0) * (x + 1.0)).sqrt())
+        libm::log1p((x - 1.0) + libm::sqrt((x - 1.0) * (x + 1.0)))
     } else {
-        y.sqrt()
+        libm::sqrt(y)
     }
 }
 

@@ -92,6 +92,9 @@ pub(crate) struct CompileArgs {
     /// What the functions of an object begin with; the model's file name if nothing is said.
     #[arg(long)]
     pub name: Option<String>,
+    /// Write an object's large constants to this file, which the program that links it maps or reads.
+    #[arg(long, value_name = "FILE")]
+    pub weights: Option<PathBuf>,
     /// The machine that an object is for: x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; this
     /// machine if nothing is said.
     #[arg(long, value_name = "TRIPLE")]

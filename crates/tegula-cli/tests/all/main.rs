@@ -10,5 +10,6 @@ mod limits;
 mod pallas;
 mod pass_tests;
 mod reduce;
+mod rust_example;
 mod standard_input;
 mod wide_tuples;

@@ -8,7 +8,7 @@ use crate::options::Common;
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use std::path::Path;
-use tegula::{Architecture, IsaLevel};
+use tegula::{Architecture, IsaLevel, ObjectOptions};
 
 /// The machines that objects are made for.
 const TRIPLES: [(&str, Architecture); 4] = [
@@ -54,7 +54,11 @@ pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result
         Some(name) => name.clone(),
         None => name_of(&args.model),
     };
-    let object = tegula::compile_object(&source.module, cpu, &name);
+    let options = ObjectOptions {
+        weights: args.weights.is_some(),
+        ..ObjectOptions::new(name.as_str(), cpu)
+    };
+    let object = tegula::compile_object(&source.module, &options);
     let object = object.map_err(|e| source.failure(e))?;
     let mut files = Vec::new();
     if form == Form::Object {
@@ -70,8 +74,11 @@ pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result
     std::fs::create_dir_all(folder)
         .with_context(|| format!("{} cannot be made", folder.display()))?;
     let mut written = Vec::new();
-    for (file, bytes) in files {
-        let path = folder.join(file);
+    let files = files
+        .into_iter()
+        .map(|(file, bytes)| (folder.join(file), bytes));
+    let weights = args.weights.clone().zip(object.weights);
+    for (path, bytes) in files.chain(weights) {
         crate::terminal::result_file::write(&path, &bytes)?;
         written.push(WrittenFile {
             path: path.display().to_string(),

@@ -11,6 +11,7 @@ use tegula_expr::Term;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, IndexVar, Param, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Category, Direction, ElementType, Order};
+use tegula_linalg::sort::KeyOrder;
 
 /// What a sort is by.
 pub(crate) struct SortKey {
@@ -19,45 +20,9 @@ pub(crate) struct SortKey {
     pub kernel: Kernel,
     /// Which operands the kernel reads.
     pub arrays: Vec<usize>,
-    /// The order of the keys.
+    /// The type of the keys, and their order.
+    pub element_type: ElementType,
     pub order: KeyOrder,
-}
-
-/// How keys are ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyOrder {
-    category: Category,
-    /// Bytes of a key: 1, 2, 4 or 8.
-    pub bytes: usize,
-    /// The largest first.
-    descending: bool,
-}
-
-impl KeyOrder {
-    /// The order of a type's numbers; the total one of floats.
-    pub(crate) fn new(element_type: ElementType, descending: bool) -> Self {
-        Self {
-            category: element_type.category(),
-            bytes: element_type.storage_bytes(),
-            descending,
-        }
-    }
-
-    /// Of a key's bits, a number of so many bytes that is smaller where the key goes first.
-    pub(crate) fn rank(self, bits: u64) -> u64 {
-        let sign = 1 << (8 * self.bytes - 1);
-        let all = sign | (sign - 1);
-        let ascending = match self.category {
-            Category::Signed => bits ^ sign,
-            Category::Float if bits & sign != 0 => !bits,
-            Category::Float => bits | sign,
-            _ => bits,
-        };
-        match self.descending {
-            true => !ascending & all,
-            false => ascending & all,
-        }
-    }
 }
 
 /// The key that a comparator compares, if it does nothing else.
@@ -98,6 +63,7 @@ pub(crate) fn key_of(comparator: &Kernel) -> Option<SortKey> {
     Some(SortKey {
         kernel,
         arrays,
+        element_type,
         order: KeyOrder::new(element_type, descending),
     })
 }
@@ -229,46 +195,4 @@ fn key_kernel(
     kernel.body.statements = kept;
     kernel.body.results = smallvec![];
     Some((kernel, arrays))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn ranks_are_in_the_total_order_of_floats() {
-        let negative_nan = f32::from_bits(0xffc0_0000);
-        let ordered = [
-            negative_nan,
-            f32::NEG_INFINITY,
-            -1.5,
-            -f32::from_bits(1),
-            -0.0,
-            0.0,
-            f32::from_bits(1),
-            2.0,
-            f32::INFINITY,
-            f32::NAN,
-        ];
-        for descending in [false, true] {
-            let rank =
-                |x: &f32| KeyOrder::new(ElementType::F32, descending).rank(x.to_bits().into());
-            let ranks: Vec<u64> = ordered.iter().map(rank).collect();
-            assert!(
-                ranks
-                    .windows(2)
-                    .all(|w| (w[0] < w[1]) != descending && w[0] != w[1])
-            );
-        }
-    }
-
-    #[test]
-    fn ranks_of_integers_are_in_their_order() {
-        let signed = KeyOrder::new(ElementType::S8, false);
-        let ranks: Vec<u64> = (-128..128i64)
-            .map(|x| signed.rank((x as u8).into()))
-            .collect();
-        assert!(ranks.windows(2).all(|w| w[0] + 1 == w[1]));
-        let unsigned = KeyOrder::new(ElementType::U64, true);
-        assert!(unsigned.rank(u64::MAX) < unsigned.rank(0));
-    }
 }

@@ -4,7 +4,7 @@
 //! order while the row is read, some elements at a time: most hold nothing that comes
 //! before the last one kept, which vectors tell. Many are found by partitioning.
 
-use super::sort::KeyOrder;
+use crate::sort::KeyOrder;
 use tegula_ir::ElementType;
 use tegula_target::CpuFeatures;
 #[cfg(target_arch = "x86_64")]
@@ -12,15 +12,20 @@ use tegula_target::VectorWidth;
 
 /// A selection of `k` of each row of `length` elements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TopK {
+pub struct TopK {
+    /// The instructions that may be used.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(dead_code, reason = "chosen by on x86-64 alone")
     )]
     pub isa: CpuFeatures,
+    /// The type of the elements: none of complex numbers.
     pub element_type: ElementType,
+    /// Elements of a row.
     pub length: usize,
+    /// How many of them are selected: at most all.
     pub k: usize,
+    /// Whether the largest come first.
     pub largest: bool,
 }
 
@@ -75,46 +80,102 @@ bits! {
 }
 
 impl TopK {
-    /// Selects. Floats are compared in the total order; of equal elements the one
-    /// in front comes first.
-    pub(crate) fn run(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
-        if self.k == 0 || self.length == 0 {
-            return;
-        }
-        match self.element_type.storage_bytes() {
-            4 => self.rows::<u32>(input, values, places),
-            2 => self.rows::<u16>(input, values, places),
-            1 => self.rows::<u8>(input, values, places),
-            _ => self.rows::<u64>(input, values, places),
+    /// Bytes of scratch memory that a run needs.
+    pub fn scratch_bytes(&self) -> usize {
+        let keys = if self.k <= FEW { self.k } else { self.length };
+        keys * match self.element_type.storage_bytes() {
+            1 | 2 | 4 => size_of::<u64>(),
+            _ => size_of::<u128>(),
         }
     }
 
-    fn rows<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
+    /// Selects. Floats are compared in the total order; of equal elements the one
+    /// in front comes first.
+    ///
+    /// # Safety
+    /// `scratch` has [`Self::scratch_bytes`], aligned to 16, and is nobody else's.
+    #[inline(always)]
+    pub unsafe fn run(
+        &self,
+        input: &[u8],
+        values: &mut [u8],
+        places: &mut [i32],
+        scratch: *mut u8,
+    ) {
+        if self.k == 0 || self.length == 0 {
+            return;
+        }
+        // SAFETY: the caller promises scratch memory.
+        unsafe {
+            match self.element_type.storage_bytes() {
+                4 => self.rows::<u32>(input, values, places, scratch),
+                2 => self.rows::<u16>(input, values, places, scratch),
+                1 => self.rows::<u8>(input, values, places, scratch),
+                _ => self.rows::<u64>(input, values, places, scratch),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::run`].
+    #[inline(always)]
+    unsafe fn rows<B: Bits>(
+        &self,
+        input: &[u8],
+        values: &mut [u8],
+        places: &mut [i32],
+        scratch: *mut u8,
+    ) {
+        let keys = if self.k <= FEW { self.k } else { self.length };
+        // SAFETY: the caller promises room for so many keys, which are numbers.
+        let best: &mut [B::Key] = unsafe { core::slice::from_raw_parts_mut(scratch.cast(), keys) };
         #[cfg(target_arch = "x86_64")]
         match self.isa.width {
-            // SAFETY: what may be used is there.
-            VectorWidth::Avx512 => return unsafe { self.rows_avx512::<B>(input, values, places) },
-            // SAFETY: what may be used is there.
-            VectorWidth::Avx2 => return unsafe { self.rows_avx2::<B>(input, values, places) },
-            VectorWidth::Neon | VectorWidth::Portable => {}
+            VectorWidth::Avx512 => {
+                // SAFETY: what may be used is there.
+                return unsafe { self.rows_avx512::<B>(input, values, places, best) };
+            }
+            VectorWidth::Avx2 => {
+                // SAFETY: what may be used is there.
+                return unsafe { self.rows_avx2::<B>(input, values, places, best) };
+            }
+            _ => {}
         }
-        self.each_row::<B>(input, values, places);
+        self.each_row::<B>(input, values, places, best);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn rows_avx512<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
-        self.each_row::<B>(input, values, places);
+    fn rows_avx512<B: Bits>(
+        &self,
+        input: &[u8],
+        values: &mut [u8],
+        places: &mut [i32],
+        best: &mut [B::Key],
+    ) {
+        self.each_row::<B>(input, values, places, best);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn rows_avx2<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
-        self.each_row::<B>(input, values, places);
+    fn rows_avx2<B: Bits>(
+        &self,
+        input: &[u8],
+        values: &mut [u8],
+        places: &mut [i32],
+        best: &mut [B::Key],
+    ) {
+        self.each_row::<B>(input, values, places, best);
     }
 
     #[inline(always)]
-    fn each_row<B: Bits>(&self, input: &[u8], values: &mut [u8], places: &mut [i32]) {
+    fn each_row<B: Bits>(
+        &self,
+        input: &[u8],
+        values: &mut [u8],
+        places: &mut [i32],
+        best: &mut [B::Key],
+    ) {
         // Of no rows, the length may be more than memory holds.
         if input.is_empty() || self.k == 0 {
             return;
@@ -127,23 +188,17 @@ impl TopK {
         let order = KeyOrder::new(self.element_type, self.largest);
         let sign = 1u64 << (8 * size - 1);
         let changed = [order.rank(0), order.rank(sign) ^ sign];
-        let few = self.k <= FEW;
-        let mut best: Vec<B::Key> = Vec::with_capacity(if few { self.k } else { self.length });
         for (row, (values, places)) in rows.zip(outputs) {
-            best.clear();
-            match few {
-                true => few_of::<B>(row, self.k, changed, &mut best),
-                false => {
-                    let ranks = row.chunks_exact(size).map(|x| B::read(x).rank(changed));
-                    best.extend(ranks.zip(0..).map(|(rank, place)| rank.key(place)));
-                    if self.k < self.length {
-                        best.select_nth_unstable(self.k - 1);
-                        best.truncate(self.k);
-                    }
-                    best.sort_unstable();
+            if self.k <= FEW {
+                few_of::<B>(row, changed, best);
+            } else {
+                keys_of::<B>(row, changed, best);
+                if self.k < self.length {
+                    best.select_nth_unstable(self.k - 1);
                 }
+                best[..self.k].sort_unstable();
             }
-            for (i, &key) in best.iter().enumerate() {
+            for (i, &key) in best[..self.k].iter().enumerate() {
                 let from = B::place(key) as usize * size;
                 values[i * size..][..size].copy_from_slice(&row[from..from + size]);
                 places[i] = B::place(key) as i32;
@@ -152,13 +207,22 @@ impl TopK {
     }
 }
 
-/// The first `k` of a row, in order.
+/// The keys of elements, as many as there is room for.
 #[inline(always)]
-fn few_of<B: Bits>(row: &[u8], k: usize, changed: [u64; 2], best: &mut Vec<B::Key>) {
-    let size = size_of::<B>();
+fn keys_of<B: Bits>(elements: &[u8], changed: [u64; 2], keys: &mut [B::Key]) {
+    let ranks = elements.chunks_exact(size_of::<B>());
+    let ranks = ranks.map(|x| B::read(x).rank(changed));
+    for ((key, rank), place) in keys.iter_mut().zip(ranks).zip(0..) {
+        *key = rank.key(place);
+    }
+}
+
+/// The first elements of a row, as many as there are in `best`, in order.
+#[inline(always)]
+fn few_of<B: Bits>(row: &[u8], changed: [u64; 2], best: &mut [B::Key]) {
+    let (size, k) = (size_of::<B>(), best.len());
     let (first, rest) = row.split_at((k * size).min(row.len()));
-    let ranks = first.chunks_exact(size).map(|x| B::read(x).rank(changed));
-    best.extend(ranks.zip(0..).map(|(rank, place)| rank.key(place)));
+    keys_of::<B>(first, changed, best);
     best.sort_unstable();
     let Some(&last) = best.last() else { return };
     let mut last = rank_of::<B>(first, B::place(last), changed);
@@ -168,11 +232,9 @@ fn few_of<B: Bits>(row: &[u8], k: usize, changed: [u64; 2], best: &mut Vec<B::Ke
             if rank < *last {
                 let key = rank.key(place);
                 let at = best.partition_point(|&other| other < key);
-                best.pop();
-                best.insert(at, key);
-                if let Some(&key) = best.last() {
-                    *last = rank_of::<B>(row, B::place(key), changed);
-                }
+                best.copy_within(at..k - 1, at + 1);
+                best[at] = key;
+                *last = rank_of::<B>(row, B::place(best[k - 1]), changed);
             }
         }
     };
@@ -246,7 +308,12 @@ mod tests {
                         largest,
                     };
                     let (mut values, mut places) = (vec![0; 2 * k * size], vec![0; 2 * k]);
-                    top.run(&bytes, &mut values, &mut places);
+                    let mut scratch = vec![0u128; top.scratch_bytes().div_ceil(16)];
+                    // SAFETY: the scratch memory is as large as was asked for.
+                    unsafe {
+                        let scratch = scratch.as_mut_ptr().cast();
+                        top.run(&bytes, &mut values, &mut places, scratch);
+                    }
                     assert_eq!(places, wanted, "{element_type} {k} {cpu:?}");
                     for (i, &place) in places.iter().enumerate() {
                         let from = (i / k * length + place as usize) * size;

@@ -1,0 +1,150 @@
+"""Programs as objects beside runs: whether both give the same bits, and how long each takes.
+
+Each program is compiled (`tegula compile --emit library`), linked by `cc -shared`, and called; results
+are compared with those of `tegula run` on the same inputs. Calls and `tegula bench` take turns, and the
+fastest of each counts.
+
+    python benches/objects.py --tegula target/release/tegula CORPUS/*.hlo
+"""
+
+import argparse
+import ctypes
+import itertools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import ml_dtypes
+import numpy as np
+
+TYPES = {"pred": np.bool_, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "c64": np.complex64, "c128": np.complex128}
+
+
+def dtype(name):
+    known = {"f": "float", "s": "int", "u": "uint"}
+    return np.dtype(TYPES[name] if name in TYPES else known[name[0]] + name[1:])
+
+
+def arrays(header, kind):
+    """The shapes that the header's head lists."""
+    for line in re.findall(rf"^ \*   {kind} \w+: (.*)$", header, re.M):
+        name, dims = re.fullmatch(r"(\w+)\[(.*)\]", line).groups()
+        yield dtype(name), [int(d) for d in dims.split(", ") if d]
+
+
+def made_up(rng, kind, shape):
+    if kind.kind in "iu":
+        return rng.integers(0, 8, shape).astype(kind)
+    if kind == np.bool_:
+        return rng.integers(0, 2, shape).astype(kind)
+    return rng.standard_normal(shape).astype(kind)
+
+
+def aligned(count):
+    memory = np.zeros(count + 4096, np.uint8)
+    start = -memory.ctypes.data % 4096
+    return memory[start : start + count]
+
+
+def distance(expected, result):
+    """0 if the bits are the same; else the largest difference beside the largest number. The program may
+    state that the dimensions of a result lie in another order."""
+    orders = itertools.permutations(range(expected.ndim))
+    orders = [order for order in orders if [expected.shape[d] for d in order] == list(result.shape)]
+    least = float("inf")
+    for order in orders:
+        turned = np.ascontiguousarray(expected.transpose(order))
+        if turned.tobytes() == result.tobytes():
+            return 0
+        a = turned.view(result.dtype).astype(np.complex128)
+        b = result.astype(np.complex128)
+        least = min(least, np.nanmax(np.abs(a - b)) / max(1e-30, np.nanmax(np.abs(a))))
+    return least
+
+
+def tegula(args, *command):
+    return subprocess.run([args.tegula, *command], check=True, capture_output=True, text=True).stdout
+
+
+def check(args, model, folder):
+    cpu = ["--cpu", args.cpu]
+    tegula(args, "compile", str(model), "--emit", "library", "--name", "m", "-o", str(folder), *cpu, *args.option)
+    archive = folder / "libm.a"
+    whole = ["-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive", "-Wl,--no-undefined", "-lm"]
+    subprocess.run(["cc", "-shared", "-o", str(folder / "m.so"), *whole], check=True)
+    header = (folder / "m.h").read_text()
+    library = ctypes.CDLL(str(folder / "m.so"))
+    library.m_arena_bytes.restype = ctypes.c_int64
+    stored = {}
+    if model.with_suffix(".npz").exists():
+        stored = dict(np.load(model.with_suffix(".npz")))
+    rng = np.random.default_rng(0)
+    inputs = []
+    for number, (kind, shape) in enumerate(arrays(header, "parameter")):
+        given = stored.get(f"in{number}")
+        if given is None:
+            given = made_up(rng, kind, shape)
+        inputs.append(np.ascontiguousarray(given).view(kind).reshape(shape))
+    results = [np.zeros(shape, kind) for kind, shape in arrays(header, "result")]
+    arena = aligned(library.m_arena_bytes(None))
+    pointer = lambda a: a.ctypes.data_as(ctypes.c_void_p)
+    pack = lambda all: (ctypes.c_void_p * max(1, len(all)))(*map(pointer, all))
+    given, gives, arena_at = pack(inputs), pack(results), pointer(arena)
+
+    def call():
+        started = time.perf_counter()
+        status = library.m_call(None, given, gives, arena_at)
+        took = time.perf_counter() - started
+        assert status == 0, status
+        return took
+
+    saved = {f"in{number}": value for number, value in enumerate(inputs)}
+    views = lambda a: a.view(np.uint16) if a.dtype == ml_dtypes.bfloat16 else a
+    np.savez(folder / "inputs.npz", **{name: views(value) for name, value in saved.items()})
+    call()
+    tegula(args, "run", str(model), "--inputs", str(folder / "inputs.npz"), "--outputs", str(folder / "out.npz"), *cpu)
+    wanted = np.load(folder / "out.npz")
+    apart = 0
+    for number, result in enumerate(results):
+        apart = max(apart, distance(wanted[f"out{number}"], result))
+    best, run = float("inf"), float("inf")
+    for _ in range(args.turns):
+        until = time.perf_counter() + 1.0
+        while time.perf_counter() < until:
+            best = min(best, call())
+        said = tegula(args, "bench", str(model), "--inputs", str(folder / "inputs.npz"), "--json", *cpu)
+        run = min(run, json.loads(said)["run_ms_min"] / 1e3)
+    same = "same bits" if apart == 0 else f"apart {apart:.1e}"
+    ratio = best / run if args.turns else 0
+    size = archive.stat().st_size
+    print(f"{model.stem:24} {same:14} {best * 1e3:9.4f} {run * 1e3:9.4f} {ratio:6.2f} {size:9}", flush=True)
+    return ratio
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("models", nargs="+", type=pathlib.Path)
+    parser.add_argument("--tegula", default="target/release/tegula")
+    parser.add_argument("--cpu", default="x86-64-v4")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--option", action="append", default=[], help="one more of `tegula compile`")
+    args = parser.parse_args()
+    ratios = []
+    for model in args.models:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                ratios.append(check(args, model, pathlib.Path(folder)))
+            except subprocess.CalledProcessError as error:
+                said = (error.stderr or "").strip().splitlines()
+                print(f"{model.stem:24} refused: {said[0] if said else error}", flush=True)
+    if ratios and args.turns:
+        mean = float(np.exp(np.mean(np.log(ratios))))
+        print(f"{len(ratios)} objects, geometric mean of the ratios {mean:.3f}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+//! Steps that are calls: of routines of `crates/rt`, with a description in words and the addresses of
+//! their arrays, and of functions that whoever links the object has.
+
+use super::{Driver, WORD, bug};
+use crate::error::Error;
+use crate::image::libcalls::Helper;
+use crate::image::{FunctionId, constant_address};
+use crate::object::arrays::{ArrayCall, Data};
+use crate::object::calls::{Call, Calls, Convolved, Repair};
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use tegula_expr::Term;
+use tegula_ir::{CustomCall, ElementType};
+use tegula_plan::ValueId;
+
+impl Driver<'_, '_> {
+    pub(super) fn is_called(&self, results: &[ValueId]) -> bool {
+        let calls = &self.library.calls;
+        results
+            .first()
+            .is_some_and(|result| calls.contains_key(result))
+    }
+
+    /// A step that is calls of routines.
+    pub(super) fn routines(
+        &mut self,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<(), Error> {
+        let &[out, ..] = results else {
+            return Err(bug("a call"));
+        };
+        // It is put back: what is in a loop is emitted once, too.
+        let calls = self
+            .library
+            .calls
+            .remove(&out)
+            .ok_or_else(|| bug("a call"))?;
+        match (&calls, operands) {
+            (Calls::Array(call), _) => self.array_call(call, operands, results)?,
+            (Calls::Product(call), &[lhs, rhs, ref added @ ..]) => {
+                if let Some(&added) = added.first() {
+                    self.copy(added, out)?;
+                }
+                let scratch = self.scratch.unwrap_or(self.arena);
+                let addresses = [self.address(lhs)?, self.address(rhs)?, self.address(out)?];
+                self.product(call, addresses, scratch)?;
+            }
+            (Calls::Convolution(convolved), &[input, kernel]) => {
+                let addresses = [
+                    self.address(input)?,
+                    self.address(kernel)?,
+                    self.address(out)?,
+                ];
+                self.convolution(convolved, addresses)?;
+            }
+            _ => return Err(bug("a call")),
+        }
+        self.library.calls.insert(out, calls);
+        Ok(())
+    }
+
+    /// The call of a routine on whole arrays.
+    fn array_call(
+        &mut self,
+        call: &ArrayCall,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<(), Error> {
+        let words = self.words(&call.words)?;
+        let data = match call.data {
+            Data::Nothing => self.builder.ins().iconst(types::I64, 0),
+            Data::Constant(number) => self.constant(number),
+            Data::Sort => {
+                let functions = results.first().and_then(|out| self.code.sorts.get(out));
+                let &(comparator, key) = functions.ok_or_else(|| bug("a sort"))?;
+                let comparator = self.function_address(comparator);
+                let key = key.map(|key| self.function_address(key));
+                let both: Vec<Value> = [comparator].into_iter().chain(key).collect();
+                self.table_of(&both)
+            }
+        };
+        let (given, gives) = (self.addresses(operands)?, self.addresses(results)?);
+        let scratch = self.scratch.unwrap_or(self.arena);
+        let args = [words, data, given, gives, scratch];
+        self.call(call.routine, &[types::I64; 5], &[], &args);
+        Ok(())
+    }
+
+    /// The address of one of the program's functions.
+    fn function_address(&mut self, id: FunctionId) -> Value {
+        let function = self.function(id);
+        self.builder.ins().func_addr(types::I64, function)
+    }
+
+    /// The address of a table with the addresses of values.
+    fn addresses(&mut self, values: &[ValueId]) -> Result<Value, Error> {
+        let all: Result<Vec<Value>, Error> =
+            values.iter().map(|&value| self.address(value)).collect();
+        Ok(self.table_of(&all?))
+    }
+
+    /// The address of a table of words on the stack.
+    fn table_of(&mut self, words: &[Value]) -> Value {
+        let bytes = (WORD * words.len().max(1)) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.builder.create_sized_stack_slot(slot);
+        for (number, &word) in words.iter().enumerate() {
+            let at = (WORD * number) as i32;
+            self.builder.ins().stack_store(types::I64, word, slot, at);
+        }
+        self.builder.ins().stack_addr(types::I64, slot, 0)
+    }
+
+    fn convolution(
+        &mut self,
+        convolved: &Convolved,
+        [input, kernel, out]: [Value; 3],
+    ) -> Result<(), Error> {
+        let mut scratch = self.scratch.unwrap_or(self.arena);
+        let mut base = input;
+        if let Some((words, bytes)) = &convolved.padding {
+            let words = self
+                .library
+                .constant(words)
+                .ok_or_else(|| bug("a border"))?;
+            let words = constant_address(self.builder, words as u32);
+            self.call(
+                "tegula_rt_pad",
+                &[types::I64; 3],
+                &[],
+                &[words, input, scratch],
+            );
+            base = scratch;
+            scratch = self.builder.ins().iadd_imm_s(scratch, *bytes as i64);
+        }
+        for product in &convolved.products {
+            self.product(product, [base, kernel, out], scratch)?;
+        }
+        match &convolved.repair {
+            Some(repair) => self.repair(repair, kernel, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Computes a result again that has NaN where the kernel is not finite.
+    fn repair(&mut self, repair: &Repair, kernel: Value, out: Value) -> Result<(), Error> {
+        let [again, done] = [(); 2].map(|()| self.builder.create_block());
+        let [of_kernel, of_out] = repair.elements;
+        let [kernel_type, out_type] = repair.types;
+        for (array, count, ty, beyond) in [
+            (out, of_out, out_type, 1),
+            (kernel, of_kernel, kernel_type, 0),
+        ] {
+            let (routine, infinity) = match ty {
+                ElementType::F64 => ("tegula_rt_special_64", f64::INFINITY.to_bits() as i64),
+                ElementType::F32 => ("tegula_rt_special_32", i64::from(f32::INFINITY.to_bits())),
+                ElementType::BF16 => ("tegula_rt_special_16", 0x7f80),
+                _ => ("tegula_rt_special_16", 0x7c00),
+            };
+            let [count, first] = [count as i64, infinity + beyond]
+                .map(|number| self.builder.ins().iconst(types::I64, number));
+            let (params, returns) = (&[types::I64; 3], &[types::I64]);
+            let any = self.call(routine, params, returns, &[array, count, first]);
+            let any = any.ok_or_else(|| bug("a check"))?;
+            let next = self.builder.create_block();
+            self.builder.ins().brif(any, next, &[], done, &[]);
+            self.builder.switch_to_block(next);
+        }
+        self.builder.ins().jump(again, &[]);
+        self.builder.switch_to_block(again);
+        self.inside(std::slice::from_ref(&repair.step))?;
+        self.builder.ins().jump(done, &[]);
+        self.builder.switch_to_block(done);
+        Ok(())
+    }
+
+    /// Calls a function that whoever links the object has:
+    /// `int32_t TARGET(const void *const *operands, void *const *results, const int64_t *sizes,
+    /// const char *config)`. What it gives other than 0 ends the run.
+    pub(super) fn custom_call(
+        &mut self,
+        call: &CustomCall,
+        number: usize,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> Result<(), Error> {
+        let given = self.addresses(operands)?;
+        let gives = self.addresses(results)?;
+        let dims = operands.iter().chain(results).flat_map(|&value| {
+            let shape = &self.plan.values[value].shape;
+            shape.dims.iter().map(tegula_ir::Dim::term)
+        });
+        let sizes: Vec<Term> = dims.collect();
+        let sizes = self.words(&sizes)?;
+        let config = call.extra.iter().rev();
+        let mut config = config.filter(|(name, _)| &**name == "backend_config");
+        let config = config.next().map_or("", |(_, text)| &**text);
+        let config = self.library.text(config).ok_or_else(|| bug("a text"))?;
+        let config = constant_address(self.builder, config as u32);
+        let (image, builder) = (&mut *self.image, &mut *self.builder);
+        let signature = (&[types::I64; 4][..], &[types::I32][..]);
+        let function = image.refer_to_outside(&call.target, signature, builder.func);
+        let called = builder.ins().call(function, &[given, gives, sizes, config]);
+        let status = builder.inst_results(called)[0];
+        let [fails, on] = [(); 2].map(|()| builder.create_block());
+        builder.ins().brif(status, fails, &[], on, &[]);
+        builder.switch_to_block(fails);
+        let status = (self.checks + 1 + number) as i64;
+        let status = builder.ins().iconst(types::I32, status);
+        builder.ins().return_(&[status]);
+        builder.switch_to_block(on);
+        Ok(())
+    }
+
+    /// The call of one product.
+    fn product(
+        &mut self,
+        call: &Call,
+        [lhs, rhs, out]: [Value; 3],
+        scratch: Value,
+    ) -> Result<(), Error> {
+        let words = self.words(&call.words)?;
+        let kept = match call.kept {
+            Some((constant, before)) => {
+                let start = self.constant(constant);
+                self.builder.ins().iadd_imm_s(start, before as i64)
+            }
+            None => self.builder.ins().iconst(types::I64, 0),
+        };
+        let args = [words, lhs, rhs, kept, out, scratch];
+        self.call(call.routine, &[types::I64; 6], &[], &args);
+        Ok(())
+    }
+
+    /// The address of a call's description: a constant, or words on the stack.
+    pub(super) fn words(&mut self, words: &[Term]) -> Result<Value, Error> {
+        let known: Option<Vec<i64>> = words.iter().map(Term::as_constant).collect();
+        if let Some(known) = known {
+            let constant = self.library.constant(&known).ok_or_else(|| bug("a call"))?;
+            return Ok(constant_address(self.builder, constant as u32));
+        }
+        let words: Vec<Value> = words.iter().map(|word| self.term(word)).collect();
+        Ok(self.table_of(&words))
+    }
+
+    /// Calls a routine; gives its result, if it has one.
+    pub(super) fn call(
+        &mut self,
+        name: &'static str,
+        params: &'static [types::Type],
+        returns: &'static [types::Type],
+        args: &[Value],
+    ) -> Option<Value> {
+        let routine = Helper {
+            name,
+            address: std::ptr::null(),
+            params,
+            returns,
+        };
+        let routine = self.image.refer_to_routine(&routine, self.builder.func);
+        let call = self.builder.ins().call(routine, args);
+        self.builder.inst_results(call).first().copied()
+    }
+}

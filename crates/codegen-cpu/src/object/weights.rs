@@ -1,0 +1,58 @@
+//! Constants in a file beside the object, which whoever calls the program maps or reads.
+//!
+//! The file begins with [`MAGIC`], the number of its version, and a hash of what is behind the head; the
+//! object knows the head and refuses another one. Constants are aligned to 64 bytes.
+
+use rustc_hash::FxHashMap;
+use tegula_ir::{ALIGNMENT, Literal};
+
+/// How a file begins.
+const MAGIC: &[u8; 8] = b"TEGULAW\x01";
+/// Bytes of the head.
+pub(super) const HEAD: usize = 64;
+/// Bytes of a hash that a call compares.
+pub(super) const HASH: usize = 16;
+/// Constants of fewer bytes stay in the object.
+const LEAST: usize = 1 << 10;
+
+/// The constants of the file.
+#[derive(Default)]
+pub(super) struct Weights {
+    /// Where each begins, by number.
+    placed: FxHashMap<usize, usize>,
+    bytes: Vec<u8>,
+}
+
+impl Weights {
+    /// Where a constant begins in the file; nothing for a small one.
+    pub(super) fn place(&mut self, number: usize, constant: &Literal) -> Option<usize> {
+        let bytes = constant.bytes();
+        if bytes.len() < LEAST {
+            return None;
+        }
+        Some(*self.placed.entry(number).or_insert_with(|| {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(bytes);
+            self.bytes
+                .resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+            HEAD + start
+        }))
+    }
+
+    /// What the head has behind the magic bytes.
+    pub(super) fn hash(&self) -> [u8; HASH] {
+        let hash = blake3::hash(&self.bytes);
+        let mut first = [0; HASH];
+        first.copy_from_slice(&hash.as_bytes()[..HASH]);
+        first
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> Vec<u8> {
+        let mut file = MAGIC.to_vec();
+        file.extend(self.hash());
+        file.resize(HEAD, 0);
+        file.extend_from_slice(&self.bytes);
+        file
+    }
+}

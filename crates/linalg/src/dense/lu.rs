@@ -1,0 +1,214 @@
+//! LU factorisations with partial pivoting, some columns at a time, as LAPACK's: a column without a
+//! pivot stays as it is.
+
+use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
+use crate::microkernels::CpuFeatures;
+
+/// Factorisations of matrices, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Lu {
+    /// Rows of a matrix.
+    pub rows: usize,
+    /// Its columns.
+    pub columns: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Lu {
+    /// Bytes of scratch memory that a run needs.
+    pub fn scratch_bytes<T: Number>(&self) -> usize {
+        // Without a matrix, its size may be more than memory holds.
+        match self.count {
+            0 => 0,
+            _ => self.rows * size_of::<T::Lanes>(),
+        }
+    }
+
+    /// Both factors of each matrix in its place, the row that each step is exchanged with, and the
+    /// permutation that all exchanges make.
+    ///
+    /// # Safety
+    /// There are `count` matrices, as many pivots as the smaller side of each, and places of the
+    /// permutation as it has rows; nothing overlaps; `scratch` has [`Self::scratch_bytes`], aligned to 64;
+    /// the CPU has what may be used.
+    #[inline(always)]
+    pub unsafe fn run<T: Number>(
+        &self,
+        isa: CpuFeatures,
+        matrices: *mut T,
+        pivots: *mut i32,
+        permutations: *mut i32,
+        scratch: *mut u8,
+    ) {
+        let steps = self.rows.min(self.columns);
+        for number in 0..self.count {
+            // SAFETY: the caller promises the arrays and the CPU.
+            unsafe {
+                let permutation = permutations.wrapping_add(number * self.rows);
+                let permutation = core::slice::from_raw_parts_mut(permutation, self.rows);
+                for (row, place) in (0..).zip(&mut *permutation) {
+                    *place = row;
+                }
+                let pivots = pivots.wrapping_add(number * steps);
+                let elimination = Elimination {
+                    rows: self.rows,
+                    columns: self.columns,
+                    a: Matrix {
+                        start: matrices.wrapping_add(number * self.rows * self.columns),
+                        row: self.columns as isize,
+                        column: 1,
+                    },
+                    pivots: core::slice::from_raw_parts_mut(pivots, steps),
+                    permutation,
+                    packed: core::slice::from_raw_parts_mut(scratch.cast(), self.rows),
+                };
+                dispatch(isa, elimination);
+            }
+        }
+    }
+}
+
+struct Elimination<'a, T: Number> {
+    rows: usize,
+    columns: usize,
+    a: Matrix<T>,
+    pivots: &'a mut [i32],
+    permutation: &'a mut [i32],
+    /// Room for a row of lanes of each row.
+    packed: &'a mut [T::Lanes],
+}
+
+impl<T: Number> Routine for Elimination<'_, T> {
+    #[inline(always)]
+    unsafe fn run<V: Vectors, const ROWS: usize>(mut self) {
+        let steps = self.pivots.len();
+        let mut first = 0;
+        while first < self.columns {
+            // Columns that are factored and those behind them are not in one panel.
+            let end = if first < steps { steps } else { self.columns };
+            let width = LANES.min(end - first);
+            // SAFETY: the caller promises the arrays and the CPU.
+            unsafe {
+                self.update::<V, ROWS>(first.min(steps), (first, width));
+                if first < steps {
+                    self.panel::<V>(first, width);
+                }
+            }
+            first += width;
+        }
+    }
+}
+
+impl<T: Number> Elimination<'_, T> {
+    /// Takes the products of so many columns that are factored from some that are not: first rows
+    /// become those of the upper factor.
+    ///
+    /// # Safety
+    /// As [`Lu::run`].
+    #[inline(always)]
+    unsafe fn update<V: Vectors, const ROWS: usize>(
+        &mut self,
+        known: usize,
+        (first, width): (usize, usize),
+    ) {
+        let a = self.a;
+        // SAFETY: the caller promises the arrays and the CPU.
+        unsafe {
+            let mut row = 0;
+            while row < self.rows && known > 0 {
+                let end = if row < known { known } else { self.rows };
+                let rows = ROWS.min(end - row);
+                let mut sums = [T::ZEROS; ROWS];
+                for (r, sums) in sums.iter_mut().enumerate().take(rows) {
+                    *sums = a.lanes(row + r, first, width);
+                }
+                let solved = &self.packed[..row.min(known)];
+                tile::<T, V, ROWS, false>(&a, (row, rows), 0, solved, &mut sums);
+                for r in 0..rows {
+                    let solved = sums[r];
+                    if row < known {
+                        for (below, sums) in sums.iter_mut().enumerate().take(rows).skip(r + 1) {
+                            let element = a.get(row + below, row + r);
+                            T::subtract::<V>(sums, element, &solved);
+                        }
+                        self.packed[row + r] = solved;
+                    }
+                    a.set_lanes(row + r, first, width, &solved);
+                }
+                row += rows;
+            }
+        }
+    }
+
+    /// Factors some columns, in a copy that has them together, and exchanges whole rows.
+    ///
+    /// # Safety
+    /// As [`Lu::run`].
+    #[inline(always)]
+    unsafe fn panel<V: Vectors>(&mut self, first: usize, width: usize) {
+        let (a, columns) = (self.a, self.columns);
+        let packed = &mut self.packed[first..];
+        // SAFETY: the caller promises the arrays and the CPU.
+        unsafe {
+            for (row, lanes) in packed.iter_mut().enumerate() {
+                *lanes = a.lanes(first + row, first, width);
+            }
+            for column in 0..width {
+                let (mut pivot, mut largest) = (column, T::lane(&packed[column], column).size());
+                for (row, lanes) in packed.iter().enumerate().skip(column + 1) {
+                    let size = T::lane(lanes, column).size();
+                    if size > largest {
+                        (pivot, largest) = (row, size);
+                    }
+                }
+                self.pivots[first + column] = (first + pivot) as i32;
+                if pivot != column {
+                    packed.swap(column, pivot);
+                    let (row, other) = (first + column, first + pivot);
+                    self.permutation.swap(row, other);
+                    let swap = core::ptr::swap_nonoverlapping::<T>;
+                    swap(a.at(row, 0), a.at(other, 0), first);
+                    let behind = first + width;
+                    swap(a.at(row, behind), a.at(other, behind), columns - behind);
+                }
+                if largest > T::Real::ZERO {
+                    eliminate::<T, V>(&mut packed[column..], column);
+                }
+            }
+            for (row, lanes) in packed.iter().enumerate() {
+                a.set_lanes(first + row, first, width, lanes);
+            }
+        }
+    }
+}
+
+/// Eliminates a column below the first row, which is the pivot's.
+///
+/// # Safety
+/// The CPU has the vectors.
+#[inline(always)]
+unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize) {
+    let Some((own, rows)) = rows.split_first_mut() else {
+        return;
+    };
+    let reciprocal = T::lane(own, column).reciprocal();
+    // Columns up to this one do not change.
+    let mut own = *own;
+    for lane in 0..=column {
+        T::set_lane(&mut own, lane, T::ZERO);
+    }
+    for lanes in rows {
+        let factor = T::lane(lanes, column).times(reciprocal);
+        T::set_lane(lanes, column, factor);
+        let before = *lanes;
+        // SAFETY: the caller promises the instructions.
+        unsafe { T::subtract::<V>(lanes, factor, &own) };
+        // What is not finite makes NaN of them.
+        if !factor.size().is_finite() {
+            for lane in 0..=column {
+                T::set_lane(lanes, lane, T::lane(&before, lane));
+            }
+        }
+    }
+}

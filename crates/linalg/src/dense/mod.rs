@@ -1,0 +1,183 @@
+//! Cholesky and LU factorisations and triangular solves of row-major matrices that allocate nothing:
+//! what runs and compiled programs call.
+//!
+//! All three come down to [`tile`]: some rows of a matrix, less products of other elements and packed
+//! rows of [`LANES`] columns.
+
+mod cholesky;
+mod lu;
+mod number;
+#[cfg(test)]
+mod tests;
+mod triangular;
+mod vectors;
+
+use crate::microkernels::{CpuFeatures, VectorWidth};
+pub use cholesky::Cholesky;
+pub use lu::Lu;
+pub use number::{Complex, Number, Real};
+pub use triangular::Solve;
+use vectors::{LANES, Vectors};
+
+/// A matrix in memory: where element (0, 0) is, and the distances of rows and of columns in elements.
+#[derive(Clone, Copy)]
+struct Matrix<T> {
+    start: *mut T,
+    row: isize,
+    column: isize,
+}
+
+impl<T: Number> Matrix<T> {
+    fn at(&self, row: usize, column: usize) -> *mut T {
+        let offset = row as isize * self.row + column as isize * self.column;
+        self.start.wrapping_offset(offset)
+    }
+
+    /// # Safety
+    /// There is such an element.
+    #[inline(always)]
+    unsafe fn get(&self, row: usize, column: usize) -> T {
+        // SAFETY: the caller promises the element.
+        unsafe { self.at(row, column).read() }
+    }
+
+    /// # Safety
+    /// There is such an element, which may be written.
+    #[inline(always)]
+    unsafe fn set(&self, row: usize, column: usize, to: T) {
+        // SAFETY: the caller promises the element.
+        unsafe { self.at(row, column).write(to) }
+    }
+
+    /// Some columns of a row; lanes without a column are zero.
+    ///
+    /// # Safety
+    /// There are such elements.
+    #[inline(always)]
+    unsafe fn lanes(&self, row: usize, first: usize, count: usize) -> T::Lanes {
+        let mut lanes = T::ZEROS;
+        if self.column == 1 && count >= LANES {
+            // SAFETY: the caller promises the elements.
+            return unsafe { contiguous(self.at(row, first)) };
+        }
+        for lane in 0..count.min(LANES) {
+            // SAFETY: the caller promises the elements.
+            T::set_lane(&mut lanes, lane, unsafe { self.get(row, first + lane) });
+        }
+        lanes
+    }
+
+    /// Writes some columns of a row.
+    ///
+    /// # Safety
+    /// There are such elements, which may be written.
+    #[inline(always)]
+    unsafe fn set_lanes(&self, row: usize, first: usize, count: usize, lanes: &T::Lanes) {
+        if self.column == 1 && count >= LANES {
+            let start = self.at(row, first);
+            for lane in 0..LANES {
+                // SAFETY: the caller promises the elements.
+                unsafe { start.add(lane).write(T::lane(lanes, lane)) };
+            }
+            return;
+        }
+        for lane in 0..count.min(LANES) {
+            // SAFETY: the caller promises the elements.
+            unsafe { self.set(row, first + lane, T::lane(lanes, lane)) };
+        }
+    }
+}
+
+/// Lanes of numbers that lie one behind the other.
+///
+/// # Safety
+/// They may be read.
+#[inline(always)]
+unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
+    let mut lanes = T::ZEROS;
+    for lane in 0..LANES {
+        // SAFETY: the caller promises the elements.
+        T::set_lane(&mut lanes, lane, unsafe { start.add(lane).read() });
+    }
+    lanes
+}
+
+/// Takes from rows of lanes the products of rows of a matrix, from some column on, and packed rows:
+/// as many columns as there are packed rows. Rows of which the matrix has no element are as the last
+/// one that it has.
+///
+/// # Safety
+/// The matrix has the elements, and the CPU the vectors.
+#[inline(always)]
+unsafe fn tile<T: Number, V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
+    matrix: &Matrix<T>,
+    (row, rows): (usize, usize),
+    column: usize,
+    packed: &[T::Lanes],
+    sums: &mut [T::Lanes; ROWS],
+) {
+    let mut own = *sums;
+    let last = rows.min(ROWS) - 1;
+    let starts: [*mut T; ROWS] = core::array::from_fn(|r| matrix.at(row + r.min(last), column));
+    let mut offset = 0;
+    for lanes in packed {
+        let lanes = *lanes;
+        for (sums, start) in own.iter_mut().zip(starts) {
+            // SAFETY: the caller promises the elements, and the instructions.
+            unsafe {
+                let element = start.wrapping_offset(offset).read();
+                let element = match CONJUGATE {
+                    true => element.conjugate(),
+                    false => element,
+                };
+                T::subtract::<V>(sums, element, &lanes);
+            }
+        }
+        offset += matrix.column;
+    }
+    *sums = own;
+}
+
+/// A routine, compiled for several instruction sets and as many rows of a tile as fill the vector
+/// registers with their lanes. `run` must be `#[inline(always)]`.
+trait Routine {
+    /// # Safety
+    /// The CPU has the vectors; and what the routine asks for.
+    unsafe fn run<V: Vectors, const ROWS: usize>(self);
+}
+
+/// Runs a routine with the widest vectors that may be used.
+///
+/// # Safety
+/// What the routine asks for; the CPU has what may be used.
+#[inline(always)]
+unsafe fn dispatch(isa: CpuFeatures, routine: impl Routine) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+        unsafe fn avx512(routine: impl Routine) {
+            // SAFETY: the caller promises what the routine asks for.
+            unsafe { routine.run::<vectors::Avx512, 8>() }
+        }
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn avx2(routine: impl Routine) {
+            // SAFETY: the caller promises what the routine asks for.
+            unsafe { routine.run::<vectors::Avx2, 4>() }
+        }
+        match isa.width {
+            // SAFETY: the caller promises what the routine asks for, and that the CPU has this.
+            VectorWidth::Avx512 => return unsafe { avx512(routine) },
+            // SAFETY: as above.
+            VectorWidth::Avx2 => return unsafe { avx2(routine) },
+            _ => {}
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = isa;
+    #[cfg(target_arch = "aarch64")]
+    use vectors::Neon as Every;
+    #[cfg(not(target_arch = "aarch64"))]
+    use vectors::Portable as Every;
+    // SAFETY: the caller promises what the routine asks for; every CPU has these vectors.
+    unsafe { routine.run::<Every, 4>() }
+}

@@ -1,0 +1,419 @@
+//! Triangular solves: some right-hand sides at a time where there are many, or else one, whose own
+//! numbers fill vectors.
+
+use super::{LANES, Matrix, Number, Routine, Vectors, contiguous, dispatch, tile};
+use crate::microkernels::CpuFeatures;
+
+/// Solves `op(a) x = b`, or `x op(a) = b`, for pairs of matrices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Solve {
+    /// Rows of `b`.
+    pub rows: usize,
+    /// Columns of `b`.
+    pub columns: usize,
+    /// How many pairs there are.
+    pub count: usize,
+    /// Whether `a` is on the left.
+    pub left_side: bool,
+    /// Whether `a` is lower triangular.
+    pub lower: bool,
+    /// Whether ones take the place of its diagonal.
+    pub unit_diagonal: bool,
+    /// Whether `op` is the transpose.
+    pub transposed: bool,
+    /// Whether `op` conjugates.
+    pub conjugated: bool,
+}
+
+impl Solve {
+    fn n(&self) -> usize {
+        match self.left_side {
+            true => self.rows,
+            false => self.columns,
+        }
+    }
+
+    /// Bytes of scratch memory that a run needs.
+    pub fn scratch_bytes<T: Number>(&self) -> usize {
+        // Without a matrix, its size may be more than memory holds.
+        match self.count {
+            0 => 0,
+            _ => self.n() * size_of::<T::Lanes>(),
+        }
+    }
+
+    /// Replaces each `b` by the solution.
+    ///
+    /// # Safety
+    /// The arrays have `count` matrices and do not overlap; `scratch` has [`Self::scratch_bytes`],
+    /// aligned to 64; the CPU has what may be used.
+    #[inline(always)]
+    pub unsafe fn run<T: Number>(
+        &self,
+        isa: CpuFeatures,
+        a: *const T,
+        b: *mut T,
+        scratch: *mut u8,
+    ) {
+        let n = self.n();
+        for number in 0..self.count {
+            let a = a.wrapping_add(number * n * n).cast_mut();
+            let b = b.wrapping_add(number * self.rows * self.columns);
+            // With `a` on the right, the transposes are solved.
+            let transposed = self.transposed == self.left_side;
+            let lower = self.lower != transposed;
+            let by_rows = [n as isize, 1];
+            let own = [self.columns as isize, 1];
+            let [row, column] = if transposed { [1, n as isize] } else { by_rows };
+            let [b_row, b_column] = match self.left_side {
+                true => own,
+                false => [own[1], own[0]],
+            };
+            let mut a = Matrix {
+                start: a,
+                row,
+                column,
+            };
+            let mut b = Matrix {
+                start: b,
+                row: b_row,
+                column: b_column,
+            };
+            if !lower && n > 0 {
+                // From the end on, an upper triangle is a lower one.
+                let last = (n - 1) as isize;
+                a.start = a.start.wrapping_offset(last * (row + column));
+                (a.row, a.column) = (-row, -column);
+                b.start = b.start.wrapping_offset(last * b_row);
+                b.row = -b_row;
+            }
+            let columns = match self.left_side {
+                true => self.columns,
+                false => self.rows,
+            };
+            let substitution = Substitution {
+                n,
+                columns,
+                a,
+                b,
+                unit_diagonal: self.unit_diagonal,
+                conjugated: self.conjugated,
+                packed: scratch.cast(),
+            };
+            // SAFETY: the caller promises the arrays, the scratch memory and the CPU.
+            unsafe { dispatch(isa, substitution) };
+        }
+    }
+}
+
+/// Forward substitution.
+struct Substitution<T: Number> {
+    n: usize,
+    columns: usize,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    unit_diagonal: bool,
+    conjugated: bool,
+    /// Room for a row of lanes of each row.
+    packed: *mut T::Lanes,
+}
+
+impl<T: Number> Routine for Substitution<T> {
+    #[inline(always)]
+    unsafe fn run<V: Vectors, const ROWS: usize>(self) {
+        // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+        unsafe {
+            match self.conjugated {
+                true => self.all::<V, ROWS, true>(),
+                false => self.all::<V, ROWS, false>(),
+            }
+        }
+    }
+}
+
+/// So many right-hand sides are solved one by one.
+const FEW: usize = 4;
+
+impl<T: Number> Substitution<T> {
+    /// # Safety
+    /// As [`Solve::run`].
+    #[inline(always)]
+    unsafe fn all<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(&self) {
+        // SAFETY: the caller promises the matrices and the CPU.
+        unsafe {
+            match self.n {
+                1 => return self.small::<V, 1, CONJUGATE>(),
+                2 => return self.small::<V, 2, CONJUGATE>(),
+                3 => return self.small::<V, 3, CONJUGATE>(),
+                4 => return self.small::<V, 4, CONJUGATE>(),
+                _ => {}
+            }
+        }
+        let mut first = 0;
+        while first < self.columns {
+            let count = match self.columns - first {
+                few @ 1..=FEW => few,
+                many => many.min(LANES),
+            };
+            // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+            unsafe {
+                match count {
+                    1..=FEW => self.one::<V, ROWS, CONJUGATE>(first),
+                    _ => self.some::<V, ROWS, CONJUGATE>(first, count),
+                }
+            }
+            first += if count <= FEW { 1 } else { count };
+        }
+    }
+
+    /// # Safety
+    /// The matrix has the element.
+    #[inline(always)]
+    unsafe fn element<const CONJUGATE: bool>(&self, row: usize, column: usize) -> T {
+        // SAFETY: the caller promises the element.
+        let element = unsafe { self.a.get(row, column) };
+        match CONJUGATE {
+            true => element.conjugate(),
+            false => element,
+        }
+    }
+
+    /// # Safety
+    /// As [`Solve::run`], for these columns.
+    #[inline(always)]
+    unsafe fn some<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
+        &self,
+        first: usize,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises the matrices, room for the packed rows, and the CPU.
+        unsafe {
+            let packed = core::slice::from_raw_parts_mut(self.packed, self.n);
+            for row in (0..self.n).step_by(ROWS) {
+                let rows = ROWS.min(self.n - row);
+                let mut sums = [T::ZEROS; ROWS];
+                for (r, sums) in sums.iter_mut().enumerate().take(rows) {
+                    *sums = self.b.lanes(row + r, first, count);
+                }
+                let (known, own) = packed.split_at_mut(row);
+                tile::<T, V, ROWS, CONJUGATE>(&self.a, (row, rows), 0, known, &mut sums);
+                // With a constant number of rows, sums stay in registers.
+                match rows == ROWS {
+                    true => self.corner::<V, ROWS, CONJUGATE>(row, ROWS, &mut sums),
+                    false => self.corner::<V, ROWS, CONJUGATE>(row, rows, &mut sums),
+                }
+                for (r, sums) in sums.iter().enumerate().take(rows) {
+                    own[r] = *sums;
+                    self.b.set_lanes(row + r, first, count, sums);
+                }
+            }
+        }
+    }
+
+    /// Solves some rows, from which the products with all that is solved before them were taken.
+    ///
+    /// # Safety
+    /// As [`Solve::run`]; there are so many rows.
+    #[inline(always)]
+    unsafe fn corner<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
+        &self,
+        row: usize,
+        rows: usize,
+        sums: &mut [T::Lanes; ROWS],
+    ) {
+        for r in 0..rows {
+            // SAFETY: the caller promises the matrix and the CPU.
+            unsafe {
+                if !self.unit_diagonal {
+                    let diagonal = self.element::<CONJUGATE>(row + r, row + r);
+                    T::scale(&mut sums[r], diagonal.reciprocal());
+                }
+                let solved = sums[r];
+                for (below, sums) in sums.iter_mut().enumerate().take(rows).skip(r + 1) {
+                    let element = self.element::<CONJUGATE>(row + below, row + r);
+                    T::subtract::<V>(sums, element, &solved);
+                }
+            }
+        }
+    }
+
+    /// All columns of `b` with a matrix of `N` rows, in registers.
+    ///
+    /// # Safety
+    /// As [`Solve::run`].
+    #[inline(always)]
+    unsafe fn small<V: Vectors, const N: usize, const CONJUGATE: bool>(&self) {
+        // SAFETY: the caller promises the matrices and the CPU.
+        unsafe {
+            let mut a = [[T::ZERO; N]; N];
+            for (row, elements) in a.iter_mut().enumerate() {
+                for (column, element) in elements.iter_mut().enumerate().take(row + 1) {
+                    *element = self.element::<CONJUGATE>(row, column);
+                }
+                if !self.unit_diagonal {
+                    elements[row] = elements[row].reciprocal();
+                }
+            }
+            for column in 0..self.columns {
+                let mut solved = [T::ZERO; N];
+                for row in 0..N {
+                    let mut own = self.b.get(row, column);
+                    for (&element, &solved) in a[row].iter().zip(&solved).take(row) {
+                        own = own.less_product::<V>(element, solved);
+                    }
+                    if !self.unit_diagonal {
+                        own = own.times(a[row][row]);
+                    }
+                    solved[row] = own;
+                    self.b.set(row, column, own);
+                }
+            }
+        }
+    }
+
+    /// One column of `b`, [`LANES`] rows at a time.
+    ///
+    /// # Safety
+    /// As [`Solve::run`], for this column.
+    #[inline(always)]
+    unsafe fn one<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(&self, column: usize) {
+        let mut row = 0;
+        // All blocks but the first are full.
+        let mut rows = match self.n % LANES {
+            0 => LANES.min(self.n),
+            rest => rest,
+        };
+        while row < self.n {
+            let mut own = [T::ZERO; LANES];
+            // SAFETY: the caller promises the matrices, room for the solved numbers, and the CPU.
+            unsafe {
+                for (r, own) in own.iter_mut().enumerate().take(rows) {
+                    *own = self.b.get(row + r, column);
+                }
+                if row > 0 && self.a.row.abs() == 1 {
+                    self.columns_of_block::<V, CONJUGATE>(row, &mut own);
+                } else if row > 0 {
+                    self.rows_of_block::<V, ROWS, CONJUGATE>(row, &mut own);
+                }
+                for r in 0..rows {
+                    if !self.unit_diagonal {
+                        let diagonal = self.element::<CONJUGATE>(row + r, row + r);
+                        own[r] = own[r].times(diagonal.reciprocal());
+                    }
+                    let solved = own[r];
+                    for (below, own) in own.iter_mut().enumerate().take(rows).skip(r + 1) {
+                        let element = self.element::<CONJUGATE>(row + below, row + r);
+                        *own = own.less_product::<V>(element, solved);
+                    }
+                    self.solved(row + r).write(solved);
+                    self.b.set(row + r, column, solved);
+                }
+            }
+            row += rows;
+            rows = LANES;
+        }
+    }
+
+    /// Where a number that is solved is kept: in the order in which the matrix has its columns, or rows.
+    #[inline(always)]
+    fn solved(&self, row: usize) -> *mut T {
+        let place = match self.a.row < 0 {
+            true => self.n - 1 - row,
+            false => row,
+        };
+        self.packed.cast::<T>().wrapping_add(place)
+    }
+
+    /// The first of some numbers, as they lie in memory.
+    #[inline(always)]
+    fn first_of(&self, first: usize) -> usize {
+        match self.a.row < 0 {
+            true => first + LANES - 1,
+            false => first,
+        }
+    }
+
+    /// # Safety
+    /// So many elements may be read.
+    #[inline(always)]
+    unsafe fn lanes_of_a<const CONJUGATE: bool>(start: *const T) -> T::Lanes {
+        // SAFETY: the caller promises the elements.
+        let mut lanes = unsafe { contiguous(start) };
+        if CONJUGATE {
+            T::conjugate_each(&mut lanes);
+        }
+        lanes
+    }
+
+    /// Takes the products with all that is solved from a block of rows, of a matrix whose columns lie
+    /// together: lanes are rows.
+    ///
+    /// # Safety
+    /// As [`Solve::run`]; there are so many rows.
+    #[inline(always)]
+    unsafe fn columns_of_block<V: Vectors, const CONJUGATE: bool>(
+        &self,
+        row: usize,
+        own: &mut [T; LANES],
+    ) {
+        // Several sums, so that none waits for the one before.
+        const SUMS: usize = 4;
+        let first = self.first_of(row);
+        let mut sums = [T::ZEROS; SUMS];
+        // SAFETY: the caller promises the matrices, what is solved, and the CPU.
+        unsafe {
+            let mut column = 0;
+            while column < row {
+                for (number, sums) in sums.iter_mut().enumerate().take(row - column) {
+                    let lanes = Self::lanes_of_a::<CONJUGATE>(self.a.at(first, column + number));
+                    T::subtract::<V>(sums, self.solved(column + number).read(), &lanes);
+                }
+                column += SUMS;
+            }
+        }
+        for (r, own) in own.iter_mut().enumerate() {
+            let lane = if self.a.row < 0 { LANES - 1 - r } else { r };
+            for sums in &sums {
+                *own = own.plus(T::lane(sums, lane));
+            }
+        }
+    }
+
+    /// The same of a matrix whose rows lie together: lanes are columns.
+    ///
+    /// # Safety
+    /// As [`Solve::run`]; there are so many rows.
+    #[inline(always)]
+    unsafe fn rows_of_block<V: Vectors, const ROWS: usize, const CONJUGATE: bool>(
+        &self,
+        row: usize,
+        own: &mut [T; LANES],
+    ) {
+        let rest = row % LANES;
+        // SAFETY: the caller promises the matrices, what is solved, and the CPU.
+        unsafe {
+            for column in 0..rest {
+                let solved = self.solved(column).read();
+                for (r, own) in own.iter_mut().enumerate() {
+                    let element = self.element::<CONJUGATE>(row + r, column);
+                    *own = own.less_product::<V>(element, solved);
+                }
+            }
+            for (group, own) in own.chunks_exact_mut(ROWS).enumerate() {
+                let mut sums = [T::ZEROS; ROWS];
+                for column in (rest..row).step_by(LANES) {
+                    let first = self.first_of(column);
+                    let solved = contiguous(self.solved(first));
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let start = self.a.at(row + group * ROWS + r, first);
+                        let lanes = Self::lanes_of_a::<CONJUGATE>(start);
+                        T::subtract_each::<V>(sums, &lanes, &solved);
+                    }
+                }
+                for (own, sums) in own.iter_mut().zip(&sums) {
+                    *own = own.plus(T::sum(sums));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+../../../target/src/cpu_features.rs

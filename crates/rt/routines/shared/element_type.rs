@@ -1,0 +1,1 @@
+../../../ir/src/element_type.rs

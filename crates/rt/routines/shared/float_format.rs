@@ -1,0 +1,1 @@
+../../../ir/src/float_format.rs

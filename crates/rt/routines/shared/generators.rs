@@ -1,0 +1,1 @@
+../../../scalar/src/random/generators.rs

@@ -1,0 +1,1 @@
+../../../linalg/src/top_k.rs
