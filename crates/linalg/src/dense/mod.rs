@@ -1,8 +1,8 @@
 //! Cholesky and LU factorisations and triangular solves of row-major matrices that allocate nothing:
 //! what runs and compiled programs call.
 //!
-//! All three come down to [`tile`]: some rows of a matrix, less products of other elements and packed
-//! rows of [`LANES`] columns.
+//! All three come down to one loop, `tile`: some rows of a matrix, less products of other elements and packed
+//! rows of 16 columns.
 
 mod cholesky;
 mod lu;

@@ -27,7 +27,7 @@ pub trait Real:
     const ZERO: Self;
     /// Not a number.
     const NAN: Self;
-    /// The product and the sum, rounded once where [`Vectors::FUSED`].
+    /// The product and the sum, rounded once on CPUs with an instruction for both.
     ///
     /// # Safety
     /// The CPU has these vectors.
