@@ -127,6 +127,19 @@ def sorted_rows(_, expected, found, __):
     return None if rows(expected) == rows(found) else "the rows are others"
 
 
+def selected(inputs, expected, found, _):
+    """The largest or smallest elements, and where they are: of equal ones any."""
+    if wrong := apart(expected[0], found[0], 0):
+        return wrong
+    operand, places = wide(inputs[0]), found[1].astype(np.int64)
+    others = [at for at, sizes in enumerate(zip(operand.shape, places.shape)) if len(set(sizes)) > 1]
+    axis = others[0] if others else -1
+    in_order = np.sort(places, axis)
+    if np.any(np.diff(in_order, axis=axis) == 0) or np.any((places < 0) | (places >= operand.shape[axis])):
+        return "the places are none, or the same twice"
+    return apart(wide(found[0]), np.take_along_axis(operand, places, axis), 0)
+
+
 def difference(harness, inputs, expected, found):
     """What to say of results that are wrong, or nothing."""
     group = harness.group_name
@@ -134,7 +147,7 @@ def difference(harness, inputs, expected, found):
     wrong = [apart(e, f, units) for e, f in zip(expected, found)]
     if not any(wrong):
         return None
-    several = {"eig": eigen, "svd": singular, "eigh": hermitian}.get(group)
+    several = {"eig": eigen, "svd": singular, "eigh": hermitian, "approx_top_k": selected}.get(group)
     if group == "sort" and not harness.params.get("is_stable", True):
         several = sorted_rows
     if several:
