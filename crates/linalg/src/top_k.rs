@@ -16,7 +16,7 @@ pub struct TopK {
     /// The instructions that may be used.
     #[cfg_attr(
         not(target_arch = "x86_64"),
-        expect(dead_code, reason = "chosen by on x86-64 alone")
+        allow(dead_code, reason = "chosen by vectors on x86-64 alone")
     )]
     pub isa: CpuFeatures,
     /// The type of the elements: none of complex numbers.
