@@ -10,7 +10,7 @@ use tegula_target::CpuFeatures;
 #[cfg(target_arch = "x86_64")]
 use tegula_target::VectorWidth;
 
-/// A selection of `k` of each row of `length` elements.
+/// A selection of `k` of the elements of each row.
 #[derive(Clone, Copy, Debug)]
 pub struct TopK {
     /// The instructions that may be used.
@@ -21,6 +21,8 @@ pub struct TopK {
     pub isa: CpuFeatures,
     /// The type of the elements: none of complex numbers.
     pub element_type: ElementType,
+    /// How many rows there are.
+    pub rows: usize,
     /// Elements of a row.
     pub length: usize,
     /// How many of them are selected: at most all.
@@ -79,13 +81,29 @@ bits! {
     u64, i64, u128;
 }
 
+/// What a run reads, and writes.
+struct Arrays<'a> {
+    input: &'a [u8],
+    values: &'a mut [u8],
+    places: &'a mut [i32],
+}
+
 impl TopK {
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes(&self) -> usize {
-        let keys = if self.k <= FEW { self.k } else { self.length };
-        keys * match self.element_type.storage_bytes() {
-            1 | 2 | 4 => size_of::<u64>(),
-            _ => size_of::<u128>(),
+        self.keys()
+            * match self.element_type.storage_bytes() {
+                1 | 2 | 4 => size_of::<u64>(),
+                _ => size_of::<u128>(),
+            }
+    }
+
+    /// How many keys of a row are kept. Without a row, its length may be more than memory holds.
+    fn keys(&self) -> usize {
+        match self.rows {
+            0 => 0,
+            _ if self.k <= FEW => self.k,
+            _ => self.length,
         }
     }
 
@@ -102,16 +120,21 @@ impl TopK {
         places: &mut [i32],
         scratch: *mut u8,
     ) {
-        if self.k == 0 || self.length == 0 {
+        if self.rows == 0 || self.k == 0 || self.length == 0 {
             return;
         }
+        let arrays = Arrays {
+            input,
+            values,
+            places,
+        };
         // SAFETY: the caller promises scratch memory.
         unsafe {
             match self.element_type.storage_bytes() {
-                4 => self.rows::<u32>(input, values, places, scratch),
-                2 => self.rows::<u16>(input, values, places, scratch),
-                1 => self.rows::<u8>(input, values, places, scratch),
-                _ => self.rows::<u64>(input, values, places, scratch),
+                4 => self.select::<u32>(arrays, scratch),
+                2 => self.select::<u16>(arrays, scratch),
+                1 => self.select::<u8>(arrays, scratch),
+                _ => self.select::<u64>(arrays, scratch),
             }
         }
     }
@@ -119,72 +142,39 @@ impl TopK {
     /// # Safety
     /// As [`Self::run`].
     #[inline(always)]
-    unsafe fn rows<B: Bits>(
-        &self,
-        input: &[u8],
-        values: &mut [u8],
-        places: &mut [i32],
-        scratch: *mut u8,
-    ) {
-        let keys = if self.k <= FEW { self.k } else { self.length };
+    unsafe fn select<B: Bits>(&self, arrays: Arrays<'_>, scratch: *mut u8) {
         // SAFETY: the caller promises room for so many keys, which are numbers.
-        let best: &mut [B::Key] = unsafe { core::slice::from_raw_parts_mut(scratch.cast(), keys) };
+        let best: &mut [B::Key] =
+            unsafe { core::slice::from_raw_parts_mut(scratch.cast(), self.keys()) };
         #[cfg(target_arch = "x86_64")]
         match self.isa.width {
-            VectorWidth::Avx512 => {
-                // SAFETY: what may be used is there.
-                return unsafe { self.rows_avx512::<B>(input, values, places, best) };
-            }
-            VectorWidth::Avx2 => {
-                // SAFETY: what may be used is there.
-                return unsafe { self.rows_avx2::<B>(input, values, places, best) };
-            }
+            // SAFETY: what may be used is there.
+            VectorWidth::Avx512 => return unsafe { self.avx512::<B>(arrays, best) },
+            // SAFETY: what may be used is there.
+            VectorWidth::Avx2 => return unsafe { self.avx2::<B>(arrays, best) },
             _ => {}
         }
-        self.each_row::<B>(input, values, places, best);
+        self.each_row::<B>(arrays, best);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn rows_avx512<B: Bits>(
-        &self,
-        input: &[u8],
-        values: &mut [u8],
-        places: &mut [i32],
-        best: &mut [B::Key],
-    ) {
-        self.each_row::<B>(input, values, places, best);
+    fn avx512<B: Bits>(&self, arrays: Arrays<'_>, best: &mut [B::Key]) {
+        self.each_row::<B>(arrays, best);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn rows_avx2<B: Bits>(
-        &self,
-        input: &[u8],
-        values: &mut [u8],
-        places: &mut [i32],
-        best: &mut [B::Key],
-    ) {
-        self.each_row::<B>(input, values, places, best);
+    fn avx2<B: Bits>(&self, arrays: Arrays<'_>, best: &mut [B::Key]) {
+        self.each_row::<B>(arrays, best);
     }
 
     #[inline(always)]
-    fn each_row<B: Bits>(
-        &self,
-        input: &[u8],
-        values: &mut [u8],
-        places: &mut [i32],
-        best: &mut [B::Key],
-    ) {
-        // Of no rows, the length may be more than memory holds.
-        if input.is_empty() || self.k == 0 {
-            return;
-        }
+    fn each_row<B: Bits>(&self, arrays: Arrays<'_>, best: &mut [B::Key]) {
         let size = size_of::<B>();
-        let rows = input.chunks_exact(self.length * size);
-        let outputs = values
-            .chunks_exact_mut(self.k * size)
-            .zip(places.chunks_exact_mut(self.k));
+        let rows = arrays.input.chunks_exact(self.length * size);
+        let values = arrays.values.chunks_exact_mut(self.k * size);
+        let outputs = values.zip(arrays.places.chunks_exact_mut(self.k));
         let order = KeyOrder::new(self.element_type, self.largest);
         let sign = 1u64 << (8 * size - 1);
         let changed = [order.rank(0), order.rank(sign) ^ sign];
@@ -303,6 +293,7 @@ mod tests {
                     let top = TopK {
                         isa: CpuFeatures::up_to(cpu),
                         element_type,
+                        rows: 2,
                         length,
                         k,
                         largest,

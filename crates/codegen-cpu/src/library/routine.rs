@@ -108,13 +108,18 @@ impl Routine {
                 };
                 Kind::Solve(isa, solve)
             }
-            Op::TopK { k, largest, .. } => Kind::TopK(TopK {
-                isa,
-                element_type: first.element_type,
-                length: dims(first)?.last().copied().unwrap_or(1),
-                k: usize::try_from(*k).unwrap_or(0),
-                largest: *largest,
-            }),
+            Op::TopK { k, largest, .. } => {
+                let dims = dims(first)?;
+                let (&length, rows) = dims.split_last().unwrap_or((&1, &[]));
+                Kind::TopK(TopK {
+                    isa,
+                    element_type: first.element_type,
+                    rows: rows.iter().product(),
+                    length,
+                    k: usize::try_from(*k).unwrap_or(0),
+                    largest: *largest,
+                })
+            }
             Op::Rng(distribution) => Kind::Random(Random::Numbers(*distribution)),
             Op::RngBitGenerator(algorithm) => {
                 let dims = dims(results.last().unwrap_or(first))?;
@@ -209,8 +214,6 @@ impl Routine {
         match &self.kind {
             Kind::Fft(fft) => fft.scratch_bytes(),
             Kind::DoubleFft(fft) => fft.scratch_bytes(),
-            // Without a row, its length may be more than memory holds.
-            Kind::TopK(_) if self.lengths.first() == Some(&0) => 0,
             Kind::TopK(top) => top.scratch_bytes(),
             Kind::Cholesky(..) | Kind::Solve(..) | Kind::Lu(..) => match self.element_type {
                 ElementType::F64 => self.scratch_of_matrices::<f64>(),

@@ -67,10 +67,10 @@ impl ArrayCall {
                 let key = key.and_then(|key| ElementType::ALL.get(key));
                 sort.scratch_bytes(key.map(|key| key.storage_bytes()))
             }
-            (TOP_K, Some(&[_, 0, ..])) => 0,
-            (TOP_K, Some(&[length, _, k, largest, element_type])) => TopK {
+            (TOP_K, Some(&[length, rows, k, largest, element_type])) => TopK {
                 isa: CpuFeatures::default(),
                 element_type: *ElementType::ALL.get(element_type)?,
+                rows,
                 length,
                 k,
                 largest: largest != 0,
