@@ -8,21 +8,20 @@
 //! A right operand that would be turned as it is packed may change places with the left one, if
 //! to turn the result costs less: its tiles are turned in registers as they are stored.
 
+#[cfg(feature = "std")]
+mod tile_forms;
+
 use super::geometry::{
     Axes, Axis, MAX_DEPTH, TOGETHER, chunks, depth_count, fill_offsets, offsets_at, pieces, share,
     swap_operands, tiles,
 };
 use super::packing::Panel;
-#[cfg(feature = "std")]
-use super::{Blocks, Product};
 use super::{Side, Sizes, Table, Types, Worker};
 use crate::microkernels::CpuFeatures;
 use crate::microkernels::pack::{MAX_LANES, any_subnormal};
 use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::store::Stored;
 use crate::microkernels::strided::{Fetch, Later, Stretch, Strided};
-#[cfg(feature = "std")]
-use crate::microkernels::strided_tile::{self, TileForm};
 use crate::microkernels::strided_tile::{
     MAX_ROWS, StridedFn, StridedKernel, TILE_BYTES, TILE_ROWS,
 };
@@ -235,52 +234,6 @@ impl InPlace {
             false => chunk * depth,
         };
         (rows, chunk, left, right)
-    }
-}
-
-#[cfg(feature = "std")]
-impl Product {
-    /// The tiles that read operands where they lie and that a run on one thread may call: those
-    /// and perhaps a few more.
-    pub fn tiles(&self) -> Vec<TileForm> {
-        let Some(in_place) = &self.in_place else {
-            return Vec::new();
-        };
-        let kernel = &in_place.kernel;
-        let blocks = Blocks::new(self, &self.table, self.sizes.rows, self.sizes.columns);
-        let most = self.sizes.columns.div_ceil(kernel.lanes);
-        let mut forms = vec![strided_tile::NOTHING];
-        if in_place.fetched {
-            forms.extend([strided_tile::AT_ONCE, strided_tile::LATER]);
-        }
-        if in_place.turned.is_some() {
-            forms.push(strided_tile::TURNED);
-        }
-        let mut all = Vec::new();
-        for rows in tiles(&(0..self.sizes.rows), blocks.rows) {
-            let heights = pieces(&(0..rows.len()), in_place.height, !kernel.matrices);
-            // Equal pieces differ by one row at most.
-            let (lowest, highest) = heights.fold((usize::MAX, 0), |(low, high), rows| {
-                (low.min(rows.len()), high.max(rows.len()))
-            });
-            let widths = match in_place.reads_right() {
-                true => kernel.widths(highest).to_vec(),
-                false => (1..=self.table.tile.width().div_ceil(kernel.lanes)).collect(),
-            };
-            for rows in lowest..=highest {
-                for &vectors in widths.iter().filter(|&&vectors| vectors <= most) {
-                    let one = |&form: &u8| TileForm {
-                        rows,
-                        vectors,
-                        form,
-                    };
-                    all.extend(forms.iter().map(one));
-                }
-            }
-        }
-        all.sort_unstable();
-        all.dedup();
-        all
     }
 }
 

@@ -2,6 +2,8 @@
 //! at a distance of its own, columns of the right one as vectors of neighbours.
 //! Either may be a packed panel as well, which is one way to lie.
 
+mod form;
+
 use super::CpuFeatures;
 use super::VectorWidth;
 #[cfg(target_arch = "x86_64")]
@@ -16,6 +18,8 @@ use super::strided::{Fetch, Later, Strided};
 use super::vector512;
 #[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
+pub use form::TileForm;
+pub(crate) use form::{AT_ONCE, LATER, NOTHING, TURNED};
 use tegula_ir::ElementType;
 
 /// The most rows of a tile of vectors.
@@ -27,34 +31,6 @@ pub(crate) const TILE_BYTES: usize = TILE_ROWS * 32 * 4;
 /// Elements of the depth that the right operand is fetched ahead: pieces of its rows
 /// are short, and the CPU foresees no large strides.
 const AHEAD: isize = 16;
-
-/// The forms of a tile, by what it [fetches](Fetch); the last fetches nothing, and is turned.
-pub(crate) const NOTHING: u8 = 0;
-pub(crate) const AT_ONCE: u8 = 1;
-pub(crate) const LATER: u8 = 2;
-pub(crate) const TURNED: u8 = 3;
-
-/// What a tile is called for: code that a program with such a product has to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TileForm {
-    pub(crate) rows: usize,
-    pub(crate) vectors: usize,
-    pub(crate) form: u8,
-}
-
-#[cfg(feature = "std")]
-impl TileForm {
-    /// How the name of its function in `crates/rt` ends, after that of its numbers.
-    pub fn name(&self) -> String {
-        let form = match self.form {
-            AT_ONCE => "AT_ONCE",
-            LATER => "LATER",
-            TURNED => "TURNED",
-            _ => "NOTHING",
-        };
-        format!("_{}_{}_{form}", self.rows, self.vectors)
-    }
-}
 
 /// The most vectors of a tile of x86-64 that fetches.
 #[cfg(target_arch = "x86_64")]
