@@ -9,26 +9,26 @@
 //! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
 //! gives 0, or which of the [checks](checks) failed, from 1.
 
+mod aliased_slices;
 mod loops;
 mod routine_calls;
 
 use super::calls::Library;
 use super::weights::HASH;
-use super::{Check, GivenSizes, OTHER_WEIGHTS};
+use super::{Check, GivenSizes, OTHER_WEIGHTS, function};
 use crate::abi::Part;
 use crate::clif::integer;
 use crate::clif::lower::KERNEL_PARAMS;
 use crate::compile::PlanFunctions;
 use crate::error::Error;
 use crate::image::{FunctionId, ImageBuilder, constant_address};
-use cranelift_codegen::Context;
+use aliased_slices::AliasedSlices;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
 };
 use cranelift_codegen::isa::TargetFrontendConfig;
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use loops::Slabs;
+use cranelift_frontend::FunctionBuilder;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_custom_call::is_built_in;
 use tegula_expr::{Arithmetic, Node, Term, Var};
@@ -48,110 +48,40 @@ pub(super) fn call(
     (open, checks): (&GivenSizes, &[Check]),
     library: &mut Library,
 ) -> Result<FunctionId, Error> {
-    let params = [types::I64; 4];
-    function(
-        image,
-        &params,
-        types::I32,
-        |image, builder, config, given| {
-            let [sizes, parameters, results, arena] = given[..] else {
-                return Err(bug("a signature"));
-            };
-            let mut driver = Driver {
-                image,
-                builder,
-                config,
-                plan,
-                code,
-                sizes,
-                arena,
-                terms: FxHashMap::default(),
-                buffers: FxHashMap::default(),
-                slabs: Slabs::new(plan),
-                found_slabs: FxHashMap::default(),
-                functions: FxHashMap::default(),
-                table: None,
-                library,
-                scratch: None,
-                weights: None,
-                checks: checks.len(),
-            };
-            driver.symbols(open);
-            driver.check(checks);
-            driver.open_weights(parameters)?;
-            driver.enter(parameters, results)?;
-            driver.steps(&plan.steps)?;
-            Ok(driver.builder.ins().iconst(types::I32, 0))
-        },
-    )
+    let signature = (&[types::I64; 4][..], &[types::I32][..]);
+    function::define(image, signature, |image, builder, given| {
+        let &[sizes, parameters, results, arena] = given else {
+            return Err(bug("a signature"));
+        };
+        let mut driver = Driver::new((image, builder), (plan, code, library), [sizes, arena]);
+        driver.checks = checks.len();
+        driver.symbols(open);
+        driver.check(checks);
+        driver.open_weights(parameters)?;
+        driver.enter(parameters, results)?;
+        driver.steps(&plan.steps)?;
+        Ok(Some(driver.builder.ins().iconst(types::I32, 0)))
+    })
 }
 
 /// Emits `NAME_arena_bytes`.
 pub(super) fn arena_bytes(
     image: &mut ImageBuilder,
     plan: &Plan,
+    code: &PlanFunctions,
     open: &GivenSizes,
     library: &mut Library,
 ) -> Result<FunctionId, Error> {
-    function(
-        image,
-        &[types::I64],
-        types::I64,
-        |image, builder, config, given| {
-            let mut driver = Driver {
-                image,
-                builder,
-                config,
-                plan,
-                code: &PlanFunctions::default(),
-                sizes: given[0],
-                arena: given[0],
-                terms: FxHashMap::default(),
-                buffers: FxHashMap::default(),
-                slabs: Slabs::new(plan),
-                found_slabs: FxHashMap::default(),
-                functions: FxHashMap::default(),
-                table: None,
-                library,
-                scratch: None,
-                weights: None,
-                checks: 0,
-            };
-            driver.symbols(open);
-            driver.arena_bytes()
-        },
-    )
-}
-
-/// A function of these parameters whose result `emit` gives.
-fn function(
-    image: &mut ImageBuilder,
-    params: &[types::Type],
-    returns: types::Type,
-    emit: impl FnOnce(
-        &mut ImageBuilder,
-        &mut FunctionBuilder<'_>,
-        TargetFrontendConfig,
-        Vec<Value>,
-    ) -> Result<Value, Error>,
-) -> Result<FunctionId, Error> {
-    let id = image.declare();
-    let mut context = Context::new();
-    context.func.signature = image.signature(params, &[returns]);
-    let mut functions = FunctionBuilderContext::new();
-    let config = image.config();
-    let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    builder.seal_block(entry);
-    let given = builder.block_params(entry).to_vec();
-    let result = emit(image, &mut builder, config, given)?;
-    builder.ins().return_(&[result]);
-    builder.seal_all_blocks();
-    builder.finalize(config);
-    image.define(id, &mut context)?;
-    Ok(id)
+    let signature = (&[types::I64][..], &[types::I64][..]);
+    function::define(image, signature, |image, builder, given| {
+        let &[sizes] = given else {
+            return Err(bug("a signature"));
+        };
+        // There is no arena yet, and nothing that is computed reads one.
+        let mut driver = Driver::new((image, builder), (plan, code, library), [sizes, sizes]);
+        driver.symbols(open);
+        driver.arena_bytes().map(Some)
+    })
 }
 
 /// Where the scratch memory of routines begins in the arena.
@@ -184,9 +114,10 @@ struct Driver<'d, 'f> {
     /// What was computed in the function's first block, and is known everywhere.
     terms: FxHashMap<Term, Value>,
     buffers: FxHashMap<BufferId, Value>,
-    /// What is read where it lies, and where that was found, by number.
-    slabs: Slabs,
-    found_slabs: FxHashMap<usize, Value>,
+    /// The slices of arrays that are read in place.
+    slices: AliasedSlices,
+    /// The address of each slice that was computed, by its number.
+    slice_addresses: FxHashMap<usize, Value>,
     functions: FxHashMap<FunctionId, FuncRef>,
     /// The addresses that a kernel is given.
     table: Option<StackSlot>,
@@ -200,7 +131,33 @@ struct Driver<'d, 'f> {
     checks: usize,
 }
 
-impl Driver<'_, '_> {
+impl<'d, 'f> Driver<'d, 'f> {
+    fn new(
+        (image, builder): (&'d mut ImageBuilder, &'d mut FunctionBuilder<'f>),
+        (plan, code, library): (&'d Plan, &'d PlanFunctions, &'d mut Library),
+        [sizes, arena]: [Value; 2],
+    ) -> Self {
+        Self {
+            config: image.config(),
+            image,
+            builder,
+            plan,
+            code,
+            sizes,
+            arena,
+            terms: FxHashMap::default(),
+            buffers: FxHashMap::default(),
+            slices: AliasedSlices::new(plan),
+            slice_addresses: FxHashMap::default(),
+            functions: FxHashMap::default(),
+            table: None,
+            library,
+            scratch: None,
+            weights: None,
+            checks: 0,
+        }
+    }
+
     /// The values of the plan's symbols, from those that are given, in a table for kernels.
     fn symbols(&mut self, open: &GivenSizes) {
         let flags = MemFlagsData::trusted().with_readonly();
@@ -408,8 +365,8 @@ impl Driver<'_, '_> {
     }
 
     fn kernel(&mut self, id: KernelId, args: &[ValueId]) -> Result<(), Error> {
-        if let Some(view) = self.slabs.of(self.plan, id, args).cloned() {
-            return self.slab(&view);
+        if let Some(view) = self.slices.of(self.plan, id, args).cloned() {
+            return self.alias_slice(&view);
         }
         let table = self.table.ok_or_else(|| bug("a kernel"))?;
         for (number, arg) in args.iter().enumerate() {
@@ -512,9 +469,9 @@ impl Driver<'_, '_> {
     }
 
     fn address(&mut self, value: ValueId) -> Result<Value, Error> {
-        if let Some(entry) = self.slabs.entry(value) {
-            let found = self.found_slabs.get(&entry).copied();
-            return found.ok_or_else(|| bug("a slab that was not found"));
+        if let Some(entry) = self.slices.entry(value) {
+            let found = self.slice_addresses.get(&entry).copied();
+            return found.ok_or_else(|| bug("a slice without an address"));
         }
         let buffer = self.plan.values[value].buffer;
         let address = self.buffers.get(&buffer).copied();

@@ -3,6 +3,7 @@
 //!
 //! - [`driver`]: the functions that are called, as code that walks the plan's steps, with loops whose state is
 //!   swapped and calls of routines apart;
+//! - [`function`]: one function of the code image;
 //! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
 //! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
 //! - [`routines`]: functions of single numbers, on the C library's;
@@ -19,6 +20,7 @@ mod arrays;
 mod calls;
 mod driver;
 mod elf;
+mod function;
 mod header;
 mod link;
 mod routines;
@@ -134,7 +136,7 @@ pub fn compile_object(
     let transformed = transform_kernels(&plan, options, &mut PassManager::new());
     let (image, entries) = compile_for_object(&plan, &transformed, options, |image, functions| {
         let call = driver::call(image, &plan, functions, (&sizes, &checks), &mut library)?;
-        let arena = driver::arena_bytes(image, &plan, &sizes, &mut library)?;
+        let arena = driver::arena_bytes(image, &plan, functions, &sizes, &mut library)?;
         let routines = routines::define(image, &library.custom)?;
         Ok(elf::Entries {
             exported: vec![

@@ -4,14 +4,14 @@
 //! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
 //! once; the C library's functions may differ from ours in the last bit of an f64.
 
+use super::function;
 use super::link::{NARROW, ROUTINE};
 use crate::error::Error;
 use crate::image::libcalls::{self, General, Helper};
 use crate::image::{FunctionId, ImageBuilder};
-use cranelift_codegen::Context;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_frontend::FunctionBuilder;
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, ElementType, Unary};
 use tegula_scalar::LEAST_ROUNDED_TO_NORMAL;
@@ -74,7 +74,7 @@ pub(super) fn define(
         let name = name.to_owned();
         functions.push(match is_outside(&name) || custom.contains(&name) {
             true => None,
-            false => Some(function(image, &name)?),
+            false => Some(scalar_function(image, &name)?),
         });
     }
     Ok(functions)
@@ -119,29 +119,23 @@ pub(super) fn of_operation(operation: &General) -> Option<String> {
 /// The general way in an object: an operation's address is that of a routine, which is called with
 /// where the operands are.
 fn apply_general(image: &mut ImageBuilder) -> Result<FunctionId, Error> {
-    let id = image.declare();
-    let mut context = Context::new();
-    context.func.signature = image.signature(&[types::I64; 2], &[]);
     let routine = image.signature(&[types::I64], &[]);
-    let mut functions = FunctionBuilderContext::new();
-    let config = image.config();
-    let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    builder.seal_block(entry);
-    let [operation, slots] = [0, 1].map(|n| builder.block_params(entry)[n]);
-    let signature = builder.import_signature(routine);
-    let ins = builder.ins();
-    ins.call_indirect(signature, operation, &[slots]);
-    builder.ins().return_(&[]);
-    builder.finalize(config);
-    image.define(id, &mut context)?;
-    Ok(id)
+    let signature = (&[types::I64; 2][..], &[][..]);
+    function::define(image, signature, |_, builder, given| {
+        let &[operation, slots] = given else {
+            return Err(Error::Bug(
+                "the general way's signature is wrong".to_owned(),
+            ));
+        };
+        let routine = builder.import_signature(routine);
+        let ins = builder.ins();
+        ins.call_indirect(routine, operation, &[slots]);
+        Ok(None)
+    })
 }
 
 /// A routine by name: `exp_f32`.
-fn function(image: &mut ImageBuilder, name: &str) -> Result<FunctionId, Error> {
+fn scalar_function(image: &mut ImageBuilder, name: &str) -> Result<FunctionId, Error> {
     if name == libcalls::APPLY_GENERAL.name {
         return apply_general(image);
     }
@@ -161,25 +155,13 @@ fn function(image: &mut ImageBuilder, name: &str) -> Result<FunctionId, Error> {
         _ if base == "sign" => (None, 1),
         _ => return Err(missing()),
     };
-    let id = image.declare();
-    let mut context = Context::new();
-    context.func.signature = image.signature(&[ty, ty][..count], &[ty]);
-    let mut functions = FunctionBuilderContext::new();
-    let config = image.config();
-    let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
-    let entry = builder.create_block();
-    builder.append_block_params_for_function_params(entry);
-    builder.switch_to_block(entry);
-    builder.seal_block(entry);
-    let operands: Vec<Value> = builder.block_params(entry).to_vec();
-    let result = match outside {
-        None => sign(&mut builder, ty, operands[0]),
-        Some(outside) => computed(image, &mut builder, (base, outside), ty, &operands),
-    };
-    builder.ins().return_(&[result]);
-    builder.finalize(config);
-    image.define(id, &mut context)?;
-    Ok(id)
+    let signature = (&[ty, ty][..count], &[ty][..]);
+    function::define(image, signature, |image, builder, operands| {
+        Ok(Some(match outside {
+            None => sign(builder, ty, operands[0]),
+            Some(outside) => computed(image, builder, (base, outside), ty, operands),
+        }))
+    })
 }
 
 /// The C library's function in f64, rounded.

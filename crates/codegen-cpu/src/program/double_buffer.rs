@@ -119,18 +119,15 @@ pub(crate) fn apply(found: Vec<Exchange>, action: &mut Action) {
 
 /// Redirects a location inside an exchanged buffer to the table entry that holds the buffer's address.
 fn lead(exchanges: &[Exchange], location: &mut Location) {
-    for exchange in exchanges {
-        let both = [exchange.state, exchange.next];
-        for (at, entry) in both.into_iter().zip(exchange.entries) {
-            let inside = at.offset..at.offset + exchange.bytes;
-            if location.area == at.area && inside.contains(&location.offset) {
-                *location = Location {
-                    area: Area::Exchanged(entry),
-                    offset: location.offset - at.offset,
-                };
-                return;
-            }
-        }
+    let found = exchanges.iter().find_map(|exchange| {
+        let (number, offset) = exchange.part(*location)?;
+        Some((exchange.entries[number], offset))
+    });
+    if let Some((entry, offset)) = found {
+        *location = Location {
+            area: Area::Exchanged(entry),
+            offset,
+        };
     }
 }
 

@@ -194,6 +194,17 @@ pub(crate) struct Exchange {
     pub entries: [usize; 2],
 }
 
+impl Exchange {
+    /// In which of both memories a location lies, 0 for the state's, and how many bytes from its start.
+    pub(crate) fn part(&self, location: Location) -> Option<(usize, usize)> {
+        let both = [self.state, self.next];
+        both.into_iter().enumerate().find_map(|(number, at)| {
+            let offset = location.offset.checked_sub(at.offset)?;
+            (location.area == at.area && offset < self.bytes).then_some((number, offset))
+        })
+    }
+}
+
 /// An integer in memory that says which slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Index<P> {

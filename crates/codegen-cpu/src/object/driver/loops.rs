@@ -1,127 +1,25 @@
-//! Loops: state that changes between two memories is swapped, not copied, and slabs of arrays are read
-//! where they lie, as in a run ([`double_buffer`], [`slice_aliasing`](crate::program::slice_aliasing)).
+//! Loops and branches. A loop's state is swapped with the next one, not copied, as in a run
+//! ([`double_buffer`]): two block parameters hold the addresses of both memories.
 
 use super::{Driver, bug};
 use crate::error::Error;
 use crate::program::double_buffer;
 use crate::program::effects::{location, span};
 use crate::program::ir::{Exchange, Location};
-use crate::program::slice_aliasing::{View, Views};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
-use rustc_hash::FxHashMap;
-use tegula_fusion::kernel::Access;
 use tegula_ir::ElementType;
-use tegula_plan::{KernelId, Place, Plan, Step, ValueId};
-
-/// The slabs of arrays that are read where they lie.
-pub(super) struct Slabs {
-    /// By the copy that is not made.
-    views: FxHashMap<ValueId, View>,
-    /// The view that a value is.
-    entries: FxHashMap<ValueId, usize>,
-}
-
-impl Slabs {
-    /// Those of a plan.
-    pub(super) fn new(plan: &Plan) -> Self {
-        let mut found = Views::new(plan);
-        let (mut views, mut next) = (FxHashMap::default(), 0);
-        find_slabs(plan, &plan.steps, &mut found, &mut next, &mut views);
-        Self {
-            views,
-            entries: found.entries,
-        }
-    }
-
-    /// The slab that a kernel's step would copy.
-    pub(super) fn of(&self, plan: &Plan, kernel: KernelId, args: &[ValueId]) -> Option<&View> {
-        self.views.get(&copy_of(plan, kernel, args)?)
-    }
-
-    /// The view that a value is, by number.
-    pub(super) fn entry(&self, value: ValueId) -> Option<usize> {
-        self.entries.get(&value).copied()
-    }
-}
-
-/// What a kernel writes.
-fn copy_of(plan: &Plan, kernel: KernelId, args: &[ValueId]) -> Option<ValueId> {
-    let params = plan.kernels[kernel].params.iter().zip(args);
-    let mut written = params.filter(|(param, _)| param.access == Access::Write);
-    written.next().map(|(_, &arg)| arg)
-}
-
-fn find_slabs(
-    plan: &Plan,
-    steps: &[Step],
-    found: &mut Views<'_>,
-    next: &mut usize,
-    views: &mut FxHashMap<ValueId, View>,
-) {
-    // What is given away for a result is written over.
-    let is_given = |value: &ValueId| match plan.buffers[plan.values[*value].buffer].place {
-        Place::Parameter(number) => plan.aliases.iter().any(|alias| alias.parameter == number),
-        _ => false,
-    };
-    for (at, step) in steps.iter().enumerate() {
-        match step {
-            Step::Kernel { kernel, args } if !args.iter().any(is_given) => {
-                let view = found.view((*kernel, args), &steps[at + 1..], next);
-                if let (Some(view), Some(copy)) = (view, copy_of(plan, *kernel, args)) {
-                    views.insert(copy, view);
-                }
-            }
-            Step::While {
-                condition, body, ..
-            } => {
-                find_slabs(plan, condition, found, next, views);
-                find_slabs(plan, body, found, next, views);
-            }
-            Step::Conditional { branches, .. } => {
-                for branch in branches {
-                    find_slabs(plan, branch, found, next, views);
-                }
-            }
-            Step::Strips { steps, .. } => find_slabs(plan, steps, found, next, views),
-            Step::Kernel { .. } | Step::Copy { .. } | Step::Library { .. } => {}
-        }
-    }
-}
+use tegula_plan::{Step, ValueId};
 
 impl Driver<'_, '_> {
-    /// Finds a slab, in whose place nothing is copied.
-    pub(super) fn slab(&mut self, view: &View) -> Result<(), Error> {
-        let mut address = self.address(view.source)?;
-        address = self.builder.ins().iadd_imm_s(address, view.bytes);
-        for index in &view.indices {
-            let place = self.address(index.place)?;
-            let flags = MemFlagsData::trusted();
-            let ins = self.builder.ins();
-            let number = match index.element_type {
-                ElementType::S64 => ins.load(types::I64, flags, place, 0),
-                ElementType::U32 => ins.uload32(flags, place, 0),
-                _ => ins.sload32(flags, place, 0),
-            };
-            let [least, most] =
-                [index.least, index.most].map(|n| self.builder.ins().iconst(types::I64, n));
-            let raised = self.builder.ins().smax(number, least);
-            let number = self.builder.ins().smin(raised, most);
-            let offset = self.builder.ins().imul_imm_s(number, index.stride);
-            address = self.builder.ins().iadd(address, offset);
-        }
-        self.found_slabs.insert(view.entry, address);
-        Ok(())
-    }
-
     pub(super) fn while_loop(
         &mut self,
         condition: &[Step],
         predicate: ValueId,
         body: &[Step],
     ) -> Result<(), Error> {
-        let is_view = |value| self.slabs.entry(value).is_some();
-        let exchanges = double_buffer::find(self.plan, [condition, body], is_view);
+        let is_slice = |value| self.slices.entry(value).is_some();
+        let exchanges = double_buffer::find(self.plan, [condition, body], is_slice);
         let [head, inside, exit] = [(); 3].map(|()| self.builder.create_block());
         // Of each exchange, where the state and the next one are at first, and in an iteration.
         let (mut first, mut now) = (Vec::new(), Vec::new());
@@ -187,16 +85,12 @@ impl Driver<'_, '_> {
             let Some(own) = location(&buffer.place) else {
                 continue;
             };
-            for (place, now) in [exchange.state, exchange.next].into_iter().zip(now) {
-                let inside = place.offset..place.offset + exchange.bytes;
-                if own.area == place.area && inside.contains(&own.offset) {
-                    let offset = (own.offset - place.offset) as i64;
-                    let address = match offset {
-                        0 => now,
-                        _ => self.builder.ins().iadd_imm_s(now, offset),
-                    };
-                    self.buffers.insert(id, address);
-                }
+            if let Some((number, offset)) = exchange.part(own) {
+                let address = match offset {
+                    0 => now[number],
+                    _ => self.builder.ins().iadd_imm_s(now[number], offset as i64),
+                };
+                self.buffers.insert(id, address);
             }
         }
     }
