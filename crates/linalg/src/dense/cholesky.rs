@@ -3,7 +3,7 @@
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 
-/// Factorisations of matrices, one behind the other.
+/// Cholesky factorisations of a batch of matrices, which are consecutive in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Cholesky {
     /// Rows of a matrix.

@@ -4,7 +4,7 @@
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
 
-/// Factorisations of matrices, one behind the other.
+/// LU factorisations of a batch of matrices, which are consecutive in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Lu {
     /// Rows of a matrix.

@@ -88,10 +88,10 @@ impl<T: Number> Matrix<T> {
     }
 }
 
-/// Lanes of numbers that lie one behind the other.
+/// Loads consecutive numbers into lanes.
 ///
 /// # Safety
-/// They may be read.
+/// So many numbers may be read.
 #[inline(always)]
 unsafe fn contiguous<T: Number>(start: *const T) -> T::Lanes {
     let mut lanes = T::ZEROS;

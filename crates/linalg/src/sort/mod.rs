@@ -170,7 +170,7 @@ impl Sort<'_> {
                     size,
                 };
                 let ordered = order.iter().copied();
-                // SAFETY: the row lies in both arrays and fills what it is copied to.
+                // SAFETY: the row's elements are inside of both arrays, and the copy has room for as many.
                 unsafe {
                     if input != output.cast_const() {
                         move_elements(ordered, (input, output), [place, place]);
@@ -192,7 +192,7 @@ impl Sort<'_> {
     /// Sorts the numbers of a row's elements by the comparator.
     ///
     /// # Safety
-    /// As [`Self::run`]; the row that starts at `base` lies in the arrays.
+    /// As [`Self::run`]; the arrays have a row that starts at element `base`.
     unsafe fn merge(
         &self,
         inputs: &[*const u8],
@@ -256,7 +256,7 @@ unsafe fn move_elements(
     }
 }
 
-/// The keys of some rows that lie one behind the other, in the order of memory.
+/// The keys of consecutive elements: whole rows, in the order in which the arrays hold them.
 struct Keys<'a> {
     key: SortKey<'a>,
     bytes: *mut u8,
@@ -289,7 +289,7 @@ impl<'a> Keys<'a> {
         let count = self.together.min(sort.rows * sort.length - first);
         let mut args = [core::ptr::null_mut::<u8>(); MAX_ARRAYS + 1];
         for (arg, &array) in args.iter_mut().zip(self.key.arrays) {
-            // SAFETY: the row lies in the array.
+            // SAFETY: the array has an element of this number: a row starts at or behind it.
             *arg = unsafe { inputs[array].add(first * sort.sizes[array]) }.cast_mut();
         }
         args[self.key.arrays.len()] = self.bytes;
