@@ -123,7 +123,7 @@ impl TopK {
         if self.rows == 0 || self.k == 0 || self.length == 0 {
             return;
         }
-        let arrays = Arrays {
+        let arrays = &mut Arrays {
             input,
             values,
             places,
@@ -142,7 +142,7 @@ impl TopK {
     /// # Safety
     /// As [`Self::run`].
     #[inline(always)]
-    unsafe fn select<B: Bits>(&self, arrays: Arrays<'_>, scratch: *mut u8) {
+    unsafe fn select<B: Bits>(&self, arrays: &mut Arrays<'_>, scratch: *mut u8) {
         // SAFETY: the caller promises room for so many keys, which are numbers.
         let best: &mut [B::Key] =
             unsafe { core::slice::from_raw_parts_mut(scratch.cast(), self.keys()) };
@@ -159,18 +159,18 @@ impl TopK {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn avx512<B: Bits>(&self, arrays: Arrays<'_>, best: &mut [B::Key]) {
+    fn avx512<B: Bits>(&self, arrays: &mut Arrays<'_>, best: &mut [B::Key]) {
         self.each_row::<B>(arrays, best);
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn avx2<B: Bits>(&self, arrays: Arrays<'_>, best: &mut [B::Key]) {
+    fn avx2<B: Bits>(&self, arrays: &mut Arrays<'_>, best: &mut [B::Key]) {
         self.each_row::<B>(arrays, best);
     }
 
     #[inline(always)]
-    fn each_row<B: Bits>(&self, arrays: Arrays<'_>, best: &mut [B::Key]) {
+    fn each_row<B: Bits>(&self, arrays: &mut Arrays<'_>, best: &mut [B::Key]) {
         let size = size_of::<B>();
         let rows = arrays.input.chunks_exact(self.length * size);
         let values = arrays.values.chunks_exact_mut(self.k * size);
