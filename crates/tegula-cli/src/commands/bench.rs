@@ -114,7 +114,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     {
         say!("inputs   random, from seed {seed}");
     }
-    say!("read     {read_ms:.3} ms with verifying");
+    say!("read     {read_ms:.3} ms, with verification");
     say!("compile  {compile_ms:.3} ms");
     say!("run      {median:.4} ms median, {least:.4} ms fastest");
     if let Some(device_ms) = device_ms {

@@ -12,11 +12,10 @@ use tegula_plan::{Step, ValueId as PlanValue, private_values};
 pub(crate) fn summary(plan: &Plan) -> String {
     let mut counts = Counts::default();
     counts.add(plan, &plan.steps);
-    let mut text = format!(
-        "{} ({} different)",
-        count(counts.kernels, "kernel"),
-        plan.kernels.len()
-    );
+    let mut text = count(counts.kernels, "kernel");
+    if plan.kernels.len() < counts.kernels {
+        let _ = write!(text, " ({} different)", plan.kernels.len());
+    }
     for (number, name) in [
         (counts.library, "library call"),
         (counts.copies, "copy"),

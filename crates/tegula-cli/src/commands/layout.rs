@@ -361,14 +361,14 @@ fn explain(explanation: &Explanation, text: &mut String) {
         let _ = writeln!(text, "  no choice: {fixed}");
     }
     for wish in &explanation.wishes {
-        let _ = writeln!(text, "  asked: {wish}");
+        let _ = writeln!(text, "  requested: {wish}");
     }
     if explanation.alternatives.is_empty() {
         return;
     }
     let _ = writeln!(
         text,
-        "  microseconds: traffic + wishes denied + copies and turns around it"
+        "  microseconds: memory traffic + requests not met + copies and transposes"
     );
     for alternative in &explanation.alternatives {
         let us = |seconds: f64| seconds * 1e6;

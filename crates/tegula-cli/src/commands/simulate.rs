@@ -425,7 +425,7 @@ fn summary(program: &TpuProgram, report: &Report, set: &[String]) -> String {
     lines.push(format!("  padding   {}", bytes_text(report.padding_bytes)));
     for assumption in &report.engines.speeds().assumptions {
         lines.push(format!(
-            "  assumed   {} is not known of the chip: {}",
+            "  assumed   {}, not known for this chip: {}",
             assumption.param.name(),
             assumption.used
         ));
@@ -443,7 +443,7 @@ fn summary(program: &TpuProgram, report: &Report, set: &[String]) -> String {
     }
     if !report.functional {
         let why = if report.fits {
-            "without values: padding lanes were not followed (`--inputs` gives some)"
+            "no values were computed, so padding lanes were not followed; `--inputs FILE` computes them"
         } else {
             "it does not fit, so no values were computed"
         };
