@@ -84,7 +84,11 @@ impl Emitter<'_> {
         let of_lowest = self.float_constant(element_type, of_lowest);
         let is_lowest = ScalarOp::Compare(Direction::Eq, Order::Partial);
         let is_lowest = self.compute(ElementType::Pred, is_lowest, &[base, lowest]);
-        self.compute(element_type, ScalarOp::Select, &[is_lowest, of_lowest, power])
+        self.compute(
+            element_type,
+            ScalarOp::Select,
+            &[is_lowest, of_lowest, power],
+        )
     }
 
     /// A zero of the same sign in place of a subnormal number.
