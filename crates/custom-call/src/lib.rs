@@ -10,7 +10,7 @@
 mod lapack;
 mod sparse;
 
-use lapack::LibraryCall;
+use lapack::{LibraryCall, Reflections};
 use rustc_hash::FxHashMap;
 use sparse::{CSR_TIMES_DENSE, csr_times_dense};
 use std::cell::RefCell;
@@ -224,6 +224,58 @@ fn python_callback(results: &[ArrayShape]) -> Result<Vec<Literal>, String> {
     }
 }
 
+/// A routine that comes with this library, for arrays that lie in memory: what its
+/// [handler](CustomCallHandler) computes, without what depends on shapes and options only.
+#[derive(Clone, Debug)]
+pub struct PreparedCall(Reflections);
+
+impl PreparedCall {
+    /// The routine of a call on operands and results of these shapes; `None` if a handler has been
+    /// registered for it, if only handlers compute it, or if it has no meaning for these arrays.
+    pub fn of(
+        call: &CustomCall,
+        operands: &[&ArrayShape],
+        results: &[&ArrayShape],
+    ) -> Option<Self> {
+        if !call.called.is_empty() || registered(&call.target).is_some() {
+            return None;
+        }
+        let routine = LibraryCall::of(&call.target)?;
+        routine.in_memory(call, operands, results).map(Self)
+    }
+
+    /// Bytes of scratch memory that a run needs.
+    pub fn scratch_bytes(&self) -> usize {
+        self.0.scratch_bytes()
+    }
+
+    /// Writes the results. The arrays are dense, row-major and of the shapes that this was made for,
+    /// `scratch` has [`Self::scratch_bytes`]; all are aligned to their elements.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn run(
+        &self,
+        operands: &[&[u8]],
+        results: &mut [&mut [u8]],
+        scratch: &mut [u8],
+    ) -> Result<(), String> {
+        self.0.run(operands, results, scratch)
+    }
+}
+
+/// The handler that somebody has registered for a target.
+fn registered(target: &str) -> Option<CustomCallHandler> {
+    let scoped = SCOPES.with_borrow(|scopes| {
+        let mut scopes = scopes.iter().rev();
+        scopes.find_map(|scope| scope.get(target).cloned())
+    });
+    scoped.or_else(|| {
+        let handlers = HANDLERS.read().unwrap_or_else(PoisonError::into_inner);
+        handlers.as_ref().and_then(|h| h.get(target)).cloned()
+    })
+}
+
 impl CustomCallHandler {
     /// The handler of a custom call.
     ///
@@ -234,16 +286,7 @@ impl CustomCallHandler {
         if !call.called.is_empty() {
             return Err(CustomCallError::CallsComputations { target: target() });
         }
-        let scoped = SCOPES.with_borrow(|scopes| {
-            let mut scopes = scopes.iter().rev();
-            scopes.find_map(|scope| scope.get(&call.target).cloned())
-        });
-        if let Some(handler) = scoped {
-            return Ok(handler);
-        }
-        let handlers = HANDLERS.read().unwrap_or_else(PoisonError::into_inner);
-        let handler = handlers.as_ref().and_then(|h| h.get(&call.target)).cloned();
-        let handler = handler.or_else(|| Self::provided(&call.target));
+        let handler = registered(&call.target).or_else(|| Self::provided(&call.target));
         handler.ok_or_else(|| CustomCallError::Unknown { target: target() })
     }
 

@@ -7,6 +7,7 @@
 //! that is asked for twice at the same index in one scope is computed once.
 
 mod elements;
+mod half_power;
 pub(crate) mod inline_computation;
 pub(crate) mod loops;
 mod maps;
@@ -342,7 +343,7 @@ impl<'a> Emitter<'a> {
         let result = self.kernel.scalars.push(element_type);
         let (_, op, operands) = key.clone();
         self.definitions
-            .insert(result, op.clone(), operands.clone());
+            .insert(result, element_type, op.clone(), operands.clone());
         self.push(Statement::Compute {
             result,
             op,
@@ -367,6 +368,7 @@ impl<'a> Emitter<'a> {
                 self.compute(element_type, ScalarOp::Binary(op), &[operand, constant])
             }
             Instead::Constant(bits) => self.compute(element_type, ScalarOp::Constant(bits), &[]),
+            Instead::Power(base, halves) => self.half_power(base, halves),
         }
     }
 

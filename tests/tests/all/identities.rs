@@ -255,3 +255,62 @@ fn what_two_values_have_in_common_is_computed_once() {
       ROOT r = # subtract(a, b)";
     holds("f32", body, 4);
 }
+
+/// The distance between two floats in units in the last place of the second; 0 for the same
+/// bits and for two NaN, and infinite between what are no finite numbers other than 0.
+fn ulps(ty: ElementType, got: f64, want: f64) -> f64 {
+    if got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan() {
+        return 0.0;
+    }
+    let format = ty.float_format().expect("a float");
+    let ordinary = |x: f64| x.is_finite() && x != 0.0;
+    if !ordinary(got) || !ordinary(want) {
+        return f64::INFINITY;
+    }
+    let exponent = want.abs().log2().floor() as i32;
+    (got - want).abs() / 2f64.powi(exponent - format.mantissa_bits as i32)
+}
+
+#[test]
+fn powers_by_small_constants_are_products_and_roots() {
+    for (ty, name) in [
+        (ElementType::F32, "f32"),
+        (ElementType::F64, "f64"),
+        (ElementType::BF16, "bf16"),
+        (ElementType::F16, "f16"),
+    ] {
+        let inputs = pairs(ty);
+        let n = inputs[0].len();
+        for halves in -4..=8 {
+            let exponent = f64::from(halves) / 2.0;
+            // Of any number, and of one that is known not to be negative.
+            for base in ["add(x, y)", "abs(x)"] {
+                let text = format!(
+                    "HloModule powers\nENTRY main {{\n x = {name}[{n}] parameter(0)\n \
+                     y = {name}[{n}] parameter(1)\n b = {name}[{n}] {base}\n \
+                     c = {name}[] constant({exponent})\n \
+                     e = {name}[{n}] broadcast(c), dimensions={{}}\n \
+                     ROOT r = {name}[{n}] power(b, e)\n}}\n"
+                );
+                let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                let arguments: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
+                let want = tegula_interp::evaluate(&module, &arguments).expect("a meaning");
+                let want = want.leaves()[0].clone();
+                for target in [Target::Plan, Target::Cpu] {
+                    let got = &results(&module, &inputs, target)[0];
+                    for i in 0..n {
+                        let [got, want] = [got, &want].map(|l| l.scalar(i).expect("inside"));
+                        let off = ulps(ty, got.to_f64(), want.to_f64());
+                        let [x, y] = [&inputs[0], &inputs[1]].map(|l| l.scalar(i).expect("inside"));
+                        assert!(
+                            off <= 2.5,
+                            "{target:?}: {name} {base}^{exponent} of {x}, {y}: {got}, not {want}"
+                        );
+                    }
+                }
+                let plan = plan(&module).expect("a plan").plan.to_string();
+                assert!(!plan.contains("= power "), "{plan}");
+            }
+        }
+    }
+}

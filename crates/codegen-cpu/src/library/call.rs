@@ -129,7 +129,7 @@ impl Call {
             Self::Convolution(convolution) => convolution.scratch_bytes(threads),
             Self::Routine(routine) => routine.scratch_bytes(),
             Self::Sort(sort) => sort.scratch_bytes(),
-            Self::Handled(_) => 0,
+            Self::Handled(handled) => handled.scratch_bytes(),
         }
     }
 
@@ -207,7 +207,7 @@ impl Call {
                 // Every sort of a plan has code.
                 (Self::Sort(_), None) => {}
                 (Self::Routine(routine), _) => routine.run(inputs, outputs, scratch),
-                (Self::Handled(handled), _) => return handled.run(inputs, outputs),
+                (Self::Handled(handled), _) => return handled.run(inputs, outputs, scratch),
             }
         }
         Ok(())

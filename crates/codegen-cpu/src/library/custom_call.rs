@@ -1,7 +1,8 @@
 //! Custom calls: handlers of this process on arrays in the program's memory.
 
 use crate::error::{Error, RunFailure};
-use tegula_custom_call::{CustomCallError, CustomCallHandler};
+use smallvec::SmallVec;
+use tegula_custom_call::{CustomCallError, CustomCallHandler, PreparedCall};
 use tegula_ir::{ArrayShape, CustomCall, Literal};
 
 /// A custom call ready to run.
@@ -9,6 +10,8 @@ use tegula_ir::{ArrayShape, CustomCall, Literal};
 pub(crate) struct Handled {
     call: CustomCall,
     handler: CustomCallHandler,
+    /// The same on arrays in memory, if it can be had.
+    prepared: Option<PreparedCall>,
     operands: Vec<ArrayShape>,
     results: Vec<ArrayShape>,
 }
@@ -27,6 +30,7 @@ impl Handled {
         Ok(Self {
             call: call.clone(),
             handler: CustomCallHandler::of(call)?,
+            prepared: PreparedCall::of(call, operands, results),
             operands: owned(operands),
             results: owned(results),
         })
@@ -37,6 +41,12 @@ impl Handled {
         &self.call.target
     }
 
+    /// Bytes of scratch memory that a run needs.
+    pub(crate) fn scratch_bytes(&self) -> usize {
+        let prepared = self.prepared.as_ref();
+        prepared.map_or(0, PreparedCall::scratch_bytes)
+    }
+
     /// Runs. What a handler that fails leaves of the results is as it was.
     ///
     /// # Errors
@@ -44,15 +54,20 @@ impl Handled {
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for, and
-    /// no output overlaps anything else.
+    /// no output overlaps anything else. `scratch` has [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],
         outputs: &[*mut u8],
+        scratch: *mut u8,
     ) -> Result<(), RunFailure> {
+        if let Some(prepared) = &self.prepared {
+            // SAFETY: the caller promises what it asks for.
+            return unsafe { self.run_prepared(prepared, inputs, outputs, scratch) };
+        }
         let mut operands = Vec::with_capacity(inputs.len());
         for (&input, shape) in inputs.iter().zip(&self.operands) {
-            let bytes = usize::try_from(shape.byte_size().unwrap_or(0)).unwrap_or(0);
+            let bytes = bytes_of(shape);
             // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes
             // this was made for, and no output overlaps anything else.
             let bytes = unsafe { std::slice::from_raw_parts(input, bytes) };
@@ -70,8 +85,41 @@ impl Handled {
         Ok(())
     }
 
+    /// # Safety
+    /// As [`Self::run`].
+    unsafe fn run_prepared(
+        &self,
+        prepared: &PreparedCall,
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+        scratch: *mut u8,
+    ) -> Result<(), RunFailure> {
+        // SAFETY: the caller promises dense arrays of these shapes, of which no output overlaps
+        // anything else, and so much scratch memory.
+        let (operands, mut results, scratch) = unsafe {
+            let operands = inputs.iter().zip(&self.operands);
+            let operands = operands.map(|(&x, s)| std::slice::from_raw_parts(x, bytes_of(s)));
+            let results = outputs.iter().zip(&self.results);
+            let results = results.map(|(&x, s)| std::slice::from_raw_parts_mut(x, bytes_of(s)));
+            (
+                operands.collect::<SmallVec<[_; 3]>>(),
+                results.collect::<SmallVec<[_; 2]>>(),
+                match prepared.scratch_bytes() {
+                    0 => &mut [],
+                    bytes => std::slice::from_raw_parts_mut(scratch, bytes),
+                },
+            )
+        };
+        let done = prepared.run(&operands, &mut results, scratch);
+        done.map_err(|reason| self.failed(reason).into())
+    }
+
     fn failed(&self, reason: String) -> CustomCallError {
         let target = self.call.target.to_string();
         CustomCallError::Failed { target, reason }
     }
+}
+
+fn bytes_of(shape: &ArrayShape) -> usize {
+    usize::try_from(shape.byte_size().unwrap_or(0)).unwrap_or(0)
 }

@@ -102,7 +102,12 @@ pub(super) fn transpose<T: Copy>(from: &[T], rows: usize, columns: usize, to: &m
 
 /// The sizes of an operand.
 pub(super) fn sizes_of(operand: &Literal) -> Vec<usize> {
-    let dims = operand.shape().dims.iter();
+    sizes(operand.shape())
+}
+
+/// The sizes of an array.
+pub(super) fn sizes(shape: &ArrayShape) -> Vec<usize> {
+    let dims = shape.dims.iter();
     dims.map(|dim| dim.as_static().map_or(0, |size| size.max(0) as usize))
         .collect()
 }
@@ -116,7 +121,7 @@ pub(super) fn load<T: Element>(operand: &Literal) -> Result<&[T], String> {
     bytemuck::try_cast_slice(operand.bytes()).map_err(|error| cast_failed(&error))
 }
 
-fn cast_failed(error: &PodCastError) -> String {
+pub(super) fn cast_failed(error: &PodCastError) -> String {
     format!("an array is not as arrays are: {error}")
 }
 

@@ -6,9 +6,11 @@
 
 mod arrays;
 mod orthogonal;
+mod reflections;
 mod spectral;
 
 use self::arrays::{Element, Number};
+pub(crate) use self::reflections::Reflections;
 use num_complex::Complex;
 use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, lapack_target};
 use tegula_linalg::SvdMethod;
@@ -22,12 +24,8 @@ pub(crate) struct LibraryCall {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Routine {
-    /// `geqrf(a)`: the factored matrix, `tau`.
-    Factor,
-    /// `orgqr(a, tau)`, `ungqr(a, tau)`: the first columns of `Q`.
-    Generate,
-    /// `ormqr(a, tau, c)`, `unmqr(a, tau, c)`: `c` times `Q`.
-    Multiply,
+    /// A QR factorisation, or its `Q`.
+    Reflections(reflections::Kind),
     /// `geqp3(a, pivots)`: the factored matrix, the pivots, `tau`.
     FactorPivoted,
     /// `gehrd(a)`: the reduced matrix, `tau`, `info`.
@@ -72,9 +70,9 @@ impl LibraryCall {
     pub(crate) fn of(target: &str) -> Option<Self> {
         let (element_type, name) = lapack_target(target)?;
         let routine = match (name, element_type.is_complex()) {
-            ("geqrf", _) => Routine::Factor,
-            ("orgqr", false) | ("ungqr", true) => Routine::Generate,
-            ("ormqr", false) | ("unmqr", true) => Routine::Multiply,
+            ("geqrf", _) => Routine::Reflections(reflections::Kind::Factor),
+            ("orgqr", false) | ("ungqr", true) => Routine::Reflections(reflections::Kind::Generate),
+            ("ormqr", false) | ("unmqr", true) => Routine::Reflections(reflections::Kind::Multiply),
             ("geqp3", _) => Routine::FactorPivoted,
             ("gehrd", _) => Routine::Hessenberg,
             ("sytrd", false) | ("hetrd", true) => Routine::Tridiagonal,
@@ -90,6 +88,24 @@ impl LibraryCall {
             routine,
             element_type,
         })
+    }
+
+    /// The routine for arrays in memory; `None` if it takes [arrays](Self::run) only, or if
+    /// operands, results or options are not its own.
+    pub(crate) fn in_memory(
+        self,
+        options: &CustomCall,
+        operands: &[&ArrayShape],
+        results: &[&ArrayShape],
+    ) -> Option<Reflections> {
+        let Routine::Reflections(kind) = self.routine else {
+            return None;
+        };
+        let call = Reflections::new(kind, self.element_type, options, operands).ok()?;
+        let expected = call.results();
+        let same = |(a, b): (&ArrayShape, &&ArrayShape)| a.same_ignoring_layout(b);
+        let all = expected.len() == results.len() && expected.iter().zip(results).all(same);
+        all.then_some(call)
     }
 
     /// The results of a call.
@@ -130,9 +146,7 @@ impl LibraryCall {
         Complex<T::Real>: Element,
     {
         match self.routine {
-            Routine::Factor => orthogonal::factor::<T>(call),
-            Routine::Generate => orthogonal::generate::<T>(call),
-            Routine::Multiply => orthogonal::multiply::<T>(call),
+            Routine::Reflections(kind) => reflect(kind, T::TYPE, call),
             Routine::FactorPivoted => orthogonal::factor_pivoted::<T>(call),
             Routine::Hessenberg => orthogonal::hessenberg::<T>(call),
             Routine::Tridiagonal => spectral::tridiagonal::<T>(call),
@@ -143,6 +157,25 @@ impl LibraryCall {
             Routine::TridiagonalSolve => spectral::tridiagonal_solve::<T>(call),
         }
     }
+}
+
+/// A QR factorisation, or its `Q`.
+fn reflect(kind: reflections::Kind, element_type: ElementType, call: &Call<'_>) -> Results {
+    let shapes: Vec<&ArrayShape> = call.operands.iter().map(Literal::shape).collect();
+    let routine = Reflections::new(kind, element_type, call.options, &shapes)?;
+    let results = routine.results();
+    let results: Result<Vec<Literal>, _> = results.iter().map(Literal::zeros).collect();
+    let mut results = results.map_err(|error| error.to_string())?;
+    // As many as the scratch memory has bytes, aligned for every type.
+    let mut scratch = zeros::<Complex<f64>>(routine.scratch_bytes().div_ceil(16));
+    let operands: Vec<&[u8]> = call.operands.iter().map(Literal::bytes).collect();
+    let mut written: Vec<&mut [u8]> = results.iter_mut().map(Literal::bytes_mut).collect();
+    routine.run(
+        &operands,
+        &mut written,
+        bytemuck::cast_slice_mut(&mut scratch),
+    )?;
+    Ok(results)
 }
 
 /// Memory for a number of elements.

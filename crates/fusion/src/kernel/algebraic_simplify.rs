@@ -5,7 +5,8 @@
 //! a function of `x` and the same of `-x` are found to have most of their work in common
 //! (the normal distribution of `d` and of `-d`, in the price of an option). Only what rounds
 //! alike is an identity: `x + 0` is none, for `-0 + 0` is `0`. The sign of a NaN does not
-//! count: an operation may give either.
+//! count: an operation may give either. Powers by a constant are the one exception:
+//! [`crate::emit`] makes products and roots of them, which round more than once.
 
 use super::{Block, IndexVar, Kernel, ScalarId, ScalarOp, ScalarTypes, Statement};
 use smallvec::SmallVec;
@@ -17,7 +18,10 @@ pub(crate) type Operands = SmallVec<[ScalarId; 3]>;
 
 /// What defines the scalars that an emitter made by operations.
 #[derive(Default)]
-pub(crate) struct Definitions(SecondaryMap<ScalarId, Option<(ScalarOp, Operands)>>);
+pub(crate) struct Definitions {
+    made_by: SecondaryMap<ScalarId, Option<(ScalarOp, Operands)>>,
+    never_negative: EntitySet<ScalarId>,
+}
 
 /// What an operation is instead.
 pub(crate) enum Instead {
@@ -31,15 +35,41 @@ pub(crate) enum Instead {
     ByConstant(Binary, ScalarId, u128),
     /// A constant.
     Constant(u128),
+    /// A float to the power of half this number.
+    Power(ScalarId, i8),
 }
 
 impl Definitions {
-    pub(crate) fn insert(&mut self, scalar: ScalarId, op: ScalarOp, operands: Operands) {
-        self.0[scalar] = Some((op, operands));
+    pub(crate) fn insert(
+        &mut self,
+        scalar: ScalarId,
+        element_type: ElementType,
+        op: ScalarOp,
+        operands: Operands,
+    ) {
+        let never_negative = match (&op, &operands[..]) {
+            _ if !has_signs(element_type) => false,
+            (ScalarOp::Unary(Unary::Abs | Unary::Exp | Unary::Logistic), _) => true,
+            (ScalarOp::Binary(Binary::Multiply), [a, b]) if a == b => true,
+            (ScalarOp::Binary(Binary::Add), &[a, b]) => {
+                self.is_never_negative(a) && self.is_never_negative(b)
+            }
+            (ScalarOp::Constant(bits), _) => bits >> (element_type.bits() - 1) & 1 == 0,
+            _ => false,
+        };
+        if never_negative {
+            self.never_negative.insert(scalar);
+        }
+        self.made_by[scalar] = Some((op, operands));
+    }
+
+    /// Whether a float is never below zero, and no `-0`; it may be NaN.
+    pub(crate) fn is_never_negative(&self, scalar: ScalarId) -> bool {
+        self.never_negative.contains(scalar)
     }
 
     fn constant(&self, scalar: ScalarId) -> Option<u128> {
-        match self.0[scalar] {
+        match self.made_by[scalar] {
             Some((ScalarOp::Constant(bits), _)) => Some(bits),
             _ => None,
         }
@@ -48,22 +78,20 @@ impl Definitions {
     /// The operand of an operation of one operand, if it is of the result's type: of a complex
     /// number the magnitude is a real one.
     fn inside(&self, types: &ScalarTypes, scalar: ScalarId, unary: Unary) -> Option<ScalarId> {
-        let operand = match &self.0[scalar] {
+        let operand = match &self.made_by[scalar] {
             Some((ScalarOp::Unary(op), operands)) if *op == unary => *operands.first()?,
             _ => return None,
         };
         (types[operand] == types[scalar]).then_some(operand)
     }
 
-    /// Whether a float is never below zero; it may be NaN.
-    fn is_never_negative(&self, scalar: ScalarId) -> bool {
-        match &self.0[scalar] {
-            Some((ScalarOp::Unary(Unary::Abs | Unary::Exp | Unary::Logistic), _)) => true,
-            Some((ScalarOp::Binary(Binary::Multiply), operands)) => {
-                matches!(operands[..], [a, b] if a == b)
-            }
-            _ => false,
-        }
+    /// Twice a constant exponent for which a power is done by a few products, reciprocals and
+    /// roots: from -2 to 4 in halves.
+    fn half_powers(&self, element_type: ElementType, exponent: ScalarId) -> Option<i8> {
+        let bits = u64::try_from(self.constant(exponent)?).ok()?;
+        let halves = 2.0 * element_type.float_format()?.decode(bits);
+        let few = halves.fract() == 0.0 && (-4.0..=8.0).contains(&halves);
+        few.then_some(halves as i8)
     }
 
     /// What an operation is instead, if it need not be done; `element_type` is that of its
@@ -176,6 +204,9 @@ impl Definitions {
                 [None, None] => None,
             },
             Binary::Subtract => of(Binary::Add, x, negated[1]?),
+            Binary::Power => self
+                .half_powers(element_type, y)
+                .map(|halves| Instead::Power(x, halves)),
             _ => None,
         }
     }
@@ -271,7 +302,7 @@ impl Definitions {
 
     /// A float that was made wider, and now becomes what it was.
     fn convert(&self, types: &ScalarTypes, to: ElementType, x: ScalarId) -> Option<Instead> {
-        let Some((ScalarOp::Convert, operands)) = &self.0[x] else {
+        let Some((ScalarOp::Convert, operands)) = &self.made_by[x] else {
             return None;
         };
         let &original = operands.first()?;

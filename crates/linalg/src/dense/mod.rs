@@ -10,7 +10,7 @@ mod number;
 #[cfg(test)]
 mod tests;
 mod triangular;
-mod vectors;
+pub(crate) mod vectors;
 
 use crate::microkernels::{CpuFeatures, VectorWidth};
 pub use cholesky::Cholesky;

@@ -2,7 +2,7 @@
 //! where the time goes, because of arrays of numbers alone the compiler does not always make vectors.
 
 /// How many numbers are computed with together, on any CPU.
-pub(super) const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// A CPU's vectors of numbers of one type.
 pub trait Vector<R> {
@@ -30,6 +30,11 @@ pub trait Vector<R> {
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn less_product(from: Self::Value, by: Self::Value, x: Self::Value) -> Self::Value;
+    /// The sum of the numbers, by halves.
+    ///
+    /// # Safety
+    /// The CPU has these vectors.
+    unsafe fn total(x: Self::Value) -> R;
 }
 
 /// A CPU's vectors.
@@ -87,7 +92,7 @@ pub(super) unsafe fn subtract_each<R: Copy, V: Vector<R>>(
 
 /// Numbers one by one, on any CPU.
 #[cfg(not(target_arch = "aarch64"))]
-pub(super) struct Portable;
+pub(crate) struct Portable;
 
 #[cfg(not(target_arch = "aarch64"))]
 impl Vectors for Portable {
@@ -119,6 +124,10 @@ macro_rules! portable {
             unsafe fn less_product(from: $ty, by: $ty, x: $ty) -> $ty {
                 from - by * x
             }
+            #[inline(always)]
+            unsafe fn total(x: $ty) -> $ty {
+                x
+            }
         }
     )*};
 }
@@ -130,9 +139,9 @@ portable! { f32 f64 }
 /// a product away, from the first or the last of their arguments.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! vectors {
-    ($(#[$what:meta])* $name:ident, $($ty:ident: $value:ident $splat:ident $load:ident $store:ident $fused:ident $last:literal),*) => {
+    ($(#[$what:meta])* $name:ident, $($ty:ident: $value:ident $splat:ident $load:ident $store:ident $fused:ident $last:literal $total:path),*) => {
         $(#[$what])*
-        pub(super) struct $name;
+        pub(crate) struct $name;
 
         impl Vectors for $name {
             const FUSED: bool = true;
@@ -168,6 +177,11 @@ macro_rules! vectors {
                     // SAFETY: the caller promises the vectors.
                     unsafe { arch::$fused(a, b, c) }
                 }
+                #[inline(always)]
+                unsafe fn total(x: Self::Value) -> $ty {
+                    // SAFETY: the caller promises the vectors.
+                    unsafe { $total(x) }
+                }
             }
         )*
     };
@@ -182,22 +196,55 @@ use core::arch::x86_64 as arch;
 vectors! {
     /// AVX-512.
     Avx512,
-    f32: __m512 _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fnmadd_ps true,
-    f64: __m512d _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fnmadd_pd true
+    f32: __m512 _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fnmadd_ps true arch::_mm512_reduce_add_ps,
+    f64: __m512d _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fnmadd_pd true arch::_mm512_reduce_add_pd
 }
 
 #[cfg(target_arch = "x86_64")]
 vectors! {
     /// AVX2 and FMA.
     Avx2,
-    f32: __m256 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fnmadd_ps true,
-    f64: __m256d _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fnmadd_pd true
+    f32: __m256 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fnmadd_ps true total_of_8,
+    f64: __m256d _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fnmadd_pd true total_of_4
 }
 
 #[cfg(target_arch = "aarch64")]
 vectors! {
     /// NEON.
     Neon,
-    f32: float32x4_t vdupq_n_f32 vld1q_f32 vst1q_f32 vfmsq_f32 false,
-    f64: float64x2_t vdupq_n_f64 vld1q_f64 vst1q_f64 vfmsq_f64 false
+    f32: float32x4_t vdupq_n_f32 vld1q_f32 vst1q_f32 vfmsq_f32 false arch::vaddvq_f32,
+    f64: float64x2_t vdupq_n_f64 vld1q_f64 vst1q_f64 vfmsq_f64 false arch::vaddvq_f64
+}
+
+/// # Safety
+/// The CPU has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn total_of_8(x: arch::__m256) -> f32 {
+    use arch::{
+        _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehdup_ps, _mm_movehl_ps,
+        _mm256_castps256_ps128, _mm256_extractf128_ps,
+    };
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+    }
+}
+
+/// # Safety
+/// The CPU has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn total_of_4(x: arch::__m256d) -> f64 {
+    use arch::{
+        _mm_add_pd, _mm_add_sd, _mm_cvtsd_f64, _mm_unpackhi_pd, _mm256_castpd256_pd128,
+        _mm256_extractf128_pd,
+    };
+    // SAFETY: the caller promises the instructions.
+    unsafe {
+        let two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+        _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)))
+    }
 }

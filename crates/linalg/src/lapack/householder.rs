@@ -73,13 +73,42 @@ pub(crate) fn reflector<I: Isa, T: Scalar>(mut alpha: T, x: &mut [T]) -> (T, T) 
     (T::from_real(beta), tau)
 }
 
+/// Vectors of fewer elements have no lanes.
+const SHORT: usize = 8;
+
 /// `H c` for each column `c` of a matrix; `v` is the tail of the reflector's vector.
 #[inline(always)]
 pub(crate) fn apply_left<I: Isa, T: Scalar>(v: &[T], tau: T, mut c: Matrix<'_, T>) {
     if tau == T::ZERO {
         return;
     }
-    for column in 0..c.columns() {
+    let columns = c.columns();
+    let four = match v.len() {
+        ..SHORT => 0,
+        _ => columns - columns % 4,
+    };
+    for column in (0..four).step_by(4) {
+        let columns = c.four_columns(column);
+        let [
+            Some((h0, t0)),
+            Some((h1, t1)),
+            Some((h2, t2)),
+            Some((h3, t3)),
+        ] = columns.map(<[T]>::split_first_mut)
+        else {
+            return;
+        };
+        let sums = T::dotc_four::<I>(v, [t0, t1, t2, t3]);
+        let heads = [h0, h1, h2, h3];
+        let mut factors = [T::ZERO; 4];
+        for ((head, sum), factor) in heads.into_iter().zip(sums).zip(&mut factors) {
+            let sum = tau * (*head + sum);
+            *head -= sum;
+            *factor = sum;
+        }
+        T::subtract_from_four::<I>(factors, v, [t0, t1, t2, t3]);
+    }
+    for column in four..columns {
         if let [head, tail @ ..] = c.column_mut(column) {
             let sum = tau * (*head + T::dotc::<I>(v, tail));
             *head -= sum;

@@ -1,7 +1,17 @@
 //! Instruction sets: a routine is compiled for several, and the machine's is chosen when it runs.
 
+#[cfg(target_arch = "aarch64")]
+use crate::dense::vectors::Neon;
+#[cfg(not(target_arch = "aarch64"))]
+use crate::dense::vectors::Portable;
+use crate::dense::vectors::Vectors;
+#[cfg(target_arch = "x86_64")]
+use crate::dense::vectors::{Avx2, Avx512};
+
 /// An instruction set.
 pub trait Isa: Copy {
+    /// Its vectors.
+    type Vectors: Vectors;
     /// Whether a product and a sum are one instruction, rounded once.
     const FUSED: bool;
 }
@@ -11,16 +21,32 @@ pub trait Isa: Copy {
 pub(crate) struct Baseline;
 
 impl Isa for Baseline {
+    #[cfg(target_arch = "aarch64")]
+    type Vectors = Neon;
+    #[cfg(not(target_arch = "aarch64"))]
+    type Vectors = Portable;
     const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 }
 
-/// A machine with fused products and sums.
+/// AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub(crate) struct Fused;
+pub(crate) struct FusedAvx2;
 
 #[cfg(target_arch = "x86_64")]
-impl Isa for Fused {
+impl Isa for FusedAvx2 {
+    type Vectors = Avx2;
+    const FUSED: bool = true;
+}
+
+/// AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(crate) struct FusedAvx512;
+
+#[cfg(target_arch = "x86_64")]
+impl Isa for FusedAvx512 {
+    type Vectors = Avx512;
     const FUSED: bool = true;
 }
 
@@ -40,11 +66,11 @@ pub(crate) fn dispatch<R: Routine>(routine: R) -> R::Output {
     {
         #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi1,bmi2")]
         fn avx512<R: Routine>(routine: R) -> R::Output {
-            routine.run::<Fused>()
+            routine.run::<FusedAvx512>()
         }
         #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
         fn avx2<R: Routine>(routine: R) -> R::Output {
-            routine.run::<Fused>()
+            routine.run::<FusedAvx2>()
         }
         let has_avx2 = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")

@@ -102,6 +102,16 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         ]
     }
 
+    /// Four columns that follow each other.
+    #[inline(always)]
+    pub fn four_columns(&mut self, first: usize) -> [&mut [T]; 4] {
+        let from = &mut self.data[first * self.stride..];
+        let (a, rest) = from.split_at_mut(self.stride);
+        let (b, rest) = rest.split_at_mut(self.stride);
+        let (c, d) = rest.split_at_mut(self.stride);
+        [a, b, c, d].map(|column| &mut column[..self.rows])
+    }
+
     /// The rows and columns from a place on, so many of each.
     #[inline(always)]
     pub fn part(

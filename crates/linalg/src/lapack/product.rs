@@ -59,7 +59,7 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
 
 /// Whether reflectors are worth applying in blocks.
 pub(crate) fn is_worth_blocks(rows: usize, count: usize, columns: usize) -> bool {
-    count >= SMALLEST_BLOCK && columns >= SMALLEST_BLOCK && rows * count * columns >= 32 * 32 * 32
+    count >= SMALLEST_BLOCK && columns >= SMALLEST_BLOCK && rows * count * columns >= 80 * 80 * 80
 }
 
 /// The triangular `T` with `H_1 H_2 ... = I - V T V^H`, or its adjoint.

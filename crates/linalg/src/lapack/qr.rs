@@ -66,14 +66,9 @@ fn factor_step<I: Isa, T: Scalar>(a: &mut Matrix<'_, T>, step: usize) -> T {
 /// Applies the reflector in the first column of a matrix to the other columns.
 #[inline(always)]
 fn reflect_after<I: Isa, T: Scalar>(a: &mut Matrix<'_, T>, tau: T) {
-    if tau == T::ZERO {
-        return;
-    }
-    for column in 1..a.columns() {
-        let [v, c] = a.two_columns(0, column);
-        let sum = tau * (c[0] + T::dotc::<I>(&v[1..], &c[1..]));
-        c[0] -= sum;
-        T::axpy::<I>(-sum, &v[1..], &mut c[1..]);
+    let (mut vector, rest) = a.split_columns(1);
+    if let [_, tail @ ..] = vector.column_mut(0) {
+        apply_left::<I, T>(tail, tau, rest);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The numbers that matrices are made of: `f32`, `f64`, and complex numbers of these.
 
+use crate::dense::vectors::Vector;
 use crate::lapack::isa::Isa;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -74,8 +75,22 @@ pub trait Scalar:
     /// The sum of `conj(x[i]) * y[i]`.
     fn dotc<I: Isa>(x: &[Self], y: &[Self]) -> Self;
 
+    /// [`Self::dotc`] of one vector and four others of its length.
+    #[inline(always)]
+    fn dotc_four<I: Isa>(x: &[Self], y: [&[Self]; 4]) -> [Self; 4] {
+        y.map(|y| Self::dotc::<I>(x, y))
+    }
+
     /// `y += a * x`.
     fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]);
+
+    /// Takes a vector times a number each from four vectors of its length.
+    #[inline(always)]
+    fn subtract_from_four<I: Isa>(by: [Self; 4], x: &[Self], y: [&mut [Self]; 4]) {
+        for (by, y) in by.into_iter().zip(y) {
+            Self::axpy::<I>(-by, x, y);
+        }
+    }
 
     /// Adds four vectors times a number each to `y`.
     fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
@@ -184,6 +199,55 @@ fn real_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> R {
     last + total(sums)
 }
 
+/// Four sums at once, which do not wait for each other: to add up the lanes of one takes longer than
+/// the products of a short vector. By a CPU's vectors, which the compiler makes of one sum's lanes
+/// but not of four.
+#[inline(always)]
+fn real_dot_four<V: Vector<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 4] {
+    let y = y.map(|y| &y[..x.len()]);
+    let whole = x.len() - x.len() % V::COUNT;
+    // SAFETY: a routine runs for an instruction set that the machine has; all that is read are
+    // elements of the vectors.
+    let mut sums = unsafe {
+        let mut sums = [V::splat(R::ZERO); 4];
+        for at in (0..whole).step_by(V::COUNT) {
+            let x = V::load(x.as_ptr().add(at));
+            for (sum, y) in sums.iter_mut().zip(y) {
+                *sum = V::less_product(*sum, x, V::load(y.as_ptr().add(at)));
+            }
+        }
+        sums.map(|sum| -V::total(sum))
+    };
+    for at in whole..x.len() {
+        for (sum, y) in sums.iter_mut().zip(y) {
+            *sum = multiply_add::<I, R>(x[at], y[at], *sum);
+        }
+    }
+    sums
+}
+
+/// Takes a vector times a number each from four vectors.
+#[inline(always)]
+fn real_subtract_from_four<V: Vector<R>, I: Isa, R: Real>(by: [R; 4], x: &[R], y: [&mut [R]; 4]) {
+    let whole = x.len() - x.len() % V::COUNT;
+    for (by, y) in by.into_iter().zip(y) {
+        let y = &mut y[..x.len()];
+        // SAFETY: a routine runs for an instruction set that the machine has; all that is read and
+        // written are elements of the vectors.
+        unsafe {
+            let by = V::splat(by);
+            for at in (0..whole).step_by(V::COUNT) {
+                let own = V::load(y.as_ptr().add(at));
+                let rest = V::less_product(own, by, V::load(x.as_ptr().add(at)));
+                V::store(y.as_mut_ptr().add(at), rest);
+            }
+        }
+        for at in whole..x.len() {
+            y[at] = multiply_add::<I, R>(-by, x[at], y[at]);
+        }
+    }
+}
+
 /// The sum of all, by halves.
 #[inline(always)]
 fn total<R: Real>(mut sums: [R; LANES]) -> R {
@@ -261,10 +325,18 @@ macro_rules! real {
                 real_dot::<I, Self>(x, y)
             }
             #[inline(always)]
+            fn dotc_four<I: Isa>(x: &[Self], y: [&[Self]; 4]) -> [Self; 4] {
+                real_dot_four::<I::Vectors, I, Self>(x, y)
+            }
+            #[inline(always)]
             fn axpy<I: Isa>(a: Self, x: &[Self], y: &mut [Self]) {
                 for (&x, y) in x.iter().zip(y) {
                     *y = multiply_add::<I, Self>(a, x, *y);
                 }
+            }
+            #[inline(always)]
+            fn subtract_from_four<I: Isa>(by: [Self; 4], x: &[Self], y: [&mut [Self]; 4]) {
+                real_subtract_from_four::<I::Vectors, I, Self>(by, x, y);
             }
             #[inline(always)]
             fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]) {
