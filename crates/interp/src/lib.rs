@@ -5,6 +5,27 @@
 //! It does not fuse, plan, choose layouts or use the machine's vector units; it is
 //! fast enough that whole models finish, and no faster.
 //!
+//! ```
+//! use tegula_interp::{Value, evaluate};
+//! use tegula_ir::{Literal, Shape, parse_module, parse_shape};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let module = parse_module(
+//!     "HloModule double
+//!      ENTRY main {
+//!        x = u8[3] parameter(0)
+//!        ROOT y = u8[3] add(x, x)
+//!      }",
+//! )?;
+//! let Shape::Array(shape) = parse_shape("u8[3]")? else { unreachable!() };
+//! let x = Literal::from_bytes(&shape, &[1, 2, 200])?;
+//! let y = evaluate(&module, &[Value::Array(x)])?;
+//! // Integers wrap.
+//! assert_eq!(y.as_array().map(Literal::bytes), Some(&[2, 4, 144][..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What operations mean
 //! Each result is rounded to its type. Elementwise operations on floats narrower
 //! than `f32` are computed in `f32` and rounded once; `f32` transcendental functions

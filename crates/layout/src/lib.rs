@@ -4,6 +4,39 @@
 //! for each array of a flattened program as an optimisation of stated costs, for a CPU, a GPU or a
 //! TPU chip. [`apply_layouts`] rewrites a program so that an array in another order of dimensions
 //! is a row-major array of permuted dimensions; no later pass knows of orders.
+//!
+//! # What a tile is
+//! An array in memory is a list of elements, and its layout says in which order. `{1,0}` is row-major: dimension 1
+//! is the one whose neighbours are neighbours in memory. `{1,0:T(2,2)}` cuts the array into tiles of 2 by 2, which
+//! follow each other in that order; in each tile the elements do. A tile that the array does not fill is stored
+//! whole, so 3 by 5 elements take the place of 4 by 6:
+//!
+//! ```text
+//! row 0   0  1 |  4  5 |  8  .        each number is a place in memory,
+//! row 1   2  3 |  6  7 | 10  .        a dot an element that there is not
+//!        ------+-------+------
+//! row 2  12 13 | 16 17 | 20  .
+//!         .  . |  .  . |  .  .
+//! ```
+//!
+//! ```
+//! use tegula_ir::{Shape, parse_shape};
+//! use tegula_layout::physical::PhysicalLayout;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let Shape::Array(array) = parse_shape("f32[3,5]{1,0:T(2,2)}")? else { unreachable!() };
+//! let layout = PhysicalLayout::new(&array)?;
+//! assert_eq!(layout.linear_index(&[1, 2])?, 6);
+//! assert_eq!(layout.index_of(20)?, Some(vec![2, 4]));
+//! // Beside element (0, 4) is padding.
+//! assert_eq!(layout.index_of(9)?, None);
+//! assert_eq!((layout.bytes(), layout.padded_bytes()), (15 * 4, 24 * 4));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `T(8,128)` is what a TPU's vector registers hold; `T(8,128)(2,1)` cuts tiles into smaller ones again, here pairs
+//! of rows of 16-bit numbers that are packed into words. `tegula shape 'f32[3,5]{1,0:T(2,2)}' --draw` draws any of them.
 
 pub mod apply_layouts;
 pub mod assign;

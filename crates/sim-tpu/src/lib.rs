@@ -7,6 +7,53 @@
 //! one as text; a compiled program is lowered to one. What a computation means is
 //! [`tegula_interp`]'s business, how an array lies in memory [`tegula_layout`]'s.
 //!
+//! # A kernel with a race, found
+//! The kernel copies an array through two buffers in VMEM, so that one is filled while the other is written back. It
+//! waits for the copy that writes a buffer back only after it has begun to refill that buffer:
+//!
+//! ```
+//! use tegula_sim_tpu::{Options, read_kernel, simulate};
+//! use tegula_target::Chip;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = |wait_before: &str, wait_after: &str| format!(
+//!     "kernel copy_through_vmem {{
+//!        hbm  x : f32[1024,128] = parameter(0)
+//!        hbm  y : f32[1024,128] = result(0)
+//!        vmem a : f32[2,128,128]
+//!        sem  in[2], out[2]
+//!        for i in 0..8 {{
+//!          {wait_before}
+//!          dma_start x[128*i +: 128, :] -> a[i mod 2, :, :], in[i mod 2]
+//!          dma_wait in[i mod 2]
+//!          dma_start a[i mod 2, :, :] -> y[128*i +: 128, :], out[i mod 2]
+//!          {wait_after}
+//!        }}
+//!        dma_wait out[0]
+//!        dma_wait out[1]
+//!      }}");
+//! let wait = "if i >= 2 { dma_wait out[i mod 2] }";
+//! let chip = Chip::by_name("v5e")?;
+//!
+//! let report = simulate(&read_kernel(&text("", wait))?, &chip, &Options::default())?;
+//! let finding = &report.findings[0];
+//! assert_eq!((finding.code.name(), finding.line), ("TG041", 8));
+//! assert!(finding.message.contains("is overwritten, but the copy that reads it"));
+//! assert_eq!(finding.help, "`dma_wait out[0]` before this statement");
+//!
+//! // As the help says.
+//! let report = simulate(&read_kernel(&text(wait, ""))?, &chip, &Options::default())?;
+//! assert!(report.is_clean());
+//! assert!(report.seconds > 0.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With [`Options::functional`] and inputs it computes values, too, and follows padding to see whether a result
+//! depends on it.
+//!
+//! # Parts
+//!
 //! - [`program`]: the data; [`text`]: its text, in and out; [`expand`]: grids written out;
 //! - [`pallas`]: a kernel of Pallas as a [`TpuProgram`];
 //! - [`engine`]: the clock: what runs when, and who waited for whom;

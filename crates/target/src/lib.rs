@@ -8,6 +8,20 @@
 //! A [`Cpu`] is what is found out about the machine that this runs on, [`CpuFeatures`] which
 //! instructions it has.
 //!
+//! ```
+//! use tegula_target::Chip;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let chip = Chip::by_name("v5e")?;
+//! let vmem = chip.memory_spaces().into_iter().find(|space| space.name == "VMEM");
+//! let size = vmem.and_then(|vmem| vmem.size);
+//! assert_eq!(size.and_then(|size| size.base_value()), Some(128.0 * 1024.0 * 1024.0));
+//! // How its compiler stores 300 rows of 784 floats, if nothing else is asked for.
+//! assert_eq!(chip.default_layout(32, &[300, 784])?.to_string(), "{1,0:T(8,128)}");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! What it is not: it estimates nothing and plans nothing. It knows no program,
 //! and of arrays only their element size and dimensions.
 //!
