@@ -2,7 +2,7 @@
 //! where the time goes, because of arrays of numbers alone the compiler does not always make vectors.
 
 /// How many numbers are computed with together, on any CPU.
-pub(crate) const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// A CPU's vectors of numbers of one type.
 pub trait Vector<R> {
@@ -135,8 +135,8 @@ macro_rules! portable {
 #[cfg(not(target_arch = "aarch64"))]
 portable! { f32 f64 }
 
-/// What has vectors of both types, each given by its instructions: the last three load, store and take
-/// a product away, from the first or the last of their arguments.
+/// What has vectors of both types, each given by its instructions: they load, store, take a product
+/// away, from the first or the last of their arguments, and add up the numbers of a vector.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! vectors {
     ($(#[$what:meta])* $name:ident, $($ty:ident: $value:ident $splat:ident $load:ident $store:ident $fused:ident $last:literal $total:path),*) => {
