@@ -173,6 +173,76 @@ fn products_with_q() {
     }
 }
 
+/// A compiler's own handler of a routine comes before the library's, which the CPU calls otherwise.
+#[test]
+fn a_handler_replaces_the_library() {
+    let module = "HloModule ormqr ENTRY main {
+          v = f32[3,2] parameter(0)
+          t = f32[2] parameter(1)
+          c = f32[3,1] parameter(2)
+          ROOT p = f32[3,1] custom-call(v, t, c), custom_call_target=\"lapack_sormqr_ffi\",
+            backend_config={left = true, transpose = true} }";
+    let module: tegula::Module = module.parse().expect("a program");
+    let array = |dims: &[i64], values: &[f32]| Tensor::from_slice(dims, values).expect("small");
+    let inputs = [
+        array(&[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        array(&[2], &[0.0, 0.0]),
+        array(&[3, 1], &[7.0, 8.0, 9.0]),
+    ];
+    let library = tegula::Compiler::new(Target::Cpu);
+    let own = library
+        .clone()
+        .custom_call("lapack_sormqr_ffi", |_, operands, _| {
+            let numbers = operands[2].as_slice::<f32>().ok_or("f32 was expected")?;
+            let doubled: Vec<f32> = numbers.iter().map(|x| 2.0 * x).collect();
+            Ok(vec![Tensor::from_slice(&[3, 1], &doubled)?])
+        });
+    for (compiler, expected) in [(own, [14.0, 16.0, 18.0]), (library, [7.0, 8.0, 9.0])] {
+        let program = compiler.compile(&module).expect("compiled");
+        let result = program.run(inputs.iter()).expect("it runs");
+        assert_eq!(result[0].as_slice::<f32>(), Some(&expected[..]));
+    }
+}
+
+/// Matrices without rows, columns or reflections.
+#[test]
+fn nothing_to_factor_or_multiply() {
+    for (batch, rows, columns) in [(0, 3, 2), (2, 0, 3), (2, 3, 0), (2, 0, 0)] {
+        let least = rows.min(columns);
+        let text = format!(
+            "HloModule empty ENTRY main {{ m = f32[{batch},{rows},{columns}] parameter(0)
+               qr = (f32[{batch},{rows},{columns}], f32[{batch},{least}]) custom-call(m),
+                 custom_call_target=\"lapack_sgeqrf_ffi\", backend_config={{}}
+               f = f32[{batch},{rows},{columns}] get-tuple-element(qr), index=0
+               t = f32[{batch},{least}] get-tuple-element(qr), index=1
+               one = f32[] constant(1)
+               c = f32[{batch},{rows},4] broadcast(one), dimensions={{}}
+               ROOT p = f32[{batch},{rows},4] custom-call(f, t, c),
+                 custom_call_target=\"lapack_sormqr_ffi\",
+                 backend_config={{left = true, transpose = false}} }}"
+        );
+        let module: tegula::Module = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let shape =
+            tegula_ir::ArrayShape::new(tegula_ir::ElementType::F32, &[batch, rows, columns]);
+        let input = Tensor::from(Literal::zeros(&shape).expect("small"));
+        for target in [Target::Interp, Target::Plan, Target::Cpu] {
+            let program = tegula::Compiler::new(target)
+                .compile(&module)
+                .expect("compiled");
+            let result = program
+                .run([&input])
+                .unwrap_or_else(|e| panic!("{target:?}: {e}\n{text}"));
+            // Of a matrix without columns `Q` is the identity.
+            let expected = vec![1.0; (batch * rows * 4) as usize];
+            assert_eq!(
+                result[0].as_slice::<f32>(),
+                Some(&expected[..]),
+                "{target:?}\n{text}"
+            );
+        }
+    }
+}
+
 /// Solutions of halves are those of `f32`, rounded once.
 #[test]
 fn triangular_systems_of_halves() {

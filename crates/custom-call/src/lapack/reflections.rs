@@ -223,13 +223,20 @@ fn matrices(shape: &ArrayShape) -> Result<(Vec<usize>, [usize; 2]), String> {
     }
 }
 
-/// The elements of an array.
+/// The elements of an array. One without elements may lie anywhere.
 fn elements<T: Element>(bytes: &[u8], count: usize) -> Result<&[T], String> {
+    if count == 0 {
+        return Ok(&[]);
+    }
     let elements = bytemuck::try_cast_slice(bytes).map_err(|error| cast_failed(&error))?;
     elements.get(..count).ok_or_else(|| of_another_size(count))
 }
 
+/// As [`elements`], to be written.
 fn elements_mut<T: Element>(bytes: &mut [u8], count: usize) -> Result<&mut [T], String> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
     let elements = bytemuck::try_cast_slice_mut(bytes).map_err(|error| cast_failed(&error))?;
     elements
         .get_mut(..count)

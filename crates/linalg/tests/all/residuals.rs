@@ -6,7 +6,7 @@ use tegula_linalg::{
     geqrf, gesdd, gtsv, heevd, hetrd, orghr, orgqr, ormqr, ormtr,
 };
 
-const SIZES: [[usize; 2]; 12] = [
+const SIZES: [[usize; 2]; 13] = [
     [0, 0],
     [1, 1],
     [0, 3],
@@ -19,6 +19,8 @@ const SIZES: [[usize; 2]; 12] = [
     [31, 12],
     [12, 31],
     [70, 66],
+    // Reflections of these are applied in blocks.
+    [120, 110],
 ];
 
 fn upper<T: Eigen>(a: &Owned<T>, rows: usize) -> Owned<T> {
@@ -42,12 +44,13 @@ impl ForAll for Qr {
             orgqr(q.view(), &tau);
             q.assert_orthonormal("q");
             q.times(&upper(&factored, k)).assert_close(&a, "q r");
+            let others = if m > 100 { 90 } else { 7 };
             for left in [true, false] {
                 for adjoint in [true, false] {
                     let c = if left {
-                        sample(m, 7, 5)
+                        sample(m, others, 5)
                     } else {
-                        sample(7, m, 5)
+                        sample(others, m, 5)
                     };
                     let mut whole = Owned::zeros(m, m);
                     whole.data[..m * k].copy_from_slice(&factored.data[..m * k]);
