@@ -1,7 +1,7 @@
 //! One function of an image, built from its parameters' values.
 
+use super::{FunctionId, ImageBuilder};
 use crate::error::Error;
-use crate::image::{FunctionId, ImageBuilder};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -11,7 +11,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 ///
 /// # Errors
 /// Those of `emit`, and of Cranelift.
-pub(super) fn define(
+pub(crate) fn define(
     image: &mut ImageBuilder,
     (params, returns): (&[Type], &[Type]),
     emit: impl FnOnce(

@@ -6,6 +6,7 @@
 //! of it (routines, tables) and has no address of this process.
 
 mod builder;
+pub(crate) mod function;
 mod instruction_cache;
 pub(crate) mod libcalls;
 mod placed;

@@ -15,13 +15,13 @@ mod routine_calls;
 
 use super::calls::Library;
 use super::weights::HASH;
-use super::{Check, GivenSizes, OTHER_WEIGHTS, function};
+use super::{Check, GivenSizes, OTHER_WEIGHTS};
 use crate::abi::Part;
 use crate::clif::integer;
 use crate::clif::lower::KERNEL_PARAMS;
 use crate::compile::PlanFunctions;
 use crate::error::Error;
-use crate::image::{FunctionId, ImageBuilder, constant_address};
+use crate::image::{FunctionId, ImageBuilder, constant_address, function};
 use aliased_slices::AliasedSlices;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{

@@ -3,7 +3,6 @@
 //!
 //! - [`driver`]: the functions that are called, as code that walks the plan's steps, with loops whose state is
 //!   swapped and calls of routines apart;
-//! - [`function`]: one function of the code image;
 //! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
 //! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
 //! - [`routines`]: functions of single numbers, on the C library's;
@@ -20,7 +19,6 @@ mod arrays;
 mod calls;
 mod driver;
 mod elf;
-mod function;
 mod header;
 mod link;
 mod routines;

@@ -4,11 +4,10 @@
 //! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
 //! once; the C library's functions may differ from ours in the last bit of an f64.
 
-use super::function;
 use super::link::{NARROW, ROUTINE};
 use crate::error::Error;
 use crate::image::libcalls::{self, General, Helper};
-use crate::image::{FunctionId, ImageBuilder};
+use crate::image::{FunctionId, ImageBuilder, function};
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;

@@ -6,12 +6,10 @@ use super::ir::{Access, Body, Input, Storage, Type, V};
 use super::mathlib::sine_table;
 use super::row_addressing::RowsIn;
 use crate::clif::target::target;
-use crate::image::{ImageBuilder, PlacedCode};
+use crate::image::{ImageBuilder, PlacedCode, function};
 use crate::isa::clif128;
 use crate::isa::x64::{InstructionSet, Wide};
-use cranelift_codegen::Context;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, types};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use tegula_target::{Architecture, IsaLevel};
 
 /// `fn(inputs and then results, lanes)`.
@@ -199,36 +197,23 @@ impl Compiled {
 
     fn portable(body: &Body, name: &'static str, cpu: IsaLevel) -> Self {
         let mut image = ImageBuilder::new(target(cpu).expect("this machine"));
-        let mut context = Context::new();
-        let mut functions = FunctionBuilderContext::new();
-        let id = image.declare();
-        context.func.signature = image.signature(&[types::I64; 2], &[]);
-        let config = image.config();
-        let mut builder = FunctionBuilder::new(&mut context.func, &mut functions);
-        let entry = builder.create_block();
-        builder.append_block_params_for_function_params(entry);
-        builder.switch_to_block(entry);
-        builder.seal_block(entry);
-        let (slots, n) = (
-            builder.block_params(entry)[0],
-            builder.block_params(entry)[1],
-        );
-        let flags = MemFlagsData::new().with_notrap();
-        let inputs: Vec<_> = (0..body.inputs.len())
-            .map(|i| builder.ins().load(types::I64, flags, slots, 8 * i as i32))
-            .collect();
-        let results =
-            clif128::emit(&mut builder, body, &inputs, n, image.abilities()).expect("emitted");
-        for (i, result) in results.into_iter().enumerate() {
-            let at = 8 * (inputs.len() + i) as i32;
-            let zero = builder.ins().iconst(types::I64, 0);
-            builder.ins().store(flags, zero, slots, at);
-            builder.ins().store(flags, result, slots, at);
-        }
-        builder.ins().return_(&[]);
-        builder.seal_all_blocks();
-        builder.finalize(config);
-        image.define(id, &mut context).expect("compiled");
+        let abilities = image.abilities();
+        let id = function::define(&mut image, (&[types::I64; 2], &[]), |_, builder, given| {
+            let (slots, n) = (given[0], given[1]);
+            let flags = MemFlagsData::new().with_notrap();
+            let inputs: Vec<_> = (0..body.inputs.len())
+                .map(|i| builder.ins().load(types::I64, flags, slots, 8 * i as i32))
+                .collect();
+            let results = clif128::emit(builder, body, &inputs, n, abilities)?;
+            for (i, result) in results.into_iter().enumerate() {
+                let at = 8 * (inputs.len() + i) as i32;
+                let zero = builder.ins().iconst(types::I64, 0);
+                builder.ins().store(flags, zero, slots, at);
+                builder.ins().store(flags, result, slots, at);
+            }
+            Ok(None)
+        })
+        .expect("compiled");
         let placed = PlacedCode::new(image.finish().expect("defined")).expect("placed");
         let address = placed.address(id);
         // SAFETY: it was defined with this signature.
