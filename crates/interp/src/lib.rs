@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use tegula_interp::{Value, evaluate};
-//! use tegula_ir::{Literal, Shape, parse_module, parse_shape};
+//! use tegula_ir::{Literal, parse_module, parse_shape};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let module = parse_module(
@@ -17,8 +17,8 @@
 //!        ROOT y = u8[3] add(x, x)
 //!      }",
 //! )?;
-//! let Shape::Array(shape) = parse_shape("u8[3]")? else { unreachable!() };
-//! let x = Literal::from_bytes(&shape, &[1, 2, 200])?;
+//! let shape = parse_shape("u8[3]")?;
+//! let x = Literal::from_bytes(shape.as_array().ok_or("no array")?, &[1, 2, 200])?;
 //! let y = evaluate(&module, &[Value::Array(x)])?;
 //! // Integers wrap.
 //! assert_eq!(y.as_array().map(Literal::bytes), Some(&[2, 4, 144][..]));

@@ -20,12 +20,12 @@
 //! ```
 //!
 //! ```
-//! use tegula_ir::{Shape, parse_shape};
+//! use tegula_ir::parse_shape;
 //! use tegula_layout::physical::PhysicalLayout;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let Shape::Array(array) = parse_shape("f32[3,5]{1,0:T(2,2)}")? else { unreachable!() };
-//! let layout = PhysicalLayout::new(&array)?;
+//! let shape = parse_shape("f32[3,5]{1,0:T(2,2)}")?;
+//! let layout = PhysicalLayout::new(shape.as_array().ok_or("no array")?)?;
 //! assert_eq!(layout.linear_index(&[1, 2])?, 6);
 //! assert_eq!(layout.index_of(20)?, Some(vec![2, 4]));
 //! // Beside element (0, 4) is padding.

@@ -37,7 +37,9 @@ struct Arguments {
 macro_rules! routines {
     ($($width:ident $name:ident = $run:expr;)*) => {$(
         /// # Safety
-        /// The words, data, arrays and scratch memory are those of such a routine.
+        /// The words and the data are those that the documentation of `tegula_rt` states for this routine;
+        /// the arrays have the sizes that the words say, and the scratch memory has the bytes that the
+        /// routine's scratch function gives.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             words: *const i64,
@@ -63,7 +65,7 @@ macro_rules! routines {
 macro_rules! scratch {
     ($($name:ident = $bytes:expr;)*) => {$(
         /// # Safety
-        /// The words are those of such a routine.
+        /// The words are those that the routine of this name is called with.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(words: *const i64) -> i64 {
             // SAFETY: the caller promises the words.

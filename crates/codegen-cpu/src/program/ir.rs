@@ -195,7 +195,8 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// In which of both memories a location lies, 0 for the state's, and how many bytes from its start.
+    /// Which of the two memories contains a location, 0 being the state's and 1 the next one's, and the
+    /// location's distance from its start in bytes.
     pub(crate) fn part(&self, location: Location) -> Option<(usize, usize)> {
         let both = [self.state, self.next];
         both.into_iter().enumerate().find_map(|(number, at)| {
