@@ -83,7 +83,7 @@ export class CodeView {
       if (kernels.length === 0) {
         this.#bar.replaceChildren();
         this.#say.textContent = "";
-        this.#columns.replaceChildren(notice("No kernel of its own", "The program is library calls and copies only."));
+        this.#columns.replaceChildren(notice("No kernel", "The program has library calls and copies at most."));
         return;
       }
       if (this.#wanted !== null) {
@@ -93,7 +93,7 @@ export class CodeView {
         this.#wanted = null;
       }
       if (!kernels.some((kernel) => kernel.kernel === this.#kernel)) this.#kernel = kernels[0].kernel;
-      const units = (await this.#app.graph())?.units;
+      const units = (await this.#app.graph().catch(() => null))?.units;
       const label = (kernel) => {
         const unit = units?.[kernel.units[0]];
         return `${kernel.name}${unit ? `: ${unit.label}` : ""}${kernel.units.length > 1 ? ` (${kernel.units.length} times)` : ""}`;

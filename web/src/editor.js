@@ -1,5 +1,5 @@
 // The program's text: CodeMirror with words of HLO, MLIR and TPU kernels, and errors at their place.
-import { EditorView, keymap, lineNumbers, highlightActiveLine, drawSelection } from "@codemirror/view";
+import { EditorView, ViewPlugin, keymap, lineNumbers, highlightActiveLine, drawSelection } from "@codemirror/view";
 import { EditorState, StateEffect, StateField } from "@codemirror/state";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, syntaxHighlighting, bracketMatching } from "@codemirror/language";
@@ -57,9 +57,11 @@ export function makeEditor(parent, text, onchange) {
     language, syntaxHighlighting(colours),
     keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
     EditorView.contentAttributes.of({ tabindex: "0", "aria-label": "Program text. Escape, then Tab, leaves the editor." }),
-    EditorView.updateListener.of((update) => { if (update.docChanged) onchange(update.state.doc.toString()); }),
+    // A plugin is told before the change is drawn: what it starts runs meanwhile.
+    ViewPlugin.define(() => ({ update({ docChanged, state }) { if (docChanged) onchange(state.doc.toString()); } })),
   ];
   const view = new EditorView({ parent, state: EditorState.create({ doc: text, extensions }) });
+  let shown = 0;
   return {
     view,
     get text() { return view.state.doc.toString(); },
@@ -68,6 +70,8 @@ export function makeEditor(parent, text, onchange) {
     },
     /** Underlines problems: `{message, help, from, to, severity}`. */
     show(problems) {
+      if (problems.length === 0 && shown === 0) return;
+      shown = problems.length;
       const end = view.state.doc.length;
       const diagnostics = problems.map((p) => ({
         from: Math.min(p.from, end), to: Math.min(Math.max(p.to, p.from), end), severity: p.severity ?? "error",

@@ -5,6 +5,7 @@ import convolution from "../examples/conv_bn.hlo";
 import pooling from "../examples/max_pool.hlo";
 import matmul from "../examples/transposed_matmul.hlo";
 import scan from "../examples/scan.hlo";
+import nested from "../examples/nested_loops.hlo";
 import openSizes from "../examples/open_sizes.hlo";
 import doubleBuffer from "../examples/double_buffer.kernel";
 import tooLarge from "../examples/too_large.kernel";
@@ -16,6 +17,7 @@ export const examples = [
   { name: "Max pooling", text: pooling },
   { name: "Transposed matrix product", text: matmul },
   { name: "Recurrence (a loop)", text: scan },
+  { name: "Loops in a loop", text: nested },
   { name: "Open sizes", text: openSizes },
   { name: "TPU kernel: double buffer", text: doubleBuffer, tab: "tpu" },
   { name: "TPU kernel: no room in VMEM", text: tooLarge, tab: "tpu" },

@@ -20,8 +20,8 @@ export class GraphView {
   #placer = new Placer(); #placing; #drawing = 0;
   /** Which result of the chosen operation is shown. */
   #result = 0;
-  /** The iteration of a loop that is shown; null: the last. */
-  #iteration = null;
+  /** Which iteration of loops is shown, by number of the loop's operation; the last of others. */
+  #iterations = {};
   /** The unit that another view asked for. */
   #wanted = null;
 
@@ -40,14 +40,14 @@ export class GraphView {
   }
 
   get state() {
-    return { node: this.#selected === null ? null : this.#graph?.nodes[this.#selected]?.name, picked: this.#picked, scope: this.#scope, iteration: this.#iteration, result: this.#result };
+    return { node: this.#selected === null ? null : this.#graph?.nodes[this.#selected]?.name, picked: this.#picked, scope: this.#scope, iterations: this.#iterations, result: this.#result };
   }
 
   async update() {
     const generation = ++this.#generation;
     let graph;
     try {
-      graph = (await this.#app.ask({ ask: "graph" })).value;
+      graph = await this.#app.graph();
     } catch (error) {
       if (generation === this.#generation) this.#failed(error);
       return;
@@ -69,7 +69,7 @@ export class GraphView {
     this.#picked = null;
     const node = graph.nodes.find((n) => n.name === kept?.node);
     if (kept?.scope) this.#scope = kept.scope;
-    if (node) this.select(node.id, kept.picked, false, kept.iteration ?? null, kept.result ?? null);
+    if (node) this.select(node.id, kept.picked, false, kept.iterations ?? {}, kept.result ?? null);
     else this.#welcome();
     this.#showWanted();
   }
@@ -104,8 +104,9 @@ export class GraphView {
     const close = this.#open.size > 0 && this.#focus === null && h("button", { onclick: () => { this.#open.clear(); this.#draw(true); } }, "Close layers");
     const back = this.#focus !== null && h("button", { onclick: () => { this.#focus = null; this.#draw(true); } }, "← Whole program");
     this.#summary.textContent = graph.summary;
+    const calls = graph.units.some(({ kind }) => kind === "library");
     this.#bar.replaceChildren(...[this.#summary, back, this.#focus === null && toggle, close,
-      h("span", { class: "legend" }, h("i", { class: "memory" }), "written to memory", h("i", { class: "fused" }), "fused, never written")].filter(Boolean));
+      h("span", { class: "legend" }, h("i", { class: "memory" }), "written to memory", h("i", { class: "fused" }), "fused, never written", ...(calls && this.#byUnits ? [h("i", { class: "library" }), "library call"] : []))].filter(Boolean));
     const drawn = this.#focus !== null || !this.#byUnits ? this.#operations(this.#focus) : this.#units();
     const { length } = drawn.boxes;
     if (length > MOST_BOXES) {
@@ -118,6 +119,11 @@ export class GraphView {
       this.#summary.textContent += `; the first ${MOST_BOXES} of ${length} boxes are drawn`;
     }
     const drawing = ++this.#drawing;
+    if (length === 0) {
+      this.#canvas.replaceChildren(notice("Nothing to draw", "The program computes nothing."));
+      this.#box = null;
+      return;
+    }
     for (const box of drawn.boxes) {
       box.width = Math.min(260, 22 + CHARACTER * Math.max(box.title.length, box.text.length));
       box.height = 38;
@@ -227,6 +233,12 @@ export class GraphView {
       const value = graph.values[id];
       boxes.push({ id: `v${id}`, value: id, title: value.name, text: `${value.kind === "node" ? "computed before" : value.kind} ${dims(value.shape)}`, kind: "given", cluster: null });
     }
+    // Parameters and constants that are results as they are.
+    if (unit === null) for (const id of graph.results) {
+      const value = graph.values[id];
+      if (value.node !== null || boxes.some((box) => box.id === `v${id}`)) continue;
+      boxes.push({ id: `v${id}`, value: id, title: value.name, text: `${value.kind} ${dims(value.shape)}`, kind: "given", result: true, cluster: null });
+    }
     const own = new Set(boxes.map((box) => box.cluster));
     graph.units.forEach((info, number) => {
       if (!own.has(`u${number}`)) return;
@@ -235,7 +247,7 @@ export class GraphView {
       clusters.push({ id: `u${number}`, unit: number, kind: info.kind, label: info.kind === "kernel" ? `kernel: ${info.label}` : info.label, parent });
     });
     const loops = new Set(graph.nodes.filter((n) => shown.has(n.id) && n.parent !== null).map((n) => n.parent));
-    if (unit === null) for (const loop of loops) clusters.push({ id: `w${loop}`, kind: "loop", label: `body of ${graph.nodes[loop].name}`, parent: graph.nodes[loop].parent === null ? null : `w${graph.nodes[loop].parent}` });
+    if (unit === null) for (const loop of loops) clusters.push({ id: `w${loop}`, kind: "loop", label: `${graph.nodes[loop].opcode === "conditional" ? "branches" : "body"} of ${graph.nodes[loop].name}`, parent: graph.nodes[loop].parent === null ? null : `w${graph.nodes[loop].parent}` });
     return { boxes, edges, clusters };
   }
 
@@ -283,13 +295,19 @@ export class GraphView {
     root.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerUnits: "userSpaceOnUse", markerWidth: "8", markerHeight: "8", orient: "auto" }, s("path", { d: "M0,0 L8,4 L0,8 z" }))));
     const parents = new Map(clusters.map(({ id, parent }) => [id, parent]));
     const depth = (id) => { let n = 0; for (let at = parents.get(id); at; at = parents.get(at)) n++; return n; };
+    // How many frames are inside of one another: each has its label above those inside.
+    const levels = new Map();
+    for (const { id } of clusters) {
+      let level = 0;
+      for (let at = id; at && (levels.get(at) ?? -1) < level; at = parents.get(at)) levels.set(at, level++);
+    }
     for (const cluster of [...clusters].sort((a, b) => depth(a.id) - depth(b.id))) {
       const { x, y, width: w, height: t } = places[cluster.id];
       if (!Number.isFinite(x) || !w) continue;
-      const fitting = Math.max(6, Math.floor(w / 6.2));
+      const fitting = Math.max(6, Math.floor(w / 6.2)), rise = 8 + 14 * levels.get(cluster.id);
       root.append(s("g", { class: `cluster ${cluster.kind}` },
-        s("rect", { x: x - w / 2, y: y - t / 2 - 8, width: w, height: t + 8, rx: 8 }),
-        s("text", { x: x - w / 2 + 8, y: y - t / 2 + 5 }, cluster.label.length > fitting ? `${cluster.label.slice(0, fitting - 1)}…` : cluster.label),
+        s("rect", { x: x - w / 2, y: y - t / 2 - rise, width: w, height: t + rise, rx: 8 }),
+        s("text", { x: x - w / 2 + 8, y: y - t / 2 - rise + 13 }, cluster.label.length > fitting ? `${cluster.label.slice(0, fitting - 1)}…` : cluster.label),
         s("title", {}, cluster.label)));
     }
     for (const [number, edge] of edges.entries()) {
@@ -371,18 +389,18 @@ export class GraphView {
   #showUnit(number) {
     const unit = this.#graph.units[number];
     const name = (value) => `${this.#graph.values[value].name} ${dims(this.#graph.values[value].shape)}`;
-    this.#details.replaceChildren(
+    this.#details.replaceChildren(...[
       h("h2", {}, unit.kind === "kernel" ? "Kernel" : unit.label),
       h("p", {}, unit.kind === "kernel" ? `Computes ${unit.nodes.length} operation${unit.nodes.length === 1 ? "" : "s"} together.` : `A ${unit.kind} step.`),
       h("button", { onclick: () => { this.#focus = number; this.#draw(true); } }, "Show its operations"),
       unit.kind === "kernel" && h("button", { onclick: () => this.#app.showKernel(number) }, "Show its code"),
       h("h3", {}, "Reads from memory"), h("ul", {}, unit.reads.map((v) => h("li", {}, name(v)))),
-      h("h3", {}, "Writes to memory"), h("ul", {}, unit.writes.map((v) => h("li", {}, name(v), h("div", { class: "note" }, `why: ${this.#graph.values[v].why}`)))));
+      h("h3", {}, "Writes to memory"), h("ul", {}, unit.writes.map((v) => h("li", {}, name(v), h("div", { class: "note" }, `why: ${this.#graph.values[v].why}`))))].filter(Boolean));
   }
 
   #showValue(id) {
     const value = this.#graph.values[id];
-    this.#details.replaceChildren(h("h2", {}, value.name), h("p", {}, h("code", {}, value.shape)), h("p", {}, `A ${value.kind} of the program: in memory before it runs.`),
+    this.#details.replaceChildren(h("h2", {}, value.name), h("p", {}, h("code", {}, value.shape)), h("p", {}, `A ${value.kind} of the program: in memory before it runs${this.#graph.results.includes(id) ? ", and given back as it is" : ""}.`),
       h("button", { onclick: () => this.#app.showShape(value.shape) }, "Show it in memory"));
   }
 
@@ -410,13 +428,13 @@ export class GraphView {
   }
 
   /** Chooses an operation; `picked` are elements of its result. */
-  async select(id, picked = null, mark = true, iteration = null, result = null) {
+  async select(id, picked = null, mark = true, iterations = {}, result = null) {
     const graph = this.#graph;
     const node = graph.nodes[id];
     this.#result = node.results[result] === undefined ? this.#mainResult(node) : result;
     this.#selected = id;
     this.#picked = null;
-    this.#iteration = iteration;
+    this.#iterations = iterations;
     this.#mark();
     this.#app.mark(node.line, mark);
     const value = graph.values[node.results[this.#result]];
@@ -429,12 +447,12 @@ export class GraphView {
     const scope = h("fieldset", { class: "scope" }, h("legend", {}, "Follow elements to"), scopes.map(([name, text]) =>
       h("label", {}, h("input", { type: "radio", name: "scope", value: name, ...(this.#scope === name ? { checked: true } : {}), onchange: () => { this.#scope = name; if (this.#picked) pick(this.#picked); } }), text)));
     let drawing = null;
-    const pick = async (elements, iteration = this.#iteration) => {
+    const pick = async (elements, iterations = this.#iterations) => {
       this.#picked = elements;
-      this.#iteration = iteration;
+      this.#iterations = iterations;
       try {
-        const asked = await this.#app.ask({ ask: "reads", value: value.id, elements, scope: this.#scope, iteration });
-        if (this.#selected === id && this.#iteration === iteration) this.#showReads(reads, drawing, value, elements, asked.value, pick);
+        const asked = await this.#app.ask({ ask: "reads", value: value.id, elements, scope: this.#scope, iterations: Object.entries(iterations).map(([loop, at]) => [Number(loop), at]) });
+        if (this.#selected === id && this.#iterations === iterations) this.#showReads(reads, drawing, value, elements, asked.value, pick);
       } catch (error) {
         reads.replaceChildren(h("p", { class: "note" }, error.message));
       }
@@ -442,12 +460,13 @@ export class GraphView {
     };
     if (value?.dims) {
       drawing = drawArray({ name: value.name, dims: value.dims, onpick: pick });
-      array.append(h("h3", {}, "Its elements"), h("p", { class: "note" }, "Click one, or drag over a tile, to see what it is computed from."), drawing, scope);
+      const hasElements = value.dims.every((size) => size > 0);
+      array.append(h("h3", {}, "Its elements"), ...(hasElements ? [h("p", { class: "note" }, "Click one, or drag over a tile, to see what it is computed from."), drawing, scope] : [drawing]));
     }
     this.#details.replaceChildren(...[
       h("h2", {}, node.name),
       h("p", {}, h("code", {}, `${node.opcode}: ${value?.shape ?? ""}`)),
-      node.results.length > 1 && h("label", { class: "result" }, "Result ", h("select", { id: "result", onchange: (event) => this.select(id, null, false, null, Number(event.target.value)) },
+      node.results.length > 1 && h("label", { class: "result" }, "Result ", h("select", { id: "result", onchange: (event) => this.select(id, null, false, {}, Number(event.target.value)) },
         node.results.map((each, at) => h("option", { value: at, ...(at === this.#result ? { selected: true } : {}) }, `${at}: ${dims(graph.values[each].shape)}`)))),
       h("p", { class: value?.in_memory ? "verdict memory" : "verdict fused" }, h("b", {}, value?.in_memory ? "Written to memory" : "Fused"), ": ", value?.why ?? ""),
       h("p", { class: "note" }, where),
@@ -481,17 +500,21 @@ export class GraphView {
         h("h4", {}, set.name, " ", h("span", { class: "note" }, `${set.all ? "all " : ""}${set.count.toLocaleString("en")} of ${count.toLocaleString("en")} elements${set.exact ? "" : ", at most"}`)),
         set.note && h("p", { class: "note" }, set.note), set.dims.length > 0 && drawArray({ name: set.name, dims: set.dims, set }));
     };
-    // Another iteration of the same changes what is below its slider only, which may be held.
+    // Another iteration of the same changes what is below the loops only, whose sliders may be held.
     const question = JSON.stringify([value.id, elements, this.#scope]);
     if (place.dataset.question === question && reads.loops.length > 0) {
-      for (const loop of reads.loops) this.#iterate(place.querySelector(`[data-loop="${CSS.escape(loop.name)}"]`), loop, one);
+      this.#showLoops(place.querySelector(".loops"), reads.loops, elements, one, pick);
       return;
     }
     place.dataset.question = question;
     place.replaceChildren(h("h3", {}, `${what} needs`), ...leaves.map(one));
-    for (const loop of reads.loops) place.append(this.#loop(loop, elements, one, pick));
     if (leaves.length === 0) place.append(h("p", { class: "note" }, "Nothing: it is computed from constants or its own index."));
     if (between.length > 0) place.append(h("details", {}, h("summary", {}, `On the way, never written to memory: ${between.length}`), between.map(one)));
+    if (reads.loops.length > 0) {
+      const loops = h("div", { class: "loops" });
+      this.#showLoops(loops, reads.loops, elements, one, pick);
+      place.append(loops);
+    }
     for (const element of this.#canvas.querySelectorAll(".needed")) element.classList.remove("needed");
     for (const set of reads.sets) {
       const { node } = this.#graph.values[set.value];
@@ -499,29 +522,52 @@ export class GraphView {
     }
   }
 
-  /** What one iteration of a loop needs, with a slider over the iterations. */
-  #loop(loop, elements, one, pick) {
-    const { name, trips, iteration } = loop;
-    const slider = trips > 1 && h("label", {}, "Iteration ", h("input", { type: "range", min: 0, max: trips - 1, value: iteration, "aria-label": `Iteration of ${name}`, oninput: (event) => pick(elements, Number(event.target.value)) }), " ", h("output", {}, `${iteration + 1} of ${trips}`));
-    const section = h("section", { class: "iterations", "data-loop": name },
-      h("h3", {}, `Loop ${name}`),
-      h("p", { class: "note" }, trips === null
-        ? `Its iterations are taken together: ${[...loop.states, ...loop.reads].find(({ note }) => note)?.note ?? "how often it runs is not known"}.`
-        : trips === 0 ? "It does not run: its result is what it begins with." : `It runs ${trips} time${trips === 1 ? "" : "s"}.`),
-      slider, h("div", { class: "states" }));
-    this.#iterate(section, loop, one);
-    return section;
+  /** Loops, each in the one that it is in. Those that the iterations shown do not come to are left out. */
+  #showLoops(place, loops, elements, one, pick) {
+    const sections = new Map([...place.querySelectorAll(".iterations")].map((section) => [Number(section.dataset.loop), section]));
+    const now = new Set(loops.map(({ node }) => node));
+    for (const [node, section] of sections) if (!now.has(node)) section.remove();
+    for (const loop of loops) {
+      let section = sections.get(loop.node);
+      if (!section?.isConnected || !place.contains(section)) {
+        section = this.#loop(loop, loops.find(({ node }) => node === loop.parent), elements, pick);
+        sections.set(loop.node, section);
+        const around = sections.get(loop.parent);
+        (around?.querySelector(".inner") ?? place).append(section);
+      }
+      this.#iterate(section, loop, one);
+    }
   }
 
-  #iterate(section, { trips, iteration, states, reads }, one) {
+  /** A place for what one iteration of a loop needs, with a slider over the iterations. */
+  #loop({ node, name, trips }, parent, elements, pick) {
+    const slider = h("input", { type: "range", min: 0, max: Math.max(0, (trips ?? 1) - 1), "aria-label": `Iteration of ${name}`, oninput: (event) => pick(elements, { ...this.#iterations, [node]: Number(event.target.value) }) });
+    return h("section", { class: "iterations", "data-loop": node, "data-name": name },
+      h("h3", {}, `Loop ${name}`, parent && h("span", { class: "note" }, `, inside of ${parent.name}`)),
+      h("p", { class: "note trips" }),
+      h("label", {}, "Iteration ", slider, " ", h("output", {})), h("div", { class: "states" }), h("div", { class: "inner" }));
+  }
+
+  #iterate(section, { trips, iteration, states, reads, parent }, one) {
     const [needed, read] = [states, reads].map((sets) => sets.filter((set) => set.count > 0 && this.#graph.values[set.value].kind !== "constant"));
+    const own = (selector) => section.querySelector(`:scope > ${selector}`);
     section.dataset.iteration = iteration;
-    const output = section.querySelector("output");
-    if (output) output.textContent = `${iteration + 1} of ${trips}`;
-    section.querySelector(".states").replaceChildren(
+    const there = parent === null ? "" : " in the iteration that is chosen above";
+    own(".trips").textContent = trips === null
+      ? `Its iterations are taken together: ${[...states, ...reads].find(({ note }) => note)?.note ?? "how often it runs is not known"}.`
+      : trips === 0 ? "It does not run: its result is what it begins with." : `It runs ${trips} time${trips === 1 ? "" : "s"}${there}.`;
+    const label = own("label");
+    label.hidden = !(trips > 1);
+    if (trips > 1) {
+      const slider = label.querySelector("input");
+      slider.max = trips - 1;
+      slider.value = iteration;
+      label.querySelector("output").textContent = `${iteration + 1} of ${trips}`;
+    }
+    own(".states").replaceChildren(
       ...(read.length > 0 ? [h("p", {}, trips === null ? "Its iterations read, at most:" : "This iteration reads:"), ...read.map(one)] : []),
       ...(needed.length > 0 ? [h("p", {}, trips === null ? "Of the loop's state they need, at most:" : "Of the loop's state it needs, as the iteration before left it:"), ...needed.map(one)] : []),
-      ...(trips !== 0 && needed.length + read.length === 0 ? [h("p", { class: "note" }, "Nothing.")] : []));
+      ...(trips !== 0 && needed.length + read.length === 0 ? [h("p", { class: "note" }, trips === null ? "Nothing." : "This iteration adds nothing to it; try another one.")] : []));
   }
 
   // Moving and zooming.

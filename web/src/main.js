@@ -11,8 +11,8 @@ import { TpuView } from "./tpu.js";
 import { h, seconds } from "./dom.js";
 
 const TABS = ["graph", "layout", "code", "memory", "tpu"];
-/** Typing again within this time does not start the compiler. */
-const PAUSE = 8;
+/** Answers that take longer than this are not waited for when the text changes. */
+const WORTH_WAITING = 150;
 /** After this long, the page offers to stop. */
 const PATIENCE = 700;
 
@@ -40,8 +40,12 @@ const app = {
   showKernel: (unit) => { views.code.want(unit); fresh.delete("code"); choose("code"); },
   choose: (name) => choose(name),
   showUnit: (unit) => { views.graph.want(unit); choose("graph"); },
-  graph: async () => {
-    graphAnswer ??= compiler.ask({ ask: "graph" }).then(({ value }) => value, () => null);
+  /** The graph, asked for once for each text. */
+  graph: () => {
+    if (graphAnswer === null) {
+      graphAnswer = compiler.ask({ ask: "graph" }).then(({ value }) => value);
+      graphAnswer.catch(() => {});
+    }
     return graphAnswer;
   },
   findings: (findings) => {
@@ -103,20 +107,46 @@ async function refresh() {
 }
 
 let opening = 0, timer = 0;
+/** A text that is opened once the compiler has answered what it was asked before. */
+let waiting = null;
+
+/** Opens a text that was typed: at once, or after answers that come soon. */
+function typed(text) {
+  if (select.value !== "" && examples[Number(select.value)].text !== text) select.value = "";
+  app.hideTip();
+  app.changed();
+  waiting = text;
+  clearTimeout(timer);
+  if (!compiler.isBusy) openWaiting();
+  else timer = setTimeout(openWaiting, Math.max(0, WORTH_WAITING + 1 - (performance.now() - busySince)));
+}
+
+function openWaiting() {
+  clearTimeout(timer);
+  const text = waiting;
+  waiting = null;
+  if (text !== null) open(text);
+}
 
 /** Reads the text, then updates the view that is seen. */
 async function open(text) {
   const number = ++opening;
   const started = performance.now();
   // What is asked of an older text is of no use.
-  if (compiler.isBusy && performance.now() - busySince > 150) compiler.stop();
+  if (compiler.isBusy && performance.now() - busySince >= WORTH_WAITING) compiler.stop();
   try {
-    const { value } = await compiler.ask({ ask: "open", text, ...sizes });
+    const reading = compiler.ask({ ask: "open", text, ...sizes });
+    // The graph is asked for before it is known that there is one: an answer about the program before
+    // is not looked at.
+    const shown = graphAnswer;
+    graphAnswer = null;
+    const next = tab === "graph" ? app.graph() : null;
+    const { value } = await reading.catch((error) => { if (number === opening) graphAnswer = shown; throw error; });
     if (number !== opening) return;
     showSizes(value.sizes);
     problem = value.problem;
     isKernel = value.is_kernel;
-    graphAnswer = null;
+    graphAnswer = next;
     lastGood = text;
     opened = true;
     fresh.clear();
@@ -134,7 +164,7 @@ async function open(text) {
     if (!(error instanceof ProblemError)) throw error;
     const { problem: p } = error;
     // The views keep what they showed last, pale, and can still be asked about that.
-    if (lastGood !== null) compiler.ask({ ask: "open", text: lastGood, ...sizes }).catch(() => {});
+    if (!compiler.hasProgram) compiler.reopen()?.catch(() => {});
     byId("views").classList.add("stale");
     editor.show(p.line > 0 ? [p] : []);
     status(`${p.line > 0 ? `Line ${p.line}, column ${p.column}: ` : ""}${p.message}${p.help ? ` — ${p.help}` : ""}`, true);
@@ -151,14 +181,13 @@ function showSizes(open) {
     bar.dataset.names = names;
     const set = (name, value) => {
       sizes.values[name] = value;
-      clearTimeout(timer);
-      timer = setTimeout(() => openAgain(), PAUSE);
+      typed(editor.text);
     };
     bar.replaceChildren(h("b", {}, "Sizes"), ...open.map(({ name, lower, upper, value }) => h("label", {}, h("code", {}, name), " ", h("input", {
       type: "range", min: Math.max(lower, 1), max: Math.min(upper, Math.max(64, 2 * (value ?? 8))), value: value ?? 8, "data-size": name,
       oninput: (event) => { event.target.nextElementSibling.textContent = event.target.value; set(name, Number(event.target.value)); },
     }), h("output", {}, value ?? "any"))),
-    h("label", {}, h("input", { type: "checkbox", id: "leave-open", onchange: (event) => { sizes.leave_open = event.target.checked; openAgain(); } }), " leave open"));
+    h("label", {}, h("input", { type: "checkbox", id: "leave-open", onchange: (event) => { sizes.leave_open = event.target.checked; typed(editor.text); } }), " leave open"));
   }
   for (const { name, value } of open) {
     const input = bar.querySelector(`[data-size="${CSS.escape(name)}"]`);
@@ -172,15 +201,14 @@ function showSizes(open) {
   const leave = byId("leave-open");
   if (leave) leave.checked = sizes.leave_open;
 }
-const openAgain = () => { app.changed(); return open(editor.text); };
 
-let busySince = 0, patience = 0;
+let busySince = null, patience = 0;
 /** What the status said before it said that the compiler works. */
 let before = null;
 compiler.onbusy = (isBusy) => {
-  clearTimeout(patience);
   if (isBusy) {
-    if (byId("stop").hidden) busySince = performance.now();
+    if (busySince !== null) return;
+    busySince = performance.now();
     patience = setTimeout(() => {
       byId("stop").hidden = false;
       before ??= [byId("status-text").textContent, byId("status").classList.contains("error")];
@@ -188,9 +216,12 @@ compiler.onbusy = (isBusy) => {
     }, PATIENCE);
     return;
   }
+  clearTimeout(patience);
+  busySince = null;
   byId("stop").hidden = true;
   if (before) status(...before);
   before = null;
+  if (waiting !== null) queueMicrotask(openWaiting);
 };
 byId("stop").addEventListener("click", () => {
   compiler.stop();
@@ -273,18 +304,16 @@ async function begin() {
   window.tegula = { updated: null, loaded: null };
   const given = JSON.parse(byId("initial").textContent);
   const state = await decode(location.hash) ?? given ?? { text: examples[0].text };
-  editor = makeEditor(byId("editor"), state.text, (text) => {
-    app.hideTip();
-    clearTimeout(timer);
-    timer = setTimeout(() => open(text), PAUSE);
-    app.changed();
-  });
+  let ready = false;
+  editor = makeEditor(byId("editor"), state.text, (text) => { if (ready) typed(text); });
   await compiler.load();
   window.tegula.loaded = performance.now();
   await restore(state);
   for (const each of TABS) byId(`view-${each}`).hidden = each !== tab;
   choose(tab);
-  await open(state.text);
+  // Somebody may have typed meanwhile.
+  ready = true;
+  await open(editor.text);
 }
 window.addEventListener("hashchange", async () => {
   const state = await decode(location.hash);

@@ -29,7 +29,7 @@ export class MemoryView {
     try {
       const { value } = await this.#app.ask({ ask: "memory" });
       const units = await this.#app.ask({ ask: "kernels" });
-      const graph = await this.#app.graph();
+      const graph = await this.#app.graph().catch(() => null);
       if (generation !== this.#generation) return;
       const kernels = new Map(units.value.map((kernel) => [kernel.name, kernel.units[0]]));
       for (const step of value.steps) {
@@ -51,13 +51,13 @@ export class MemoryView {
     const { held, steps, arena_bytes: arena, outside_bytes: outside } = this.#memory;
     const time = (step) => step.bytes === null ? null : Math.max(step.bytes / (this.#machine.bandwidth * 1e9), step.operations / (this.#machine.flops * 1e9));
     const total = steps.reduce((sum, step) => sum + (time(step) ?? 0), 0);
-    const most = Math.max(...steps.map((step) => time(step) ?? 0), 1e-15);
+    const most = steps.reduce((most, step) => Math.max(most, time(step) ?? 0), 1e-15);
     const rows = steps.map((step, number) => ({ step, number, time: time(step) })).sort((a, b) => (b.time ?? -1) - (a.time ?? -1));
     const shown = rows.slice(0, 60);
     this.#body.replaceChildren(
       h("section", {}, h("h2", {}, "The arena, step by step"),
         h("p", {}, arena === null ? `The arena takes ${this.#memory.arena} bytes, which depends on sizes known at run time.` : `Intermediate arrays take ${bytes(arena)} at most; inputs, constants and results ${bytes(outside)} beside that.`),
-        arena > 0 && held.length > 0 ? this.#arena() : h("p", { class: "note" }, "Nothing lies in the arena: no intermediate array is written.")),
+        arena > 0 && held.length > 0 ? this.#arena() : h("p", { class: "note" }, "The arena is empty: no intermediate array is written.")),
       h("section", {}, h("h2", {}, "Where the time goes"),
         ...this.#slowest(rows[0], total),
         h("p", { class: "note" }, `An estimate from below: each step as fast as this machine computes or moves bytes, whichever takes longer; together ${seconds(total)}. Steps in loops are counted once.`),

@@ -1,4 +1,6 @@
-// Drives the explorer's page in a real browser. Usage: node test/explorer.mjs [--screenshots FOLDER]
+// Drives the explorer's page in a real browser. Usage: node test/explorer.mjs [--screenshots FOLDER] [--pictures FOLDER]
+//
+// `--pictures docs/book/images` makes the book's pictures of the page anew.
 //
 // CHROMIUM names the browser (/usr/bin/chromium), TEGULA_CORPUS a folder with larger programs, which are
 // measured if it is there.
@@ -45,6 +47,26 @@ async function put(page, text) {
     await new Promise((resolve) => requestAnimationFrame(resolve));
     return performance.now() - started;
   }, text);
+}
+
+/** Types a key at a place, or at the end; gives the milliseconds from the key to the frame with updated views. */
+async function press(page, key, at = -1) {
+  await page.evaluate((at) => {
+    const content = document.querySelector(".cm-content");
+    const view = content.cmTile?.view ?? content.cmView?.view ?? content.cmView?.rootView?.view;
+    view.focus();
+    view.dispatch({ selection: { anchor: at < 0 ? view.state.doc.length : at }, scrollIntoView: true });
+    const before = window.tegula.updated.number;
+    window.pressed = new Promise((resolve) => {
+      window.addEventListener("keydown", async ({ timeStamp }) => {
+        while (window.tegula.updated.number <= before) await new Promise((next) => setTimeout(next));
+        requestAnimationFrame(() => resolve(performance.now() - timeStamp));
+      }, { once: true, capture: true });
+    });
+  }, at);
+  await page.waitForTimeout(250);
+  await page.keyboard.press(key);
+  return page.evaluate(() => window.pressed);
 }
 
 const read = (name) => readFileSync(join(root, name), "utf8");
@@ -220,6 +242,59 @@ test("an element of a loop's result needs rows of each iteration", async () => {
   await page.context().close();
 });
 
+test("a loop in a loop has a slider of its own", async () => {
+  const page = await newPage();
+  await example(page, "Loops in a loop");
+  await page.click(".box[data-name=rows]");
+  await page.waitForSelector(".details canvas.pickable");
+  await page.click(".scope input[value=program]");
+  const canvas = page.locator(".details .array canvas").first();
+  const box = await canvas.boundingBox();
+  // Element 6 of 12: the last iteration of the outer loop only passes it on.
+  await page.mouse.click(box.x + box.width * 6.5 / 12, box.y + box.height / 2);
+  const outer = page.locator(".iterations[data-name=rows]"), inner = page.locator(".iterations[data-name=columns]");
+  await outer.waitFor();
+  assert.equal(await page.getAttribute(".reads > .read[data-value=xs]", "data-count"), "7");
+  assert.match(await outer.textContent(), /It runs 12 times\./);
+  await inner.waitFor();
+  assert.equal(await inner.locator(".read[data-value=xs]").count(), 0);
+  assert.match(await inner.textContent(), /It runs 12 times/);
+  await outer.locator("input[type=range]").first().fill("6");
+  await page.waitForSelector(".iterations[data-name=rows][data-iteration='6']");
+  assert.match(await inner.textContent(), /inside of rows/);
+  assert.match(await inner.textContent(), /It runs 7 times/);
+  await inner.locator("input[type=range]").fill("3");
+  await page.waitForSelector(".iterations[data-name=columns][data-iteration='3']");
+  assert.equal(await inner.locator(".read[data-value=xs]").getAttribute("data-count"), "1");
+  // The row before has fewer columns, and does not add to the sum.
+  await outer.locator("input[type=range]").first().fill("2");
+  await page.waitForSelector(".iterations[data-name=rows][data-iteration='2'] .iterations[data-name=columns][data-iteration='2']");
+  assert.match(await inner.textContent(), /It runs 3 times/);
+  assert.equal(await inner.locator(".read[data-value=xs]").count(), 0);
+  await outer.locator("input[type=range]").first().fill("6");
+  await page.waitForSelector(".iterations[data-name=columns][data-iteration='3']");
+  await page.waitForTimeout(600);
+  const other = await newPage({}, page.url());
+  await other.waitForSelector(".iterations[data-name=rows][data-iteration='6'] .iterations[data-name=columns][data-iteration='3']");
+  await other.context().close();
+  await page.context().close();
+});
+
+test("programs without operations or elements are shown", async () => {
+  const page = await newPage();
+  await put(page, "HloModule same\nENTRY main { ROOT x = f32[3] parameter(0) }");
+  await page.click(".box[data-name=x]");
+  await page.waitForFunction(() => /given back as it is/.test(document.querySelector(".details").textContent));
+  await put(page, "HloModule nothing\nENTRY main { ROOT t = () tuple() }");
+  await page.waitForSelector("#view-graph .notice");
+  await put(page, "HloModule none\nENTRY main { x = f32[0,3] parameter(0)\n ROOT y = f32[0,3] negate(x) }");
+  await page.click(".box[data-name=y]");
+  await page.waitForFunction(() => /has no elements/.test(document.querySelector(".details").textContent));
+  await put(page, "hello");
+  assert.match(await page.textContent("#status-text"), /HLO begins with/);
+  await page.context().close();
+});
+
 test("sizes that are left open have sliders", async () => {
   const page = await newPage();
   await put(page, open);
@@ -241,6 +316,18 @@ test("sizes that are left open have sliders", async () => {
   assert.equal(await page.isVisible("#sizes"), false);
   await page.context().close();
 });
+
+/** Chooses an element of a loop's result, and an iteration of both loops. */
+async function nestedLoops(page) {
+  await page.click(".box[data-name=rows]");
+  await page.click(".scope input[value=program]");
+  const box = await page.locator(".details .array canvas").first().boundingBox();
+  await page.mouse.click(box.x + box.width * 6.5 / 12, box.y + box.height / 2);
+  await page.locator(".iterations[data-name=rows] input[type=range]").first().fill("6");
+  await page.locator(".iterations[data-name=columns] input[type=range]").fill("3");
+  await page.waitForSelector(".iterations[data-name=columns][data-iteration='3']");
+  await page.locator(".iterations[data-name=rows]").scrollIntoViewIfNeeded();
+}
 
 /** Chooses an example by its name, as a newcomer does. */
 async function example(page, name) {
@@ -419,16 +506,23 @@ test("updates are fast", async () => {
     if (path && existsSync(path)) measured.push([`gpt2_small_fwd.${form}`, readFileSync(path, "utf8")]);
   }
   await view(page, "graph");
-  for (const [name, text] of measured) {
+  for (const [label, text] of measured) {
     const fresh = await newPage();
     await view(fresh, "graph");
-    console.log(`  ${name}: ${(await put(fresh, text)).toFixed(0)} ms the first time`);
+    console.log(`  ${label}: ${(await put(fresh, text)).toFixed(0)} ms the first time`);
     await fresh.context().close();
-    await put(page, text);
-    const times = [];
-    for (let turn = 0; turn < 5; turn++) times.push(await put(page, `${text}\n// ${turn}`));
-    times.sort((a, b) => a - b);
-    console.log(`  ${name}: ${times[2].toFixed(0)} ms from a keystroke to the updated graph (median of 5)`);
+    // A name in the program that nothing reads: the graph is drawn anew. Then a comment: it is not.
+    const entry = text.search(/ENTRY|@main/), name = text.slice(entry).search(/(?<=ROOT %?)[\w.-]/);
+    await put(page, `${text}\n// `);
+    for (const [what, at] of [["in the result's name", name < 0 ? null : entry + name], ["in a comment", -1]]) {
+      if (at === null) continue;
+      const times = [];
+      for (let turn = 0; turn < 15; turn++) times.push(await press(page, "a", at));
+      times.sort((a, b) => a - b);
+      console.log(`  ${[0, 7, 14].map((at) => times[at].toFixed(0)).join(" / ")} ms (least / median / most of 15) from a key ${what} of ${label} to the frame with the updated graph`);
+      // The goals are 50 ms and 1 s; twice that on a busy machine.
+      assert.ok(times[7] < (label === "attention" ? 100 : 2000), `${times[7]} ms`);
+    }
     await page.waitForSelector(".drawing .box");
   }
   await page.context().close();
@@ -447,6 +541,9 @@ if (screenshots) {
         await page.mouse.click(box.x + box.width * 2.5 / 6, box.y + box.height * 2.5 / 6);
         await page.waitForSelector(".read");
         await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-graph.png`) });
+        await example(page, "Loops in a loop");
+        await nestedLoops(page);
+        await page.screenshot({ path: join(screenshots, `${name}-${colorScheme}-loops.png`) });
         await put(page, programs.attention);
         for (const tab of ["layout", "code", "memory", "tpu"]) {
           await view(page, tab);
@@ -462,6 +559,30 @@ if (screenshots) {
         await page.context().close();
       }
     }
+  });
+}
+
+const picturesAt = process.argv.indexOf("--pictures");
+if (picturesAt > 0) {
+  // Light, on a ground of its own: readable on dark pages, too.
+  test("pictures", async () => {
+    const folder = process.argv[picturesAt + 1];
+    const page = await newPage({ viewport: { width: 1280, height: 760 }, colorScheme: "light" });
+    await example(page, "Max pooling");
+    await page.click(".box[data-name=pooled]");
+    const box = await page.locator(".details .array canvas").first().boundingBox();
+    await page.mouse.click(box.x + box.width * 2.5 / 6, box.y + box.height * 2.5 / 6);
+    await page.waitForSelector(".read[data-value=image]");
+    await page.evaluate(() => document.querySelector(".details .array").scrollIntoView());
+    await page.mouse.move(2, 2);
+    await page.waitForTimeout(300);
+    await page.screenshot({ path: join(folder, "explorer.png") });
+    await example(page, "Loops in a loop");
+    await nestedLoops(page);
+    await page.mouse.move(2, 2);
+    await page.setViewportSize({ width: 1280, height: 1400 });
+    await page.locator(".iterations[data-name=rows]").screenshot({ path: join(folder, "explorer-loops.png") });
+    await page.context().close();
   });
 }
 

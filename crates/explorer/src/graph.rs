@@ -8,7 +8,7 @@ use serde::Serialize;
 use tegula_fusion::{
     BoundKernel, Def, Fused, FusedRegion, NodeId, NodeKind, Program, Reason, Region, Unit, ValueId,
 };
-use tegula_ir::{Module, Shape};
+use tegula_ir::{Module, Shape, Span};
 
 /// More units than this are not searched for repeated layers.
 const MOST_SEARCHED: usize = 4000;
@@ -103,7 +103,7 @@ impl Session {
         let (module, fused) = (&*planned.module, &planned.fused);
         let program = &fused.program;
         let mut maker = Maker {
-            text: &self.text,
+            line_ends: self.text.match_indices('\n').map(|(at, _)| at).collect(),
             module,
             fused,
             nodes: Vec::new(),
@@ -125,6 +125,12 @@ impl Session {
                 nodes[node as usize].units.push(number);
             }
         }
+        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); values.len()];
+        for node in &nodes {
+            for &operand in &node.operands {
+                readers[operand as usize].push(node.id);
+            }
+        }
         for value in &mut values {
             let id = ValueId::from_u32(value.id);
             let why = match fused.clusters.reason(id) {
@@ -132,7 +138,9 @@ impl Session {
                     true => "it is a result of the program".to_owned(),
                     false => "it is a result of a loop's body or of a branch".to_owned(),
                 }),
-                Reason::LibraryOrControl => memory_step(value, &nodes, &units),
+                Reason::LibraryOrControl => {
+                    memory_step(value, &readers[value.id as usize], &nodes, &units)
+                }
                 _ => None,
             };
             if let Some(why) = why {
@@ -175,7 +183,12 @@ impl Session {
 }
 
 /// Which step that is no kernel makes or reads an array, so that it is in memory.
-fn memory_step(value: &ValueInfo, nodes: &[NodeInfo], units: &[UnitInfo]) -> Option<String> {
+fn memory_step(
+    value: &ValueInfo,
+    readers: &[u32],
+    nodes: &[NodeInfo],
+    units: &[UnitInfo],
+) -> Option<String> {
     let step = |node: &NodeInfo| {
         let unit = node.units.iter().map(|&unit| &units[unit]);
         let mut other = unit.filter(|unit| unit.kind != "kernel");
@@ -189,9 +202,7 @@ fn memory_step(value: &ValueInfo, nodes: &[NodeInfo], units: &[UnitInfo]) -> Opt
     if let Some(made) = maker.and_then(step) {
         return Some(format!("{made}, writes whole arrays"));
     }
-    let mut readers = nodes
-        .iter()
-        .filter(|node| node.operands.contains(&value.id));
+    let mut readers = readers.iter().filter_map(|&node| nodes.get(node as usize));
     let read = readers.find_map(step)?;
     Some(format!("{read}, reads it from there"))
 }
@@ -217,7 +228,8 @@ fn parents(program: &Program) -> Vec<Option<u32>> {
 }
 
 struct Maker<'a> {
-    text: &'a str,
+    /// Where lines of the text end, in bytes.
+    line_ends: Vec<usize>,
     module: &'a Module,
     fused: &'a Fused,
     nodes: Vec<NodeInfo>,
@@ -235,7 +247,14 @@ impl Maker<'_> {
             id: id.as_u32(),
             name: origin.name.to_string(),
             opcode: opcode.to_owned(),
-            line: Problem::new("").at(self.text, origin.span).line,
+            line: match origin.span == Span::default() {
+                true => 0,
+                false => {
+                    1 + self
+                        .line_ends
+                        .partition_point(|&end| end < origin.span.start as usize)
+                }
+            },
             operands: numbers(&node.operands),
             results: numbers(&node.results),
             units: Vec::new(),

@@ -4,34 +4,75 @@
 //! are known. Then the needed elements go backwards, iteration by iteration: what an iteration
 //! reads of its state is what is needed of the state before it. Where data decides how often the
 //! loop runs, the sets grow until an iteration adds nothing, and are supersets.
+//!
+//! A loop inside of another one is gone through in each iteration of the outer one, with what is
+//! known there: it may count to another number each time. Of each loop one iteration is shown; of an
+//! inner loop, one in the iteration of the outer loop that is shown.
 
 use crate::elements::Elements;
-use crate::scalars::{Scalars, evaluate, value_of};
-use crate::search::{LoopTrace, Needed, Search, element_count};
-use tegula_fusion::{Node, NodeKind, Region, ValueId};
+use crate::scalars::{Scalars, Uncounted};
+use crate::search::{Needed, Search, element_count};
+use tegula_fusion::{Node, NodeId, NodeKind, Region, ValueId};
+use tegula_ir::InstructionId;
 
-/// Iterations that are counted before the loop is one whose count is not known.
-const MOST_TRIPS: usize = 20_000;
-/// Operations that are evaluated to count.
-const MOST_STEPS: usize = 4_000_000;
 /// Rounds after which sets that still grow are taken to be all.
 const MOST_ROUNDS: usize = 64;
-/// Bytes of sets that are gone through, iteration by iteration.
+/// Why a branch's elements are needed at most.
+const DATA_CHOOSES: &str = "which branch is taken depends on data";
+/// Bytes of sets that are gone through for one question, iteration by iteration.
 const MOST_BYTES: usize = 1 << 31;
 
-/// Why iterations are not followed one by one.
-const DATA_DECIDES: &str = "how often a loop runs depends on data";
-const TOO_MANY: &str = "a loop has too many iterations to follow each of them";
+/// What was found out about a loop.
+pub(crate) struct LoopTrace {
+    /// The loop.
+    pub(crate) node: NodeId,
+    /// What names it.
+    pub(crate) name: InstructionId,
+    /// The loop that it is in; its iterations are those of the iteration of that one that is shown.
+    pub(crate) parent: Option<NodeId>,
+    /// How often it runs, if that is known.
+    pub(crate) trips: Option<usize>,
+    /// The iteration whose elements follow.
+    pub(crate) iteration: usize,
+    /// The states at its start with the elements that are needed.
+    pub(crate) states: Needed,
+    /// What the iteration itself reads of arrays outside of the loop.
+    pub(crate) reads: Needed,
+}
+
+/// Where a search is among loops.
+#[derive(Clone, Default)]
+pub(crate) struct Place {
+    /// The loop whose body is gone through.
+    inside: Option<NodeId>,
+    /// Whether this is not the iteration of a loop around that is shown.
+    hidden: bool,
+    /// Why what is found here is needed at most.
+    doubt: Option<&'static str>,
+}
+
+impl Uncounted {
+    /// What the page says.
+    fn why(self) -> &'static str {
+        match self {
+            Self::DataDecides => "how often a loop runs depends on data",
+            Self::TooMany => "a loop has too many iterations to follow each of them",
+        }
+    }
+}
 
 impl<'a> Search<'a> {
     /// What of the arrays outside of a loop is needed for elements of one of its results.
     pub(crate) fn through_loop(
         &mut self,
-        node: &'a Node,
+        node: NodeId,
         result: usize,
         needed: &Elements,
         known: &Scalars,
     ) -> Vec<(ValueId, Elements)> {
+        let program = self.program;
+        let id = node;
+        let node = &program.nodes[id];
         let NodeKind::While {
             condition,
             body,
@@ -44,47 +85,39 @@ impl<'a> Search<'a> {
             return Vec::new();
         };
         let last = Needed::from_iter([(state, needed.clone())]);
-        let is_outermost = self.depth == 0;
         let mut trace = LoopTrace {
+            node: id,
             name: node.origin,
+            parent: self.place.inside,
             trips: None,
             iteration: 0,
-            states: Vec::new(),
-            reads: Vec::new(),
+            states: Needed::default(),
+            reads: Needed::default(),
         };
-        self.depth += 1;
-        let bytes: usize = states
-            .iter()
-            .filter_map(|&state| element_count(self.program, state))
-            .map(|count| count / 8)
-            .sum();
-        let iterations = self.iterations(node, (condition, body, states), known);
-        let affordable = |trips: usize| bytes.saturating_mul(trips) <= MOST_BYTES;
-        let iterations = match iterations {
-            Ok(known) if !affordable(known.len()) => Err(TOO_MANY),
-            other => other,
-        };
-        let (needed, outside) = match iterations {
+        let around = self.place.clone();
+        self.place.inside = Some(id);
+        let regions = (condition, body, &states[..]);
+        let (needed, outside) = match self.counted(node, states, known) {
             Ok(iterations) => {
                 let trips = iterations.len();
-                let wanted = self.iteration.unwrap_or(trips.saturating_sub(1));
-                let wanted = wanted.min(trips.saturating_sub(1));
+                let most = trips.saturating_sub(1);
+                let wanted = self.iterations.get(&id.as_u32());
+                let wanted = wanted.map_or(most, |&wanted| wanted.min(most));
                 (trace.trips, trace.iteration) = (Some(trips), wanted);
                 self.backwards((body, states), last, &iterations, &mut trace)
             }
             Err(why) => {
-                let found = self.until_stable((condition, body, states), last, why);
-                trace.states = sorted(&found.0);
-                trace.reads = sorted(&found.1);
+                self.place.doubt = Some(why.why());
+                let found = self.until_stable(regions, last, known, why.why());
+                (trace.states, trace.reads) = found.clone();
                 found
             }
         };
-        self.depth -= 1;
-        if is_outermost {
+        self.place = around;
+        if !self.place.hidden {
             self.add_trace(trace);
         }
-        let mut read: Vec<(ValueId, Elements)> = outside.into_iter().collect();
-        read.sort_by_key(|(value, _)| *value);
+        let mut read = sorted(&outside);
         for (&state, &operand) in states.iter().zip(&node.operands) {
             if let Some(elements) = needed.get(&state) {
                 read.push((operand, elements.clone()));
@@ -93,9 +126,34 @@ impl<'a> Search<'a> {
         read
     }
 
-    /// A loop of which several results are asked for is one.
-    fn add_trace(&mut self, trace: LoopTrace) {
-        let known = self.loops.iter_mut().find(|own| own.name == trace.name);
+    /// What is known in each iteration of a loop, if there are not too many to go through.
+    fn counted(
+        &mut self,
+        node: &'a Node,
+        states: &[ValueId],
+        known: &Scalars,
+    ) -> Result<Vec<Scalars>, Uncounted> {
+        let iterations = self.scalars.count(node, known)?.iterations;
+        let counts = states
+            .iter()
+            .filter_map(|&state| element_count(self.program, state));
+        let bytes: usize = counts.map(|count| count / 8).sum();
+        let bytes = bytes.saturating_mul(iterations.len());
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes <= MOST_BYTES {
+            true => Ok(iterations),
+            false => Err(Uncounted::TooMany),
+        }
+    }
+
+    /// A loop that is come to several times, as for several of its results, is one.
+    fn add_trace(&mut self, mut trace: LoopTrace) {
+        if let Some(doubt) = self.place.doubt {
+            for elements in trace.states.values_mut().chain(trace.reads.values_mut()) {
+                elements.at_most(doubt);
+            }
+        }
+        let known = self.loops.iter_mut().find(|own| own.node == trace.node);
         let Some(known) = known else {
             self.loops.push(trace);
             return;
@@ -104,49 +162,8 @@ impl<'a> Search<'a> {
             (&mut known.states, &trace.states),
             (&mut known.reads, &trace.reads),
         ] {
-            let mut all: Needed = std::mem::take(own).into_iter().collect();
             for (value, elements) in more {
-                merge(&mut all, *value, elements);
-            }
-            *own = sorted(&all);
-        }
-    }
-
-    /// What is known of single elements in each iteration, or why that is not known.
-    fn iterations(
-        &self,
-        node: &Node,
-        (condition, body, states): (&Region, &Region, &[ValueId]),
-        known: &Scalars,
-    ) -> Result<Vec<Scalars>, &'static str> {
-        let value = |known: &Scalars, value: ValueId| value_of(self.program, known, value);
-        let mut now: Vec<Option<u128>> = node
-            .operands
-            .iter()
-            .map(|&operand| value(known, operand))
-            .collect();
-        let mut all = Vec::new();
-        let mut steps = 0;
-        loop {
-            let mut scalars = known.clone();
-            let own = states.iter().zip(&now);
-            scalars.extend(own.filter_map(|(&state, value)| Some((state, (*value)?))));
-            evaluate(self.module, self.program, condition, &mut scalars);
-            let test = condition.results.first();
-            let goes_on = test.and_then(|&test| value(&scalars, test));
-            if goes_on.ok_or(DATA_DECIDES)? & 1 == 0 {
-                return Ok(all);
-            }
-            evaluate(self.module, self.program, body, &mut scalars);
-            now = body
-                .results
-                .iter()
-                .map(|&result| value(&scalars, result))
-                .collect();
-            steps += condition.nodes.len() + body.nodes.len() + scalars.len();
-            all.push(scalars);
-            if all.len() > MOST_TRIPS || steps > MOST_STEPS {
-                return Err(TOO_MANY);
+                merge(own, *value, elements);
             }
         }
     }
@@ -161,15 +178,17 @@ impl<'a> Search<'a> {
         trace: &mut LoopTrace,
     ) -> (Needed, Needed) {
         let mut outside = Needed::default();
+        let hidden = self.place.hidden;
         for (number, known) in iterations.iter().enumerate().rev() {
             let mut own = Needed::default();
+            self.place.hidden = hidden || number != trace.iteration;
             needed = self.iteration_back((body, states), &needed, known, &mut own);
             for (&value, elements) in &own {
                 merge(&mut outside, value, elements);
             }
             if number == trace.iteration {
-                trace.states = sorted(&needed);
-                trace.reads = sorted(&own);
+                trace.states.clone_from(&needed);
+                trace.reads = own;
             }
         }
         (needed, outside)
@@ -206,9 +225,13 @@ impl<'a> Search<'a> {
         &mut self,
         (condition, body, states): (&'a Region, &'a Region, &[ValueId]),
         mut needed: Needed,
+        known: &Scalars,
         why: &str,
     ) -> (Needed, Needed) {
-        let none = Scalars::default();
+        // What does not depend on the states is the same in all iterations.
+        let mut known = known.clone();
+        self.scalars.region(condition, &mut known);
+        self.scalars.region(body, &mut known);
         let mut outside = Needed::default();
         let mut test = Needed::default();
         if let Some(&result) = condition.results.first() {
@@ -216,7 +239,7 @@ impl<'a> Search<'a> {
             one.insert(0);
             test.insert(result, one);
         }
-        for (value, elements) in self.through_region(condition, test, &none) {
+        for (value, elements) in self.through_region(condition, test, &known) {
             match states.contains(&value) {
                 true => merge(&mut needed, value, &elements),
                 false => merge(&mut outside, value, &elements),
@@ -224,7 +247,7 @@ impl<'a> Search<'a> {
         }
         let mut grows = true;
         for _ in 0..MOST_ROUNDS {
-            let before = self.iteration_back((body, states), &needed, &none, &mut outside);
+            let before = self.iteration_back((body, states), &needed, &known, &mut outside);
             grows = false;
             for (state, elements) in before {
                 grows |= merge(&mut needed, state, &elements);
@@ -251,45 +274,36 @@ impl<'a> Search<'a> {
         known: &Scalars,
     ) -> Vec<(ValueId, Elements)> {
         let selector = node.operands.first().copied();
-        let chosen = selector.and_then(|value| self.chosen(value, branches.len(), known));
+        let taken = selector.and_then(|value| self.scalars.taken(value, branches.len(), known));
+        let around = self.place.clone();
+        if taken.is_none() && branches.len() > 1 {
+            self.place.doubt = Some(DATA_CHOOSES);
+        }
         let mut found = Needed::default();
         for (number, branch) in branches.iter().enumerate() {
             let Some(&given) = branch.results.get(result) else {
                 continue;
             };
-            if chosen.is_some_and(|chosen| chosen != number) {
+            if taken.is_some_and(|taken| taken != number) {
                 continue;
             }
             let start = Needed::from_iter([(given, needed.clone())]);
             let mut scalars = known.clone();
-            evaluate(self.module, self.program, branch, &mut scalars);
+            self.scalars.region(branch, &mut scalars);
             for (value, mut elements) in self.through_region(branch, start, &scalars) {
-                if chosen.is_none() && branches.len() > 1 {
-                    elements.at_most("which branch is taken depends on data");
+                if taken.is_none() && branches.len() > 1 {
+                    elements.at_most(DATA_CHOOSES);
                 }
                 merge(&mut found, value, &elements);
             }
         }
+        self.place = around;
         if let Some(selector) = selector {
             let mut one = Elements::none(1);
             one.insert(0);
             merge(&mut found, selector, &one);
         }
         sorted(&found)
-    }
-
-    /// Which branch is taken, if the selector is known.
-    fn chosen(&self, selector: ValueId, branches: usize, known: &Scalars) -> Option<usize> {
-        let element_type = self.program.values[selector].shape.element_type;
-        let bits = value_of(self.program, known, selector)?;
-        let number = crate::scalars::integer(element_type, bits)?;
-        let last = branches.checked_sub(1)?;
-        match element_type == tegula_ir::ElementType::Pred {
-            // A pred selects 0 for true and 1 for false.
-            true => Some(usize::from(number == 0)),
-            // HLO takes the last branch for what is out of range.
-            false => Some(usize::try_from(number).map_or(last, |number| number.min(last))),
-        }
     }
 }
 
@@ -303,7 +317,8 @@ fn merge(needed: &mut Needed, value: ValueId, elements: &Elements) -> bool {
     }
 }
 
-fn sorted(needed: &Needed) -> Vec<(ValueId, Elements)> {
+/// Arrays in their order.
+pub(crate) fn sorted(needed: &Needed) -> Vec<(ValueId, Elements)> {
     let mut all: Vec<_> = needed.iter().map(|(&v, e)| (v, e.clone())).collect();
     all.sort_by_key(|(value, _)| *value);
     all

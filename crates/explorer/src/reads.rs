@@ -1,13 +1,15 @@
 //! Which elements an element is computed from.
 
 use crate::elements::Elements;
-use crate::scalars::{Scalars, evaluate};
+use crate::loops::sorted;
+use crate::scalars::Scalars;
 use crate::search::{Needed, Search, element_count};
 use crate::session::value_name;
 use crate::{Problem, Session};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use tegula::Planned;
-use tegula_fusion::ValueId;
+use tegula_fusion::{NodeId, ValueId};
 
 /// Elements that are listed of one array.
 const MOST_LISTED: usize = 1 << 16;
@@ -54,15 +56,19 @@ pub struct Reads {
     pub value: u32,
     /// Arrays from the asked one to those that it is computed from.
     pub sets: Vec<ReadSet>,
-    /// The loops on the way; those inside of others are followed, but not told apart.
+    /// The loops on the way in the program's order, each before those inside of it.
     pub loops: Vec<LoopReads>,
 }
 
 /// What one iteration of a loop needs.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoopReads {
-    /// The loop's name.
+    /// The loop, by number of its node.
+    pub node: u32,
+    /// Its name.
     pub name: String,
+    /// The loop that it is in; what follows is of the iteration of that one that is shown.
+    pub parent: Option<u32>,
     /// How often it runs, if that is known before.
     pub trips: Option<usize>,
     /// The iteration that `states` are of, from 0.
@@ -75,8 +81,8 @@ pub struct LoopReads {
 }
 
 impl Session {
-    /// What elements of an array, by row-major numbers, are computed from; of loops what the
-    /// iteration needs, or the last one.
+    /// What elements of an array, by row-major numbers, are computed from; of loops what one
+    /// iteration needs: the one that `iterations` has for the loop's node, or the last one.
     ///
     /// # Errors
     /// As [`Session::planned`]; there is no such array or element, or its size is only known at
@@ -86,7 +92,7 @@ impl Session {
         value: u32,
         elements: &[i64],
         scope: Scope,
-        iteration: Option<usize>,
+        iterations: &BTreeMap<u32, usize>,
     ) -> Result<Reads, Problem> {
         let planned = self.planned()?;
         let program = &planned.fused.program;
@@ -101,10 +107,9 @@ impl Session {
             let number = usize::try_from(element).ok().filter(|&n| n < size);
             first.insert(number.ok_or_else(|| Problem::new("there is no such element"))?);
         }
+        let mut search = Search::new(&planned.module, program, iterations);
         let mut known = Scalars::default();
-        evaluate(&planned.module, program, &program.entry, &mut known);
-        let mut search = Search::new(&planned.module, program);
-        search.iteration = iteration;
+        search.scalars.region(&program.entry, &mut known);
         let mut found = Needed::from_iter([(asked, first)]);
         let follows = |value: ValueId| match scope {
             Scope::Operation => value == asked,
@@ -117,12 +122,15 @@ impl Session {
             read_set(planned, value, &found, leaf)
         });
         let sets = sets.collect();
-        let read_sets = |sets: &[(ValueId, Elements)]| -> Vec<ReadSet> {
-            let sets = sets.iter();
-            sets.map(|(value, elements)| read_set(planned, *value, elements, true))
+        let read_sets = |sets: &Needed| -> Vec<ReadSet> {
+            let sets = sorted(sets).into_iter();
+            sets.map(|(value, elements)| read_set(planned, value, &elements, true))
                 .collect()
         };
-        let loops = search.loops.iter().map(|trace| LoopReads {
+        let loops = search.ordered_loops();
+        let loops = loops.iter().map(|trace| LoopReads {
+            node: trace.node.as_u32(),
+            parent: trace.parent.map(NodeId::as_u32),
             name: planned.module[trace.name].name.to_string(),
             trips: trace.trips,
             iteration: trace.iteration,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Request {
-    /// Reads a text; what follows is about it. Answers with [`Opened`].
+    /// Reads a text; what follows is about it, unless it cannot be read. Answers with [`Opened`].
     Open {
         /// The program.
         text: String,
@@ -36,9 +36,10 @@ pub enum Request {
         elements: Vec<i64>,
         /// How far they are followed.
         scope: Scope,
-        /// Which iteration of loops is shown; the last if none.
+        /// Which iteration is shown of loops, by number of their node; the last of those that
+        /// are not here.
         #[serde(default)]
-        iteration: Option<usize>,
+        iterations: Vec<(u32, usize)>,
     },
     /// A shape in memory: [`LayoutInfo`](crate::layouts::LayoutInfo).
     Layout {
@@ -90,7 +91,7 @@ pub fn answer(session: &mut Option<Session>, request: Request) -> String {
 
 fn reply(session: &mut Option<Session>, request: Request) -> Result<String, Problem> {
     if let Request::Open { text, sizes } = request {
-        *session = None;
+        // A text that cannot be read leaves the program that was opened before.
         let opened = session.insert(Session::open_at(&text, &sizes)?);
         let is_kernel = matches!(opened.source, crate::session::Source::Kernel(_));
         let problem = match is_kernel {
@@ -116,8 +117,11 @@ fn reply(session: &mut Option<Session>, request: Request) -> Result<String, Prob
             value,
             elements,
             scope,
-            iteration,
-        } => ok(&opened.reads(value, &elements, scope, iteration)?),
+            iterations,
+        } => {
+            let iterations = iterations.into_iter().collect();
+            ok(&opened.reads(value, &elements, scope, &iterations)?)
+        }
         Request::Assignment { chip } => ok(&opened.assignment(&chip)?),
         Request::Kernels => ok(&opened.kernels()?),
         Request::Code { kernel, isa } => ok(&opened.kernel_code(kernel, isa)?),

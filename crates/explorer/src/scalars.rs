@@ -1,7 +1,7 @@
 //! Single elements whose value is known before the program runs: counters of loops, and offsets that
-//! are computed from them.
+//! are computed from them, through loops in loops and conditionals.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_fusion::{Def, Node, NodeKind, Program, Region, ValueId};
 use tegula_ir::{ElementType, Module, Op};
 use tegula_scalar::{
@@ -12,12 +12,160 @@ use tegula_scalar::{
 /// Values of single elements, as the bits that are stored.
 pub(crate) type Scalars = FxHashMap<ValueId, u128>;
 
-/// Adds what a region's operations give for what is known.
-pub(crate) fn evaluate(module: &Module, program: &Program, region: &Region, known: &mut Scalars) {
-    for &node in &region.nodes {
-        let node = &program.nodes[node];
-        if let (Some(value), &[result]) = (apply(module, program, node, known), &node.results[..]) {
-            known.insert(result, value);
+/// Iterations that are counted before the loop is one whose count is not known.
+const MOST_TRIPS: usize = 20_000;
+/// Operations that are evaluated for one question.
+const MOST_STEPS: usize = 16_000_000;
+
+/// Why a loop's iterations are not known one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uncounted {
+    /// How often it runs depends on data.
+    DataDecides,
+    /// It runs too often.
+    TooMany,
+}
+
+/// A loop's iterations, counted.
+pub(crate) struct Counted {
+    /// What is known in each iteration.
+    pub(crate) iterations: Vec<Scalars>,
+    /// The states after the last one.
+    last: Vec<Option<u128>>,
+}
+
+/// Evaluates single elements.
+pub(crate) struct Evaluator<'a> {
+    module: &'a Module,
+    program: &'a Program,
+    /// Arrays that an operation reads or a region gives.
+    used: FxHashSet<ValueId>,
+    /// Operations that may still be evaluated.
+    steps: usize,
+}
+
+impl<'a> Evaluator<'a> {
+    pub(crate) fn new(module: &'a Module, program: &'a Program) -> Self {
+        let mut used: FxHashSet<ValueId> = program.entry.results.iter().copied().collect();
+        for node in program.nodes.values() {
+            used.extend(node.operands.iter().copied());
+            for region in node.kind.regions() {
+                used.extend(region.results.iter().copied());
+            }
+        }
+        Self {
+            module,
+            program,
+            used,
+            steps: MOST_STEPS,
+        }
+    }
+
+    /// Adds what a region's operations give for what is known.
+    pub(crate) fn region(&mut self, region: &'a Region, known: &mut Scalars) {
+        for &node in &region.nodes {
+            self.steps = self.steps.saturating_sub(1);
+            let node = &self.program.nodes[node];
+            let given = match &node.kind {
+                NodeKind::While { .. } if self.gives_numbers(node) => self
+                    .count(node, known)
+                    .map_or_else(|_| Vec::new(), |counted| counted.last),
+                NodeKind::While { .. } => Vec::new(),
+                NodeKind::Conditional { branches } => self.branch(node, branches, known),
+                _ => vec![apply(self.module, self.program, node, known)],
+            };
+            for (&result, value) in node.results.iter().zip(given) {
+                if let Some(value) = value {
+                    known.insert(result, value);
+                }
+            }
+        }
+    }
+
+    /// Whether a loop gives a single integer that something reads.
+    fn gives_numbers(&self, node: &Node) -> bool {
+        node.results.iter().any(|&result| {
+            let shape = &self.program.values[result].shape;
+            let is_number = shape.element_count() == Some(1) && !shape.element_type.is_float();
+            is_number && self.used.contains(&result)
+        })
+    }
+
+    /// What the branch that is taken gives; nothing if it is not known which one is.
+    fn branch(
+        &mut self,
+        node: &Node,
+        branches: &'a [Region],
+        known: &Scalars,
+    ) -> Vec<Option<u128>> {
+        let selector = node.operands.first();
+        let taken = selector.and_then(|&value| self.taken(value, branches.len(), known));
+        let Some(branch) = taken.and_then(|taken| branches.get(taken)) else {
+            return Vec::new();
+        };
+        let mut scalars = known.clone();
+        self.region(branch, &mut scalars);
+        let results = branch.results.iter();
+        results
+            .map(|&result| value_of(self.program, &scalars, result))
+            .collect()
+    }
+
+    /// Which branch is taken, if the selector is known.
+    pub(crate) fn taken(
+        &self,
+        selector: ValueId,
+        branches: usize,
+        known: &Scalars,
+    ) -> Option<usize> {
+        let element_type = self.program.values[selector].shape.element_type;
+        let bits = value_of(self.program, known, selector)?;
+        let number = integer(element_type, bits)?;
+        let last = branches.checked_sub(1)?;
+        match element_type == ElementType::Pred {
+            // A pred selects 0 for true and 1 for false.
+            true => Some(usize::from(number == 0)),
+            // HLO takes the last branch for what is out of range.
+            false => Some(usize::try_from(number).map_or(last, |number| number.min(last))),
+        }
+    }
+
+    /// Runs a loop with its counters alone: what is known of single elements in each iteration.
+    pub(crate) fn count(&mut self, node: &'a Node, known: &Scalars) -> Result<Counted, Uncounted> {
+        let NodeKind::While {
+            condition,
+            body,
+            states,
+        } = &node.kind
+        else {
+            return Err(Uncounted::DataDecides);
+        };
+        let program = self.program;
+        let value = |known: &Scalars, value: ValueId| value_of(program, known, value);
+        let operands = node.operands.iter();
+        let mut now: Vec<Option<u128>> = operands.map(|&v| value(known, v)).collect();
+        let mut iterations = Vec::new();
+        loop {
+            let mut scalars = known.clone();
+            let own = states.iter().zip(&now);
+            scalars.extend(own.filter_map(|(&state, value)| Some((state, (*value)?))));
+            self.region(condition, &mut scalars);
+            let test = condition.results.first();
+            let goes_on = test.and_then(|&test| value(&scalars, test));
+            if goes_on.ok_or(Uncounted::DataDecides)? & 1 == 0 {
+                return Ok(Counted {
+                    iterations,
+                    last: now,
+                });
+            }
+            self.region(body, &mut scalars);
+            let results = body.results.iter();
+            now = results.map(|&result| value(&scalars, result)).collect();
+            self.steps = self.steps.saturating_sub(scalars.len());
+            iterations.push(scalars);
+            if iterations.len() > MOST_TRIPS || self.steps == 0 {
+                return Err(Uncounted::TooMany);
+            }
         }
     }
 }

@@ -8,34 +8,21 @@
 
 use crate::edges::maps_of;
 use crate::elements::{Elements, ravel, unravel};
-use crate::scalars::{Scalars, integer, value_of};
+use crate::loops::{LoopTrace, Place};
+use crate::scalars::{Evaluator, Scalars, integer, value_of};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tegula_expr::Interval;
-use tegula_fusion::{Def, Node, NodeKind, Program, Region, ValueId};
+use tegula_fusion::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_indexing::{Exactness, IndexingMap, RuntimeSource, Simplifier};
-use tegula_ir::{InstructionId, Module, Op};
+use tegula_ir::{Module, Op};
 
 /// Points that are evaluated before the rest counts as read whole.
 const MOST_POINTS: usize = 2_000_000;
 
 /// Elements that are needed, by array.
 pub(crate) type Needed = FxHashMap<ValueId, Elements>;
-
-/// What was found out about a loop.
-pub(crate) struct LoopTrace {
-    /// The loop.
-    pub(crate) name: InstructionId,
-    /// How often it runs, if that is known.
-    pub(crate) trips: Option<usize>,
-    /// The iteration whose elements follow.
-    pub(crate) iteration: usize,
-    /// The states at its start with the elements that are needed.
-    pub(crate) states: Vec<(ValueId, Elements)>,
-    /// What the iteration itself reads of arrays outside of the loop.
-    pub(crate) reads: Vec<(ValueId, Elements)>,
-}
 
 /// A search in a program.
 pub(crate) struct Search<'a> {
@@ -50,16 +37,24 @@ pub(crate) struct Search<'a> {
     maps: FxHashMap<(u32, usize, usize), Result<Vec<IndexingMap>, String>>,
     /// Points evaluated so far.
     points: usize,
-    /// What was found out about loops, outermost first.
+    /// Bytes of loops' sets gone through so far.
+    pub(crate) bytes: usize,
+    /// Single elements.
+    pub(crate) scalars: Evaluator<'a>,
+    /// What was found out about loops.
     pub(crate) loops: Vec<LoopTrace>,
-    /// Which iteration's elements are wanted, by loop.
-    pub(crate) iteration: Option<usize>,
-    /// How many loops are open.
-    pub(crate) depth: usize,
+    /// Which iteration is to be shown, by loop.
+    pub(crate) iterations: &'a BTreeMap<u32, usize>,
+    /// Where the search is among loops.
+    pub(crate) place: Place,
 }
 
 impl<'a> Search<'a> {
-    pub(crate) fn new(module: &'a Module, program: &'a Program) -> Self {
+    pub(crate) fn new(
+        module: &'a Module,
+        program: &'a Program,
+        iterations: &'a BTreeMap<u32, usize>,
+    ) -> Self {
         let mut placed = Places {
             places: vec![0; program.nodes.len()],
             regions: vec![0; program.nodes.len()],
@@ -74,9 +69,11 @@ impl<'a> Search<'a> {
             simplifier: Simplifier::new(),
             maps: FxHashMap::default(),
             points: 0,
+            bytes: 0,
+            scalars: Evaluator::new(module, program),
             loops: Vec::new(),
-            iteration: None,
-            depth: 0,
+            iterations,
+            place: Place::default(),
         }
     }
 
@@ -101,7 +98,7 @@ impl<'a> Search<'a> {
         let mut order = Vec::new();
         let mut work: BTreeSet<(usize, ValueId)> = found
             .keys()
-            .map(|&value| (self.place(value), value))
+            .map(|&value| (self.place_of(value), value))
             .collect();
         while let Some((_, value)) = work.pop_last() {
             let Def::Node(node, result) = program.values[value].def else {
@@ -111,8 +108,8 @@ impl<'a> Search<'a> {
             let is_followed = goes_on(value);
             order.push((value, !is_followed));
             if is_followed {
-                for operand in self.visit(&program.nodes[node], (value, result), found, known) {
-                    work.insert((self.place(operand), operand));
+                for operand in self.visit(node, (value, result), found, known) {
+                    work.insert((self.place_of(operand), operand));
                 }
             }
         }
@@ -141,7 +138,29 @@ impl<'a> Search<'a> {
         found
     }
 
-    fn place(&self, value: ValueId) -> usize {
+    /// Loops in the order of the program, those inside of others after them.
+    pub(crate) fn ordered_loops(&mut self) -> Vec<LoopTrace> {
+        let mut loops = std::mem::take(&mut self.loops);
+        let path = |trace: &LoopTrace| {
+            let mut path = vec![self.places[trace.node.as_u32() as usize]];
+            let mut parent = trace.parent;
+            while let Some(node) = parent {
+                path.push(self.places[node.as_u32() as usize]);
+                let around = loops.iter().find(|other| other.node == node);
+                parent = around.and_then(|around| around.parent);
+            }
+            path.reverse();
+            path
+        };
+        let paths: FxHashMap<NodeId, Vec<usize>> = loops
+            .iter()
+            .map(|trace| (trace.node, path(trace)))
+            .collect();
+        loops.sort_by(|a, b| paths[&a.node].cmp(&paths[&b.node]));
+        loops
+    }
+
+    fn place_of(&self, value: ValueId) -> usize {
         match self.program.values[value].def {
             Def::Node(node, _) => self.places[node.as_u32() as usize] + 1,
             _ => 0,
@@ -151,11 +170,12 @@ impl<'a> Search<'a> {
     /// Adds what the needed elements of a value read, and gives the arrays that are read.
     fn visit(
         &mut self,
-        node: &'a Node,
+        id: NodeId,
         (value, result): (ValueId, usize),
         found: &mut Needed,
         known: &Scalars,
     ) -> Vec<ValueId> {
+        let node = &self.program.nodes[id];
         let Some(needed) = found.get(&value).cloned() else {
             return Vec::new();
         };
@@ -163,7 +183,7 @@ impl<'a> Search<'a> {
             return Vec::new();
         }
         let read = match &node.kind {
-            NodeKind::While { .. } => self.through_loop(node, result, &needed, known),
+            NodeKind::While { .. } => self.through_loop(id, result, &needed, known),
             NodeKind::Conditional { branches } => {
                 self.through_choice(node, branches, (result, &needed), known)
             }
@@ -334,7 +354,7 @@ impl<'a> Search<'a> {
         }
         let values = self.runtime_values(node, map, known);
         if map.exactness == Exactness::Superset {
-            own.at_most("at most these elements");
+            own.at_most("the operation may read fewer of them");
         } else if values.contains(&None) {
             own.at_most("which of these depends on data");
         }

@@ -86,7 +86,7 @@ impl Session {
         } else {
             let module: Module = text
                 .parse()
-                .map_err(|e: tegula::Error| Problem::of(&e, text))?;
+                .map_err(|e: tegula::Error| unread(Problem::of(&e, text), text))?;
             let (module, bound) = bind(module, sizes).map_err(|e| Problem::of(&e, text))?;
             open_sizes = bound;
             let options = PlanOptions {
@@ -120,6 +120,19 @@ impl Session {
     /// The text is a TPU kernel; an operation that cannot be compiled.
     pub fn planned(&self) -> Result<&Planned<'static>, Problem> {
         self.program()?.planned.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// What is wrong with a text; one that does not look like a program is told what programs look like.
+fn unread(problem: Problem, text: &str) -> Problem {
+    const WORDS: [&str; 4] = ["HloModule", "ENTRY", "module", "func."];
+    let is_program = WORDS.iter().any(|word| text.contains(word));
+    let forms =
+        "HLO begins with `HloModule`, StableHLO with `module`, a kernel for the TPU with `kernel`";
+    let help = problem.help.clone();
+    Problem {
+        help: help.or_else(|| (!is_program).then(|| forms.to_owned())),
+        ..problem
     }
 }
 

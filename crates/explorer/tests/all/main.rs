@@ -2,6 +2,7 @@
 //! and programs that nobody should write.
 
 mod examples;
+mod nested_loops;
 mod reads;
 mod requests;
 

@@ -2,7 +2,7 @@
 //! that read it become NaN.
 
 use super::{example, open};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tegula_explorer::reads::Scope;
 use tegula_interp::{Value, evaluate};
 use tegula_ir::{Literal, Module};
@@ -61,7 +61,8 @@ fn tainted(module: &Module) -> Vec<Vec<BTreeSet<usize>>> {
         .collect()
 }
 
-fn check(text: &str) {
+/// Holds what each element of the result is said to read against what the evaluator reads.
+pub(super) fn check(text: &str) {
     let session = open(text);
     let module = tegula_ir::parse_module(text).expect("it is read");
     let expected = tainted(&module);
@@ -69,7 +70,7 @@ fn check(text: &str) {
     let result = &graph.values[graph.results[0] as usize];
     let elements: i64 = result.dims.as_ref().expect("static").iter().product();
     for element in 0..elements {
-        let reads = session.reads(result.id, &[element], Scope::Program, None);
+        let reads = session.reads(result.id, &[element], Scope::Program, &BTreeMap::new());
         let reads = reads.expect("elements are followed");
         for (number, &parameter) in graph.parameters.iter().enumerate() {
             let own = reads.sets.iter().find(|set| set.value == parameter);
@@ -141,7 +142,7 @@ fn what_depends_on_data_is_said_to_be_a_superset() {
          }",
     );
     let graph = session.graph().expect("it is planned");
-    let reads = session.reads(graph.results[0], &[2], Scope::Program, None);
+    let reads = session.reads(graph.results[0], &[2], Scope::Program, &BTreeMap::new());
     let reads = reads.expect("elements are followed");
     let table = reads.sets.iter().find(|set| set.name == "table");
     let table = table.expect("the table is read");
@@ -200,8 +201,11 @@ fn iterations_of_a_counted_loop_read_what_the_evaluator_reads() {
 fn an_iteration_needs_the_rows_before_it() {
     let session = open(&recurrence("limit = s32[] constant(10)"));
     let graph = session.graph().expect("it is planned");
+    let node = graph.nodes.iter().find(|node| node.opcode == "while");
+    let node = node.expect("a loop").id;
     for iteration in [0, 3, 9] {
-        let reads = session.reads(graph.results[0], &[5], Scope::Program, Some(iteration));
+        let iterations = BTreeMap::from([(node, iteration)]);
+        let reads = session.reads(graph.results[0], &[5], Scope::Program, &iterations);
         let reads = reads.expect("elements are followed");
         let [found] = &reads.loops[..] else {
             panic!("{:?}", reads.loops);
@@ -242,7 +246,7 @@ fn a_loop_whose_end_depends_on_data_is_a_superset() {
         );
     let session = open(&text);
     let graph = session.graph().expect("it is planned");
-    let reads = session.reads(graph.results[0], &[5], Scope::Program, None);
+    let reads = session.reads(graph.results[0], &[5], Scope::Program, &BTreeMap::new());
     let reads = reads.expect("elements are followed");
     assert_eq!(reads.loops[0].trips, None);
     let set = |name: &str| reads.sets.iter().find(|set| set.name == name);
@@ -267,7 +271,7 @@ fn branches_of_a_choice_are_followed() {
            ROOT c = f32[4] conditional(which, x, y), true_computation=left, false_computation=right }",
     );
     let graph = session.graph().expect("it is planned");
-    let reads = session.reads(graph.results[0], &[1], Scope::Program, None);
+    let reads = session.reads(graph.results[0], &[1], Scope::Program, &BTreeMap::new());
     let reads = reads.expect("elements are followed");
     let set = |name: &str| reads.sets.iter().find(|set| set.name == name);
     assert_eq!(
