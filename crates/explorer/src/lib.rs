@@ -16,7 +16,6 @@ pub mod edges;
 mod elements;
 pub mod graph;
 pub mod layouts;
-mod loops;
 pub mod memory;
 mod problem;
 pub mod reads;

@@ -1,9 +1,8 @@
 //! Which elements an element is computed from.
 
 use crate::elements::Elements;
-use crate::loops::sorted;
 use crate::scalars::Scalars;
-use crate::search::{Needed, Search, element_count};
+use crate::search::{Needed, Search, element_count, sorted};
 use crate::session::value_name;
 use crate::{Problem, Session};
 use serde::{Deserialize, Serialize};

@@ -6,10 +6,12 @@
 //! of a counted loop, or takes every value that it may have; then what is read is a superset, and
 //! the set says so.
 
+mod loops;
+
 use crate::edges::maps_of;
 use crate::elements::{Elements, ravel, unravel};
-use crate::loops::{LoopTrace, Place};
 use crate::scalars::{Evaluator, Scalars, integer, value_of};
+use loops::{LoopTrace, Place};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -428,6 +430,13 @@ pub(crate) fn element_count(program: &Program, value: ValueId) -> Option<usize> 
     const MOST: usize = 1 << 28;
     let count = program.values[value].shape.element_count()?;
     usize::try_from(count).ok().filter(|&count| count <= MOST)
+}
+
+/// Arrays in their order.
+pub(crate) fn sorted(needed: &Needed) -> Vec<(ValueId, Elements)> {
+    let mut all: Vec<_> = needed.iter().map(|(&v, e)| (v, e.clone())).collect();
+    all.sort_by_key(|(value, _)| *value);
+    all
 }
 
 /// Where nodes are.

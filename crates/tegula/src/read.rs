@@ -161,6 +161,13 @@ impl<'a> Reader<'a> {
         Ok(self.stated_with_names(bytes.into())?.0)
     }
 
+    #[cfg_attr(
+        not(feature = "onnx"),
+        expect(
+            clippy::needless_pass_by_value,
+            reason = "an ONNX model is kept with its tensors"
+        )
+    )]
     fn stated_with_names(self, bytes: Bytes) -> Result<(tegula_ir::Module, Names), Error> {
         #[cfg(feature = "onnx")]
         if crate::is_onnx(&bytes) {

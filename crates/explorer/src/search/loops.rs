@@ -9,9 +9,9 @@
 //! known there: it may count to another number each time. Of each loop one iteration is shown; of an
 //! inner loop, one in the iteration of the outer loop that is shown.
 
+use super::{Needed, Search, element_count, sorted};
 use crate::elements::Elements;
 use crate::scalars::{Scalars, Uncounted};
-use crate::search::{Needed, Search, element_count};
 use tegula_fusion::{Node, NodeId, NodeKind, Region, ValueId};
 use tegula_ir::InstructionId;
 
@@ -315,11 +315,4 @@ fn merge(needed: &mut Needed, value: ValueId, elements: &Elements) -> bool {
             elements.count > 0
         }
     }
-}
-
-/// Arrays in their order.
-pub(crate) fn sorted(needed: &Needed) -> Vec<(ValueId, Elements)> {
-    let mut all: Vec<_> = needed.iter().map(|(&v, e)| (v, e.clone())).collect();
-    all.sort_by_key(|(value, _)| *value);
-    all
 }
