@@ -5,7 +5,7 @@
 // that against the sources that are there.
 import { build } from "esbuild";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { crc32, gzipSync } from "node:zlib";
 
@@ -18,7 +18,10 @@ function digest() {
   let sum = 0;
   const add = (bytes) => { sum = crc32(bytes, sum); };
   for (const folder of ["web/src", "web/examples", "crates/explorer/src"]) {
-    for (const name of readdirSync(join(here, "..", folder)).sort()) {
+    const all = readdirSync(join(here, "..", folder), { recursive: true, withFileTypes: true });
+    const path = (entry) => join(entry.parentPath, entry.name);
+    const names = all.filter((entry) => entry.isFile()).map((entry) => relative(join(here, "..", folder), path(entry)));
+    for (const name of names.sort()) {
       add(`${folder}/${name}\0`);
       add(file("..", folder, name));
       add("\0");

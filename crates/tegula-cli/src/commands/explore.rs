@@ -202,13 +202,25 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut digest = flate2::Crc::new();
         for folder in ["web/src", "web/examples", "crates/explorer/src"] {
-            let entries = std::fs::read_dir(root.join(folder)).expect("the sources are there");
-            let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-            paths.sort();
-            for path in paths {
-                let name = path.file_name().and_then(|name| name.to_str());
-                digest.update(format!("{folder}/{}\0", name.unwrap_or_default()).as_bytes());
-                digest.update(&std::fs::read(&path).expect("it can be read"));
+            let folder_path = root.join(folder);
+            let mut names: Vec<String> = Vec::new();
+            let mut left = vec![folder_path.clone()];
+            while let Some(path) = left.pop() {
+                if path.is_dir() {
+                    let entries = std::fs::read_dir(&path).expect("the sources are there");
+                    left.extend(entries.flatten().map(|entry| entry.path()));
+                } else {
+                    let name = path
+                        .strip_prefix(&folder_path)
+                        .expect("it is in the folder");
+                    names.push(name.to_str().expect("a name in UTF-8").to_owned());
+                }
+            }
+            names.sort();
+            for name in names {
+                digest.update(format!("{folder}/{name}\0").as_bytes());
+                let source = std::fs::read(folder_path.join(&name));
+                digest.update(&source.expect("it can be read"));
                 digest.update(b"\0");
             }
         }
