@@ -1,8 +1,8 @@
 //! Builds SIMD bodies: one method for each operation; equal values are made once.
 
 use super::ir::{
-    Access, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement, Type,
-    UnaryOp, V,
+    Access, Again, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement,
+    Type, UnaryOp, V,
 };
 use crate::origin::Origin;
 use rustc_hash::FxHashMap;
@@ -180,10 +180,46 @@ impl Builder {
     ) -> [V; N] {
         self.open();
         let values = rarely(self);
-        let mut next = common;
-        for (next, value) in next.iter_mut().zip(values) {
+        let next = self.where_asked(mask, values, common);
+        self.close_rare(mask, common, next, None)
+    }
+
+    /// What lanes are that are `common` until `asks` holds nowhere of what `step` has made of them:
+    /// only lanes that ask take a step. It loads nothing.
+    pub(crate) fn rare_while<const N: usize>(
+        &mut self,
+        common: [V; N],
+        asks: impl Fn(&mut Self, [V; N]) -> V,
+        step: impl FnOnce(&mut Self, [V; N]) -> [V; N],
+    ) -> [V; N] {
+        let mask = asks(self, common);
+        let carried = common.map(|v| self.push(Op::Carried, self.type_of(v)));
+        self.open();
+        let taking = asks(self, carried);
+        let values = step(self, carried);
+        let next = self.where_asked(taking, values, carried);
+        let again = Again {
+            carried: carried.as_slice().into(),
+            mask: asks(self, next),
+        };
+        self.close_rare(mask, common, next, Some(again))
+    }
+
+    fn where_asked<const N: usize>(&mut self, mask: V, yes: [V; N], no: [V; N]) -> [V; N] {
+        let mut next = no;
+        for (next, value) in next.iter_mut().zip(yes) {
             *next = self.select(mask, value, *next);
         }
+        next
+    }
+
+    fn close_rare<const N: usize>(
+        &mut self,
+        mask: V,
+        common: [V; N],
+        next: [V; N],
+        again: Option<Again>,
+    ) -> [V; N] {
         let body = self.close();
         let define = |statement| match statement {
             Statement::Define(v) => Some(v),
@@ -195,6 +231,7 @@ impl Builder {
                 mask,
                 init: common.as_slice().into(),
                 next: next.as_slice().into(),
+                again,
                 results: results.as_slice().into(),
                 body: body.into_iter().filter_map(define).collect(),
             }));
@@ -492,6 +529,9 @@ pub(crate) fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut
                 }
                 let used = rare.init.iter().chain(&rare.next).chain([&rare.mask]);
                 used.for_each(|v| live[v.0 as usize] = true);
+                if let Some(again) = &rare.again {
+                    live[again.mask.0 as usize] = true;
+                }
                 rare.body.reverse();
                 rare.body.retain(|v| {
                     let used = live[v.0 as usize];

@@ -118,16 +118,23 @@ impl Lane<'_> {
                     }
                 }
                 Statement::Rare(rare) => {
-                    let asked = self.value(rare.mask) != 0;
-                    if asked {
+                    let mut asked = self.value(rare.mask) != 0;
+                    let mut state: Vec<u64> = rare.init.iter().map(|&v| self.value(v)).collect();
+                    while asked {
+                        let carried = rare.again.iter().flat_map(|again| &again.carried);
+                        for (v, bits) in carried.zip(&state) {
+                            self.values[v.0 as usize] = *bits;
+                        }
                         for &v in &rare.body {
                             // SAFETY: the caller promises addresses that this lane may access.
                             self.values[v.0 as usize] = unsafe { self.define(v) };
                         }
+                        state = rare.next.iter().map(|&v| self.value(v)).collect();
+                        let again = rare.again.as_ref();
+                        asked = again.is_some_and(|again| self.value(again.mask) != 0);
                     }
-                    let from = if asked { &rare.next } else { &rare.init };
-                    for (v, from) in rare.results.iter().zip(from) {
-                        self.values[v.0 as usize] = self.value(*from);
+                    for (v, bits) in rare.results.iter().zip(state) {
+                        self.values[v.0 as usize] = bits;
                     }
                 }
                 Statement::Loop(l) => {

@@ -319,10 +319,21 @@ pub(crate) struct Rare {
     pub init: SmallVec<[V; 2]>,
     /// What they are else; in lanes that do not ask the same as `init`.
     pub next: SmallVec<[V; 2]>,
+    /// If it is done again while a lane asks: how the results go round.
+    pub again: Option<Again>,
     /// The results.
     pub results: SmallVec<[V; 2]>,
     /// What is done: definitions only.
     pub body: Vec<V>,
+}
+
+/// What a rare case that is done until no lane asks has beside one that is done once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Again {
+    /// The results so far, as the body sees them: `init`, then `next`.
+    pub carried: SmallVec<[V; 2]>,
+    /// The lanes that ask once more.
+    pub mask: V,
 }
 
 /// A combination of one value over all lanes.
@@ -596,6 +607,7 @@ impl Statement {
             Self::Rare(rare) => {
                 let used = [&rare.mask].into_iter().chain(&rare.init).chain(&rare.next);
                 used.for_each(|v| f(*v));
+                rare.again.iter().for_each(|again| f(again.mask));
             }
         }
     }
@@ -637,7 +649,10 @@ impl Statement {
                     .into_iter()
                     .chain(&rare.init)
                     .for_each(|v| f(*v));
+                let carried = rare.again.iter().flat_map(|again| &again.carried);
+                carried.for_each(|v| f(*v));
                 rare.body.iter().for_each(|v| define(*v, f));
+                rare.again.iter().for_each(|again| f(again.mask));
                 rare.next.iter().chain(&rare.results).for_each(|v| f(*v));
             }
         }
@@ -663,6 +678,8 @@ impl Statement {
             Self::Rare(rare) => {
                 map(&mut rare.mask);
                 rare.init.iter_mut().chain(&mut rare.next).for_each(map);
+                let again = rare.again.iter_mut();
+                again.for_each(|again| map(&mut again.mask));
             }
         }
     }
@@ -679,7 +696,11 @@ impl Statement {
                     statement.map_definitions(f);
                 }
             }
-            Self::Rare(rare) => rare.body.iter_mut().chain(&mut rare.results).for_each(map),
+            Self::Rare(rare) => {
+                let carried = rare.again.iter_mut().flat_map(|again| &mut again.carried);
+                carried.for_each(map);
+                rare.body.iter_mut().chain(&mut rare.results).for_each(map);
+            }
         }
     }
 }

@@ -71,6 +71,7 @@ fn count(body: &Body, statements: &[Statement], uses: &mut [u32]) {
             Statement::Rare(rare) => {
                 let used = rare.init.iter().chain(&rare.next).chain([&rare.mask]);
                 used.for_each(&mut add);
+                rare.again.iter().for_each(|again| add(&again.mask));
                 for v in &rare.body {
                     body.op(*v).operands().iter().for_each(&mut add);
                 }

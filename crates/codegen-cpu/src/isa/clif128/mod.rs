@@ -416,14 +416,35 @@ impl Emitter<'_, '_> {
             values.iter().map(|&v| BlockArg::Value(v)).collect()
         };
         let init = arguments(&init);
-        self.builder.ins().brif(asked, inside, &[], after, &init);
+        let mut carried = Vec::new();
+        if rare.again.is_some() {
+            for &v in &results {
+                let ty = self.builder.func.dfg.value_type(v);
+                carried.push(self.builder.append_block_param(inside, ty));
+            }
+        }
+        let entry: &[BlockArg] = if rare.again.is_some() { &init } else { &[] };
+        self.builder.ins().brif(asked, inside, entry, after, &init);
         self.builder.switch_to_block(inside);
+        if let Some(again) = &rare.again {
+            self.define_flat(&again.carried, &carried);
+        }
         for &v in &rare.body {
             let parts = self.define(v)?;
             self.values[v.0 as usize] = parts;
         }
         let next: Vec<Value> = rare.next.iter().flat_map(|&v| self.parts(v)).collect();
-        self.builder.ins().jump(after, &arguments(&next));
+        let next = arguments(&next);
+        match &rare.again {
+            Some(again) => {
+                let asked = self.one(again.mask);
+                let asked = self.builder.ins().vany_true(asked);
+                self.builder.ins().brif(asked, inside, &next, after, &next);
+            }
+            None => {
+                self.builder.ins().jump(after, &next);
+            }
+        }
         self.builder.switch_to_block(after);
         self.define_flat(&rare.results, &results);
         Ok(())

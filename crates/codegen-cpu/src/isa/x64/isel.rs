@@ -361,11 +361,7 @@ impl Select<'_> {
 
     /// For all vectors in flight, one after the other, if a lane of one asks.
     fn rare(&mut self, rare: &Rare) -> Option<()> {
-        let mut asked = self.get(rare.mask, 0)?;
-        for u in 1..self.unroll {
-            let more = Source::Register(self.get(rare.mask, u)?);
-            asked = self.mask_op(BinaryOp::Or, asked, more)?;
-        }
+        let asked = self.asked(rare.mask)?;
         let mut init = Vec::new();
         for &v in &rare.init {
             for u in 0..self.unroll {
@@ -381,6 +377,18 @@ impl Select<'_> {
         self.asm.switch_to(common);
         self.asm.jump(after, &init);
         self.asm.switch_to(inside);
+        let mut round = None;
+        if let Some(again) = &rare.again {
+            let carried: Vec<VReg> = init.iter().map(|v| self.asm.register(v.class())).collect();
+            let start = self.asm.block(&carried);
+            self.asm.is_cold(start);
+            self.asm.jump(start, &init);
+            self.asm.switch_to(start);
+            for (v, copies) in again.carried.iter().zip(carried.chunks(self.unroll)) {
+                self.copies[v.0 as usize] = copies.into();
+            }
+            round = Some((again.mask, start));
+        }
         self.in_rare = true;
         for u in 0..self.unroll {
             for &v in &rare.body {
@@ -397,6 +405,17 @@ impl Select<'_> {
                 next.push(self.get(v, u)?);
             }
         }
+        if let Some((mask, start)) = round {
+            let asked = self.asked(mask)?;
+            let [back, out] = [self.asm.block(&[]), self.asm.block(&[])];
+            self.asm.is_cold(back);
+            self.asm.is_cold(out);
+            self.any(asked);
+            self.asm.branch(Taken::NotZero, back, out);
+            self.asm.switch_to(back);
+            self.asm.jump(start, &next);
+            self.asm.switch_to(out);
+        }
         self.in_rare = false;
         self.asm.jump(after, &next);
         self.asm.switch_to(after);
@@ -404,6 +423,16 @@ impl Select<'_> {
             self.copies[v.0 as usize] = copies.into();
         }
         Some(())
+    }
+
+    /// The lanes of all vectors in flight that ask.
+    fn asked(&mut self, mask: V) -> Option<VReg> {
+        let mut asked = self.get(mask, 0)?;
+        for u in 1..self.unroll {
+            let more = Source::Register(self.get(mask, u)?);
+            asked = self.mask_op(BinaryOp::Or, asked, more)?;
+        }
+        Some(asked)
     }
 
     fn define(&mut self, v: V) -> Option<()> {

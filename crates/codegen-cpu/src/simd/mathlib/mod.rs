@@ -85,7 +85,10 @@ pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
         return Some(rest);
     }
     if b.type_of(x) == Type::F64 {
-        return binary64::binary(b, op, x, y);
+        return match op {
+            Binary::Remainder => Some(remainder::remainder_f64(b, x, y)),
+            _ => binary64::binary(b, op, x, y),
+        };
     }
     match op {
         Binary::Power => Some(power::power(b, x, y)),

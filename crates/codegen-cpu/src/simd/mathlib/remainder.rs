@@ -2,7 +2,7 @@
 
 use super::abs;
 use crate::simd::builder::Builder;
-use crate::simd::ir::{Condition, Conversion, Type, UnaryOp, V};
+use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
 
 /// Quotients from here on are taken in steps.
 const LARGE: f64 = (1u64 << 27) as f64;
@@ -11,8 +11,6 @@ const LARGE: f64 = (1u64 << 27) as f64;
 const UPPER: u64 = !((1 << 25) - 1);
 /// What makes a rounded quotient less than the quotient.
 const BELOW: f64 = 1.0 - 1.0 / (1u64 << 50) as f64;
-/// The largest quotient of two `f32` is below 2^277, and a step takes 27 bits of it.
-const STEPS: usize = 10;
 
 /// [`remainder`] of a division by a power of two that is no fraction, of either width: quotient,
 /// product and difference are exact.
@@ -45,16 +43,14 @@ pub(super) fn remainder(b: &mut Builder, x: V, y: V) -> V {
         b.convert(Conversion::Float, magnitude, Type::F64)
     });
     let quotient = b.div(of, by);
-    let large = b.f64(LARGE);
-    let is_large = b.compare(Condition::LessEqual, large, quotient);
-    let [of] = b.rare(is_large, [of], |b| {
-        let mut rest = of;
-        for _ in 0..STEPS {
-            rest = step(b, rest, by);
-        }
-        [rest]
-    });
-    let quotient = b.div(of, by);
+    let [of, quotient] = b.rare_while(
+        [of, quotient],
+        |b, [_, quotient]| is_large(b, quotient, LARGE),
+        |b, [of, quotient]| {
+            let rest = step(b, of, quotient, by);
+            [rest, b.div(rest, by)]
+        },
+    );
     let rest = less(b, of, quotient, by);
     let rest = b.convert(Conversion::Float, rest, Type::F32);
     let sign = b.i32(i32::MIN);
@@ -65,9 +61,16 @@ pub(super) fn remainder(b: &mut Builder, x: V, y: V) -> V {
     b.bits(rest)
 }
 
+/// Whether steps are to be taken: a quotient is large, and not because there is none.
+fn is_large(b: &mut Builder, quotient: V, large: f64) -> V {
+    let [large, infinity] = [large, f64::INFINITY].map(|x| b.f64(x));
+    let is_large = b.compare(Condition::LessEqual, large, quotient);
+    let is_finite = b.compare(Condition::Less, quotient, infinity);
+    b.and(is_large, is_finite)
+}
+
 /// `of` less a multiple of `by` that has the upper bits of their quotient.
-fn step(b: &mut Builder, of: V, by: V) -> V {
-    let quotient = b.div(of, by);
+fn step(b: &mut Builder, of: V, quotient: V, by: V) -> V {
     let below = b.f64(BELOW);
     let quotient = b.mul(quotient, below);
     let bits = b.bits(quotient);
@@ -85,4 +88,108 @@ fn less(b: &mut Builder, of: V, quotient: V, by: V) -> V {
     let rest = b.sub(of, product);
     let stays = b.compare(Condition::Less, of, by);
     b.select(stays, of, rest)
+}
+
+/// Quotients of `f64` below this one are whole numbers of 26 bits.
+const LARGE_F64: f64 = (1u64 << 26) as f64;
+/// The bits of an `f64` below the upper 26 of its mantissa.
+const LOWER: u64 = (1 << 27) - 1;
+/// Multiples of divisors stay below: their halves of 26 bits do not round to infinity.
+const MOST: f64 = f64::from_bits((1023 + 1000) << 52);
+/// A divisor takes two such factors: quotients reach 2^2098, and those of multiples then fit.
+const FACTOR: f64 = f64::from_bits((1023 + 700) << 52);
+
+/// C's `fmod` of two `f64`: `x - trunc(x / y) y` with the sign of `x`.
+///
+/// A multiple of `y` is subtracted in parts: quotient and divisor are cut into numbers of at most 27
+/// bits, so that products are exact, and each difference is, because both numbers are near each
+/// other (Sterbenz' lemma) or what is left fits into 53 bits. It needs no fused multiply-add.
+pub(super) fn remainder_f64(b: &mut Builder, x: V, y: V) -> V {
+    let [of, by] = [x, y].map(|v| abs(b, v));
+    let quotient = b.div(of, by);
+    let [of, quotient] = b.rare_while(
+        [of, quotient],
+        |b, [of, quotient]| takes_steps(b, [of, quotient], by),
+        |b, [of, _]| {
+            let rest = large_step(b, of, by);
+            [rest, b.div(rest, by)]
+        },
+    );
+    let whole = b.unary(UnaryOp::Trunc, quotient);
+    // No multiple of an infinity is subtracted, and 0 times this is 0.
+    let largest = b.f64(f64::MAX);
+    let finite = b.binary(BinaryOp::LesserOrSecond, by, largest);
+    let bits = b.bits(finite);
+    let upper = b.constant(Type::I64, !LOWER);
+    let high = b.and(bits, upper);
+    let high = b.bits(high);
+    let low = b.sub(finite, high);
+    let rest = less_parts(b, of, whole, [high, low]);
+    // Steps leave negative numbers, too; and a quotient that was rounded up to a whole number is one
+    // too large.
+    let zero = b.f64(0.0);
+    let is_negative = b.compare(Condition::Less, rest, zero);
+    let more = b.add(rest, by);
+    let rest = b.select(is_negative, more, rest);
+    super::with_sign(b, rest, x)
+}
+
+/// Whether the quotient of a finite number has more than 26 bits: steps take them. It may be too
+/// large for an `f64`.
+fn takes_steps(b: &mut Builder, [of, quotient]: [V; 2], by: V) -> V {
+    let [of, quotient] = [of, quotient].map(|v| abs(b, v));
+    let [zero, large, infinity] = [0.0, LARGE_F64, f64::INFINITY].map(|x| b.f64(x));
+    let is_large = b.compare(Condition::LessEqual, large, quotient);
+    let is_finite = b.compare(Condition::Less, of, infinity);
+    let is_divided = b.compare(Condition::Less, zero, by);
+    let is_large = b.and(is_large, is_finite);
+    b.and(is_large, is_divided)
+}
+
+/// `of` less the multiple of `by` whose quotient is nearest, as far as 53 bits say it. The rest, of
+/// either sign, is at most half of `by`, or 2^-52 of `of`.
+///
+/// Where the quotient may be too large for an `f64`, `by` is a power of two times the divisor.
+fn large_step(b: &mut Builder, of: V, by: V) -> V {
+    let [most, factor, one, half] = [MOST, FACTOR, 1.0, 0.5].map(|x| b.f64(x));
+    let magnitude = abs(b, of);
+    let bound = b.binary(BinaryOp::LesserOrSecond, magnitude, most);
+    let mut divisor = by;
+    for _ in 0..2 {
+        let multiple = b.mul(divisor, factor);
+        let fits = b.compare(Condition::Less, multiple, bound);
+        divisor = b.select(fits, multiple, divisor);
+    }
+    // Products of numbers that were rounded up may be larger than `of`: half of it is divided, and
+    // the rest doubled.
+    let is_half = b.compare(Condition::Less, most, magnitude);
+    let scale = b.select(is_half, half, one);
+    let scaled = b.mul(of, scale);
+    let quotient = b.div(scaled, divisor);
+    let quotient = b.unary(UnaryOp::Nearest, quotient);
+    let parts = halves(b, divisor);
+    let [upper, lower] = halves(b, quotient);
+    let rest = less_parts(b, scaled, upper, parts);
+    let rest = less_parts(b, rest, lower, parts);
+    b.div(rest, scale)
+}
+
+/// `of` less a factor times the sum of two parts.
+fn less_parts(b: &mut Builder, of: V, factor: V, parts: [V; 2]) -> V {
+    parts.into_iter().fold(of, |of, part| {
+        let product = b.mul(factor, part);
+        b.sub(of, product)
+    })
+}
+
+/// A number as a sum of the nearest one of 26 bits and one of 26 bits.
+fn halves(b: &mut Builder, x: V) -> [V; 2] {
+    let half = b.constant(Type::I64, 1 << 26);
+    let upper = b.constant(Type::I64, !LOWER);
+    let bits = b.bits(x);
+    let bits = b.add(bits, half);
+    let bits = b.and(bits, upper);
+    let high = b.bits(bits);
+    let low = b.sub(x, high);
+    [high, low]
 }

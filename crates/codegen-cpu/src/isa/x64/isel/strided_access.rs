@@ -90,7 +90,8 @@ fn mark(set: InstructionSet, body: &Body, statements: &[Statement], used: &mut [
             Statement::StorePair { halves, mask, .. } => halves.iter().chain(mask).for_each(uses),
             Statement::Rare(rare) => {
                 let ends = rare.init.iter().chain(&rare.next);
-                ends.chain([&rare.mask]).for_each(uses);
+                let again = rare.again.iter().map(|again| &again.mask);
+                ends.chain([&rare.mask]).chain(again).for_each(uses);
             }
             Statement::Loop(l) => {
                 l.init.iter().chain(&l.next).for_each(&mut uses);

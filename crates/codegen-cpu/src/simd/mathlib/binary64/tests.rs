@@ -157,6 +157,53 @@ fn remainders_of_powers_of_two() {
     }
 }
 
+/// Of numbers of any exponents, with quotients that are whole or nearly so, and of those that are no
+/// numbers.
+#[test]
+fn remainders() {
+    let mut words = words();
+    let mut random = || words.next().unwrap_or_default();
+    let mut any = || {
+        let exponent = random() % 2046;
+        let bits = random() >> (random() % 52);
+        f64::from_bits(exponent << 52 | bits & ((1 << 52) - 1))
+    };
+    let special = [
+        0.0,
+        f64::from_bits(1),
+        f64::from_bits((1 << 27) - 1),
+        f64::from_bits((1 << 52) - 1),
+        f64::MIN_POSITIVE,
+        1.0,
+        1.0 + f64::EPSILON,
+        2.0 - f64::EPSILON,
+        f64::MAX / 2.0,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+    let mut pairs = Vec::new();
+    for x in special {
+        pairs.extend(special.iter().flat_map(|&y| [(x, y), (-x, y), (x, -y)]));
+        pairs.extend((0..64).map(|_| (x, any())));
+        pairs.extend((0..64).map(|_| (-any(), x)));
+    }
+    for i in 0..40_000u64 {
+        let (x, y) = (any(), any());
+        // Quotients of few bits, of about as many as a step takes, and any.
+        let near = y * f64::powi(2.0, (i % 120) as i32 - 10);
+        let count = (x.to_bits() >> (i % 60)) as f64;
+        pairs.extend([
+            (x, y),
+            (near * (1.0 + x.fract()), y),
+            (count * y, y),
+            ((count * y).next_down(), -y),
+            ((count * y).next_up(), y),
+        ]);
+    }
+    check_pairs(Binary::Remainder, pairs, 0, |x, y| x % y);
+}
+
 /// Pairs by every lowering, within a unit of what `want` says.
 fn check_pairs(op: Binary, pairs: Vec<(f64, f64)>, allowed: u64, want: impl Fn(f64, f64) -> f64) {
     let body = elementwise(Type::F64, 2, &|b, v| {
