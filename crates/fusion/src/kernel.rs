@@ -135,7 +135,7 @@ pub struct Block {
 
 impl Block {
     /// Whether some statement, here or in a block inside, is one that `is_it` names.
-    pub fn any(&self, is_it: fn(&Statement) -> bool) -> bool {
+    pub fn any(&self, is_it: impl Fn(&Statement) -> bool + Copy) -> bool {
         self.statements.iter().any(|statement| {
             is_it(statement)
                 || match statement {

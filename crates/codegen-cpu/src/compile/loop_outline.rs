@@ -20,7 +20,7 @@ use crate::clif::lower::looks;
 use crate::clif::mem2reg::{Element, Touch, elements, offset_of};
 use crate::clif::types::stored_types;
 use crate::program::ir::{Action, Location};
-use crate::simd::mathlib::is_call;
+use crate::simd::mathlib::calls_function;
 use crate::transform::full_unroll::fully_unrolled;
 use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::select_loops::select_loops;
@@ -273,9 +273,8 @@ impl<'a> Maker<'a> {
         if has_arrays || self.statements > MAX_IN_ALL {
             return None;
         }
-        let is_call = |s: &Statement| matches!(s, Statement::Compute { op, .. } if is_call(op));
         // Lanes compute several functions at once.
-        let has_lanes = !kernel.domain.is_empty() && kernel.body.any(is_call);
+        let has_lanes = !kernel.domain.is_empty() && kernel.body.any(|s| calls_function(kernel, s));
         if !has_lanes && let Some(kernel) = fully_unrolled(kernel, MAX_STATEMENTS) {
             self.statements += kernel.body.statements.len();
             return Some((Box::new(kernel), Box::default()));

@@ -9,6 +9,7 @@
 use super::cse;
 use crate::analysis::affine_access::{merged, steps_along};
 use crate::analysis::known_branches::resolved;
+use crate::simd::mathlib::calls_function;
 use crate::vectorize::loop_versioning::{MIN_SAVED, operations};
 use crate::vectorize::select_loops::select_loops;
 use smallvec::smallvec;
@@ -108,10 +109,12 @@ pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
 /// The kernel with all points of its innermost dimensions as one, if they are too few for a
 /// vector's lanes and the next dimension is not, and either along that one everything lies in
 /// such steps that vectors of neighbours hold it, where there are such (`in_turn`), or a good
-/// part of what a loop does is the same for these points, or nothing has lanes but that dimension.
+/// part of what a loop does is the same for these points, or a body that loops or calls functions
+/// has lanes along that dimension only.
 pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
     let has_loops = kernel.body.any(Statement::is_loop);
-    if !is_plain(kernel) || !(in_turn || has_loops) {
+    let is_long = has_loops || kernel.body.any(|s| calls_function(kernel, s));
+    if !is_plain(kernel) || !(in_turn || is_long) {
         return None;
     }
     [2, 1].into_iter().find_map(|count| {
@@ -134,7 +137,7 @@ pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
         }
         let steps = in_turn && goes_in_steps(kernel, next);
         let apart = in_turn && !steps && stores_in_steps(kernel, next);
-        if !steps && !apart && !has_loops {
+        if !steps && !apart && !is_long {
             return None;
         }
         let mut all = kernel.clone();
@@ -156,7 +159,7 @@ pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
         // What is loaded from afar is gathered: for each of the points, or once for all.
         let [at_once, each] = [&all, kernel].map(|kernel| loads(&kernel.body) as f64);
         let shares = apart && !has_loops && at_once <= (1.0 - MIN_SAVED) * each * points as f64;
-        let pays = steps || shares || has_loops && (saves || gains_lanes(kernel, &all));
+        let pays = steps || shares || has_loops && saves || is_long && gains_lanes(kernel, &all);
         (fits && pays).then_some(all)
     })
 }

@@ -1,7 +1,7 @@
 //! Chooses which loops of a kernel become vector loops: the [`VectorPlan`].
 
 use crate::analysis::affine_access::{Ranges, linear_index, merged, split};
-use crate::simd::mathlib::is_call;
+use crate::simd::mathlib::calls_function;
 use crate::vectorize::loop_versioning::{MIN_SAVED, Version, versions};
 use crate::vectorize::translate::{Reason, Run, domain_run, loop_run};
 use rustc_hash::FxHashMap;
@@ -146,8 +146,7 @@ pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
 /// Whether functions would be called one element after the other: that costs more than to
 /// gather elements.
 fn calls_in_scalar_loops(kernel: &Kernel, choice: &VectorPlan) -> bool {
-    let is_call = |s: &Statement| matches!(s, Statement::Compute { op, .. } if is_call(op));
-    choice.loops.is_empty() && kernel.body.any(is_call)
+    choice.loops.is_empty() && kernel.body.any(|s| calls_function(kernel, s))
 }
 
 fn stores_in_a_loop(block: &Block) -> bool {

@@ -25,7 +25,8 @@ mod two_over_pi;
 
 use super::builder::Builder;
 use super::ir::{BinaryOp, Condition, Type, UnaryOp, V};
-use tegula_fusion::kernel::ScalarOp;
+use tegula_fusion::Kernel;
+use tegula_fusion::kernel::{ScalarOp, Statement};
 use tegula_ir::{Binary, Unary};
 pub(crate) use two_over_pi::table as sine_table;
 
@@ -49,6 +50,15 @@ pub(crate) fn is_call(op: &ScalarOp) -> bool {
         ScalarOp::Binary(op) => matches!(op, Binary::Power | Binary::Atan2),
         _ => false,
     }
+}
+
+/// Whether a statement calls a function outside of lanes: one of these, or a remainder of floats.
+pub(crate) fn calls_function(kernel: &Kernel, statement: &Statement) -> bool {
+    let Statement::Compute { result, op, .. } = statement else {
+        return false;
+    };
+    let is_remainder = matches!(op, ScalarOp::Binary(Binary::Remainder));
+    is_call(op) || is_remainder && kernel.scalars[*result].is_float()
 }
 
 /// A function of one float; `None` where there is none here.
