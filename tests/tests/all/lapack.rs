@@ -243,6 +243,41 @@ fn nothing_to_factor_or_multiply() {
     }
 }
 
+/// Systems of so few rows that they are written out: of every kind, with several right sides.
+#[test]
+fn systems_of_a_few_rows() {
+    let holds = |rows: usize, ty: &str, flags: &str, left: bool| {
+        let dims = match left {
+            true => format!("2,{rows},3"),
+            false => format!("2,3,{rows}"),
+        };
+        let text = format!(
+            "HloModule few ENTRY main {{ a = f32[3,5,5] parameter(0)
+               s = f32[2,{rows},{rows}] slice(a), slice={{[1:3], [0:{rows}], [0:{rows}]}}
+               i = f32[2,{rows},{rows}] iota(), iota_dimension=2
+               c = {ty}[2,{rows},{rows}] {}
+               v = f32[{dims}] iota(), iota_dimension=1
+               w = {ty}[{dims}] convert(v)
+               ROOT x = {ty}[{dims}] triangular-solve(c, w), {flags} }}",
+            match ty {
+                "c64" => "complex(s, i)",
+                _ => "convert(s)",
+            }
+        );
+        let module = read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_agrees(&module, &[matrices(9.0)], Regime::General);
+    };
+    for (number, rows) in (0..48).zip([1, 2, 3, 4].into_iter().cycle()) {
+        let bit = |at: usize| number >> at & 1 == 1;
+        let op = ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"][number % 3];
+        let ty = ["f32", "f64", "c64"][number / 16];
+        let (left, lower, unit) = (bit(2), bit(1), bit(3));
+        let flags =
+            format!("left_side={left}, lower={lower}, unit_diagonal={unit}, transpose_a={op}");
+        holds(rows, ty, &flags, left);
+    }
+}
+
 /// Solutions of halves are those of `f32`, rounded once.
 #[test]
 fn triangular_systems_of_halves() {

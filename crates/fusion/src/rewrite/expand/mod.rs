@@ -22,6 +22,7 @@ mod qr;
 mod ragged;
 mod scaled;
 mod scan;
+mod small_solves;
 mod start_indices;
 
 use std::borrow::Cow;
@@ -117,6 +118,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         Op::DynamicReshape | Op::RaggedDot { .. } | Op::Scan { .. } | Op::ScaledDot { .. } => true,
         // Arrays of one element have no dimensions for windows.
         Op::SelectAndScatter { .. } => instruction.shape.as_array().is_some_and(|a| a.rank() == 0),
+        op @ Op::TriangularSolve { .. } => small_solves::is_small(module, op, instruction),
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
         _ => false,
     }
@@ -169,8 +171,8 @@ fn stands_for(target: &str) -> Option<Known> {
 }
 
 fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
-    let instruction = module[id].clone();
-    let routine = lapack_routine(&instruction)?;
+    let mut instruction = module[id].clone();
+    let mut routine = lapack_routine(&instruction)?;
     if let Some(Lapack::TriangularSolve {
         left_side,
         lower,
@@ -178,13 +180,17 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         transpose_a,
     }) = routine
     {
-        module.instructions[id].op = Op::TriangularSolve {
+        instruction.op = Op::TriangularSolve {
             left_side,
             lower,
             unit_diagonal,
             transpose_a,
         };
-        return Ok(module);
+        routine = None;
+        if !small_solves::is_small(&module, &instruction.op, &instruction) {
+            module.instructions[id].op = instruction.op;
+            return Ok(module);
+        }
     }
     if let Some(op) = alone::given_back(&module, &instruction) {
         module.instructions[id].op = op;
@@ -280,6 +286,7 @@ fn composition(
         op @ Op::Dot { .. } => complex::product(builder, op, &shapes, &instruction.shape),
         op @ Op::RaggedDot { .. } => ragged::expand(builder, op, &shapes, &instruction.shape),
         op @ Op::ScaledDot { .. } => scaled::expand(builder, op, &shapes, &instruction.shape),
+        op @ Op::TriangularSolve { .. } => small_solves::expand(builder, op, &shapes),
         op @ Op::Scan { .. } => scan::expand(builder, op, &shapes, &instruction.shape),
         op @ (Op::DynamicSlice(_) | Op::DynamicUpdateSlice) => {
             start_indices::expand(builder, op, &shapes, &instruction.shape)

@@ -1,0 +1,151 @@
+//! Triangular solves of a few rows, written out as substitution: implicit steps of solvers have them
+//! in loops whose states are a few numbers, where a call takes longer than the solve.
+
+use super::plain;
+use tegula_ir::{
+    ArrayShape, Binary, ComputationBuilder, ComputationId, Dim, Error, Instruction, InstructionId,
+    Module, ModuleBuilder, Op, Shape, SliceDim, TransposeA, Unary,
+};
+
+/// The most rows of a triangle: each element of the last row is computed from all rows before.
+const MOST_ROWS: i64 = 4;
+/// The most elements of a solution. A library's routine computes each row once, for larger ones.
+const MOST_ELEMENTS: i64 = 64;
+
+/// Whether an operation is a triangular solve that is written out.
+pub(super) fn is_small(module: &Module, op: &Op, instruction: &Instruction) -> bool {
+    let Op::TriangularSolve { .. } = op else {
+        return false;
+    };
+    let shape = |&operand: &InstructionId| module[operand].shape.as_array();
+    let shapes: Option<Vec<&ArrayShape>> = instruction.operands.iter().map(shape).collect();
+    let Some([a, b]) = shapes.as_deref() else {
+        return false;
+    };
+    let ty = b.element_type;
+    let fits = (ty.is_float() && ty.bits() >= 32) || ty.is_complex();
+    let rows = a.dims.last().and_then(Dim::as_static);
+    let elements = b.element_count();
+    fits && a.rank() == b.rank()
+        && rows.is_some_and(|rows| (1..=MOST_ROWS).contains(&rows))
+        && elements.is_some_and(|count| (1..=MOST_ELEMENTS).contains(&count))
+}
+
+/// A triangle and how it is read: as the left factor of `x`. Where it is on the right, rows of `x` and
+/// `b` are their columns.
+struct Triangle {
+    a: InstructionId,
+    /// Whether an entry is the mirrored one of `a`.
+    mirrored: bool,
+    conjugated: bool,
+    unit_diagonal: bool,
+}
+
+/// A computation of `a` and `b` that substitutes row after row.
+pub(super) fn expand(
+    builder: &mut ModuleBuilder,
+    op: &Op,
+    operands: &[Shape],
+) -> Result<ComputationId, Error> {
+    let arrays: Option<Vec<&ArrayShape>> = operands.iter().map(Shape::as_array).collect();
+    let (
+        Some([a_shape, b_shape]),
+        &Op::TriangularSolve {
+            left_side,
+            lower,
+            unit_diagonal,
+            transpose_a,
+        },
+    ) = (arrays.as_deref(), op)
+    else {
+        return Err(Error::input("a triangular solve is of two arrays"));
+    };
+    let dims = b_shape.static_dims();
+    let dims = dims.ok_or_else(|| Error::input("a dynamic size"))?;
+    let mut b = builder.computation("small_triangular_solve");
+    let a = b.parameter(Shape::Array(plain(a_shape)));
+    let given = b.parameter(Shape::Array(plain(b_shape)));
+    let along = dims.len() - if left_side { 2 } else { 1 };
+    // `x op(a) = b` is `op(a)` transposed times the columns of `x`.
+    let is_transposed = transpose_a != TransposeA::NoTranspose;
+    let triangle = Triangle {
+        a,
+        mirrored: is_transposed == left_side,
+        conjugated: transpose_a == TransposeA::Adjoint && a_shape.element_type.is_complex(),
+        unit_diagonal,
+    };
+    let rows = dims[along];
+    let mut part_dims: Vec<i64> = dims.to_vec();
+    part_dims[along] = 1;
+    // From the row that has a diagonal only.
+    let is_forward = lower != triangle.mirrored;
+    let order: Vec<i64> = match is_forward {
+        true => (0..rows).collect(),
+        false => (0..rows).rev().collect(),
+    };
+    let mut solved: Vec<(i64, InstructionId)> = Vec::new();
+    for &row in &order {
+        let mut rest = b.slice(given, &one(&dims, &[(along, row)]))?;
+        for &(other, x) in &solved {
+            let entry = triangle.entry(&mut b, (row, other), &part_dims)?;
+            let product = b.binary(Binary::Multiply, entry, x)?;
+            rest = b.binary(Binary::Subtract, rest, product)?;
+        }
+        if !triangle.unit_diagonal {
+            let entry = triangle.entry(&mut b, (row, row), &part_dims)?;
+            rest = b.binary(Binary::Divide, rest, entry)?;
+        }
+        solved.push((row, rest));
+    }
+    solved.sort_by_key(|&(row, _)| row);
+    let parts: Vec<InstructionId> = solved.into_iter().map(|(_, x)| x).collect();
+    let root = b.concatenate(&parts, along as i64)?;
+    b.finish(root)
+}
+
+impl Triangle {
+    /// The entry of a row and a column, for each element of a row of `b`.
+    fn entry(
+        &self,
+        b: &mut ComputationBuilder<'_>,
+        (row, column): (i64, i64),
+        part_dims: &[i64],
+    ) -> Result<InstructionId, Error> {
+        let (row, column) = match self.mirrored {
+            true => (column, row),
+            false => (row, column),
+        };
+        let dims = super::sizes(b, self.a)?;
+        let batch = dims.len() - 2;
+        let entry = b.slice(self.a, &one(&dims, &[(batch, row), (batch + 1, column)]))?;
+        let entry = b.reshape(entry, &dims[..batch])?;
+        let entry = match self.conjugated {
+            true => conjugate(b, entry)?,
+            false => entry,
+        };
+        let mapping: Vec<i64> = (0..batch as i64).collect();
+        b.broadcast(entry, part_dims, &mapping)
+    }
+}
+
+/// A number with the other sign of its imaginary part.
+fn conjugate(b: &mut ComputationBuilder<'_>, x: InstructionId) -> Result<InstructionId, Error> {
+    let real = b.unary(Unary::Real, x)?;
+    let imaginary = b.unary(Unary::Imag, x)?;
+    let imaginary = b.unary(Unary::Negate, imaginary)?;
+    b.binary(Binary::Complex, real, imaginary)
+}
+
+/// A slice that has one place of some dimensions, and all of the others.
+fn one(sizes: &[i64], places: &[(usize, i64)]) -> Vec<SliceDim> {
+    let whole = sizes.iter().map(|&limit| SliceDim {
+        start: 0,
+        limit,
+        stride: 1,
+    });
+    let mut dims: Vec<SliceDim> = whole.collect();
+    for &(dim, place) in places {
+        (dims[dim].start, dims[dim].limit) = (place, place + 1);
+    }
+    dims
+}
