@@ -22,6 +22,8 @@ export class LayoutView {
     this.#facts = h("div", { class: "facts", "aria-live": "polite" });
     this.#sliders = h("div", { class: "sliders" });
     this.#assignment = h("div", { class: "assignment" });
+    // It appears as a whole, with its first picture.
+    panel.classList.add("undrawn");
     panel.append(
       h("section", {},
         h("h2", {}, "An array in memory"),
@@ -77,6 +79,7 @@ export class LayoutView {
       if (drawing !== this.#drawing) return;
       this.#facts.replaceChildren(h("p", { class: "error" }, error.message));
     }
+    this.#panel.classList.remove("undrawn");
   }
 
   #slide() {

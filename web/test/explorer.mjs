@@ -443,6 +443,34 @@ test("the keyboard reaches everything", async () => {
   await page.context().close();
 });
 
+// Layout shifts by the browser's own measure: a page whose sum is below 0.1 is called stable (web.dev/cls).
+test("nothing jumps", async () => {
+  const page = await newPage();
+  await page.evaluate(() => {
+    window.shifts = [];
+    const note = (list) => window.shifts.push(...list.getEntries().map(({ value }) => value));
+    new PerformanceObserver(note).observe({ type: "layout-shift", buffered: true });
+  });
+  const held = async (when, most) => {
+    await page.waitForTimeout(100);
+    const sum = await page.evaluate(() => window.shifts.splice(0).reduce((sum, value) => sum + value, 0));
+    assert.ok(sum <= most, `${when}: shifts of ${sum}`);
+  };
+  await held("the page appears", 0.01);
+  for (const name of ["graph", "layout", "code", "memory", "tpu"]) {
+    await view(page, name);
+    await held(`the view ${name} appears`, 0.01);
+    await press(page, "x", 2);
+    await held(`a key in a comment beside the view ${name}`, 0.001);
+    // The editor's own lines move.
+    await put(page, programs.softmax.replace("ENTRY", "// a comment\nENTRY"));
+    await held(`another program beside the view ${name}`, 0.02);
+    await put(page, programs.softmax);
+    await held(`the program as it was, beside the view ${name}`, 0.02);
+  }
+  await page.context().close();
+});
+
 test("hostile programs leave the page alive", async () => {
   const page = await newPage();
   const chain = Array.from({ length: 3000 }, (_, i) => `  x${i + 1} = f32[64,64] dot(x${i}, x${i}), lhs_contracting_dims={1}, rhs_contracting_dims={0}`);
