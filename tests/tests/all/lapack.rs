@@ -243,7 +243,7 @@ fn nothing_to_factor_or_multiply() {
     }
 }
 
-/// Systems of so few rows that they are written out: of every kind, with several right sides.
+/// Systems of so few rows that real ones are written out: of every kind, with several right sides.
 #[test]
 fn systems_of_a_few_rows() {
     let holds = |rows: usize, ty: &str, flags: &str, left: bool| {

@@ -45,7 +45,7 @@ pub(super) fn remainder(b: &mut Builder, x: V, y: V) -> V {
     let quotient = b.div(of, by);
     let [of, quotient] = b.rare_while(
         [of, quotient],
-        |b, [_, quotient]| is_large(b, quotient, LARGE),
+        |b, [_, quotient]| is_large(b, quotient),
         |b, [of, quotient]| {
             let rest = step(b, of, quotient, by);
             [rest, b.div(rest, by)]
@@ -53,17 +53,12 @@ pub(super) fn remainder(b: &mut Builder, x: V, y: V) -> V {
     );
     let rest = less(b, of, quotient, by);
     let rest = b.convert(Conversion::Float, rest, Type::F32);
-    let sign = b.i32(i32::MIN);
-    let bits = b.bits(x);
-    let sign = b.and(bits, sign);
-    let rest = b.bits(rest);
-    let rest = b.or(rest, sign);
-    b.bits(rest)
+    super::with_sign(b, rest, x)
 }
 
 /// Whether steps are to be taken: a quotient is large, and not because there is none.
-fn is_large(b: &mut Builder, quotient: V, large: f64) -> V {
-    let [large, infinity] = [large, f64::INFINITY].map(|x| b.f64(x));
+fn is_large(b: &mut Builder, quotient: V) -> V {
+    let [large, infinity] = [LARGE, f64::INFINITY].map(|x| b.f64(x));
     let is_large = b.compare(Condition::LessEqual, large, quotient);
     let is_finite = b.compare(Condition::Less, quotient, infinity);
     b.and(is_large, is_finite)
