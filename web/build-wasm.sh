@@ -8,7 +8,7 @@ if [ "$(wasm-bindgen --version 2> /dev/null)" != "wasm-bindgen $version" ]; then
   echo "the explorer needs wasm-bindgen $version: cargo install wasm-bindgen-cli --version $version" >&2
   exit 3
 fi
-target="${CARGO_TARGET_DIR:-$PWD/target}/wasm"
+target="$(scripts/target-folder)/wasm"
 # Places of panics say nothing of the machine that built it. 8 MiB of stack: what main threads have.
 RUSTFLAGS="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo --remap-path-prefix=$PWD=tegula -C link-arg=-zstack-size=8388608" \
 CARGO_TARGET_DIR="$target" cargo rustc --locked --profile wasm --target wasm32-unknown-unknown \
