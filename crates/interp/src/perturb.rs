@@ -66,6 +66,14 @@ const STEPS: [[i8; 3]; 20] = [
     [-1, -1, 0],
 ];
 
+/// One of the numbers below 20 for each, in an order that the word says: a multiple by what has
+/// no factor in common with 20, and a shift, leave none out.
+fn permuted(word: u64, place: usize) -> usize {
+    let factor = [1, 3, 7, 9, 11, 13, 17, 19][(word % 8) as usize];
+    let shift = (word >> 8) as usize % 20;
+    (place * factor + shift) % 20
+}
+
 /// A stream of -1, 0 and +1 by position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Directions {
@@ -97,12 +105,18 @@ impl Directions {
         }
     }
 
-    /// Whether the NaNs of an operation change their sign in a run. Of two operations among
-    /// 32 that follow each other, in one of any five runs the one does and the other does
-    /// not, as their numbers differ in a bit: by chance one program in 32 would get away.
+    /// Whether the NaNs of an operation change their sign in a run: in three of any six runs
+    /// from a multiple of six on, no two of 20 operations that follow each other in the same three.
+    /// So of any two there is a run where only the one does, and a run where only the other does;
+    /// operations that are further apart have the same three by a chance of 1 in 20.
     fn flips_nans(seed: u64, operation: u64) -> bool {
-        let (group, place) = (operation / 32, operation % 32);
-        (mix(seed ^ mix(group)) ^ (place >> (seed % 5))) & 1 == 1
+        let (round, run) = ((seed - 1) / 6, (seed - 1) % 6);
+        let (group, place) = (operation / 20, operation % 20);
+        let wanted = permuted(mix(round ^ mix(group)), place as usize);
+        let mut threes = (0..1u64 << 6).filter(|runs| runs.count_ones() == 3);
+        threes
+            .nth(wanted)
+            .is_some_and(|runs| (runs >> run) & 1 == 1)
     }
 
     /// Those by which nothing moves but the signs of NaNs.
@@ -115,10 +129,7 @@ impl Directions {
     fn step_at(self, position: usize) -> i8 {
         let (group, place) = (position / STEPS.len(), position % STEPS.len());
         let word = mix(self.stream_of_three.wrapping_add(group as u64));
-        // A multiple by what has no factor in common with 20, and a shift, leave none out.
-        let factor = [1, 3, 7, 9, 11, 13, 17, 19][(word % 8) as usize];
-        let shift = (word >> 8) as usize % STEPS.len();
-        STEPS[(place * factor + shift) % STEPS.len()][self.pair] * self.way
+        STEPS[permuted(word, place)][self.pair] * self.way
     }
 
     /// From 1/2 to 1, or from -1 to -1/2: what cancels must show in few runs how far it may
@@ -382,10 +393,11 @@ mod tests {
     }
 
     #[test]
-    fn two_operations_differ_in_the_signs_of_nans_in_some_run() {
-        for (a, b) in (64..96).flat_map(|a| (64..a).map(move |b| (a, b))) {
-            let mut runs = (1..6).map(|run| [a, b].map(|n| Directions::new(run, n).flip_nans));
-            assert!(runs.any(|[a, b]| a != b), "{a} {b}");
+    fn of_two_operations_either_alone_changes_the_signs_of_nans_in_some_run() {
+        let pairs = (60..80).flat_map(|a| (60..80).map(move |b| (a, b)));
+        for (a, b) in pairs.filter(|(a, b)| a != b) {
+            let mut runs = (1..7).map(|run| [a, b].map(|n| Directions::new(run, n).flip_nans));
+            assert!(runs.any(|flips| flips == [true, false]), "{a} {b}");
         }
     }
 
