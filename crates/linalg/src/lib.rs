@@ -2,7 +2,7 @@
 //!
 //! - [`gemm`]: matrix products of any strides and number types, on the `microkernels`.
 //! - [`depthwise`]: products of many small groups, as depthwise convolutions have them.
-//! - [`planes`]: the same, with groups whose rows are neighbours.
+//! - [`planes`]: products of one column whose rows are neighbours, alone or in groups.
 //! - [`dense`]: Cholesky and LU factorisations and triangular solves without allocation.
 //! - [`sort`]: sorting several arrays together; [`top_k`]: the first elements of rows by rank.
 //! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).

@@ -1,20 +1,24 @@
-//! Products of many small groups whose rows are neighbours: a depthwise convolution with the features
-//! before the positions, as ONNX has them.
+//! Products with one column whose rows are neighbours, alone or in many groups: a convolution of one feature,
+//! or a depthwise one with the features before the positions, as ONNX has them.
 //!
 //! Vectors run over the innermost row axis, of which an element is one element of the result after the
-//! other, and one or two of the left operand. Each weight is repeated to a vector, which several rows use. A
-//! row's last vector is masked (AVX-512), or reaches back so that it ends with the row: nothing is read or
-//! written outside. [`crate::depthwise`] has groups that are neighbours.
+//! other, and one or two of the left operand. Each weight is repeated to a vector, which several rows use;
+//! where there are few rows, pieces of one are taken together. A row's last vector is masked (AVX-512), or
+//! reaches back so that it ends with the row: nothing is read or written outside. [`crate::depthwise`] has
+//! groups that are neighbours.
 
 use crate::depthwise::{ROWS, Shared, taps};
 use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
 use crate::microkernels::{CpuFeatures, VectorWidth};
 use crate::tables::{Table, Tables};
 use crate::thread_pool::{ThreadPool, is_stopped};
+use core::ops::{Add, Mul, Range};
 use tegula_ir::ElementType;
 
 /// Shorter rows are for the general product.
 const MIN_ROW: usize = 4;
+/// Where threads share rows, each has multiples of so many elements.
+const STRETCH: usize = 64;
 
 /// A product of groups ready to run.
 #[derive(Clone, Debug)]
@@ -25,18 +29,21 @@ pub struct Planes {
     outer_count: usize,
     /// The innermost row axis: its elements are neighbours in the result.
     inner: Axis,
+    /// How many pieces of each row are computed together.
+    pieces: usize,
     /// Where the summands are in the operands, from the row and the group.
     taps: Table<[isize; 2]>,
     starts: [isize; 3],
     function: RowsFn,
+    element: usize,
 }
 
-/// Rows of one group that are computed together.
+/// Rows of one group, or pieces of rows, that are computed together.
 struct Rows<'a> {
     /// The left operand and the result at each row's begin; rows that are not needed repeat another.
-    lhs: [*const f32; ROWS],
-    out: [*mut f32; ROWS],
-    rhs: *const f32,
+    lhs: [*const u8; ROWS],
+    out: [*mut u8; ROWS],
+    rhs: *const u8,
     taps: &'a [[isize; 2]],
     length: usize,
 }
@@ -63,28 +70,40 @@ impl Planes {
         types: Types,
         axes: &Axes,
     ) -> Option<Self> {
-        let [group] = varying(&axes.batch)[..] else {
-            return None;
+        let group = match varying(&axes.batch)[..] {
+            [] => Axis {
+                size: 1,
+                lhs: 0,
+                rhs: 0,
+                out: 0,
+            },
+            [group] => group,
+            _ => return None,
         };
-        if types != [ElementType::F32; 3] || !varying(&axes.columns).is_empty() {
+        let [ty, other, result] = types;
+        if ty != other || ty != result || !varying(&axes.columns).is_empty() {
             return None;
         }
         let (mut outer, depth) = (varying(&axes.rows), varying(&axes.depth));
         let at = outer.iter().position(|axis| axis.out == 1)?;
         outer[..=at].rotate_right(1);
         let inner = outer.take_first()?;
-        let function = function(isa, inner.lhs)?;
+        let function = function(isa, ty, inner.lhs)?;
         if inner.size < MIN_ROW || inner.rhs != 0 {
             return None;
         }
+        let outer_count = element_count(&outer);
+        let pieces = ROWS.div_ceil(outer_count.max(1)).min(inner.size / MIN_ROW);
         Some(Self {
             group,
-            outer_count: element_count(&outer),
+            outer_count,
             outer,
             inner,
+            pieces,
             taps: taps(memory, &depth)?,
             starts: axes.starts,
             function,
+            element: ty.storage_bytes(),
         })
     }
 
@@ -106,86 +125,164 @@ impl Planes {
         } else {
             pool.threads()
         };
-        let blocks = self.outer_count.div_ceil(ROWS);
+        let blocks = (self.outer_count * self.pieces).div_ceil(ROWS);
+        let units = self.group.size * blocks;
+        let stretches = self.inner.size / STRETCH;
+        // Few rows are shared, too, if they are long.
+        let cuts = match units < parts {
+            true => stretches.clamp(1, parts),
+            false => 1,
+        };
         let shared = Shared { lhs, rhs, out };
         pool.run(parts, &|part| {
             let shared = &shared;
-            for unit in share(self.group.size * blocks, parts, part) {
+            for item in share(units * cuts, parts, part) {
                 if is_stopped() {
                     return;
                 }
-                let rows = self.rows(shared, unit / blocks, unit % blocks * ROWS);
+                let mine = share(stretches, cuts, item % cuts);
+                let end = match item % cuts + 1 == cuts {
+                    true => self.inner.size,
+                    false => mine.end * STRETCH,
+                };
+                let (unit, elements) = (item / cuts, mine.start * STRETCH..end);
+                let rows = self.rows(shared, unit / blocks, unit % blocks * ROWS, elements);
                 // SAFETY: the caller promises that the operands and the result are there; parts
-                // write different rows.
+                // write different elements.
                 unsafe { (self.function)(&rows) };
             }
         });
     }
 
-    /// Rows of a group from one on.
-    fn rows(&self, shared: &Shared, group: usize, first: usize) -> Rows<'_> {
+    /// Pieces of a group's rows from one piece on, of these elements of each row. The last piece of a row
+    /// reaches back into the one before, to be as long.
+    fn rows(
+        &self,
+        shared: &Shared,
+        group: usize,
+        first: usize,
+        elements: Range<usize>,
+    ) -> Rows<'_> {
         let group = group as isize;
-        let (lhs, rhs) = (shared.lhs.cast::<f32>(), shared.rhs.cast::<f32>());
-        let out = shared.out.cast::<f32>();
+        let place =
+            |base: *const u8, offset: isize| base.wrapping_offset(offset * self.element as isize);
+        let length = elements.len().div_ceil(self.pieces);
         let mut rows = Rows {
-            lhs: [lhs; ROWS],
-            out: [out; ROWS],
-            rhs: rhs.wrapping_offset(self.starts[1] + group * self.group.rhs),
+            lhs: [shared.lhs; ROWS],
+            out: [shared.out; ROWS],
+            rhs: place(shared.rhs, self.starts[1] + group * self.group.rhs),
             taps: &self.taps,
-            length: self.inner.size,
+            length,
         };
         for i in 0..ROWS {
-            let row = (first + i).min(self.outer_count - 1);
-            let [from, _, to] = offsets_at(&self.outer, row);
-            let (from, to) = (from + group * self.group.lhs, to + group * self.group.out);
-            rows.lhs[i] = lhs.wrapping_offset(self.starts[0] + from);
-            rows.out[i] = out.wrapping_offset(self.starts[2] + to);
+            let piece = (first + i).min(self.outer_count * self.pieces - 1);
+            let [from, _, to] = offsets_at(&self.outer, piece / self.pieces);
+            let begin = elements.start + piece % self.pieces * length;
+            let begin = begin.min(elements.end - length) as isize;
+            let from = from + begin * self.inner.lhs + group * self.group.lhs;
+            let to = to + begin + group * self.group.out;
+            rows.lhs[i] = place(shared.lhs, self.starts[0] + from);
+            rows.out[i] = place(shared.out, self.starts[2] + to).cast_mut();
         }
         rows
     }
 }
 
-/// The function for rows whose elements are so far apart in the left operand.
+/// The function for rows of a type whose elements are so far apart in the left operand.
 #[inline(always)]
-fn function(isa: CpuFeatures, stride: isize) -> Option<RowsFn> {
-    #[cfg(target_arch = "x86_64")]
-    match (isa.width, stride) {
-        (VectorWidth::Avx512, 1) => return Some(avx512::rows::<1>),
-        (VectorWidth::Avx512, 2) => return Some(avx512::rows::<2>),
-        (VectorWidth::Avx2, 1) => return Some(avx2_plain),
-        (VectorWidth::Avx2, 2) => return Some(avx2_pairs),
-        _ => {}
-    }
-    #[cfg(any(target_arch = "aarch64", feature = "std"))]
-    match (isa.width, stride) {
-        (VectorWidth::Neon, 1) => return Some(neon_plain),
-        (VectorWidth::Neon, 2) => return Some(neon_pairs),
-        _ => {}
-    }
-    let _ = isa;
-    match stride {
-        1 => Some(portable_plain),
-        2 => Some(portable_pairs),
+fn function(isa: CpuFeatures, ty: ElementType, stride: isize) -> Option<RowsFn> {
+    match ty {
+        ElementType::F32 => function_of::<f32>(isa, stride),
+        ElementType::F64 => function_of::<f64>(isa, stride),
         _ => None,
     }
 }
 
-/// Functions that are [`whole_rows`] compiled for instruction sets.
-macro_rules! compiled {
-    ($name:ident, $features:literal, $stride:literal, $fused:literal) => {
-        /// # Safety
-        /// As [`RowsFn`], on a CPU with these features.
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = $features)]
-        unsafe fn $name(rows: &Rows<'_>) {
-            // SAFETY: the caller promises what `whole_rows` asks for.
-            unsafe { whole_rows::<$stride, $fused>(rows) }
+#[inline(always)]
+fn function_of<T: Number>(isa: CpuFeatures, stride: isize) -> Option<RowsFn> {
+    #[cfg(target_arch = "x86_64")]
+    match (isa.width, stride) {
+        (VectorWidth::Avx512, 1) => return Some(avx512::rows::<T::Wide, 1>),
+        (VectorWidth::Avx512, 2) => return Some(avx512::rows::<T::Wide, 2>),
+        (VectorWidth::Avx2, 1) => return Some(avx2_plain::<T>),
+        (VectorWidth::Avx2, 2) => return Some(avx2_pairs::<T>),
+        _ => {}
+    }
+    #[cfg(any(target_arch = "aarch64", feature = "std"))]
+    match (isa.width, stride) {
+        (VectorWidth::Neon, 1) => return Some(neon_plain::<T>),
+        (VectorWidth::Neon, 2) => return Some(neon_pairs::<T>),
+        _ => {}
+    }
+    let _ = isa;
+    match stride {
+        1 => Some(portable_plain::<T>),
+        2 => Some(portable_pairs::<T>),
+        _ => None,
+    }
+}
+
+/// A type of elements.
+trait Number: Copy + Default + Add<Output = Self> + Mul<Output = Self> + 'static {
+    /// Its vectors of 64 bytes.
+    #[cfg(target_arch = "x86_64")]
+    type Wide: avx512::Lanes;
+
+    /// `x * y + z`, rounded once.
+    ///
+    /// # Safety
+    /// The CPU has FMA.
+    unsafe fn fused(x: Self, y: Self, z: Self) -> Self;
+}
+
+/// `x * y + z` for a type, rounded once. `core` has no `mul_add`; the compiler makes vectors of one lane's
+/// instructions as well.
+macro_rules! number {
+    ($type:ident, $wide:ident, $set:ident $fmadd:ident $get:ident, $dup:ident $fma:ident $lane:ident) => {
+        impl Number for $type {
+            #[cfg(target_arch = "x86_64")]
+            type Wide = avx512::$wide;
+
+            #[inline(always)]
+            unsafe fn fused(x: Self, y: Self, z: Self) -> Self {
+                #[cfg(all(target_arch = "x86_64", not(feature = "std")))]
+                {
+                    use core::arch::x86_64::{$fmadd, $get, $set};
+                    // SAFETY: the caller promises the feature.
+                    unsafe { $get($fmadd($set(x), $set(y), $set(z))) }
+                }
+                #[cfg(all(target_arch = "aarch64", not(feature = "std")))]
+                {
+                    use core::arch::aarch64::{$dup, $fma, $lane};
+                    // SAFETY: vectors are part of the architecture.
+                    unsafe { $lane::<0>($fma($dup(z), $dup(x), $dup(y))) }
+                }
+                #[cfg(feature = "std")]
+                x.mul_add(y, z)
+            }
         }
     };
 }
 
-compiled!(avx2_plain, "avx2,fma", 1, true);
-compiled!(avx2_pairs, "avx2,fma", 2, true);
+number!(f32, F32, _mm_set_ss _mm_fmadd_ss _mm_cvtss_f32, vdup_n_f32 vfma_f32 vget_lane_f32);
+number!(f64, F64, _mm_set_sd _mm_fmadd_sd _mm_cvtsd_f64, vdup_n_f64 vfma_f64 vget_lane_f64);
+
+/// Functions that are [`whole_rows`] compiled for instruction sets.
+macro_rules! compiled {
+    ($name:ident, $features:literal, $stride:literal) => {
+        /// # Safety
+        /// As [`RowsFn`], on a CPU with these features.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        unsafe fn $name<T: Number>(rows: &Rows<'_>) {
+            // SAFETY: the caller promises what `whole_rows` asks for.
+            unsafe { whole_rows::<T, $stride, true>(rows) }
+        }
+    };
+}
+
+compiled!(avx2_plain, "avx2,fma", 1);
+compiled!(avx2_pairs, "avx2,fma", 2);
 
 /// With products that are rounded once: AArch64 always has the instructions, and elsewhere this only stands
 /// for them.
@@ -193,9 +290,9 @@ compiled!(avx2_pairs, "avx2,fma", 2, true);
 /// # Safety
 /// As [`RowsFn`].
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
-unsafe fn neon_plain(rows: &Rows<'_>) {
+unsafe fn neon_plain<T: Number>(rows: &Rows<'_>) {
     // SAFETY: the caller promises what `whole_rows` asks for.
-    unsafe { whole_rows::<1, true>(rows) }
+    unsafe { whole_rows::<T, 1, true>(rows) }
 }
 
 /// As [`neon_plain`].
@@ -203,82 +300,144 @@ unsafe fn neon_plain(rows: &Rows<'_>) {
 /// # Safety
 /// As [`RowsFn`].
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
-unsafe fn neon_pairs(rows: &Rows<'_>) {
+unsafe fn neon_pairs<T: Number>(rows: &Rows<'_>) {
     // SAFETY: the caller promises what `whole_rows` asks for.
-    unsafe { whole_rows::<2, true>(rows) }
+    unsafe { whole_rows::<T, 2, true>(rows) }
 }
 
 /// # Safety
 /// As [`RowsFn`].
-unsafe fn portable_plain(rows: &Rows<'_>) {
+unsafe fn portable_plain<T: Number>(rows: &Rows<'_>) {
     // SAFETY: the caller promises what `whole_rows` asks for.
-    unsafe { whole_rows::<1, false>(rows) }
+    unsafe { whole_rows::<T, 1, false>(rows) }
 }
 
 /// # Safety
 /// As [`RowsFn`].
-unsafe fn portable_pairs(rows: &Rows<'_>) {
+unsafe fn portable_pairs<T: Number>(rows: &Rows<'_>) {
     // SAFETY: the caller promises what `whole_rows` asks for.
-    unsafe { whole_rows::<2, false>(rows) }
+    unsafe { whole_rows::<T, 2, false>(rows) }
 }
 
-/// Vectors of 16 f32.
+/// Vectors of 64 bytes.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{ROWS, Rows};
     use core::arch::x86_64::*;
 
+    /// Vectors of a type. All functions need AVX-512 F.
+    pub(super) trait Lanes {
+        type Element: Copy + Default;
+        type Register: Copy;
+        const COUNT: usize;
+
+        unsafe fn splat(x: Self::Element) -> Self::Register;
+        /// # Safety
+        /// The elements of the mask can be read.
+        unsafe fn load(mask: u32, from: *const Self::Element) -> Self::Register;
+        /// # Safety
+        /// The elements of the mask can be written.
+        unsafe fn store(to: *mut Self::Element, mask: u32, x: Self::Register);
+        /// `x * y + z`.
+        unsafe fn fused(x: Self::Register, y: Self::Register, z: Self::Register) -> Self::Register;
+        /// The elements with an even number, of two vectors that follow each other.
+        unsafe fn even(low: Self::Register, high: Self::Register) -> Self::Register;
+    }
+
+    macro_rules! lanes {
+        ($name:ident $element:ident $count:literal $register:ident $mask:ident, $splat:ident $load:ident
+         $store:ident $fused:ident, $permute:ident $index:expr) => {
+            pub(super) struct $name;
+
+            impl Lanes for $name {
+                type Element = $element;
+                type Register = $register;
+                const COUNT: usize = $count;
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn splat(x: $element) -> $register {
+                    $splat(x)
+                }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn load(mask: u32, from: *const $element) -> $register {
+                    // SAFETY: the caller promises the elements of the mask.
+                    unsafe { $load(mask as $mask, from) }
+                }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn store(to: *mut $element, mask: u32, x: $register) {
+                    // SAFETY: the caller promises the elements of the mask.
+                    unsafe { $store(to, mask as $mask, x) }
+                }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn fused(x: $register, y: $register, z: $register) -> $register {
+                    $fused(x, y, z)
+                }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn even(low: $register, high: $register) -> $register {
+                    $permute(low, $index, high)
+                }
+            }
+        };
+    }
+
+    lanes!(F32 f32 16 __m512 __mmask16, _mm512_set1_ps _mm512_maskz_loadu_ps _mm512_mask_storeu_ps
+        _mm512_fmadd_ps, _mm512_permutex2var_ps
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+    lanes!(F64 f64 8 __m512d __mmask8, _mm512_set1_pd _mm512_maskz_loadu_pd _mm512_mask_storeu_pd
+        _mm512_fmadd_pd, _mm512_permutex2var_pd _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14));
+
     /// # Safety
     /// As [`super::RowsFn`], on a CPU with AVX-512 F; `STRIDE` is 1 or 2.
     #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn rows<const STRIDE: usize>(rows: &Rows<'_>) {
-        let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-        for start in (0..rows.length).step_by(16) {
-            let count = (rows.length - start).min(16);
-            let mask = ((1u32 << count) - 1) as u16;
+    pub(super) unsafe fn rows<V: Lanes, const STRIDE: usize>(rows: &Rows<'_>) {
+        for start in (0..rows.length).step_by(V::COUNT) {
+            let count = (rows.length - start).min(V::COUNT);
+            let mask = ((1u64 << count) - 1) as u32;
             // The mask of all elements of the pairs but the last one, over two vectors.
             let both = (1u64 << (2 * count - 1)) - 1;
-            let (first, second) = (both as u16, (both >> 16) as u16);
-            let mut sums = [_mm512_setzero_ps(); ROWS];
-            // SAFETY: the caller promises that all summands can be read and all elements written;
-            // the masks have those of the elements from `start` on alone.
+            let (first, second) = (both as u32, (both >> V::COUNT) as u32);
+            // SAFETY: the caller promises AVX-512 F, and that all summands can be read and all elements
+            // written; the masks have those of the elements from `start` on alone.
             unsafe {
+                let mut sums = [V::splat(V::Element::default()); ROWS];
                 for &[l, r] in rows.taps {
-                    let weight = _mm512_set1_ps(*rows.rhs.offset(r));
+                    let weight = V::splat(*rows.rhs.cast::<V::Element>().offset(r));
                     for (sum, lhs) in sums.iter_mut().zip(&rows.lhs) {
-                        let from = lhs.offset(l).add(start * STRIDE);
+                        let from = lhs.cast::<V::Element>().offset(l).add(start * STRIDE);
                         let x = match STRIDE {
-                            1 => _mm512_maskz_loadu_ps(mask, from),
+                            1 => V::load(mask, from),
                             _ => {
-                                let low = _mm512_maskz_loadu_ps(first, from);
-                                let high = from.wrapping_add(16);
-                                let high = _mm512_maskz_loadu_ps(second, high);
-                                _mm512_permutex2var_ps(low, even, high)
+                                let high = V::load(second, from.wrapping_add(V::COUNT));
+                                V::even(V::load(first, from), high)
                             }
                         };
-                        *sum = _mm512_fmadd_ps(x, weight, *sum);
+                        *sum = V::fused(x, weight, *sum);
                     }
                 }
                 for (&sum, out) in sums.iter().zip(&rows.out) {
-                    _mm512_mask_storeu_ps(out.add(start), mask, sum);
+                    V::store(out.cast::<V::Element>().add(start), mask, sum);
                 }
             }
         }
     }
 }
 
-/// Vectors as long as rows have room for.
+/// Vectors of at most 64 bytes, as long as rows have room for.
 ///
 /// # Safety
 /// As [`RowsFn`].
 #[inline(always)]
-unsafe fn whole_rows<const STRIDE: usize, const FUSED: bool>(rows: &Rows<'_>) {
+unsafe fn whole_rows<T: Number, const STRIDE: usize, const FUSED: bool>(rows: &Rows<'_>) {
     // SAFETY: the caller promises what [`RowsFn`] asks for; rows are as long as the vectors.
     unsafe {
         match rows.length {
-            16.. => vectors::<16, STRIDE, FUSED>(rows),
-            8.. => vectors::<8, STRIDE, FUSED>(rows),
-            _ => vectors::<MIN_ROW, STRIDE, FUSED>(rows),
+            16.. if size_of::<T>() == 4 => vectors::<T, 16, STRIDE, FUSED>(rows),
+            8.. => vectors::<T, 8, STRIDE, FUSED>(rows),
+            _ => vectors::<T, MIN_ROW, STRIDE, FUSED>(rows),
         }
     }
 }
@@ -286,28 +445,32 @@ unsafe fn whole_rows<const STRIDE: usize, const FUSED: bool>(rows: &Rows<'_>) {
 /// # Safety
 /// As [`RowsFn`]; rows have at least `LANES` elements.
 #[inline(always)]
-unsafe fn vectors<const LANES: usize, const STRIDE: usize, const FUSED: bool>(rows: &Rows<'_>) {
+unsafe fn vectors<T: Number, const LANES: usize, const STRIDE: usize, const FUSED: bool>(
+    rows: &Rows<'_>,
+) {
     let last = rows.length - LANES;
     let mut start = 0;
     loop {
-        let mut sums = [[0f32; LANES]; ROWS];
+        let mut sums = [[T::default(); LANES]; ROWS];
         // SAFETY: the caller promises that all summands of the elements from `start` on can be read,
         // and the elements be written: there are `LANES` of them, as `start` is at most `last`.
         unsafe {
             for &[l, r] in rows.taps {
-                let weight = *rows.rhs.offset(r);
+                let weight = *rows.rhs.cast::<T>().offset(r);
                 for (sums, lhs) in sums.iter_mut().zip(&rows.lhs) {
-                    let x = load::<LANES, STRIDE>(lhs.offset(l).add(start * STRIDE));
+                    let from = lhs.cast::<T>().offset(l).add(start * STRIDE);
+                    let x = load::<T, LANES, STRIDE>(from);
                     for (sum, x) in sums.iter_mut().zip(&x) {
                         *sum = match FUSED {
-                            true => fused(*x, weight, *sum),
-                            false => x * weight + *sum,
+                            true => T::fused(*x, weight, *sum),
+                            false => *x * weight + *sum,
                         };
                     }
                 }
             }
             for (sums, out) in sums.iter().zip(&rows.out) {
-                out.add(start).cast::<[f32; LANES]>().write_unaligned(*sums);
+                let to = out.cast::<T>().add(start).cast::<[T; LANES]>();
+                to.write_unaligned(*sums);
             }
         }
         if start == last {
@@ -317,44 +480,21 @@ unsafe fn vectors<const LANES: usize, const STRIDE: usize, const FUSED: bool>(ro
     }
 }
 
-/// `x * y + z`, rounded once.
-///
-/// # Safety
-/// The CPU has FMA.
-#[inline(always)]
-unsafe fn fused(x: f32, y: f32, z: f32) -> f32 {
-    #[cfg(all(target_arch = "x86_64", not(feature = "std")))]
-    {
-        use core::arch::x86_64::{_mm_cvtss_f32, _mm_fmadd_ss, _mm_set_ss};
-        // SAFETY: the caller promises the feature. `core` has no `mul_add`; the compiler makes
-        // vectors of these as well.
-        unsafe { _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(x), _mm_set_ss(y), _mm_set_ss(z))) }
-    }
-    #[cfg(all(target_arch = "aarch64", not(feature = "std")))]
-    {
-        use core::arch::aarch64::{vdup_n_f32, vfma_f32, vget_lane_f32};
-        // SAFETY: vectors are part of the architecture. The compiler takes the one lane for a number.
-        unsafe { vget_lane_f32::<0>(vfma_f32(vdup_n_f32(z), vdup_n_f32(x), vdup_n_f32(y))) }
-    }
-    #[cfg(feature = "std")]
-    x.mul_add(y, z)
-}
-
 /// Elements that are `STRIDE` apart, 1 or 2: of pairs by two vectors, of which the second begins one element
 /// early, so that it ends with the last one that is needed.
 ///
 /// # Safety
 /// The elements can be read.
 #[inline(always)]
-unsafe fn load<const LANES: usize, const STRIDE: usize>(from: *const f32) -> [f32; LANES] {
+unsafe fn load<T: Copy, const LANES: usize, const STRIDE: usize>(from: *const T) -> [T; LANES] {
     // SAFETY: the caller promises elements 0, 2, ..., 2 * (LANES - 1), or 0, 1, ..., LANES - 1, of one
     // array, in which those between them are, too.
     unsafe {
-        let first = from.cast::<[f32; LANES]>().read_unaligned();
+        let first = from.cast::<[T; LANES]>().read_unaligned();
         if STRIDE == 1 {
             return first;
         }
-        let second = from.add(LANES - 1).cast::<[f32; LANES]>().read_unaligned();
+        let second = from.add(LANES - 1).cast::<[T; LANES]>().read_unaligned();
         core::array::from_fn(|i| match 2 * i < LANES {
             true => first[2 * i],
             false => second[2 * i + 1 - LANES],
@@ -375,50 +515,44 @@ mod tests {
         }
     }
 
-    /// A depthwise convolution of planes against its definition.
-    fn agrees(
+    /// A depthwise convolution of planes against its definition, on so many threads.
+    fn agrees<T>(
         isa: CpuFeatures,
+        ty: ElementType,
         channels: usize,
         [height, width]: [usize; 2],
         stride: usize,
-        kernel: usize,
-    ) {
-        let (rows, columns) = (
-            (height - kernel) / stride + 1,
-            (width - kernel) / stride + 1,
-        );
-        let x: Vec<f32> = (0..channels * height * width)
-            .map(|i| (i % 13) as f32 - 6.0)
-            .collect();
-        let w: Vec<f32> = (0..channels * kernel * kernel)
-            .map(|i| (i % 7) as f32 - 3.0)
-            .collect();
-        let mut y = vec![f32::NAN; channels * rows * columns];
+        kernel: [usize; 2],
+        threads: usize,
+    ) where
+        T: Number + From<i8> + PartialEq + core::fmt::Debug,
+    {
+        let [tall, wide] = kernel;
+        let rows = (height - tall) / stride + 1;
+        let columns = (width - wide) / stride + 1;
+        let whole = |count: usize, period: usize| -> Vec<T> {
+            let number = |i: usize| T::from((i % period) as i8 - (period / 2) as i8);
+            (0..count).map(number).collect()
+        };
+        let x = whole(channels * height * width, 13);
+        let w = whole(channels * tall * wide, 7);
+        let mut y = vec![T::from(99); channels * rows * columns];
         let (s, size) = (stride as isize, width as isize);
-        let taps = (kernel * kernel) as isize;
+        let taps = (tall * wide) as isize;
+        let plane = height as isize * size;
         let axes = Axes {
-            batch: [axis(
-                channels,
-                height as isize * size,
-                taps,
-                (rows * columns) as isize,
-            )]
-            .into(),
+            batch: [axis(channels, plane, taps, (rows * columns) as isize)].into(),
             rows: [
                 axis(rows, s * size, 0, columns as isize),
                 axis(columns, s, 0, 1),
             ]
             .into(),
             columns: AxisList::new(),
-            depth: [
-                axis(kernel, size, kernel as isize, 0),
-                axis(kernel, 1, 1, 0),
-            ]
-            .into(),
+            depth: [axis(tall, size, wide as isize, 0), axis(wide, 1, 1, 0)].into(),
             starts: [0; 3],
         };
-        let planes = Planes::new(isa, [ElementType::F32; 3], &axes).expect("planes");
-        let pool = ThreadPool::new(1);
+        let planes = Planes::new(isa, [ty; 3], &axes).expect("planes");
+        let pool = ThreadPool::new(threads);
         // SAFETY: the axes are those of the arrays.
         unsafe {
             let (x, w) = (x.as_ptr().cast(), w.as_ptr().cast());
@@ -426,39 +560,81 @@ mod tests {
         }
         for (at, found) in y.iter().enumerate() {
             let (c, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
-            let mut sum = 0.0;
-            for i in 0..kernel {
-                for j in 0..kernel {
+            let mut sum = T::default();
+            for i in 0..tall {
+                for j in 0..wide {
                     let place = (c * height + row * stride + i) * width + column * stride + j;
-                    sum += x[place] * w[(c * kernel + i) * kernel + j];
+                    sum = sum + x[place] * w[(c * tall + i) * wide + j];
                 }
             }
             assert_eq!(
                 *found, sum,
-                "{channels} {height}x{width} {stride} {kernel} at {at}"
+                "{isa:?} {ty} {channels} {height}x{width} {stride} {kernel:?} at {at}"
+            );
+        }
+    }
+
+    /// In both types and on all kinds of CPU.
+    fn all_agree(
+        channels: usize,
+        size: [usize; 2],
+        stride: usize,
+        kernel: [usize; 2],
+        threads: usize,
+    ) {
+        let native = CpuFeatures::detect();
+        let widths = [native.width, VectorWidth::Portable, VectorWidth::Neon];
+        for isa in widths.map(|width| CpuFeatures { width, ..native }) {
+            agrees::<f32>(
+                isa,
+                ElementType::F32,
+                channels,
+                size,
+                stride,
+                kernel,
+                threads,
+            );
+            agrees::<f64>(
+                isa,
+                ElementType::F64,
+                channels,
+                size,
+                stride,
+                kernel,
+                threads,
             );
         }
     }
 
     #[test]
     fn planes_of_every_length() {
-        let native = CpuFeatures::detect();
-        let portable = CpuFeatures {
-            width: VectorWidth::Portable,
-            ..native
-        };
-        let neon = CpuFeatures {
-            width: VectorWidth::Neon,
-            ..native
-        };
-        for isa in [native, portable, neon] {
-            for width in [4usize, 5, 7, 8, 9, 15, 16, 17, 31, 33, 40] {
-                for stride in [1, 2] {
-                    for kernel in [1, 3, 5] {
-                        let size = (width - 1) * stride + kernel;
-                        agrees(isa, 3, [7, size], stride, kernel);
-                    }
+        for width in [4usize, 5, 7, 8, 9, 15, 16, 17, 31, 33, 40] {
+            for stride in [1, 2] {
+                for kernel in [1, 3, 5] {
+                    let size = [7, (width - 1) * stride + kernel];
+                    all_agree(3, size, stride, [kernel; 2], 1);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn one_plane_of_one_row_to_six() {
+        for width in [4usize, 7, 9, 12, 13, 16, 30, 65] {
+            for rows in 1..7 {
+                for stride in [1, 2] {
+                    let size = [(rows - 1) * stride + 1, (width - 1) * stride + 11];
+                    all_agree(1, size, stride, [1, 11], 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn threads_share_long_rows() {
+        for width in [12_500usize, 12_543, 12_544] {
+            for rows in [1, 2, 3, 9] {
+                all_agree(1, [rows, width + 10], 1, [1, 11], 4);
             }
         }
     }
