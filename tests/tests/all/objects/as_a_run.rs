@@ -447,11 +447,10 @@ fn products_in_loops_give_the_bits_of_a_run() {
         ),
         (
             "branch",
-            format!(
-                "two = s32[] constant(2)  r = s32[] remainder(i, two)
-                 b = (f32[4,40], f32[40,40]) tuple(x, w)
-                 y = f32[4,40] conditional(r, b, b), branch_computations={{even, odd}}"
-            ),
+            "two = s32[] constant(2)  r = s32[] remainder(i, two)
+             b = (f32[4,40], f32[40,40]) tuple(x, w)
+             y = f32[4,40] conditional(r, b, b), branch_computations={even, odd}"
+                .to_owned(),
         ),
     ];
     let branches = format!(
