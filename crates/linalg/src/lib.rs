@@ -3,7 +3,7 @@
 //! - [`gemm`]: matrix products of any strides and number types, on the `microkernels`.
 //! - [`depthwise`]: products of many small groups, as depthwise convolutions have them.
 //! - [`planes`]: products of one column whose rows are neighbours, alone or in groups.
-//! - [`dense`]: Cholesky and LU factorisations and triangular solves without allocation.
+//! - [`dense`]: Cholesky and LU factorisations, triangular and tridiagonal solves without allocation.
 //! - [`sort`]: sorting several arrays together; [`top_k`]: the first elements of rows by rank.
 //! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).
 //! - [`fft`]: Fourier transforms of the last dimensions of an array; [`fourier`]: the same without

@@ -4,7 +4,7 @@
 //! Each is given words that say what it does, data that it needs besides, and the addresses of its
 //! operands and results. The documentation of `tegula_rt` says which words.
 
-use crate::dense::{Cholesky, Complex, Lu, Number, Solve};
+use crate::dense::{Cholesky, Complex, Lu, Number, Solve, TridiagonalSolve};
 use crate::fourier::{self, Fourier};
 use crate::generators::{philox_words, stored_bits, threefry_words};
 use crate::sort::{KeyOrder, MAX_ARRAYS, Sort, SortCode, SortFn, SortKey};
@@ -324,9 +324,32 @@ unsafe fn transform_scratch<T: fourier::Real>(start: *const i64) -> usize {
     }
 }
 
+/// # Safety
+/// The arguments are those of systems.
+#[inline(always)]
+unsafe fn run_tridiagonal_solve<T: Number>(_: CpuFeatures, arguments: Arguments) {
+    // SAFETY: the caller promises systems' words and arrays.
+    unsafe {
+        let &[rows, columns, count] = words(arguments.words);
+        let systems = TridiagonalSolve {
+            rows: rows as usize,
+            columns: columns as usize,
+            count: count as usize,
+        };
+        let numbers = [0, 1, 2, 3];
+        let given = numbers.map(|n| arguments.inputs.add(n).read().cast::<T>());
+        let gives = numbers.map(|n| arguments.outputs.add(n).read().cast::<T>());
+        systems.run(given, gives, arguments.outputs.add(4).read().cast());
+    }
+}
+
 routines! {
     Portable tegula_rt_sort = run_sort;
     Portable tegula_rt_random_bits = run_random_bits;
+    Portable tegula_rt_tridiagonal_solve_f32 = run_tridiagonal_solve::<f32>;
+    Portable tegula_rt_tridiagonal_solve_f64 = run_tridiagonal_solve::<f64>;
+    Portable tegula_rt_tridiagonal_solve_c64 = run_tridiagonal_solve::<Complex<f32>>;
+    Portable tegula_rt_tridiagonal_solve_c128 = run_tridiagonal_solve::<Complex<f64>>;
 }
 
 scratch! {

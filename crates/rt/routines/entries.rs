@@ -6,6 +6,7 @@
 use crate::depthwise::Direct;
 use crate::gemm::{Axes, Axis, AxisList, Known, Product, Types};
 use crate::planes::Planes;
+use crate::prepared::PREPARED_BYTES;
 use crate::tables::Tables;
 use crate::thread_pool::ThreadPool;
 use crate::{CpuFeatures, ElementType, VectorWidth};
@@ -88,6 +89,8 @@ impl Call<'_> {
     }
 }
 
+const _: () = assert!(size_of::<Option<Product>>() <= PREPARED_BYTES);
+
 /// Makes a product ready.
 #[inline(always)]
 fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
@@ -113,7 +116,7 @@ macro_rules! operands {
 }
 
 macro_rules! products {
-    ($($name:ident $scratch:ident $known:ident $width:ident $ty:ident [$($result:ident),*];)*) => {$(
+    ($($prepare:ident $scratch:ident $known:ident $width:ident $ty:ident [$($result:ident),*];)*) => {$(
         struct $known;
 
         impl Known for $known {
@@ -122,32 +125,24 @@ macro_rules! products {
             const RESULTS: &'static [ElementType] = &[$(ElementType::$result),*];
         }
 
+        /// Makes a product ready in memory; gives how many bytes of it that takes.
+        ///
         /// # Safety
-        /// The description is one of arrays that are at these addresses, and the scratch memory has
-        /// as many bytes as the function beside this one says, aligned to 64.
+        /// It is a description. The memory has [`PREPARED_BYTES`] and those of the product's tables,
+        /// aligned to 64.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
-            call: *const i64,
-            lhs: *const u8,
-            rhs: *const u8,
-            kept: *const u8,
-            out: *mut u8,
-            scratch: *mut u8,
-        ) {
-            // SAFETY: the caller promises the description, the arrays and the scratch memory, of
-            // which the tables are the first part.
+        pub unsafe extern "C" fn $prepare(call: *const i64, memory: *mut u8) -> i64 {
+            // SAFETY: the caller promises the description and the memory.
             unsafe {
                 let call = Call::at(call);
-                let mut tables = Tables::at(scratch);
-                let product = product::<$known>(&mut tables, &call);
-                if let Some(product) = product {
-                    let scratch = scratch.add(tables.bytes.next_multiple_of(64));
-                    product.run([lhs, rhs], kept, out, scratch, &ThreadPool);
-                }
+                let mut tables = Tables::at(memory.add(PREPARED_BYTES));
+                let ready = memory.cast::<Option<Product>>();
+                ready.write(product::<$known>(&mut tables, &call));
+                (PREPARED_BYTES + tables.bytes.next_multiple_of(64)) as i64
             }
         }
 
-        /// The bytes of scratch memory that a call takes.
+        /// The bytes of memory that a product takes: ready, and when it is computed.
         ///
         /// # Safety
         /// It is a description.
@@ -158,37 +153,59 @@ macro_rules! products {
             let mut tables = Tables::counting();
             let product = product::<$known>(&mut tables, &call);
             let scratch = product.map_or(0, |product| product.scratch_bytes(1));
-            (tables.bytes.next_multiple_of(64) + scratch) as i64
+            (PREPARED_BYTES + tables.bytes.next_multiple_of(64) + scratch) as i64
         }
     )*};
 }
 
 #[cfg(target_arch = "x86_64")]
 products! {
-    tegula_rt_product_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable F32 [F32];
-    tegula_rt_product_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable F64 [F64];
-    tegula_rt_product_portable_bf16 tegula_rt_scratch_portable_bf16 PortableBf16 Portable BF16 [F32, BF16];
-    tegula_rt_product_portable_s8 tegula_rt_scratch_portable_s8 PortableS8 Portable S8 [S32];
-    tegula_rt_product_portable_any tegula_rt_scratch_portable_any PortableAny Portable Any [];
-    tegula_rt_product_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2F32 Avx2 F32 [F32];
-    tegula_rt_product_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2F64 Avx2 F64 [F64];
-    tegula_rt_product_avx2_bf16 tegula_rt_scratch_avx2_bf16 Avx2Bf16 Avx2 BF16 [F32, BF16];
-    tegula_rt_product_avx2_s8 tegula_rt_scratch_avx2_s8 Avx2S8 Avx2 S8 [S32];
-    tegula_rt_product_avx2_any tegula_rt_scratch_avx2_any Avx2Any Avx2 Any [];
-    tegula_rt_product_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 F32 [F32];
-    tegula_rt_product_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 F64 [F64];
-    tegula_rt_product_avx512_bf16 tegula_rt_scratch_avx512_bf16 Avx512Bf16 Avx512 BF16 [F32, BF16];
-    tegula_rt_product_avx512_s8 tegula_rt_scratch_avx512_s8 Avx512S8 Avx512 S8 [S32];
-    tegula_rt_product_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 Any [];
+    tegula_rt_prepare_portable_f32 tegula_rt_scratch_portable_f32 PortableF32 Portable F32 [F32];
+    tegula_rt_prepare_portable_f64 tegula_rt_scratch_portable_f64 PortableF64 Portable F64 [F64];
+    tegula_rt_prepare_portable_bf16 tegula_rt_scratch_portable_bf16 PortableBf16 Portable BF16 [F32, BF16];
+    tegula_rt_prepare_portable_s8 tegula_rt_scratch_portable_s8 PortableS8 Portable S8 [S32];
+    tegula_rt_prepare_portable_any tegula_rt_scratch_portable_any PortableAny Portable Any [];
+    tegula_rt_prepare_avx2_f32 tegula_rt_scratch_avx2_f32 Avx2F32 Avx2 F32 [F32];
+    tegula_rt_prepare_avx2_f64 tegula_rt_scratch_avx2_f64 Avx2F64 Avx2 F64 [F64];
+    tegula_rt_prepare_avx2_bf16 tegula_rt_scratch_avx2_bf16 Avx2Bf16 Avx2 BF16 [F32, BF16];
+    tegula_rt_prepare_avx2_s8 tegula_rt_scratch_avx2_s8 Avx2S8 Avx2 S8 [S32];
+    tegula_rt_prepare_avx2_any tegula_rt_scratch_avx2_any Avx2Any Avx2 Any [];
+    tegula_rt_prepare_avx512_f32 tegula_rt_scratch_avx512_f32 Avx512F32 Avx512 F32 [F32];
+    tegula_rt_prepare_avx512_f64 tegula_rt_scratch_avx512_f64 Avx512F64 Avx512 F64 [F64];
+    tegula_rt_prepare_avx512_bf16 tegula_rt_scratch_avx512_bf16 Avx512Bf16 Avx512 BF16 [F32, BF16];
+    tegula_rt_prepare_avx512_s8 tegula_rt_scratch_avx512_s8 Avx512S8 Avx512 S8 [S32];
+    tegula_rt_prepare_avx512_any tegula_rt_scratch_avx512_any Avx512Any Avx512 Any [];
 }
 
 #[cfg(target_arch = "aarch64")]
 products! {
-    tegula_rt_product_neon_f32 tegula_rt_scratch_neon_f32 NeonF32 Neon F32 [F32];
-    tegula_rt_product_neon_f64 tegula_rt_scratch_neon_f64 NeonF64 Neon F64 [F64];
-    tegula_rt_product_neon_bf16 tegula_rt_scratch_neon_bf16 NeonBf16 Neon BF16 [F32, BF16];
-    tegula_rt_product_neon_s8 tegula_rt_scratch_neon_s8 NeonS8 Neon S8 [S32];
-    tegula_rt_product_neon_any tegula_rt_scratch_neon_any NeonAny Neon Any [];
+    tegula_rt_prepare_neon_f32 tegula_rt_scratch_neon_f32 NeonF32 Neon F32 [F32];
+    tegula_rt_prepare_neon_f64 tegula_rt_scratch_neon_f64 NeonF64 Neon F64 [F64];
+    tegula_rt_prepare_neon_bf16 tegula_rt_scratch_neon_bf16 NeonBf16 Neon BF16 [F32, BF16];
+    tegula_rt_prepare_neon_s8 tegula_rt_scratch_neon_s8 NeonS8 Neon S8 [S32];
+    tegula_rt_prepare_neon_any tegula_rt_scratch_neon_any NeonAny Neon Any [];
+}
+
+/// Computes a product.
+///
+/// # Safety
+/// It was made ready in this memory, of a description of the arrays that are at these addresses. The
+/// scratch memory has as many bytes as the product needs, aligned to 64.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tegula_rt_product(
+    prepared: *const u8,
+    lhs: *const u8,
+    rhs: *const u8,
+    kept: *const u8,
+    out: *mut u8,
+    scratch: *mut u8,
+) {
+    // SAFETY: the caller promises the product, its arrays and the scratch memory.
+    unsafe {
+        if let Some(product) = &*prepared.cast::<Option<Product>>() {
+            product.run([lhs, rhs], kept, out, scratch, &ThreadPool);
+        }
+    }
 }
 
 macro_rules! groups {

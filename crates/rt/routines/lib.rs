@@ -41,6 +41,7 @@ mod microkernels;
 mod narrow;
 #[path = "shared/planes.rs"]
 mod planes;
+mod prepared;
 #[path = "shared/sort/mod.rs"]
 mod sort;
 mod tables;

@@ -8,10 +8,12 @@
 //! in the object are the C library's `memcpy`, `memmove`, `memset` and `memcmp`, and functions of its
 //! `libm` that functions of complex numbers call.
 //!
-//! Routines are called by name: `tegula_rt_KIND_VECTORS_TYPES`, with a [`Kind`], the vectors
-//! (`portable`, `avx2` and `avx512` of x86-64, `neon` of AArch64) and the types of the operands and the result; and
-//! `tegula_rt_scratch_...`, which says how much memory a call takes. Both are given a description of
-//! the call in words of 64 bits: see [`call`].
+//! Routines are called by name. `tegula_rt_prepare_VECTORS_TYPES` makes a product ready: of vectors
+//! (`portable`, `avx2` and `avx512` of x86-64, `neon` of AArch64) and the types of the operands and the result; it takes
+//! [`PREPARED_BYTES`] of memory and those of its tables. `tegula_rt_product` computes it, as often as one likes:
+//! in a loop, what is decided of the sizes is decided once. `tegula_rt_scratch_VECTORS_TYPES` says how much
+//! memory both take. Other [kinds](Kind) of products are `tegula_rt_KIND_VECTORS`. They are given a description
+//! of the call in words of 64 bits: see [`call`].
 //!
 //! Words of routines on whole arrays, `tegula_rt_NAME(words, data, operands, results, scratch)`.
 //!
@@ -23,7 +25,13 @@
 //! | `cholesky_VECTORS_TYPE` | rows, matrices, whether the lower factor | |
 //! | `solve_VECTORS_TYPE` | rows, columns, pairs, bits: left side, lower, unit diagonal, transposed, conjugated | |
 //! | `lu_VECTORS_TYPE` | rows, columns, matrices | |
+//! | `tridiagonal_solve_TYPE` | rows, right sides, systems | |
 //! | `fft_VECTORS_TYPE` | how many words and numbers the plan has, then its words | its numbers |
+
+#[path = "../routines/prepared.rs"]
+mod prepared;
+
+pub use prepared::PREPARED_BYTES;
 
 /// The object for x86-64, or nothing where this was built without Rust's core library for
 /// `x86_64-unknown-linux-gnu`.

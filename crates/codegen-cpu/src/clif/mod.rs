@@ -1,6 +1,6 @@
 //! From a kernel to Cranelift's intermediate form (CLIF), one function for each.
 //!
-//! - [`lower`]: statements, loops, loads and stores; [`elementwise`]: scalar operations;
+//! - [`lower`]: statements, loops, loads and stores; [`elementwise`] and [`complex`]: scalar operations;
 //!   [`reduce_precision`]; [`integer`]: index terms; [`types`]: which Cranelift values carry which element type.
 //! - [`counted_loop`]: the blocks of a loop with a known number of iterations.
 //! - [`simd_call`]: a vector loop as a call of its SIMD body; [`row_blocking`] and [`row_loop`]:
@@ -10,6 +10,7 @@
 //! - [`shape_code`]: computations on symbolic dimensions.
 //! - [`target`]: Cranelift's settings and the CPU features that it may use.
 
+mod complex;
 pub(crate) mod counted_loop;
 pub(crate) mod elementwise;
 pub(crate) mod integer;

@@ -4,7 +4,9 @@
 use crate::library::sort_key::SortKey;
 use tegula_expr::Term;
 use tegula_fusion::LibraryOp;
-use tegula_ir::{ArrayShape, Dim, ElementType, FftType, Literal, Op, RngAlgorithm, TransposeA};
+use tegula_ir::{
+    ArrayShape, Dim, ElementType, FftType, Literal, Op, RngAlgorithm, TransposeA, lapack_target,
+};
 use tegula_linalg::dense::{Cholesky, Complex, Lu, Solve};
 use tegula_linalg::fourier::{self, Fourier};
 use tegula_linalg::sort::{MAX_ARRAYS, Sort};
@@ -209,6 +211,10 @@ pub(super) fn array_call(
                 solve(width, [first, given.get(1)?], result, flags)
             }
             Op::CustomCall(call) if &*call.target == "LuDecomposition" => lu(width, first, &gives),
+            Op::CustomCall(call) => match lapack_target(&call.target) {
+                Some((ty, "gtsv")) => tridiagonal_solve(ty, &given, &gives),
+                _ => None,
+            },
             Op::Fft { kind, length } => {
                 fft(width, (*kind, length.len()), [first, result], constant)
             }
@@ -243,7 +249,8 @@ fn fft(
         .enumerate()
         .map(|(at, dim)| match dim {
             Dim::Static(size) => usize::try_from(*size).ok(),
-            _ if at < first => Some(1),
+            // Most likely enough to fill vectors with.
+            _ if at < first => Some(16),
             _ => None,
         })
         .collect();
@@ -418,6 +425,43 @@ fn solve(
         routine: named!(width, "tegula_rt_solve", ty, F32 "f32", F64 "f64", C64 "c64", C128 "c128"),
         scratch: Some(scratch_of!("tegula_rt_scratch_solve", ty)),
         words: words.into(),
+        data: Data::Nothing,
+    })
+}
+
+/// `gtsv(below, diagonal, above, b)`, whose results are these and a number of each system.
+fn tridiagonal_solve(
+    ty: ElementType,
+    given: &[ArrayShape],
+    gives: &[ArrayShape],
+) -> Option<ArrayCall> {
+    let ([below, diagonal, above, b], [results @ .., info]) = (given, gives) else {
+        return None;
+    };
+    let [batch @ .., n, columns] = &b.dims[..] else {
+        return None;
+    };
+    let terms = |dims: &[Dim]| -> Vec<Term> { dims.iter().map(Dim::term).collect() };
+    let are_same = given.len() == results.len()
+        && given.iter().zip(results).all(|(operand, result)| {
+            [operand.element_type, result.element_type] == [ty; 2]
+                && terms(&operand.dims) == terms(&result.dims)
+        });
+    let of_rows = [terms(batch), vec![n.term()]].concat();
+    let diagonals = [below, diagonal, above];
+    let suits = are_same
+        && diagonals.iter().all(|of| terms(&of.dims) == of_rows)
+        && info.element_type == ElementType::S32
+        && terms(&info.dims) == terms(batch);
+    suits.then(|| ArrayCall {
+        routine: match ty {
+            ElementType::F32 => "tegula_rt_tridiagonal_solve_f32",
+            ElementType::F64 => "tegula_rt_tridiagonal_solve_f64",
+            ElementType::C64 => "tegula_rt_tridiagonal_solve_c64",
+            _ => "tegula_rt_tridiagonal_solve_c128",
+        },
+        scratch: None,
+        words: vec![n.term(), columns.term(), count(batch)],
         data: Data::Nothing,
     })
 }

@@ -17,10 +17,10 @@ use tegula_custom_call::is_library_routine;
 use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal, Op};
-use tegula_linalg::gemm::{Axes, MAX_AXES, Product};
+use tegula_linalg::gemm::{Axes, MAX_COMPILED_AXES, Product};
 use tegula_plan::dot::DotView;
 use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel, label_sizes};
-use tegula_rt::{Kind, call};
+use tegula_rt::{Kind, PREPARED_BYTES, call};
 use tegula_target::{Architecture, CpuFeatures, IsaLevel, VectorWidth};
 
 /// Bytes of a constant operand from which on it is packed when the program is compiled: half of
@@ -29,7 +29,9 @@ const WORTH_PACKING: i64 = 1 << 13;
 
 /// A call of a routine.
 pub(super) struct Call {
+    /// What makes a product ready, or computes another kind.
     pub routine: &'static str,
+    pub kind: Kind,
     /// The routine that says how much scratch memory it takes, if that depends on open sizes.
     pub scratch: Option<&'static str>,
     pub words: Vec<Term>,
@@ -37,6 +39,37 @@ pub(super) struct Call {
     pub kept: Option<(usize, usize)>,
     /// The operand that is not read, because its packed form is.
     pub unread: Option<usize>,
+    /// Bytes of a product's tables.
+    pub tables: usize,
+    /// Which of the products that are made ready at the beginning it is.
+    pub prepared: Option<usize>,
+}
+
+/// How often a run computes something.
+#[derive(Clone, Copy)]
+enum Often {
+    /// In a branch.
+    Perhaps,
+    Once,
+    /// In a loop.
+    Repeatedly,
+}
+
+/// The products that are made ready where the program begins.
+#[derive(Default)]
+pub(super) struct Ready {
+    pub all: Vec<Prepared>,
+    /// The memory that they take.
+    pub bytes: usize,
+}
+
+/// A product that is made ready once.
+pub(super) struct Prepared {
+    /// What makes it ready.
+    pub routine: &'static str,
+    pub words: Vec<i64>,
+    /// Where in the memory of such products it is.
+    pub offset: usize,
 }
 
 /// What computes a step.
@@ -71,6 +104,7 @@ pub(super) struct Library {
     pub missing: Option<Error>,
     /// By the first result of a step.
     pub calls: FxHashMap<ValueId, Calls>,
+    pub ready: Ready,
     /// Constants besides the plan's.
     pub constants: Vec<Literal>,
     /// The functions that custom calls are, which whoever links the object has, in the order of the
@@ -101,6 +135,7 @@ impl Library {
             architecture: cpu.architecture(),
             missing: None,
             calls: FxHashMap::default(),
+            ready: Ready::default(),
             constants: Vec::new(),
             custom: Vec::new(),
             scratch: 0,
@@ -159,9 +194,75 @@ impl Library {
         true
     }
 
+    /// Finds the products that are computed several times, in loops or because others have the same sizes:
+    /// they are made ready once, where the program begins.
+    pub(super) fn prepare(&mut self, steps: &[Step]) {
+        let mut times: FxHashMap<(&'static str, Vec<i64>), usize> = FxHashMap::default();
+        self.products(steps, Often::Once, &mut |call, often, _| {
+            if let Some(words) = known_words(call) {
+                *times.entry((call.routine, words)).or_default() += match often {
+                    Often::Perhaps => 0,
+                    Often::Once => 1,
+                    Often::Repeatedly => 2,
+                };
+            }
+        });
+        self.products(steps, Often::Once, &mut |call, _, ready| {
+            let Some(words) = known_words(call) else {
+                return;
+            };
+            let known = ready.all.iter();
+            let mut known = known.map(|known| (known.routine, &known.words));
+            let number = known.position(|known| known == (call.routine, &words));
+            if number.is_some() {
+                call.prepared = number;
+            } else if times.get(&(call.routine, words.clone())) >= Some(&2) {
+                call.prepared = Some(ready.all.len());
+                ready.all.push(Prepared {
+                    routine: call.routine,
+                    words,
+                    offset: ready.bytes,
+                });
+                ready.bytes += PREPARED_BYTES + call.tables;
+            }
+        });
+    }
+
+    /// Calls a function with each product of steps, and how often it is computed.
+    fn products(
+        &mut self,
+        steps: &[Step],
+        often: Often,
+        visit: &mut dyn FnMut(&mut Call, Often, &mut Ready),
+    ) {
+        for step in steps {
+            let out = match step {
+                Step::Library { results, .. } => results.first(),
+                _ => None,
+            };
+            match out.and_then(|out| self.calls.get_mut(out)) {
+                Some(Calls::Product(call)) => visit(call, often, &mut self.ready),
+                Some(Calls::Convolution(convolved)) => {
+                    for call in &mut convolved.products {
+                        visit(call, often, &mut self.ready);
+                    }
+                }
+                _ => {}
+            }
+            let inside = match (step, often) {
+                (Step::While { .. }, _) => Often::Repeatedly,
+                (Step::Conditional { .. }, Often::Once) => Often::Perhaps,
+                _ => often,
+            };
+            for block in step.blocks() {
+                self.products(block, inside, visit);
+            }
+        }
+    }
+
     /// Whether a call has room for any scratch memory.
     pub(super) fn has_scratch(&self) -> bool {
-        self.scratch > 0 || self.open().next().is_some()
+        self.scratch > 0 || self.ready.bytes > 0 || self.open().next().is_some()
     }
 
     /// The calls whose scratch memory depends on open sizes: what says how much it is, of which words.
@@ -275,7 +376,7 @@ impl Library {
         let types = shapes.map(|shape| shape.element_type);
         let adds = !added.is_empty();
         if let Some(view) = DotView::new(shapes[0], shapes[1], contraction) {
-            let axes = axes(&view)?;
+            let axes = axes(&view).filter(|axes| fit(counts(axes)))?;
             let mut fixed = fixed(plan, operands);
             let dot = Dot::new(
                 self.isa,
@@ -292,7 +393,8 @@ impl Library {
                 fixed = fixed.filter(|_| packed.adding().is_some());
             }
             let tables = product.table_bytes().next_multiple_of(64);
-            self.scratch = self.scratch.max(tables + product.scratch_bytes(1));
+            let bytes = PREPARED_BYTES + tables + product.scratch_bytes(1);
+            self.scratch = self.scratch.max(bytes);
             let kept = product.kept_bytes().and_then(|(operand, bytes)| {
                 let source = constant(plan, *operands.get(operand)?)?;
                 // SAFETY: the constant is the operand, the memory as large as the product says and
@@ -318,11 +420,11 @@ impl Library {
             tried.adding()?;
         }
         let axes = open_axes(plan, contraction, &[lhs, rhs])?;
+        if !fit(axes.each_ref().map(Vec::len)) {
+            return None;
+        }
         let mut call = self.call(Kind::Product, types, &Axes::default(), None, adds, None);
         for (count, list) in axes.iter().enumerate() {
-            if list.len() > MAX_AXES {
-                return None;
-            }
             call.words[call::COUNTS + count] = Term::constant(list.len() as i64);
             call.words.extend(list.iter().flatten().cloned());
         }
@@ -348,6 +450,9 @@ impl Library {
         let [input, weights, output] = &shapes;
         let made = Convolution::new(self.isa, op, [input, weights, output], fixed.is_some())?;
         let (padding, parts) = made.parts()?;
+        if !parts.iter().all(|part| fit(counts(part.axes))) {
+            return None;
+        }
         let kept = made.kept_bytes().and_then(|bytes| {
             let source = constant(plan, kernel)?;
             // SAFETY: the constant is the kernel, the memory as large as the convolution says and
@@ -359,7 +464,11 @@ impl Library {
         let before = padding.as_ref().map_or(0, |(_, bytes)| *bytes);
         let mut products = Vec::new();
         for part in parts {
-            self.scratch = self.scratch.max(before + part.scratch);
+            let ready = match part.kind {
+                Kind::Product => PREPARED_BYTES,
+                Kind::Depthwise | Kind::Planes => 0,
+            };
+            self.scratch = self.scratch.max(before + ready + part.scratch);
             let fixed = fixed.filter(|_| part.kind == Kind::Product);
             let kept = kept.zip(part.kept);
             products.push(self.call(part.kind, types, part.axes, fixed, false, kept));
@@ -435,10 +544,12 @@ impl Library {
         kept: Option<(usize, usize)>,
     ) -> Call {
         let mut unread = None;
+        let mut tables = 0;
         if kind == Kind::Product
             && let Some(product) = Product::new(self.isa, types, axes.clone(), fixed)
         {
             self.tiles.add(&product);
+            tables = product.table_bytes().next_multiple_of(64);
             unread = fixed.filter(|_| kept.is_some() && !product.needs_source());
         }
         let mut words = vec![0i64; call::HEAD];
@@ -473,12 +584,32 @@ impl Library {
         }
         Call {
             routine: routine(self.isa.width, kind, types).0,
+            kind,
             scratch: None,
             words: words.into_iter().map(Term::constant).collect(),
             kept,
             unread,
+            tables,
+            prepared: None,
         }
     }
+}
+
+/// The words of a product of known sizes.
+fn known_words(call: &Call) -> Option<Vec<i64>> {
+    let suits = call.kind == Kind::Product && call.scratch.is_none();
+    let words = call.words.iter().map(Term::as_constant);
+    suits.then(|| words.collect()).flatten()
+}
+
+/// How many dimensions of each kind a product has.
+fn counts(axes: &Axes) -> [usize; 4] {
+    [&axes.batch, &axes.rows, &axes.columns, &axes.depth].map(|list| list.len())
+}
+
+/// Whether routines have room for so many dimensions of each kind, and decide as for a run.
+fn fit([batch, rows, columns, depth]: [usize; 4]) -> bool {
+    batch + rows.max(columns) <= MAX_COMPILED_AXES && depth <= MAX_COMPILED_AXES
 }
 
 /// The constant that a value is.
@@ -545,7 +676,8 @@ fn open_axes(
     ])
 }
 
-/// The routine of a kind, and the one that says how much scratch memory it takes.
+/// The routine of a kind, or the one that makes a product ready, and the one that says how much scratch
+/// memory it takes.
 fn routine(
     width: VectorWidth,
     kind: Kind,
@@ -556,23 +688,23 @@ fn routine(
         ($width:literal) => {{
             let product = |types: [ElementType; 3]| match types {
                 [F32, F32, F32] => (
-                    concat!("tegula_rt_product_", $width, "_f32"),
+                    concat!("tegula_rt_prepare_", $width, "_f32"),
                     concat!("tegula_rt_scratch_", $width, "_f32"),
                 ),
                 [F64, F64, F64] => (
-                    concat!("tegula_rt_product_", $width, "_f64"),
+                    concat!("tegula_rt_prepare_", $width, "_f64"),
                     concat!("tegula_rt_scratch_", $width, "_f64"),
                 ),
                 [BF16, BF16, BF16 | F32] => (
-                    concat!("tegula_rt_product_", $width, "_bf16"),
+                    concat!("tegula_rt_prepare_", $width, "_bf16"),
                     concat!("tegula_rt_scratch_", $width, "_bf16"),
                 ),
                 [S8, S8, S32] => (
-                    concat!("tegula_rt_product_", $width, "_s8"),
+                    concat!("tegula_rt_prepare_", $width, "_s8"),
                     concat!("tegula_rt_scratch_", $width, "_s8"),
                 ),
                 _ => (
-                    concat!("tegula_rt_product_", $width, "_any"),
+                    concat!("tegula_rt_prepare_", $width, "_any"),
                     concat!("tegula_rt_scratch_", $width, "_any"),
                 ),
             };

@@ -30,7 +30,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::{FxHashMap, FxHashSet};
-use tegula_custom_call::is_built_in;
+use tegula_custom_call::{is_built_in, is_library_routine};
 use tegula_expr::{Arithmetic, Node, Term, Var};
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::IndexVar;
@@ -39,6 +39,9 @@ use tegula_plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
 
 /// Bytes of an address.
 const WORD: usize = 8;
+/// What is said where a program calls one that objects lack.
+const ROUTINES_OF_LAPACK: &str = ", which has `getrf`, `gtsv`, `potrf` and `trsm` of LAPACK, and `geqrf` \
+    and `orgqr` of real numbers,";
 
 /// Emits `NAME_call`.
 pub(super) fn call(
@@ -84,17 +87,23 @@ pub(super) fn arena_bytes(
     })
 }
 
-/// Where the scratch memory of routines begins in the arena.
-fn scratch_offset(plan: &Plan) -> Term {
+/// Where the products that are made ready once begin in the arena.
+fn prepared_offset(plan: &Plan) -> Term {
     let unit = Term::constant(ALIGNMENT as i64);
     plan.arena_bytes.ceil_div(&unit).mul(&unit)
+}
+
+/// Where the scratch memory of routines begins in the arena.
+fn scratch_offset(plan: &Plan, library: &Library) -> Term {
+    let bytes = library.ready.bytes.next_multiple_of(ALIGNMENT);
+    prepared_offset(plan).add(&Term::constant(bytes as i64))
 }
 
 /// The bytes of the arena, if they depend on no size.
 pub(super) fn known_arena_bytes(plan: &Plan, library: &Library) -> Option<i64> {
     match (library.has_scratch(), library.open().next()) {
         (false, _) => plan.arena_bytes.as_constant(),
-        (true, None) => Some(scratch_offset(plan).as_constant()? + library.scratch as i64),
+        (true, None) => Some(scratch_offset(plan, library).as_constant()? + library.scratch as i64),
         (true, Some(_)) => None,
     }
 }
@@ -123,6 +132,8 @@ struct Driver<'d, 'f> {
     table: Option<StackSlot>,
     /// What routines are called for.
     library: &'d mut Library,
+    /// Where the products are that are made ready once.
+    prepared: Vec<Value>,
     /// Their scratch memory, behind the plan's part of the arena.
     scratch: Option<Value>,
     /// The file of constants, if there is one.
@@ -152,6 +163,7 @@ impl<'d, 'f> Driver<'d, 'f> {
             functions: FxHashMap::default(),
             table: None,
             library,
+            prepared: Vec::new(),
             scratch: None,
             weights: None,
             checks: 0,
@@ -265,10 +277,10 @@ impl<'d, 'f> Driver<'d, 'f> {
             self.buffers.insert(id, address);
         }
         if self.library.has_scratch() {
-            let own = scratch_offset(plan);
-            let own = self.term(&own);
+            let own = self.term(&scratch_offset(plan, self.library));
             self.scratch = Some(self.builder.ins().iadd(self.arena, own));
         }
+        self.prepare()?;
         let mut most = 0;
         for kernel in plan.kernels.values() {
             most = most.max(kernel.given() + 1);
@@ -325,7 +337,11 @@ impl<'d, 'f> Driver<'d, 'f> {
                     LibraryOp::Operation(op) if let Op::CustomCall(call) = &**op => &*call.target,
                     op => op.name(),
                 };
-                let what = format!("`{name}` in an object");
+                let has = match is_library_routine(name) {
+                    true => ROUTINES_OF_LAPACK,
+                    false => "",
+                };
+                let what = format!("`{name}` in an object{has}");
                 Err(Error::Unsupported(what))
             }
             Step::While {
@@ -343,7 +359,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         if !self.library.has_scratch() {
             return Ok(self.term(&self.plan.arena_bytes));
         }
-        let own = self.term(&scratch_offset(self.plan));
+        let own = self.term(&scratch_offset(self.plan, self.library));
         let known = self.library.scratch as i64;
         let mut most = self.builder.ins().iconst(types::I64, known);
         let mut open: Vec<(&'static str, Vec<Term>)> = Vec::new();

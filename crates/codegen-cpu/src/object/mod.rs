@@ -128,6 +128,7 @@ pub fn compile_object(
     if let Some(missing) = library.missing.take() {
         return Err(missing);
     }
+    library.prepare(&plan.steps);
     debug_assert_eq!(verify(&plan), Ok(()));
     let sizes = GivenSizes::new(&plan);
     let checks = checks(&plan, &sizes);

@@ -155,6 +155,11 @@ impl<T: Element> Output<T> {
         &mut elements.unwrap_or_default()[index * self.each..][..self.each]
     }
 
+    /// Where it begins.
+    pub(super) fn start(&mut self) -> *mut u8 {
+        self.literal.bytes_mut().as_mut_ptr()
+    }
+
     /// Writes a column-major matrix.
     pub(super) fn put_matrix(&mut self, index: usize, rows: usize, columns: usize, from: &[T]) {
         // Its columns are the rows of the transpose.

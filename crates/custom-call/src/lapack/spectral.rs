@@ -3,10 +3,10 @@
 use super::arrays::{Batch, Element, Number, Output, load, sizes_of};
 use super::{Call, Results, zeros};
 use num_complex::Complex;
-use tegula_ir::{ArrayShape, Literal, lapack_option};
+use tegula_ir::{ArrayShape, ElementType, Literal, lapack_option};
+use tegula_linalg::dense::{self, TridiagonalSolve};
 use tegula_linalg::{
-    Matrix, NotConverged, Real, Scalar, SvdMethod, Tridiagonal, gees, geev, gesdd, gtsv, heevd,
-    hetrd,
+    Matrix, NotConverged, Real, Scalar, SvdMethod, Tridiagonal, gees, geev, gesdd, heevd, hetrd,
 };
 
 /// Whether an option is a letter.
@@ -326,35 +326,47 @@ pub(super) fn tridiagonal_solve<T: Number>(call: &Call<'_>) -> Results {
             "three diagonals of {of_rows:?} and right sides of {right:?} are wanted"
         ));
     }
-    let given: [&[T]; 3] = [load(below)?, load(diagonal)?, load(above)?];
-    let output = || Output::<T>::new(&b.dims, &[n]);
-    let mut outputs = [output()?, output()?, output()?];
-    let mut solution = Output::<T>::new(&b.dims, &[n, b.columns])?;
+    for diagonal in diagonals {
+        load::<T>(diagonal)?;
+    }
+    let systems = TridiagonalSolve {
+        rows: n,
+        columns: b.columns,
+        count: b.count(),
+    };
+    let output = |last: &[usize]| Output::<T>::new(&b.dims, last);
+    let mut outputs = [
+        output(&[n])?,
+        output(&[n])?,
+        output(&[n])?,
+        output(&[n, b.columns])?,
+    ];
     let mut info = Output::<i32>::new(&b.dims, &[])?;
-    let mut right = zeros(n * b.columns);
-    for index in 0..b.count() {
-        b.copy_to(index, &mut right);
-        let [below, diagonal, above] = outputs.each_mut().map(|output| output.part(index));
-        for (to, from) in [&mut *below, &mut *diagonal, &mut *above]
-            .into_iter()
-            .zip(&given)
-        {
-            to.copy_from_slice(&from[index * n..][..n]);
-        }
-        let found = gtsv(
-            below,
-            diagonal,
-            above,
-            Matrix::new(&mut right, n, b.columns),
-        );
-        solution.put_matrix(index, n, b.columns, &right);
-        let row = found.map_or_else(|row| row as i32, |()| 0);
-        info.part(index).fill(row);
+    let [below, diagonal, above, right] = call.operands()?;
+    let given = [below, diagonal, above, right].map(|operand| operand.bytes().as_ptr());
+    let gives = outputs.each_mut().map(Output::start);
+    let info_start = info.start().cast();
+    /// Systems of numbers of a type.
+    macro_rules! solve {
+        ($ty:ty) => {
+            // SAFETY: the operands were found to be arrays of these sizes and this type, the results were
+            // made so, and all are aligned for it.
+            unsafe {
+                let (given, gives) = (given.map(|x| x.cast::<$ty>()), gives.map(|x| x.cast()));
+                systems.run(given, gives, info_start);
+            }
+        };
+    }
+    match T::TYPE {
+        ElementType::F32 => solve!(f32),
+        ElementType::F64 => solve!(f64),
+        ElementType::C64 => solve!(dense::Complex<f32>),
+        _ => solve!(dense::Complex<f64>),
     }
     let mut literals: Vec<Literal> = Vec::new();
     for output in outputs {
         literals.push(output.literal());
     }
-    literals.extend([solution.literal(), info.literal()]);
+    literals.push(info.literal());
     Ok(literals)
 }

@@ -1,7 +1,7 @@
-//! Cholesky and LU factorisations and triangular solves of row-major matrices that allocate nothing:
+//! Cholesky and LU factorisations, triangular and tridiagonal solves of row-major matrices that allocate nothing:
 //! what runs and compiled programs call.
 //!
-//! All three come down to one loop, `tile`: some rows of a matrix, less products of other elements and packed
+//! All but tridiagonal ones come down to one loop, `tile`: some rows of a matrix, less products of other elements and packed
 //! rows of 16 columns.
 
 mod cholesky;
@@ -10,6 +10,7 @@ mod number;
 #[cfg(test)]
 mod tests;
 mod triangular;
+mod tridiagonal;
 pub(crate) mod vectors;
 
 use crate::microkernels::{CpuFeatures, VectorWidth};
@@ -17,6 +18,7 @@ pub use cholesky::Cholesky;
 pub use lu::Lu;
 pub use number::{Complex, Number, Real};
 pub use triangular::Solve;
+pub use tridiagonal::TridiagonalSolve;
 use vectors::{LANES, Vectors};
 
 /// A matrix in memory: where element (0, 0) is, and the distances of rows and of columns in elements.

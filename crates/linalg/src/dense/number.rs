@@ -185,6 +185,12 @@ pub trait Number: Copy {
     fn size(self) -> Self::Real;
     /// The sum of this and another.
     fn plus(self, other: Self) -> Self;
+    /// This with the other sign.
+    fn negative(self) -> Self;
+    /// This, less another.
+    fn minus(self, other: Self) -> Self;
+    /// The quotient of this and another, without overflow on the way.
+    fn over(self, by: Self) -> Self;
     /// The product of this and another.
     fn times(self, by: Self) -> Self;
     /// This, less a product.
@@ -263,6 +269,18 @@ macro_rules! numbers {
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self + other
+            }
+            #[inline(always)]
+            fn negative(self) -> Self {
+                -self
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self - other
+            }
+            #[inline(always)]
+            fn over(self, by: Self) -> Self {
+                self / by
             }
             #[inline(always)]
             fn times(self, by: Self) -> Self {
@@ -349,6 +367,33 @@ macro_rules! numbers {
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 Self { re: self.re + other.re, im: self.im + other.im }
+            }
+            #[inline(always)]
+            fn negative(self) -> Self {
+                Self { re: -self.re, im: -self.im }
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                Self { re: self.re - other.re, im: self.im - other.im }
+            }
+            /// Smith's, as the reciprocal.
+            #[inline(always)]
+            fn over(self, by: Self) -> Self {
+                if by.re.magnitude() >= by.im.magnitude() {
+                    let ratio = by.im / by.re;
+                    let below = by.re + by.im * ratio;
+                    Self {
+                        re: (self.re + self.im * ratio) / below,
+                        im: (self.im - self.re * ratio) / below,
+                    }
+                } else {
+                    let ratio = by.re / by.im;
+                    let below = by.im + by.re * ratio;
+                    Self {
+                        re: (self.re * ratio + self.im) / below,
+                        im: (self.im * ratio - self.re) / below,
+                    }
+                }
             }
             #[inline(always)]
             fn times(self, by: Self) -> Self {

@@ -1,4 +1,4 @@
-use super::{Cholesky, Complex, Lu, Number, Real, Solve};
+use super::{Cholesky, Complex, Lu, Number, Real, Solve, TridiagonalSolve};
 use crate::microkernels::CpuFeatures;
 use tegula_target::IsaLevel;
 
@@ -331,4 +331,80 @@ fn singular_matrices_are_eliminated() {
         (a, pivots, permutation),
         ([0.0, 2.0, 0.0, 4.0], [0, 1], [0, 1])
     );
+}
+
+/// Two tridiagonal systems of each size, with a diagonal that is the larger and one that is not.
+fn tridiagonal<T: Tested>() {
+    for (n, columns) in [(0, 2), (1, 3), (2, 1), (3, 2), (10, 1), (41, 5)] {
+        let [below, mut middle, above] = [1, 2, 3].map(|seed| drawn(2 * n, seed));
+        for (at, x) in middle.iter_mut().enumerate() {
+            x.re += if at < n { 8.0 } else { 0.25 };
+        }
+        let b = drawn(2 * n * columns, 9);
+        let given = [&below, &middle, &above, &b].map(|list| {
+            let numbers = list.iter().map(|&x| T::from(x));
+            numbers.collect::<Vec<T>>()
+        });
+        let mut gives = given.each_ref().map(|list| vec![T::ZERO; list.len()]);
+        let mut info = [-1; 2];
+        let systems = TridiagonalSolve {
+            rows: n,
+            columns,
+            count: 2,
+        };
+        let from = given.each_ref().map(Vec::as_ptr);
+        let to = gives.each_mut().map(Vec::as_mut_ptr);
+        // SAFETY: the arrays have the sizes of two systems.
+        unsafe { systems.run(from, to, info.as_mut_ptr()) };
+        assert_eq!(info, [0; 2]);
+        let x = |row: usize, column: usize| gives[3][row * columns + column].to();
+        let (mut found, mut wanted) = (Vec::new(), Vec::new());
+        let size = gives[3].iter().map(|x| x.to());
+        let size = size.fold(1.0f64, |size, x| size.max(x.re.abs()).max(x.im.abs()));
+        for row in 0..2 * n {
+            let [lower, own, upper] = [0, 1, 2].map(|list: usize| given[list][row].to());
+            for column in 0..columns {
+                let mut sum = multiplied(own, x(row, column));
+                let mut add = |by: C, x: C| {
+                    let product = multiplied(by, x);
+                    sum = c(sum.re + product.re, sum.im + product.im);
+                };
+                if row % n > 0 {
+                    add(lower, x(row - 1, column));
+                }
+                if row % n + 1 < n {
+                    add(upper, x(row + 1, column));
+                }
+                let right = given[3][row * columns + column].to();
+                found.push(c(sum.re / size, sum.im / size));
+                wanted.push(c(right.re / size, right.im / size));
+            }
+        }
+        assert_close::<T>(&found, &wanted, &format!("{n} rows, {columns} right sides"));
+    }
+    // No pivot in the first row, and in the last one.
+    for (middle, row) in [([0.0, 0.0], 1), ([1.0, 0.0], 2)] {
+        let zeros = [T::ZERO; 2];
+        let middle = middle.map(|x| T::from(c(x, 0.0)));
+        let mut gives = [zeros; 4];
+        let mut info = [-1];
+        let systems = TridiagonalSolve {
+            rows: 2,
+            columns: 1,
+            count: 1,
+        };
+        let from = [&zeros, &middle, &zeros, &zeros].map(|list| list.as_ptr());
+        let to = gives.each_mut().map(|list| list.as_mut_ptr());
+        // SAFETY: the arrays have the sizes of a system.
+        unsafe { systems.run(from, to, info.as_mut_ptr()) };
+        assert_eq!(info, [row]);
+    }
+}
+
+#[test]
+fn tridiagonal_systems_are_solved() {
+    tridiagonal::<f32>();
+    tridiagonal::<f64>();
+    tridiagonal::<Complex<f32>>();
+    tridiagonal::<Complex<f64>>();
 }

@@ -1,389 +1,749 @@
-//! Transforms of many lines at once: passes over arrays `[length][lanes]` whose real and imaginary
-//! parts are apart, so that vectors are of lanes whatever the length.
+//! Transforms of lines of complex numbers: which lines are put together to what [`Passes`] transform.
 //!
-//! Stockham's form: each pass reads one array and writes the other, and the result is in order.
-//! Lengths with a large prime factor are circular convolutions (Bluestein).
+//! - Lines beside each other, which are columns of a matrix, are the lanes of a vector.
+//! - A long line whose numbers are neighbours is a matrix of `a` rows and `b` columns: its columns are
+//!   transformed, multiplied by roots of unity and turned, and its columns then are transformed again.
+//! - Other lines whose numbers are neighbours are turned so that they are lanes.
+//! - Lengths with a large prime factor are circular convolutions (Bluestein), of lines as matrices.
 
 use super::Real;
-use crate::microkernels::CpuFeatures;
-#[cfg(target_arch = "x86_64")]
-use crate::microkernels::VectorWidth;
-use core::ops::Range;
+use super::passes::{Compiled, LANES, Load, Passes, ROW, Rows, Store};
+use super::vectors::Lanes;
 
-/// The radices of passes: all others are primes up to [`MAX_RADIX`].
-pub(super) const FOUR: usize = 4;
-/// The largest prime factor that has a pass.
-pub(super) const MAX_RADIX: usize = 31;
-/// Positions that a pass of an odd radix takes at a time.
-const TOGETHER: usize = 16;
-
-/// A line's transform: a list of passes, and the numbers that they multiply by.
+/// Lines of one length, and how they are transformed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a, T> {
     pub length: usize,
-    /// The radices whose product the length is, or the length of the convolution.
-    pub radices: &'a [i64],
-    /// If it is a convolution: how long.
-    pub convolved: Option<usize>,
-    /// Real and imaginary parts, alternating: of each pass those of its roots, then what it multiplies by.
-    pub table: &'a [T],
+    pub form: Form<'a, T>,
 }
 
-/// An array in two parts.
-pub(super) struct Split<'a, T> {
-    pub re: &'a mut [T],
-    pub im: &'a mut [T],
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form<'a, T> {
+    /// As lanes.
+    Lanes(Passes<'a, T>),
+    /// As matrices.
+    Matrix(Matrix<'a, T>),
+    /// By a convolution, of a power of two.
+    Convolution {
+        /// `exp(-pi i k^2 / n)`, in pairs.
+        chirp: &'a [T],
+        /// The filter's transform, over the length of the convolution; in pairs.
+        filter: &'a [T],
+        matrix: Matrix<'a, T>,
+    },
 }
 
-impl<T> Split<'_, T> {
-    fn part(&mut self, range: Range<usize>) -> Split<'_, T> {
-        Split {
-            re: &mut self.re[range.clone()],
-            im: &mut self.im[range],
-        }
-    }
+/// A line as a matrix of as many rows as `columns` has elements, and columns as `rows` has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix<'a, T> {
+    /// The transform of columns.
+    pub columns: Passes<'a, T>,
+    /// The transform of rows.
+    pub rows: Passes<'a, T>,
+    /// What is multiplied by between: of each row as many real parts as the columns fill rows of
+    /// [`LANES`], then as many imaginary parts.
+    pub roots: &'a [T],
+}
 
-    /// All of it, for as long as that is used.
-    pub(super) fn whole(&mut self) -> Split<'_, T> {
-        Split {
-            re: &mut *self.re,
-            im: &mut *self.im,
-        }
-    }
+/// Lines in memory: complex numbers in pairs. Line `n` begins at `n / inner` blocks of `inner` lines,
+/// and its numbers are at a distance of `inner`.
+#[derive(Clone, Copy)]
+pub(super) struct Array<T> {
+    pub from: *const T,
+    /// May be the same; no other memory of them is the same.
+    pub to: *mut T,
+    pub lines: usize,
+    pub inner: usize,
+    /// Whether real and imaginary parts are taken for each other, which makes the transform the
+    /// inverse one.
+    pub is_inverse: bool,
+    /// What the results are multiplied by.
+    pub factor: T,
+}
 
-    /// The parts in each other's place: the transform of this is the inverse one.
-    fn swapped(self) -> Self {
+impl<T> Array<T> {
+    /// Lines whose numbers are neighbours, in their place.
+    pub(super) fn of_lines(lines: *mut T, count: usize, is_inverse: bool, factor: T) -> Self {
         Self {
-            re: self.im,
-            im: self.re,
+            from: lines,
+            to: lines,
+            lines: count,
+            inner: 1,
+            is_inverse,
+            factor,
+        }
+    }
+
+    /// Where a line begins, in numbers.
+    fn start(&self, line: usize, length: usize) -> usize {
+        let (block, within) = (line / self.inner, line % self.inner);
+        2 * (block * length * self.inner + within)
+    }
+
+    /// Where a row has the first and the second number of each pair.
+    fn parts(&self) -> [usize; 2] {
+        match self.is_inverse {
+            true => [LANES, 0],
+            false => [0, LANES],
         }
     }
 }
 
-/// How many numbers the table of the passes has, over a length with these radices.
-pub(super) fn table_numbers(radices: impl Iterator<Item = usize>, length: usize) -> usize {
-    let mut left = length;
-    let numbers = radices.map(|radix| {
-        left /= radix.max(1);
-        2 * (radix + left * (radix - 1))
-    });
-    numbers.sum()
+/// Numbers of scratch memory: what each of its parts has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    /// Each of two arrays of rows.
+    pub rows: usize,
+    /// A matrix, turned.
+    pub matrix: usize,
+    /// Each of four arrays of parts of a line.
+    pub parts: usize,
+}
+
+impl Room {
+    pub(super) fn numbers(&self) -> usize {
+        2 * self.rows + self.matrix + 4 * self.parts
+    }
+
+    /// What is enough for both.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            rows: self.rows.max(other.rows),
+            matrix: self.matrix.max(other.matrix),
+            parts: self.parts.max(other.parts),
+        }
+    }
+}
+
+/// Scratch memory.
+#[derive(Clone, Copy)]
+pub(super) struct Memory<T> {
+    rows: [*mut T; 2],
+    matrix: *mut T,
+    parts: [*mut T; 4],
+}
+
+impl<T> Memory<T> {
+    /// The parts of memory that has as much as the room says.
+    pub(super) fn new(start: *mut T, room: Room) -> Self {
+        let matrix = start.wrapping_add(2 * room.rows);
+        let part = |number: usize| matrix.wrapping_add(room.matrix + number * room.parts);
+        Self {
+            rows: [start, start.wrapping_add(room.rows)],
+            matrix,
+            parts: [part(0), part(1), part(2), part(3)],
+        }
+    }
+}
+
+/// The elements of a line, of which neighbours are read.
+trait Source<T> {
+    /// As many as a vector has.
+    ///
+    /// # Safety
+    /// The CPU has the vectors, and the line the elements.
+    unsafe fn load<V: Lanes<T>>(&self, at: usize) -> [V::Value; 2];
+    /// # Safety
+    /// The line has the element.
+    unsafe fn element(&self, at: usize) -> [T; 2];
+}
+
+/// The elements of a line, of which neighbours are written.
+trait Target<T> {
+    /// As many as a vector has.
+    ///
+    /// # Safety
+    /// The CPU has the vectors, and the line the elements.
+    unsafe fn store<V: Lanes<T>>(&self, at: usize, values: [V::Value; 2]);
+    /// # Safety
+    /// The line has the element.
+    unsafe fn set(&self, at: usize, value: [T; 2]);
+}
+
+/// Pairs, of which the second part may be taken for the first.
+#[derive(Clone, Copy)]
+struct Pairs<T> {
+    start: *const T,
+    is_swapped: bool,
+}
+
+impl<T: Real> Source<T> for Pairs<T> {
+    #[inline(always)]
+    unsafe fn load<V: Lanes<T>>(&self, at: usize) -> [V::Value; 2] {
+        // SAFETY: the caller promises the vectors and the elements.
+        let [re, im] = unsafe { V::load_pairs(self.start.add(2 * at)) };
+        if self.is_swapped { [im, re] } else { [re, im] }
+    }
+
+    #[inline(always)]
+    unsafe fn element(&self, at: usize) -> [T; 2] {
+        // SAFETY: the caller promises the element.
+        let [re, im] = unsafe { self.start.add(2 * at).cast::<[T; 2]>().read() };
+        if self.is_swapped { [im, re] } else { [re, im] }
+    }
+}
+
+/// The same to be written, multiplied.
+#[derive(Clone, Copy)]
+struct Products<T> {
+    start: *mut T,
+    is_swapped: bool,
+    factor: T,
+}
+
+impl<T: Real> Target<T> for Products<T> {
+    #[inline(always)]
+    unsafe fn store<V: Lanes<T>>(&self, at: usize, [re, im]: [V::Value; 2]) {
+        // SAFETY: the caller promises the vectors and the elements.
+        unsafe {
+            let factor = V::splat(self.factor);
+            let (re, im) = (V::mul(re, factor), V::mul(im, factor));
+            let pair = if self.is_swapped { [im, re] } else { [re, im] };
+            V::store_pairs(self.start.add(2 * at), pair);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn set(&self, at: usize, [re, im]: [T; 2]) {
+        let (re, im) = (re * self.factor, im * self.factor);
+        let pair = if self.is_swapped { [im, re] } else { [re, im] };
+        // SAFETY: the caller promises the element.
+        unsafe { self.start.add(2 * at).cast::<[T; 2]>().write(pair) }
+    }
+}
+
+/// Real and imaginary parts apart.
+#[derive(Clone, Copy)]
+struct Parts<T>([*mut T; 2]);
+
+impl<T: Real> Source<T> for Parts<T> {
+    #[inline(always)]
+    unsafe fn load<V: Lanes<T>>(&self, at: usize) -> [V::Value; 2] {
+        // SAFETY: the caller promises the vectors and the elements.
+        unsafe { [V::load(self.0[0].add(at)), V::load(self.0[1].add(at))] }
+    }
+
+    #[inline(always)]
+    unsafe fn element(&self, at: usize) -> [T; 2] {
+        // SAFETY: the caller promises the element.
+        unsafe { [self.0[0].add(at).read(), self.0[1].add(at).read()] }
+    }
+}
+
+impl<T: Real> Target<T> for Parts<T> {
+    #[inline(always)]
+    unsafe fn store<V: Lanes<T>>(&self, at: usize, [re, im]: [V::Value; 2]) {
+        // SAFETY: the caller promises the vectors and the elements.
+        unsafe {
+            V::store(self.0[0].add(at), re);
+            V::store(self.0[1].add(at), im);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn set(&self, at: usize, [re, im]: [T; 2]) {
+        // SAFETY: the caller promises the element.
+        unsafe {
+            self.0[0].add(at).write(re);
+            self.0[1].add(at).write(im);
+        }
+    }
 }
 
 impl<T: Real> Line<'_, T> {
-    /// Positions of an array that the transform needs: its length, or that of the convolution.
-    pub(super) fn room(&self) -> usize {
-        self.convolved.unwrap_or(self.length)
+    /// The scratch memory that transforms of these lines take.
+    pub(super) fn room(&self) -> Room {
+        match self.form {
+            Form::Lanes(_) => Room {
+                rows: self.length * ROW,
+                ..Room::default()
+            },
+            Form::Matrix(matrix) => matrix.room(),
+            Form::Convolution { matrix, .. } => Room {
+                parts: matrix.columns.length * matrix.rows.length,
+                ..matrix.room()
+            },
+        }
     }
 
-    /// Transforms `values`, an array of [`Self::room`] by so many lanes; what is behind the length is of
-    /// any value. `other` is of the same size. Gives whether the result is in `other`.
+    /// Transforms lines.
     ///
     /// # Safety
-    /// The CPU has what may be used.
-    pub(super) unsafe fn run(
-        &self,
-        isa: CpuFeatures,
-        values: Split<'_, T>,
-        other: Split<'_, T>,
-        lanes: usize,
-    ) -> bool {
-        match self.convolved {
-            None => {
-                let passes = Passes {
-                    radices: self.radices,
-                    table: self.table,
-                    length: self.length,
-                    lanes,
-                };
-                // SAFETY: the caller promises that the CPU has what may be used.
-                unsafe { passes.run(isa, values, other) }
+    /// The CPU has these vectors. The array's memory has its lines. The scratch memory has the room of these
+    /// lines.
+    #[inline(always)]
+    pub(super) unsafe fn run<V: Compiled<T>>(&self, array: &Array<T>, memory: &Memory<T>) {
+        let parts = array.parts();
+        match self.form {
+            Form::Lanes(passes) => {
+                let mut first = 0;
+                while first < array.lines {
+                    // SAFETY: the caller promises the vectors, the lines and the memory.
+                    unsafe {
+                        first += self.lanes::<V>(&passes, array, first, parts, memory);
+                    }
+                }
             }
-            // SAFETY: the caller promises that the CPU has what may be used.
-            Some(room) => unsafe { self.convolve(isa, room, values, other, lanes) },
+            Form::Matrix(matrix) => {
+                for line in 0..array.lines {
+                    let start = array.start(line, self.length);
+                    // SAFETY: as above; lines as matrices have no others between their numbers.
+                    unsafe {
+                        let from = Pairs {
+                            start: array.from.add(start),
+                            is_swapped: array.is_inverse,
+                        };
+                        let to = Products {
+                            start: array.to.add(start),
+                            is_swapped: array.is_inverse,
+                            factor: array.factor,
+                        };
+                        matrix.run::<V>(from, to, memory);
+                    }
+                }
+            }
+            Form::Convolution {
+                chirp,
+                filter,
+                matrix,
+            } => {
+                for line in 0..array.lines {
+                    // SAFETY: as above.
+                    unsafe { self.convolve::<V>([chirp, filter], &matrix, array, line, memory) };
+                }
+            }
         }
+    }
+
+    /// Transforms up to [`LANES`] lines from one on together; gives how many.
+    ///
+    /// # Safety
+    /// As [`Self::run`].
+    #[inline(always)]
+    unsafe fn lanes<V: Compiled<T>>(
+        &self,
+        passes: &Passes<'_, T>,
+        array: &Array<T>,
+        first: usize,
+        parts: [usize; 2],
+        memory: &Memory<T>,
+    ) -> usize {
+        let (length, inner) = (self.length, array.inner);
+        let are_columns = inner >= LANES / 2;
+        // Columns are of one block.
+        let most = match are_columns {
+            true => inner - first % inner,
+            false => array.lines - first,
+        };
+        let count = most.min(LANES);
+        let arrays = memory.rows;
+        let (rows, other) = (arrays[0], arrays[1]);
+        let start = array.start(first, length);
+        // SAFETY: the caller promises the vectors, the lines and the memory.
+        unsafe {
+            let (from, to) = (array.from.add(start), array.to.add(start));
+            if are_columns && count == LANES {
+                let from = Columns {
+                    matrix: Pairs {
+                        start: from,
+                        is_swapped: array.is_inverse,
+                    },
+                    columns: inner,
+                    first: 0,
+                };
+                let to = Columns {
+                    matrix: Products {
+                        start: to,
+                        is_swapped: array.is_inverse,
+                        factor: array.factor,
+                    },
+                    columns: inner,
+                    first: 0,
+                };
+                passes.run::<V>(&from, arrays, &to);
+            } else if inner == 1 && count == LANES {
+                turn_to_rows::<T, V>(from, length, rows, parts);
+                let result = passes.run_in_rows::<V>([rows, other]);
+                turn_to_lines::<T, V>(result, parts, array.factor, to, length);
+            } else {
+                for at in (0..length * ROW).step_by(V::COUNT) {
+                    V::store(rows.add(at), V::splat(T::ZERO));
+                }
+                for lane in 0..count {
+                    let from = array.from.add(array.start(first + lane, length));
+                    for k in 0..length {
+                        let row = rows.add(k * ROW + lane);
+                        let from = from.add(2 * k * inner);
+                        row.add(parts[0]).write(from.read());
+                        row.add(parts[1]).write(from.add(1).read());
+                    }
+                }
+                let result = passes.run_in_rows::<V>([rows, other]);
+                for lane in 0..count {
+                    let to = array.to.add(array.start(first + lane, length));
+                    for k in 0..length {
+                        let row = result.add(k * ROW + lane);
+                        let to = to.add(2 * k * inner);
+                        to.write(row.add(parts[0]).read() * array.factor);
+                        to.add(1).write(row.add(parts[1]).read() * array.factor);
+                    }
+                }
+            }
+        }
+        count
     }
 
     /// Bluestein's form: `x[k] c[k]` convolved with `conj(c)`, times `c`.
     ///
     /// # Safety
     /// As [`Self::run`].
-    unsafe fn convolve(
+    #[inline(always)]
+    unsafe fn convolve<V: Compiled<T>>(
         &self,
-        isa: CpuFeatures,
-        room: usize,
-        mut values: Split<'_, T>,
-        mut other: Split<'_, T>,
-        lanes: usize,
-    ) -> bool {
-        let (chirp, table) = self.table.split_at(2 * self.length);
-        let (filter, table) = table.split_at(2 * room);
-        let passes = Passes {
-            radices: self.radices,
-            table,
-            length: room,
-            lanes,
-        };
-        multiply(&mut values, chirp, lanes);
-        let all = room * lanes;
-        values.re[self.length * lanes..all].fill(T::ZERO);
-        values.im[self.length * lanes..all].fill(T::ZERO);
-        let (from, to) = (values.part(0..all), other.part(0..all));
-        // SAFETY: the caller promises that the CPU has what may be used.
-        let moved = unsafe { passes.run(isa, from, to) };
-        let (mut result, mut free) = match moved {
-            true => (other, values),
-            false => (values, other),
-        };
-        multiply(&mut result, filter, lanes);
-        // Back, by parts that change places. The filter has the factor.
-        let (from, to) = (result.part(0..all), free.part(0..all));
-        // SAFETY: the caller promises that the CPU has what may be used.
-        let back = unsafe { passes.run(isa, from.swapped(), to.swapped()) };
-        let mut last = match back {
-            true => free,
-            false => result,
-        };
-        multiply(&mut last, chirp, lanes);
-        moved != back
-    }
-}
-
-/// Multiplies every lane of each position by a number.
-fn multiply<T: Real>(values: &mut Split<'_, T>, by: &[T], lanes: usize) {
-    let rows = values.re.chunks_exact_mut(lanes);
-    let rows = rows.zip(values.im.chunks_exact_mut(lanes));
-    for ((re, im), by) in rows.zip(by.chunks_exact(2)) {
-        for (re, im) in re.iter_mut().zip(im) {
-            (*re, *im) = (*re * by[0] - *im * by[1], *re * by[1] + *im * by[0]);
+        [chirp, filter]: [&[T]; 2],
+        matrix: &Matrix<'_, T>,
+        array: &Array<T>,
+        line: usize,
+        memory: &Memory<T>,
+    ) {
+        let start = array.start(line, self.length);
+        let (length, distance) = (self.length, 2 * array.inner);
+        let room = matrix.columns.length * matrix.rows.length;
+        let [re, im, other, other_im] = memory.parts;
+        let own = usize::from(array.is_inverse);
+        let (chirp, filter) = (chirp.as_ptr(), filter.as_ptr());
+        // SAFETY: the caller promises the vectors, the lines and the memory, whose parts are of the
+        // convolution's length.
+        unsafe {
+            for k in 0..length {
+                let from = array.from.add(start + k * distance);
+                let (x, xi) = (from.add(own).read(), from.add(1 - own).read());
+                let [c, d] = chirp.add(2 * k).cast::<[T; 2]>().read();
+                re.add(k).write(x * c - xi * d);
+                im.add(k).write(x * d + xi * c);
+            }
+            for k in length..room {
+                re.add(k).write(T::ZERO);
+                im.add(k).write(T::ZERO);
+            }
+            // The way back is by parts in each other's place. The filter has the factor.
+            for (from, to, is_back) in [
+                ([re, im], [other, other_im], false),
+                ([other_im, other], [im, re], true),
+            ] {
+                if is_back {
+                    for k in 0..room {
+                        let (x, xi) = (other.add(k).read(), other_im.add(k).read());
+                        let [c, d] = filter.add(2 * k).cast::<[T; 2]>().read();
+                        other.add(k).write(x * c - xi * d);
+                        other_im.add(k).write(x * d + xi * c);
+                    }
+                }
+                matrix.run::<V>(Parts(from), Parts(to), memory);
+            }
+            for k in 0..length {
+                let to = array.to.add(start + k * distance);
+                let (x, xi) = (re.add(k).read(), im.add(k).read());
+                let [c, d] = chirp.add(2 * k).cast::<[T; 2]>().read();
+                to.add(own).write((x * c - xi * d) * array.factor);
+                to.add(1 - own).write((x * d + xi * c) * array.factor);
+            }
         }
     }
 }
 
-/// The passes over an array.
-struct Passes<'a, T> {
-    radices: &'a [i64],
-    table: &'a [T],
-    length: usize,
-    lanes: usize,
-}
+impl<T: Real> Matrix<'_, T> {
+    fn room(&self) -> Room {
+        let (rows, columns) = (self.columns.length, self.rows.length);
+        Room {
+            rows: rows.max(columns).next_multiple_of(LANES) * ROW,
+            matrix: 2 * rows.next_multiple_of(LANES) * columns.next_multiple_of(LANES),
+            parts: 0,
+        }
+    }
 
-impl<T: Real> Passes<'_, T> {
-    /// Gives whether the result is in `other`.
+    /// Transforms a line.
     ///
     /// # Safety
-    /// The CPU has what may be used.
+    /// The CPU has these vectors. The lines have the matrix's elements; they may be the same. The memory has
+    /// the room of the matrix.
     #[inline(always)]
-    unsafe fn run(&self, isa: CpuFeatures, values: Split<'_, T>, other: Split<'_, T>) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        match isa.width {
-            // SAFETY: the caller promises that the CPU has what may be used.
-            VectorWidth::Avx512 => return unsafe { self.avx512(values, other) },
-            // SAFETY: the caller promises that the CPU has what may be used.
-            VectorWidth::Avx2 => return unsafe { self.avx2(values, other) },
-            _ => {}
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = isa;
-        self.portable(values, other)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    #[inline(never)]
-    fn avx512(&self, values: Split<'_, T>, other: Split<'_, T>) -> bool {
-        self.each(values, other)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    #[inline(never)]
-    fn avx2(&self, values: Split<'_, T>, other: Split<'_, T>) -> bool {
-        self.each(values, other)
-    }
-
-    #[inline(never)]
-    fn portable(&self, values: Split<'_, T>, other: Split<'_, T>) -> bool {
-        self.each(values, other)
-    }
-
-    #[inline(always)]
-    fn each(&self, values: Split<'_, T>, other: Split<'_, T>) -> bool {
-        let (mut from, mut to) = (values, other);
-        let (mut table, mut left, mut stride) = (self.table, self.length, self.lanes);
-        let mut moved = false;
-        for &radix in self.radices {
-            let radix = radix as usize;
-            left /= radix;
-            let (roots, rest) = table.split_at(2 * radix);
-            let (twiddles, rest) = rest.split_at(2 * left * (radix - 1));
-            table = rest;
-            let pass = Pass {
-                left,
-                stride,
-                roots,
-                twiddles,
+    unsafe fn run<V: Compiled<T>>(
+        &self,
+        from: impl Source<T> + Copy,
+        to: impl Target<T> + Copy,
+        memory: &Memory<T>,
+    ) {
+        let (rows, columns) = (self.columns.length, self.rows.length);
+        let wide = columns.next_multiple_of(LANES);
+        // Columns that are turned are blocks of lanes, each of as many rows.
+        let block = wide * ROW;
+        let [local, other] = memory.rows;
+        let turned = |row: usize| memory.matrix.wrapping_add(row / LANES * block);
+        for first in (0..columns).step_by(LANES) {
+            let count = LANES.min(columns - first);
+            let own = Columns {
+                matrix: from,
+                columns,
+                first,
             };
-            match radix {
-                2 => pass.two(&from, &mut to),
-                FOUR => pass.four(&from, &mut to),
-                3 => pass.odd::<3>(3, &from, &mut to),
-                5 => pass.odd::<5>(5, &from, &mut to),
-                radix => pass.odd::<MAX_RADIX>(radix, &from, &mut to),
+            let products = Rooted {
+                rows: Rows(local),
+                roots: self.roots.as_ptr().wrapping_add(first),
+                wide,
+            };
+            // SAFETY: the caller promises the vectors, the line and the memory.
+            unsafe {
+                if count == LANES {
+                    self.columns.run::<V>(&own, [other, local], &products);
+                } else {
+                    for row in 0..rows {
+                        own.some_to_row::<T, V>(row, count, local.add(row * ROW));
+                    }
+                    self.columns
+                        .run::<V>(&Rows(local), [other, local], &products);
+                }
+                for row in (0..rows).step_by(LANES) {
+                    let to = turned(row).add(first * ROW);
+                    for part in [0, LANES] {
+                        tile::<T, V>(local.add(row * ROW + part), to.add(part));
+                    }
+                }
             }
-            stride *= radix;
-            core::mem::swap(&mut from, &mut to);
-            moved = !moved;
         }
-        moved
+        for first in (0..rows).step_by(LANES) {
+            let count = LANES.min(rows - first);
+            let own = Columns {
+                matrix: to,
+                columns: rows,
+                first,
+            };
+            let turned = Rows(turned(first));
+            // SAFETY: as above.
+            unsafe {
+                if count == LANES {
+                    self.rows.run::<V>(&turned, [local, other], &own);
+                } else {
+                    self.rows.run::<V>(&turned, [local, other], &turned);
+                    for row in 0..columns {
+                        own.some_of_row::<T, V>(row, count, turned.0.add(row * ROW));
+                    }
+                }
+            }
+        }
     }
 }
 
-/// One pass: element `q` of group `p` of each of `radix` parts becomes element `q` of as many groups.
-struct Pass<'a, T> {
-    /// Groups of a part.
-    left: usize,
-    /// Elements of a group.
-    stride: usize,
-    roots: &'a [T],
-    twiddles: &'a [T],
+/// Columns of a matrix from one on.
+struct Columns<M> {
+    /// Its elements, row by row.
+    matrix: M,
+    /// How many it has.
+    columns: usize,
+    first: usize,
 }
 
-impl<T: Real> Pass<'_, T> {
-    /// The elements of a group of a part that is read, and of a group that is written.
-    fn read(&self, part: usize, group: usize) -> Range<usize> {
-        let start = (part * self.left + group) * self.stride;
-        start..start + self.stride
-    }
-
+impl<T, M: Source<T>> Load<T> for Columns<M> {
     #[inline(always)]
-    fn two(&self, from: &Split<'_, T>, to: &mut Split<'_, T>) {
-        let s = self.stride;
-        let re_out = to.re.chunks_exact_mut(2 * s);
-        let im_out = to.im.chunks_exact_mut(2 * s);
-        for (p, (re_out, im_out)) in re_out.zip(im_out).take(self.left).enumerate() {
-            let (c, d) = (self.twiddles[2 * p], self.twiddles[2 * p + 1]);
-            let [a, b] = [0, 1].map(|j| &from.re[self.read(j, p)]);
-            let [ai, bi] = [0, 1].map(|j| &from.im[self.read(j, p)]);
-            let (re0, re1) = re_out.split_at_mut(s);
-            let (im0, im1) = im_out.split_at_mut(s);
-            for q in 0..s {
-                let (x, xi) = (a[q] - b[q], ai[q] - bi[q]);
-                re0[q] = a[q] + b[q];
-                im0[q] = ai[q] + bi[q];
-                re1[q] = x * c - xi * d;
-                im1[q] = x * d + xi * c;
+    unsafe fn load<V: Lanes<T>>(&self, row: usize, lane: usize) -> [V::Value; 2] {
+        // SAFETY: the caller's promise is the function's.
+        unsafe {
+            self.matrix
+                .load::<V>(row * self.columns + self.first + lane)
+        }
+    }
+}
+
+impl<T, M: Target<T>> Store<T> for Columns<M> {
+    #[inline(always)]
+    unsafe fn store<V: Lanes<T>>(&self, row: usize, lane: usize, values: [V::Value; 2]) {
+        let at = row * self.columns + self.first + lane;
+        // SAFETY: the caller's promise is the function's.
+        unsafe { self.matrix.store::<V>(at, values) }
+    }
+}
+
+impl<M> Columns<M> {
+    /// Some columns of a row.
+    ///
+    /// # Safety
+    /// The CPU has these vectors; the matrix has the columns, and memory the row.
+    #[inline(always)]
+    unsafe fn some_to_row<T: Copy, V: Lanes<T>>(&self, row: usize, count: usize, to: *mut T)
+    where
+        M: Source<T>,
+    {
+        let start = row * self.columns + self.first;
+        let whole = count / V::COUNT * V::COUNT;
+        // SAFETY: the caller promises the vectors, the columns and the row.
+        unsafe {
+            for lane in (0..whole).step_by(V::COUNT) {
+                let [re, im] = self.matrix.load::<V>(start + lane);
+                V::store(to.add(lane), re);
+                V::store(to.add(LANES + lane), im);
+            }
+            for lane in whole..count {
+                let [re, im] = self.matrix.element(start + lane);
+                to.add(lane).write(re);
+                to.add(LANES + lane).write(im);
             }
         }
     }
 
+    /// Some columns of a row, from one.
+    ///
+    /// # Safety
+    /// As [`Self::some_to_row`].
     #[inline(always)]
-    fn four(&self, from: &Split<'_, T>, to: &mut Split<'_, T>) {
-        let s = self.stride;
-        let re_out = to.re.chunks_exact_mut(4 * s);
-        let im_out = to.im.chunks_exact_mut(4 * s);
-        for (p, (re_out, im_out)) in re_out.zip(im_out).take(self.left).enumerate() {
-            let w = &self.twiddles[6 * p..6 * p + 6];
-            let (c1, d1, c2, d2, c3, d3) = (w[0], w[1], w[2], w[3], w[4], w[5]);
-            let [x0, x1, x2, x3] = [0, 1, 2, 3].map(|j| &from.re[self.read(j, p)]);
-            let [y0, y1, y2, y3] = [0, 1, 2, 3].map(|j| &from.im[self.read(j, p)]);
-            let (re01, re23) = re_out.split_at_mut(2 * s);
-            let (im01, im23) = im_out.split_at_mut(2 * s);
-            let ((re0, re1), (re2, re3)) = (re01.split_at_mut(s), re23.split_at_mut(s));
-            let ((im0, im1), (im2, im3)) = (im01.split_at_mut(s), im23.split_at_mut(s));
-            for q in 0..s {
-                let (a, ai) = (x0[q] + x2[q], y0[q] + y2[q]);
-                let (b, bi) = (x0[q] - x2[q], y0[q] - y2[q]);
-                let (c, ci) = (x1[q] + x3[q], y1[q] + y3[q]);
-                let (d, di) = (x1[q] - x3[q], y1[q] - y3[q]);
-                re0[q] = a + c;
-                im0[q] = ai + ci;
-                // Minus the imaginary unit times (d, di) is (di, -d).
-                let (u, ui) = (b + di, bi - d);
-                re1[q] = u * c1 - ui * d1;
-                im1[q] = u * d1 + ui * c1;
-                let (u, ui) = (a - c, ai - ci);
-                re2[q] = u * c2 - ui * d2;
-                im2[q] = u * d2 + ui * c2;
-                let (u, ui) = (b - di, bi + d);
-                re3[q] = u * c3 - ui * d3;
-                im3[q] = u * d3 + ui * c3;
+    unsafe fn some_of_row<T: Copy, V: Lanes<T>>(&self, row: usize, count: usize, from: *const T)
+    where
+        M: Target<T>,
+    {
+        let start = row * self.columns + self.first;
+        let whole = count / V::COUNT * V::COUNT;
+        // SAFETY: the caller promises the vectors, the columns and the row.
+        unsafe {
+            for lane in (0..whole).step_by(V::COUNT) {
+                let pair = [V::load(from.add(lane)), V::load(from.add(LANES + lane))];
+                self.matrix.store::<V>(start + lane, pair);
+            }
+            for lane in whole..count {
+                let pair = [from.add(lane).read(), from.add(LANES + lane).read()];
+                self.matrix.set(start + lane, pair);
             }
         }
     }
+}
 
-    /// A pass of an odd radix of at most `MOST`: sums and differences of the parts at equal distances
-    /// from the first.
+/// Rows that are multiplied by roots of unity.
+struct Rooted<T> {
+    rows: Rows<T>,
+    /// Of each row `wide` real parts, then imaginary ones.
+    roots: *const T,
+    wide: usize,
+}
+
+impl<T: Copy> Store<T> for Rooted<T> {
     #[inline(always)]
-    fn odd<const MOST: usize>(&self, radix: usize, from: &Split<'_, T>, to: &mut Split<'_, T>) {
-        let radix = if MOST < MAX_RADIX {
-            MOST
-        } else {
-            radix.min(MOST)
-        };
-        let half = radix / 2;
-        let zeros = [T::ZERO; TOGETHER];
-        for p in 0..self.left {
-            let twiddles = &self.twiddles[2 * p * (radix - 1)..2 * (p + 1) * (radix - 1)];
-            let mut q = 0;
-            while q < self.stride {
-                let count = TOGETHER.min(self.stride - q);
-                let load = |part: &[T], j: usize| {
-                    let mut values = zeros;
-                    let start = (j * self.left + p) * self.stride + q;
-                    values[..count].copy_from_slice(&part[start..start + count]);
-                    values
-                };
-                let (first, first_im) = (load(from.re, 0), load(from.im, 0));
-                // Sums, then differences, of real and imaginary parts.
-                let mut pairs = [[zeros; 4]; MOST];
-                let mut all = [first, first_im];
-                for (j, pair) in pairs.iter_mut().enumerate().take(half + 1).skip(1) {
-                    let (a, b) = (load(from.re, j), load(from.re, radix - j));
-                    let (ai, bi) = (load(from.im, j), load(from.im, radix - j));
-                    for i in 0..TOGETHER {
-                        pair[0][i] = a[i] + b[i];
-                        pair[1][i] = ai[i] + bi[i];
-                        pair[2][i] = a[i] - b[i];
-                        pair[3][i] = ai[i] - bi[i];
-                        all[0][i] = all[0][i] + pair[0][i];
-                        all[1][i] = all[1][i] + pair[1][i];
-                    }
-                }
-                let mut store = |k: usize, re: &[T; TOGETHER], im: &[T; TOGETHER]| {
-                    let start = (p * radix + k) * self.stride + q;
-                    to.re[start..start + count].copy_from_slice(&re[..count]);
-                    to.im[start..start + count].copy_from_slice(&im[..count]);
-                };
-                store(0, &all[0], &all[1]);
-                for k in 1..=half {
-                    let (mut even, mut even_im) = (first, first_im);
-                    let (mut odd, mut odd_im) = (zeros, zeros);
-                    for (j, pair) in pairs.iter().enumerate().take(half + 1).skip(1) {
-                        let at = 2 * (j * k % radix);
-                        let (c, d) = (self.roots[at], self.roots[at + 1]);
-                        for i in 0..TOGETHER {
-                            even[i] = even[i] + pair[0][i] * c;
-                            even_im[i] = even_im[i] + pair[1][i] * c;
-                            odd[i] = odd[i] + pair[2][i] * d;
-                            odd_im[i] = odd_im[i] + pair[3][i] * d;
-                        }
-                    }
-                    for (k, sign) in [(k, T::ONE), (radix - k, -T::ONE)] {
-                        let at = 2 * (k - 1);
-                        let (c, d) = (twiddles[at], twiddles[at + 1]);
-                        let (mut re, mut im) = (zeros, zeros);
-                        for i in 0..TOGETHER {
-                            // The imaginary unit times (odd, odd_im).
-                            let u = even[i] - odd_im[i] * sign;
-                            let ui = even_im[i] + odd[i] * sign;
-                            re[i] = u * c - ui * d;
-                            im[i] = u * d + ui * c;
-                        }
-                        store(k, &re, &im);
-                    }
-                }
-                q += count;
+    unsafe fn store<V: Lanes<T>>(&self, row: usize, lane: usize, [re, im]: [V::Value; 2]) {
+        // SAFETY: the caller promises the vectors and the row, which has roots.
+        unsafe {
+            let root = self.roots.add(2 * row * self.wide + lane);
+            let (c, d) = (V::load(root), V::load(root.add(self.wide)));
+            let product = [
+                V::sub(V::mul(re, c), V::mul(im, d)),
+                V::add(V::mul(re, d), V::mul(im, c)),
+            ];
+            self.rows.store::<V>(row, lane, product);
+        }
+    }
+}
+
+/// Transposes a tile of [`LANES`] rows of one part each.
+///
+/// # Safety
+/// The CPU has these vectors, and the arrays the rows.
+#[inline(always)]
+unsafe fn tile<T: Copy, V: Lanes<T>>(from: *const T, to: *mut T) {
+    for row in (0..LANES).step_by(V::COUNT) {
+        for lane in (0..LANES).step_by(V::COUNT) {
+            // SAFETY: the caller promises the vectors and the rows.
+            unsafe {
+                V::transpose(
+                    from.add(row * ROW + lane),
+                    ROW,
+                    to.add(lane * ROW + row),
+                    ROW,
+                );
+            }
+        }
+    }
+}
+
+/// Makes rows of [`LANES`] lines of pairs, with the parts at offsets.
+///
+/// # Safety
+/// The CPU has these vectors; the lines and the rows are in memory.
+#[inline(always)]
+unsafe fn turn_to_rows<T: Real, V: Lanes<T>>(
+    from: *const T,
+    length: usize,
+    rows: *mut T,
+    parts: [usize; 2],
+) {
+    let numbers = 2 * length;
+    // SAFETY: the caller promises the vectors, the lines and the rows.
+    unsafe {
+        let is_swapped = parts[0] != 0;
+        let whole = numbers / V::COUNT * V::COUNT;
+        for lane in (0..LANES).step_by(V::COUNT) {
+            for number in (0..whole).step_by(V::COUNT) {
+                let to = rows.add(number * LANES + lane);
+                V::transpose(from.add(lane * numbers + number), numbers, to, LANES);
+            }
+        }
+        for number in whole..numbers {
+            for lane in 0..LANES {
+                let to = rows.add(number * LANES + lane);
+                to.write(from.add(lane * numbers + number).read());
+            }
+        }
+        if is_swapped {
+            swap_parts::<T, V>(rows, length, T::ONE);
+        }
+    }
+}
+
+/// Makes lines of pairs of rows, whose parts are at offsets, multiplied by a factor.
+///
+/// # Safety
+/// The CPU has these vectors; the rows and the lines are in memory.
+#[inline(always)]
+unsafe fn turn_to_lines<T: Real, V: Lanes<T>>(
+    rows: *mut T,
+    parts: [usize; 2],
+    by: T,
+    to: *mut T,
+    length: usize,
+) {
+    let numbers = 2 * length;
+    // SAFETY: the caller promises the vectors, the lines and the rows.
+    unsafe {
+        // Forward transforms have no factor.
+        if parts[0] != 0 {
+            swap_parts::<T, V>(rows, length, by);
+        }
+        let whole = numbers / V::COUNT * V::COUNT;
+        for lane in (0..LANES).step_by(V::COUNT) {
+            for number in (0..whole).step_by(V::COUNT) {
+                let from = rows.add(number * LANES + lane);
+                V::transpose(from, LANES, to.add(lane * numbers + number), numbers);
+            }
+        }
+        for number in whole..numbers {
+            for lane in 0..LANES {
+                let from = rows.add(number * LANES + lane);
+                to.add(lane * numbers + number).write(from.read());
+            }
+        }
+    }
+}
+
+/// Exchanges the parts of each row, multiplied by a factor.
+///
+/// # Safety
+/// The CPU has these vectors, and the array the rows.
+#[inline(always)]
+unsafe fn swap_parts<T: Copy, V: Lanes<T>>(rows: *mut T, count: usize, by: T) {
+    for row in 0..count {
+        for lane in (0..LANES).step_by(V::COUNT) {
+            // SAFETY: the caller promises the vectors and the rows.
+            unsafe {
+                let by = V::splat(by);
+                let at = rows.add(row * ROW + lane);
+                let (re, im) = (V::load(at), V::load(at.add(LANES)));
+                V::store(at, V::mul(im, by));
+                V::store(at.add(LANES), V::mul(re, by));
             }
         }
     }

@@ -2,12 +2,17 @@
 //! call. A plan is made when the program is compiled, and is two arrays: words, and numbers.
 
 mod lines;
+mod passes;
 #[cfg(feature = "std")]
 mod plan;
+mod vectors;
 
 use crate::microkernels::CpuFeatures;
-use core::ops::{Add, Mul, Neg, Sub};
-use lines::{Line, Split};
+#[cfg(target_arch = "x86_64")]
+use crate::microkernels::VectorWidth;
+use core::ops::{Add, Mul, Neg, Range, Sub};
+use lines::{Array, Form, Line, Matrix, Memory, Room};
+use passes::{Compiled, LANES, Passes, table_numbers};
 #[cfg(feature = "std")]
 pub use plan::Plan;
 
@@ -21,6 +26,14 @@ pub trait Real:
     const ONE: Self;
     /// One half.
     const HALF: Self;
+    /// The vectors that every CPU of the architecture has.
+    type Baseline: Compiled<Self>;
+    /// Vectors of 256 bits.
+    #[cfg(target_arch = "x86_64")]
+    type Avx2: Compiled<Self>;
+    /// Vectors of 512 bits.
+    #[cfg(target_arch = "x86_64")]
+    type Avx512: Compiled<Self>;
 }
 
 macro_rules! real {
@@ -29,6 +42,16 @@ macro_rules! real {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const HALF: Self = 0.5;
+            #[cfg(target_arch = "x86_64")]
+            type Baseline = vectors::Sse2;
+            #[cfg(target_arch = "aarch64")]
+            type Baseline = vectors::Neon;
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            type Baseline = vectors::Single;
+            #[cfg(target_arch = "x86_64")]
+            type Avx2 = vectors::Avx2;
+            #[cfg(target_arch = "x86_64")]
+            type Avx512 = vectors::Avx512;
         }
     )*};
 }
@@ -43,11 +66,10 @@ const BACK_TO_REAL: i64 = 3;
 /// Words before the dimensions: which transform, how many dimensions, how many of them are
 /// transformed.
 const HEAD: usize = 3;
-/// Words of a line before its radices: where its numbers begin, how many there are, how long the
-/// convolution is or 0, and how many radices there are.
-const LINE: usize = 4;
-/// Lanes of an array of lines.
-const LANES: usize = 16;
+/// Words of a line before its radices: where its numbers begin and how many there are; the rows and
+/// columns of the matrix that it is, or its length and 0 if it is a lane; how many radices columns and rows
+/// have.
+const LINE: usize = 6;
 
 /// A transform.
 #[derive(Clone, Copy, Debug)]
@@ -56,10 +78,35 @@ pub struct Fourier<'a, T> {
     numbers: &'a [T],
 }
 
-/// Memory of a run, in numbers: two arrays of lines, each in two parts, and a copy of the operand.
-struct Room {
-    part: usize,
+/// Memory of a run, in numbers.
+struct Needs {
+    /// For the lines along each dimension.
+    lines: Room,
+    /// Lines of complex numbers that are each two lines of real ones.
+    pairs: usize,
+    /// A copy of the operand.
     copy: usize,
+}
+
+/// Numbers of a plan that are not taken yet.
+struct Numbers<'a, T>(&'a [T]);
+
+impl<'a, T> Numbers<'a, T> {
+    /// So many of them, or none if the plan has none.
+    fn next(&mut self, count: usize) -> &'a [T] {
+        let own;
+        (own, self.0) = self.0.split_at(count.min(self.0.len()));
+        own
+    }
+
+    fn passes(&mut self, length: usize, radices: &'a [i64]) -> Passes<'a, T> {
+        let all = radices.iter().map(|&radix| radix as usize);
+        Passes {
+            length,
+            radices,
+            table: self.next(table_numbers(all, length)),
+        }
+    }
 }
 
 impl<'a, T: Real> Fourier<'a, T> {
@@ -96,7 +143,7 @@ impl<'a, T: Real> Fourier<'a, T> {
         }
     }
 
-    fn complex_count(&self, dims: core::ops::Range<usize>) -> usize {
+    fn complex_count(&self, dims: Range<usize>) -> usize {
         dims.map(|dim| self.complex_size(dim)).product()
     }
 
@@ -105,38 +152,56 @@ impl<'a, T: Real> Fourier<'a, T> {
         let rank = self.dims().len();
         let mut words = &self.words[HEAD + rank..];
         for _ in self.outer()..dim {
-            words = &words[LINE + words[3] as usize..];
+            words = &words[LINE + (words[4] + words[5]) as usize..];
         }
         words
-    }
-
-    /// Positions that lines along a dimension take.
-    fn line_room(&self, dim: usize) -> usize {
-        match self.line_words(dim)[2] {
-            0 => self.dims()[dim] as usize,
-            convolved => convolved as usize,
-        }
     }
 
     /// The transform of the lines along a dimension.
     fn line(&self, dim: usize) -> Line<'a, T> {
         let words = self.line_words(dim);
-        let [start, count, convolved, radices] = [words[0], words[1], words[2], words[3]];
-        let start = start as usize;
-        Line {
-            length: self.dims()[dim] as usize,
-            radices: &words[LINE..LINE + radices as usize],
-            convolved: Some(convolved as usize).filter(|&room| room > 0),
-            table: &self.numbers[start..start + count as usize],
+        let word = |number: usize| words[number] as usize;
+        let length = self.dims()[dim] as usize;
+        let (rows, columns) = (word(2), word(3));
+        let (own, others) = words[LINE..LINE + word(4) + word(5)].split_at(word(4));
+        let first = word(0).min(self.numbers.len());
+        let end = (first + word(1)).min(self.numbers.len());
+        let mut numbers = Numbers(&self.numbers[first..end]);
+        if columns == 0 {
+            let form = Form::Lanes(numbers.passes(rows, own));
+            return Line { length, form };
         }
+        let (chirp, filter) = match rows * columns == length {
+            true => (&[][..], &[][..]),
+            false => (numbers.next(2 * length), numbers.next(2 * rows * columns)),
+        };
+        let matrix = Matrix {
+            columns: numbers.passes(rows, own),
+            rows: numbers.passes(columns, others),
+            roots: numbers.next(2 * rows * columns.next_multiple_of(LANES)),
+        };
+        let form = match rows * columns == length {
+            true => Form::Matrix(matrix),
+            false => Form::Convolution {
+                chirp,
+                filter,
+                matrix,
+            },
+        };
+        Line { length, form }
     }
 
-    fn room(&self) -> Room {
+    fn needs(&self) -> Needs {
         let rank = self.dims().len();
-        let longest = (self.outer()..rank).map(|dim| self.line_room(dim));
+        let rooms = (self.outer()..rank).map(|dim| self.line(dim).room());
+        let is_real = matches!(self.kind(), REAL | BACK_TO_REAL) && self.words[2] > 0;
         let all = self.complex_count(0..rank);
-        Room {
-            part: longest.max().unwrap_or(0) * LANES,
+        Needs {
+            lines: rooms.fold(Room::default(), Room::or),
+            pairs: match is_real {
+                true => 2 * LANES * self.dims()[rank - 1] as usize,
+                false => 0,
+            },
             copy: match self.kind() == BACK_TO_REAL && self.words[2] > 1 {
                 true => 2 * all,
                 false => 0,
@@ -146,8 +211,8 @@ impl<'a, T: Real> Fourier<'a, T> {
 
     /// Bytes of scratch memory that a run needs.
     pub fn scratch_bytes(&self) -> usize {
-        let room = self.room();
-        (4 * room.part + room.copy) * size_of::<T>()
+        let Needs { lines, pairs, copy } = self.needs();
+        (lines.numbers() + pairs + copy) * size_of::<T>()
     }
 
     /// Transforms.
@@ -156,47 +221,42 @@ impl<'a, T: Real> Fourier<'a, T> {
     /// `input` and `output` are dense arrays of the transform's sizes, real numbers or pairs;
     /// `scratch` has [`Self::scratch_bytes`], aligned to 64, holds numbers of any value, and is
     /// nobody else's. No two of them overlap. The CPU has what may be used.
+    #[inline(always)]
     pub unsafe fn run(&self, isa: CpuFeatures, input: *const T, output: *mut T, scratch: *mut T) {
         let rank = self.dims().len();
         let (first, last) = (self.outer(), rank - 1);
-        let all = self.complex_count(0..rank);
         let points: usize = self.dims()[first..].iter().map(|&n| n as usize).product();
-        if all == 0 || points == 0 || self.words[2] == 0 {
+        if self.complex_count(0..rank) == 0 || points == 0 || self.words[2] == 0 {
             return;
         }
-        let room = self.room();
-        let memory = Memory {
-            isa,
-            start: scratch,
-            part: room.part,
-        };
-        let copy = scratch.wrapping_add(4 * room.part);
+        let needs = self.needs();
+        let room = needs.lines;
+        let pairs = scratch.wrapping_add(room.numbers());
+        let copy = pairs.wrapping_add(needs.pairs);
+        let memory = Memory::new(scratch, room);
         // SAFETY: the caller promises arrays of the transform's sizes, which have so many numbers, and
         // scratch memory.
         unsafe {
             match self.kind() {
                 FORWARD | INVERSE => {
-                    core::ptr::copy_nonoverlapping(input, output, 2 * all);
-                    for dim in first..rank {
-                        self.along(dim, output, &memory);
+                    self.along(isa, last, (input, output), &memory);
+                    for dim in first..last {
+                        self.along(isa, dim, (output, output), &memory);
                     }
                 }
                 REAL => {
-                    self.real(input, output, &memory);
+                    self.real(isa, input, output, pairs, &memory);
                     for dim in first..last {
-                        self.along(dim, output, &memory);
+                        self.along(isa, dim, (output, output), &memory);
                     }
                 }
                 _ => {
                     let mut from = input;
-                    if first < last {
-                        core::ptr::copy_nonoverlapping(input, copy, 2 * all);
-                        for dim in first..last {
-                            self.along(dim, copy, &memory);
-                        }
+                    for dim in first..last {
+                        self.along(isa, dim, (from, copy), &memory);
                         from = copy;
                     }
-                    self.back_to_real(from, output, &memory);
+                    self.back_to_real(isa, from, output, pairs, &memory);
                 }
             }
         }
@@ -210,84 +270,82 @@ impl<'a, T: Real> Fourier<'a, T> {
         }
     }
 
-    /// Transforms the lines along a dimension of an array of complex numbers in its place.
+    /// Transforms the lines along a dimension of an array of complex numbers, to another or in its place.
     ///
     /// # Safety
-    /// The array has the transform's complex sizes; the memory is as large as a run's.
-    unsafe fn along(&self, dim: usize, array: *mut T, memory: &Memory<T>) {
-        let line = self.line(dim);
-        let inner = self.complex_count(dim + 1..self.dims().len());
-        let lines = self.complex_count(0..self.dims().len()) / line.length;
-        let is_inverse = matches!(self.kind(), INVERSE | BACK_TO_REAL);
-        let factor = self.factor(dim);
-        for first in (0..lines).step_by(LANES) {
-            let lanes = LANES.min(lines - first);
-            let starts: [usize; LANES] = core::array::from_fn(|lane| {
-                let line_number = first + lane.min(lanes - 1);
-                let (block, within) = (line_number / inner, line_number % inner);
-                2 * (block * line.length * inner + within)
-            });
-            // SAFETY: the lines lie in the array; the memory has room for so many.
-            unsafe {
-                let (values, other) = memory.arrays();
-                for k in 0..line.length {
-                    for (lane, start) in starts.iter().enumerate().take(lanes) {
-                        let from = array.add(start + 2 * k * inner);
-                        values.re[k * lanes + lane] = from.read();
-                        values.im[k * lanes + lane] = from.add(1).read();
-                    }
-                }
-                let result = transformed(memory.isa, &line, values, other, lanes, is_inverse);
-                for k in 0..line.length {
-                    for (lane, start) in starts.iter().enumerate().take(lanes) {
-                        let to = array.add(start + 2 * k * inner);
-                        to.write(result.re[k * lanes + lane] * factor);
-                        to.add(1).write(result.im[k * lanes + lane] * factor);
-                    }
-                }
-            }
-        }
+    /// The arrays have the transform's complex sizes; the memory is as large as a run's.
+    #[inline(always)]
+    unsafe fn along(
+        &self,
+        isa: CpuFeatures,
+        dim: usize,
+        (from, to): (*const T, *mut T),
+        memory: &Memory<T>,
+    ) {
+        let rank = self.dims().len();
+        let array = Array {
+            from,
+            to,
+            lines: self.complex_count(0..rank) / self.complex_size(dim),
+            inner: self.complex_count(dim + 1..rank),
+            is_inverse: matches!(self.kind(), INVERSE | BACK_TO_REAL),
+            factor: self.factor(dim),
+        };
+        // SAFETY: the caller's promise is the function's.
+        unsafe { transform(isa, &self.line(dim), &array, memory) }
     }
 
     /// Transforms lines of real numbers, two at a time as one of complex ones.
     ///
     /// # Safety
-    /// As [`Self::run`].
-    unsafe fn real(&self, input: *const T, output: *mut T, memory: &Memory<T>) {
+    /// As [`Self::run`]; `pairs` has the memory of its needs.
+    #[inline(always)]
+    unsafe fn real(
+        &self,
+        isa: CpuFeatures,
+        input: *const T,
+        output: *mut T,
+        pairs: *mut T,
+        memory: &Memory<T>,
+    ) {
         let dim = self.dims().len() - 1;
         let line = self.line(dim);
         let (n, half) = (line.length, line.length / 2 + 1);
         let lines = self.complex_count(0..dim);
         for first in (0..lines).step_by(2 * LANES) {
             let count = (2 * LANES).min(lines - first);
-            let lanes = count.div_ceil(2);
+            let together = count.div_ceil(2);
             // SAFETY: the lines lie in the arrays; the memory has room for so many.
             unsafe {
-                let (values, other) = memory.arrays();
-                for k in 0..n {
-                    for lane in 0..lanes {
-                        let from = input.add((first + 2 * lane) * n + k);
-                        values.re[k * lanes + lane] = from.read();
-                        values.im[k * lanes + lane] = match 2 * lane + 1 < count {
-                            true => from.add(n).read(),
-                            false => T::ZERO,
-                        };
+                for pair in 0..together {
+                    let a = input.add((first + 2 * pair) * n);
+                    let to = pairs.add(2 * pair * n).cast::<[T; 2]>();
+                    match 2 * pair + 1 < count {
+                        true => {
+                            for k in 0..n {
+                                to.add(k).write([a.add(k).read(), a.add(n + k).read()]);
+                            }
+                        }
+                        false => {
+                            for k in 0..n {
+                                to.add(k).write([a.add(k).read(), T::ZERO]);
+                            }
+                        }
                     }
                 }
-                let result = transformed(memory.isa, &line, values, other, lanes, false);
-                for k in 0..half {
-                    let back = (n - k) % n;
-                    for lane in 0..lanes {
-                        let [a, ai] = [&result.re, &result.im].map(|part| part[k * lanes + lane]);
-                        let [b, bi] =
-                            [&result.re, &result.im].map(|part| part[back * lanes + lane]);
-                        let to = output.add(2 * ((first + 2 * lane) * half + k));
-                        to.write((a + b) * T::HALF);
-                        to.add(1).write((ai - bi) * T::HALF);
-                        if 2 * lane + 1 < count {
-                            let to = to.add(2 * half);
-                            to.write((ai + bi) * T::HALF);
-                            to.add(1).write((b - a) * T::HALF);
+                let array = Array::of_lines(pairs, together, false, T::ONE);
+                transform(isa, &line, &array, memory);
+                for pair in 0..together {
+                    let z = pairs.add(2 * pair * n).cast::<[T; 2]>();
+                    let to = output.add(2 * (first + 2 * pair) * half).cast::<[T; 2]>();
+                    let has_other = 2 * pair + 1 < count;
+                    for k in 0..half {
+                        let back = if k == 0 { 0 } else { n - k };
+                        let ([a, ai], [b, bi]) = (z.add(k).read(), z.add(back).read());
+                        to.add(k).write([(a + b) * T::HALF, (ai - bi) * T::HALF]);
+                        if has_other {
+                            let other = [(ai + bi) * T::HALF, (b - a) * T::HALF];
+                            to.add(half + k).write(other);
                         }
                     }
                 }
@@ -299,47 +357,57 @@ impl<'a, T: Real> Fourier<'a, T> {
     /// line is the conjugate of this; an imaginary part where there can be none is taken for zero.
     ///
     /// # Safety
-    /// As [`Self::run`].
-    unsafe fn back_to_real(&self, input: *const T, output: *mut T, memory: &Memory<T>) {
+    /// As [`Self::real`].
+    #[inline(always)]
+    unsafe fn back_to_real(
+        &self,
+        isa: CpuFeatures,
+        input: *const T,
+        output: *mut T,
+        pairs: *mut T,
+        memory: &Memory<T>,
+    ) {
         let dim = self.dims().len() - 1;
         let line = self.line(dim);
         let (n, half) = (line.length, line.length / 2 + 1);
         let lines = self.complex_count(0..dim);
-        let factor = self.factor(dim);
         for first in (0..lines).step_by(2 * LANES) {
             let count = (2 * LANES).min(lines - first);
-            let lanes = count.div_ceil(2);
+            let together = count.div_ceil(2);
             // SAFETY: the lines lie in the arrays; the memory has room for so many.
             unsafe {
-                let (values, other) = memory.arrays();
-                for k in 0..half {
-                    let back = (n - k) % n;
-                    for lane in 0..lanes {
-                        let from = input.add(2 * ((first + 2 * lane) * half + k));
-                        let own = |from: *const T| match back == k {
-                            true => (from.read(), T::ZERO),
-                            false => (from.read(), from.add(1).read()),
+                for pair in 0..together {
+                    let from = input.add(2 * (first + 2 * pair) * half).cast::<[T; 2]>();
+                    let z = pairs.add(2 * pair * n).cast::<[T; 2]>();
+                    let has_other = 2 * pair + 1 < count;
+                    for k in 0..half {
+                        let back = if k == 0 { 0 } else { n - k };
+                        let own = |from: *const [T; 2]| match back == k {
+                            true => [from.read()[0], T::ZERO],
+                            false => from.read(),
                         };
-                        let (a, ai) = own(from);
-                        let (b, bi) = match 2 * lane + 1 < count {
-                            true => own(from.add(2 * half)),
-                            false => (T::ZERO, T::ZERO),
+                        let [a, ai] = own(from.add(k));
+                        let [b, bi] = match has_other {
+                            true => own(from.add(half + k)),
+                            false => [T::ZERO; 2],
                         };
-                        values.re[k * lanes + lane] = a - bi;
-                        values.im[k * lanes + lane] = ai + b;
+                        z.add(k).write([a - bi, ai + b]);
                         if back != k {
-                            values.re[back * lanes + lane] = a + bi;
-                            values.im[back * lanes + lane] = b - ai;
+                            z.add(back).write([a + bi, b - ai]);
                         }
                     }
                 }
-                let result = transformed(memory.isa, &line, values, other, lanes, true);
-                for k in 0..n {
-                    for lane in 0..lanes {
-                        let to = output.add((first + 2 * lane) * n + k);
-                        to.write(result.re[k * lanes + lane] * factor);
-                        if 2 * lane + 1 < count {
-                            to.add(n).write(result.im[k * lanes + lane] * factor);
+                let array = Array::of_lines(pairs, together, true, self.factor(dim));
+                transform(isa, &line, &array, memory);
+                for pair in 0..together {
+                    let z = pairs.add(2 * pair * n).cast::<[T; 2]>();
+                    let to = output.add((first + 2 * pair) * n);
+                    for k in 0..n {
+                        to.add(k).write(z.add(k).read()[0]);
+                    }
+                    if 2 * pair + 1 < count {
+                        for k in 0..n {
+                            to.add(n + k).write(z.add(k).read()[1]);
                         }
                     }
                 }
@@ -348,67 +416,62 @@ impl<'a, T: Real> Fourier<'a, T> {
     }
 }
 
-/// Scratch memory of a run.
-struct Memory<T> {
-    /// What may be used.
-    isa: CpuFeatures,
-    start: *mut T,
-    /// Numbers of each part of an array.
-    part: usize,
-}
-
-impl<T> Memory<T> {
-    /// Two arrays of lines.
-    ///
-    /// # Safety
-    /// There is as much memory, and no other arrays of it are used.
-    unsafe fn arrays<'m>(&self) -> (Split<'m, T>, Split<'m, T>) {
-        let part = |number: usize| {
-            let start = self.start.wrapping_add(number * self.part);
-            // SAFETY: the caller promises the memory.
-            unsafe { core::slice::from_raw_parts_mut(start, self.part) }
-        };
-        let array = |number: usize| Split {
-            re: part(number),
-            im: part(number + 1),
-        };
-        (array(0), array(2))
-    }
-}
-
-/// The transform of lines, or the inverse one without its factor.
+/// Transforms lines with the vectors that may be used.
 ///
 /// # Safety
-/// The CPU has what may be used.
-unsafe fn transformed<'m, T: Real>(
+/// As [`Line::run`]. The CPU has what may be used.
+#[inline(always)]
+unsafe fn transform<T: Real>(
     isa: CpuFeatures,
     line: &Line<'_, T>,
-    values: Split<'m, T>,
-    other: Split<'m, T>,
-    lanes: usize,
-    is_inverse: bool,
-) -> Split<'m, T> {
-    let room = line.room() * lanes;
-    let of = |split: Split<'m, T>| {
-        let (re, im) = (&mut split.re[..room], &mut split.im[..room]);
-        match is_inverse {
-            true => Split { re: im, im: re },
-            false => Split { re, im },
+    array: &Array<T>,
+    memory: &Memory<T>,
+) {
+    /// Is compiled for 512 bits.
+    ///
+    /// # Safety
+    /// As [`Line::run`].
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    #[inline(never)]
+    unsafe fn avx512<T: Real>(line: &Line<'_, T>, array: &Array<T>, memory: &Memory<T>) {
+        // SAFETY: the caller's promise is the function's.
+        unsafe { line.run::<T::Avx512>(array, memory) }
+    }
+
+    /// Is compiled for 256 bits.
+    ///
+    /// # Safety
+    /// As [`Line::run`].
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    #[inline(never)]
+    unsafe fn avx2<T: Real>(line: &Line<'_, T>, array: &Array<T>, memory: &Memory<T>) {
+        // SAFETY: the caller's promise is the function's.
+        unsafe { line.run::<T::Avx2>(array, memory) }
+    }
+
+    /// Is compiled for every CPU.
+    ///
+    /// # Safety
+    /// As [`Line::run`].
+    #[inline(never)]
+    unsafe fn baseline<T: Real>(line: &Line<'_, T>, array: &Array<T>, memory: &Memory<T>) {
+        // SAFETY: the caller's promise is the function's.
+        unsafe { line.run::<T::Baseline>(array, memory) }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = isa;
+    // SAFETY: the caller promises the lines, the memory and that the CPU has what may be used.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        match isa.width {
+            VectorWidth::Avx512 => return avx512(line, array, memory),
+            VectorWidth::Avx2 => return avx2(line, array, memory),
+            _ => {}
         }
-    };
-    let (mut values, mut other) = (of(values), of(other));
-    // SAFETY: the caller promises that the CPU has what may be used.
-    let moved = unsafe { line.run(isa, values.whole(), other.whole(), lanes) };
-    let result = match moved {
-        true => other,
-        false => values,
-    };
-    match is_inverse {
-        true => Split {
-            re: result.im,
-            im: result.re,
-        },
-        false => result,
+        baseline(line, array, memory);
     }
 }
 

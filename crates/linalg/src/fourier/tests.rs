@@ -61,7 +61,7 @@ fn assert_close(found: &[f64], wanted: &[f64], what: &str) {
 fn lines_are_transformed() {
     let lengths = [
         1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 15, 16, 30, 31, 37, 60, 64, 97, 105, 128, 143, 210, 256,
-        1009,
+        512, 1000, 1009, 2048,
     ];
     for n in lengths {
         for lines in [1, 3, 16, 21] {
@@ -91,6 +91,15 @@ fn several_dimensions_are_transformed() {
     wanted = expected(&wanted, 5, 9, -1.0);
     wanted = expected(&wanted, 6, 45, -1.0);
     assert_close(&found, &wanted, "three dimensions");
+    // Columns that fill vectors, and some that do not.
+    let dims = [3, 20, 24];
+    let input = numbers(2 * 1440);
+    for (kind, sign, factor) in [(FftType::Fft, -1.0, 1.0), (FftType::Ifft, 1.0, 1.0 / 480.0)] {
+        let found = run(kind, &dims, 2, &input, input.len());
+        let wanted = expected(&expected(&input, 24, 1, sign), 20, 24, sign);
+        let wanted: Vec<f64> = wanted.iter().map(|x| x * factor).collect();
+        assert_close(&found, &wanted, &format!("{kind:?} of two dimensions"));
+    }
 }
 
 /// Halves of transforms of real numbers, and back: of even and odd lengths, and of odd numbers of lines.

@@ -30,8 +30,15 @@ pub struct Axis {
     pub out: isize,
 }
 
-/// The most dimensions of one kind that a product has, those of one element among them.
-pub const MAX_AXES: usize = 16;
+/// The most dimensions of one kind that a product has, those of one element among them. A compiled
+/// program makes its products ready in each call, which is mostly copying them: it has shorter lists.
+pub const MAX_AXES: usize = match cfg!(feature = "std") {
+    true => 16,
+    false => MAX_COMPILED_AXES,
+};
+
+/// The same in compiled programs, also of the dimensions of the batch with those of the rows or the columns.
+pub const MAX_COMPILED_AXES: usize = 8;
 
 /// Dimensions, outermost first.
 pub type AxisList = List<Axis, MAX_AXES>;

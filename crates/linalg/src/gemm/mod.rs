@@ -42,7 +42,7 @@ use batched_small::Small;
 use blocks::Blocks;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
-pub use geometry::{Axes, Axis, AxisList, MAX_AXES, offsets_at, share};
+pub use geometry::{Axes, Axis, AxisList, MAX_AXES, MAX_COMPILED_AXES, offsets_at, share};
 use geometry::{along, normalised, share_of_units, swap_operands};
 pub(crate) use geometry::{element_count, varying};
 pub use known::Known;

@@ -21,7 +21,6 @@ mod secular;
 mod singular;
 mod symmetric;
 mod tridiagonal;
-mod tridiagonal_solve;
 
 pub use bidiagonal::{Bidiagonal, gebrd, ormbr};
 pub use hessenberg::{gehrd, orghr};
@@ -33,7 +32,6 @@ pub use schur::{Eigen, gees, geev};
 pub use singular::{SvdMethod, gesdd};
 pub use symmetric::heevd;
 pub use tridiagonal::{Tridiagonal, hetrd, ormtr};
-pub use tridiagonal_solve::gtsv;
 
 /// An iteration did not converge: LAPACK's `info`, which is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

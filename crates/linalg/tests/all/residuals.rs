@@ -3,7 +3,7 @@
 use crate::sample::{ForAll, Owned, for_all, sample, self_adjoint};
 use tegula_linalg::{
     Eigen, Matrix, Multiplication, Real, Scalar, SvdMethod, Tridiagonal, gees, geev, gehrd, geqp3,
-    geqrf, gesdd, gtsv, heevd, hetrd, orghr, orgqr, ormqr, ormtr,
+    geqrf, gesdd, heevd, hetrd, orghr, orgqr, ormqr, ormtr,
 };
 
 const SIZES: [[usize; 2]; 13] = [
@@ -352,42 +352,4 @@ impl ForAll for NotFinite {
 #[test]
 fn numbers_that_are_not_finite_large_or_small() {
     for_all(&NotFinite);
-}
-
-struct TridiagonalSystems;
-
-impl ForAll for TridiagonalSystems {
-    fn run<T: Eigen>(&self) {
-        for n in [0, 1, 2, 3, 10, 41] {
-            for weight in [8.0, 0.25] {
-                let [below, middle, above] = [1, 2, 3].map(|seed| sample::<T>(n, 1, seed).data);
-                let weight = T::from_real(T::Real::from_f64(weight));
-                let a = Owned::from_fn(n, n, |i, j| match (i + 1) as i64 - j as i64 {
-                    1 => middle[i] + weight,
-                    2 => below[i],
-                    0 => above[i],
-                    _ => T::ZERO,
-                });
-                let diagonal: Vec<T> = middle.iter().map(|&x| x + weight).collect();
-                let b = sample::<T>(n, 3, 9);
-                let (mut l, mut d, mut u, mut x) = (below, diagonal, above, b.clone());
-                gtsv(&mut l, &mut d, &mut u, x.view()).expect("no zero pivot");
-                let size = T::Real::from_f64(x.largest().max(1.0));
-                let divided = |m: &Owned<T>| {
-                    Owned::from_fn(m.rows, m.columns, |i, j| {
-                        m.at(i, j).scale(T::Real::ONE / size)
-                    })
-                };
-                divided(&a.times(&x)).assert_close(&divided(&b), "tridiagonal system");
-            }
-        }
-        let mut zeros = [vec![T::ZERO; 3], vec![T::ZERO; 3], vec![T::ZERO; 3]];
-        let [l, d, u] = &mut zeros;
-        assert_eq!(gtsv(l, d, u, Owned::zeros(3, 1).view()), Err(1));
-    }
-}
-
-#[test]
-fn tridiagonal_systems() {
-    for_all(&TridiagonalSystems);
 }

@@ -235,12 +235,26 @@ fn routines_on_arrays_give_the_bits_of_a_run() {
 fn transforms_and_complex_functions_agree_with_a_run() {
     let mut programs = Vec::new();
     for (single, double, tolerance) in [("f32", "c64", 2e-6), ("f64", "c128", 4e-15)] {
-        for n in [1, 8, 30, 97, 256, 1000] {
+        // Lines as lanes, as matrices and as convolutions, few and many.
+        for (lines, n) in [
+            (3, 1),
+            (3, 8),
+            (20, 30),
+            (1, 64),
+            (40, 64),
+            (3, 97),
+            (35, 100),
+            (3, 256),
+            (17, 256),
+            (3, 1000),
+            (18, 1009),
+            (2, 2048),
+        ] {
             programs.push((
                 format!(
-                    "x = {double}[3,{n}] parameter(0)
-                     a = {double}[3,{n}] fft(x), fft_type=FFT, fft_length={{{n}}}
-                     ROOT b = {double}[3,{n}] fft(a), fft_type=IFFT, fft_length={{3,{n}}}"
+                    "x = {double}[{lines},{n}] parameter(0)
+                     a = {double}[{lines},{n}] fft(x), fft_type=FFT, fft_length={{{n}}}
+                     ROOT b = {double}[{lines},{n}] fft(a), fft_type=IFFT, fft_length={{{lines},{n}}}"
                 ),
                 tolerance,
             ));
@@ -396,6 +410,85 @@ fn loops_give_the_bits_of_a_run() {
         let expected = run_here(&module, &inputs, widest());
         for (found, wanted) in outputs.iter().zip(&expected) {
             assert!(found.bytes() == wanted.bytes(), "{name}");
+        }
+    }
+}
+
+/// Products in loops are made ready once: several in an iteration, in a loop inside of another one, in a
+/// branch, with a weight that is a constant or a parameter, and where the loop does nothing.
+#[test]
+fn products_in_loops_give_the_bits_of_a_run() {
+    let state = "s = (s32[], s32[], f32[4,40], f32[40,40]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0  e = s32[] get-tuple-element(s), index=1
+        x = f32[4,40] get-tuple-element(s), index=2  w = f32[40,40] get-tuple-element(s), index=3
+        one = s32[] constant(1)  j = s32[] add(i, one)";
+    let next = "ROOT t = (s32[], s32[], f32[4,40], f32[40,40]) tuple(j, e, y, w)";
+    let dot = "lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+    let rows: Vec<String> = (0..40)
+        .map(|row| {
+            let row: Vec<String> = (0..40)
+                .map(|column| format!("{}", ((row * 7 + column * 5) % 11) as f64 / 64.0))
+                .collect();
+            format!("{{{}}}", row.join(","))
+        })
+        .collect();
+    let constant = format!("f32[40,40] constant({{{}}})", rows.join(","));
+    let bodies = [
+        (
+            "parameter",
+            format!("d = f32[4,40] dot(x, w), {dot}  y = f32[4,40] tanh(d)"),
+        ),
+        (
+            "constant",
+            format!(
+                "c = {constant}  d = f32[4,40] dot(x, c), {dot}  z = f32[4,40] tanh(d)
+                 f = f32[4,40] dot(z, w), {dot}  y = f32[4,40] cosine(f)"
+            ),
+        ),
+        (
+            "branch",
+            "two = s32[] constant(2)  r = s32[] remainder(i, two)
+             b = (f32[4,40], f32[40,40]) tuple(x, w)
+             y = f32[4,40] conditional(r, b, b), branch_computations={even, odd}"
+                .to_owned(),
+        ),
+    ];
+    let branches = format!(
+        "even {{ b = (f32[4,40], f32[40,40]) parameter(0)
+           x = f32[4,40] get-tuple-element(b), index=0  w = f32[40,40] get-tuple-element(b), index=1
+           d = f32[4,40] dot(x, w), {dot}  ROOT y = f32[4,40] tanh(d) }}
+         odd {{ b = (f32[4,40], f32[40,40]) parameter(0)
+           x = f32[4,40] get-tuple-element(b), index=0  ROOT y = f32[4,40] negate(x) }}"
+    );
+    let below = format!("below {{ {state}  ROOT c = pred[] compare(i, e), direction=LT }}");
+    for (name, body) in bodies {
+        let turn = format!("turn {{ {state}\n{body}\n{next} }}");
+        let turns = format!(
+            "turns {{ {state}  z = s32[] constant(0)
+               u = (s32[], s32[], f32[4,40], f32[40,40]) tuple(z, j, x, w)
+               l = (s32[], s32[], f32[4,40], f32[40,40]) while(u), condition=below, body=turn
+               y = f32[4,40] get-tuple-element(l), index=2  {next} }}"
+        );
+        for (body, count) in [("turn", 0), ("turn", 50), ("turns", 30)] {
+            let text = format!(
+                "HloModule m\n{branches}\n{below}\n{turn}\n{turns}
+                 ENTRY e {{ x = f32[4,40] parameter(0)  w = f32[40,40] parameter(1)  k = s32[] parameter(2)
+                   z = s32[] constant(0)  n = s32[] constant({count})
+                   q = s32[] and(k, z)  p = s32[] add(n, q)
+                   t = (s32[], s32[], f32[4,40], f32[40,40]) tuple(z, p, x, w)
+                   l = (s32[], s32[], f32[4,40], f32[40,40]) while(t), condition=below, body={body}
+                   ROOT y = f32[4,40] get-tuple-element(l), index=2 }}"
+            );
+            let module = read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+            let inputs = drawn(&module, &[]);
+            let file = format!("ready-{name}-{body}-{count}");
+            let outputs = run(&module, &inputs, widest(), &file);
+            let outputs = outputs.unwrap_or_else(|| panic!("{name} is no object"));
+            let expected = run_here(&module, &inputs, widest());
+            assert!(
+                outputs[0].bytes() == expected[0].bytes(),
+                "{name} {body} {count}"
+            );
         }
     }
 }

@@ -1,16 +1,17 @@
 //! Steps that are calls: of routines of `crates/rt`, with a description in words and the addresses of
 //! their arrays, and of functions that whoever links the object has.
 
-use super::{Driver, WORD, bug};
+use super::{Driver, WORD, bug, prepared_offset};
 use crate::error::Error;
 use crate::image::libcalls::Helper;
 use crate::image::{FunctionId, constant_address};
 use crate::object::arrays::{ArrayCall, Data};
-use crate::object::calls::{Call, Calls, Convolved, Repair};
+use crate::object::calls::{Call, Calls, Convolved, Prepared, Repair};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use tegula_expr::Term;
 use tegula_ir::{CustomCall, ElementType};
 use tegula_plan::ValueId;
+use tegula_rt::Kind;
 
 impl Driver<'_, '_> {
     pub(super) fn is_called(&self, results: &[ValueId]) -> bool {
@@ -219,7 +220,6 @@ impl Driver<'_, '_> {
         [lhs, rhs, out]: [Value; 3],
         scratch: Value,
     ) -> Result<(), Error> {
-        let words = self.words(&call.words)?;
         let kept = match call.kept {
             Some((constant, before)) => {
                 let start = self.constant(constant);
@@ -227,8 +227,56 @@ impl Driver<'_, '_> {
             }
             None => self.builder.ins().iconst(types::I64, 0),
         };
-        let args = [words, lhs, rhs, kept, out, scratch];
-        self.call(call.routine, &[types::I64; 6], &[], &args);
+        let (routine, first, scratch) = match (call.kind, call.prepared) {
+            (Kind::Product, Some(number)) => {
+                let ready = self.prepared.get(number).copied();
+                let ready = ready.ok_or_else(|| bug("a product that is ready"))?;
+                ("tegula_rt_product", ready, scratch)
+            }
+            (Kind::Product, None) => {
+                let words = self.words(&call.words)?;
+                let taken = self.make_ready(call.routine, words, scratch)?;
+                let rest = self.builder.ins().iadd(scratch, taken);
+                ("tegula_rt_product", scratch, rest)
+            }
+            _ => (call.routine, self.words(&call.words)?, scratch),
+        };
+        let args = [first, lhs, rhs, kept, out, scratch];
+        self.call(routine, &[types::I64; 6], &[], &args);
+        Ok(())
+    }
+
+    /// Makes a product ready in memory; gives the bytes that this takes.
+    fn make_ready(
+        &mut self,
+        routine: &'static str,
+        words: Value,
+        memory: Value,
+    ) -> Result<Value, Error> {
+        let (params, returns) = (&[types::I64; 2], &[types::I64]);
+        let taken = self.call(routine, params, returns, &[words, memory]);
+        taken.ok_or_else(|| bug("a product"))
+    }
+
+    /// Makes the products ready that are computed several times.
+    pub(super) fn prepare(&mut self) -> Result<(), Error> {
+        if self.library.ready.all.is_empty() {
+            return Ok(());
+        }
+        let start = self.term(&prepared_offset(self.plan));
+        let start = self.builder.ins().iadd(self.arena, start);
+        for number in 0..self.library.ready.all.len() {
+            let Prepared {
+                routine,
+                ref words,
+                offset,
+            } = self.library.ready.all[number];
+            let words: Vec<Term> = words.iter().copied().map(Term::constant).collect();
+            let words = self.words(&words)?;
+            let memory = self.builder.ins().iadd_imm_s(start, offset as i64);
+            self.make_ready(routine, words, memory)?;
+            self.prepared.push(memory);
+        }
         Ok(())
     }
 
