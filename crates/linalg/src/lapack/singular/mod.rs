@@ -1,6 +1,7 @@
 //! Singular values and vectors.
 
 mod divide;
+mod qd_iteration;
 mod qr_iteration;
 
 use crate::lapack::NotConverged;
@@ -11,6 +12,7 @@ use crate::lapack::qr::{Multiplication, geqrf, ormqr};
 use crate::lapack::scalar::{Real, Scalar};
 use crate::lapack::scaling::scale_general;
 use divide::{Work, bdsdc, lower_to_upper};
+use qd_iteration::qd_values;
 use qr_iteration::{Turns, Vectors, bdsqr};
 
 /// How singular vectors of the bidiagonal matrix are found.
@@ -154,6 +156,10 @@ fn bidiagonalised<T: Scalar>(
     };
     gebrd(a.part(0, 0, rows, columns), form, &mut vec![T::ZERO; rows]);
     let beside = &mut beside[..less - 1];
+    // The transposed matrix has the same values, and what is beside the diagonal on the other side.
+    if vectors.is_none() && qd_values(values, beside) {
+        return Ok(());
+    }
     let mut rotations = Vec::new();
     if is_lower {
         rotations.resize(less, (T::Real::ZERO, T::Real::ZERO));

@@ -1,0 +1,394 @@
+//! Singular values of bidiagonal matrices, without vectors, by the differential quotient-difference algorithm
+//! with shifts (dqds) of Fernando and Parlett, "Accurate singular values and differential qd algorithms" (1994).
+//!
+//! A matrix with the diagonal `d` above which is `e` is kept as the squares `q` and `e` of both. A pass makes
+//! the squares of another matrix of them whose squared singular values are less by a shift. A pass whose shift
+//! is more than the least of these shows by a negative number, and is done again with a smaller one; else the last
+//! of `e` goes to zero, and the last of `q` and the shifts so far are the least squared value. There are no
+//! roots and no rotations: a pass takes a quarter of the QR iteration's time. Shifts follow Parlett and Marques,
+//! "An implementation of the dqds algorithm (positive case)" (2000): lower bounds by the gap between the last
+//! value and the others.
+
+use crate::lapack::scalar::Real;
+
+/// Passes over all rows, for each row.
+const MAX_PASSES: usize = 30;
+/// A row that a pass is at least made of.
+const MIN_ROWS: usize = 3;
+
+/// The least numbers of a pass, of which each is more than the least squared singular value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Least {
+    /// Of all, of all but the last, and of all but the last two.
+    of_all: [f64; 3],
+    /// The last three, the last first.
+    last: [f64; 3],
+}
+
+/// Rows that are a matrix of their own: they begin and end so, and their shifts are so much.
+struct Block {
+    first: usize,
+    end: usize,
+    shifts: Sum,
+}
+
+/// A sum with what rounding has left out (Kahan).
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    value: f64,
+    rest: f64,
+}
+
+impl Sum {
+    fn add(&mut self, x: f64) {
+        let (large, small) = match x < self.value {
+            true => (self.value, x),
+            false => (x, self.value),
+        };
+        let sum = large + small;
+        self.rest += small - (sum - large);
+        self.value = sum;
+    }
+
+    fn plus(self, x: f64) -> f64 {
+        x + (self.value + self.rest)
+    }
+}
+
+/// Replaces the diagonal `d` of a bidiagonal matrix by its singular values in descending order; `e` is what is
+/// beside it. If that is not done in so many passes, or if a square is zero or not finite, gives false and
+/// leaves the matrix.
+pub(crate) fn qd_values<R: Real>(d: &mut [R], e: &[R]) -> bool {
+    let n = d.len();
+    let largest = |x: &[R]| x.iter().fold(0f64, |most, x| most.max(x.to_f64().abs()));
+    let scale = largest(d).max(largest(e));
+    if !(scale.is_normal() && 1e-150 < scale && scale < 1e150) {
+        return false;
+    }
+    let square = |x: &R| {
+        let x = x.to_f64() / scale;
+        x * x
+    };
+    let mut squares: Vec<f64> = d.iter().map(square).collect();
+    squares.extend(e.iter().map(square));
+    squares.resize(2 * n, 0.0);
+    let (q, e) = squares.split_at_mut(n);
+    // NaNs are left for the other algorithm to find.
+    if !q.iter().all(|&q| q.is_normal()) || !e.iter().all(|&e| e < f64::INFINITY) {
+        return false;
+    }
+    let tolerance = 100.0 * R::ROUNDING.to_f64();
+    let mut iteration = Iteration {
+        q,
+        e,
+        next: vec![0.0; 2 * n],
+        negligible: tolerance * tolerance,
+        found: Vec::with_capacity(n),
+        left: MAX_PASSES * n,
+    };
+    let mut blocks = vec![Block {
+        first: 0,
+        end: n,
+        shifts: Sum::default(),
+    }];
+    while let Some(block) = blocks.pop() {
+        if !iteration.block(block, &mut blocks) {
+            return false;
+        }
+    }
+    let mut found = iteration.found;
+    found.sort_unstable_by(|a, b| b.total_cmp(a));
+    for (d, square) in d.iter_mut().zip(found) {
+        *d = R::from_f64(square.sqrt() * scale);
+    }
+    true
+}
+
+struct Iteration<'a> {
+    q: &'a mut [f64],
+    e: &'a mut [f64],
+    /// What a pass makes: of `q`, then of `e`.
+    next: Vec<f64>,
+    /// What counts as zero, beside the squares.
+    negligible: f64,
+    found: Vec<f64>,
+    /// Passes that may be made.
+    left: usize,
+}
+
+impl Iteration<'_> {
+    /// Finds the values of a block, but for those of blocks that it falls into.
+    fn block(&mut self, mut block: Block, others: &mut Vec<Block>) -> bool {
+        let mut least = None;
+        let mut is_new = true;
+        loop {
+            is_new |= self.deflate(&mut block, &mut least);
+            is_new |= self.split(&mut block, others);
+            let rows = block.end - block.first;
+            if rows == 0 {
+                return true;
+            }
+            if rows < MIN_ROWS {
+                continue;
+            }
+            if std::mem::take(&mut is_new) {
+                self.turn(&block, &mut least);
+            }
+            let shift = least.map_or(0.0, |least| self.shift(&block, least));
+            let Some((shift, found)) = self.step(&block, shift) else {
+                return false;
+            };
+            block.shifts.add(shift);
+            least = Some(found);
+        }
+    }
+
+    /// Takes values from the end of a block. Gives whether there were any.
+    fn deflate(&mut self, block: &mut Block, least: &mut Option<Least>) -> bool {
+        let (q, e, negligible) = (&*self.q, &*self.e, self.negligible);
+        let end = block.end;
+        loop {
+            let (rows, last) = (block.end - block.first, block.end.saturating_sub(1));
+            let shifts = block.shifts;
+            if rows == 1 || rows > 1 && e[last - 1] <= negligible * shifts.plus(q[last]) {
+                self.found.push(shifts.plus(q[last]));
+                block.end -= 1;
+                // What was the last but one is the last.
+                if let Some(Least { of_all, last }) = least {
+                    of_all.rotate_left(1);
+                    last.rotate_left(1);
+                }
+            } else if rows == 2
+                || rows > 2 && e[last - 2] <= negligible * shifts.value.max(q[last - 2])
+            {
+                let [larger, smaller] = of_two(q[last - 1], e[last - 1], q[last]);
+                self.found.extend([larger, smaller].map(|x| shifts.plus(x)));
+                block.end -= 2;
+                *least = None;
+            } else {
+                return block.end < end;
+            }
+        }
+    }
+
+    /// Cuts a block where what is beside the diagonal is negligible; goes on with the last part.
+    fn split(&self, block: &mut Block, others: &mut Vec<Block>) -> bool {
+        let first = block.first;
+        for i in first..block.end.saturating_sub(MIN_ROWS) {
+            if self.e[i] <= self.negligible * block.shifts.value.max(self.q[i]) {
+                others.push(Block {
+                    end: i + 1,
+                    ..*block
+                });
+                block.first = i + 1;
+            }
+        }
+        block.first > first
+    }
+
+    /// Turns a block round whose small values are at its beginning.
+    fn turn(&mut self, block: &Block, least: &mut Option<Least>) {
+        let q = &mut self.q[block.first..block.end];
+        if let (Some(&first), Some(&last)) = (q.first(), q.last())
+            && 1.5 * first < last
+        {
+            q.reverse();
+            self.e[block.first..block.end - 1].reverse();
+            *least = None;
+        }
+    }
+
+    /// A number that is hardly more than the least squared value.
+    fn shift(&self, block: &Block, least: Least) -> f64 {
+        let [of_all, but_last, but_two] = least.of_all;
+        let [last, last_but_one, _] = least.last;
+        if of_all <= 0.0 {
+            return 0.0;
+        }
+        if of_all != last || but_last != last_but_one {
+            return of_all / 4.0;
+        }
+        // The last rows of the symmetric matrix of the squares: `last` and `next` in the diagonal, with
+        // `beside` between them, and `above` between `next` and the others, which are `but_two` or more.
+        let at = block.end - 1;
+        let next = self.q[at - 1] + self.e[at - 1];
+        let beside = (self.q[at] * self.e[at - 1]).sqrt();
+        let above = (self.q[at - 1] * self.e[at - 2]).sqrt();
+        let gap = 0.75 * but_two - last;
+        let next = match gap > above {
+            true => next - above * above / gap,
+            false => next - above,
+        };
+        let half = (next - last) / 2.0;
+        if half > 0.0 {
+            // The smaller value of these two rows.
+            let shift = last - beside * beside / (half + (half * half + beside * beside).sqrt());
+            return shift.max(of_all / 2.0);
+        }
+        (last - beside).max(of_all / 3.0)
+    }
+
+    /// Makes a pass with this shift, or with a smaller one, which it gives. `None` if there is no more time, or
+    /// if none can be made.
+    fn step(&mut self, block: &Block, mut shift: f64) -> Option<(f64, Least)> {
+        let range = block.first..block.end;
+        let (q, e) = (&mut self.q[range.clone()], &mut self.e[range.clone()]);
+        let half = self.next.len() / 2;
+        let (next_q, next_e) = self.next.split_at_mut(half);
+        let (next_q, next_e) = (&mut next_q[range.clone()], &mut next_e[range]);
+        for attempt in 0.. {
+            self.left = self.left.checked_sub(1)?;
+            let least = pass([q, e], [next_q, next_e], shift);
+            let [of_all, but_last, _] = least.of_all;
+            let is_number = !least.last[0].is_nan();
+            if of_all >= 0.0 && is_number {
+                q.copy_from_slice(next_q);
+                e.copy_from_slice(next_e);
+                return Some((shift, least));
+            }
+            if shift == 0.0 {
+                return None;
+            }
+            shift = match but_last > 0.0 && is_number {
+                _ if attempt == 3 => 0.0,
+                // Only the last is negative: it says by how much the shift was too large.
+                true => ((shift + least.last[0]) * (1.0 - 2.0 * f64::EPSILON)).max(0.0),
+                false => shift / 4.0,
+            };
+        }
+        None
+    }
+}
+
+/// One pass over at least [`MIN_ROWS`] rows.
+fn pass([q, e]: [&[f64]; 2], [next_q, next_e]: [&mut [f64]; 2], shift: f64) -> Least {
+    let rows = q.len();
+    let mut x = q[0] - shift;
+    let mut least = x;
+    let mut all = Least::default();
+    let both = q[1..]
+        .iter()
+        .zip(e)
+        .zip(next_q.iter_mut().zip(&mut *next_e));
+    for (i, ((q, e), (next_q, next_e))) in both.enumerate() {
+        let sum = x + e;
+        let ratio = q / sum;
+        *next_q = sum;
+        *next_e = e * ratio;
+        x = x * ratio - shift;
+        least = if x < least { x } else { least };
+        if i + MIN_ROWS + 1 >= rows {
+            // The last three, as far as the loop has come.
+            let place = rows - 2 - i;
+            all.of_all[place] = least;
+            all.last[place] = x;
+        }
+    }
+    next_q[rows - 1] = x;
+    if rows == MIN_ROWS {
+        (all.of_all[2], all.last[2]) = (q[0] - shift, q[0] - shift);
+    }
+    all
+}
+
+/// The squared singular values of two rows, the larger one first.
+fn of_two(first: f64, above: f64, last: f64) -> [f64; 2] {
+    let half = ((first - last) + above) / 2.0;
+    let root = (half * half + last * above).sqrt();
+    let larger = ((first + last) + above) / 2.0 + root;
+    [larger, first / larger * last]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lapack::isa::{Isa, Routine, dispatch};
+    use crate::lapack::matrix::Matrix;
+    use crate::lapack::singular::qr_iteration::{Turns, Vectors, bdsqr};
+
+    struct ByRotations<'a>(&'a mut [f64], &'a mut [f64]);
+
+    impl Routine for ByRotations<'_> {
+        type Output = ();
+
+        fn run<I: Isa>(self) {
+            let n = self.0.len();
+            let mut vectors = Vectors {
+                u: Matrix::new(&mut [], 0, n),
+                v: Matrix::new(&mut [], 0, n),
+            };
+            let done = bdsqr::<I, f64>(self.0, self.1, &mut vectors, &mut Turns::new(n));
+            done.expect("it converges");
+        }
+    }
+
+    /// Both algorithms give the same to a relative error, however small a value is.
+    fn agrees(d: &[f64], e: &[f64]) {
+        let mut by_qd = d.to_vec();
+        assert!(qd_values(&mut by_qd, e), "{d:?} {e:?}");
+        let (mut expected, mut e) = (d.to_vec(), e.to_vec());
+        dispatch(ByRotations(&mut expected, &mut e));
+        for (found, expected) in by_qd.iter().zip(&expected) {
+            let error = (found - expected).abs();
+            assert!(error <= 1e-13 * expected, "{found} {expected} of {d:?}");
+        }
+        let mut single: Vec<f32> = d.iter().map(|&x| x as f32).collect();
+        let narrow: Vec<f32> = e.iter().map(|&x| x as f32).collect();
+        assert!(qd_values(&mut single, &narrow) || single.iter().all(|x| x.is_finite()));
+    }
+
+    #[test]
+    fn values_are_those_of_the_qr_iteration() {
+        let mut state = 88_172_645_463_325_252u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        for n in [1usize, 2, 3, 4, 5, 8, 17, 40, 100] {
+            for kind in 0..7 {
+                let at = |i: usize, x: f64| match kind {
+                    0 => x + 0.01,
+                    1 => 1.0,
+                    // Smaller and smaller, and the other way round.
+                    2 => 0.5f64.powi(i as i32) * (x + 0.5),
+                    3 => 0.5f64.powi((n - i) as i32) * (x + 0.5),
+                    // As a reduction of a random matrix has them.
+                    4 => ((n - i) as f64).sqrt() + x,
+                    // In clusters, and almost falling apart.
+                    5 => 1.0 + (i / 3) as f64 + 1e-9 * x,
+                    _ => {
+                        if i % 2 == 0 {
+                            1.0
+                        } else {
+                            1e-7 + x * 1e-8
+                        }
+                    }
+                };
+                let d: Vec<f64> = (0..n).map(|i| at(i, random())).collect();
+                let mut e: Vec<f64> = (0..n - 1).map(|i| at(i, random())).collect();
+                agrees(&d, &e);
+                if kind == 6 {
+                    e.iter_mut().for_each(|e| *e *= 1e-12);
+                    agrees(&d, &e);
+                    e.fill(0.0);
+                    agrees(&d, &e);
+                }
+                let negative: Vec<f64> = d.iter().map(|d| -d).collect();
+                agrees(&negative, &e);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_squares_is_left() {
+        for bad in [0.0, f64::NAN, f64::INFINITY, 1e-200, 1e200] {
+            let mut d = [1.0, bad, 2.0, 3.0];
+            assert!(!qd_values(&mut d, &[1.0, 0.5, 0.25]), "{bad}");
+            assert_eq!(d[2..], [2.0, 3.0]);
+        }
+        let mut d = [1.0, 2.0, 3.0];
+        assert!(!qd_values(&mut d, &[1.0, f64::NAN]));
+    }
+}
