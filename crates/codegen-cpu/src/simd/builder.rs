@@ -363,7 +363,33 @@ impl Builder {
 
     pub(crate) fn binary(&mut self, op: BinaryOp, a: V, b: V) -> V {
         let ty = self.type_of(a);
+        if let Some((rotated, amount)) = self.rotation(op, a, b) {
+            return self.define(Op::Binary(BinaryOp::RotateLeft, rotated, amount), ty);
+        }
         self.define(Op::Binary(op, a, b), ty)
+    }
+
+    /// The number and by how much it is rotated left, if both operands are parts of it, shifted by constants
+    /// to where the other has zeros.
+    fn rotation(&self, op: BinaryOp, a: V, b: V) -> Option<(V, V)> {
+        if !matches!(op, BinaryOp::Or | BinaryOp::Xor | BinaryOp::Add) {
+            return None;
+        }
+        let shift = |v: V| match self.body.op(v) {
+            Op::Binary(op, x, amount) => Some((op, x, amount, self.constant_of(amount)?)),
+            _ => None,
+        };
+        let (a, b) = (shift(a)?, shift(b)?);
+        let (up, down) = match a.0 == BinaryOp::ShiftLeft {
+            true => (a, b),
+            false => (b, a),
+        };
+        let width = if self.type_of(up.1).is_wide() { 64 } else { 32 };
+        let is_rotation = (up.0, down.0) == (BinaryOp::ShiftLeft, BinaryOp::ShiftRight)
+            && up.1 == down.1
+            && (1..width).contains(&up.3)
+            && up.3 + down.3 == width;
+        is_rotation.then_some((up.1, up.2))
     }
 
     pub(crate) fn add(&mut self, a: V, b: V) -> V {

@@ -327,6 +327,9 @@ fn integer(op: BinaryOp, bits: u32, a: u64, b: u64) -> u64 {
         BinaryOp::Xor => a ^ b,
         BinaryOp::ShiftLeft if in_range => a << b,
         BinaryOp::ShiftRight if in_range => a >> b,
+        BinaryOp::RotateLeft => {
+            (a << (b % u64::from(bits))) | ((a >> 1) >> (u64::from(bits) - 1 - b % u64::from(bits)))
+        }
         BinaryOp::ShiftRightSigned => (signed(a) >> b.min(u64::from(bits - 1))).cast_unsigned(),
         _ => 0,
     };

@@ -110,6 +110,8 @@ pub(crate) enum BinaryOp {
     ShiftRight,
     /// Right, signs in; all signs from the width on.
     ShiftRightSigned,
+    /// Left by `b`, a constant below the width; what is moved out comes in again. Of integers.
+    RotateLeft,
 }
 
 impl BinaryOp {

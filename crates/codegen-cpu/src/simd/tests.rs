@@ -253,6 +253,20 @@ fn operations_on_integers() {
             });
             check(&format!("{op:?} of {ty:?} and 5"), ty, &body, 3);
         }
+        let width = if ty == Type::I64 { 64 } else { 32 };
+        for amount in [1, 13, width - 1] {
+            let body = elementwise(ty, &|b, [x, y, _]| {
+                let up = b.shift(BinaryOp::ShiftLeft, x, amount);
+                let down = b.shift(BinaryOp::ShiftRight, x, width - amount);
+                let rotated = b.or(up, down);
+                assert!(matches!(
+                    b.body().op(rotated),
+                    Op::Binary(B::RotateLeft, ..)
+                ));
+                b.xor(rotated, y)
+            });
+            check(&format!("{ty:?} rotated by {amount}"), ty, &body, 3);
+        }
         let body = elementwise(ty, &|b, [x, _, _]| b.unary(UnaryOp::AbsInt, x));
         check(&format!("abs of {ty:?}"), ty, &body, 3);
     }

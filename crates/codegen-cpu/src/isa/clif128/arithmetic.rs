@@ -126,9 +126,10 @@ impl Emitter<'_, '_> {
                 b,
                 op == BinaryOp::MaxUnsigned,
             ),
-            BinaryOp::ShiftLeft | BinaryOp::ShiftRight | BinaryOp::ShiftRightSigned => {
-                self.shift(op, ty, a, b, constant)
-            }
+            BinaryOp::ShiftLeft
+            | BinaryOp::ShiftRight
+            | BinaryOp::ShiftRightSigned
+            | BinaryOp::RotateLeft => self.shift(op, ty, a, b, constant),
         })
     }
 
@@ -193,6 +194,11 @@ impl Emitter<'_, '_> {
                     self.builder.ins().sshr_imm_s(a, amount.min(bits - 1))
                 }
                 _ if amount == bits => self.constant(ty, 0)[0],
+                BinaryOp::RotateLeft => {
+                    let up = self.builder.ins().ishl_imm_s(a, amount);
+                    let down = self.builder.ins().ushr_imm_s(a, bits - amount);
+                    self.builder.ins().bor(up, down)
+                }
                 BinaryOp::ShiftLeft => self.builder.ins().ishl_imm_s(a, amount),
                 _ => self.builder.ins().ushr_imm_s(a, amount),
             };

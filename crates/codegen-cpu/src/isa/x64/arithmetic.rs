@@ -53,7 +53,10 @@ impl Select<'_> {
     ) -> Option<VReg> {
         let is_shift = matches!(
             op,
-            BinaryOp::ShiftLeft | BinaryOp::ShiftRight | BinaryOp::ShiftRightSigned
+            BinaryOp::ShiftLeft
+                | BinaryOp::ShiftRight
+                | BinaryOp::ShiftRightSigned
+                | BinaryOp::RotateLeft
         );
         if let Some(amount) = self.constant_of(b).filter(|_| is_shift) {
             let amount = i32::try_from(amount.min(64)).ok()?;
@@ -84,8 +87,11 @@ impl Select<'_> {
         if let Some(code) = code::shift(op).of(form) {
             return Some(self.apply(code, form, &[a], Some(amount)));
         }
-        // Signs go in where the others are moved out: only this one is missing.
         let Source::Register(a) = a else { return None };
+        if op == BinaryOp::RotateLeft {
+            return self.rotated(ty, a, amount);
+        }
+        // Signs go in where the others are moved out: only this one is missing.
         self.by_signs(ty, a, |s, flipped| {
             s.shifted(BinaryOp::ShiftRight, ty, Source::Register(flipped), amount)
         })

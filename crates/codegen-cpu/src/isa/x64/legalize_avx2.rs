@@ -93,6 +93,14 @@ impl Select<'_> {
         }
     }
 
+    /// What is moved out on the left comes in on the right.
+    pub(super) fn rotated(&mut self, ty: Type, a: VReg, amount: i32) -> Option<VReg> {
+        let width = if ty.is_wide() { 64 } else { 32 };
+        let up = self.shifted_by(BinaryOp::ShiftLeft, ty, a, amount)?;
+        let down = self.shifted_by(BinaryOp::ShiftRight, ty, a, width - amount)?;
+        self.two(BinaryOp::Or, ty, up, down)
+    }
+
     /// The smaller or the larger of two integers.
     fn chosen(
         &mut self,

@@ -272,6 +272,12 @@ pub(super) fn shift(op: BinaryOp) -> Codes {
             VEX_Vpsrld_xmm_xmm_imm8,
             VEX_Vpsrlq_ymm_ymm_imm8
         ),
+        BinaryOp::RotateLeft => forms!(
+            EVEX_Vprold_zmm_k1z_zmmm512b32_imm8,
+            EVEX_Vprold_ymm_k1z_ymmm256b32_imm8,
+            EVEX_Vprolq_zmm_k1z_zmmm512b64_imm8;
+            NONE
+        ),
         _ => forms!(
             EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8,
             EVEX_Vpsrad_ymm_k1z_ymmm256b32_imm8,
