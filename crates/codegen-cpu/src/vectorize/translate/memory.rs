@@ -29,49 +29,19 @@ impl Translator<'_> {
         index: &[Term],
         part: usize,
     ) -> Result<(u32, Option<V>), Reason> {
-        let element_type = self.kernel.params[param].element_type;
-        // Elements of the storage to one of the array.
-        let scale = element_type.storage_bytes().div_ceil(8) as i64;
-        let storage = Storage {
-            bytes: element_type.storage_bytes() as u32 / scale as u32,
-            signed: element_type.is_signed(),
-        };
-        let ranges = Ranges {
-            vars: self.ranges.vars,
-            lanes: None,
-        };
-        let linear = linear_index(self.kernel, param, index, &ranges);
-        let linear = self.merge(&linear);
+        let (linear, storage, scale) = self.linear(param, index);
         let offset = part as u32 * storage.bytes;
         let linear_place = self.linear_place(&linear);
         let Some((rest, steps, stride)) = linear_place else {
             return self.gathered_place(param, &linear, storage, scale, offset);
         };
+        let stride = stride.mul(&Term::constant(scale));
         let first = match self.mask {
-            None => self.first_of_block(param, &rest, &steps, &stride.mul(&Term::constant(scale))),
+            None => self.first_of_block(param, &rest, &steps, &stride),
             Some(_) => None,
         };
         let rest = rest.sub(&Term::constant(first.unwrap_or(0)));
-        // A masked access to a page that is not there is right, but slow (80 ns a vector, measured):
-        // where no lane goes, the array's beginning takes the place of what it would be.
-        let rest = self.taken.iter().fold(rest, |rest, taken| rest.mul(taken));
-        let pointer = self.source(Source::Address(param, rest, offset), Input::Integer);
-        let stride = stride.mul(&Term::constant(scale));
-        let bytes = Term::constant(scale * i64::from(storage.bytes));
-        let mut moves = Vec::with_capacity(steps.len());
-        for (frame, step) in steps {
-            let step = self.source(Source::Integer(step.mul(&bytes)), Input::Integer);
-            moves.push((frame, step));
-        }
-        let access = self.moved_access(
-            Access {
-                pointer,
-                storage,
-                splat: stride.as_constant() == Some(0),
-            },
-            moves,
-            first.is_some(),
-        );
+        let access = self.access((param, offset), (rest, steps), storage, &stride, first);
         if matches!(stride.as_constant(), Some(0 | 1)) {
             return Ok((access, None));
         }
@@ -85,6 +55,51 @@ impl Translator<'_> {
             index = self.builder.add(index, first);
         }
         Ok((access, Some(index)))
+    }
+
+    /// Where an element is in its array, what memory has of it, and how many of these it takes.
+    pub(super) fn linear(&self, param: usize, index: &[Term]) -> (Term, Storage, i64) {
+        let element_type = self.kernel.params[param].element_type;
+        // Elements of the storage to one of the array.
+        let scale = element_type.storage_bytes().div_ceil(8) as i64;
+        let storage = Storage {
+            bytes: element_type.storage_bytes() as u32 / scale as u32,
+            signed: element_type.is_signed(),
+        };
+        let ranges = Ranges {
+            vars: self.ranges.vars,
+            lanes: None,
+        };
+        let linear = linear_index(self.kernel, param, index, &ranges);
+        (self.merge(&linear), storage, scale)
+    }
+
+    /// An access at a place that loops move, of lanes so far apart.
+    pub(super) fn access(
+        &mut self,
+        (param, offset): (usize, u32),
+        (rest, steps): (Term, Vec<(usize, Term)>),
+        storage: Storage,
+        stride: &Term,
+        first: Option<i64>,
+    ) -> u32 {
+        // A masked access to a page that is not there is right, but slow (80 ns a vector, measured):
+        // where no lane goes, the array's beginning takes the place of what it would be.
+        let rest = self.taken.iter().fold(rest, |rest, taken| rest.mul(taken));
+        let pointer = self.source(Source::Address(param, rest, offset), Input::Integer);
+        let element = self.kernel.params[param].element_type.storage_bytes();
+        let bytes = Term::constant(element as i64);
+        let mut moves = Vec::with_capacity(steps.len());
+        for (frame, step) in steps {
+            let step = self.source(Source::Integer(step.mul(&bytes)), Input::Integer);
+            moves.push((frame, step));
+        }
+        let access = Access {
+            pointer,
+            storage,
+            splat: stride.as_constant() == Some(0),
+        };
+        self.moved_access(access, moves, first.is_some())
     }
 
     /// An access that loops around move; those of one array's blocks are one.
@@ -131,7 +146,7 @@ impl Translator<'_> {
     /// An address that is a sum: for lane and loops 0 (a term that still has the
     /// first lane), the step of each loop, and that of the lanes.
     #[allow(clippy::type_complexity, reason = "three parts of one sum")]
-    fn linear_place(&self, linear: &Term) -> Option<(Term, Vec<(usize, Term)>, Term)> {
+    pub(super) fn linear_place(&self, linear: &Term) -> Option<(Term, Vec<(usize, Term)>, Term)> {
         let (stride, rest) = split(linear, self.lane)?;
         let (mut rest, mut steps) = (rest, Vec::new());
         for (i, frame) in self.frames.iter().enumerate() {
@@ -276,6 +291,19 @@ impl Translator<'_> {
         part: usize,
         ty: Type,
     ) -> Result<V, Reason> {
+        if let Some(runs) = self.lane_runs(param, index)? {
+            let b = &mut self.builder;
+            let loaded = runs
+                .iter()
+                .map(|run| (run.mask, b.load(run.access, ty, Some(run.mask))));
+            let loaded: SmallVec<[(V, V); 4]> = loaded.collect();
+            let joined = loaded
+                .into_iter()
+                .reduce(|before, (mask, x)| (mask, b.select(mask, x, before.1)));
+            if let Some((_, joined)) = joined {
+                return Ok(joined);
+            }
+        }
         let (access, at) = self.place(param, index, part)?;
         let (b, mask) = (&mut self.builder, self.mask);
         Ok(match at {
@@ -300,21 +328,33 @@ impl Translator<'_> {
             return self.store_pair(param, index, [lanes[0], lanes[1]]);
         }
         for (part, &value) in lanes.iter().enumerate() {
+            if let Some(runs) = self.lane_runs(param, index)? {
+                let stored = self.stored_form(element_type, value);
+                for run in runs {
+                    self.builder.store(run.access, stored, None, Some(run.mask));
+                }
+                continue;
+            }
             let (access, at) = self.place(param, index, part)?;
             if at.is_none() && self.builder.body().accesses[access as usize].splat {
                 return Err(Reason::new("all lanes write one element"));
             }
-            let b = &mut self.builder;
-            let stored = match b.type_of(value) {
-                Type::Mask => b.truth(value),
-                _ if half_precision::is_supported(element_type) => {
-                    half_precision::encode(b, element_type, value)
-                }
-                _ => value,
-            };
-            b.store(access, stored, at, self.mask);
+            let stored = self.stored_form(element_type, value);
+            self.builder.store(access, stored, at, self.mask);
         }
         Ok(())
+    }
+
+    /// What memory gets of a value.
+    fn stored_form(&mut self, element_type: ElementType, value: V) -> V {
+        let b = &mut self.builder;
+        match b.type_of(value) {
+            Type::Mask => b.truth(value),
+            _ if half_precision::is_supported(element_type) => {
+                half_precision::encode(b, element_type, value)
+            }
+            _ => value,
+        }
     }
 
     /// Both parts of a complex number in one store: every second element alone would be

@@ -4,6 +4,7 @@
 //! body ([`Run::hoisted`]) and as inputs ([`Source`]). Conditionals become masks.
 
 mod indices;
+mod lane_runs;
 mod memory;
 mod reductions;
 

@@ -1,0 +1,69 @@
+//! Arrays that lanes go through in a few runs of neighbours: pixels put side by side and taken apart.
+
+use tegula_ir::Literal;
+use tegula_tests::judge::assert_agrees;
+use tegula_tests::random::Regime;
+
+/// Blocks of `height` by `width` pixels of `channels` side by side, and the other way round.
+fn blocks(ty: &str, [rows, columns]: [usize; 2], [height, width, channels]: [usize; 3]) -> String {
+    let (tall, wide) = (rows * height, columns * width);
+    let deep = height * width * channels;
+    format!(
+        "HloModule blocks
+ENTRY main {{
+  x = {ty}[{tall},{wide},{channels}] parameter(0)
+  y = {ty}[{rows},{columns},{deep}] parameter(1)
+  a = {ty}[{rows},{height},{columns},{width},{channels}] reshape(x)
+  b = {ty}[{rows},{columns},{height},{width},{channels}] transpose(a), dimensions={{0,2,1,3,4}}
+  c = {ty}[{rows},{columns},{deep}] reshape(b)
+  c2 = {ty}[{rows},{columns},{deep}] add(c, y)
+  d = {ty}[{rows},{columns},{height},{width},{channels}] reshape(y)
+  e = {ty}[{rows},{height},{columns},{width},{channels}] transpose(d), dimensions={{0,2,1,3,4}}
+  f = {ty}[{tall},{wide},{channels}] reshape(e)
+  ROOT r = ({ty}[{rows},{columns},{deep}], {ty}[{tall},{wide},{channels}]) tuple(c2, f)
+}}
+"
+    )
+}
+
+/// Elements that differ: whole numbers, or what the bytes are as small floats.
+fn bytes(ty: &str, count: usize) -> Vec<u8> {
+    let byte = |i: usize| ((i * 37 + i / 64) % 61) as u8;
+    (0..count)
+        .map(|i| if ty == "pred" { byte(i) & 1 } else { byte(i) })
+        .collect()
+}
+
+#[test]
+fn blocks_of_pixels_agree() {
+    for ty in ["f32", "f64", "s32", "s64", "u8", "bf16", "c64", "pred"] {
+        for rows in [[1, 1], [3, 5], [12, 12]] {
+            for block in [
+                [2, 2, 3],
+                [4, 2, 4],
+                [3, 1, 5],
+                [2, 2, 1],
+                [4, 8, 2],
+                [5, 2, 3],
+            ] {
+                let text = blocks(ty, rows, block);
+                let text = match ty {
+                    "pred" => text.replace("add(c, y)", "or(c, y)"),
+                    _ => text,
+                };
+                let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+                let inputs: Vec<Literal> = (module.entry_computation().parameters.iter())
+                    .filter_map(|&parameter| module[parameter].shape.as_array())
+                    .map(|shape| {
+                        Literal::from_bytes(
+                            shape,
+                            &bytes(ty, shape.byte_size().unwrap_or(0) as usize),
+                        )
+                    })
+                    .collect::<Result<_, _>>()
+                    .expect("so many bytes");
+                assert_agrees(&module, &inputs, Regime::General);
+            }
+        }
+    }
+}
