@@ -107,7 +107,14 @@ pub(super) fn gathers_singly(module: &Module, program: &Program, node: NodeId) -
         && reads_per_element(module, program, node, 1) > 0.5
 }
 
-/// Updates at one index that are worth lanes.
+/// Whether an operand is looked up a few neighbouring elements at a time.
+pub(super) fn gathers_few(module: &Module, program: &Program, node: &Node, operand: usize) -> bool {
+    operand == 0
+        && matches!(module[node.origin].op, Op::Gather { .. })
+        && reads_per_element(module, program, node, 1) * MIN_WINDOW >= 1.0
+}
+
+/// Updates at one index that are worth lanes, and elements that are looked up at one.
 const MIN_WINDOW: f64 = 4.0;
 
 /// What an operand is to a scatter of a few elements at each index.

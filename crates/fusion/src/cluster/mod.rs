@@ -27,7 +27,7 @@ mod unroll_short_dims;
 use crate::limits::Limits;
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 pub use classify::{Class, classify};
-use classify::{Scattered, scatters_singly};
+use classify::{Scattered, gathers_few, scatters_singly};
 use classify::{elements, gathers_singly, is_function, is_updated, is_view, reads_per_element};
 use evaluation_sites::{Place, Places};
 use smallvec::SmallVec;
@@ -51,6 +51,8 @@ const MAX_CHAIN: u32 = 200;
 /// Operations on an index that take longer without lanes than with them, the index written and
 /// read again: about 0.1 ns each, and half a nanosecond.
 const LONG_INDEX: usize = 8;
+/// Evaluations more than elements that are worth a kernel of its own.
+const MANY_LOOK_UPS: f64 = 256.0;
 /// Nodes behind a value that are looked at to count its operations.
 const MAX_LOOKED_AT: usize = 64;
 /// Operations that one kernel may evaluate: the time to compile a body grows faster
@@ -175,6 +177,7 @@ pub fn cluster(module: &Module, program: &Program, limits: Limits) -> Clusters {
         limits,
         inside_a_loop: SecondaryMap::default(),
         scattered: SecondaryMap::default(),
+        gathered: SecondaryMap::default(),
         clusters: Clusters::default(),
         readers: SecondaryMap::default(),
         must: SecondaryMap::default(),
@@ -223,6 +226,8 @@ struct Pass<'a> {
     inside_a_loop: SecondaryMap<ValueId, bool>,
     /// What is scattered, a few elements at each index, and the indices.
     scattered: SecondaryMap<ValueId, Scattered>,
+    /// What is gathered, a few elements at each index, or what that is computed from.
+    gathered: SecondaryMap<ValueId, bool>,
     /// The readers seen so far.
     readers: SecondaryMap<ValueId, Readers>,
     /// Why a reader seen so far needs the value in memory.
@@ -423,6 +428,9 @@ impl Pass<'_> {
                 self.scattered[operand] = scattered;
             }
         }
+        let is_fused = |&v: &ValueId| !self.clusters.is_materialised(v) && self.gathered[v];
+        let is_gathered = node.results.first().is_some_and(is_fused);
+        self.gathered[operand] |= is_gathered || gathers_few(module, program, node, i);
         let in_loop = class == Class::Loop && times > self.limits.shallow as f64;
         for at in at {
             if !in_memory {
@@ -611,8 +619,10 @@ impl Pass<'_> {
         }
         let size = elements(self.program, result).max(1.0);
         let mut ratio = self.readers[result].evaluations() / size;
-        let hides = ratio > EXPENSIVE_RATIO && limit == CHEAP_RATIO && self.hides(id, MAX_BETWEEN);
-        let limit = if hides { EXPENSIVE_RATIO } else { limit };
+        let once = ratio > EXPENSIVE_RATIO
+            && limit == CHEAP_RATIO
+            && (self.hides(id, MAX_BETWEEN) || self.is_slow_to_gather(id, result, size));
+        let limit = if once { EXPENSIVE_RATIO } else { limit };
         if ratio > limit && self.unite_readers(id, class, result) {
             ratio = self.readers[result].evaluations() / size;
         }
@@ -643,6 +653,16 @@ impl Pass<'_> {
     /// loop that another one should not have inside.
     fn is_long(&self, class: Class, reads: f64) -> bool {
         self.limits.lanes && class == Class::Loop && reads >= LONG_SUM
+    }
+
+    /// Whether elements that are gathered are looked up faster than computed: lanes that gather have no
+    /// branches, so of what is put together they compute all parts.
+    fn is_slow_to_gather(&self, id: NodeId, result: ValueId, size: f64) -> bool {
+        let op = &self.module[self.program.nodes[id].origin].op;
+        self.limits.lanes
+            && self.gathered[result]
+            && self.readers[result].evaluations() - size >= MANY_LOOK_UPS
+            && (matches!(op, Op::Concatenate(_)) || self.takes_operations(id, LONG_INDEX))
     }
 
     /// Whether at least so many operations compute an element, of the [`MAX_LOOKED_AT`] nodes
