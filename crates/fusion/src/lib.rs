@@ -39,4 +39,5 @@ pub use program::flatten::{MAX_DEPTH, MAX_NODES};
 pub use program::text::ProgramText;
 pub use program::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId, array_leaves};
 pub use rewrite::expand::{Routines, expand, expand_for};
+pub use rewrite::hoist_loop_products::hoist_loop_products;
 pub use rewrite::sink_loop_reductions::sink_loop_reductions;

@@ -1,7 +1,8 @@
 //! The passes from a module to its fused graph, in their order: [`flatten`], then [`fuse`].
 //!
-//! Between the two, layouts are chosen (`tegula_layout`). Before them come [`expand`](crate::expand)
-//! and [`sink_loop_reductions`](crate::sink_loop_reductions), which are passes on modules.
+//! Between the two, layouts are chosen (`tegula_layout`). Before them come
+//! [`expand`](crate::expand), [`hoist_loop_products`](crate::hoist_loop_products) and
+//! [`sink_loop_reductions`](crate::sink_loop_reductions), which are passes on modules.
 
 use crate::cluster::cluster;
 use crate::error::Error;
@@ -12,6 +13,7 @@ use crate::program::Program;
 use crate::program::flatten::flatten_module;
 use crate::program::text::ProgramText;
 use crate::rewrite::dce::remove_dead;
+use crate::rewrite::fold_constants::fold_constants;
 use crate::rewrite::fold_transposes::fold;
 use crate::rewrite::fuse_accumulation::accumulate;
 use crate::rewrite::gvn::merge;
@@ -21,7 +23,7 @@ use tegula_ir::{Module, PassManager};
 
 /// The passes of [`flatten`] by name, and those of [`fuse`].
 pub const PASSES: [&[&str]; 2] = [
-    &["flatten", "gvn", "dce"],
+    &["flatten", "fold-constants", "gvn", "dce"],
     &[
         "loop-invariant-motion",
         "fold-transposes",
@@ -61,6 +63,7 @@ pub fn flatten(
         passes,
     };
     rewrites.show("flatten");
+    rewrites.run("fold-constants", fold_constants);
     rewrites.run("gvn", merge);
     rewrites.run("dce", remove_dead);
     Ok(program)

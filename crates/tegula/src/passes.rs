@@ -31,7 +31,7 @@ pub fn passes(target: Target) -> Vec<&'static str> {
 fn plan_passes() -> Vec<&'static str> {
     let [flatten, fuse] = tegula_fusion::PASSES;
     let parts: [&[&str]; 5] = [
-        &["expand", "sink-loop-reductions"],
+        &["expand", "hoist-loop-products", "sink-loop-reductions"],
         flatten,
         &["choose-layouts", "apply-layouts"],
         fuse,

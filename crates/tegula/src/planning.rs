@@ -85,8 +85,9 @@ impl Planned<'_> {
 
 /// Fuses and plans a module for a CPU, which is what every backend starts from. The
 /// fused graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
-/// [sums after their loops](tegula_fusion::sink_loop_reductions), and new ones for arrays
-/// whose layout is not row-major.
+/// [products before](tegula_fusion::hoist_loop_products) and [sums after their
+/// loops](tegula_fusion::sink_loop_reductions), and new ones for arrays whose layout is not
+/// row-major.
 ///
 /// # Errors
 /// An operation that cannot be compiled yet.
@@ -114,6 +115,10 @@ pub(crate) fn plan_observed<'a>(
     })?;
     passes.show("expand", &*module);
     tegula_limits::check()?;
+    let module = passes.run("hoist-loop-products", || {
+        tegula_fusion::hoist_loop_products(module)
+    });
+    passes.show("hoist-loop-products", &*module);
     let module = passes.run("sink-loop-reductions", || {
         tegula_fusion::sink_loop_reductions(module)
     });

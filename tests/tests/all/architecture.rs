@@ -29,7 +29,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("indexing", &["expr", "ir"]),
     ("partition", &["expr", "indexing", "ir"]),
-    ("fusion", &["arena", "devices", "expr", "indexing", "ir"]),
+    (
+        "fusion",
+        &["arena", "devices", "expr", "indexing", "ir", "scalar"],
+    ),
     ("plan", &["arena", "expr", "fusion", "ir"]),
     (
         "plan-interp",

@@ -11,33 +11,14 @@
 //! takes it from the product. [`find`] says where it is right and pays.
 
 mod find;
-mod slices;
 
-use find::users;
+use super::counted_loops::{self, CountedLoop, array, new, stacked, users};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::borrow::Cow;
 use tegula_ir::{
-    ArrayShape, Binary, Dim, DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op,
-    Shape,
+    ArrayShape, Binary, DotDims, ElementType, InstructionId, Literal, Module, Op, Shape,
 };
-
-/// A loop whose state is one tuple of arrays, that goes round a known number of times.
-struct Loop {
-    id: InstructionId,
-    /// The tuple of the states' first values.
-    init: InstructionId,
-    /// The tuple of what becomes of them.
-    root: InstructionId,
-    /// Those of the condition and the body.
-    parameters: [InstructionId; 2],
-    counter: usize,
-    /// The counter's first value, and what an iteration adds to it.
-    start: i128,
-    step: i128,
-    trips: i64,
-    sums: Vec<Sum>,
-}
 
 /// A state that is a sum of products.
 struct Sum {
@@ -71,40 +52,44 @@ pub fn sink_loop_reductions(module: Cow<'_, Module>) -> Cow<'_, Module> {
     let mut changed = module;
     for id in loops {
         let readers = users(&changed);
-        if let Some(found) = find::find(&changed, &readers, id)
-            && let Some(zeros) = Zeros::new(&changed, &found)
+        let Some(found) = counted_loops::find(&changed, &readers, id) else {
+            continue;
+        };
+        let sums = find::find(&changed, &readers, &found);
+        if !sums.is_empty()
+            && let Some(zeros) = Zeros::new(&changed, &sums)
         {
-            rewrite(changed.to_mut(), &found, &zeros);
+            rewrite(changed.to_mut(), (&found, &sums), &zeros);
         }
     }
     changed
 }
 
 /// The literals that a rewriting needs: nothing is changed if one cannot be made.
-struct Zeros(FxHashMap<ElementType, Literal>);
+struct Zeros(FxHashMap<ElementType, Op>);
 
 impl Zeros {
-    fn new(module: &Module, found: &Loop) -> Option<Self> {
+    fn new(module: &Module, sums: &[Sum]) -> Option<Self> {
         let mut zeros = FxHashMap::default();
-        for sum in &found.sums {
+        for sum in sums {
             for id in [sum.other, sum.index] {
                 let ty = module[id].shape.as_array()?.element_type;
-                zeros.insert(ty, Literal::zeros(&ArrayShape::new(ty, &[])).ok()?);
+                zeros.insert(ty, counted_loops::zero(ty)?);
             }
         }
         Some(Self(zeros))
     }
 
     fn of(&self, ty: ElementType) -> Op {
-        let literal = self.0.get(&ty).cloned().unwrap_or_default();
-        Op::Constant([literal].into())
+        let none = || Op::Constant([Literal::default()].into());
+        self.0.get(&ty).cloned().unwrap_or_else(none)
     }
 }
 
-fn rewrite(module: &mut Module, found: &Loop, zeros: &Zeros) {
+fn rewrite(module: &mut Module, (found, sums): (&CountedLoop, &[Sum]), zeros: &Zeros) {
     // One array holds what several sums multiply.
     let mut stacks: Vec<(&Sum, usize)> = Vec::new();
-    for sum in &found.sums {
+    for sum in sums {
         let known = stacks
             .iter()
             .find(|(other, _)| (other.other, other.backwards) == (sum.other, sum.backwards));
@@ -125,21 +110,8 @@ fn rewrite(module: &mut Module, found: &Loop, zeros: &Zeros) {
     }
 }
 
-fn array(module: &Module, id: InstructionId) -> ArrayShape {
-    let shape = module[id].shape.as_array().cloned();
-    shape.unwrap_or_else(|| ArrayShape::new(ElementType::Pred, &[]))
-}
-
-/// The shape of arrays of one, one after the other for each iteration.
-fn stacked(one: &ArrayShape, trips: i64) -> ArrayShape {
-    let mut shape = one.clone();
-    shape.dims.insert(0, Dim::Static(trips));
-    shape.layout = None;
-    shape
-}
-
 /// Makes a state of a loop the array of what a sum multiplies in each iteration.
-fn hold_stack(module: &mut Module, found: &Loop, sum: &Sum, zeros: &Zeros) {
+fn hold_stack(module: &mut Module, found: &CountedLoop, sum: &Sum, zeros: &Zeros) {
     let one = array(module, sum.other);
     let (ty, shape) = (one.element_type, stacked(&one, found.trips));
     let init = found.init;
@@ -178,7 +150,7 @@ fn hold_stack(module: &mut Module, found: &Loop, sum: &Sum, zeros: &Zeros) {
 /// was at first and the product; `stack` is the state that holds what is multiplied.
 fn sum_behind(
     module: &mut Module,
-    found: &Loop,
+    found: &CountedLoop,
     sum: &Sum,
     (first, stack): (InstructionId, usize),
 ) {
@@ -232,30 +204,4 @@ fn sum_behind(
         instruction.operands = smallvec![first, product];
         instruction.shape = Shape::Array(shape.clone());
     }
-}
-
-/// A new instruction in front of another, which it is named after.
-fn new(
-    module: &mut Module,
-    before: InstructionId,
-    op: Op,
-    operands: &[InstructionId],
-    shape: ArrayShape,
-) -> InstructionId {
-    let like = &module[before];
-    let (computation, span) = (like.computation, like.span);
-    let name = format!("{}.{}", like.name, op.opcode()).into();
-    let id = module.instructions.push(Instruction {
-        name,
-        op,
-        operands: operands.iter().copied().collect(),
-        shape: Shape::Array(shape),
-        computation,
-        span,
-        annotations: None,
-    });
-    let order = &mut module.computations[computation].instructions;
-    let place = order.iter().position(|&i| i == before);
-    order.insert(place.unwrap_or(order.len()), id);
-    id
 }

@@ -1,6 +1,6 @@
 //! Rows of arrays that a loop goes through in order, or from the last to the first.
 
-use super::Loop;
+use super::CountedLoop;
 use crate::analysis::trip_count::constant;
 use tegula_ir::{Binary, Dim, InstructionId, Module, Op};
 
@@ -8,18 +8,18 @@ use tegula_ir::{Binary, Dim, InstructionId, Module, Op};
 const MAX_STEPS: u32 = 8;
 
 /// What reads row `t` of an array, in iteration `t`.
-pub(super) struct Rows {
+pub(crate) struct Rows {
     /// The state that is the array.
-    pub(super) array: usize,
+    pub(crate) array: usize,
     /// The number of the row, in the body.
-    pub(super) index: InstructionId,
+    pub(crate) index: InstructionId,
     /// Whether the last row comes first.
-    pub(super) backwards: bool,
+    pub(crate) backwards: bool,
 }
 
 /// Whether a value of a loop's body is a row of an array that iterations do not change:
 /// a slice of one row without its dimension, perhaps in a computation that is called for it.
-pub(super) fn rows(module: &Module, found: &Loop, value: InstructionId) -> Option<Rows> {
+pub(crate) fn rows(module: &Module, found: &CountedLoop, value: InstructionId) -> Option<Rows> {
     let (reshape, arguments) = match module[value].op {
         Op::Call { to_apply, .. } => (module[to_apply].root, Some(&module[value].operands)),
         _ => (value, None),
@@ -71,7 +71,7 @@ pub(super) fn rows(module: &Module, found: &Loop, value: InstructionId) -> Optio
 }
 
 /// The number of the state that a value of the body is.
-fn state(module: &Module, found: &Loop, id: InstructionId) -> Option<usize> {
+pub(crate) fn state(module: &Module, found: &CountedLoop, id: InstructionId) -> Option<usize> {
     let Op::GetTupleElement(number) = module[id].op else {
         return None;
     };
@@ -82,7 +82,12 @@ fn state(module: &Module, found: &Loop, id: InstructionId) -> Option<usize> {
 /// `(a, b)` if a value of the body is `a` times the loop's counter plus `b`. Integers wrap,
 /// and so may what it is made from: the value itself is inside its type's range wherever
 /// `a * counter + b` is.
-fn affine(module: &Module, found: &Loop, id: InstructionId, steps: u32) -> Option<(i128, i128)> {
+fn affine(
+    module: &Module,
+    found: &CountedLoop,
+    id: InstructionId,
+    steps: u32,
+) -> Option<(i128, i128)> {
     if let Some(number) = constant(module, id) {
         return Some((0, number));
     }

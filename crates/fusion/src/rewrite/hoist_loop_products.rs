@@ -1,0 +1,241 @@
+//! Products of a loop with the rows of an array, as one product before it.
+//!
+//! A recurrent network multiplies `dot(x_t, w)` in every iteration, where `x_t` is row `t` of an array and
+//! `w` the same in all: a matrix by a few rows, which takes as long as it takes to read the matrix. All rows
+//! are known before the loop begins, so they are multiplied at once there, and iteration `t` takes row `t` of
+//! the product. Every element is the sum of the same products as before.
+//!
+//! This is a rewriting of the module, because what is before the loop starts from instructions: the product
+//! is one more array of the loop's state. JAX writes the body of a scan as a call, which is inlined for it.
+
+use super::counted_loops::slices::{Rows, rows, state};
+use super::counted_loops::{self, CountedLoop, array, find, new, stacked, users};
+use super::inline_calls::{has_products, inline_calls};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use tegula_ir::{ArrayShape, Dim, DotDims, InstructionId, Module, Op, Shape};
+
+/// Rows of which a product with a matrix is bound by its multiplications, not by reading the matrix.
+const MAX_ROWS: i64 = 64;
+/// Elements of a matrix that are worth memory for the products.
+const MIN_MATRIX: i64 = 256;
+/// Elements of all products: 16 MiB of f32. What is multiplied in a loop stays in the caches.
+const MAX_PRODUCTS: i64 = 1 << 22;
+/// How many operations may lie between the matrix and what the loop is given.
+const MAX_STEPS: u32 = 4;
+
+/// A product that is the same before the loop.
+struct Candidate {
+    dot: InstructionId,
+    rows: Rows,
+    /// Which operand is a row of the array.
+    side: usize,
+    matrix: InstructionId,
+}
+
+/// The module with products of loops before them; the same module if there are none. As with
+/// [`expand`](crate::expand()), the result is for [`flatten`](crate::flatten()) alone.
+pub fn hoist_loop_products(module: Cow<'_, Module>) -> Cow<'_, Module> {
+    let is_loop = |id: &InstructionId| matches!(module[*id].op, Op::While { .. });
+    let loops: Vec<InstructionId> = module.instructions.keys().filter(is_loop).collect();
+    let mut changed = module;
+    for id in loops {
+        let Op::While { body, .. } = changed[id].op else {
+            continue;
+        };
+        let calls = |&i: &InstructionId| match changed[i].op {
+            Op::Call { to_apply, .. } => has_products(&changed, to_apply),
+            _ => false,
+        };
+        let calls = changed[body].instructions.iter().any(calls);
+        let dot = |&i: &InstructionId| matches!(changed[i].op, Op::Dot { .. });
+        if !calls && !changed[body].instructions.iter().any(dot)
+            || find(&changed, &users(&changed), id).is_none()
+        {
+            continue;
+        }
+        if calls {
+            inline_calls(changed.to_mut(), body, has_products);
+        }
+        let Some(found) = find(&changed, &users(&changed), id) else {
+            continue;
+        };
+        let instructions = &changed[body].instructions;
+        let candidates = instructions
+            .iter()
+            .filter_map(|&i| candidate(&changed, &found, i));
+        for candidate in candidates.collect::<Vec<_>>() {
+            hoist(changed.to_mut(), &found, &candidate);
+        }
+    }
+    changed
+}
+
+fn candidate(module: &Module, found: &CountedLoop, dot: InstructionId) -> Option<Candidate> {
+    let Op::Dot { dims, .. } = &module[dot].op else {
+        return None;
+    };
+    let &[lhs, rhs] = &module[dot].operands[..] else {
+        return None;
+    };
+    let (side, rows, row, matrix) = match [lhs, rhs].map(|v| rows(module, found, v)) {
+        [Some(rows), None] => (0, rows, lhs, rhs),
+        [None, Some(rows)] => (1, rows, rhs, lhs),
+        _ => return None,
+    };
+    let count = |id: InstructionId| module[id].shape.as_array()?.element_count();
+    let [matrix_size, result, row] = [matrix, dot, row].map(count);
+    let contracted: Option<i64> = {
+        let shape = module[lhs].shape.as_array()?;
+        let size = |&d: &i64| shape.dimension(d).and_then(Dim::as_static);
+        dims.lhs_contracting.iter().map(size).product()
+    };
+    let suits = dims.lhs_batch.is_empty()
+        && matrix_size? >= MIN_MATRIX
+        && row? <= contracted?.checked_mul(MAX_ROWS)?
+        && result?.checked_mul(found.trips)? <= MAX_PRODUCTS
+        && is_invariant(module, found, matrix, MAX_STEPS)
+        && counted_loops::zero(array(module, rows.index).element_type).is_some();
+    suits.then_some(Candidate {
+        dot,
+        rows,
+        side,
+        matrix,
+    })
+}
+
+/// Whether a value of the body is a state that iterations do not change, or a constant, or is made of one
+/// by a few operations.
+fn is_invariant(module: &Module, found: &CountedLoop, id: InstructionId, steps: u32) -> bool {
+    let instruction = &module[id];
+    match &instruction.op {
+        Op::Constant(_) => instruction.shape.as_array().is_some(),
+        Op::GetTupleElement(_) => is_unchanged(module, found, id),
+        Op::Transpose(_) | Op::Reshape | Op::Convert | Op::Copy => {
+            let operand = instruction.operands.first();
+            steps > 0 && operand.is_some_and(|&id| is_invariant(module, found, id, steps - 1))
+        }
+        _ => false,
+    }
+}
+
+fn is_unchanged(module: &Module, found: &CountedLoop, id: InstructionId) -> bool {
+    let Some(number) = state(module, found, id) else {
+        return false;
+    };
+    let next = module[found.root].operands.get(number);
+    next.is_some_and(|&next| state(module, found, next) == Some(number))
+}
+
+/// An invariant value of the body, before the loop.
+fn before(module: &mut Module, found: &CountedLoop, id: InstructionId) -> InstructionId {
+    if let Some(number) = state(module, found, id) {
+        return module[found.init].operands[number];
+    }
+    let operands = module[id].operands.clone();
+    let operands: SmallVec<[InstructionId; 1]> = operands
+        .into_iter()
+        .map(|operand| before(module, found, operand))
+        .collect();
+    let (op, shape) = (module[id].op.clone(), array(module, id));
+    new(module, found.init, op, &operands, shape)
+}
+
+fn hoist(module: &mut Module, found: &CountedLoop, candidate: &Candidate) {
+    let &Candidate { dot, side, .. } = candidate;
+    let Op::Dot {
+        dims,
+        precision,
+        algorithm,
+    } = module[dot].op.clone()
+    else {
+        return;
+    };
+    let index = array(module, candidate.rows.index);
+    let Some(zero) = counted_loops::zero(index.element_type) else {
+        return;
+    };
+    let row = array(module, module[dot].operands[side]);
+    let matrix_shape = array(module, candidate.matrix);
+    let (of_row, of_matrix) = match side {
+        0 => (&dims.lhs_contracting, &dims.rhs_contracting),
+        _ => (&dims.rhs_contracting, &dims.lhs_contracting),
+    };
+    // The array's own dimensions come first in the result, then those of the matrix.
+    let free = |shape: &ArrayShape, contracted: &[i64]| -> Vec<Dim> {
+        let dims = shape.dims.iter().zip(0i64..);
+        let free = dims.filter(|(_, d)| !contracted.contains(d));
+        free.map(|(dim, _)| dim.clone()).collect()
+    };
+    let [mut dims_of_row, dims_of_matrix] = [free(&row, of_row), free(&matrix_shape, of_matrix)];
+    let (rows, columns) = (dims_of_row.len(), dims_of_matrix.len());
+    dims_of_row.extend(dims_of_matrix);
+    let result = array(module, dot);
+    let one = ArrayShape {
+        dims: dims_of_row.into(),
+        layout: None,
+        ..result.clone()
+    };
+    let op = Op::Dot {
+        dims: DotDims {
+            lhs_contracting: of_row.iter().map(|d| d + 1).collect(),
+            rhs_contracting: of_matrix.clone(),
+            ..dims.clone()
+        },
+        precision: match side {
+            0 => precision,
+            _ => precision.into_iter().rev().collect(),
+        },
+        algorithm,
+    };
+    let all = stacked(&one, found.trips);
+    let matrix = before(module, found, candidate.matrix);
+    let source = module[found.init].operands[candidate.rows.array];
+    let product = new(module, found.init, op, &[source, matrix], all.clone());
+    let state = add_state(module, found, product, &all);
+    let own = new(
+        module,
+        dot,
+        Op::GetTupleElement(state),
+        &[found.parameters[1]],
+        all,
+    );
+    let zero = new(module, dot, zero, &[], index);
+    let mut operands: SmallVec<[InstructionId; 6]> =
+        SmallVec::from_slice(&[own, candidate.rows.index]);
+    operands.extend(std::iter::repeat_n(zero, one.rank()));
+    module.instructions[found.root].operands.push(own);
+    let slice = stacked(&one, 1);
+    let sizes = slice.dims.iter().filter_map(Dim::as_static).collect();
+    let slice = new(module, dot, Op::DynamicSlice(sizes), &operands, slice);
+    let turned = side == 1 && rows > 0 && columns > 0;
+    let (op, operand) = match turned {
+        false => (Op::Reshape, slice),
+        true => {
+            let plain = new(module, dot, Op::Reshape, &[slice], one);
+            let order = (rows..rows + columns).chain(0..rows);
+            (Op::Transpose(order.map(|d| d as i64).collect()), plain)
+        }
+    };
+    let instruction = &mut module.instructions[dot];
+    instruction.op = op;
+    instruction.operands = SmallVec::from_slice(&[operand]);
+}
+
+/// Gives a loop one more array, whose place in the state is returned; the body has to pass it on.
+fn add_state(
+    module: &mut Module,
+    found: &CountedLoop,
+    first: InstructionId,
+    shape: &ArrayShape,
+) -> i64 {
+    let state = module[found.init].operands.len();
+    module.instructions[found.init].operands.push(first);
+    let tuples = [found.init, found.id, found.root].into_iter();
+    for tuple in tuples.chain(found.parameters) {
+        if let Shape::Tuple(parts) = &mut module.instructions[tuple].shape {
+            parts.push(Shape::Array(shape.clone()));
+        }
+    }
+    state as i64
+}
