@@ -81,6 +81,9 @@ fn folded(module: &Module, program: &Program, id: NodeId) -> Option<(ValueId, Li
     Some((result, literal))
 }
 
+/// Where in the operand an element of the result is.
+type Place = dyn Fn(&[i64]) -> Option<Vec<i64>>;
+
 /// The operation's result, if it only moves elements.
 fn moved(
     module: &Module,
@@ -90,7 +93,7 @@ fn moved(
 ) -> Option<Literal> {
     let (&source, rest) = constants.split_first()?;
     let from: Vec<i64> = source.shape().static_dims()?.to_vec();
-    let place: Box<dyn Fn(&[i64]) -> Option<Vec<i64>>> = match &module[node.origin].op {
+    let place: Box<Place> = match &module[node.origin].op {
         Op::Reshape | Op::Bitcast if source.element_type() == shape.element_type => {
             return Literal::from_bytes(shape, source.bytes()).ok();
         }

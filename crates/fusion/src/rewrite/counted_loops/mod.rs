@@ -143,7 +143,7 @@ pub(crate) fn new(
     let name = unused_name(
         module,
         computation,
-        format!("{}.{}", like.name, op.opcode()),
+        &format!("{}.{}", like.name, op.opcode()),
     );
     let id = module.instructions.push(Instruction {
         name,
@@ -161,10 +161,10 @@ pub(crate) fn new(
 }
 
 /// A name, with a number if an instruction of the computation has it.
-fn unused_name(module: &Module, computation: ComputationId, name: String) -> Arc<str> {
+fn unused_name(module: &Module, computation: ComputationId, name: &str) -> Arc<str> {
     let instructions = &module[computation].instructions;
     let is_used = |name: &str| instructions.iter().any(|&i| &*module[i].name == name);
-    let mut unused = name.clone();
+    let mut unused = name.to_owned();
     let mut number = 1;
     while is_used(&unused) {
         number += 1;

@@ -359,7 +359,7 @@ mod tests {
                     // In clusters, and almost falling apart.
                     5 => 1.0 + (i / 3) as f64 + 1e-9 * x,
                     _ => {
-                        if i % 2 == 0 {
+                        if i.is_multiple_of(2) {
                             1.0
                         } else {
                             1e-7 + x * 1e-8
