@@ -62,6 +62,7 @@ pub mod sort;
 mod tables;
 pub mod thread_pool;
 pub mod top_k;
+mod vectors;
 
 pub use lapack::*;
 pub use tables::Tables;

@@ -257,6 +257,11 @@ macro_rules! number {
                     // SAFETY: vectors are part of the architecture.
                     unsafe { $lane::<0>($fma($dup(z), $dup(x), $dup(y))) }
                 }
+                // Other CPUs have no function that is compiled with this.
+                #[cfg(not(any(feature = "std", target_arch = "x86_64", target_arch = "aarch64")))]
+                {
+                    x * y + z
+                }
                 #[cfg(feature = "std")]
                 x.mul_add(y, z)
             }

@@ -48,6 +48,8 @@ mod tables;
 mod thread_pool;
 #[path = "shared/top_k.rs"]
 mod top_k;
+#[path = "shared/vectors.rs"]
+mod vectors;
 
 pub use c_library::*;
 pub use cpu_features::{CpuFeatures, VectorWidth};

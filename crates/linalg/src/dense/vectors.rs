@@ -1,30 +1,23 @@
-//! The vectors of a CPU: what lanes of numbers are computed with. They are said by their instructions
-//! where the time goes, because of arrays of numbers alone the compiler does not always make vectors.
+//! What lanes of numbers are computed with: the CPU's [vectors](crate::vectors), and products taken from
+//! numbers.
 
-/// How many numbers are computed with together, on any CPU.
+#[cfg(target_arch = "aarch64")]
+pub(crate) use crate::vectors::Neon;
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) use crate::vectors::Portable;
+use crate::vectors::Vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use crate::vectors::{Avx2, Avx512};
+#[cfg(target_arch = "aarch64")]
+use core::arch::aarch64 as arch;
+#[cfg(target_arch = "x86_64")]
+use core::arch::x86_64 as arch;
+
+/// How many numbers are computed with together, on any CPU: a multiple of every vector's.
 pub(super) const LANES: usize = 16;
 
-/// A CPU's vectors of numbers of one type.
-pub trait Vector<R> {
-    /// A vector.
-    type Value: Copy;
-    /// How many numbers it has, a divisor of [`LANES`].
-    const COUNT: usize;
-    /// A number in each place.
-    ///
-    /// # Safety
-    /// The CPU has these vectors.
-    unsafe fn splat(x: R) -> Self::Value;
-    /// Numbers from memory.
-    ///
-    /// # Safety
-    /// The CPU has these vectors; so many numbers may be read.
-    unsafe fn load(from: *const R) -> Self::Value;
-    /// Numbers to memory.
-    ///
-    /// # Safety
-    /// The CPU has these vectors; so many numbers may be written.
-    unsafe fn store(to: *mut R, x: Self::Value);
+/// Vectors from which products are taken.
+pub trait Products<R>: Vector<R> {
     /// What is left without products: `from - by * x`.
     ///
     /// # Safety
@@ -38,7 +31,7 @@ pub trait Vector<R> {
 }
 
 /// A CPU's vectors.
-pub trait Vectors: Vector<f32> + Vector<f64> {
+pub trait Vectors: Products<f32> + Products<f64> {
     /// Whether a product and its sum are rounded once.
     const FUSED: bool;
 }
@@ -48,7 +41,7 @@ pub trait Vectors: Vector<f32> + Vector<f64> {
 /// # Safety
 /// The CPU has these vectors.
 #[inline(always)]
-pub(super) unsafe fn subtract<R: Copy, V: Vector<R>>(
+pub(super) unsafe fn subtract<R: Copy, V: Products<R>>(
     from: &mut [R; LANES],
     by: R,
     lanes: &[R; LANES],
@@ -72,7 +65,7 @@ pub(super) unsafe fn subtract<R: Copy, V: Vector<R>>(
 /// # Safety
 /// The CPU has these vectors.
 #[inline(always)]
-pub(super) unsafe fn subtract_each<R: Copy, V: Vector<R>>(
+pub(super) unsafe fn subtract_each<R: Copy, V: Products<R>>(
     from: &mut [R; LANES],
     by: &[R; LANES],
     lanes: &[R; LANES],
@@ -90,10 +83,6 @@ pub(super) unsafe fn subtract_each<R: Copy, V: Vector<R>>(
     }
 }
 
-/// Numbers one by one, on any CPU.
-#[cfg(not(target_arch = "aarch64"))]
-pub(crate) struct Portable;
-
 #[cfg(not(target_arch = "aarch64"))]
 impl Vectors for Portable {
     const FUSED: bool = false;
@@ -102,24 +91,7 @@ impl Vectors for Portable {
 #[cfg(not(target_arch = "aarch64"))]
 macro_rules! portable {
     ($($ty:ident)*) => {$(
-        impl Vector<$ty> for Portable {
-            type Value = $ty;
-            const COUNT: usize = 1;
-
-            #[inline(always)]
-            unsafe fn splat(x: $ty) -> $ty {
-                x
-            }
-            #[inline(always)]
-            unsafe fn load(from: *const $ty) -> $ty {
-                // SAFETY: the caller promises the number.
-                unsafe { from.read() }
-            }
-            #[inline(always)]
-            unsafe fn store(to: *mut $ty, x: $ty) {
-                // SAFETY: the caller promises the number.
-                unsafe { to.write(x) }
-            }
+        impl Products<$ty> for Portable {
             #[inline(always)]
             unsafe fn less_product(from: $ty, by: $ty, x: $ty) -> $ty {
                 from - by * x
@@ -135,38 +107,17 @@ macro_rules! portable {
 #[cfg(not(target_arch = "aarch64"))]
 portable! { f32 f64 }
 
-/// What has vectors of both types, each given by its instructions: they load, store, take a product
-/// away, from the first or the last of their arguments, and add up the numbers of a vector.
+/// Vectors of both types, given by the instructions that take a product away, from the first or the last of
+/// their arguments, and the functions that add up the numbers of a vector.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-macro_rules! vectors {
-    ($(#[$what:meta])* $name:ident, $($ty:ident: $value:ident $splat:ident $load:ident $store:ident $fused:ident $last:literal $total:path),*) => {
-        $(#[$what])*
-        pub(crate) struct $name;
-
+macro_rules! products {
+    ($name:ident, $($ty:ident: $fused:ident $last:literal $total:path),*) => {
         impl Vectors for $name {
             const FUSED: bool = true;
         }
 
         $(
-            impl Vector<$ty> for $name {
-                type Value = arch::$value;
-                const COUNT: usize = size_of::<arch::$value>() / size_of::<$ty>();
-
-                #[inline(always)]
-                unsafe fn splat(x: $ty) -> Self::Value {
-                    // SAFETY: the caller promises the vectors.
-                    unsafe { arch::$splat(x) }
-                }
-                #[inline(always)]
-                unsafe fn load(from: *const $ty) -> Self::Value {
-                    // SAFETY: the caller promises the vectors and the numbers.
-                    unsafe { arch::$load(from) }
-                }
-                #[inline(always)]
-                unsafe fn store(to: *mut $ty, x: Self::Value) {
-                    // SAFETY: the caller promises the vectors and the numbers.
-                    unsafe { arch::$store(to, x) }
-                }
+            impl Products<$ty> for $name {
                 #[inline(always)]
                 unsafe fn less_product(
                     from: Self::Value,
@@ -187,33 +138,25 @@ macro_rules! vectors {
     };
 }
 
-#[cfg(target_arch = "aarch64")]
-use core::arch::aarch64 as arch;
 #[cfg(target_arch = "x86_64")]
-use core::arch::x86_64 as arch;
-
-#[cfg(target_arch = "x86_64")]
-vectors! {
-    /// AVX-512.
+products! {
     Avx512,
-    f32: __m512 _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fnmadd_ps true arch::_mm512_reduce_add_ps,
-    f64: __m512d _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fnmadd_pd true arch::_mm512_reduce_add_pd
+    f32: _mm512_fnmadd_ps true arch::_mm512_reduce_add_ps,
+    f64: _mm512_fnmadd_pd true arch::_mm512_reduce_add_pd
 }
 
 #[cfg(target_arch = "x86_64")]
-vectors! {
-    /// AVX2 and FMA.
+products! {
     Avx2,
-    f32: __m256 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fnmadd_ps true total_of_8,
-    f64: __m256d _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fnmadd_pd true total_of_4
+    f32: _mm256_fnmadd_ps true total_of_8,
+    f64: _mm256_fnmadd_pd true total_of_4
 }
 
 #[cfg(target_arch = "aarch64")]
-vectors! {
-    /// NEON.
+products! {
     Neon,
-    f32: float32x4_t vdupq_n_f32 vld1q_f32 vst1q_f32 vfmsq_f32 false arch::vaddvq_f32,
-    f64: float64x2_t vdupq_n_f64 vld1q_f64 vst1q_f64 vfmsq_f64 false arch::vaddvq_f64
+    f32: vfmsq_f32 false arch::vaddvq_f32,
+    f64: vfmsq_f64 false arch::vaddvq_f64
 }
 
 /// # Safety

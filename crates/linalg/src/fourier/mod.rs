@@ -47,7 +47,7 @@ macro_rules! real {
             #[cfg(target_arch = "aarch64")]
             type Baseline = vectors::Neon;
             #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-            type Baseline = vectors::Single;
+            type Baseline = vectors::Portable;
             #[cfg(target_arch = "x86_64")]
             type Avx2 = vectors::Avx2;
             #[cfg(target_arch = "x86_64")]

@@ -9,7 +9,7 @@ use super::vectors::Lanes;
 #[cfg(target_arch = "aarch64")]
 use super::vectors::Neon;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-use super::vectors::Single;
+use super::vectors::Portable;
 #[cfg(target_arch = "x86_64")]
 use super::vectors::{Avx2, Avx512, Sse2};
 use core::ops::Range;
@@ -283,7 +283,7 @@ compiled! {
 #[cfg(target_arch = "aarch64")]
 compiled! { Neon }
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-compiled! { Single }
+compiled! { Portable }
 
 /// One pass: row `r` of group `p` of each of `radix` parts becomes row `r` of as many groups.
 struct Pass<T> {

@@ -1,27 +1,10 @@
-//! The vectors of a CPU, said by their instructions: sums and products lane by lane, complex numbers
-//! taken apart, and square tiles transposed.
+//! What transforms do with the CPU's [vectors](crate::vectors): sums and products lane by lane, complex
+//! numbers taken apart, and square tiles transposed.
 
-/// A CPU's vectors of numbers of one type.
-pub trait Lanes<R> {
-    /// A vector.
-    type Value: Copy;
-    /// How many numbers it has: a power of two of at most 16.
-    const COUNT: usize;
-    /// A number in each place.
-    ///
-    /// # Safety
-    /// The CPU has these vectors.
-    unsafe fn splat(x: R) -> Self::Value;
-    /// Numbers from memory.
-    ///
-    /// # Safety
-    /// The CPU has these vectors; so many numbers may be read.
-    unsafe fn load(from: *const R) -> Self::Value;
-    /// Numbers to memory.
-    ///
-    /// # Safety
-    /// The CPU has these vectors; so many numbers may be written.
-    unsafe fn store(to: *mut R, x: Self::Value);
+use crate::vectors::Vector;
+
+/// Vectors of numbers of one type, and of their complex numbers.
+pub trait Lanes<R>: Vector<R> {
     /// # Safety
     /// The CPU has these vectors.
     unsafe fn add(a: Self::Value, b: Self::Value) -> Self::Value;
@@ -56,27 +39,9 @@ use core::arch::x86_64 as arch;
 /// What vectors do lane by lane, each by its instruction, and the functions for the rest.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! lanes {
-    ($name:ident $($ty:ident: $value:ident $splat:ident $load:ident $store:ident $add:ident $sub:ident $mul:ident
+    ($name:ident $($ty:ident: $add:ident $sub:ident $mul:ident
         $load_pairs:path, $store_pairs:path, $transpose:path);*) => {$(
         impl Lanes<$ty> for $name {
-            type Value = arch::$value;
-            const COUNT: usize = size_of::<arch::$value>() / size_of::<$ty>();
-
-            #[inline(always)]
-            unsafe fn splat(x: $ty) -> Self::Value {
-                // SAFETY: the caller promises the vectors.
-                unsafe { arch::$splat(x) }
-            }
-            #[inline(always)]
-            unsafe fn load(from: *const $ty) -> Self::Value {
-                // SAFETY: the caller promises the vectors and the numbers.
-                unsafe { arch::$load(from) }
-            }
-            #[inline(always)]
-            unsafe fn store(to: *mut $ty, x: Self::Value) {
-                // SAFETY: the caller promises the vectors and the numbers.
-                unsafe { arch::$store(to, x) }
-            }
             #[inline(always)]
             unsafe fn add(a: Self::Value, b: Self::Value) -> Self::Value {
                 // SAFETY: the caller promises the vectors.
@@ -152,41 +117,34 @@ fn same(row: usize) -> usize {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x64::{Avx2, Avx512, Sse2};
+pub(super) use crate::vectors::{Avx2, Avx512, Sse2};
 
 #[cfg(target_arch = "x86_64")]
 mod x64 {
-    use super::{Lanes, arch, same};
+    use super::{Avx2, Avx512, Lanes, Sse2, arch, same};
     use core::arch::x86_64::*;
-
-    /// Vectors of 128 bits, which every x86-64 has.
-    pub struct Sse2;
-    /// Vectors of 256 bits.
-    pub struct Avx2;
-    /// Vectors of 512 bits.
-    pub struct Avx512;
 
     lanes! {
         Sse2
-        f32: __m128 _mm_set1_ps _mm_loadu_ps _mm_storeu_ps _mm_add_ps _mm_sub_ps _mm_mul_ps
+        f32: _mm_add_ps _mm_sub_ps _mm_mul_ps
             load_4, store_4, transpose_4;
-        f64: __m128d _mm_set1_pd _mm_loadu_pd _mm_storeu_pd _mm_add_pd _mm_sub_pd _mm_mul_pd
+        f64: _mm_add_pd _mm_sub_pd _mm_mul_pd
             load_2_of_64, store_2_of_64, transpose_2_of_64
     }
 
     lanes! {
         Avx2
-        f32: __m256 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
+        f32: _mm256_add_ps _mm256_sub_ps _mm256_mul_ps
             load_8, store_8, transpose_8;
-        f64: __m256d _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
+        f64: _mm256_add_pd _mm256_sub_pd _mm256_mul_pd
             load_4_of_64, store_4_of_64, transpose_4_of_64
     }
 
     lanes! {
         Avx512
-        f32: __m512 _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
+        f32: _mm512_add_ps _mm512_sub_ps _mm512_mul_ps
             load_16, store_16, transpose_16;
-        f64: __m512d _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
+        f64: _mm512_add_pd _mm512_sub_pd _mm512_mul_pd
             load_8_of_64, store_8_of_64, transpose_8_of_64
     }
 
@@ -320,21 +278,18 @@ mod x64 {
 }
 
 #[cfg(target_arch = "aarch64")]
-pub(super) use a64::Neon;
+pub(super) use crate::vectors::Neon;
 
 #[cfg(target_arch = "aarch64")]
 mod a64 {
-    use super::{Lanes, arch, same};
+    use super::{Lanes, Neon, arch, same};
     use core::arch::aarch64::*;
-
-    /// Vectors of 128 bits, which every AArch64 has.
-    pub struct Neon;
 
     lanes! {
         Neon
-        f32: float32x4_t vdupq_n_f32 vld1q_f32 vst1q_f32 vaddq_f32 vsubq_f32 vmulq_f32
+        f32: vaddq_f32 vsubq_f32 vmulq_f32
             load_4, store_4, transpose_4;
-        f64: float64x2_t vdupq_n_f64 vld1q_f64 vst1q_f64 vaddq_f64 vsubq_f64 vmulq_f64
+        f64: vaddq_f64 vsubq_f64 vmulq_f64
             load_2, store_2, transpose_2
     }
 
@@ -385,29 +340,14 @@ mod a64 {
     }
 }
 
-/// Numbers one by one, on any CPU.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub struct Single;
+pub(super) use crate::vectors::Portable;
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-impl<R> Lanes<R> for Single
+impl<R> Lanes<R> for Portable
 where
     R: Copy + core::ops::Add<Output = R> + core::ops::Sub<Output = R> + core::ops::Mul<Output = R>,
 {
-    type Value = R;
-    const COUNT: usize = 1;
-
-    unsafe fn splat(x: R) -> R {
-        x
-    }
-    unsafe fn load(from: *const R) -> R {
-        // SAFETY: the caller promises the number.
-        unsafe { from.read() }
-    }
-    unsafe fn store(to: *mut R, x: R) {
-        // SAFETY: the caller promises the number.
-        unsafe { to.write(x) }
-    }
     unsafe fn add(a: R, b: R) -> R {
         a + b
     }

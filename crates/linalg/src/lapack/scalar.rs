@@ -1,6 +1,6 @@
 //! The numbers that matrices are made of: `f32`, `f64`, and complex numbers of these.
 
-use crate::dense::vectors::Vector;
+use crate::dense::vectors::Products;
 use crate::lapack::isa::Isa;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -203,7 +203,7 @@ fn real_dot<I: Isa, R: Real>(x: &[R], y: &[R]) -> R {
 /// the products of a short vector. By a CPU's vectors, which the compiler makes of one sum's lanes
 /// but not of four.
 #[inline(always)]
-fn real_dot_four<V: Vector<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 4] {
+fn real_dot_four<V: Products<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 4] {
     let y = y.map(|y| &y[..x.len()]);
     let whole = x.len() - x.len() % V::COUNT;
     // SAFETY: a routine runs for an instruction set that the machine has; all that is read are
@@ -228,7 +228,7 @@ fn real_dot_four<V: Vector<R>, I: Isa, R: Real>(x: &[R], y: [&[R]; 4]) -> [R; 4]
 
 /// Takes a vector times a number each from four vectors.
 #[inline(always)]
-fn real_subtract_from_four<V: Vector<R>, I: Isa, R: Real>(by: [R; 4], x: &[R], y: [&mut [R]; 4]) {
+fn real_subtract_from_four<V: Products<R>, I: Isa, R: Real>(by: [R; 4], x: &[R], y: [&mut [R]; 4]) {
     let whole = x.len() - x.len() % V::COUNT;
     for (by, y) in by.into_iter().zip(y) {
         let y = &mut y[..x.len()];

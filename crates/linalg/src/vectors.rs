@@ -1,0 +1,125 @@
+//! The vectors of a CPU: numbers of one type that its instructions load, store and compute with together.
+//! Routines say them by their instructions where the time goes, because of arrays of numbers alone the
+//! compiler does not always make vectors. What is computed with them is said where it is needed:
+//! [`crate::dense`] and [`crate::fourier`] have traits of their own over [`Vector`].
+
+#[cfg(target_arch = "aarch64")]
+use core::arch::aarch64 as arch;
+#[cfg(target_arch = "x86_64")]
+use core::arch::x86_64 as arch;
+
+/// A CPU's vectors of numbers of one type.
+pub trait Vector<R> {
+    /// A vector.
+    type Value: Copy;
+    /// How many numbers it has: a power of two of at most 16.
+    const COUNT: usize;
+    /// A number in each place.
+    ///
+    /// # Safety
+    /// The CPU has these vectors.
+    unsafe fn splat(x: R) -> Self::Value;
+    /// Numbers from memory.
+    ///
+    /// # Safety
+    /// The CPU has these vectors; so many numbers may be read.
+    unsafe fn load(from: *const R) -> Self::Value;
+    /// Numbers to memory.
+    ///
+    /// # Safety
+    /// The CPU has these vectors; so many numbers may be written.
+    unsafe fn store(to: *mut R, x: Self::Value);
+}
+
+/// Numbers one by one, on any CPU.
+#[derive(Debug)]
+#[allow(
+    unreachable_pub,
+    reason = "where there are no vectors, public types name it"
+)]
+pub struct Portable;
+
+impl<R: Copy> Vector<R> for Portable {
+    type Value = R;
+    const COUNT: usize = 1;
+
+    #[inline(always)]
+    unsafe fn splat(x: R) -> R {
+        x
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const R) -> R {
+        // SAFETY: the caller promises the number.
+        unsafe { from.read() }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut R, x: R) {
+        // SAFETY: the caller promises the number.
+        unsafe { to.write(x) }
+    }
+}
+
+/// Vectors of types, given by the instructions that repeat a number, load and store.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! vectors {
+    ($(#[$what:meta])* $name:ident, $($ty:ident: $value:ident $splat:ident $load:ident $store:ident),*) => {
+        $(#[$what])*
+        #[derive(Debug)]
+        pub struct $name;
+
+        $(
+            impl Vector<$ty> for $name {
+                type Value = arch::$value;
+                const COUNT: usize = size_of::<arch::$value>() / size_of::<$ty>();
+
+                #[inline(always)]
+                unsafe fn splat(x: $ty) -> Self::Value {
+                    // SAFETY: the caller promises the vectors.
+                    unsafe { arch::$splat(x) }
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const $ty) -> Self::Value {
+                    // SAFETY: the caller promises the vectors and the numbers.
+                    unsafe { arch::$load(from) }
+                }
+                #[inline(always)]
+                unsafe fn store(to: *mut $ty, x: Self::Value) {
+                    // SAFETY: the caller promises the vectors and the numbers.
+                    unsafe { arch::$store(to, x) }
+                }
+            }
+        )*
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+vectors! {
+    /// Vectors of 128 bits, which every x86-64 has.
+    Sse2,
+    f32: __m128 _mm_set1_ps _mm_loadu_ps _mm_storeu_ps,
+    f64: __m128d _mm_set1_pd _mm_loadu_pd _mm_storeu_pd
+}
+
+#[cfg(target_arch = "x86_64")]
+vectors! {
+    /// Vectors of 256 bits: AVX2 and FMA.
+    Avx2,
+    f32: __m256 _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps,
+    f64: __m256d _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd
+}
+
+#[cfg(target_arch = "x86_64")]
+vectors! {
+    /// Vectors of 512 bits: AVX-512.
+    Avx512,
+    f32: __m512 _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps,
+    f64: __m512d _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd
+}
+
+#[cfg(target_arch = "aarch64")]
+vectors! {
+    /// Vectors of 128 bits, which every AArch64 has: NEON.
+    Neon,
+    f32: float32x4_t vdupq_n_f32 vld1q_f32 vst1q_f32,
+    f64: float64x2_t vdupq_n_f64 vld1q_f64 vst1q_f64
+}
