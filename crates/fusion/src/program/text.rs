@@ -4,6 +4,9 @@ use super::{Def, NodeKind, Program, Region, ValueId};
 use std::fmt;
 use tegula_ir::{Module, Shape};
 
+/// Elements of a constant that is printed: a number, or a short list.
+const SHORT: usize = 4;
+
 /// A flat program of a module, to be printed.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramText<'a> {
@@ -18,8 +21,13 @@ impl fmt::Display for ProgramText<'_> {
         writeln!(f, "program {} {{", self.module.name)?;
         writeln!(f, "  parameters {}", self.typed(&self.program.parameters))?;
         for (id, value) in &self.program.values {
-            if let Def::Constant(_) = value.def {
-                writeln!(f, "  {id}: {} = constant", self.shape(id))?;
+            let Def::Constant(literal) = &value.def else {
+                continue;
+            };
+            write!(f, "  {id}: {} = constant", self.shape(id))?;
+            match literal.len() <= SHORT && value.shape.rank() < 2 {
+                true => writeln!(f, " {literal}")?,
+                false => writeln!(f)?,
             }
         }
         self.region(f, &self.program.entry, 1)?;
