@@ -24,8 +24,8 @@ pub(crate) fn fold_constants(module: &Module, program: &mut Program) {
     program.entry = entry;
 }
 
-fn region(module: &Module, program: &mut Program, region_: &mut Region) {
-    region_.nodes.retain(|&id| {
+fn region(module: &Module, program: &mut Program, around: &mut Region) {
+    around.nodes.retain(|&id| {
         let mut kind = std::mem::replace(&mut program.nodes[id].kind, NodeKind::Op);
         match &mut kind {
             NodeKind::Op | NodeKind::Contraction(_) => {}
@@ -128,7 +128,9 @@ fn moved(
         Op::DynamicSlice(_) => {
             let sizes: Vec<i64> = shape.static_dims()?.to_vec();
             let starts: Option<Vec<i64>> = (rest.iter().zip(&from).zip(&sizes))
-                .map(|((start, &whole), &size)| Some(integer(start)?.clamp(0, whole - size)))
+                .map(|((start, &whole), &size)| {
+                    Some(integer(start)?.clamp(0, (whole - size).max(0)))
+                })
                 .collect();
             let starts = starts.filter(|starts| starts.len() == from.len())?;
             Box::new(move |index| Some(index.iter().zip(&starts).map(|(i, s)| i + s).collect()))

@@ -141,40 +141,50 @@ fn before(module: &mut Module, found: &CountedLoop, id: InstructionId) -> Instru
     new(module, found.init, op, &operands, shape)
 }
 
-fn hoist(module: &mut Module, found: &CountedLoop, candidate: &Candidate) {
-    let &Candidate { dot, side, .. } = candidate;
+/// The product of an array's rows with a matrix.
+struct RowProduct {
+    op: Op,
+    /// What one row gives: the row's own dimensions, then those of the matrix.
+    one: ArrayShape,
+    /// The order of these dimensions in the result of the loop's product, if it is another one.
+    order: Option<SmallVec<[i64; 6]>>,
+}
+
+fn row_product(
+    module: &Module,
+    &Candidate {
+        dot, side, matrix, ..
+    }: &Candidate,
+) -> Option<RowProduct> {
     let Op::Dot {
         dims,
         precision,
         algorithm,
     } = module[dot].op.clone()
     else {
-        return;
-    };
-    let index = array(module, candidate.rows.index);
-    let Some(zero) = counted_loops::zero(index.element_type) else {
-        return;
+        return None;
     };
     let row = array(module, module[dot].operands[side]);
-    let matrix_shape = array(module, candidate.matrix);
-    let (of_row, of_matrix) = match side {
-        0 => (&dims.lhs_contracting, &dims.rhs_contracting),
-        _ => (&dims.rhs_contracting, &dims.lhs_contracting),
+    let (of_row, of_matrix, precision) = match side {
+        0 => (&dims.lhs_contracting, &dims.rhs_contracting, precision),
+        _ => {
+            let turned = precision.into_iter().rev().collect();
+            (&dims.rhs_contracting, &dims.lhs_contracting, turned)
+        }
     };
-    // The array's own dimensions come first in the result, then those of the matrix.
     let free = |shape: &ArrayShape, contracted: &[i64]| -> Vec<Dim> {
         let dims = shape.dims.iter().zip(0i64..);
         let free = dims.filter(|(_, d)| !contracted.contains(d));
         free.map(|(dim, _)| dim.clone()).collect()
     };
-    let [mut dims_of_row, dims_of_matrix] = [free(&row, of_row), free(&matrix_shape, of_matrix)];
-    let (rows, columns) = (dims_of_row.len(), dims_of_matrix.len());
-    dims_of_row.extend(dims_of_matrix);
-    let result = array(module, dot);
+    let own = free(&row, of_row);
+    let others = free(&array(module, matrix), of_matrix);
+    let (rows, rank) = (own.len() as i64, (own.len() + others.len()) as i64);
+    let turned = side == 1 && (1..rank).contains(&rows);
     let one = ArrayShape {
-        dims: dims_of_row.into(),
+        dims: own.into_iter().chain(others).collect(),
         layout: None,
-        ..result.clone()
+        ..array(module, dot)
     };
     let op = Op::Dot {
         dims: DotDims {
@@ -182,39 +192,45 @@ fn hoist(module: &mut Module, found: &CountedLoop, candidate: &Candidate) {
             rhs_contracting: of_matrix.clone(),
             ..dims.clone()
         },
-        precision: match side {
-            0 => precision,
-            _ => precision.into_iter().rev().collect(),
-        },
+        precision,
         algorithm,
+    };
+    Some(RowProduct {
+        op,
+        one,
+        order: turned.then(|| (rows..rank).chain(0..rows).collect()),
+    })
+}
+
+/// Puts the product of all rows before the loop, and in the place of the loop's product its row.
+fn hoist(module: &mut Module, found: &CountedLoop, candidate: &Candidate) {
+    let &Candidate { dot, ref rows, .. } = candidate;
+    let index = array(module, rows.index);
+    let Some(RowProduct { op, one, order }) = row_product(module, candidate) else {
+        return;
+    };
+    let Some(zero) = counted_loops::zero(index.element_type) else {
+        return;
     };
     let all = stacked(&one, found.trips);
     let matrix = before(module, found, candidate.matrix);
-    let source = module[found.init].operands[candidate.rows.array];
+    let source = module[found.init].operands[rows.array];
     let product = new(module, found.init, op, &[source, matrix], all.clone());
     let state = add_state(module, found, product, &all);
-    let own = new(
-        module,
-        dot,
-        Op::GetTupleElement(state),
-        &[found.parameters[1]],
-        all,
-    );
-    let zero = new(module, dot, zero, &[], index);
-    let mut operands: SmallVec<[InstructionId; 6]> =
-        SmallVec::from_slice(&[own, candidate.rows.index]);
-    operands.extend(std::iter::repeat_n(zero, one.rank()));
+    let take = Op::GetTupleElement(state);
+    let own = new(module, dot, take, &[found.parameters[1]], all);
     module.instructions[found.root].operands.push(own);
+    let zero = new(module, dot, zero, &[], index);
+    let mut operands: SmallVec<[InstructionId; 6]> = SmallVec::from_slice(&[own, rows.index]);
+    operands.extend(std::iter::repeat_n(zero, one.rank()));
     let slice = stacked(&one, 1);
     let sizes = slice.dims.iter().filter_map(Dim::as_static).collect();
     let slice = new(module, dot, Op::DynamicSlice(sizes), &operands, slice);
-    let turned = side == 1 && rows > 0 && columns > 0;
-    let (op, operand) = match turned {
-        false => (Op::Reshape, slice),
-        true => {
+    let (op, operand) = match order {
+        None => (Op::Reshape, slice),
+        Some(order) => {
             let plain = new(module, dot, Op::Reshape, &[slice], one);
-            let order = (rows..rows + columns).chain(0..rows);
-            (Op::Transpose(order.map(|d| d as i64).collect()), plain)
+            (Op::Transpose(order.into_iter().collect()), plain)
         }
     };
     let instruction = &mut module.instructions[dot];
