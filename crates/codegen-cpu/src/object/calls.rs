@@ -68,7 +68,7 @@ pub(super) struct Prepared {
     /// What makes it ready.
     pub routine: &'static str,
     pub words: Vec<i64>,
-    /// Where in the memory of such products it is.
+    /// Where it begins: bytes from the start of the memory that prepared products have in the arena.
     pub offset: usize,
 }
 
