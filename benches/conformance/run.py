@@ -1,6 +1,6 @@
 """Whether Tegula gives what XLA:CPU gives, on many small programs, with each failure's cause.
 
-    cargo build --release -p tegula
+    cargo build --release --bin tegula
     python benches/conformance/run.py harnesses FOLDER [--sample N] [--only REGEX] [--table FILE]
     python benches/conformance/run.py symbolic FOLDER [--only REGEX] [--table FILE]
     python benches/conformance/run.py libraries FOLDER [--only REGEX] [--table FILE]

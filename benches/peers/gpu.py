@@ -1,6 +1,6 @@
 """Tegula on an NVIDIA GPU: whether results are right, then beside JAX and PyTorch.
 
-    cargo build --release -p tegula
+    cargo build --release --bin tegula
     python benches/peers/gpu.py [--tegula BINARY] [FOLDER ...] [--json FILE]
 
 One command, for a machine that has a GPU and perhaps nothing else: the binary may be
@@ -25,14 +25,17 @@ It does three things, each of which can be left out:
 The rules of the times: inputs are on the device before the clock starts and results stay
 there; a time is the mean of many runs that are waited for once, after some that are not
 counted; rounds of all sides are interleaved, and the fastest counts, because what
-disturbs a run only makes it slower. Products of f32 are in f32 on every side, not TF32.
+disturbs a run only makes it slower. Products of f32 are in f32 on every side, not TF32: what
+XLA gets says `operand_precision={highest,highest}`.
 """
 
 import argparse
+import concurrent.futures
 import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -82,6 +85,22 @@ def operations(scale):
               f = {wide} broadcast(s), dimensions={{0}} ROOT y = {wide} divide(e, f) }}""",
             lambda lib, x: lib.softmax(x),
             [(n, m, "f32")],
+            2 * bytes_,
+            0,
+        ),
+        (
+            "layer norm",
+            f"""{SUM}ENTRY main {{ x = {wide} parameter(0) g = f32[{m}] parameter(1) b = f32[{m}] parameter(2)
+              z = f32[] constant(0) l = f32[] constant({m}) ls = f32[{n}] broadcast(l), dimensions={{}}
+              s = f32[{n}] reduce(x, z), dimensions={{1}}, to_apply=sum r = f32[{n}] divide(s, ls)
+              c = {wide} {rows} d = {wide} subtract(x, c) q = {wide} multiply(d, d)
+              t = f32[{n}] reduce(q, z), dimensions={{1}}, to_apply=sum v = f32[{n}] divide(t, ls)
+              e = f32[] constant(1e-5) es = f32[{n}] broadcast(e), dimensions={{}}
+              a = f32[{n}] add(v, es) w = f32[{n}] rsqrt(a) ws = {wide} broadcast(w), dimensions={{0}}
+              y = {wide} multiply(d, ws) gs = {wide} broadcast(g), dimensions={{1}} h = {wide} multiply(y, gs)
+              bs = {wide} broadcast(b), dimensions={{1}} ROOT o = {wide} add(h, bs) }}""",
+            lambda lib, x, g, b: lib.layer_norm(x, g, b),
+            [(n, m, "f32"), (m, "f32"), (m, "f32")],
             2 * bytes_,
             0,
         ),
@@ -139,7 +158,33 @@ def operations(scale):
             0,
             2 * large**3,
         ),
+        *(attention(max(heads // scale, 1), 2048, size) for heads, size in ((64, 64), (32, 128))),
     ]
+
+
+def attention(heads, rows, size):
+    """Attention of bf16 without a mask, as the operations above."""
+    all_, scores, stat = (f"[{heads},{rows},{n}]" for n in (size, rows, ""))
+    scores, stat = f"f32{scores}", f"f32[{heads},{rows}]"
+    batches = "lhs_batch_dims={0}, rhs_batch_dims={0}"
+    return (
+        f"attention bf16, {size} wide",
+        f"""{SUM}{MAX}ENTRY main {{ q = bf16{all_} parameter(0) k = bf16{all_} parameter(1)
+          v = bf16{all_} parameter(2)
+          s = {scores} dot(q, k), {batches}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+          c = f32[] constant({size**-0.5}) cs = {scores} broadcast(c), dimensions={{}}
+          x = {scores} multiply(s, cs) i = f32[] constant(-inf) z = f32[] constant(0)
+          r = {stat} reduce(x, i), dimensions={{2}}, to_apply=max
+          b = {scores} broadcast(r), dimensions={{0,1}} d = {scores} subtract(x, b)
+          e = {scores} exponential(d) t = {stat} reduce(e, z), dimensions={{2}}, to_apply=sum
+          f = {scores} broadcast(t), dimensions={{0,1}} p = {scores} divide(e, f)
+          h = bf16[{heads},{rows},{rows}] convert(p)
+          ROOT o = bf16{all_} dot(h, v), {batches}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}} }}""",
+        lambda lib, q, k, v: lib.attention(q, k, v),
+        [(heads, rows, size, "bf16")] * 3,
+        0,
+        4 * heads * rows * rows * size,
+    )
 
 
 # Ours.
@@ -196,34 +241,38 @@ def stored(hlo, scratch):
     return ["--seed", 1], None
 
 
-def check(arguments, scratch):
+def check_program(arguments, hlo):
+    """A program against its reference: what came of it, and what is wrong."""
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        inputs, reference = stored(hlo, scratch)
+        symbolic = hlo.stem.startswith("symbolic_") and inputs[0] != "--inputs"
+        dims = ["--dim", "p0_d0=8"] if symbolic else []
+        if reference is None:
+            reference = scratch / "reference.npz"
+            answer = ours(arguments, "run", hlo, "--target", "interp", *dims, *inputs, "--outputs", reference)
+            if "error" in answer:
+                return "not run", f"no reference: {answer['error']}"
+        text = hlo.read_text()
+        tolerance = next(t for kind, t in TOLERANCES if kind in text)
+        answer = ours(
+            arguments, "run", hlo, "--target", arguments.target, *dims, *inputs,
+            "--check", reference, "--scale-tol", tolerance,
+        )
+        return ("wrong", answer["error"]) if "error" in answer else ("right", None)
+
+
+def check(arguments):
     """Every program against its reference; whether all are right."""
+    programs = [hlo for folder in arguments.folders for hlo in sorted(folder.glob("*.hlo"))]
+    programs = [hlo for hlo in programs if not arguments.only or hlo.stem in arguments.only]
     counts = {"right": 0, "wrong": 0, "not run": 0}
-    for folder in arguments.folders:
-        for hlo in sorted(folder.glob("*.hlo")):
-            if arguments.only and hlo.stem not in arguments.only:
-                continue
-            inputs, reference = stored(hlo, scratch)
-            dims = [w for name in ("p0_d0",) if hlo.stem.startswith("symbolic_") for w in ("--dim", f"{name}=8")]
-            if dims and inputs[0] == "--inputs":
-                dims = []
-            if reference is None:
-                reference = scratch / "reference.npz"
-                answer = ours(arguments, "run", hlo, "--target", "interp", *dims, *inputs, "--outputs", reference)
-                if "error" in answer:
-                    counts["not run"] += 1
-                    print(f"- {hlo.stem}: no reference: {answer['error']}", flush=True)
-                    continue
-            text = hlo.read_text()
-            tolerance = next(t for kind, t in TOLERANCES if kind in text)
-            answer = ours(
-                arguments, "run", hlo, "--target", arguments.target, *dims, *inputs,
-                "--check", reference, "--scale-tol", tolerance,
-            )
-            right = "error" not in answer
-            counts["right" if right else "wrong"] += 1
-            if not right:
-                print(f"- {hlo.stem}: {answer['error']}", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        outcomes = pool.map(lambda hlo: check_program(arguments, hlo), programs)
+        for hlo, (outcome, what) in zip(programs, outcomes):
+            counts[outcome] += 1
+            if what:
+                print(f"- {hlo.stem}: {what}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in counts.items()))
     return counts["wrong"] == 0
 
@@ -235,14 +284,26 @@ class Jax:
     name = "JAX"
 
     def __init__(self):
+        # Room for the other sides on the same GPU.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         import jax
 
         self.jax, self.numpy = jax, jax.numpy
         self.device = jax.devices("gpu")[0]
         jax.config.update("jax_default_matmul_precision", "highest")
-        self.tanh, self.softmax = jax.numpy.tanh, lambda x: jax.nn.softmax(x, axis=1)
+        self.tanh, self.softmax = jax.numpy.tanh, lambda x: jax.nn.softmax(x, axis=-1)
         # A copy, not a view.
         self.transposed = lambda x: x.T + 0
+
+    def layer_norm(self, x, g, b):
+        d = x - x.mean(1, keepdims=True)
+        return d * self.jax.lax.rsqrt((d * d).mean(1, keepdims=True) + 1e-5) * g + b
+
+    def attention(self, q, k, v):
+        """As the formula says: what XLA makes of it."""
+        product = lambda text, *arrays: self.numpy.einsum(text, *arrays, preferred_element_type=self.numpy.float32)
+        scores = product("hqd,hkd->hqk", q, k) * q.shape[-1] ** -0.5
+        return product("hqk,hkd->hqd", self.softmax(scores).astype(q.dtype), v).astype(q.dtype)
 
     def array(self, *spec):
         *shape, kind = spec
@@ -268,6 +329,10 @@ class Torch:
         torch.backends.cudnn.allow_tf32 = False
         self.tanh, self.softmax = torch.tanh, lambda x: torch.softmax(x, 1)
         self.transposed = lambda x: x.t().contiguous()
+        self.layer_norm = lambda x, g, b: torch.nn.functional.layer_norm(x, g.shape, g, b)
+        self.attention = lambda *arrays: torch.nn.functional.scaled_dot_product_attention(
+            *(x[None] for x in arrays)
+        )
 
     def array(self, *spec):
         *shape, kind = spec
@@ -298,7 +363,7 @@ def peers():
     return found
 
 
-def timed(compiled, wait, arrays, seconds=0.3):
+def timed(compiled, wait, arrays, seconds):
     """Milliseconds of a run: the mean of as many as fit, waited for once."""
     for _ in range(3):
         result = compiled(*arrays)
@@ -328,14 +393,14 @@ def measure_operations(arguments, scratch, sides):
             except Exception as error:
                 row["errors"][side.name] = " ".join(str(error).split())[:200]
         for _ in range(arguments.rounds):
-            answer = ours(arguments, "bench", hlo, "--target", arguments.target)
+            answer = ours(arguments, "bench", hlo, "--target", arguments.target, "--seconds", arguments.seconds)
             if "error" in answer:
                 row["errors"]["Tegula"] = answer["error"]
             elif answer.get("device_ms"):
                 row["ms"]["Tegula"] = min(answer["device_ms"], row["ms"].get("Tegula", math.inf))
             for side, what in ready.items():
                 try:
-                    row["ms"][side] = min(timed(*what), row["ms"].get(side, math.inf))
+                    row["ms"][side] = min(timed(*what, arguments.seconds), row["ms"].get(side, math.inf))
                 except Exception as error:
                     row["errors"][side] = " ".join(str(error).split())[:200]
         del ready
@@ -366,6 +431,11 @@ def table_of_operations(rows, sides):
 # 3. Models.
 
 
+# A product with its attributes, and the same in the precision of its types.
+PRODUCT = re.compile(r" (?:dot|convolution)\([^)]*\)(?:, \w+=(?:\{[^{}]*\}|[^\s,{}]+))*")
+HIGHEST = r"\g<0>, operand_precision={highest,highest}"
+
+
 def xla(hlo, inputs):
     """A program on XLA's GPU backend: what runs it, what waits, its arguments."""
     import jax
@@ -373,7 +443,7 @@ def xla(hlo, inputs):
     from jax._src.lib import _jax, xla_client
 
     device = jax.devices("gpu")[0]
-    module = xla_client.hlo.hlo_module_from_text(hlo.read_text())
+    module = xla_client.hlo.hlo_module_from_text(PRODUCT.sub(HIGHEST, hlo.read_text()))
     proto = module.as_serialized_hlo_module_proto()
     stablehlo = xla_client._xla.mlir.hlo_to_stablehlo(proto)
     devices = _jax.DeviceList((device,))
@@ -395,26 +465,36 @@ def xla(hlo, inputs):
 
 def measure_models(arguments, scratch, with_xla):
     lines = ["| program | Tegula ms | XLA ms | XLA / Tegula |", "|---|---:|---:|---:|"]
-    ratios, rows = [], []
+    ratios, rows, programs = [], [], []
     for hlo in sorted(arguments.folders[0].glob("*.hlo")):
-        inputs, _ = stored(hlo, scratch)
         if hlo.stem.startswith("symbolic_") or (arguments.only and hlo.stem not in arguments.only):
             continue
+        own = scratch / hlo.stem
+        own.mkdir()
+        programs.append((hlo, stored(hlo, own)[0]))
+    # XLA tries its kernels one at a time, whoever compiles beside it.
+    pool = concurrent.futures.ThreadPoolExecutor(arguments.jobs)
+    compiled = [
+        pool.submit(xla, hlo, inputs[1]) if with_xla and inputs[0] == "--inputs" else None
+        for hlo, inputs in programs
+    ]
+    concurrent.futures.wait([future for future in compiled if future])
+    for (hlo, inputs), future in zip(programs, compiled):
         row = {"name": hlo.stem}
         peer = None
-        if with_xla and inputs[0] == "--inputs":
+        if future:
             try:
-                peer = xla(hlo, inputs[1])
+                peer = future.result()
             except Exception as error:
                 row["xla_error"] = " ".join(str(error).split())[:200]
         for _ in range(arguments.rounds):
-            answer = ours(arguments, "bench", hlo, "--target", arguments.target, *inputs)
+            answer = ours(arguments, "bench", hlo, "--target", arguments.target, "--seconds", arguments.seconds, *inputs)
             if "error" in answer:
                 row["error"] = answer["error"]
             elif answer.get("device_ms"):
                 row["ms"] = min(answer["device_ms"], row.get("ms", math.inf))
             if peer:
-                row["xla_ms"] = min(timed(*peer), row.get("xla_ms", math.inf))
+                row["xla_ms"] = min(timed(*peer, arguments.seconds), row.get("xla_ms", math.inf))
         rows.append(row)
         print(json.dumps(row), file=sys.stderr, flush=True)
         own, other = row.get("ms"), row.get("xla_ms")
@@ -436,6 +516,8 @@ def main():
     parser.add_argument("--target", default="cuda", help="cuda-sim tries the script itself, without a GPU")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.3, help="for which a program is run again in each round")
+    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="programs checked at a time")
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes of operations")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one start of the binary")
     parser.add_argument("--no-check", action="store_true")
@@ -444,7 +526,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
     arguments = parser.parse_args()
     if not os.access(arguments.tegula, os.X_OK):
-        sys.exit(f"there is no program {arguments.tegula}: build it with `cargo build --release -p tegula`, or name it with --tegula")
+        sys.exit(f"there is no program {arguments.tegula}: build it with `cargo build --release --bin tegula`, or name it with --tegula")
     named = os.environ.get("TEGULA_CUDA_LIBS")
     libraries = ([named] if named else []) + cuda_libraries()
     if libraries:
@@ -460,7 +542,7 @@ def main():
         probe(arguments, scratch)
         if not arguments.no_check:
             print("## Results\n")
-            right = check(arguments, scratch)
+            right = check(arguments)
         sides = [] if arguments.no_operations and arguments.no_models else peers()
         if not arguments.no_operations:
             rows = everything["operations"] = measure_operations(arguments, scratch, sides)

@@ -1,6 +1,6 @@
 """Tegula beside XLA:CPU, on the same programs, in one run.
 
-    cargo build --release -p tegula
+    cargo build --release --bin tegula
     python benches/peers/run.py [FOLDER] [--threads 1 2] [--only NAME ...] [--json FILE]
 
 needs `jax[cpu]` and `numpy`. FOLDER (by default examples/models) holds NAME.hlo, and

@@ -3,10 +3,10 @@
 
 pub mod aarch64;
 pub mod corpus;
+pub mod gpu;
 pub mod judge;
 pub mod models;
 pub mod mpi;
-pub mod nvrtc;
 pub mod object;
 pub mod onnx_like;
 pub mod open_models;

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::time::Instant;
 use tegula::{IsaLevel, Options, Target};
 use tegula_tests::corpus::{load, names, small_corpus, whole_corpus};
+use tegula_tests::gpu;
 use tegula_tests::judge::{MIDDLE, OLDEST};
-use tegula_tests::nvrtc;
 
 /// All inputs but the first are frozen.
 const FROZEN: &str = "cpu-frozen";
@@ -79,12 +79,14 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
             return;
         }
     };
-    let simulator = nvrtc::is_there();
+    let gpu = gpu::target();
     for name in names {
         for &(label, target, cpu) in TARGETS {
-            if target == Target::CudaSim && !simulator {
-                continue;
-            }
+            let (label, target) = match (target, gpu) {
+                (Target::CudaSim, None) => continue,
+                (Target::CudaSim, Some(Target::Cuda)) => ("cuda", Target::Cuda),
+                _ => (label, target),
+            };
             let (folder, program) = (folder.to_owned(), name.clone());
             let run = move || check(&folder, &program, label, (target, cpu));
             let run = move || run().map_err(|error| Failed::from(format!("{error:#}")));

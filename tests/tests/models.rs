@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tegula::Target;
+use tegula_tests::gpu;
 use tegula_tests::models::{load, names};
-use tegula_tests::nvrtc;
 
 const TARGETS: &[(&str, Target, usize)] = &[
     ("interp", Target::Interp, 1),
@@ -26,12 +26,14 @@ const NOT_YET: &[(&str, &str)] = &[
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = vec![trial("not_yet", known)];
-    let simulator = nvrtc::is_there();
+    let gpu = gpu::target();
     for name in names().unwrap_or_default() {
         for &(label, target, threads) in TARGETS {
-            if target == Target::CudaSim && !simulator {
-                continue;
-            }
+            let (label, target) = match (target, gpu) {
+                (Target::CudaSim, None) => continue,
+                (Target::CudaSim, Some(Target::Cuda)) => ("cuda", Target::Cuda),
+                _ => (label, target),
+            };
             let listed = NOT_YET.contains(&(label, name.as_str()));
             let program = name.clone();
             let run = move || check(&program, target, threads, listed);

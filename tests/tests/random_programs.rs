@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tegula::{IsaLevel, LayoutPolicy, Options, Target};
 use tegula_ir::Opcode;
 use tegula_sim_tpu::as_matrix_units_round;
+use tegula_tests::gpu;
 use tegula_tests::judge::{MIDDLE, OLDEST, Reference, Verdict};
-use tegula_tests::nvrtc;
 use tegula_tests::random::{
     Random, RandomProgram, Regime, random_expression, random_program, random_rows, state_layouts,
 };
@@ -31,8 +31,8 @@ enum On {
     Here,
     /// The CPU, with some inputs frozen.
     Frozen,
-    /// The simulated GPU.
-    Simulator,
+    /// The simulated GPU, or a real one.
+    Gpu(Target),
     /// The simulated TPU.
     Tpu,
 }
@@ -70,7 +70,7 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
     let (native, middle, oldest) = (IsaLevel::Native, MIDDLE, OLDEST);
     let (chosen, drawn) = (LayoutPolicy::LeastCost, LayoutPolicy::Random(seed));
     let several = [1, 2, 3, 16][seed as usize % 4];
-    let here: &[(Target, IsaLevel, usize, LayoutPolicy)] = &[
+    let here = [
         (Target::Plan, native, 1, chosen),
         (Target::Cpu, native, 1, chosen),
         (Target::Cpu, native, 2, chosen),
@@ -84,20 +84,17 @@ fn check(seed: u64, program: &RandomProgram, regime: Regime, on: On) -> Result<b
         (Target::Cpu, oldest, 2, drawn),
     ];
     let targets = match on {
-        On::Here => here,
-        On::Frozen => &[
+        On::Here => here.to_vec(),
+        On::Frozen => vec![
             (Target::Cpu, native, 1, chosen),
             (Target::Cpu, native, 2, chosen),
             (Target::Cpu, oldest, 2, chosen),
             (Target::Cpu, native, several, drawn),
         ],
-        On::Simulator => &[
-            (Target::CudaSim, native, 1, chosen),
-            (Target::CudaSim, native, 1, drawn),
-        ],
-        On::Tpu => &[(Target::Tpu, native, 1, chosen)],
+        On::Gpu(target) => vec![(target, native, 1, chosen), (target, native, 1, drawn)],
+        On::Tpu => vec![(Target::Tpu, native, 1, chosen)],
     };
-    for &(target, cpu, threads, orders) in targets {
+    for (target, cpu, threads, orders) in targets {
         let options = Options {
             target,
             cpu,
@@ -204,13 +201,13 @@ fn frozen_inputs_change_nothing() {
 
 /// A tenth of the programs: compiling one for a GPU takes as long as ten for the CPU.
 #[test]
-fn programs_agree_on_the_simulated_gpu() {
-    if nvrtc::is_there() {
+fn programs_agree_on_the_gpu() {
+    if let Some(target) = gpu::target() {
         for regime in [Regime::Dyadic, Regime::General] {
-            sweep(regime, On::Simulator, count().div_ceil(10));
+            sweep(regime, On::Gpu(target), count().div_ceil(10));
         }
         let some = count().div_ceil(10);
-        sweep_of(random_expression, Regime::General, On::Simulator, some);
+        sweep_of(random_expression, Regime::General, On::Gpu(target), some);
     }
 }
 

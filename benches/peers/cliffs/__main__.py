@@ -1,6 +1,6 @@
 """The cliff finder: programs that are wrong or far slower than XLA:CPU, worst first.
 
-    cargo build --release -p tegula
+    cargo build --release --bin tegula
     python benches/peers/cliffs/generate.py FOLDER
     python benches/peers/cliffs FOLDER [--sample N] [--hlo FOLDER ...] [--inputs KIND ...]
 

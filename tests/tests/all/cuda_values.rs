@@ -3,7 +3,7 @@
 
 use tegula::{Options, Target, Tensor, compile};
 use tegula_ir::{ArrayShape, ElementType, Literal};
-use tegula_tests::nvrtc;
+use tegula_tests::gpu;
 use tegula_tests::random::Random;
 use tegula_tests::read;
 
@@ -30,9 +30,9 @@ fn array(ty: ElementType, dims: &[i64], mut bits: impl FnMut() -> u64) -> Tensor
 
 #[test]
 fn what_is_chosen_from_rows_is_what_a_sort_puts_first() {
-    if !nvrtc::is_there() {
+    let Some(gpu) = gpu::target() else {
         return;
-    }
+    };
     let mut random = Random::new(1);
     // The type, the rows, how many are wanted, and bits that all elements share.
     let cases = [
@@ -61,7 +61,7 @@ ENTRY main {{ a = {ty}[{rows},{length}] parameter(0)
             let own = ElementType::from_name(ty).expect("a type");
             let input = [array(own, &[rows, length], || random.word() & !shared)];
             let expected = run(Target::Interp, &text, &input);
-            let results = run(Target::CudaSim, &text, &input);
+            let results = run(gpu, &text, &input);
             for (result, expected) in results.iter().zip(&expected) {
                 assert_eq!(
                     result.literal().bytes(),
@@ -92,9 +92,9 @@ fn doubles(buffer: &Tensor) -> Vec<f64> {
 
 #[test]
 fn angles_of_every_size_have_a_sine() {
-    if !nvrtc::is_there() {
+    let Some(gpu) = gpu::target() else {
         return;
-    }
+    };
     let mut random = Random::new(2);
     let quarter = std::f64::consts::FRAC_PI_2;
     // Zeros, NaNs and infinities, near multiples of a quarter turn, and the double that is
@@ -129,7 +129,7 @@ ENTRY main {{ a = f64[{count}] parameter(0) s = f64[{count}] sine(a) c = f64[{co
     })];
     let angles = doubles(&input[0]);
     let expected = run(Target::Interp, &text, &input);
-    let results = run(Target::CudaSim, &text, &input);
+    let results = run(gpu, &text, &input);
     for (number, most) in [(0, 1), (1, 1), (2, 3)] {
         let pairs = doubles(&results[number])
             .into_iter()

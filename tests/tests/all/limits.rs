@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 use tegula::{Compiler, Error, ErrorKind, Executable, Interrupt, Limits, Module, Target, Tensor};
-use tegula_tests::nvrtc;
+use tegula_tests::gpu;
 
 /// How much longer than allowed a run may take on a busy machine.
 const SLACK: Duration = Duration::from_secs(20);
@@ -73,7 +73,7 @@ const ENDLESS: [(&str, &str); 5] = [
 
 fn targets() -> Vec<Target> {
     let mut targets = vec![Target::Interp, Target::Plan, Target::Cpu, Target::Tpu];
-    if nvrtc::is_there() {
+    if gpu::is_there() {
         targets.push(Target::CudaSim);
     }
     targets

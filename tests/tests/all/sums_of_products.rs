@@ -1,14 +1,13 @@
 //! Products that are added to an array where it lies: that they are made, mean what the
 //! program means on every target, and copy nothing in a loop.
 
-use tegula::Target;
 use tegula_fusion::LibraryOp;
 use tegula_ir::Module;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_plan::Plan;
 use tegula_plan::Step;
 use tegula_tests::judge::{Reference, Verdict, assert_agrees};
-use tegula_tests::{nvrtc, random::Regime};
+use tegula_tests::{gpu, random::Regime};
 
 /// Numbers of few bits, so that results are exact.
 fn numbers(ty: ElementType, dims: &[i64]) -> Literal {
@@ -56,9 +55,9 @@ fn added(module: &Module) -> (usize, usize) {
 
 fn agrees(module: &Module, inputs: &[Literal]) {
     assert_agrees(module, inputs, Regime::Dyadic);
-    if nvrtc::is_there() {
+    if let Some(target) = gpu::target() {
         let reference = Reference::new(module, inputs, Regime::Dyadic).expect("it has a meaning");
-        let verdict = reference.judge(module, inputs, Target::CudaSim, 1);
+        let verdict = reference.judge(module, inputs, target, 1);
         assert_eq!(verdict, Ok(Verdict::Agrees));
     }
 }

@@ -7,11 +7,11 @@ mod cases;
 use cases::{CASES, COMPUTATIONS, Case, WHOLE};
 use std::path::PathBuf;
 use std::process::Command;
-use tegula::{Options, Target};
+use tegula::Options;
 use tegula_codegen_cuda::{Arch, Listing, listing};
 use tegula_ir::Literal;
+use tegula_tests::gpu;
 use tegula_tests::judge::{Reference, Verdict};
-use tegula_tests::nvrtc;
 use tegula_tests::random::Regime;
 
 fn module(case: &Case) -> tegula_ir::Module {
@@ -69,9 +69,9 @@ fn each_kind_of_kernel_has_its_form() {
 
 #[test]
 fn each_form_gives_what_the_evaluator_gives() {
-    if !nvrtc::is_there() {
+    let Some(target) = gpu::target() else {
         return;
-    }
+    };
     for case in CASES {
         let module = module(case);
         let inputs = inputs(&module);
@@ -84,7 +84,7 @@ fn each_form_gives_what_the_evaluator_gives() {
         let reference = Reference::of_many_runs(&module, &inputs, regime);
         let reference = reference.expect("a reference");
         let options = Options {
-            target: Target::CudaSim,
+            target,
             ..Options::default()
         };
         match reference.judge_with(&module, &inputs, &options) {
@@ -96,7 +96,7 @@ fn each_form_gives_what_the_evaluator_gives() {
 
 #[test]
 fn accesses_touch_no_more_than_they_need() {
-    if !nvrtc::is_there() {
+    if !gpu::is_there() {
         return;
     }
     for (name, text) in WHOLE {
@@ -193,7 +193,7 @@ fn gate(name: &str, cuda: &str, code: &[u8], tool: &PathBuf, number: usize) {
 
 #[test]
 fn machine_code_keeps_what_the_forms_promise() {
-    if !nvrtc::is_there() {
+    if !gpu::is_there() {
         return;
     }
     let Some(tool) = disassembler() else {

@@ -6,7 +6,7 @@ use crate::documents::{self, Measurement};
 use crate::execution::ExecutionArgs;
 use crate::exit_code::SUCCESS;
 use crate::inputs::{Source, borrowed};
-use crate::options::Common;
+use crate::options::{Common, seconds};
 use crate::report::Failure;
 use crate::terminal::style::{HEADING, QUIET, paint};
 use crate::terminal::table::{Column, Table};
@@ -21,10 +21,12 @@ use tegula_codegen_cpu::{Ceilings, KernelTime};
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub execution: ExecutionArgs,
+    /// How long runs are repeated.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    pub seconds: Duration,
 }
 
-/// Runs are repeated for about this long, and between these many times.
-const BUDGET: Duration = Duration::from_secs(1);
+/// Runs are repeated between these many times.
 const FEWEST: usize = 5;
 const MOST: usize = 2000;
 /// Profiled runs, at most.
@@ -36,10 +38,16 @@ const ROUNDS: usize = 3;
 
 /// Measures a program.
 pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
-    let args = &args.execution;
+    let BenchArgs {
+        execution: args,
+        seconds: budget,
+    } = args;
+    let budget = *budget;
     let options = args.options()?;
     let source = match args.read() {
-        Err(failure) if failure.needs_stages() => return staged::bench(args, &options, common),
+        Err(failure) if failure.needs_stages() => {
+            return staged::bench(args, &options, budget, common);
+        }
         source => source?,
     };
     source.warn_of_callbacks();
@@ -70,7 +78,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     }
     let mut times = Vec::new();
     let start = Instant::now();
-    while times.len() < FEWEST || (start.elapsed() < BUDGET && times.len() < MOST) {
+    while times.len() < FEWEST || (start.elapsed() < budget && times.len() < MOST) {
         let given = borrowed(&given);
         let start = Instant::now();
         let outputs = executable.run(given).map_err(|e| source.failure(e))?;
@@ -85,8 +93,8 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let shapes: Vec<_> = inputs.iter().map(|b| b.stored().shape()).collect();
     let peak = backend.peak_bytes(&shapes).map_err(|e| source.failure(e))?;
     let peak = peak.unwrap_or(0);
-    let kernels = fastest_profile(backend, &inputs).map_err(|e| source.failure(e))?;
-    let device_ms = device_ms(backend, &inputs, least).map_err(|e| source.failure(e))?;
+    let kernels = fastest_profile(backend, &inputs, budget / 2).map_err(|e| source.failure(e))?;
+    let device_ms = device_ms(backend, &inputs, least, budget).map_err(|e| source.failure(e))?;
     let kernels = rated(kernels, args.threads);
     if common.json {
         documents::print(&Measurement {
@@ -164,9 +172,10 @@ fn device_ms(
     backend: &dyn Backend,
     inputs: &[tegula::Tensor],
     least: f64,
+    budget: Duration,
 ) -> Result<Option<f64>, tegula::Error> {
     let borrowed: Vec<_> = inputs.iter().map(tegula::Tensor::stored).collect();
-    let fitting = BUDGET.as_secs_f64() * 1e3 / least.max(1e-3);
+    let fitting = budget.as_secs_f64() * 1e3 / least.max(1e-3);
     let runs = (fitting as usize).clamp(FEWEST, MOST);
     let mut fastest = Duration::MAX;
     for _ in 0..ROUNDS {
@@ -182,11 +191,12 @@ fn device_ms(
 fn fastest_profile(
     backend: &dyn Backend,
     inputs: &[tegula::Tensor],
+    budget: Duration,
 ) -> Result<Vec<KernelTime>, tegula::Error> {
     let borrowed: Vec<_> = inputs.iter().map(tegula::Tensor::stored).collect();
     let mut profiles = Vec::new();
     let start = Instant::now();
-    while profiles.is_empty() || (start.elapsed() < BUDGET / 2 && profiles.len() < PROFILES) {
+    while profiles.is_empty() || (start.elapsed() < budget && profiles.len() < PROFILES) {
         let profile = backend.profile(&borrowed)?;
         if profile.is_empty() {
             return Ok(profile);

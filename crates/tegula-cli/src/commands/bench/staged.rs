@@ -1,8 +1,6 @@
 //! `tegula bench` of an ONNX model whose sizes depend on data.
 
-use super::{
-    BUDGET, COMPILES, FEWEST, MOST, PROFILES, Rated, fastest_of_each, ms, print_kernels, rated,
-};
+use super::{COMPILES, FEWEST, MOST, PROFILES, Rated, fastest_of_each, ms, print_kernels, rated};
 use crate::documents::{self, StageTime, StagedMeasurement};
 use crate::execution::ExecutionArgs;
 use crate::exit_code::SUCCESS;
@@ -19,6 +17,7 @@ use tegula_codegen_cpu::KernelTime;
 pub(super) fn bench(
     args: &ExecutionArgs,
     options: &Options,
+    budget: Duration,
     common: &Common,
 ) -> Result<u8, Failure> {
     let failed = |error| args.failure(error);
@@ -36,7 +35,7 @@ pub(super) fn bench(
     progress::clear();
     let mut times = Vec::new();
     let start = Instant::now();
-    while times.len() < FEWEST || (start.elapsed() < BUDGET && times.len() < MOST) {
+    while times.len() < FEWEST || (start.elapsed() < budget && times.len() < MOST) {
         let start = Instant::now();
         let outputs = model.run(&inputs).map_err(failed)?;
         times.push(start.elapsed());
@@ -44,7 +43,7 @@ pub(super) fn bench(
     }
     times.sort_unstable();
     let (median, least) = (ms(times[times.len() / 2]), ms(times[0]));
-    let kernels = kernels(&model, &inputs).map_err(failed)?;
+    let kernels = kernels(&model, &inputs, budget / 2).map_err(failed)?;
     let stages: Vec<Vec<Rated>> = kernels
         .into_iter()
         .map(|kernels| rated(kernels, args.threads))
@@ -81,11 +80,15 @@ pub(super) fn bench(
 }
 
 /// The kernels of each stage with their fastest times.
-fn kernels(model: &StagedModel, inputs: &[Tensor]) -> Result<Vec<Vec<KernelTime>>, tegula::Error> {
+fn kernels(
+    model: &StagedModel,
+    inputs: &[Tensor],
+    budget: Duration,
+) -> Result<Vec<Vec<KernelTime>>, tegula::Error> {
     let mut stages: Vec<Vec<Vec<KernelTime>>> = Vec::new();
     let start = Instant::now();
     let mut runs = 0;
-    while runs == 0 || (start.elapsed() < BUDGET / 2 && runs < PROFILES) {
+    while runs == 0 || (start.elapsed() < budget && runs < PROFILES) {
         runs += 1;
         model.run_watched(inputs, &mut |stage, executable, args| {
             if stages.len() <= stage {
