@@ -559,7 +559,12 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
                     else {
                         panic!("a float");
                     };
-                    let near = if then.contains("tanh") { 1e-6 } else { 0.0 };
+                    // NVIDIA's GELU takes a tanh of 11 bits (PTX, "tanh.approx"): up to 4e-6 off.
+                    let near = match (then.contains("tanh"), gpu::is_real()) {
+                        (true, true) => 1e-5,
+                        (true, false) => 1e-6,
+                        (false, _) => 0.0,
+                    };
                     assert!((a - b).abs() <= near * b.abs().max(1.0), "{a} {b} {text}");
                 }
             }

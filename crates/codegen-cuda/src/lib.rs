@@ -48,6 +48,7 @@ pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
     shallow: 0,
     lanes: false,
     short: 0,
+    spread_updates: true,
 };
 
 pub use driver::executable as for_gpu;

@@ -57,7 +57,7 @@ pub(crate) fn of<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Reduct
     }
     let mut combine = Vec::with_capacity(carried.len());
     for (&state, &next) in carried.iter().zip(&body.results) {
-        let op = combination(body, state, next)?;
+        let op = combination(&kernel.vars, body, state, next)?;
         may_be_reordered(op, kernel.scalars.get(state)?).then_some(())?;
         combine.push(op);
     }
@@ -73,7 +73,7 @@ pub(crate) fn of<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Reduct
 }
 
 /// The operation by which a state becomes the next, if that is all it is used for.
-fn combination(body: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> {
+fn combination(vars: &[IndexVar], body: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> {
     let mut found = None;
     for statement in &body.statements {
         match statement {
@@ -92,7 +92,7 @@ fn combination(body: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> 
                 _ if operands.contains(&state) || operands.contains(&next) => return None,
                 _ => {}
             },
-            other if other.uses(state) || other.uses(next) => return None,
+            other if other.uses(vars, state) || other.uses(vars, next) => return None,
             _ => {}
         }
     }

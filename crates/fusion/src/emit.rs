@@ -13,6 +13,7 @@ pub(crate) mod loops;
 mod maps;
 pub(crate) mod read_maps;
 pub(crate) mod scan;
+mod select_and_scatter;
 pub(crate) mod symbolic_dims;
 pub(crate) mod updates;
 
@@ -41,6 +42,9 @@ pub(crate) struct Context<'a> {
     pub maps: ReadMaps<'a>,
     /// Sums and products of at most so many terms are written out.
     pub shallow: i64,
+    /// Whether every element that an update changes has a thread, see
+    /// [`Limits::spread_updates`](crate::Limits::spread_updates).
+    pub spread_updates: bool,
 }
 
 /// One iteration of nested loops: from the emitter, an index per loop and the
@@ -75,6 +79,8 @@ pub(crate) struct Emitter<'a> {
     simplified: bool,
     /// Loops of so many iterations are written out.
     pub(crate) shallow: i64,
+    /// Whether every element that an update changes has a thread.
+    pub(crate) spread_updates: bool,
     /// How many iterations of such loops are around.
     written_out: i64,
     /// The node whose kernel this is, for error messages.
@@ -104,6 +110,7 @@ impl<'a> Emitter<'a> {
             definitions: Definitions::default(),
             simplified: false,
             shallow: context.shallow,
+            spread_updates: context.spread_updates,
             written_out: 1,
             root,
         }

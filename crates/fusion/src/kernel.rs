@@ -213,11 +213,17 @@ pub enum Statement {
 impl Block {
     /// The operation by which a scalar that a loop carries becomes the next, perhaps on
     /// a condition, if that is all that either is used for.
-    pub fn combination(&self, state: ScalarId, next: ScalarId) -> Option<Binary> {
-        let mut users = self.statements.iter().filter(|s| s.uses(state));
+    /// `vars` are the kernel's.
+    pub fn combination(
+        &self,
+        vars: &[IndexVar],
+        state: ScalarId,
+        next: ScalarId,
+    ) -> Option<Binary> {
+        let mut users = self.statements.iter().filter(|s| s.uses(vars, state));
         let user = users.next()?;
         // What is stored or used on the way depends on the order.
-        if users.next().is_some() || self.statements.iter().any(|s| s.uses(next)) {
+        if users.next().is_some() || self.statements.iter().any(|s| s.uses(vars, next)) {
             return None;
         }
         match user {
@@ -237,9 +243,9 @@ impl Block {
             } => {
                 let at = results.iter().position(|&result| result == next)?;
                 let (made, kept) = (*then.results.get(at)?, *otherwise.results.get(at)?);
-                let others = otherwise.statements.iter().any(|s| s.uses(state));
+                let others = otherwise.statements.iter().any(|s| s.uses(vars, state));
                 (kept == state && !others).then_some(())?;
-                then.combination(state, made)
+                then.combination(vars, state, made)
             }
             _ => None,
         }
@@ -247,17 +253,19 @@ impl Block {
 }
 
 impl Statement {
-    /// Whether it, or one in it, uses a scalar.
-    pub fn uses(&self, scalar: ScalarId) -> bool {
+    /// Whether it, or one in it, uses a scalar, in a kernel of these variables.
+    pub fn uses(&self, vars: &[IndexVar], scalar: ScalarId) -> bool {
         let in_block = |block: &Block| {
-            block.results.contains(&scalar) || block.statements.iter().any(|s| s.uses(scalar))
+            block.results.contains(&scalar) || block.statements.iter().any(|s| s.uses(vars, scalar))
         };
         match self {
             Self::Compute { operands, .. } => operands.contains(&scalar),
             Self::Store { value, .. } => *value == scalar,
             Self::Load { .. } => false,
-            // Which scalar is bound is known to the kernel, not here.
-            Self::Bind { .. } => true,
+            Self::Bind { var } => matches!(
+                vars.get(var.0 as usize),
+                Some(IndexVar::Runtime { value, .. }) if *value == scalar
+            ),
             Self::Loop { init, body, .. } => init.contains(&scalar) || in_block(body),
             Self::If {
                 then, otherwise, ..

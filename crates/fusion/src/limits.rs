@@ -19,6 +19,10 @@ pub struct Limits {
     /// Points along short innermost dimensions that kernels with loops do as one, so that what
     /// does not depend on them is computed once; 0: none.
     pub short: i64,
+    /// Whether updates of an array are spread over elements as soon as their order does not
+    /// matter, at the cost of more reads: for machines of many threads, which are slow one by
+    /// one.
+    pub spread_updates: bool,
 }
 
 impl Limits {
@@ -32,6 +36,7 @@ impl Limits {
         shallow: 0,
         lanes: false,
         short: 0,
+        spread_updates: false,
     };
 }
 
@@ -44,6 +49,7 @@ impl Default for Limits {
             shallow: 8,
             lanes: true,
             short: 4,
+            spread_updates: false,
         }
     }
 }

@@ -21,6 +21,8 @@ both { a = s32[] parameter(0) b = s32[] parameter(1) c = s32[] parameter(2) d = 
   s = s32[] add(a, c) m = s32[] minimum(b, d) ROOT t = (s32[], s32[]) tuple(s, m) }
 max_f { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }
 sum_h { a = f16[] parameter(0) b = f16[] parameter(1) ROOT s = f16[] add(a, b) }
+newer { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+at_least { a = f32[] parameter(0) b = f32[] parameter(1) ROOT p = pred[] compare(a, b), direction=GE }
 sum_b { a = s8[] parameter(0) b = s8[] parameter(1) ROOT s = s8[] add(a, b) }
 sum_i { a = s32[] parameter(0) b = s32[] parameter(1) ROOT s = s32[] add(a, b) }
 or_l { a = s64[] parameter(0) b = s64[] parameter(1) ROOT s = s64[] or(a, b) }
@@ -196,6 +198,39 @@ pub(crate) const CASES: &[Case] = &[
             h = f32[7,264] multiply(d, rb) k = bf16[7,264] convert(h)
             gb = bf16[7,264] broadcast(g), dimensions={1} ROOT o = bf16[7,264] multiply(k, gb) }",
         reasons: &["a warp per row of 264"],
+    },
+    Case {
+        name: "norms of a table's rows",
+        text: "ENTRY main { t = f32[9,260] parameter(0) r = s32[7,1] parameter(1)
+            a = f32[7,260] gather(t, r), offset_dims={1}, collapsed_slice_dims={0},
+              start_index_map={0}, index_vector_dim=1, slice_sizes={1,260}
+            z = f32[] constant(0) s = f32[7] reduce(a, z), dimensions={1}, to_apply=sum
+            c = f32[7,260] broadcast(s), dimensions={0} d = f32[7,260] subtract(a, c)
+            ROOT p = (f32[7,260], f32[7,260]) tuple(a, d) }",
+        reasons: &["a warp per row of 260, which stays in registers, 4 elements at once"],
+    },
+    Case {
+        name: "overlapping windows that choose, into the padding",
+        text: "ENTRY main { a = f32[2,9,8,3] parameter(0) b = f32[2,4,4,3] parameter(1)
+            z = f32[] constant(-2) ROOT r = f32[2,9,8,3] select-and-scatter(a, b, z),
+              window={size=1x3x4x1 stride=1x3x2x1 pad=0_0x2_1x1_1x0_0}, select=at_least, scatter=sum }",
+        reasons: &["one thread per point"],
+    },
+    Case {
+        name: "one window that is set",
+        text: "ENTRY main { a = f32[20,30] parameter(0) b = f32[18,20] parameter(1) i = s32[2] parameter(2)
+            ROOT r = f32[20,30] scatter(a, i, b), update_window_dims={0,1}, inserted_window_dims={},
+              scatter_dims_to_operand_dims={0,1}, index_vector_dim=0, to_apply=newer }",
+        reasons: &["one thread per point"],
+    },
+    Case {
+        name: "sums whose places are promised to be apart",
+        text: "ENTRY main { a = f32[400] parameter(0) b = f32[300] parameter(1)
+            j = s32[300] iota(), iota_dimension=0 o = s32[] constant(90)
+            os = s32[300] broadcast(o), dimensions={} i = s32[300] subtract(os, j)
+            ROOT r = f32[400] scatter(a, i, b), update_window_dims={}, inserted_window_dims={0},
+              scatter_dims_to_operand_dims={0}, index_vector_dim=1, unique_indices=true, to_apply=sum }",
+        reasons: &["one thread per point"],
     },
     Case {
         name: "a transposition",

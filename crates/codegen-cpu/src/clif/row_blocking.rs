@@ -76,6 +76,8 @@ impl Pass<'_> {
 
 /// What the points of a kernel do.
 struct Rows<'a> {
+    /// The kernel's variables.
+    vars: &'a [IndexVar],
     passes: Vec<Pass<'a>>,
     after: &'a [Statement],
 }
@@ -115,6 +117,7 @@ impl<'a> Rows<'a> {
         let rows = Self {
             passes,
             after: rest,
+            vars: &kernel.vars,
         };
         let plain = (0..=rows.passes.len()).all(|k| rows.part(k).iter().all(is_plain));
         (!rows.passes.is_empty() && plain).then_some(rows)
@@ -155,7 +158,7 @@ impl<'a> Rows<'a> {
                 .is_some_and(|p| p.init.contains(&id));
             let passes = self.passes.iter().skip(number + 1).map(|p| p.of_lanes);
             let parts = (number + 1..=self.passes.len()).flat_map(|k| self.part(k));
-            own || passes.chain(parts).any(|s| s.uses(id))
+            own || passes.chain(parts).any(|s| s.uses(self.vars, id))
         };
         made.retain(later);
         made

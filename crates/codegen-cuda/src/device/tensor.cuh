@@ -44,6 +44,26 @@ __device__ __forceinline__ void tegula_multiply_f16(float (&sum)[4], const unsig
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Two floats rounded to 16 bits each, the first in the lower half.
+__device__ __forceinline__ unsigned int tegula_pair_bf16(float low, float high) {
+    unsigned int result;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+    return result;
+}
+
+__device__ __forceinline__ unsigned int tegula_pair_f16(float low, float high) {
+    unsigned int result;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+    return result;
+}
+
+// A power of two, up to 2 units in the last place off (PTX, "ex2"); 0 for what is subnormal.
+__device__ __forceinline__ float tegula_power_of_two(float x) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
 // Two products side by side leave a lane two pairs of neighbours of 16 bits; this gives
 // each lane of a quarter of a warp four neighbours.
 __device__ __forceinline__ tegula_vector<unsigned int, 2> tegula_neighbours(unsigned int first, unsigned int second) {

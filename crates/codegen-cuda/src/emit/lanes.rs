@@ -10,10 +10,10 @@
 use crate::body::Body;
 use crate::error::Error;
 use crate::types::{load, storage, store};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::{Interval, Term, Var, canonicalize, residue_of};
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{IndexVar, Statement};
+use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 
 /// Bytes of the widest access of a thread.
 const WIDEST: i64 = 16;
@@ -100,6 +100,7 @@ fn accesses_along(
     width: i64,
     statements: &[&Statement],
 ) -> Option<Vec<(i64, Along)>> {
+    let fixed = fixed_variables(kernel, inner);
     let mut found = Vec::new();
     for statement in statements {
         let (param, index, is_store) = match statement {
@@ -107,7 +108,7 @@ fn accesses_along(
             Statement::Store { param, index, .. } => (*param, index, true),
             _ => continue,
         };
-        let along = along(kernel, inner, width, param, index)?;
+        let along = along(kernel, &fixed, (inner, width), param, index)?;
         if is_store && along != Along::Neighbours {
             return None;
         }
@@ -117,14 +118,118 @@ fn accesses_along(
     Some(found)
 }
 
-/// How an access lies along the positions `inner = width * q + lane` of a thread.
-fn along(kernel: &Kernel, inner: Var, width: i64, param: usize, index: &[Term]) -> Option<Along> {
+/// The variables of what is read at run time that are the same for all positions of a thread:
+/// the row of a table, where the thread's positions are columns.
+fn fixed_variables(kernel: &Kernel, inner: Var) -> FxHashSet<Var> {
+    let mut fixed = Fixed {
+        kernel,
+        inner,
+        vars: FxHashSet::default(),
+        moving: FxHashSet::default(),
+    };
+    if kernel
+        .vars
+        .iter()
+        .any(|v| matches!(v, IndexVar::Runtime { .. }))
+    {
+        fixed.block(&kernel.body);
+    }
+    fixed.vars
+}
+
+/// What is the same for all positions of a variable, as far as statements have been seen.
+struct Fixed<'a> {
+    kernel: &'a Kernel,
+    inner: Var,
+    vars: FxHashSet<Var>,
+    /// The scalars that are not.
+    moving: FxHashSet<ScalarId>,
+}
+
+impl Fixed<'_> {
+    fn block(&mut self, block: &Block) {
+        for statement in &block.statements {
+            match statement {
+                Statement::Compute {
+                    result,
+                    op,
+                    operands,
+                } => {
+                    let index = match op {
+                        ScalarOp::Index(term) => self.moves(term),
+                        _ => false,
+                    };
+                    if index || operands.iter().any(|o| self.moving.contains(o)) {
+                        self.moving.insert(*result);
+                    }
+                }
+                Statement::Load {
+                    result,
+                    param,
+                    index,
+                } => {
+                    let access = self.kernel.params.get(*param).map(|p| p.access);
+                    if access != Some(Access::Read) || index.iter().any(|t| self.moves(t)) {
+                        self.moving.insert(*result);
+                    }
+                }
+                Statement::Bind { var } => {
+                    if let Some(IndexVar::Runtime { value, .. }) = self.kernel.var(*var)
+                        && !self.moving.contains(value)
+                    {
+                        self.vars.insert(*var);
+                    }
+                }
+                Statement::Loop {
+                    carried,
+                    body,
+                    results,
+                    ..
+                } => {
+                    self.moving.extend(carried.iter().chain(results));
+                    self.block(body);
+                }
+                Statement::If {
+                    then,
+                    otherwise,
+                    results,
+                    ..
+                } => {
+                    self.moving.extend(results);
+                    self.block(then);
+                    self.block(otherwise);
+                }
+                Statement::Store { .. } => {}
+            }
+        }
+    }
+
+    fn moves(&self, term: &Term) -> bool {
+        let mut moves = false;
+        term.for_each_var(&mut |var| {
+            let runtime = matches!(self.kernel.var(var), Some(IndexVar::Runtime { .. }));
+            moves |= var == self.inner || runtime && !self.vars.contains(&var);
+        });
+        moves
+    }
+}
+
+/// How an access lies along the positions `inner = width * q + lane` of a thread; `fixed` are
+/// the [fixed variables](fixed_variables).
+fn along(
+    kernel: &Kernel,
+    fixed: &FxHashSet<Var>,
+    (inner, width): (Var, i64),
+    param: usize,
+    index: &[Term],
+) -> Option<Along> {
     let mut ranges = crate::body::variable_ranges(kernel);
     let place = kernel.params.get(param)?.elements_before(index);
     // Places that depend on what was read are not known.
     let mut unknown = false;
     place.for_each_var(&mut |var| {
-        unknown |= matches!(kernel.var(var), Some(IndexVar::Runtime { .. }));
+        let runtime = matches!(kernel.var(var), Some(IndexVar::Runtime { .. }));
+        unknown |= runtime && !fixed.contains(&var);
     });
     if unknown {
         return Some(Along::Apart);
@@ -162,6 +267,7 @@ fn along(kernel: &Kernel, inner: Var, width: i64, param: usize, index: &[Term]) 
 /// The positions of a thread.
 pub(super) struct Lanes<'a> {
     kernel: &'a Kernel,
+    fixed: FxHashSet<Var>,
     /// Of no meaning where there is one position.
     inner: Var,
     width: i64,
@@ -175,6 +281,7 @@ impl<'a> Lanes<'a> {
         let at = |lane| Term::var(inner).add(&Term::constant(lane));
         Self {
             kernel,
+            fixed: fixed_variables(kernel, inner),
             inner,
             width,
             lanes: (0..width)
@@ -187,6 +294,7 @@ impl<'a> Lanes<'a> {
     pub(super) fn one(kernel: &'a Kernel) -> Self {
         Self {
             kernel,
+            fixed: FxHashSet::default(),
             inner: Var(0),
             width: 1,
             lanes: vec![FxHashMap::default()],
@@ -262,8 +370,11 @@ impl<'a> Lanes<'a> {
     }
 
     fn is_wide(&self, param: usize, index: &[Term]) -> bool {
-        self.width > 1
-            && along(self.kernel, self.inner, self.width, param, index) == Some(Along::Neighbours)
+        let along = || {
+            let inner = (self.inner, self.width);
+            along(self.kernel, &self.fixed, inner, param, index)
+        };
+        self.width > 1 && along() == Some(Along::Neighbours)
     }
 
     /// The element of the thread's first position.

@@ -88,7 +88,7 @@ fn pass<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Pass<'a>> {
     };
     let mut combine = SmallVec::new();
     for (&state, &next) in carried.iter().zip(&body.results) {
-        let op = body.combination(state, next)?;
+        let op = body.combination(&kernel.vars, state, next)?;
         let ty = kernel.scalars.get(state)?;
         (may_be_reordered(op, ty) && neutral(op, ty).is_some()).then_some(())?;
         combine.push(op);

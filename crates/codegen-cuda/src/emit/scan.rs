@@ -132,7 +132,9 @@ fn scan(kernel: &Kernel) -> Option<Scan<'_>> {
                 }
             }
             Statement::Load { .. } => &mut own,
-            Statement::Bind { .. } if !dependent.iter().any(|&d| binds(kernel, statement, d)) => {
+            Statement::Bind { .. }
+                if !dependent.iter().any(|&d| statement.uses(&kernel.vars, d)) =>
+            {
                 &mut own
             }
             Statement::Store { value, .. } if !carried.contains(value) => &mut after,
@@ -143,7 +145,7 @@ fn scan(kernel: &Kernel) -> Option<Scan<'_>> {
     let whole = running.len() == carried.len() && after.iter().any(|s| s.is_store());
     let untouched = after
         .iter()
-        .all(|s| s.is_store() || !carried.iter().any(|&state| s.uses(state)));
+        .all(|s| s.is_store() || !carried.iter().any(|&state| s.uses(&kernel.vars, state)));
     (whole && untouched).then_some(Scan {
         before,
         var: *var,
@@ -151,14 +153,6 @@ fn scan(kernel: &Kernel) -> Option<Scan<'_>> {
         own,
         after,
     })
-}
-
-/// Whether a statement makes a variable of a scalar.
-fn binds(kernel: &Kernel, statement: &Statement, scalar: ScalarId) -> bool {
-    let Statement::Bind { var } = statement else {
-        return false;
-    };
-    matches!(kernel.var(*var), Some(IndexVar::Runtime { value, .. }) if *value == scalar)
 }
 
 /// How many threads share a row, if they should: neighbouring elements lie together, or

@@ -19,7 +19,7 @@ use tegula_fusion::kernel::{IndexVar, Statement};
 /// Positions along each side of a tile.
 const SIDE: i64 = 32;
 /// Rows that a block's threads cover at once.
-const ROWS: i64 = 8;
+const ROWS: i64 = 4;
 
 /// Which reads go through tiles.
 struct Choice {

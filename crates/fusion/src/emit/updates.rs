@@ -2,14 +2,14 @@
 //! buffer assignment removes where the old array is not needed any more), then a
 //! kernel writes into the copy.
 
+use super::select_and_scatter::Selection;
 use super::{Context, Emitter, Scalars};
 use crate::error::Error;
 use crate::fused::Unit;
-use crate::kernel::{Access, ScalarId, ScalarOp};
+use crate::kernel::{Access, ScalarId};
 use crate::program::{NodeId, ValueId};
-use smallvec::smallvec;
-use tegula_expr::{Cmp, Term, terms};
-use tegula_ir::{ComputationId, ElementType, Op, ScatterDims, WindowDim};
+use tegula_expr::{Cmp, Term};
+use tegula_ir::{ComputationId, ElementType, Op, ScatterDims};
 
 /// The units of a dynamic-update-slice, scatter or select-and-scatter.
 pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Error> {
@@ -25,10 +25,15 @@ pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Err
             dynamic_update_slice(&mut emitter, id)?;
             Ok(vec![copy, Unit::Kernel(emitter.finish())])
         }
-        Op::Scatter { dims, to_apply, .. } => {
+        Op::Scatter {
+            dims,
+            to_apply,
+            unique_indices,
+            ..
+        } => {
             let copies = node.operands.iter().zip(&node.results);
             let mut units: Vec<Unit> = copies.map(|(&from, &to)| Unit::Copy { from, to }).collect();
-            scatter(&mut emitter, id, dims, *to_apply)?;
+            scatter(&mut emitter, id, dims, *to_apply, *unique_indices)?;
             units.push(Unit::Kernel(emitter.finish()));
             Ok(units)
         }
@@ -37,9 +42,18 @@ pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Err
             select,
             scatter,
         } => {
+            let selection = Selection {
+                window,
+                select: *select,
+                scatter: *scatter,
+            };
+            if context.spread_updates {
+                selection.from_elements(&mut emitter, id)?;
+                return Ok(vec![Unit::Kernel(emitter.finish())]);
+            }
             let mut fill = Emitter::new(context, node.origin);
             fill_with(&mut fill, node.operands[2], node.results[0])?;
-            select_and_scatter(&mut emitter, id, window, *select, *scatter)?;
+            selection.from_windows(&mut emitter, id)?;
             Ok(vec![
                 Unit::Kernel(fill.finish()),
                 Unit::Kernel(emitter.finish()),
@@ -87,12 +101,14 @@ fn dynamic_update_slice(e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
 }
 
 /// One update after the other, in row-major order of the updates: what duplicate
-/// indices give depends on it.
+/// indices give depends on it. Where many threads do updates, and the program promises that no
+/// two go to one element (`unique`) or there is one window only, they are the kernel's points.
 fn scatter(
     e: &mut Emitter<'_>,
     id: NodeId,
     dims: &ScatterDims,
     to_apply: ComputationId,
+    unique: bool,
 ) -> Result<(), Error> {
     let node = &e.program.nodes[id];
     let count = node.results.len();
@@ -104,44 +120,75 @@ fn scatter(
         .map(|&v| e.param(v, Access::Update))
         .collect();
     let extents = e.dims(updates[0]);
+    let update = |e: &mut Emitter<'_>, position: &[Term], at: &[Term]| {
+        let mut arguments = Scalars::new();
+        for &output in &outputs {
+            arguments.push(e.load(output, position));
+        }
+        for &update in updates {
+            arguments.push(e.element(update, at)?);
+        }
+        let combined = e.apply(to_apply, &arguments)?;
+        for (&output, &value) in outputs.iter().zip(&combined) {
+            e.store(output, position, value);
+        }
+        Ok(Scalars::new())
+    };
+    let target = node.results[0];
+    let place = |e: &mut Emitter<'_>, at: &[Term]| {
+        scatter_position(e, dims, target, indices, updates[0], at)
+    };
+    let apart = unique || has_one_window(e, dims, target, indices, updates[0]);
+    if e.spread_updates && apart {
+        let at = e.domain(&extents);
+        if extents.iter().all(|d| d.as_constant() != Some(0)) {
+            let (position, inside) = place(e, &at)?;
+            e.branch(&inside, &mut |e| update(e, &position, &at), &mut |_| {
+                Ok(Scalars::new())
+            })?;
+        }
+        return Ok(());
+    }
     // Whether a window is inside is the same for all that is in it: where the innermost
     // dimensions are a window's, they go inside.
-    let left = window_dims(e, dims, node.results[0], indices, updates[0]);
+    let left = window_dims(e, dims, target, indices, updates[0]);
     let (outer, window) = extents.split_at(extents.len() - left);
     let first = vec![Term::constant(0); window.len()];
     e.loops(outer, &[], &mut |e, outer, _| {
         let begin = [outer, &first].concat();
-        let (start, inside) =
-            scatter_position(e, dims, node.results[0], indices, updates[0], &begin)?;
+        let (start, inside) = place(e, &begin)?;
         e.branch(
             &inside,
             &mut |e| {
                 e.short_loops(window, &[], &mut |e, offset, _| {
                     let at = [outer, offset].concat();
-                    let mut position = start.clone();
-                    if left > 0 {
-                        let target = node.results[0];
-                        (position, _) =
-                            scatter_position(e, dims, target, indices, updates[0], &at)?;
-                    }
-                    let mut arguments = Scalars::new();
-                    for &output in &outputs {
-                        arguments.push(e.load(output, &position));
-                    }
-                    for &update in updates {
-                        arguments.push(e.element(update, &at)?);
-                    }
-                    let combined = e.apply(to_apply, &arguments)?;
-                    for (&output, &value) in outputs.iter().zip(&combined) {
-                        e.store(output, &position, value);
-                    }
-                    Ok(Scalars::new())
+                    let position = match left {
+                        0 => start.clone(),
+                        _ => place(e, &at)?.0,
+                    };
+                    update(e, &position, &at)
                 })
             },
             &mut |_| Ok(Scalars::new()),
         )
     })?;
     Ok(())
+}
+
+/// Whether all updates are of one window.
+fn has_one_window(
+    e: &mut Emitter<'_>,
+    dims: &ScatterDims,
+    target: ValueId,
+    indices: ValueId,
+    update: ValueId,
+) -> bool {
+    let sizes = e.dims(update);
+    let ranks = [e.dims(target).len(), e.dims(indices).len(), sizes.len()];
+    dims.roles(ranks).is_some_and(|roles| {
+        let batch = roles.batch.iter().map(|&dim| &sizes[dim]);
+        batch.into_iter().all(|size| size.as_constant() == Some(1))
+    })
 }
 
 /// How many of the innermost dimensions of updates run over windows and have so few elements
@@ -224,117 +271,4 @@ fn bind_index(e: &mut Emitter<'_>, scalar: ScalarId) -> Term {
         return e.bind_exact(wide, lower, lower + range - 1);
     }
     e.bind(scalar, -1, 1 << 40)
-}
-
-/// For each window of the operand, finds the element that `select` prefers and
-/// combines the source element into the result there.
-fn select_and_scatter(
-    e: &mut Emitter<'_>,
-    id: NodeId,
-    window: &[WindowDim],
-    select: ComputationId,
-    scatter: ComputationId,
-) -> Result<(), Error> {
-    let program = e.program;
-    let node = &program.nodes[id];
-    let (operand, source) = (node.operands[0], node.operands[1]);
-    let output = e.param(node.results[0], Access::Update);
-    let sizes = e.dims(operand);
-    let extents = e.dims(source);
-    let window_extents: Vec<Term> = window.iter().map(|w| Term::constant(w.size)).collect();
-    let element_type = e.element_type(operand);
-    e.loops(&extents, &[], &mut |e, at, _| {
-        // Carried: the best element, and its index by dimension; -1: none yet.
-        let none = e.compute(
-            ElementType::S64,
-            ScalarOp::Constant(u128::from(u64::MAX)),
-            &[],
-        );
-        let mut start: Scalars = smallvec![e.compute(element_type, ScalarOp::Constant(0), &[])];
-        start.extend(sizes.iter().map(|_| none));
-        let best = e.loops(&window_extents, &start, &mut |e, offset, carried| {
-            let (position, inside) = window_position(window, &sizes, at, offset);
-            e.branch(
-                &inside,
-                &mut |e| consider(e, operand, &position, carried, select),
-                &mut |_| Ok(carried.iter().copied().collect()),
-            )
-        })?;
-        let mut position = Vec::with_capacity(sizes.len());
-        let mut found = Term::constant(1);
-        for (&scalar, size) in best[1..].iter().zip(&sizes) {
-            let last = size.as_constant().unwrap_or(i64::MAX).saturating_sub(1);
-            let term = e.bind_exact(scalar, -1, last);
-            found = found.mul(&Term::cmp(Cmp::Le, &Term::constant(0), &term));
-            position.push(term);
-        }
-        e.branch(
-            &found,
-            &mut |e| {
-                let value = e.element(source, at)?;
-                let old = e.load(output, &position);
-                let combined = e.apply(scatter, &[old, value])?;
-                e.store(output, &position, combined[0]);
-                Ok(Scalars::new())
-            },
-            &mut |_| Ok(Scalars::new()),
-        )
-    })?;
-    Ok(())
-}
-
-/// The operand index of an element of a window, and whether there is one.
-fn window_position(
-    window: &[WindowDim],
-    sizes: &[Term],
-    at: &[Term],
-    offset: &[Term],
-) -> (Vec<Term>, Term) {
-    let mut inside = Term::constant(1);
-    let position = window.iter().enumerate().map(|(d, w)| {
-        // Which of equal elements is chosen depends on the order, which is the array's.
-        let w = w.from_begin();
-        let (element, within) = w.meet(&mut terms(), &sizes[d], &at[d], &offset[d]);
-        inside = inside.mul(&within);
-        element
-    });
-    let position = position.collect();
-    (position, inside)
-}
-
-/// Compares one element of a window with the best so far.
-fn consider(
-    e: &mut Emitter<'_>,
-    operand: ValueId,
-    position: &[Term],
-    carried: &[ScalarId],
-    select: ComputationId,
-) -> Result<Scalars, Error> {
-    let value = e.element(operand, position)?;
-    let indices: Scalars = position
-        .iter()
-        .map(|t| {
-            let t = e.simplify(t);
-            e.compute(ElementType::S64, ScalarOp::Index(t), &[])
-        })
-        .collect();
-    let keep = e.apply(select, &[carried[0], value])?;
-    // The first element of a window is taken without being compared.
-    let first = e.bind_exact(carried[1], -1, i64::MAX);
-    let first = Term::cmp(Cmp::Lt, &first, &Term::constant(0));
-    let keep = e.bind_exact(keep[0], 0, 1);
-    let replace = Term::select(
-        &first,
-        &Term::constant(1),
-        &Term::cmp(Cmp::Eq, &keep, &Term::constant(0)),
-    );
-    e.branch(
-        &replace,
-        &mut |_| {
-            Ok(std::iter::once(value)
-                .chain(indices.iter().copied())
-                .collect())
-        },
-        &mut |_| Ok(carried.iter().copied().collect()),
-    )
 }

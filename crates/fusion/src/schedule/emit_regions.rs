@@ -38,6 +38,7 @@ pub(crate) fn emit_kernels(
         clusters: &clusters,
         maps,
         shallow: limits.shallow as i64,
+        spread_updates: limits.spread_updates,
     };
     let builder = Builder {
         context: &context,

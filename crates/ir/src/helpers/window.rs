@@ -84,6 +84,23 @@ impl WindowDim {
         }
     }
 
+    /// The window seen from the base, [counted from its begin](Self::from_begin): where its
+    /// position `p` and tap `t` meet is the position of this window one of whose taps is at
+    /// element `p`. Ascending taps meet ascending positions. Padding behind is 0: how many
+    /// positions there are is what it is asked with.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let last = (self.size - 1).saturating_mul(self.window_dilation);
+        Self {
+            stride: self.base_dilation,
+            padding_low: last.saturating_sub(self.padding_low),
+            padding_high: 0,
+            base_dilation: self.stride,
+            reversal: false,
+            ..*self
+        }
+    }
+
     /// How far a place in the dilated base is behind a tap of the first position. The
     /// position whose tap is there is this divided by the stride, if nothing is left.
     pub fn distance<P: Provider>(&self, p: &mut P, place: &P::Index, tap: &P::Index) -> P::Index {
@@ -144,4 +161,51 @@ pub(super) fn padded<P: Provider>(p: &mut P, size: &P::Index, low: i64, high: i6
     let (low, high) = (p.literal(low), p.literal(high));
     let sum = p.add(size, &low);
     p.add(&sum, &high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tegula_expr::numbers;
+
+    /// All positions of a window with a tap at an element, by asking each.
+    fn over(window: &WindowDim, [base, positions]: [i64; 2], element: i64) -> Vec<i64> {
+        let has_tap = |&position: &i64| {
+            (0..window.size).any(|tap| {
+                let size = Ok(base);
+                let (at, inside) = window.meet(&mut numbers(), &size, &Ok(position), &Ok(tap));
+                inside == Ok(1) && at == Ok(element)
+            })
+        };
+        (0..positions).filter(has_tap).collect()
+    }
+
+    #[test]
+    fn a_transposed_window_meets_the_positions_over_an_element_in_order() {
+        let (base, positions) = (7, 9);
+        for case in 0..4 * 3 * 3 * 3 * 5 {
+            let window = WindowDim {
+                size: 1 + case % 4,
+                stride: 1 + case / 4 % 3,
+                base_dilation: 1 + case / 12 % 3,
+                window_dilation: 1 + case / 36 % 3,
+                padding_low: case / 108 - 2,
+                padding_high: 3,
+                reversal: case % 2 == 1,
+            };
+            let transposed = window.transposed();
+            for element in 0..base {
+                let met: Vec<i64> = (0..window.size)
+                    .filter_map(|tap| {
+                        let size = Ok(positions);
+                        let (position, inside) =
+                            transposed.meet(&mut numbers(), &size, &Ok(element), &Ok(tap));
+                        (inside == Ok(1)).then(|| position.expect("a number"))
+                    })
+                    .collect();
+                let expected = over(&window, [base, positions], element);
+                assert_eq!(met, expected, "{window:?}, element {element}");
+            }
+        }
+    }
 }

@@ -162,7 +162,7 @@ impl Updates<'_> {
             return (stores == 0).then_some(());
         };
         let users = block.statements.iter().enumerate();
-        let mut users = users.filter(|(_, s)| s.uses(old));
+        let mut users = users.filter(|(_, s)| s.uses(&self.kernel.vars, old));
         let (combines, operation, new) = match (users.next()?, users.next()) {
             (
                 (
@@ -189,7 +189,11 @@ impl Updates<'_> {
             matches!(statement, Statement::Store { param: p, index: i, value }
                 if *p == param && *i == index && *value == sum)
         };
-        let uses = block.statements.iter().filter(|s| s.uses(sum)).count();
+        let uses = block
+            .statements
+            .iter()
+            .filter(|s| s.uses(&self.kernel.vars, sum))
+            .count();
         let ty = self.kernel.params.get(param)?.element_type;
         let fits = found.is_none()
             && stores == 1

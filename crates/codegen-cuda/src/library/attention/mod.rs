@@ -439,7 +439,7 @@ impl<'a> Attention<'a> {
                     body.line(&format!("const {} {name} = {given};", carrier(ty)));
                 }
                 // What is kept for the loops behind is not needed.
-                other if other.is_store() || other.uses(softmax.largest) => {}
+                other if other.is_store() || other.uses(&softmax.kernel.vars, softmax.largest) => {}
                 other => body.statement(other)?,
             }
         }

@@ -9,6 +9,7 @@ use super::Attention;
 use crate::error::Error;
 use crate::function::Function;
 use crate::types::{storage, store};
+use std::f32::consts::LOG2_E;
 use tegula_ir::ElementType;
 
 /// Columns of a tile.
@@ -17,6 +18,15 @@ const TILE: i64 = 64;
 const VECTOR: i64 = 8;
 /// Warps of a block of many rows.
 const WARPS: i64 = 4;
+
+/// Two neighbours of 16 bits, of floats.
+fn pair(ty: ElementType, low: &str, high: &str) -> String {
+    let name = match ty {
+        ElementType::BF16 => "tegula_pair_bf16",
+        _ => "tegula_pair_f16",
+    };
+    format!("{name}({low}, {high})")
+}
 
 pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Error> {
     let Some([_, rows, _]) = attention.representative() else {
@@ -156,12 +166,11 @@ fn write(attention: &Attention<'_>, warps: i64) -> Result<String, Error> {
         ElementType::BF16 => "tegula_multiply_bf16",
         _ => "tegula_multiply_f16",
     };
-    let pack = |low: &str, high: &str| {
-        format!(
-            "(unsigned int){} | (unsigned int){} << 16",
-            store(ty, low),
-            store(ty, high)
-        )
+    // Where all tiles are full, no column needs to be asked for.
+    let columns = scored.group_size(COLUMNS).as_constant();
+    let is_column = match columns {
+        Some(columns) if columns % TILE == 0 => "true",
+        _ => "column < columns",
     };
     let steps = deep / 16;
     text.line(&format!(
@@ -199,7 +208,7 @@ fn write(attention: &Attention<'_>, warps: i64) -> Result<String, Error> {
             #pragma unroll
             for (int j = 0; j < {m}; ++j) {{
                 const {index} column = column0 + 8 * j + lane % 4 * 2 + e % 2;
-                s[j][e] = column < columns ? score(row, column, s[j][e]) : low;
+                s[j][e] = {is_column} ? score(row, column, s[j][e]) : low;
                 high[e / 2] = tegula_maximum(high[e / 2], s[j][e]);
             }}
         }}
@@ -208,15 +217,17 @@ fn write(attention: &Attention<'_>, warps: i64) -> Result<String, Error> {
             #pragma unroll
             for (int other = 1; other < 4; other *= 2)
                 high[half] = tegula_maximum(high[half], __shfl_xor_sync(0xffffffffu, high[half], other));
-            const float base = high[half] == low ? 0.0f : high[half];
-            const float scale = expf(top[half] - base);
+            // Weights are powers of two, e^(x - top) = 2^(x log2(e) - top log2(e)): their error
+            // of 2^-22 and less is far below a half's 2^-9 and 2^-12.
+            const float base = high[half] == low ? 0.0f : high[half] * {LOG2_E}f;
+            const float scale = tegula_power_of_two(fmaf(top[half], {LOG2_E}f, -base));
             top[half] = high[half];
             total[half] *= scale;
             #pragma unroll
             for (int j = 0; j < {m}; ++j) {{
                 #pragma unroll
                 for (int e = 2 * half; e < 2 * half + 2; ++e) {{
-                    s[j][e] = expf(s[j][e] - base);
+                    s[j][e] = tegula_power_of_two(fmaf(s[j][e], {LOG2_E}f, -base));
                     total[half] += s[j][e];
                 }}
             }}
@@ -249,10 +260,10 @@ fn write(attention: &Attention<'_>, warps: i64) -> Result<String, Error> {
         n = wide / 8,
         m = TILE / 8,
         quarters = TILE / 16,
-        x0 = pack("s[2 * k][0]", "s[2 * k][1]"),
-        x1 = pack("s[2 * k][2]", "s[2 * k][3]"),
-        x2 = pack("s[2 * k + 1][0]", "s[2 * k + 1][1]"),
-        x3 = pack("s[2 * k + 1][2]", "s[2 * k + 1][3]"),
+        x0 = pair(ty, "s[2 * k][0]", "s[2 * k][1]"),
+        x1 = pair(ty, "s[2 * k][2]", "s[2 * k][3]"),
+        x2 = pair(ty, "s[2 * k + 1][0]", "s[2 * k + 1][1]"),
+        x3 = pair(ty, "s[2 * k + 1][2]", "s[2 * k + 1][3]"),
     ));
     store_rows(&mut text, weighed, width);
     Ok(text.lines)
@@ -271,8 +282,8 @@ fn store_rows(text: &mut Text<'_>, weighed: &Product<'_>, width: i64) {
     let (step, per_lane, stored) = match (runs, narrow) {
         (true, true) => {
             let packed = |j: &str| {
-                let [low, high] = [0, 1].map(|e| store(out, &part(j, e)));
-                format!("(unsigned int){low} | (unsigned int){high} << 16")
+                let [low, high] = [0, 1].map(|e| part(j, e));
+                pair(out, &low, &high)
             };
             let (first, second) = (packed("j"), packed("j + 1"));
             let four = format!(

@@ -120,7 +120,7 @@ fn combines_a_row(kernel: &Kernel, statement: &Statement, columns: i64) -> bool 
     let extent = kernel.var(*var).and_then(loop_extent);
     let combined = |(i, &c): (usize, &ScalarId)| {
         let result = body.results.get(i);
-        let op = result.and_then(|&result| body.combination(c, result));
+        let op = result.and_then(|&result| body.combination(&kernel.vars, c, result));
         op.is_some_and(may_be_reassociated)
     };
     extent.and_then(Term::as_constant) == Some(columns)
