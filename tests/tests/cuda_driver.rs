@@ -372,9 +372,9 @@ mod scenarios {
     #[test]
     #[ignore = "started by a test of its own"]
     fn products() {
-        if !chosen("products") {
+        let Some(_gpu) = chosen("products") else {
             return;
-        }
+        };
         let dot = |types, lhs, rhs, out| Dot {
             types,
             lhs,
@@ -415,9 +415,9 @@ mod scenarios {
     #[test]
     #[ignore = "started by a test of its own"]
     fn products_within() {
-        if !chosen("products_within") {
+        let Some(_gpu) = chosen("products_within") else {
             return;
-        }
+        };
         let sums = "HloModule sums
 ENTRY main { x = f32[64,264] parameter(0) y = f32[264,80] parameter(1)
   u = f32[64,200] parameter(2) v = f32[200,80] parameter(3)
@@ -477,9 +477,9 @@ ENTRY main { START x = f32[64,64] parameter(0) y = f32[64,64] parameter(1)
     #[test]
     #[ignore = "started by a test of its own"]
     fn epilogues() {
-        if !chosen("epilogues") {
+        let Some(_gpu) = chosen("epilogues") else {
             return;
-        }
+        };
         let gelu = "p = T multiply(a, a) q = T multiply(p, a) c = TY constant(0.044715)
   cs = T broadcast(c), dimensions={} r = T multiply(q, cs) s = T add(a, r)
   f = TY constant(0.7978845608) fs = T broadcast(f), dimensions={} u = T multiply(s, fs)
@@ -576,17 +576,28 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
         }
     }
 
-    fn chosen(name: &str) -> bool {
-        std::env::var(SCENARIO).is_ok_and(|chosen| chosen == name)
+    /// Closes the GPU at a scenario's end, when what is left allocated is a leak.
+    struct Gpu;
+
+    impl Drop for Gpu {
+        fn drop(&mut self) {
+            tegula_codegen_cuda::release_gpu();
+        }
+    }
+
+    /// The GPU, if this is the scenario that the process was started for.
+    fn chosen(name: &str) -> Option<Gpu> {
+        let chosen = std::env::var(SCENARIO).is_ok_and(|chosen| chosen == name);
+        chosen.then_some(Gpu)
     }
 
     /// The second run is recorded; later ones do what was recorded, on other inputs.
     #[test]
     #[ignore = "started by a test of its own"]
     fn repeated() {
-        if !chosen("repeated") {
+        let Some(_gpu) = chosen("repeated") else {
             return;
-        }
+        };
         let chain = on(Target::Cuda, CHAIN).expect("a program");
         for seed in 0..5 {
             check(&chain, CHAIN, &chain_inputs(seed));
@@ -606,9 +617,9 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
     #[test]
     #[ignore = "started by a test of its own"]
     fn models() {
-        if !chosen("models") {
+        let Some(_gpu) = chosen("models") else {
             return;
-        }
+        };
         for name in tegula_tests::models::names().expect("models") {
             let program = tegula_tests::models::load(&name).expect("a program");
             let checked = program.check(Target::Cuda, 1);
@@ -619,9 +630,9 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
     #[test]
     #[ignore = "started by a test of its own"]
     fn loops() {
-        if !chosen("loops") {
+        let Some(_gpu) = chosen("loops") else {
             return;
-        }
+        };
         let executable = on(Target::Cuda, LOOP).expect("a program");
         for start in [0, 36, 37, 30, 0] {
             let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
@@ -634,9 +645,9 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
     #[test]
     #[ignore = "started by a test of its own"]
     fn choices() {
-        if !chosen("choices") {
+        let Some(_gpu) = chosen("choices") else {
             return;
-        }
+        };
         let executable = on(Target::Cuda, CHOICES).expect("a program");
         for start in [1, 6, 7, 9, 27, 0, -3] {
             let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
@@ -648,9 +659,9 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
     #[test]
     #[ignore = "started by a test of its own"]
     fn frozen() {
-        if !chosen("frozen") {
+        let Some(_gpu) = chosen("frozen") else {
             return;
-        }
+        };
         let mut chain = on(Target::Cuda, CHAIN).expect("a program");
         for weights in 0..2 {
             let all = chain_inputs(weights);
@@ -670,9 +681,9 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
     #[test]
     #[ignore = "started by a test of its own"]
     fn threads() {
-        if !chosen("threads") {
+        let Some(_gpu) = chosen("threads") else {
             return;
-        }
+        };
         let chain = on(Target::Cuda, CHAIN).expect("a program");
         std::thread::scope(|scope| {
             for thread in 0..3 {
@@ -689,9 +700,9 @@ ENTRY main {{ x = TY[64,264] parameter(0) w = TY[264,80] parameter(1) b = TY[80]
     #[test]
     #[ignore = "started by a test of its own"]
     fn memory() {
-        if !chosen("memory") {
+        let Some(_gpu) = chosen("memory") else {
             return;
-        }
+        };
         let large = "HloModule large
 ENTRY main { a = f32[1000,1000] parameter(0) ROOT b = f32[1000,1000] negate(a) }";
         let chain = on(Target::Cuda, CHAIN).expect("a program");
@@ -707,9 +718,9 @@ ENTRY main { a = f32[1000,1000] parameter(0) ROOT b = f32[1000,1000] negate(a) }
     #[test]
     #[ignore = "started by a test of its own"]
     fn failure() {
-        if !chosen("failure") {
+        let Some(_gpu) = chosen("failure") else {
             return;
-        }
+        };
         let programs = [CHAIN, LOOP].map(|text| (text, on(Target::Cuda, text)));
         let programs = programs.map(|(text, program)| (text, program.expect("a program")));
         let mut i = Literal::zeros(&ArrayShape::new(ElementType::S32, &[])).expect("room");
@@ -744,9 +755,9 @@ ENTRY main { a = f32[1000,1000] parameter(0) ROOT b = f32[1000,1000] negate(a) }
     #[test]
     #[ignore = "started by a test of its own"]
     fn lost() {
-        if !chosen("lost") {
+        let Some(_gpu) = chosen("lost") else {
             return;
-        }
+        };
         let chain = on(Target::Cuda, CHAIN).expect("a program");
         for seed in 0..3 {
             let error = run(&chain, &chain_inputs(seed)).err();
@@ -758,9 +769,9 @@ ENTRY main { a = f32[1000,1000] parameter(0) ROOT b = f32[1000,1000] negate(a) }
     #[test]
     #[ignore = "started by a test of its own"]
     fn architecture() {
-        if !chosen("architecture") {
+        let Some(_gpu) = chosen("architecture") else {
             return;
-        }
+        };
         let error = on(Target::Cuda, CHAIN).expect_err("an old GPU");
         let text = error.to_string();
         assert!(text.contains("sm_70") && text.contains("sm_80"), "{text}");

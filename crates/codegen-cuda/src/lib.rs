@@ -52,6 +52,7 @@ pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
 };
 
 pub use driver::executable as for_gpu;
+pub use driver::release_gpu;
 pub use error::Error;
 pub use execute::Executable;
 pub use listing::{Listing, listing};

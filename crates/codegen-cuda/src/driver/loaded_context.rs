@@ -59,6 +59,34 @@ static EPOCH: RwLock<u64> = RwLock::new(1);
 /// All contexts that may still be open.
 static LOADED: Mutex<Vec<Weak<LoadedContext>>> = Mutex::new(Vec::new());
 
+/// The device whose context this process keeps open besides: opening a
+/// GPU takes longer than most programs run, and without this the next program would after each.
+static KEPT: Mutex<Option<sys::CUdevice>> = Mutex::new(None);
+
+fn kept() -> MutexGuard<'static, Option<sys::CUdevice>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the context open.
+fn keep(ordinal: sys::CUdevice) -> Result<(), DriverError> {
+    let mut kept = kept();
+    if kept.is_none() {
+        // SAFETY: the device was given by the driver; `release_gpu` gives the context back.
+        unsafe { result::primary_ctx::retain(ordinal) }?;
+        *kept = Some(ordinal);
+    }
+    Ok(())
+}
+
+/// Closes the GPU when the last program that uses it has gone. It stays open otherwise, so that
+/// the next program need not open it, which takes some tenths of a second.
+pub fn release_gpu() {
+    if let Some(ordinal) = kept().take() {
+        // SAFETY: the context was retained once by `keep`.
+        let _ = unsafe { result::primary_ctx::release(ordinal) };
+    }
+}
+
 fn epoch() -> RwLockReadGuard<'static, u64> {
     EPOCH.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -97,6 +125,7 @@ fn end(over: u64) {
         return;
     }
     *current += 1;
+    release_gpu();
     let mut contexts = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     for loaded in contexts.drain(..).filter_map(|loaded| loaded.upgrade()) {
         loaded.release();
@@ -142,6 +171,7 @@ impl LoadedContext {
             ended: AtomicBool::new(false),
             registered: false,
         };
+        keep(ordinal).map_err(at("opening the GPU"))?;
         loaded.enter().map_err(at("opening the GPU"))?;
         let kind = || result::stream::StreamKind::NonBlocking;
         loaded.stream = result::stream::create(kind()).map_err(at("making a stream"))?;

@@ -22,6 +22,7 @@ use crate::execute::Executable;
 use crate::nvrtc::{Arch, Form, compiler};
 use crate::program::{Program, program};
 use cudarc::driver::{DriverError, result, sys};
+pub use loaded_context::release_gpu;
 use loaded_context::{LoadedContext, is_current};
 use session::Opened;
 use std::ffi::CString;
