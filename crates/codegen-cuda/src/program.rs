@@ -189,7 +189,7 @@ struct Maker<'a> {
     readers: attention::Readers,
     functions: Vec<Function>,
     kernels: FxHashMap<KernelId, Launches>,
-    /// Library operations' functions by their text without a name.
+    /// Library operations' functions by their text without a name, and their sizes.
     routines: FxHashMap<String, Launches>,
 }
 
@@ -500,8 +500,12 @@ impl Maker<'_> {
 
     /// The numbers of a library operation's functions, which have no names yet.
     fn routine(&mut self, what: &str, mut series: KernelSequence) -> Launches {
-        let texts = series.functions.iter().map(|f| f.text.as_str());
-        let unnamed: String = texts.collect();
+        // Functions of the same text differ in how many blocks they have, where only the
+        // number of batches does.
+        let functions = series.functions.iter();
+        let same = |f: &Function| format!("{}{:?}{:?}", f.text, f.block, f.grid);
+        let mut unnamed: String = functions.map(same).collect();
+        let _ = write!(unnamed, "{:?}", series.scratch);
         if let Some(known) = self.routines.get(&unnamed) {
             return known.clone();
         }
