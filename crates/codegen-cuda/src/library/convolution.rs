@@ -5,7 +5,7 @@ use super::builder::Builder;
 use super::dot::accumulator;
 use super::gemm::{BATCH, Product, ROWS, SUMMED, Window};
 use crate::error::Error;
-use crate::function::Function;
+use crate::function::KernelSequence;
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, terms};
 use tegula_fusion::kernel::{Access, ScalarId};
@@ -169,7 +169,7 @@ pub(super) fn tiled(
     attributes: Attributes<'_>,
     [input, weights, result]: [&ArrayShape; 3],
     symbols: &[Symbol],
-) -> Result<Option<Function>, Error> {
+) -> Result<Option<KernelSequence>, Error> {
     let Attributes {
         window,
         dims,
@@ -289,7 +289,7 @@ pub(super) fn tiled(
         inside,
         runs,
     });
-    product.function(name)
+    product.functions(name)
 }
 
 /// Elements between neighbours along each dimension of a dense array.

@@ -47,9 +47,8 @@ pub(crate) fn routine(
             let adds = !added.is_empty();
             let ty = out.element_type;
             let product = Product::of_dot(contraction, [lhs, rhs], ty, adds, symbols);
-            if let Some(function) = product.function(name)? {
-                let given = operands.len() + 1;
-                return Ok(Routine::Functions(KernelSequence::one(function, given)));
+            if let Some(functions) = product.functions(name)? {
+                return Ok(Routine::Functions(functions));
             }
             let kernel = dot::kernel(contraction, [lhs, rhs], out, adds, symbols);
             return Ok(Routine::Functions(emit::functions(name, &kernel, !adds)?));
@@ -82,8 +81,8 @@ pub(crate) fn routine(
                 },
             };
             let shapes = [input, weights, out];
-            if let Some(function) = convolution::tiled(name, attributes, shapes, symbols)? {
-                return Ok(Routine::Functions(KernelSequence::one(function, 3)));
+            if let Some(functions) = convolution::tiled(name, attributes, shapes, symbols)? {
+                return Ok(Routine::Functions(functions));
             }
             convolution::kernel(attributes, shapes, symbols)
         }

@@ -1,6 +1,6 @@
-//! A dot by tiles in shared memory: a block of 16 x 16 threads computes a tile of the
-//! result, each thread some elements of it that are 16 apart, so that what neighbours
-//! read and write lies together.
+//! Products by tiles in shared memory: dots, and convolutions as products. A block computes
+//! a tile of the result, on the ordinary units (`tiles`) or on tensor cores (`tensor`).
+//! Where tiles are few, blocks also share the sum (`split`).
 //!
 //! Labels of the contraction are in four groups: of both operands and the result
 //! (batches), of the left and the result (rows), of the right and the result
@@ -9,31 +9,29 @@
 //! fused multiply-adds in the accumulator's type: their rounding, like their order, is
 //! not the program's.
 
+mod split;
 mod tensor;
+mod tiles;
 
-use super::dot::{accumulator, label_sizes};
+use super::dot::label_sizes;
 use crate::error::Error;
-use crate::function::{Function, linear};
+use crate::function::{Function, KernelSequence, linear};
 use crate::scalars::convert;
 use crate::terms::{Terms, is_short};
-use crate::types::{carrier, load, storage, store, wrapped};
+use crate::types::{carrier, load, storage, store};
 use rustc_hash::FxHashMap;
+use split::Split;
 use tegula_expr::{Interval, Term, Var, residue_of};
 use tegula_fusion::{Contraction, Label, Labels};
 use tegula_ir::{ArrayShape, ElementType, Symbol};
 
-/// Threads along each side of a block.
-const SIDE: i64 = 16;
-/// Positions of the sum that are in shared memory at once.
-const DEPTH: i64 = 16;
-/// Rows and columns of the tiles of a large result.
-const LARGE: i64 = 8 * SIDE;
 /// Blocks that occupy every multiprocessor of a large GPU: an H100 has so many.
 pub(super) const BLOCKS: i64 = 132;
-/// Neighbours that are read at once, 16 bytes of four-byte elements.
-const VECTOR: i64 = 4;
 /// Where a result has fewer rows or columns, most of a tile would be empty.
 const SMALLEST: i64 = 8;
+/// Elements of a result for which a thread each leaves three quarters of a large GPU's
+/// multiprocessors without a block of 256.
+const FEW_ELEMENTS: i64 = BLOCKS / 4 * 256;
 
 /// The four groups of labels, in the order of the numbers that count them.
 pub(super) const BATCH: usize = 0;
@@ -46,6 +44,7 @@ pub(super) const SUMMED: usize = 3;
 pub(super) type Strides = FxHashMap<Label, Term>;
 
 /// A sum of products over labels, ready to be written.
+#[derive(Clone)]
 pub(super) struct Product<'a> {
     /// Of the left operand, the right one and the result.
     pub types: [ElementType; 3],
@@ -63,6 +62,7 @@ pub(super) struct Product<'a> {
 
 /// Elements of the left operand that lie in a window, as terms over the numbers of the
 /// four groups: see [`Product::digits`].
+#[derive(Clone)]
 pub(super) struct Window {
     /// Where an element is.
     pub place: Term,
@@ -85,12 +85,50 @@ pub(super) fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides
     strides
 }
 
-/// How wide the tile is along rows or columns.
-fn tile(size: i64) -> i64 {
-    match size {
-        ..=16 => SIDE,
-        17..=32 => 2 * SIDE,
-        _ => 4 * SIDE,
+/// How large a product is. Of an open size these are the numbers of a typical run.
+pub(super) struct Sizes {
+    batch: i64,
+    rows: i64,
+    columns: i64,
+    depth: i64,
+    /// Whether no size is open.
+    known: bool,
+}
+
+impl Sizes {
+    /// Elements of the result.
+    fn elements(&self) -> i64 {
+        [self.rows, self.columns]
+            .into_iter()
+            .fold(self.batch, i64::saturating_mul)
+    }
+
+    /// How many tiles of so many rows and columns the result has.
+    fn tiles(&self, [rows, columns]: [i64; 2]) -> i64 {
+        let across = |size: i64, tile: i64| size.saturating_add(tile - 1) / tile;
+        [across(self.rows, rows), across(self.columns, columns)]
+            .into_iter()
+            .fold(self.batch, i64::saturating_mul)
+    }
+}
+
+/// What blocks do of a product.
+pub(super) struct Tiling {
+    /// Rows and columns of a tile.
+    tile: [i64; 2],
+    split: Option<Split>,
+    /// Whether tensor cores multiply.
+    tensor: bool,
+}
+
+impl Tiling {
+    /// Tiles on the ordinary units, each with its whole sum.
+    fn whole(tile: [i64; 2]) -> Self {
+        Self {
+            tile,
+            split: None,
+            tensor: false,
+        }
     }
 }
 
@@ -225,60 +263,108 @@ impl<'a> Product<'a> {
                 .all(|(_, stride)| is_multiple(stride))
     }
 
-    /// The function, if tiles suit the product.
-    ///
-    /// # Errors
-    /// A type that cannot be converted: a bug.
-    pub(super) fn function(&self, name: &str) -> Result<Option<Function>, Error> {
-        let out = self.types[2];
-        if !out.is_float() && !out.is_integer() {
-            return Ok(None);
-        }
-        let representative: Vec<i64> = self
+    fn sizes(&self) -> Option<Sizes> {
+        let typical: Vec<i64> = self
             .symbols
             .iter()
             .map(|s| 64.clamp(s.lower, s.upper.max(s.lower)))
             .collect();
+        let groups = [BATCH, ROWS, COLUMNS, SUMMED].map(|group| self.group_size(group));
         let value = |term: &Term| {
-            term.eval(&|var: Var| representative.get(var.0 as usize).copied())
-                .ok()
+            let value = term.eval(&|var: Var| typical.get(var.0 as usize).copied());
+            value.ok()
         };
-        let sizes = [BATCH, ROWS, COLUMNS, SUMMED].map(|group| value(&self.group_size(group)));
-        let [_, Some(rows), Some(columns), Some(depth)] = sizes else {
-            return Ok(None);
-        };
-        if rows < SMALLEST || columns < SMALLEST || depth < 2 {
+        let [batch, rows, columns, depth] = [0, 1, 2, 3].map(|group: usize| value(&groups[group]));
+        Some(Sizes {
+            batch: batch.unwrap_or(1),
+            rows: rows?,
+            columns: columns?,
+            depth: depth?,
+            known: groups.iter().all(|size| size.as_constant().is_some()),
+        })
+    }
+
+    /// The functions, if tiles suit the product. They are given the factors, what is added
+    /// if something is, and the result.
+    ///
+    /// # Errors
+    /// A type that cannot be converted: a bug.
+    pub(super) fn functions(&self, name: &str) -> Result<Option<KernelSequence>, Error> {
+        let out = self.types[2];
+        if !out.is_float() && !out.is_integer() {
             return Ok(None);
         }
-        if let Some(function) = tensor::function(self, name, [rows, columns, depth])? {
-            return Ok(Some(function));
-        }
-        let large = |size: i64| (size + LARGE - 1) / LARGE;
-        let batch = value(&self.group_size(BATCH)).unwrap_or(1);
-        // A thread with four times the elements reads half as much of shared memory for
-        // each; but every multiprocessor needs a block.
-        let many = batch * large(rows) * large(columns) >= BLOCKS;
-        let is_large = many && rows.min(columns) >= LARGE && self.window.is_none();
-        let (tile_rows, tile_columns) = match is_large {
-            true => (LARGE, LARGE),
-            false => (tile(rows), tile(columns)),
+        let Some(sizes) = self.sizes().filter(|sizes| sizes.depth >= 2) else {
+            return Ok(None);
         };
-        let text = Text::new(self, [tile_rows, tile_columns], name);
-        let text = text.write()?;
+        let tiling = match tensor::tiling(self, &sizes) {
+            Some(tiling) => tiling,
+            None => tiles::tiling(self, &sizes),
+        };
+        if sizes.rows.min(sizes.columns) < SMALLEST && !self.suits_few(&sizes, &tiling) {
+            return Ok(None);
+        }
+        Ok(Some(match tiling.split {
+            None => {
+                let given = 3 + usize::from(self.added);
+                KernelSequence::one(self.function(name, &tiling)?, given)
+            }
+            Some(split) => {
+                let partial = self.partial().function(name, &tiling)?;
+                self.in_slices(partial, split, sizes.elements())?
+            }
+        }))
+    }
+
+    /// Whether tiles that are mostly empty suit a result of few rows or columns: the
+    /// gradient of a small convolution's kernel has a long sum for each of few elements.
+    /// Dots of this kind are reductions, which are split over blocks as well.
+    fn suits_few(&self, sizes: &Sizes, tiling: &Tiling) -> bool {
+        let is_split = tiling.split.is_some();
+        self.window.is_some() && is_split && sizes.elements() <= FEW_ELEMENTS
+    }
+
+    /// A function whose blocks do so much of the product each.
+    fn function(&self, name: &str, tiling: &Tiling) -> Result<Function, Error> {
+        let mut text = Text::new(self, tiling.tile, name);
+        text.split = tiling.split;
+        let [mut rows, mut columns] = tiling.tile;
+        let (text, units, threads) = match tiling.tensor {
+            true => {
+                if tensor::is_transposed(self) {
+                    std::mem::swap(&mut rows, &mut columns);
+                }
+                let depth = tensor::DEPTH;
+                let units = format!("on tensor cores, {depth} deep, the next copied ahead");
+                (tensor::text(text)?, units, tensor::THREADS)
+            }
+            false => {
+                let units = format!("in shared memory, {} deep", tiles::DEPTH);
+                (text.write()?, units, tiles::THREADS)
+            }
+        };
+        let slices = tiling.split.map_or(1, |split| split.slices);
+        let split = match tiling.split {
+            Some(Split { slices, chunk }) => {
+                format!("; {slices} slices of the sum, {chunk} positions each")
+            }
+            None => String::new(),
+        };
         let tiles = |group, tile| self.group_size(group).ceil_div(&Term::constant(tile));
         let blocks = self
             .group_size(BATCH)
-            .mul(&tiles(ROWS, tile_rows))
-            .mul(&tiles(COLUMNS, tile_columns));
-        Ok(Some(Function {
+            .mul(&tiles(ROWS, tiling.tile[0]))
+            .mul(&tiles(COLUMNS, tiling.tile[1]))
+            .mul(&Term::constant(slices));
+        Ok(Function {
             name: name.to_owned(),
-            reason: format!("tiles of {tile_rows} x {tile_columns} in shared memory, {DEPTH} deep"),
+            reason: format!("tiles of {rows} x {columns} {units}{split}"),
             text,
-            block: [(SIDE * SIDE) as u32, 1, 1],
+            block: [threads as u32, 1, 1],
             grid: linear(blocks),
             symbols: (0..self.symbols.len() as u32).collect(),
             guarded: false,
-        }))
+        })
     }
 }
 
@@ -287,6 +373,8 @@ pub(super) struct Text<'a> {
     pub product: &'a Product<'a>,
     pub tiles: [i64; 2],
     pub name: &'a str,
+    /// How blocks share the sum, if they do.
+    split: Option<Split>,
     terms: Terms,
     /// The type of indices.
     pub index: &'static str,
@@ -332,6 +420,7 @@ impl<'a> Text<'a> {
             product,
             tiles,
             name,
+            split: None,
             terms,
             index,
             lines: String::new(),
@@ -390,17 +479,10 @@ impl<'a> Text<'a> {
         ));
     }
 
-    fn write(mut self) -> Result<String, Error> {
+    /// The function's head: the arrays `a`, `b` and `c`, and before it `d` if that is added.
+    pub(super) fn head(&mut self, threads: i64) {
         let product = self.product;
-        let [lhs, rhs, out] = product.types;
-        let wide = accumulator(out);
-        // Integers are summed modulo a power of two, which unsigned ones are.
-        let sum = match (wide.is_float(), wide.bits()) {
-            (true, _) => carrier(wide),
-            (false, 64) => "unsigned long long",
-            (false, _) => "unsigned int",
-        };
-        let (a, b, c) = (storage(lhs), storage(rhs), storage(out));
+        let [a, b, c] = product.types.map(storage);
         // The result may lie where what is added does.
         let result = match product.added {
             true => format!("const {c} *d, {c} *c"),
@@ -408,50 +490,40 @@ impl<'a> Text<'a> {
         };
         let mut parameters =
             format!("const {a} *__restrict__ a, const {b} *__restrict__ b, {result}");
-        for symbol in 0..product.symbols.len() as u32 {
+        for symbol in 0..product.symbols.len() {
             parameters += &format!(", const long long s{symbol}");
         }
-        let threads = SIDE * SIDE;
-        let (name, index) = (self.name, self.index);
-        let [rows, columns] = self.tiles;
+        // A multiprocessor has two blocks with slices at most: the compiler, which else
+        // spills a few registers for the sake of more blocks, may use half of them all.
+        let bounds = match self.split {
+            Some(_) => format!("{threads}, 2"),
+            None => threads.to_string(),
+        };
+        let name = self.name;
         self.line(&format!(
-            "extern \"C\" __global__ void __launch_bounds__({threads}) {name}({parameters}) {{"
+            "extern \"C\" __global__ void __launch_bounds__({bounds}) {name}({parameters}) {{"
         ));
-        // Two columns more: where 16 positions of the sum of two rows are written at
-        // once, they lie in 32 banks. Where four columns are written at once, they are at
-        // a multiple of four; two rows of 16 columns are 32 banks as they are.
-        for (side, tile) in ["left", "right"].into_iter().enumerate() {
-            let own = [ROWS, COLUMNS][side];
-            let more = match self.vector(side, [lhs, rhs][side], sum) {
-                Some(group) if group == own && self.tiles[side] == SIDE => 0,
-                Some(group) if group == own => VECTOR,
-                _ => 2,
-            };
-            let pitch = self.tiles[side] + more;
-            self.line(&format!(
-                "    __shared__ __align__(16) {sum} {tile}[{DEPTH}][{pitch}];"
-            ));
-        }
+    }
+
+    /// Names the sizes, the block's tile and its part of the sum, and where elements are.
+    pub(super) fn positions(&mut self) {
+        let (product, index) = (self.product, self.index);
         for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
             let size = product.group_size(group);
             self.constant(name, &size);
         }
+        let [rows, columns] = self.tiles;
+        let block = self.slice();
         self.line(&format!(
-            "    const {index} across = (columns + {}) / {columns};",
+            "    const {index} tiles_down = (rows + {}) / {rows};
+    const {index} tiles_across = (columns + {}) / {columns};
+    const {index} tile = {block};
+    const {index} column0 = tile % tiles_across * {columns};
+    const {index} row0 = tile / tiles_across % tiles_down * {rows};
+    const {index} batch = tile / tiles_across / tiles_down;",
+            rows - 1,
             columns - 1
         ));
-        self.line(&format!(
-            "    const {index} down = (rows + {}) / {rows};",
-            rows - 1
-        ));
-        self.line(&format!("    const {index} tile = blockIdx.x;"));
-        self.line(&format!(
-            "    const {index} column0 = tile % across * {columns};"
-        ));
-        self.line(&format!(
-            "    const {index} row0 = tile / across % down * {rows};"
-        ));
-        self.line(&format!("    const {index} batch = tile / across / down;"));
         for (side, array) in ["a", "b", "c"].into_iter().enumerate() {
             if side > 0 || product.window.is_none() {
                 self.place(&format!("{array}_batch"), side, BATCH, "batch");
@@ -469,123 +541,46 @@ impl<'a> Text<'a> {
         self.place("b_k", 1, SUMMED, "k");
         self.place("c_row", 2, ROWS, "row");
         self.place("c_column", 2, COLUMNS, "column");
-        self.line("    b += b_batch(batch);");
-        self.line("    c += c_batch(batch);");
+        self.line("    b += b_batch(batch);\n    c += c_batch(batch);");
         if product.added {
             self.line("    d += c_batch(batch);");
         }
-        // What is next to each other in the result is stored by neighbouring threads.
-        let by_column = !product.is_innermost(2, ROWS);
-        let (x, y) = if by_column {
-            ("column", "row")
-        } else {
-            ("row", "column")
-        };
-        self.line(&format!("    const int {x}_thread = threadIdx.x % {SIDE};"));
-        self.line(&format!("    const int {y}_thread = threadIdx.x / {SIDE};"));
-        let (m, n) = (rows / SIDE, columns / SIDE);
-        self.line(&format!("    {sum} sum[{m}][{n}] = {{}};"));
-        self.line(&format!(
-            "    for ({index} k0 = 0; k0 < depth; k0 += {DEPTH}) {{"
-        ));
-        self.fill(0, "left", "a", "row", [lhs, wide], sum)?;
-        self.fill(1, "right", "b", "column", [rhs, wide], sum)?;
-        self.line("        __syncthreads();");
-        self.line("        #pragma unroll");
-        self.line(&format!("        for (int k = 0; k < {DEPTH}; ++k) {{"));
-        self.line(&format!("            {sum} x[{m}], y[{n}];"));
-        self.line("            #pragma unroll");
-        self.line(&format!(
-            "            for (int i = 0; i < {m}; ++i) x[i] = left[k][row_thread + {SIDE} * i];"
-        ));
-        self.line("            #pragma unroll");
-        self.line(&format!(
-            "            for (int j = 0; j < {n}; ++j) y[j] = right[k][column_thread + {SIDE} * j];"
-        ));
-        self.line("            #pragma unroll");
-        self.line(&format!("            for (int i = 0; i < {m}; ++i) {{"));
-        self.line("                #pragma unroll");
-        let product = match wide {
-            ElementType::F64 => "fma(x[i], y[j], sum[i][j])",
-            _ if wide.is_float() => "fmaf(x[i], y[j], sum[i][j])",
-            _ => "sum[i][j] + x[i] * y[j]",
-        };
-        self.line(&format!(
-            "                for (int j = 0; j < {n}; ++j) sum[i][j] = {product};"
-        ));
-        self.line("            }\n        }");
-        self.line("        __syncthreads();\n    }");
-        if self.product.window.is_some() && wide.is_float() {
-            self.line("    unsigned int odd = 0;");
-        }
-        self.line("    #pragma unroll");
-        self.line(&format!("    for (int i = 0; i < {m}; ++i) {{"));
-        self.line(&format!(
-            "        const {index} row = row0 + row_thread + {SIDE} * i;"
-        ));
-        self.line("        if (row >= rows) continue;");
-        self.line("        #pragma unroll");
-        self.line(&format!("        for (int j = 0; j < {n}; ++j) {{"));
-        self.line(&format!(
-            "            const {index} column = column0 + column_thread + {SIDE} * j;"
-        ));
-        let own = carrier(wide);
-        let total = if wide.is_float() {
-            "sum[i][j]".to_owned()
-        } else {
-            wrapped(wide, "sum[i][j]")
-        };
-        let value = convert(wide, out, "total")
-            .ok_or_else(|| Error::Bug(format!("no conversion from {wide} to {out}")))?;
-        let value = store(out, &value);
-        self.line("            if (column >= columns) continue;");
-        let total = match self.product.added {
-            true => format!("{total} + d[c_row(row) + c_column(column)]"),
-            false => total,
-        };
-        self.line(&format!("            const {own} total = {total};"));
-        self.line(&format!(
-            "            c[c_row(row) + c_column(column)] = {value};"
-        ));
-        let windowed = self.product.window.is_some() && wide.is_float();
-        if windowed {
-            // One bit per element: what is done for them comes once in the program.
-            self.line(&format!(
-                "            if (total != total) odd |= 1u << (i * {n} + j);"
-            ));
-        }
-        self.line("        }\n    }");
-        if windowed {
-            self.skip_padding([lhs, rhs, wide, out], n)?;
-        }
-        self.line("}");
-        Ok(self.lines)
     }
 
-    /// A NaN may be the product of an infinity and the padding, which is no element:
-    /// such a sum is done again over what there is.
-    fn skip_padding(
-        &mut self,
-        types: [ElementType; 4],
-        columns_of_thread: i64,
-    ) -> Result<(), Error> {
+    /// Names the block's part of the sum, and where its partial results go, if the sum is
+    /// split; gives the number of its tile.
+    fn slice(&mut self) -> String {
+        let Some(Split { slices, chunk }) = self.split else {
+            return "blockIdx.x".to_owned();
+        };
+        let elements = [BATCH, ROWS, COLUMNS].into_iter();
+        let elements = elements.fold(Term::constant(1), |all, group| {
+            all.mul(&self.product.group_size(group))
+        });
+        self.constant("elements", &elements);
         let index = self.index;
-        let again = self.again(types)?;
         self.line(&format!(
-            "    for (; odd != 0; odd &= odd - 1) {{
-        const int element = __ffs((int)odd) - 1;
-        const {index} row = row0 + row_thread + {SIDE} * (element / {columns_of_thread});
-        const {index} column = column0 + column_thread + {SIDE} * (element % {columns_of_thread});
-{again}
-    }}"
+            "    const {index} begin = (int)(blockIdx.x % {slices}u) * ({index}){chunk};
+    const {index} end = depth - begin < {chunk} ? depth : begin + {chunk};
+    c += (long long)(blockIdx.x % {slices}u) * elements;"
         ));
-        Ok(())
+        format!("blockIdx.x / {slices}u")
+    }
+
+    /// Between which positions of the sum a block's are.
+    pub(super) fn bounds(&self) -> [&'static str; 2] {
+        match self.split {
+            Some(_) => ["begin", "end"],
+            None => ["0", "depth"],
+        }
     }
 
     /// The statements that compute an element of the result term by term, without what
     /// lies in the padding.
-    pub(super) fn again(&self, [lhs, rhs, wide, out]: [ElementType; 4]) -> Result<String, Error> {
+    pub(super) fn again(&self, wide: ElementType) -> Result<String, Error> {
+        let [lhs, rhs, out] = self.product.types;
         let index = self.index;
+        let [begin, end] = self.bounds();
         let converted = |from: ElementType, to: ElementType, name: &str| {
             convert(from, to, name)
                 .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))
@@ -598,7 +593,7 @@ impl<'a> Text<'a> {
         Ok(format!(
             "        {own} total = 0;
         #pragma unroll 1
-        for ({index} k = 0; k < depth; ++k) {{
+        for ({index} k = {begin}; k < {end}; ++k) {{
             const {index} at = a_at(row, k);
             if (at < 0) continue;
             const {x_type} x = {x_load};
@@ -607,130 +602,5 @@ impl<'a> Text<'a> {
         }}
         c[c_row(row) + c_column(column)] = {value};"
         ))
-    }
-
-    /// The group of which four neighbours of an operand are read at once, if so.
-    fn vector(&self, side: usize, from: ElementType, sum: &str) -> Option<usize> {
-        let four_bytes = matches!(sum, "float" | "unsigned int") && from.storage_bytes() <= 4;
-        let windowed = side == 0 && self.product.window.is_some();
-        if !four_bytes || windowed {
-            return None;
-        }
-        let groups = [SUMMED, [ROWS, COLUMNS][side]];
-        let mut groups = groups.into_iter();
-        groups.find(|&group| self.product.lies_in_runs(side, group, VECTOR))
-    }
-
-    /// Fills a tile of an operand by four elements at once.
-    fn fill_by_four(
-        &mut self,
-        group: usize,
-        [tile, array, number]: [&str; 3],
-        from: ElementType,
-        [sum, value]: [&str; 2],
-    ) {
-        let width = self.tiles[usize::from(array == "b")];
-        let (index, threads) = (self.index, SIDE * SIDE);
-        let count = width * DEPTH / VECTOR;
-        let element = storage(from);
-        let (own, k, target) = match group == SUMMED {
-            true => (
-                format!("t / {}", DEPTH / VECTOR),
-                format!("t % {} * {VECTOR}", DEPTH / VECTOR),
-                format!("for (int e = 0; e < {VECTOR}; ++e) {tile}[k + e][own] = values.at[e];"),
-            ),
-            false => (
-                format!("t % {} * {VECTOR}", width / VECTOR),
-                format!("t / {}", width / VECTOR),
-                format!("*(tegula_vector<{sum}, {VECTOR}> *)&{tile}[k][own] = values;"),
-            ),
-        };
-        let own_type = carrier(from);
-        let loaded = load(from, "elements.at[e]");
-        let unroll = match group == SUMMED {
-            true => "            #pragma unroll\n",
-            false => "",
-        };
-        self.line(&format!(
-            "        #pragma unroll
-        for (int i = 0; i < {rounds}; ++i) {{
-            const int t = (int)threadIdx.x + {threads} * i;
-            if (t >= {count}) break;
-            const int own = {own}, k = {k};
-            const {index} {number} = {number}0 + own;
-            tegula_vector<{sum}, {VECTOR}> values = {{}};
-            if ({number} < {number}s && k0 + k < depth) {{
-                const tegula_vector<{element}, {VECTOR}> elements = *(const tegula_vector<{element}, {VECTOR}> *)&{array}[{array}_{number}({number}) + {array}_k(k0 + k)];
-                #pragma unroll
-                for (int e = 0; e < {VECTOR}; ++e) {{
-                    const {own_type} element = {loaded};
-                    values.at[e] = ({sum})({value});
-                }}
-            }}
-{unroll}            {target}
-        }}",
-            rounds = (count + threads - 1) / threads,
-        ));
-    }
-
-    /// Fills a tile of an operand in shared memory; what is outside is zero.
-    fn fill(
-        &mut self,
-        side: usize,
-        tile: &str,
-        array: &str,
-        number: &str,
-        [from, to]: [ElementType; 2],
-        sum: &str,
-    ) -> Result<(), Error> {
-        if let Some(group) = self.vector(side, from, sum) {
-            let value = convert(from, to, "element")
-                .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))?;
-            self.fill_by_four(group, [tile, array, number], from, [sum, &value]);
-            return Ok(());
-        }
-        let (width, index) = (self.tiles[side], self.index);
-        let elements = width * DEPTH / (SIDE * SIDE);
-        self.line("        #pragma unroll");
-        self.line(&format!("        for (int i = 0; i < {elements}; ++i) {{"));
-        let at = format!("(int)threadIdx.x + {} * i", SIDE * SIDE);
-        // Neighbouring threads read what lies together.
-        let (own, k) = match self.product.is_innermost(side, SUMMED) {
-            true => (format!("({at}) / {DEPTH}"), format!("({at}) % {DEPTH}")),
-            false => (format!("({at}) % {width}"), format!("({at}) / {width}")),
-        };
-        self.line(&format!("            const int own = {own}, k = {k};"));
-        self.line(&format!(
-            "            const {index} {number} = {number}0 + own;"
-        ));
-        let windowed = side == 0 && self.product.window.is_some();
-        let (element, inside) = match windowed {
-            true => ("a[at]".to_owned(), " && at >= 0"),
-            false => (
-                format!("{array}[{array}_{number}({number}) + {array}_k(k0 + k)]"),
-                "",
-            ),
-        };
-        let loaded = load(from, &element);
-        let value = convert(from, to, "element")
-            .ok_or_else(|| Error::Bug(format!("no conversion from {from} to {to}")))?;
-        let own_type = carrier(from);
-        if windowed {
-            self.line(&format!(
-                "            const {index} at = a_at(row, k0 + k);"
-            ));
-        }
-        self.line(&format!("            {sum} value = 0;"));
-        self.line(&format!(
-            "            if ({number} < {number}s && k0 + k < depth{inside}) {{"
-        ));
-        self.line(&format!(
-            "                const {own_type} element = {loaded};"
-        ));
-        self.line(&format!("                value = ({sum})({value});"));
-        self.line("            }");
-        self.line(&format!("            {tile}[k][own] = value;"));
-        self.line("        }");
-        Ok(())
     }
 }

@@ -8,17 +8,16 @@
 //! Rows of a tile are eight elements longer than what they hold, so that the rows of a
 //! fragment lie in different banks.
 
-use super::{BATCH, BLOCKS, COLUMNS, Product, ROWS, SUMMED, Text, Window};
+use super::split::Split;
+use super::{BLOCKS, COLUMNS, Product, ROWS, SUMMED, Sizes, Text, Tiling, Window};
 use crate::error::Error;
-use crate::function::{Function, linear};
-use crate::types::{storage, store};
-use tegula_expr::Term;
+use crate::types::{load, storage, store};
 use tegula_ir::ElementType;
 
 /// Threads of a block: two warps down the tile, four across.
-const THREADS: i64 = 256;
+pub(super) const THREADS: i64 = 256;
 /// Positions of the sum that are in shared memory at once.
-const DEPTH: i64 = 32;
+pub(super) const DEPTH: i64 = 32;
 /// Elements of 16 bytes.
 const VECTOR: i64 = 8;
 /// A result with fewer rows or columns, or a shorter sum, leaves most of a product
@@ -34,61 +33,71 @@ struct Fill {
     wide: bool,
 }
 
-/// The function, if tensor cores compute this product.
-///
-/// # Errors
-/// A type that cannot be converted: a bug.
-pub(super) fn function(
-    product: &Product<'_>,
-    name: &str,
-    [rows, columns, depth]: [i64; 3],
-) -> Result<Option<Function>, Error> {
+/// The tiles of a product and how its sum is split, if tensor cores compute it.
+pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Option<Tiling> {
     let [lhs, rhs, out] = product.types;
     let halves = matches!(lhs, ElementType::BF16 | ElementType::F16) && lhs == rhs;
     let result = out == ElementType::F32 || out == lhs;
-    let small = rows < SMALLEST || columns < SMALLEST || depth < SMALLEST;
+    let small = sizes.rows.min(sizes.columns).min(sizes.depth) < SMALLEST;
     if !halves || !result || small {
-        return Ok(None);
+        return None;
     }
-    // What is next to each other in the result is across the tile.
-    let sides = match product.is_innermost(2, ROWS) && !product.is_innermost(2, COLUMNS) {
-        true => [Side::new(1, COLUMNS, "column"), Side::new(0, ROWS, "row")],
-        false => [Side::new(0, ROWS, "row"), Side::new(1, COLUMNS, "column")],
+    // The tile, down and across, as rows and columns.
+    let transposed = is_transposed(product);
+    let oriented = |[down, across]: [i64; 2]| match transposed {
+        true => [across, down],
+        false => [down, across],
     };
-    let [down, across] = [sides[0].group, sides[1].group].map(|group| match group {
-        ROWS => rows,
-        _ => columns,
-    });
-    let large = |size: i64, tile: i64| (size + tile - 1) / tile;
-    let batch = product.group_size(BATCH).as_constant().unwrap_or(1);
-    let many = batch * large(down, 128) * large(across, 128) >= BLOCKS;
+    let split = |tile| match sizes.known {
+        true => Split::of(sizes.tiles(tile), sizes.depth, DEPTH),
+        false => None,
+    };
+    let down = if transposed {
+        sizes.columns
+    } else {
+        sizes.rows
+    };
+    let blocks = |tile| sizes.tiles(tile) * split(tile).map_or(1, |split| split.slices);
+    let [narrow, middle, large] = [[32, 64], [64, 64], [128, 128]].map(oriented);
+    // Half of a large tile would be empty where a side is no longer than that.
+    let many = sizes.tiles(large) >= BLOCKS && sizes.rows.min(sizes.columns) > 64;
     let tile = match (down, many) {
-        (..=32, _) => [32, 64],
-        (_, false) => [64, 64],
-        (_, true) => [128, 128],
+        (..=32, _) => narrow,
+        // Blocks are still fewer than multiprocessors.
+        (_, false) if sizes.known && blocks(middle) < BLOCKS => narrow,
+        (_, false) => middle,
+        (_, true) => large,
     };
-    let tiles = [ROWS, COLUMNS].map(|group| tile[usize::from(sides[1].group == group)]);
-    let text = Text::new(product, tiles, name);
-    let text = Tensor { text, sides, tile }.write()?;
-    let blocks = |group| {
-        let own = tile[usize::from(sides[1].group == group)];
-        product.group_size(group).ceil_div(&Term::constant(own))
+    Some(Tiling {
+        tile,
+        split: split(tile),
+        tensor: true,
+    })
+}
+
+/// Whether columns are down the tile: what is next to each other in the result is across.
+pub(super) fn is_transposed(product: &Product<'_>) -> bool {
+    product.is_innermost(2, ROWS) && !product.is_innermost(2, COLUMNS)
+}
+
+/// A function on tensor cores.
+///
+/// # Errors
+/// A type that cannot be converted: a bug.
+pub(super) fn text(text: Text<'_>) -> Result<String, Error> {
+    let [rows, columns] = text.tiles;
+    let row = (Side::new(0, ROWS, "row"), rows);
+    let column = (Side::new(1, COLUMNS, "column"), columns);
+    let [down, across] = match is_transposed(text.product) {
+        true => [column, row],
+        false => [row, column],
     };
-    let [m, n] = tile;
-    Ok(Some(Function {
-        name: name.to_owned(),
-        reason: format!("tiles of {m} x {n} on tensor cores, {DEPTH} deep, the next copied ahead"),
+    let tensor = Tensor {
         text,
-        block: [THREADS as u32, 1, 1],
-        grid: linear(
-            product
-                .group_size(BATCH)
-                .mul(&blocks(ROWS))
-                .mul(&blocks(COLUMNS)),
-        ),
-        symbols: (0..product.symbols.len() as u32).collect(),
-        guarded: false,
-    }))
+        sides: [down.0, across.0],
+        tile: [down.1, across.1],
+    };
+    tensor.write()
 }
 
 /// An operand, and the group of labels that it has to itself.
@@ -153,18 +162,9 @@ impl Tensor<'_> {
     fn write(mut self) -> Result<String, Error> {
         let product = self.text.product;
         let [lhs, _, out] = product.types;
-        let (name, index) = (self.text.name, self.text.index);
+        let index = self.text.index;
         let element = storage(lhs);
-        let mut parameters = format!(
-            "const {element} *__restrict__ a, const {element} *__restrict__ b, {} *__restrict__ c",
-            storage(out)
-        );
-        for symbol in 0..product.symbols.len() {
-            parameters += &format!(", const long long s{symbol}");
-        }
-        self.line(&format!(
-            "extern \"C\" __global__ void __launch_bounds__({THREADS}) {name}({parameters}) {{"
-        ));
+        self.text.head(THREADS);
         let fills = self.sides.map(|side| self.fill_of(side));
         for ((tile, width), fill) in ["down", "across"].iter().zip(self.tile).zip(fills) {
             let [outer, inner] = match fill.summed {
@@ -176,49 +176,7 @@ impl Tensor<'_> {
                 inner + VECTOR
             ));
         }
-        for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
-            let size = product.group_size(group);
-            self.text.constant(name, &size);
-        }
-        let [rows, columns] = self.text.tiles;
-        for (tiles, size, tile) in [
-            ("tiles_down", "rows", rows),
-            ("tiles_across", "columns", columns),
-        ] {
-            self.line(&format!(
-                "    const {index} {tiles} = ({size} + {}) / {tile};",
-                tile - 1
-            ));
-        }
-        self.line(&format!("    const {index} tile = blockIdx.x;"));
-        self.line(&format!(
-            "    const {index} column0 = tile % tiles_across * {columns};"
-        ));
-        self.line(&format!(
-            "    const {index} row0 = tile / tiles_across % tiles_down * {rows};"
-        ));
-        self.line(&format!(
-            "    const {index} batch = tile / tiles_across / tiles_down;"
-        ));
-        for (side, array) in ["a", "b", "c"].into_iter().enumerate() {
-            if side > 0 || product.window.is_none() {
-                self.text
-                    .place(&format!("{array}_batch"), side, BATCH, "batch");
-            }
-        }
-        match &product.window {
-            Some(window) => self.text.window(window),
-            None => {
-                self.text.place("a_row", 0, ROWS, "row");
-                self.text.place("a_k", 0, SUMMED, "k");
-                self.line("    a += a_batch(batch);");
-            }
-        }
-        self.text.place("b_column", 1, COLUMNS, "column");
-        self.text.place("b_k", 1, SUMMED, "k");
-        self.text.place("c_row", 2, ROWS, "row");
-        self.text.place("c_column", 2, COLUMNS, "column");
-        self.line("    b += b_batch(batch);\n    c += c_batch(batch);");
+        self.text.positions();
         self.line("    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
         let [m, n] = [self.tile[0] / 2, self.tile[1] / 4];
         self.line(&format!(
@@ -237,15 +195,16 @@ impl Tensor<'_> {
         self.line("    };");
         self.line(&format!("    float sum[{}][{}][4] = {{}};", m / 16, n / 8));
         self.line("    int buffer = 0;");
-        self.line("    fill(0, 0);");
+        let [begin, end] = self.text.bounds();
+        self.line(&format!("    fill({begin}, 0);"));
         self.line(&format!(
-            "    for ({index} k0 = 0; k0 < depth; k0 += {DEPTH}) {{"
+            "    for ({index} k0 = {begin}; k0 < {end}; k0 += {DEPTH}) {{"
         ));
         self.line("        tegula_copies_done();");
         // All warps have read the buffer that is filled next.
         self.line("        __syncthreads();");
         self.line(&format!(
-            "        if (k0 + {DEPTH} < depth) fill(k0 + {DEPTH}, buffer ^ 1);"
+            "        if (k0 + {DEPTH} < {end}) fill(k0 + {DEPTH}, buffer ^ 1);"
         ));
         self.multiply(lhs, fills, [m, n]);
         self.line("        buffer ^= 1;\n    }");
@@ -262,8 +221,7 @@ impl Tensor<'_> {
     fn skip_padding(&mut self, n: i64) -> Result<(), Error> {
         let index = self.text.index;
         let [down, across] = self.sides.map(|side| side.number);
-        let [lhs, rhs, out] = self.text.product.types;
-        let again = self.text.again([lhs, rhs, ElementType::F32, out])?;
+        let again = self.text.again(ElementType::F32)?;
         let m = self.tile[0] / 2;
         // One bit per element, so that what is done for them comes once in the program.
         self.line(&format!(
@@ -443,7 +401,15 @@ impl Tensor<'_> {
         self.line(&format!(
             "                const {index} {across} = {across}0 + across0 + 8 * j + lane % 4 * 2;"
         ));
-        let values = [0, 1].map(|e| store(out, &format!("sum[i][j][2 * half + {e}]")));
+        let next = |e: usize| {
+            let own = format!("c_{across}({across})");
+            place.replace(&own, &format!("c_{across}({across} + {e})"))
+        };
+        let values = [0, 1].map(|e| {
+            let added = load(out, &format!("d[{}]", next(e)));
+            let sum = format!("sum[i][j][2 * half + {e}]");
+            store(out, &self.text.product.total(&sum, &added))
+        });
         if wide {
             self.line(&format!(
                 "                if ({across} >= {across}s) continue;"
@@ -457,10 +423,7 @@ impl Tensor<'_> {
             ));
         } else {
             for (e, value) in values.iter().enumerate() {
-                let next = place.replace(
-                    &format!("c_{across}({across})"),
-                    &format!("c_{across}({across} + {e})"),
-                );
+                let next = next(e);
                 self.line(&format!(
                     "                if ({across} + {e} < {across}s) c[{next}] = {value};"
                 ));
