@@ -211,8 +211,8 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "a product",
-        text: "ENTRY main { a = f32[2,40,19] parameter(0) b = f32[2,19,70] parameter(1)
-            ROOT c = f32[2,40,70] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+        text: "ENTRY main { a = f32[66,40,19] parameter(0) b = f32[66,19,70] parameter(1)
+            ROOT c = f32[66,40,70] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
               lhs_contracting_dims={2}, rhs_contracting_dims={1} }",
         reasons: &["tiles of 64 x 64 in shared memory"],
     },
@@ -237,14 +237,15 @@ pub(crate) const CASES: &[Case] = &[
     },
     Case {
         name: "a product of halves",
-        text: "ENTRY main { a = bf16[70,48] parameter(0) b = bf16[48,72] parameter(1)
-            ROOT c = bf16[70,72] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+        text: "ENTRY main { a = bf16[33,70,48] parameter(0) b = bf16[33,48,72] parameter(1)
+            ROOT c = bf16[33,70,72] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+              lhs_contracting_dims={2}, rhs_contracting_dims={1} }",
         reasons: &["tiles of 64 x 64 on tensor cores"],
     },
     Case {
         name: "a product of halves, the other way round, in batches",
-        text: "ENTRY main { a = f16[2,48,40] parameter(0) b = f16[2,30,48] parameter(1)
-            ROOT c = f32[2,40,30] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
+        text: "ENTRY main { a = f16[132,48,40] parameter(0) b = f16[132,30,48] parameter(1)
+            ROOT c = f32[132,40,30] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0},
               lhs_contracting_dims={1}, rhs_contracting_dims={2} }",
         reasons: &["tiles of 64 x 64 on tensor cores"],
     },
@@ -406,7 +407,7 @@ pub(crate) const CASES: &[Case] = &[
             ROOT c = f32[2,5,8,16] convolution(a, b),
               window={size=3x2 stride=2x1 pad=1_1x1_0}, dim_labels=b01f_01io->b01f,
               feature_group_count=2 }",
-        reasons: &["tiles of 64 x 16 in shared memory"],
+        reasons: &["tiles of 32 x 16 in shared memory"],
     },
     Case {
         name: "a convolution of halves",

@@ -3,19 +3,26 @@
 //! promises.
 
 mod cases;
+mod products;
 
 use cases::{CASES, COMPUTATIONS, Case, WHOLE};
+use products::{PADDED, PRODUCTS, computations, padded};
 use std::path::PathBuf;
 use std::process::Command;
-use tegula::Options;
+use tegula::{Options, Tensor};
 use tegula_codegen_cuda::{Arch, Listing, listing};
 use tegula_ir::Literal;
+use tegula_scalar::Bits;
 use tegula_tests::gpu;
 use tegula_tests::judge::{Reference, Verdict};
 use tegula_tests::random::Regime;
 
 fn module(case: &Case) -> tegula_ir::Module {
-    let text = format!("HloModule case\n{COMPUTATIONS}\n{}", case.text);
+    let computations = computations();
+    let text = format!(
+        "HloModule case\n{COMPUTATIONS}{computations}\n{}",
+        case.text
+    );
     tegula_tests::read(&text).unwrap_or_else(|e| panic!("{}: {e}", case.name))
 }
 
@@ -56,7 +63,7 @@ fn cuda(case: &Case) -> String {
 
 #[test]
 fn each_kind_of_kernel_has_its_form() {
-    for case in CASES {
+    for case in CASES.iter().chain(PRODUCTS) {
         let text = cuda(case);
         for reason in case.reasons {
             let found = text
@@ -72,7 +79,7 @@ fn each_form_gives_what_the_evaluator_gives() {
     let Some(target) = gpu::target() else {
         return;
     };
-    for case in CASES {
+    for case in CASES.iter().chain(PRODUCTS) {
         let module = module(case);
         let inputs = inputs(&module);
         // Sums of small numbers are exact; functions are not.
@@ -90,6 +97,40 @@ fn each_form_gives_what_the_evaluator_gives() {
         match reference.judge_with(&module, &inputs, &options) {
             Ok(verdict) => assert_eq!(verdict, Verdict::Agrees, "{}", case.name),
             Err(error) => panic!("{}: {error}", case.name),
+        }
+    }
+}
+
+#[test]
+fn what_an_infinity_meets_in_the_padding_is_no_product() {
+    let Some(target) = gpu::target() else {
+        return;
+    };
+    for &(channels, features, types) in PADDED {
+        let text = padded(channels, features, types);
+        let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{types:?}: {e}"));
+        let tensors: Vec<Tensor> = inputs(&module).into_iter().map(Tensor::from).collect();
+        let run = |target| {
+            let options = Options {
+                target,
+                ..Options::default()
+            };
+            let executable = tegula::compile(&module, &options).expect("a program");
+            let results = executable.run(tensors.iter()).expect("results");
+            let result = results[0].literal();
+            let (ty, elements) = (result.element_type(), Bits::of(result));
+            let shown = |i| format!("{:?}", tegula_scalar::scalar_from_bits(ty, elements.get(i)));
+            (0..result.len()).map(shown).collect::<Vec<String>>()
+        };
+        let (expected, found) = (run(tegula::Target::Cpu), run(target));
+        assert_eq!(found, expected, "{types:?}");
+        for (what, count) in [("NaN", 12), ("inf", 8), ("-inf", 8), ("", 2)] {
+            let elements = found.iter().filter(|element| match what {
+                "" => !element.contains("NaN") && !element.contains("inf"),
+                "inf" => element.contains("inf") && !element.contains("-inf"),
+                what => element.contains(what),
+            });
+            assert_eq!(elements.count(), count * features, "{types:?}: {what}");
         }
     }
 }
@@ -201,6 +242,7 @@ fn machine_code_keeps_what_the_forms_promise() {
     };
     let mut programs: Vec<(String, tegula_ir::Module)> = CASES
         .iter()
+        .chain(PRODUCTS)
         .map(|case| (case.name.to_owned(), module(case)))
         .collect();
     for name in tegula_tests::models::names().expect("models") {
