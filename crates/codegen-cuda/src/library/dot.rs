@@ -2,6 +2,7 @@
 //! summed over.
 
 use super::builder::Builder;
+use crate::types::carrier;
 use rustc_hash::FxHashMap;
 use tegula_expr::Term;
 use tegula_fusion::kernel::{Access, ScalarId};
@@ -35,6 +36,15 @@ pub(super) fn accumulator(result: ElementType) -> ElementType {
     match result.is_float() && result.bits() < 32 {
         true => ElementType::F32,
         false => result,
+    }
+}
+
+/// The C type in which tiles sum: integers modulo a power of two, which unsigned ones are.
+pub(super) fn sum_type(wide: ElementType) -> &'static str {
+    match (wide.is_float(), wide.bits()) {
+        (true, _) => carrier(wide),
+        (false, 64) => "unsigned long long",
+        (false, _) => "unsigned int",
     }
 }
 

@@ -8,11 +8,10 @@
 //! A convolution's NaN that comes of the padding is summed again by the block that has it,
 //! over its own slice: a slice without a NaN met nothing but zeros in the padding.
 
-use super::tiles::sum_type;
 use super::{BLOCKS, Product};
 use crate::error::Error;
 use crate::function::{Function, KernelSequence, Slot, Work, linear};
-use crate::library::dot::accumulator;
+use crate::library::dot::{accumulator, sum_type};
 use crate::scalars::convert;
 use crate::types::{carrier, load, storage, store, wrapped};
 use tegula_expr::Term;

@@ -5,7 +5,7 @@
 use super::split::Split;
 use super::{BLOCKS, COLUMNS, Product, ROWS, SUMMED, Sizes, Text, Tiling};
 use crate::error::Error;
-use crate::library::dot::accumulator;
+use crate::library::dot::{accumulator, sum_type};
 use crate::scalars::convert;
 use crate::types::{carrier, load, storage, store};
 use tegula_ir::ElementType;
@@ -58,15 +58,6 @@ pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Tiling {
             };
         }
         tile[longer] /= 2;
-    }
-}
-
-/// The type in which a thread sums: integers modulo a power of two, which unsigned ones are.
-pub(super) fn sum_type(wide: ElementType) -> &'static str {
-    match (wide.is_float(), wide.bits()) {
-        (true, _) => carrier(wide),
-        (false, 64) => "unsigned long long",
-        (false, _) => "unsigned int",
     }
 }
 
