@@ -15,6 +15,7 @@ const ALL: Limits = Limits {
     shallow: 0,
     lanes: false,
     short: 0,
+    spread_updates: false,
 };
 
 const COMBINERS: &str = "
