@@ -30,6 +30,7 @@ pub struct Comparison {
 
 /// Why two arrays cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CheckError {
     /// The element types differ.
     #[error("the elements are {0}, those of the reference {1}")]

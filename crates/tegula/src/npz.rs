@@ -18,6 +18,7 @@ use tegula_ir::{ArrayShape, Category, ElementType, Literal, LiteralError, MAX_LI
 
 /// Why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum NpzError {
     /// The archive is damaged, or uses what is not supported.
     #[error("not a readable npz archive: {0}")]

@@ -9,6 +9,7 @@ use tegula_target::Chip;
 
 /// What a program is compiled for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// Machine code for this CPU.
     #[default]
@@ -76,6 +77,7 @@ impl Options {
 /// Which order of dimensions each of a plan's arrays has in memory. A program's results do not depend on
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LayoutPolicy {
     /// Those that the program states for its parameters and results, and those of least
     /// cost between.
@@ -86,5 +88,6 @@ pub enum LayoutPolicy {
     /// Drawn from this seed, for every array: what tests hold the others against. Routines
     /// compute all products then, steps are done strip by strip and stores go past the caches
     /// wherever that can be done.
+    #[doc(hidden)]
     Random(u64),
 }
