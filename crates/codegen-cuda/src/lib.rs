@@ -11,6 +11,31 @@
 //!   some units in the last place, sums in another order.
 //! - Building needs nothing of CUDA. A library that is missing when it is needed is an
 //!   error that says how to get it.
+//!
+//! # Example
+//!
+//! The source of a program needs neither a GPU nor a library of NVIDIA's:
+//!
+//! ```
+//! use tegula_codegen_cuda::{Arch, LIMITS, Listing, listing};
+//! use tegula_fusion::{ShortLoops, flatten, fuse};
+//! use tegula_ir::{PassManager, parse_module};
+//!
+//! let module = parse_module(
+//!     "HloModule gate
+//!     ENTRY main { x = f32[1024,1024] parameter(0) t = f32[1024,1024] tanh(x)
+//!       ROOT y = f32[1024,1024] multiply(x, t) }",
+//! )?;
+//! assert!(tegula_ir::verify(&module).is_ok());
+//! let passes = &mut PassManager::new();
+//! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
+//! let fused = fuse(&module, program, LIMITS, passes)?;
+//! let plan = tegula_plan::plan(&module, &fused, None, passes)?;
+//! let source = String::from_utf8(listing(&plan, Arch(90), Listing::Cuda)?)?;
+//! // The reason for each kernel's form stands above it.
+//! assert!(source.contains("// k0: 4 points in a row per thread, accesses of 16 bytes"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod access;
 mod atomics;

@@ -5,6 +5,20 @@
 //! to the user, and nobody else may write to it. The files together are bounded in size: those that
 //! were not used for longest are removed first. What cannot be written only costs the time to
 //! compile it again, and is logged.
+//!
+//! ```
+//! use tegula_compile_cache::{Cache, Key};
+//!
+//! # let folder = std::env::temp_dir().join(format!("tegula-front-page-{}", std::process::id()));
+//! let cache = Cache::at(&folder)?;
+//! // All that the entry depends on is part of its key.
+//! let key = Key::of([b"the program".as_slice(), b"the compiler's version"]);
+//! assert!(cache.get(&key).is_none());
+//! cache.put(&key, b"machine code");
+//! assert_eq!(cache.get(&key).as_deref(), Some(b"machine code".as_slice()));
+//! # std::fs::remove_dir_all(&folder).expect("the folder goes");
+//! # Ok::<(), tegula_compile_cache::Error>(())
+//! ```
 
 #[cfg(unix)]
 #[path = "private_unix.rs"]

@@ -6,6 +6,20 @@
 //!
 //! Who compiles a program may have [`Handlers`] of its own, which come before the process's while
 //! it [compiles or runs](Handlers::within).
+//!
+//! ```
+//! use tegula_custom_call::{Handlers, RegisterError};
+//!
+//! let mut handlers = Handlers::default();
+//! // The operand is the result: what a debugger would stop at.
+//! handlers.add("breakpoint", |_call, operands, _results| Ok(operands.to_vec()))?;
+//! // A target means one thing, and some mean something already.
+//! let again = handlers.add("breakpoint", |_, _, _| Err("never called".to_owned()));
+//! assert_eq!(again, Err(RegisterError::Taken("breakpoint".to_owned())));
+//! let built_in = handlers.add("TopK", |_, _, _| Err("never called".to_owned()));
+//! assert_eq!(built_in, Err(RegisterError::BuiltIn("TopK".to_owned())));
+//! # Ok::<(), RegisterError>(())
+//! ```
 
 mod lapack;
 mod sparse;

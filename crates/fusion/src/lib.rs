@@ -12,6 +12,28 @@
 //! - A fused program computes what the module computes, whatever the clusters:
 //!   fusing changes where a value is computed, never what it is.
 //! - A kernel reads only values that are materialised before it.
+//!
+//! # Example
+//!
+//! ```
+//! use tegula_fusion::{Limits, ShortLoops, Unit, expand, flatten, fuse};
+//! use tegula_ir::{PassManager, parse_module};
+//!
+//! let module = parse_module(
+//!     "HloModule gate
+//!     ENTRY main { x = f32[8,32] parameter(0) t = f32[8,32] tanh(x)
+//!       ROOT y = f32[8,32] multiply(x, t) }",
+//! )?;
+//! assert!(tegula_ir::verify(&module).is_ok());
+//! let module = expand(&module)?;
+//! let passes = &mut PassManager::new();
+//! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
+//! let fused = fuse(&module, program, Limits::default(), passes)?;
+//! // The tanh is computed where it is read: one kernel does both.
+//! let kernels = fused.entry.units().filter(|(_, unit)| matches!(unit, Unit::Kernel(_)));
+//! assert_eq!(kernels.count(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod analysis;
 mod cluster;

@@ -17,6 +17,29 @@
 //! - All devices run the same collectives in the same order: what decides loops and branches is whole
 //!   on every device (inside a manual computation, it is the program's own affair).
 //! - The same program gives the same partitioned program.
+//!
+//! # Example
+//!
+//! ```
+//! use tegula_ir::{Opcode, parse_module};
+//! use tegula_partition::{Options, partition};
+//!
+//! // A product whose left operand is cut along the sum, over two devices: each has half of the
+//! // products, and one collective adds them.
+//! let module = parse_module(
+//!     "HloModule product, num_partitions=2
+//!     ENTRY main {
+//!       x = f32[4,64] parameter(0), sharding={devices=[1,2]<=[2]}
+//!       w = f32[64,8] parameter(1), sharding={devices=[2,1]<=[2]}
+//!       ROOT y = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+//!         sharding={replicated} }",
+//! )?;
+//! assert!(tegula_ir::verify(&module).is_ok());
+//! let partitioned = partition(&module, &Options::default())?;
+//! let opcodes = partitioned.module.instructions.values().map(|i| i.op.opcode());
+//! assert_eq!(opcodes.filter(|&opcode| opcode == Opcode::AllReduce).count(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod axes;
 mod emit;

@@ -1,6 +1,30 @@
 //! The Plan evaluator: what every backend must compute. It runs kernels by plain
 //! loops on the planned buffers, so it also shows whether buffers may be shared
 //! as planned.
+//!
+//! ```
+//! use tegula_fusion::{Limits, ShortLoops, flatten, fuse};
+//! use tegula_ir::{ArrayShape, ElementType, Literal, PassManager, parse_module};
+//!
+//! let module = parse_module(
+//!     "HloModule twice
+//!     ENTRY main { x = s32[3] parameter(0) ROOT y = s32[3] add(x, x) }",
+//! )?;
+//! assert!(tegula_ir::verify(&module).is_ok());
+//! let passes = &mut PassManager::new();
+//! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
+//! let fused = fuse(&module, program, Limits::default(), passes)?;
+//! let plan = tegula_plan::plan(&module, &fused, None, passes)?;
+//!
+//! let shape = ArrayShape::new(ElementType::S32, &[3]);
+//! let array = |numbers: [i32; 3]| {
+//!     let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+//!     Literal::from_bytes(&shape, &bytes)
+//! };
+//! let results = tegula_plan_interp::evaluate(&plan, &[array([1, -2, 30])?])?;
+//! assert_eq!(results, [array([2, -4, 60])?]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod kernel;
 

@@ -19,6 +19,30 @@
 //!
 //! Sizes, offsets and extents are terms over the plan's symbols: sizes that are
 //! known at run time. A run asks for the plan [at](Plan::at) its own sizes.
+//!
+//! # Example
+//!
+//! ```
+//! use tegula_fusion::{Limits, ShortLoops, flatten, fuse};
+//! use tegula_ir::{PassManager, parse_module};
+//! use tegula_plan::{parse_plan, plan, verify};
+//!
+//! let module = parse_module(
+//!     "HloModule gate
+//!     ENTRY main { x = f32[8,32] parameter(0) t = f32[8,32] tanh(x)
+//!       ROOT y = f32[8,32] multiply(x, t) }",
+//! )?;
+//! assert!(tegula_ir::verify(&module).is_ok());
+//! let passes = &mut PassManager::new();
+//! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
+//! let fused = fuse(&module, program, Limits::default(), passes)?;
+//! let plan = plan(&module, &fused, None, passes)?;
+//! assert!(verify(&plan).is_ok());
+//! // One kernel from the input's memory to the result's: nothing between is stored.
+//! assert_eq!((plan.kernels.len(), plan.arena_bytes.as_constant()), (1, Some(0)));
+//! assert_eq!(parse_plan(&plan.to_string())?, plan);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod build;
 mod cursor;

@@ -8,6 +8,16 @@
 //! ([`unary_f32`], [`binary_signed`], [`compare`], ...). Code that does not uses
 //! the `apply_*` functions on raw bits: a `u128` holds the bytes that one element
 //! takes in a [`Literal`](tegula_ir::Literal), little endian, zeros above.
+//!
+//! ```
+//! use tegula_ir::{ElementType, Unary};
+//! use tegula_scalar::{apply_unary, unary_f32};
+//!
+//! assert_eq!(unary_f32(Unary::Sqrt, 9.0), 3.0);
+//! // The same on raw bits, of a type that is known at run time only: the root of 9 in bf16.
+//! let nine = u128::from(0x4110_u16);
+//! assert_eq!(apply_unary(Unary::Sqrt, ElementType::BF16, nine), Some(0x4040));
+//! ```
 
 mod bits;
 mod compare;

@@ -14,6 +14,29 @@
 //! # Invariants
 //! - More bandwidth, or less latency, never makes a program slower.
 //! - A time is the sum of named causes: [`Report::bound_by`] adds up to the step.
+//!
+//! # Example
+//!
+//! ```
+//! use tegula_ir::parse_module;
+//! use tegula_sim_slice::{Options, Share, Slice, simulate};
+//! use tegula_target::Chip;
+//!
+//! // Every chip of four has 4 MB of gradients that are added up.
+//! let module = parse_module(
+//!     "HloModule step, num_partitions=4
+//!     sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+//!     ENTRY main { g = f32[1024,1024] parameter(0)
+//!       ROOT r = f32[1024,1024] all-reduce(g), replica_groups={{0,1,2,3}}, channel_id=1,
+//!         use_global_device_ids=true, to_apply=sum }",
+//! )?;
+//! assert!(tegula_ir::verify(&module).is_ok());
+//! let slice = Slice::new(&Chip::by_name("v5e")?, "2x2")?;
+//! let report = simulate(&module, &slice, &Options::default())?;
+//! assert_eq!(report.devices, 4);
+//! assert!(report.seconds > 0.0 && report.shares[&Share::Links] > 0.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod error;
 mod links;
