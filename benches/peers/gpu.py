@@ -17,7 +17,7 @@ It does three things, each of which can be left out:
    tests/data/hlo) on the GPU, against stored results, or else against the interpreter. A
    wrong result makes the exit status 1.
 2. Operations (--no-operations): a copy, elementwise chains, softmax, layer norm,
-   reductions, transposition, products, at sizes that fill a GPU. Bandwidths are of the
+   reductions, transposition, products, attention, at sizes that fill a GPU. Bandwidths are of the
    bytes that have to be moved, and beside the copy measured in the same run.
 3. Models (--no-models): the programs of the first folder, beside XLA on the GPU, which
    gets the same HLO text.
@@ -473,12 +473,11 @@ def measure_models(arguments, scratch, with_xla):
         own.mkdir()
         programs.append((hlo, stored(hlo, own)[0]))
     # XLA tries its kernels one at a time, whoever compiles beside it.
-    pool = concurrent.futures.ThreadPoolExecutor(arguments.jobs)
-    compiled = [
-        pool.submit(xla, hlo, inputs[1]) if with_xla and inputs[0] == "--inputs" else None
-        for hlo, inputs in programs
-    ]
-    concurrent.futures.wait([future for future in compiled if future])
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        compiled = [
+            pool.submit(xla, hlo, inputs[1]) if with_xla and inputs[0] == "--inputs" else None
+            for hlo, inputs in programs
+        ]
     for (hlo, inputs), future in zip(programs, compiled):
         row = {"name": hlo.stem}
         peer = None
@@ -517,7 +516,7 @@ def main():
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3, help="for which a program is run again in each round")
-    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="programs checked at a time")
+    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="programs that are checked, or compiled by XLA, at a time")
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes of operations")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one start of the binary")
     parser.add_argument("--no-check", action="store_true")
