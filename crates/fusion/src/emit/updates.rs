@@ -9,6 +9,7 @@ use crate::fused::Unit;
 use crate::kernel::{Access, ScalarId};
 use crate::program::{NodeId, ValueId};
 use tegula_expr::{Cmp, Term};
+use tegula_ir::helpers::GatherRoles;
 use tegula_ir::{ComputationId, ElementType, Op, ScatterDims};
 
 /// The units of a dynamic-update-slice, scatter or select-and-scatter.
@@ -134,11 +135,9 @@ fn scatter(
         }
         Ok(Scalars::new())
     };
-    let target = node.results[0];
-    let place = |e: &mut Emitter<'_>, at: &[Term]| {
-        scatter_position(e, dims, target, indices, updates[0], at)
-    };
-    let apart = unique || has_one_window(e, dims, target, indices, updates[0]);
+    let arrays = [node.results[0], indices, updates[0]];
+    let place = |e: &mut Emitter<'_>, at: &[Term]| scatter_position(e, dims, arrays, at);
+    let apart = unique || has_one_window(e, dims, arrays);
     if e.spread_updates && apart {
         let at = e.domain(&extents);
         if extents.iter().all(|d| d.as_constant() != Some(0)) {
@@ -151,7 +150,7 @@ fn scatter(
     }
     // Whether a window is inside is the same for all that is in it: where the innermost
     // dimensions are a window's, they go inside.
-    let left = window_dims(e, dims, target, indices, updates[0]);
+    let left = window_dims(e, dims, arrays);
     let (outer, window) = extents.split_at(extents.len() - left);
     let first = vec![Term::constant(0); window.len()];
     e.loops(outer, &[], &mut |e, outer, _| {
@@ -175,17 +174,15 @@ fn scatter(
     Ok(())
 }
 
+/// What the dimensions of a scatter's arrays are for: of its target, its indices and its updates.
+fn roles(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3]) -> Option<GatherRoles> {
+    dims.roles(arrays.map(|array| e.dims(array).len()))
+}
+
 /// Whether all updates are of one window.
-fn has_one_window(
-    e: &mut Emitter<'_>,
-    dims: &ScatterDims,
-    target: ValueId,
-    indices: ValueId,
-    update: ValueId,
-) -> bool {
-    let sizes = e.dims(update);
-    let ranks = [e.dims(target).len(), e.dims(indices).len(), sizes.len()];
-    dims.roles(ranks).is_some_and(|roles| {
+fn has_one_window(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3]) -> bool {
+    let sizes = e.dims(arrays[2]);
+    roles(e, dims, arrays).is_some_and(|roles| {
         let batch = roles.batch.iter().map(|&dim| &sizes[dim]);
         batch.into_iter().all(|size| size.as_constant() == Some(1))
     })
@@ -193,16 +190,9 @@ fn has_one_window(
 
 /// How many of the innermost dimensions of updates run over windows and have so few elements
 /// that they are written out.
-fn window_dims(
-    e: &mut Emitter<'_>,
-    dims: &ScatterDims,
-    target: ValueId,
-    indices: ValueId,
-    update: ValueId,
-) -> usize {
-    let sizes = e.dims(update);
-    let ranks = [e.dims(target).len(), e.dims(indices).len(), sizes.len()];
-    let Some(roles) = dims.roles(ranks) else {
+fn window_dims(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3]) -> usize {
+    let sizes = e.dims(arrays[2]);
+    let Some(roles) = roles(e, dims, arrays) else {
         return 0;
     };
     let (mut count, mut elements) = (0, 1i64);
@@ -221,15 +211,12 @@ fn window_dims(
 fn scatter_position(
     e: &mut Emitter<'_>,
     dims: &ScatterDims,
-    target: ValueId,
-    indices: ValueId,
-    update: ValueId,
+    arrays: [ValueId; 3],
     at: &[Term],
 ) -> Result<(Vec<Term>, Term), Error> {
-    let sizes = e.dims(target);
-    let update_sizes = e.dims(update);
-    let ranks = [sizes.len(), e.dims(indices).len(), update_sizes.len()];
-    let Some(roles) = dims.roles(ranks) else {
+    let [target, indices, update] = arrays;
+    let (sizes, update_sizes) = (e.dims(target), e.dims(update));
+    let Some(roles) = roles(e, dims, arrays) else {
         return Err(e.bug("the dimensions of a scatter do not go together"));
     };
     // The update dimensions that do not run over the window are those of the indices.
