@@ -59,15 +59,15 @@ static EPOCH: RwLock<u64> = RwLock::new(1);
 /// All contexts that may still be open.
 static LOADED: Mutex<Vec<Weak<LoadedContext>>> = Mutex::new(Vec::new());
 
-/// The device whose context this process keeps open besides: opening a
-/// GPU takes longer than most programs run, and without this the next program would after each.
+/// The device whose primary context this process holds besides its programs. Opening a GPU takes
+/// longer than most programs run; without this, a program that follows another opens it again.
 static KEPT: Mutex<Option<sys::CUdevice>> = Mutex::new(None);
 
 fn kept() -> MutexGuard<'static, Option<sys::CUdevice>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the context open.
+/// Holds the primary context, if this process does not yet.
 fn keep(ordinal: sys::CUdevice) -> Result<(), DriverError> {
     let mut kept = kept();
     if kept.is_none() {

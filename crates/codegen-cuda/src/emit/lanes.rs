@@ -118,8 +118,8 @@ fn accesses_along(
     Some(found)
 }
 
-/// The variables of what is read at run time that are the same for all positions of a thread:
-/// the row of a table, where the thread's positions are columns.
+/// The runtime variables (indices that the kernel has read) whose value is the same for all
+/// positions of a thread. Of a `gather` of rows this is the row: the positions are its columns.
 fn fixed_variables(kernel: &Kernel, inner: Var) -> FxHashSet<Var> {
     let mut fixed = Fixed {
         kernel,
@@ -214,8 +214,8 @@ impl Fixed<'_> {
     }
 }
 
-/// How an access lies along the positions `inner = width * q + lane` of a thread; `fixed` are
-/// the [fixed variables](fixed_variables).
+/// Which elements an access takes at the positions of a thread: `inner = width * q + lane`, for
+/// each lane from 0 to `width - 1`. `fixed` is what [`fixed_variables`] gives.
 fn along(
     kernel: &Kernel,
     fixed: &FxHashSet<Var>,

@@ -1,6 +1,6 @@
 //! Tiles on the ordinary units: a block of 16 x 16 threads computes a tile of the result,
-//! each thread some elements of it that are 16 apart, so that what neighbours read and
-//! write lies together.
+//! each thread some elements of it that are 16 apart, so that neighbouring threads read and
+//! write neighbouring elements of memory.
 
 use super::split::Split;
 use super::{BLOCKS, COLUMNS, Product, ROWS, SUMMED, Sizes, Text, Tiling};
@@ -284,7 +284,7 @@ impl Text<'_> {
         self.line("        #pragma unroll");
         self.line(&format!("        for (int i = 0; i < {elements}; ++i) {{"));
         let at = format!("(int)threadIdx.x + {THREADS} * i");
-        // Neighbouring threads read what lies together.
+        // Neighbouring threads read neighbouring elements of the array.
         let (own, k) = match self.product.is_innermost(side, SUMMED) {
             true => (format!("({at}) / {DEPTH}"), format!("({at}) % {DEPTH}")),
             false => (format!("({at}) % {width}"), format!("({at}) / {width}")),
