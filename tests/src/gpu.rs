@@ -22,6 +22,17 @@ pub fn target() -> Option<Target> {
     })
 }
 
+/// The target with its label as tests run it here: another one as it is, the simulated GPU as
+/// [`target`] says, or not at all.
+#[must_use]
+pub fn in_place_of((label, wanted): (&str, Target), gpu: Option<Target>) -> Option<(&str, Target)> {
+    match (wanted, gpu) {
+        (Target::CudaSim, None) => None,
+        (Target::CudaSim, Some(Target::Cuda)) => Some(("cuda", Target::Cuda)),
+        _ => Some((label, wanted)),
+    }
+}
+
 /// Whether the CUDA compiler library is there, which the simulated GPU needs, too. Without it
 /// a reason to skip is printed; `TEGULA_REQUIRE_NVRTC` makes that a failure.
 ///

@@ -82,10 +82,8 @@ fn add(trials: &mut Vec<Trial>, group: &str, folder: &Path) {
     let gpu = gpu::target();
     for name in names {
         for &(label, target, cpu) in TARGETS {
-            let (label, target) = match (target, gpu) {
-                (Target::CudaSim, None) => continue,
-                (Target::CudaSim, Some(Target::Cuda)) => ("cuda", Target::Cuda),
-                _ => (label, target),
+            let Some((label, target)) = gpu::in_place_of((label, target), gpu) else {
+                continue;
             };
             let (folder, program) = (folder.to_owned(), name.clone());
             let run = move || check(&folder, &program, label, (target, cpu));

@@ -29,10 +29,8 @@ fn main() {
     let gpu = gpu::target();
     for name in names().unwrap_or_default() {
         for &(label, target, threads) in TARGETS {
-            let (label, target) = match (target, gpu) {
-                (Target::CudaSim, None) => continue,
-                (Target::CudaSim, Some(Target::Cuda)) => ("cuda", Target::Cuda),
-                _ => (label, target),
+            let Some((label, target)) = gpu::in_place_of((label, target), gpu) else {
+                continue;
             };
             let listed = NOT_YET.contains(&(label, name.as_str()));
             let program = name.clone();
