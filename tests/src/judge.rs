@@ -233,7 +233,7 @@ impl Reference {
     /// # Errors
     /// What differs, or why it could not run.
     pub fn judge_plan(&self, plan: &Plan, inputs: &[Literal]) -> Result<Verdict, String> {
-        verify(plan).map_err(|errors| errors.join("; "))?;
+        verify(plan).map_err(|errors| errors.to_string())?;
         let evaluated = evaluate(plan, inputs).map_err(|e| format!("evaluated: {e}"))?;
         let evaluated: Vec<&Literal> = evaluated.iter().collect();
         let verdict = self.judge_results(&evaluated);

@@ -183,7 +183,7 @@ impl Executable {
                 true => Cow::Owned(self.plan.at(sizes).map_err(Error::Sizes)?),
                 false => Cow::Borrowed(&self.plan),
             };
-            verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+            verify(&plan).map_err(|errors| Error::Bug(errors.to_string()))?;
             let frozen = |parameter| self.frozen.get(parameter) == Some(&true);
             Ok(Prepared {
                 number: self.schedules.fetch_add(1, Ordering::Relaxed),

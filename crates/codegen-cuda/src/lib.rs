@@ -26,7 +26,7 @@
 //!     ENTRY main { x = f32[1024,1024] parameter(0) t = f32[1024,1024] tanh(x)
 //!       ROOT y = f32[1024,1024] multiply(x, t) }",
 //! )?;
-//! assert!(tegula_ir::verify(&module).is_ok());
+//! tegula_ir::verify(&module)?;
 //! let passes = &mut PassManager::new();
 //! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
 //! let fused = fuse(&module, program, LIMITS, passes)?;

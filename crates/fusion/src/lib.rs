@@ -24,7 +24,7 @@
 //!     ENTRY main { x = f32[8,32] parameter(0) t = f32[8,32] tanh(x)
 //!       ROOT y = f32[8,32] multiply(x, t) }",
 //! )?;
-//! assert!(tegula_ir::verify(&module).is_ok());
+//! tegula_ir::verify(&module)?;
 //! let module = expand(&module)?;
 //! let passes = &mut PassManager::new();
 //! let program = flatten(&module, ShortLoops::Unrolled, passes)?;

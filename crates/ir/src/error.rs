@@ -134,3 +134,54 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Everything that the verifier finds wrong with a module: at least one error, in the order of the program. It reads
+/// as the slice of its errors and prints each of them on a line of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifierErrors(Vec<Error>);
+
+impl VerifierErrors {
+    /// Fails if there are errors.
+    pub(crate) fn check(errors: Vec<Error>) -> Result<(), Self> {
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Self(errors)),
+        }
+    }
+}
+
+impl std::ops::Deref for VerifierErrors {
+    type Target = [Error];
+
+    fn deref(&self) -> &[Error] {
+        &self.0
+    }
+}
+
+impl IntoIterator for VerifierErrors {
+    type Item = Error;
+    type IntoIter = std::vec::IntoIter<Error>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl fmt::Display for VerifierErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if i == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for VerifierErrors {}
+
+/// The first of them.
+impl From<VerifierErrors> for Error {
+    fn from(errors: VerifierErrors) -> Self {
+        let first = errors.0.into_iter().next();
+        first.unwrap_or_else(|| Self::bug("the verifier failed without a reason"))
+    }
+}

@@ -54,7 +54,7 @@ pub use annotations::{
 pub use attributes::*;
 pub use builder::{ComputationBuilder, Draft, DraftId, ModuleBuilder};
 pub use element_type::{Category, ElementType};
-pub use error::{Error, ErrorKind};
+pub use error::{Error, ErrorKind, VerifierErrors};
 pub use float_format::{FloatFormat, Specials};
 pub use lapack::{Lapack, lapack_flag, lapack_integer, lapack_option, lapack_target};
 pub use layout::{Layout, SplitConfig, Tile, TileDim};

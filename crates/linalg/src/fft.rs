@@ -1,6 +1,7 @@
 //! Fourier transforms through the `rustfft` and `realfft` libraries, along one dimension
 //! after the other; of real numbers along the last first, or last.
 
+use crate::thread_pool::is_stopped;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::num_complex::Complex;
 use rustfft::{FftDirection, FftNum, FftPlanner};
@@ -227,6 +228,9 @@ impl<T: FftNum> Fft<T> {
         } = unsafe { self.workspace(scratch) };
         let halves = output.chunks_exact_mut(length / 2 + 1);
         for (line, out) in input.chunks_exact(length).zip(halves) {
+            if is_stopped() {
+                return;
+            }
             real.copy_from_slice(line);
             // The lengths are those it was planned for.
             let _ = plan.process_with_scratch(real, out, &mut library[..plan.get_scratch_len()]);
@@ -264,6 +268,9 @@ impl<T: FftNum> Fft<T> {
             .chunks_exact(half)
             .zip(output.chunks_exact_mut(length))
         {
+            if is_stopped() {
+                return;
+            }
             line.copy_from_slice(from);
             // An imaginary part where there can be none is taken for zero and said to be
             // an error.
@@ -301,6 +308,9 @@ fn scale<T: FftNum>(values: &mut [Complex<T>], points: usize) {
 /// cache has.
 const LINES: usize = 8;
 
+/// Numbers that are transformed before the stop flag is looked at again: a millisecond.
+const STOPPED_AFTER: usize = 1 << 16;
+
 /// Transforms every line along a dimension.
 fn along<T: FftNum>(
     values: &mut [Complex<T>],
@@ -318,11 +328,19 @@ fn along<T: FftNum>(
         return;
     }
     if inner == 1 {
-        fft.process_with_scratch(values, library);
+        for lines in values.chunks_mut(length * STOPPED_AFTER.div_ceil(length)) {
+            if is_stopped() {
+                return;
+            }
+            fft.process_with_scratch(lines, library);
+        }
         return;
     }
     for block in values.chunks_exact_mut(length * inner) {
         for first in (0..inner).step_by(LINES) {
+            if is_stopped() {
+                return;
+            }
             let count = LINES.min(inner - first);
             let lines = &mut lines[..count * length];
             for (k, row) in block.chunks_exact(inner).enumerate() {

@@ -5,6 +5,7 @@
 //! before the last one kept, which vectors tell. Many are found by partitioning.
 
 use crate::sort::KeyOrder;
+use crate::thread_pool::is_stopped;
 use tegula_ir::ElementType;
 use tegula_target::CpuFeatures;
 #[cfg(target_arch = "x86_64")]
@@ -179,6 +180,9 @@ impl TopK {
         let sign = 1u64 << (8 * size - 1);
         let changed = [order.rank(0), order.rank(sign) ^ sign];
         for (row, (values, places)) in rows.zip(outputs) {
+            if is_stopped() {
+                return;
+            }
             if self.k <= FEW {
                 few_of::<B>(row, changed, best);
             } else {

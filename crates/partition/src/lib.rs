@@ -34,7 +34,7 @@
 //!       ROOT y = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0},
 //!         sharding={replicated} }",
 //! )?;
-//! assert!(tegula_ir::verify(&module).is_ok());
+//! tegula_ir::verify(&module)?;
 //! let partitioned = partition(&module, &Options::default())?;
 //! let opcodes = partitioned.module.instructions.values().map(|i| i.op.opcode());
 //! assert_eq!(opcodes.filter(|&opcode| opcode == Opcode::AllReduce).count(), 1);

@@ -10,7 +10,7 @@
 //!     "HloModule twice
 //!     ENTRY main { x = s32[3] parameter(0) ROOT y = s32[3] add(x, x) }",
 //! )?;
-//! assert!(tegula_ir::verify(&module).is_ok());
+//! tegula_ir::verify(&module)?;
 //! let passes = &mut PassManager::new();
 //! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
 //! let fused = fuse(&module, program, Limits::default(), passes)?;

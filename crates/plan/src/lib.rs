@@ -32,12 +32,12 @@
 //!     ENTRY main { x = f32[8,32] parameter(0) t = f32[8,32] tanh(x)
 //!       ROOT y = f32[8,32] multiply(x, t) }",
 //! )?;
-//! assert!(tegula_ir::verify(&module).is_ok());
+//! tegula_ir::verify(&module)?;
 //! let passes = &mut PassManager::new();
 //! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
 //! let fused = fuse(&module, program, Limits::default(), passes)?;
 //! let plan = plan(&module, &fused, None, passes)?;
-//! assert!(verify(&plan).is_ok());
+//! verify(&plan)?;
 //! // One kernel from the input's memory to the result's: nothing between is stored.
 //! assert_eq!((plan.kernels.len(), plan.arena_bytes.as_constant()), (1, Some(0)));
 //! assert_eq!(parse_plan(&plan.to_string())?, plan);
@@ -83,7 +83,7 @@ use tegula_arena::{Arena, entity_impl};
 use tegula_expr::Term;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
-pub use verify::verify;
+pub use verify::{VerifierError, VerifierErrors, verify};
 pub use verify_kernel::verify_kernel;
 
 /// A value of a plan.

@@ -24,6 +24,8 @@ use super::verify_library::library_suits;
 use super::verify_places::{ids_exist, misplaced};
 use super::{KernelId, Place, Plan, Step, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt;
+use std::ops::Deref;
 use tegula_expr::{Cmp, Term};
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::Access;
@@ -37,19 +39,66 @@ type Effect = FxHashMap<ValueId, bool>;
 /// How many pairs of values with bytes in common are looked at.
 const MAX_OVERLAPS: usize = 1 << 23;
 
-/// Checks a plan; gives everything that is wrong with it, up to a hundred things.
+/// One invariant that a plan or a kernel breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct VerifierError(pub(super) String);
+
+/// Everything that the verifier finds wrong with a plan: at least one error. It reads as the slice of its errors and
+/// prints them behind each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifierErrors(Vec<VerifierError>);
+
+impl VerifierErrors {
+    fn check(errors: Vec<String>) -> Result<(), Self> {
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(Self(errors.into_iter().map(VerifierError).collect())),
+        }
+    }
+}
+
+impl From<String> for VerifierErrors {
+    fn from(error: String) -> Self {
+        Self(vec![VerifierError(error)])
+    }
+}
+
+impl Deref for VerifierErrors {
+    type Target = [VerifierError];
+
+    fn deref(&self) -> &[VerifierError] {
+        &self.0
+    }
+}
+
+impl fmt::Display for VerifierErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if i == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for VerifierErrors {}
+
+/// Checks a plan.
 ///
 /// A plan with open sizes is checked at a few sizes that its guards allow: that
 /// finds what is wrong for all sizes. Whoever runs it checks it [at](Plan::at) the
 /// sizes of the run as well, which is a proof for these.
-pub fn verify(plan: &Plan) -> Result<(), Vec<String>> {
+///
+/// # Errors
+/// Everything that is wrong with it, up to a hundred things.
+pub fn verify(plan: &Plan) -> Result<(), VerifierErrors> {
     if !plan.has_open_sizes() {
         return verify_static(plan);
     }
-    ids_exist(plan).map_err(|error| vec![error])?;
+    ids_exist(plan)?;
     let samples = [3, 2, 1, 64, 4, 16, 0].map(|size| allowed_sizes(plan, size));
     for sizes in samples.into_iter().flatten().take(2) {
-        verify_static(&plan.at(&sizes).map_err(|error| vec![error])?)?;
+        verify_static(&plan.at(&sizes)?)?;
     }
     Ok(())
 }
@@ -76,8 +125,8 @@ fn allowed_sizes(plan: &Plan, size: i64) -> Option<Vec<i64>> {
     (allowed && in_bounds).then_some(sizes)
 }
 
-fn verify_static(plan: &Plan) -> Result<(), Vec<String>> {
-    ids_exist(plan).map_err(|error| vec![error])?;
+fn verify_static(plan: &Plan) -> Result<(), VerifierErrors> {
+    ids_exist(plan)?;
     let mut verifier = Verifier {
         plan,
         errors: misplaced(plan),
@@ -105,11 +154,7 @@ fn verify_static(plan: &Plan) -> Result<(), Vec<String>> {
         verifier.read(result, &good, "the program's result");
     }
     verifier.errors.truncate(100);
-    if verifier.errors.is_empty() {
-        Ok(())
-    } else {
-        Err(verifier.errors)
-    }
+    VerifierErrors::check(verifier.errors)
 }
 
 struct Verifier<'a> {
@@ -139,7 +184,7 @@ impl Verifier<'_> {
         Some((area, start, start.checked_add(bytes)?))
     }
 
-    fn find_overlaps(&mut self) -> Result<(), Vec<String>> {
+    fn find_overlaps(&mut self) -> Result<(), String> {
         let mut extents: Vec<(Option<usize>, i64, i64, ValueId)> = Vec::new();
         for id in self.plan.values.keys() {
             if let Some((area, start, end)) = self.extent(id) {
@@ -156,9 +201,7 @@ impl Verifier<'_> {
                 }
                 pairs += 1;
                 if pairs > MAX_OVERLAPS {
-                    return Err(vec![
-                        "too many values share memory to check them".to_owned(),
-                    ]);
+                    return Err("too many values share memory to check them".to_owned());
                 }
                 self.overlapping[id.as_u32() as usize].push(other);
                 self.overlapping[other.as_u32() as usize].push(id);

@@ -10,6 +10,7 @@
 //!
 //! That an index is in bounds is not checked: it may depend on data.
 
+use super::verify::VerifierError;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
@@ -19,7 +20,11 @@ use tegula_ir::{Binary, ElementType, Unary};
 ///
 /// # Errors
 /// The first invariant that it breaks.
-pub fn verify_kernel(kernel: &Kernel) -> Result<(), String> {
+pub fn verify_kernel(kernel: &Kernel) -> Result<(), VerifierError> {
+    check_kernel(kernel).map_err(VerifierError)
+}
+
+fn check_kernel(kernel: &Kernel) -> Result<(), String> {
     let mut check = Check {
         kernel,
         scalars: vec![Scope::Before; kernel.scalars.len()],

@@ -22,8 +22,7 @@ pub(super) fn library_suits(
         } => sort_suits(*dimension, comparator, operands, results),
         LibraryOp::Operation(op) => {
             let module = module_of(op, operands, results).map_err(|e| e.to_string())?;
-            let first = |errors: Vec<tegula_ir::Error>| errors.first().map(ToString::to_string);
-            tegula_ir::verify(&module).map_err(|e| first(e).unwrap_or_default())
+            tegula_ir::verify(&module).map_err(|e| tegula_ir::Error::from(e).to_string())
         }
     }
 }

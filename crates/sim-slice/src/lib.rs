@@ -30,7 +30,7 @@
 //!       ROOT r = f32[1024,1024] all-reduce(g), replica_groups={{0,1,2,3}}, channel_id=1,
 //!         use_global_device_ids=true, to_apply=sum }",
 //! )?;
-//! assert!(tegula_ir::verify(&module).is_ok());
+//! tegula_ir::verify(&module)?;
 //! let slice = Slice::new(&Chip::by_name("v5e")?, "2x2")?;
 //! let report = simulate(&module, &slice, &Options::default())?;
 //! assert_eq!(report.devices, 4);

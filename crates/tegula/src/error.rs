@@ -154,16 +154,14 @@ impl Error {
             ..self
         }
     }
+}
 
-    /// The first of several errors, with the number of the others.
-    pub(crate) fn from_list(errors: Vec<tegula_ir::Error>) -> Self {
-        let more = errors.len().saturating_sub(1);
-        match errors.into_iter().next() {
-            Some(first) => Self {
-                more,
-                ..Self::from(first)
-            },
-            None => Self::new(ErrorKind::Bug, "the verifier failed without a reason"),
+/// The first of them, with the number of the others.
+impl From<tegula_ir::VerifierErrors> for Error {
+    fn from(errors: tegula_ir::VerifierErrors) -> Self {
+        Self {
+            more: errors.len().saturating_sub(1),
+            ..Self::from(tegula_ir::Error::from(errors))
         }
     }
 }

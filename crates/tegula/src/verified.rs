@@ -19,5 +19,5 @@ pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<
 pub(crate) fn verify(module: &Module) -> Result<(), Error> {
     tracing::info_span!("verify")
         .in_scope(|| tegula_ir::verify(module))
-        .map_err(Error::from_list)
+        .map_err(Error::from)
 }

@@ -45,7 +45,7 @@ pub use schedule::schedule;
 use std::fmt;
 use tegula_fusion::{NodeId, ValueId};
 use tegula_ir::Layout;
-pub use verify::{VerifyError, verify};
+pub use verify::{VerifierError, verify};
 
 /// `S(n)` of HBM.
 pub const HBM: i64 = 0;

@@ -16,7 +16,7 @@ use tegula_fusion::{Def, NodeKind, Program, ValueId};
 
 /// What is wrong with a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VerifyError {
+pub enum VerifierError {
     /// A number that names nothing.
     #[error("step {0} names a buffer or copy that there is not")]
     NoSuch(usize),
@@ -90,7 +90,7 @@ pub enum VerifyError {
 ///
 /// # Errors
 /// The first promise that it breaks.
-pub fn verify(schedule: &Schedule, program: &Program) -> Result<(), VerifyError> {
+pub fn verify(schedule: &Schedule, program: &Program) -> Result<(), VerifierError> {
     let places = Places::of(schedule)?;
     let proof = Proof {
         schedule,
@@ -108,10 +108,10 @@ pub fn verify(schedule: &Schedule, program: &Program) -> Result<(), VerifyError>
     let end = schedule.steps.len();
     proof.steps(0..end, &mut state)?;
     if let Some(copy) = state.under_way.iter().position(|&under_way| under_way) {
-        return Err(VerifyError::NeverDone(copy));
+        return Err(VerifierError::NeverDone(copy));
     }
     if schedule.results.len() != program.entry.results.len() {
-        return Err(VerifyError::Result(schedule.results.len()));
+        return Err(VerifierError::Result(schedule.results.len()));
     }
     let results = schedule.results.iter().zip(&program.entry.results);
     for (number, (&result, &value)) in results.enumerate() {
@@ -119,7 +119,7 @@ pub fn verify(schedule: &Schedule, program: &Program) -> Result<(), VerifyError>
         let space = space.map(super::Buffer::space);
         let is_it = schedule.buffers.get(result).map(|buffer| buffer.value) == Some(value);
         if !is_it || !matches!(space, Some(super::HBM | super::HOST)) {
-            return Err(VerifyError::Result(number));
+            return Err(VerifierError::Result(number));
         }
         proof.read(end, result, &state)?;
     }
@@ -170,17 +170,17 @@ struct Places {
 }
 
 impl Places {
-    fn of(schedule: &Schedule) -> Result<Self, VerifyError> {
+    fn of(schedule: &Schedule) -> Result<Self, VerifierError> {
         let mut ranges = Vec::new();
         for (id, buffer) in schedule.buffers.iter().enumerate() {
             let is_own = !matches!(buffer.source, Source::Bitcast(_) | Source::Same(_));
             if is_own && (buffer.space() == VMEM) != buffer.offset.is_some() {
-                return Err(VerifyError::Offset(id));
+                return Err(VerifierError::Offset(id));
             }
             if is_own && let Some(offset) = buffer.offset {
                 let needed = offset.saturating_add(buffer.bytes.max(0));
                 if offset < 0 || needed > schedule.vmem_bytes {
-                    return Err(VerifyError::Capacity {
+                    return Err(VerifierError::Capacity {
                         step: 0,
                         needed,
                         capacity: schedule.vmem_bytes,
@@ -215,7 +215,7 @@ struct Proof<'a> {
 
 impl Proof<'_> {
     /// Runs steps that have whole loops and choices.
-    fn steps(&self, range: Range<usize>, state: &mut State) -> Result<(), VerifyError> {
+    fn steps(&self, range: Range<usize>, state: &mut State) -> Result<(), VerifierError> {
         let mut number = range.start;
         while number < range.end {
             let step = &self.schedule.steps[number];
@@ -230,13 +230,13 @@ impl Proof<'_> {
     }
 
     /// The first steps of a control's parts, and its end.
-    fn parts(&self, control: usize, begin: usize, end: usize) -> Result<Vec<usize>, VerifyError> {
+    fn parts(&self, control: usize, begin: usize, end: usize) -> Result<Vec<usize>, VerifierError> {
         let mut parts = Vec::new();
         for number in begin..end {
             match self.schedule.steps[number] {
                 Step::Part { control: own, part } if own == control => {
                     if part != parts.len() {
-                        return Err(VerifyError::Structure(number));
+                        return Err(VerifierError::Structure(number));
                     }
                     parts.push(number);
                 }
@@ -247,7 +247,7 @@ impl Proof<'_> {
                 _ => {}
             }
         }
-        Err(VerifyError::Structure(begin))
+        Err(VerifierError::Structure(begin))
     }
 
     /// Runs a loop or choice; gives the step behind it.
@@ -257,8 +257,8 @@ impl Proof<'_> {
         begin: usize,
         end: usize,
         state: &mut State,
-    ) -> Result<usize, VerifyError> {
-        let wrong = VerifyError::Structure(begin);
+    ) -> Result<usize, VerifierError> {
+        let wrong = VerifierError::Structure(begin);
         let parts = self.parts(number, begin, end)?;
         let control = self.schedule.controls.get(number).ok_or(wrong.clone())?;
         let node = self.program.nodes.get(control.node).ok_or(wrong.clone())?;
@@ -282,7 +282,7 @@ impl Proof<'_> {
                 self.steps(body.clone(), &mut run)?;
                 self.found(leave, control, &regions[1].results, states, &mut run)?;
                 if tested.under_way != state.under_way || run.under_way != state.under_way {
-                    return Err(VerifyError::Unbalanced(leave));
+                    return Err(VerifierError::Unbalanced(leave));
                 }
                 let head = state.clone();
                 state.meet(&run);
@@ -304,7 +304,7 @@ impl Proof<'_> {
             self.steps(run.clone(), &mut own)?;
             self.found(run.end, control, &region.results, &node.results, &mut own)?;
             if own.under_way != before.under_way {
-                return Err(VerifyError::Unbalanced(run.end));
+                return Err(VerifierError::Unbalanced(run.end));
             }
             if at == 0 {
                 *state = own;
@@ -323,14 +323,14 @@ impl Proof<'_> {
         values: &[ValueId],
         names: &[ValueId],
         state: &mut State,
-    ) -> Result<(), VerifyError> {
+    ) -> Result<(), VerifierError> {
         if values.len() < control.places.len() || names.len() < control.places.len() {
-            return Err(VerifyError::Structure(step));
+            return Err(VerifierError::Structure(step));
         }
         for (&place, &value) in control.places.iter().zip(values) {
             let base = self.schedule.base(place);
             if state.contents.get(base) != Some(&Content::Holds(value)) || self.busy(base, state) {
-                return Err(VerifyError::Passed {
+                return Err(VerifierError::Passed {
                     step,
                     buffer: place,
                 });
@@ -349,26 +349,26 @@ impl Proof<'_> {
         control: &Control,
         value: Option<ValueId>,
         state: &State,
-    ) -> Result<(), VerifyError> {
+    ) -> Result<(), VerifierError> {
         if Some(control.decides.value) != value {
-            return Err(VerifyError::Structure(step));
+            return Err(VerifierError::Structure(step));
         }
         self.held(step, control.decides, state)
     }
 
     /// A value is there, or is a constant.
-    fn held(&self, step: usize, held: Held, state: &State) -> Result<(), VerifyError> {
+    fn held(&self, step: usize, held: Held, state: &State) -> Result<(), VerifierError> {
         match held.by {
             Some(id) => {
                 let buffer = self.schedule.buffers.get(id);
                 if buffer.is_none_or(|buffer| buffer.value != held.value) {
-                    return Err(VerifyError::Passed { step, buffer: id });
+                    return Err(VerifierError::Passed { step, buffer: id });
                 }
                 self.read(step, id, state)
             }
             None => match self.program.values.get(held.value).map(|value| &value.def) {
                 Some(Def::Constant(_)) => Ok(()),
-                _ => Err(VerifyError::NoSuch(step)),
+                _ => Err(VerifierError::NoSuch(step)),
             },
         }
     }
@@ -386,7 +386,7 @@ impl Proof<'_> {
             .map(|(copy, _)| copy)
     }
 
-    fn read(&self, step: usize, id: BufferId, state: &State) -> Result<(), VerifyError> {
+    fn read(&self, step: usize, id: BufferId, state: &State) -> Result<(), VerifierError> {
         let mut of = id;
         while let Some(Source::Bitcast(under)) = self.schedule.buffers.get(of).map(|b| b.source) {
             of = under;
@@ -395,17 +395,17 @@ impl Proof<'_> {
         let (Some(buffer), Some(&content)) =
             (self.schedule.buffers.get(of), state.contents.get(base))
         else {
-            return Err(VerifyError::NoSuch(step));
+            return Err(VerifierError::NoSuch(step));
         };
         if self.busy(base, state) {
-            return Err(VerifyError::Racing { step, buffer: id });
+            return Err(VerifierError::Racing { step, buffer: id });
         }
         match content {
             Content::Holds(value) if value == buffer.value => Ok(()),
             Content::Holds(_) | Content::Nothing => {
-                Err(VerifyError::Uninitialised { step, buffer: id })
+                Err(VerifierError::Uninitialised { step, buffer: id })
             }
-            Content::Taken(second) => Err(VerifyError::Overlap {
+            Content::Taken(second) => Err(VerifierError::Overlap {
                 first: id,
                 second,
                 step,
@@ -415,9 +415,9 @@ impl Proof<'_> {
     }
 
     /// The error of a step that keeps bytes for itself in which a buffer lies.
-    fn no_room(&self, step: usize, base: BufferId) -> VerifyError {
+    fn no_room(&self, step: usize, base: BufferId) -> VerifierError {
         let end = self.places.ranges.iter().find(|range| range.2 == base);
-        VerifyError::Capacity {
+        VerifierError::Capacity {
             step,
             needed: end.map_or(0, |range| range.0) + self.scoped(step),
             capacity: self.schedule.vmem_bytes,
@@ -442,15 +442,15 @@ impl Proof<'_> {
         id: BufferId,
         value: ValueId,
         state: &mut State,
-    ) -> Result<(), VerifyError> {
+    ) -> Result<(), VerifierError> {
         let base = self.schedule.base(id);
         if self.schedule.buffers.get(base).is_none() {
-            return Err(VerifyError::NoSuch(step));
+            return Err(VerifierError::NoSuch(step));
         }
         let meets = |other: BufferId| self.places.overlap(base, self.schedule.base(other));
         let mut copies = self.under_way(state);
         if copies.any(|copy| meets(copy.to) || meets(copy.from)) {
-            return Err(VerifyError::Racing { step, buffer: id });
+            return Err(VerifierError::Racing { step, buffer: id });
         }
         drop(copies);
         for &other in &self.places.shared[base] {
@@ -467,14 +467,14 @@ impl Proof<'_> {
         scoped: i64,
         uses: &[BufferId],
         state: &mut State,
-    ) -> Result<(), VerifyError> {
+    ) -> Result<(), VerifierError> {
         if scoped <= 0 {
             return Ok(());
         }
         let capacity = self.schedule.vmem_bytes;
         let from = capacity - scoped;
         if from < 0 {
-            return Err(VerifyError::Capacity {
+            return Err(VerifierError::Capacity {
                 step,
                 needed: scoped,
                 capacity,
@@ -497,10 +497,10 @@ impl Proof<'_> {
         Ok(())
     }
 
-    fn step(&self, number: usize, step: &Step, state: &mut State) -> Result<(), VerifyError> {
+    fn step(&self, number: usize, step: &Step, state: &mut State) -> Result<(), VerifierError> {
         let value = |id: BufferId| {
             let buffer = self.schedule.buffers.get(id);
-            buffer.map(|b| b.value).ok_or(VerifyError::NoSuch(number))
+            buffer.map(|b| b.value).ok_or(VerifierError::NoSuch(number))
         };
         match step {
             Step::Kernel {
@@ -517,7 +517,7 @@ impl Proof<'_> {
                     let base = self.schedule.base(id);
                     // A kernel reads while it writes.
                     if let Some(&read) = bases.iter().find(|&&b| self.places.overlap(b, base)) {
-                        return Err(VerifyError::Overlap {
+                        return Err(VerifierError::Overlap {
                             first: read,
                             second: id,
                             step: number,
@@ -545,7 +545,7 @@ impl Proof<'_> {
                 let own = self.schedule.base(*to);
                 let from = what.by.map(|id| self.schedule.base(id));
                 if let Some(first) = from.filter(|&from| self.places.overlap(from, own)) {
-                    return Err(VerifyError::Overlap {
+                    return Err(VerifierError::Overlap {
                         first,
                         second: *to,
                         step: number,
@@ -561,14 +561,14 @@ impl Proof<'_> {
                 if source == Some(Source::Bitcast(*from)) {
                     Ok(())
                 } else {
-                    Err(VerifyError::NoSuch(number))
+                    Err(VerifierError::NoSuch(number))
                 }
             }
             Step::CopyStart(copy) => {
                 let transfer = self.schedule.transfers.get(*copy);
-                let transfer = transfer.ok_or(VerifyError::NoSuch(number))?;
+                let transfer = transfer.ok_or(VerifierError::NoSuch(number))?;
                 if state.under_way[*copy] {
-                    return Err(VerifyError::NotUnderWay(number));
+                    return Err(VerifierError::NotUnderWay(number));
                 }
                 self.copied(number, transfer.from, transfer.to, state)?;
                 self.write(number, transfer.to, value(transfer.from)?, state)?;
@@ -576,14 +576,14 @@ impl Proof<'_> {
                 Ok(())
             }
             Step::CopyDone(copy) => match state.under_way.get_mut(*copy) {
-                None => Err(VerifyError::NoSuch(number)),
-                Some(under_way) if !*under_way => Err(VerifyError::NotUnderWay(number)),
+                None => Err(VerifierError::NoSuch(number)),
+                Some(under_way) if !*under_way => Err(VerifierError::NotUnderWay(number)),
                 Some(under_way) => {
                     *under_way = false;
                     Ok(())
                 }
             },
-            Step::Part { .. } | Step::Leave(_) => Err(VerifyError::Structure(number)),
+            Step::Part { .. } | Step::Leave(_) => Err(VerifierError::Structure(number)),
         }
     }
 
@@ -594,11 +594,11 @@ impl Proof<'_> {
         from: BufferId,
         to: BufferId,
         state: &State,
-    ) -> Result<(), VerifyError> {
+    ) -> Result<(), VerifierError> {
         self.read(step, from, state)?;
         let (source, own) = (self.schedule.base(from), self.schedule.base(to));
         if self.places.overlap(source, own) {
-            return Err(VerifyError::Overlap {
+            return Err(VerifierError::Overlap {
                 first: from,
                 second: to,
                 step,

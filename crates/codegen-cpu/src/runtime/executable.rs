@@ -107,7 +107,7 @@ impl Executable {
     /// An operation that the element type lacks or that cannot be compiled yet, a
     /// CPU that this machine is not, or a plan that breaks its invariants.
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
-        verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+        verify(&plan).map_err(|errors| Error::Bug(errors.to_string()))?;
         if !options.cpu.is_supported() {
             let message = format!("this machine lacks instructions of {}", options.cpu);
             return Err(Error::Cpu(message));
@@ -307,7 +307,7 @@ impl Executable {
         };
         self.prepared.get(sizes, |sizes| {
             let plan = self.plan.at(sizes).map_err(Error::Sizes)?;
-            verify(&plan).map_err(|errors| Error::Bug(errors.join("; ")))?;
+            verify(&plan).map_err(|errors| Error::Bug(errors.to_string()))?;
             let machine = (CpuFeatures::up_to(self.cpu), &*self.pool);
             Prepared::new(
                 &plan,

@@ -109,7 +109,10 @@ impl ModuleBuilder {
     }
 
     /// The finished module, verified.
-    pub fn build(self, entry: ComputationId) -> Result<Module, Vec<Error>> {
+    ///
+    /// # Errors
+    /// What the verifier finds wrong with it.
+    pub fn build(self, entry: ComputationId) -> Result<Module, VerifierErrors> {
         let module = self.build_unverified(entry);
         verify(&module)?;
         Ok(module)

@@ -41,7 +41,8 @@ mod header;
 mod shapes;
 
 use crate::{
-    Computation, ComputationId, Error, Instruction, InstructionId, Module, Op, Shape, infer_shape,
+    Computation, ComputationId, Error, Instruction, InstructionId, Module, Op, Shape,
+    VerifierErrors, infer_shape,
 };
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -50,19 +51,18 @@ use tegula_arena::{EntityRef, SecondaryMap};
 /// No more errors than this are collected.
 const MAX_ERRORS: usize = 100;
 
-/// Checks every invariant of the module documentation; gives what is violated,
-/// in the order of the program, at most 100 errors.
-pub fn verify(module: &Module) -> Result<(), Vec<Error>> {
+/// Checks every invariant of the module documentation.
+///
+/// # Errors
+/// What is violated, in the order of the program, at most 100 errors.
+pub fn verify(module: &Module) -> Result<(), VerifierErrors> {
     let mut verifier = Verifier {
         module,
         errors: Vec::new(),
         owner: SecondaryMap::new(),
     };
     verifier.run();
-    match verifier.errors.is_empty() {
-        true => Ok(()),
-        false => Err(verifier.errors),
-    }
+    VerifierErrors::check(verifier.errors)
 }
 
 struct Verifier<'m> {

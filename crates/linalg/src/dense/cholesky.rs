@@ -2,6 +2,7 @@
 
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
+use crate::thread_pool::is_stopped;
 
 /// Cholesky factorisations of a batch of matrices, which are consecutive in memory.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +84,9 @@ impl<T: Number> Routine for Factor<T> {
                 }
             }
             for first in (0..n).step_by(LANES) {
+                if is_stopped() {
+                    return;
+                }
                 if !self.columns::<V, ROWS>(&output, first) {
                     core::slice::from_raw_parts_mut(self.output, n * n).fill(T::of(T::Real::NAN));
                     return;

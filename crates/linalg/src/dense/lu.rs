@@ -3,6 +3,7 @@
 
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;
+use crate::thread_pool::is_stopped;
 
 /// LU factorisations of a batch of matrices, which are consecutive in memory.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +85,7 @@ impl<T: Number> Routine for Elimination<'_, T> {
     unsafe fn run<V: Vectors, const ROWS: usize>(mut self) {
         let steps = self.pivots.len();
         let mut first = 0;
-        while first < self.columns {
+        while first < self.columns && !is_stopped() {
             // Columns that are factored and those behind them are not in one panel.
             let end = if first < steps { steps } else { self.columns };
             let width = LANES.min(end - first);

@@ -3,6 +3,7 @@
 
 use super::{LANES, Matrix, Number, Routine, Vectors, contiguous, dispatch, tile};
 use crate::microkernels::CpuFeatures;
+use crate::thread_pool::is_stopped;
 
 /// Solves `op(a) x = b`, or `x op(a) = b`, for pairs of matrices.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,7 +151,7 @@ impl<T: Number> Substitution<T> {
             }
         }
         let mut first = 0;
-        while first < self.columns {
+        while first < self.columns && !is_stopped() {
             let count = match self.columns - first {
                 few @ 1..=FEW => few,
                 many => many.min(LANES),

@@ -5,6 +5,7 @@ use crate::lapack::isa::{Isa, Routine, dispatch};
 use crate::lapack::matrix::Matrix;
 use crate::lapack::product::{is_worth_blocks, reflect_in_blocks};
 use crate::lapack::scalar::Scalar;
+use crate::thread_pool::is_stopped;
 
 /// Where the parts of a bidiagonal form go; `k` is the smaller size of the matrix.
 #[derive(Debug)]
@@ -44,6 +45,9 @@ impl<T: Scalar> Routine for Reduce<'_, T> {
     fn run<I: Isa>(mut self) {
         let (rows, columns) = (self.a.rows(), self.a.columns());
         for step in 0..rows.min(columns) {
+            if is_stopped() {
+                break;
+            }
             if rows >= columns {
                 self.form.diagonal[step] = self.left::<I>(step, step);
                 if step + 1 < columns {
@@ -152,6 +156,9 @@ impl<T: Scalar> Routine for Multiply<'_, '_, T> {
     fn run<I: Isa>(mut self) {
         let (rows, columns) = (self.c.rows(), self.c.columns());
         for (step, &tau) in self.tau.iter().enumerate().rev() {
+            if is_stopped() {
+                break;
+            }
             let v = &self.a.column(step)[step + 1..];
             apply_left::<I, T>(v, tau, self.c.part(step, 0, rows - step, columns));
         }

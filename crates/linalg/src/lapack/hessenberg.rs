@@ -5,6 +5,7 @@ use crate::lapack::isa::{Isa, Routine, dispatch};
 use crate::lapack::matrix::Matrix;
 use crate::lapack::qr::orgqr;
 use crate::lapack::scalar::Scalar;
+use crate::thread_pool::is_stopped;
 use std::ops::Range;
 
 /// LAPACK's `gehrd`: replaces `a` by `Q^H a Q`, which is zero below the first subdiagonal, where the
@@ -37,6 +38,9 @@ impl<T: Scalar> Routine for Reduce<'_, T> {
         self.tau.fill(T::ZERO);
         let (vector, work) = self.work.split_at_mut(n);
         for step in first..end.saturating_sub(1) {
+            if is_stopped() {
+                break;
+            }
             let size = end - step - 1;
             let column = &mut self.a.column_mut(step)[step + 1..end];
             let [head, tail @ ..] = column else {

@@ -2,6 +2,7 @@
 
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::Scalar;
+use crate::thread_pool::is_stopped;
 
 /// Reflectors of a block, applied together: from so few on they are applied one by one.
 const SMALLEST_BLOCK: usize = 8;
@@ -29,6 +30,9 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
     let mut memory = vec![T::ZERO; rows * size + size * size + 2 * size * columns];
     let starts = (0..count).step_by(BLOCK);
     let mut apply = |first: usize| {
+        if is_stopped() {
+            return;
+        }
         let size = BLOCK.min(count - first);
         let below = rows - first;
         let (own, rest) = memory.split_at_mut(below * size);

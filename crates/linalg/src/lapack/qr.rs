@@ -5,6 +5,7 @@ use crate::lapack::isa::{Isa, Routine, dispatch};
 use crate::lapack::matrix::Matrix;
 use crate::lapack::product::{is_worth_blocks, reflect_in_blocks};
 use crate::lapack::scalar::{Real, Scalar};
+use crate::thread_pool::is_stopped;
 
 /// LAPACK's `geqrf`: writes `R` over the upper triangle of `a`, the tails of the reflectors'
 /// vectors below it, and their factors to `tau`, of which there are `min(rows, columns)`.
@@ -44,6 +45,9 @@ impl<T: Scalar> Routine for Factor<'_, T> {
     fn run<I: Isa>(mut self) {
         let steps = self.a.rows().min(self.a.columns());
         for step in 0..steps {
+            if is_stopped() {
+                break;
+            }
             self.tau[step] = factor_step::<I, T>(&mut self.a, step);
         }
     }
@@ -105,6 +109,9 @@ impl<T: Scalar> Routine for Generate<'_, T> {
             a.set(column, column, T::ONE);
         }
         for (step, &tau) in tau.iter().enumerate().rev() {
+            if is_stopped() {
+                break;
+            }
             let mut rest = a.part(step, step, rows - step, columns - step);
             reflect_after::<I, T>(&mut rest, tau);
             let [head, tail @ ..] = rest.column_mut(0) else {
@@ -164,6 +171,9 @@ impl<T: Scalar> Routine for Multiply<'_, T> {
     fn run<I: Isa>(mut self) {
         let count = self.tau.len();
         for place in 0..count {
+            if is_stopped() {
+                break;
+            }
             // `Q c` begins with the last reflector, `Q^H c` with the first.
             let step = match self.how.left == self.how.adjoint {
                 true => place,
@@ -222,6 +232,9 @@ impl<T: Scalar> Routine for Pivoted<'_, T> {
         let steps = rows.min(columns);
         let fixed = self.move_fixed_columns().min(steps);
         for step in 0..fixed {
+            if is_stopped() {
+                break;
+            }
             self.tau[step] = factor_step::<I, T>(&mut self.a, step);
         }
         let (rest, at_last_sum) = self.norms.split_at_mut(columns);
@@ -230,6 +243,9 @@ impl<T: Scalar> Routine for Pivoted<'_, T> {
             at_last_sum[column] = rest[column];
         }
         for step in fixed..steps {
+            if is_stopped() {
+                break;
+            }
             let mut pivot = step;
             for column in step + 1..columns {
                 if rest[column] > rest[pivot] {

@@ -5,6 +5,7 @@ use crate::lapack::householder::reflector;
 use crate::lapack::isa::{Isa, Routine, dispatch};
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
+use crate::thread_pool::is_stopped;
 
 /// Where the parts of a tridiagonal form go.
 #[derive(Debug)]
@@ -49,6 +50,9 @@ impl<T: Scalar> Routine for Reduce<'_, T> {
         v.fill(T::ZERO);
         w.fill(T::ZERO);
         for step in 0..n {
+            if is_stopped() {
+                break;
+            }
             let column = &mut a.column_mut(step)[step..];
             update::<I, T>(column, &v[step..n], &w[step..n]);
             form.diagonal[step] = column[0].re();

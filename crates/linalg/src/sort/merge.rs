@@ -1,6 +1,8 @@
 //! A stable merge sort for comparators that a program supplies: whatever they answer, it ends and
 //! loses nothing.
 
+use crate::thread_pool::is_stopped;
+
 /// Sorts numbers by `before`, keeping the order of those of which neither goes before the other.
 /// `other` has as many elements, of any value.
 pub(super) fn merge_sort(
@@ -25,6 +27,10 @@ pub(super) fn merge_sort(
     while width < items.len() {
         other.copy_from_slice(items);
         for (source, target) in other.chunks(2 * width).zip(items.chunks_mut(2 * width)) {
+            // What is left is in some order, too.
+            if is_stopped() {
+                return;
+            }
             let (left, right) = source.split_at(width.min(source.len()));
             merge(left, right, target, before);
         }

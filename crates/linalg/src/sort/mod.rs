@@ -5,6 +5,7 @@ mod merge;
 mod order;
 mod rank;
 
+use crate::thread_pool::is_stopped;
 use merge::merge_sort;
 pub use order::KeyOrder;
 use rank::sorted;
@@ -141,6 +142,9 @@ impl Sort<'_> {
         let key = code.key.filter(|_| fits);
         let mut keys = key.map(|key| Keys::new(self, key, keys));
         for row in 0..self.rows {
+            if is_stopped() {
+                return;
+            }
             let base = row / self.stride * self.stride * self.length + row % self.stride;
             match &mut keys {
                 Some(keys) => {

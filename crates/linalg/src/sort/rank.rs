@@ -1,6 +1,7 @@
 //! Stable sorting by unsigned ranks of a few bytes: by digits, the lowest first.
 
 use super::Workspace;
+use crate::thread_pool::is_stopped;
 
 /// Rows shorter than this are sorted by comparing.
 const SHORT: usize = 256;
@@ -74,6 +75,9 @@ fn by_digits<'a>(
         }
     }
     for (digit, counts) in counts.iter_mut().enumerate() {
+        if is_stopped() {
+            break;
+        }
         if counts.iter().any(|&count| count as usize == words.len()) {
             continue;
         }

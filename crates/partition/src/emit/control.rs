@@ -98,7 +98,7 @@ impl Emitter<'_> {
         module.attributes.entry_layout = layouts.map(|stated| local_layouts(&module, stated));
         module.required = source.required.clone();
         keep_possible_aliases(&mut module);
-        tegula_ir::verify(&module).map_err(|mut errors| Error::build(&site, errors.remove(0)))?;
+        tegula_ir::verify(&module).map_err(|errors| Error::build(&site, errors.into()))?;
         Ok(Emitted {
             module,
             results,

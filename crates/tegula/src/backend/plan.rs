@@ -15,7 +15,7 @@ pub(super) fn build(module: &Module, options: &Options) -> Result<Built, Error> 
     };
     let planned = plan_for(module, &options)?;
     tegula_plan::verify(&planned.plan)
-        .map_err(|errors| Error::new(ErrorKind::Bug, errors.join("; ")))?;
+        .map_err(|errors| Error::new(ErrorKind::Bug, errors.to_string()))?;
     Ok(Built::new(Evaluated(planned.plan), planned.boundary))
 }
 

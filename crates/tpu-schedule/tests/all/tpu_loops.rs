@@ -5,7 +5,8 @@ use tegula_ir::{PrintStyle, parse_module, print_module};
 use tegula_layout::assign::{Assignment, Machine, assign};
 use tegula_target::Chip;
 use tegula_tpu_schedule::{
-    Options, Reason, Schedule, Source, Step, VMEM, VerifyError, Views, schedule, to_module, verify,
+    Options, Reason, Schedule, Source, Step, VMEM, VerifierError, Views, schedule, to_module,
+    verify,
 };
 
 /// Two loops, one in the other, around products; the second state swaps with the third.
@@ -255,7 +256,7 @@ ENTRY main {
     assert_eq!(base(other).space(), VMEM);
 }
 
-fn refused(good: &(Assignment, Schedule), change: &dyn Fn(&mut Schedule)) -> VerifyError {
+fn refused(good: &(Assignment, Schedule), change: &dyn Fn(&mut Schedule)) -> VerifierError {
     let mut schedule = good.1.clone();
     change(&mut schedule);
     verify(&schedule, &good.0.program).unwrap_err()
@@ -289,7 +290,7 @@ fn the_verifier_refuses_broken_loops() {
 
     // Without the copy the next iteration would find the state of the last.
     let lost = refused(&good, &|s| drop(s.steps.remove(pass)));
-    assert!(matches!(lost, VerifyError::Passed { .. }), "{lost}");
+    assert!(matches!(lost, VerifierError::Passed { .. }), "{lost}");
     // Two states that change places, the second put aside after it was overwritten.
     let Step::Pass { what, .. } = &schedule.steps[pass] else {
         panic!("a copy")
@@ -299,7 +300,7 @@ fn the_verifier_refuses_broken_loops() {
     assert!(
         matches!(
             order,
-            VerifyError::Passed { .. } | VerifyError::Uninitialised { .. }
+            VerifierError::Passed { .. } | VerifierError::Uninitialised { .. }
         ),
         "{order}"
     );
@@ -314,26 +315,26 @@ fn the_verifier_refuses_broken_loops() {
         assert!(
             matches!(
                 inside,
-                VerifyError::Unbalanced(_)
-                    | VerifyError::Racing { .. }
-                    | VerifyError::Passed { .. }
+                VerifierError::Unbalanced(_)
+                    | VerifierError::Racing { .. }
+                    | VerifierError::Passed { .. }
             ),
             "{inside}"
         );
     }
     let parts = refused(&good, &|s| s.steps.swap(first, body));
-    assert!(matches!(parts, VerifyError::Structure(_)), "{parts}");
+    assert!(matches!(parts, VerifierError::Structure(_)), "{parts}");
     let open = refused(&good, &|s| drop(s.steps.remove(leave)));
-    assert!(matches!(open, VerifyError::Structure(_)), "{open}");
+    assert!(matches!(open, VerifierError::Structure(_)), "{open}");
     let other = refused(&good, &|s| {
         let own = s.controls[0].decides.value;
         let inner = s.controls[1].decides.value;
         assert_ne!(own, inner);
         s.controls[0].decides.value = inner;
     });
-    assert!(matches!(other, VerifyError::Structure(_)), "{other}");
+    assert!(matches!(other, VerifierError::Structure(_)), "{other}");
     let fewer = refused(&good, &|s| s.controls[0].places.truncate(1));
-    assert!(matches!(fewer, VerifyError::Structure(_)), "{fewer}");
+    assert!(matches!(fewer, VerifierError::Structure(_)), "{fewer}");
 }
 
 /// Wherever a buffer is moved, the proof allows it if their lives are apart, and the

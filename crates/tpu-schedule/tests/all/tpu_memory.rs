@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tegula_layout::assign::{Machine, assign};
 use tegula_target::Chip;
 use tegula_tpu_schedule::{
-    HBM, Options, Schedule, Source, Step, VMEM, VerifyError, schedule, verify,
+    HBM, Options, Schedule, Source, Step, VMEM, VerifierError, schedule, verify,
 };
 
 fn scheduled(module: &tegula_ir::Module) -> Option<(tegula_layout::assign::Assignment, Schedule)> {
@@ -236,12 +236,12 @@ fn the_verifier_refuses_broken_schedules() {
     });
     assert!(matches!(
         never,
-        VerifyError::Racing { .. } | VerifyError::Uninitialised { .. }
+        VerifierError::Racing { .. } | VerifierError::Uninitialised { .. }
     ));
     let small = broken(&|s| s.vmem_bytes = 1 << 20);
-    assert!(matches!(small, VerifyError::Capacity { .. }));
+    assert!(matches!(small, VerifierError::Capacity { .. }));
     let lost = broken(&|s| s.buffers[in_vmem].offset = None);
-    assert_eq!(lost, VerifyError::Offset(in_vmem));
+    assert_eq!(lost, VerifierError::Offset(in_vmem));
     let overlapping = broken(&|s| {
         for buffer in &mut s.buffers {
             buffer.offset = buffer.offset.map(|_| 0);
@@ -249,12 +249,12 @@ fn the_verifier_refuses_broken_schedules() {
     });
     assert!(matches!(
         overlapping,
-        VerifyError::Overlap { .. } | VerifyError::Racing { .. }
+        VerifierError::Overlap { .. } | VerifierError::Racing { .. }
     ));
     let unread = broken(&|s| s.buffers[0].source = Source::Kernel);
-    assert!(matches!(unread, VerifyError::Uninitialised { .. }));
+    assert!(matches!(unread, VerifierError::Uninitialised { .. }));
     let twice = broken(&|s| s.steps.insert(done, s.steps[done].clone()));
-    assert_eq!(twice, VerifyError::NotUnderWay(done + 1));
+    assert_eq!(twice, VerifierError::NotUnderWay(done + 1));
 }
 
 /// With less VMEM arrays are evicted or stay in HBM, and every schedule still holds.

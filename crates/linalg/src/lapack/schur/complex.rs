@@ -6,6 +6,7 @@ use crate::lapack::householder::reflector;
 use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
+use crate::thread_pool::is_stopped;
 
 /// Iterations for each row, of at least ten rows.
 const ITERATIONS: usize = 30;
@@ -40,6 +41,9 @@ pub(crate) fn lahqr<I: Isa, T: Scalar>(
         let mut first = low;
         let mut converged = false;
         for iteration in 0..=limit {
+            if is_stopped() {
+                break;
+            }
             first = deflation(h, low, first, last, active.end, smallest);
             if first > low {
                 h.set(first, first - 1, T::ZERO);

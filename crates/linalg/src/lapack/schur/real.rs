@@ -7,6 +7,7 @@ use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::rotation::rotate;
 use crate::lapack::scalar::{Real, multiply_add};
+use crate::thread_pool::is_stopped;
 
 /// Iterations for each row, of at least ten rows.
 const ITERATIONS: usize = 30;
@@ -41,6 +42,9 @@ pub(crate) fn lahqr<I: Isa, R: Real>(
         let mut first = low;
         let mut converged = false;
         for _ in 0..=limit {
+            if is_stopped() {
+                break;
+            }
             first = deflation(h, low, first, last, active.end, smallest);
             if first > low {
                 h.set(first, first - 1, R::ZERO);

@@ -4,6 +4,7 @@ use crate::lapack::bidiagonal::add_columns;
 use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::{Real, Scalar};
+use crate::thread_pool::is_stopped;
 
 /// A complex number by its parts.
 type Pair<R> = (R, R);
@@ -113,7 +114,7 @@ pub(crate) fn of_real<I: Isa, R: Real>(
     let mut packed = Matrix::new(&mut packed, n, n);
     let mut zeros = vec![R::ZERO; n];
     let mut at = 0;
-    while at < n {
+    while at < n && !is_stopped() {
         let is_complex = at + 1 < n && t.at(at + 1, at) != R::ZERO;
         let value = (values_re[at], values_im[at].abs());
         let parts = |re, im| Parts {
@@ -274,6 +275,9 @@ pub(crate) fn of_complex<I: Isa, T: Scalar>(
     let least = T::Real::SAFE_MIN * (T::Real::from_f64(n as f64) / T::Real::PRECISION);
     let largest = T::Real::ONE / T::Real::SAFE_MIN.sqrt();
     for at in 0..n {
+        if is_stopped() {
+            break;
+        }
         let value = t.at(at, at);
         let smallest = (T::Real::PRECISION * value.abs1()).max(least);
         let pivot = |j: usize| {

@@ -10,6 +10,7 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::rotation::{rotate, rotate_forward, rotation};
 use crate::lapack::scalar::Real;
 use crate::lapack::secular::secular_root;
+use crate::thread_pool::is_stopped;
 
 /// The largest matrix that is not divided (LAPACK's `SMLSIZ`).
 const SMALLEST: usize = 25;
@@ -324,7 +325,7 @@ fn merge<I: Isa, R: Real>(
         let difference = |a: usize, b: usize| (poles[a] - poles[b]) * (poles[a] + poles[b]);
         for (j, value) in values[..kept].iter_mut().enumerate() {
             let root = secular_root(j, difference, squares, rho, distances);
-            let root = root.ok_or(NotConverged(1))?;
+            let root = root.filter(|_| !is_stopped()).ok_or(NotConverged(1))?;
             let origin = poles[root.origin];
             let whole = (origin * origin + root.distance).max(R::ZERO).sqrt();
             let beyond = root.distance / (origin + whole);

@@ -10,6 +10,7 @@
 //! value and the others.
 
 use crate::lapack::scalar::Real;
+use crate::thread_pool::is_stopped;
 
 /// Passes over all rows, for each row.
 const MAX_PASSES: usize = 30;
@@ -257,7 +258,7 @@ impl Iteration<'_> {
         let (next_q, next_e) = self.next.split_at_mut(half);
         let (next_q, next_e) = (&mut next_q[range.clone()], &mut next_e[range]);
         for attempt in 0.. {
-            self.left = self.left.checked_sub(1)?;
+            self.left = self.left.checked_sub(1).filter(|_| !is_stopped())?;
             let least = pass([q, e], [next_q, next_e], shift);
             let [of_all, but_last, _] = least.of_all;
             let is_number = !least.last[0].is_nan();

@@ -6,6 +6,7 @@ use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::rotation::{rotate, rotate_backward, rotate_forward, rotation};
 use crate::lapack::scalar::Real;
+use crate::thread_pool::is_stopped;
 
 /// Passes over all rows, for each row.
 const ITERATIONS: usize = 6;
@@ -99,7 +100,7 @@ impl<I: Isa, R: Real> Iteration<'_, '_, I, R> {
                 end -= 2;
                 continue;
             }
-            if left == 0 {
+            if left == 0 || is_stopped() {
                 let rest = self.e.iter().filter(|&&e| e != R::ZERO);
                 return Err(NotConverged(rest.count().max(1)));
             }

@@ -9,6 +9,7 @@ use crate::lapack::matrix::Matrix;
 use crate::lapack::rotation::rotate;
 use crate::lapack::scalar::Real;
 use crate::lapack::secular::secular_root;
+use crate::thread_pool::is_stopped;
 
 /// The largest matrix that is not divided (LAPACK's `SMLSIZ`).
 const SMALLEST: usize = 25;
@@ -201,7 +202,7 @@ fn merge<I: Isa, R: Real>(
         let difference = |a: usize, b: usize| poles[a] - poles[b];
         let distances = &mut distances[..kept];
         let root = secular_root(j, difference, &squares[..kept], rho, distances);
-        let root = root.ok_or(NotConverged(1))?;
+        let root = root.filter(|_| !is_stopped()).ok_or(NotConverged(1))?;
         *value = poles[root.origin] + root.distance;
         for (s, &pole) in s.column_mut(j).iter_mut().zip(distances.iter()) {
             *s = pole - root.distance;

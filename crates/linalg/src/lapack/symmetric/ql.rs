@@ -6,6 +6,7 @@ use crate::lapack::isa::Isa;
 use crate::lapack::matrix::Matrix;
 use crate::lapack::rotation::{rotate_backward, rotate_forward, rotation};
 use crate::lapack::scalar::Real;
+use crate::thread_pool::is_stopped;
 
 /// Iterations in all for each row of the matrix.
 const ITERATIONS: usize = 30;
@@ -98,7 +99,7 @@ fn ql_block<I: Isa, R: Real>(
             l += 2;
             continue;
         }
-        if *left == 0 {
+        if *left == 0 || is_stopped() {
             return false;
         }
         *left -= 1;
@@ -158,7 +159,7 @@ fn qr_block<I: Isa, R: Real>(
             }
             continue;
         }
-        if *left == 0 {
+        if *left == 0 || is_stopped() {
             return false;
         }
         *left -= 1;
@@ -292,7 +293,7 @@ fn ql_values<R: Real>(d: &mut [R], e: &mut [R], left: &mut usize) -> bool {
             l += 2;
             continue;
         }
-        if *left == 0 {
+        if *left == 0 || is_stopped() {
             return false;
         }
         *left -= 1;

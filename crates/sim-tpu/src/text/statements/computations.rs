@@ -160,11 +160,7 @@ impl Reader<'_> {
             Some(module) => Arc::clone(module),
             None => {
                 let module = parse_module(&text).map_err(|error| wrong(&error, &self.cursor))?;
-                if let Err(errors) = verify(&module) {
-                    let first = errors.first().cloned();
-                    let first = first.unwrap_or_else(|| Error::input("it is not well-formed"));
-                    return Err(wrong(&first, &self.cursor));
-                }
+                verify(&module).map_err(|errors| wrong(&errors.into(), &self.cursor))?;
                 let module = Arc::new(module);
                 self.computations.modules.insert(text, Arc::clone(&module));
                 module
