@@ -27,7 +27,7 @@ pub use draft::{Draft, DraftId};
 
 use crate::{
     Annotations, Computation, ComputationId, Error, Instruction, InstructionId, Module,
-    ModuleAttributes, Op, Shape, Span, Symbol, infer_shape, verify,
+    ModuleAttributes, Op, Shape, Span, Symbol, VerifierErrors, infer_shape, verify,
 };
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
