@@ -3,7 +3,8 @@
 //! Rows of the left operand are read through pointers, of any strides. The right
 //! operand is read in place if its columns are neighbours: the first tile of a panel
 //! copies it on the way, for the tiles below; otherwise it is packed. A left operand
-//! whose strides make the cache forget it is packed as well, some rows at a time.
+//! whose strides make the cache forget it, or whose rows are at several distances from
+//! each other, is packed as well, some rows at a time.
 //!
 //! A right operand that would be turned as it is packed may change places with the left one, if
 //! to turn the result costs less: its tiles are turned in registers as they are stored.
@@ -12,8 +13,8 @@
 mod tile_forms;
 
 use super::geometry::{
-    Axes, Axis, MAX_DEPTH, TOGETHER, chunks, depth_count, fill_offsets, offsets_at, pieces, share,
-    swap_operands, tiles,
+    Axes, Axis, DEEP, ELEMENT, MAX_DEPTH, TOGETHER, along, chunks, deepest, depth_count,
+    fill_offsets, near_rows, offsets_at, pieces, share, swap_operands, tiles,
 };
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
@@ -33,24 +34,14 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use tegula_ir::ElementType;
 
-/// Bytes of rows of the left operand that all right panels pass before the next rows: they
-/// stay in a second-level cache of 1 MiB, with two panels.
-const NEAR_BYTES: usize = 27 << 14;
-/// The most such rows.
-const NEAR_ROWS: usize = 36 * MAX_ROWS;
 /// Bytes of right panels that are packed together: they stay in the second-level cache.
 const PANELS_BYTES: usize = 1 << 19;
-/// The deepest block of a right operand that lies where it was: of a panel 128 KiB are
-/// copied, and what is added to the result is read and written seldom.
-const DEEP: usize = 2 * MAX_DEPTH;
 /// The most pieces of a depth.
 const MAX_STRETCHES: usize = 4096;
 /// Bytes of a right operand that is taken to be in the second-level cache.
 const CACHED: usize = 1 << 19;
 /// Elements so many bytes apart have the same place in the first-level cache.
 const ALIASED: usize = 4096;
-/// Bytes of an `f32`.
-const ELEMENT: usize = 4;
 /// The most rows that are multiplied in f32 by 16-bit floats as they lie: packing takes
 /// 106 ps for an element, and reading it again for each tile a part of that. Pairs of bf16
 /// save half of multiplying.
@@ -138,11 +129,14 @@ impl InPlace {
         let deepest = match right_lies {
             // Sums that are no elements are stored when they are complete.
             _ if converts || kernel.matrices && !table.same => usize::MAX,
+            true if table.same => deepest(sizes.rows, sizes.depth.div_ceil(step)),
             true => DEEP,
             false => MAX_DEPTH,
         };
         let complete = table.same || depth_count(sizes.depth / step, deepest) <= 1;
-        if !(units || converts || kernel.matrices) || !complete {
+        // Tiles of vectors take rows that are one distance apart: others are packed.
+        let even = kernel.matrices || along(&axes.rows, |a| (a.lhs, 0)).len() <= 1;
+        if !(units && (even || step == 1) || converts || kernel.matrices) || !complete {
             return None;
         }
         let bytes = lhs.storage_bytes();
@@ -155,7 +149,7 @@ impl InPlace {
             && kernel.rows.min(sizes.rows) >= isa.first_level_ways();
         let packs = scattered || aliased(strides[1]) || crowded;
         let left_lies = sizes.columns < MANY_COLUMNS || !packs;
-        let left_lies = units && (left_lies || step > 1);
+        let left_lies = units && even && (left_lies || step > 1);
         let lies = [left_lies, right_lies];
         let low = left_lies && aliased(strides[0]) && sizes.rows >= MANY_ROWS;
         let height = match low && !kernel.matrices {
@@ -207,8 +201,8 @@ impl InPlace {
 
     /// Rows whose tiles all right panels pass before the next rows'.
     fn near(&self, rows: usize, depth_bytes: usize) -> usize {
-        let most = (NEAR_BYTES / depth_bytes.max(1)).min(NEAR_ROWS);
-        rows.min((most / self.kernel.rows).max(1) * self.kernel.rows)
+        let most = near_rows(depth_bytes) / self.kernel.rows;
+        rows.min(most.max(1) * self.kernel.rows)
     }
 
     /// Rows and columns that are packed or copied at once, and the units of both,

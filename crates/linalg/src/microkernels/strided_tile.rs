@@ -2,6 +2,8 @@
 //! at a distance of its own, columns of the right one as vectors of neighbours.
 //! Either may be a packed panel as well, which is one way to lie.
 
+#[cfg(target_arch = "x86_64")]
+mod addresses;
 mod form;
 
 use super::CpuFeatures;
@@ -18,6 +20,8 @@ use super::strided::{Fetch, Later, Strided};
 use super::vector512;
 #[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
+#[cfg(target_arch = "x86_64")]
+use addresses::opaque;
 pub use form::TileForm;
 pub(crate) use form::{AT_ONCE, LATER, NOTHING, TURNED};
 use tegula_ir::ElementType;
@@ -354,11 +358,16 @@ macro_rules! strided_tile {
                     // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for;
                     // the mask has the last columns alone.
                     unsafe {
-                        let rows = rows.as_ptr();
+                        let first = *rows.get_unchecked(0);
+                        let apart = if M > 1 { *rows.get_unchecked(1) - first } else { 0 };
+                        let odd: [isize; super::MAX_ROWS / 2] =
+                            core::array::from_fn(|i| super::opaque!((2 * i as isize + 1) * apart));
                         for stretch in tile.depth {
-                            let mut left = tile.left.wrapping_offset(stretch.at[0] * tile.units[0]);
+                            let start = stretch.at[0] * tile.units[0] + first;
+                            let mut left = tile.left.wrapping_offset(start);
                             let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
                             for _ in 0..stretch.length {
+                                left = super::opaque!(left);
                                 let from = right.cast::<$right>();
                                 let columns: [_; V] = core::array::from_fn(|v| {
                                     if WHOLE || v + 1 < V {
@@ -388,9 +397,12 @@ macro_rules! strided_tile {
                                     copy = copy.wrapping_add(V * $lanes);
                                 }
                                 for (m, sums) in sums.iter_mut().enumerate() {
-                                    // Left to itself, the compiler keeps a pointer for each row
-                                    // that it moves along, most of them in memory.
-                                    let row = left.wrapping_offset(rows.add(m).read_volatile());
+                                    let row = match m {
+                                        0 => left,
+                                        _ => left.wrapping_offset(
+                                            odd[(m >> m.trailing_zeros()) / 2] << m.trailing_zeros()
+                                        ),
+                                    };
                                     // Pairs of 16-bit numbers begin at any of them.
                                     let row = $broadcast(row.cast::<$number>().read_unaligned());
                                     for (sum, column) in sums.iter_mut().zip(columns) {
