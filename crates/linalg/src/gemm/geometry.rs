@@ -29,20 +29,10 @@ pub(super) fn depth_count(units: usize, most: usize) -> usize {
     units.div_ceil(most).max(1)
 }
 
-/// The deepest block of a right operand that lies where it was, for so many rows and units of the depth. Of flatter
-/// blocks more rows stay near, so that the right operand passes less often; but the result is added to once more for
-/// each. That with less to move is taken: of 1024 rows, columns and units it is 1.3 times as fast on an Intel server
-/// (Cascade Lake, 27 November 2026), whose third level gives a core a fifth of what the second one does.
-pub(super) fn deepest(rows: usize, units: usize) -> usize {
-    let moved = |depth: usize| {
-        let blocks = depth_count(units, depth);
-        let passes = rows.div_ceil(near_rows(units.div_ceil(blocks) * ELEMENT));
-        units * passes + rows * (2 * blocks - 1)
-    };
-    match moved(MAX_DEPTH) < moved(DEEP) {
-        true => MAX_DEPTH,
-        false => DEEP,
-    }
+/// Whether so many rows stay near over a block of a depth of so many units of so many bytes, of which none is deeper
+/// than `most`: then all right panels pass once.
+pub(super) fn stays_near(rows: usize, [units, bytes]: [usize; 2], most: usize) -> bool {
+    rows <= near_rows(units.div_ceil(depth_count(units, most)) * bytes)
 }
 
 /// Rows of so many bytes that stay near while all right panels pass.
