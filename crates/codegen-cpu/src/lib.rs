@@ -5,6 +5,33 @@
 //! Matrix products and sorts are calls of library routines. It never sees the
 //! module that the plan was made from.
 //!
+//! ```
+//! use std::borrow::Cow;
+//! use tegula_codegen_cpu::{Executable, Options};
+//! use tegula_fusion::{Limits, ShortLoops, flatten, fuse};
+//! use tegula_ir::{ArrayShape, ElementType, Literal, PassManager, parse_module};
+//!
+//! let module = parse_module(
+//!     "HloModule twice
+//!     ENTRY main { x = s32[3] parameter(0) ROOT y = s32[3] add(x, x) }",
+//! )?;
+//! tegula_ir::verify(&module)?;
+//! let passes = &mut PassManager::new();
+//! let program = flatten(&module, ShortLoops::Unrolled, passes)?;
+//! let fused = fuse(&module, program, Limits::default(), passes)?;
+//! let plan = tegula_plan::plan(&module, &fused, None, passes)?;
+//!
+//! let executable = Executable::new(plan, &Options::default())?;
+//! let shape = ArrayShape::new(ElementType::S32, &[3]);
+//! let array = |numbers: [i32; 3]| {
+//!     let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+//!     Literal::from_bytes(&shape, &bytes)
+//! };
+//! let results = executable.run(vec![Cow::Owned(array([1, -2, 30])?)])?;
+//! assert_eq!(results, [array([2, -4, 60])?]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Invariants
 //! - Results are those of the Plan evaluator: integers and data movement to the
 //!   bit, floating point up to the order of sums in dots and reductions.

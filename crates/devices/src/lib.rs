@@ -7,6 +7,25 @@
 //! NCCL's, would implement [`Communicator`] as well: [`Outgoing`] says what is sent to whom.
 //! [`HostQueues`] are the host's end of `infeed`, `outfeed`, `send` and `recv`.
 //!
+//! ```
+//! use tegula_devices::{Group, Topology};
+//! use tegula_ir::parse_module;
+//!
+//! let module = parse_module(
+//!     "HloModule sum, num_partitions=4
+//!     add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+//!     ENTRY main { x = f32[8] parameter(0)
+//!       ROOT y = f32[8] all-reduce(x), channel_id=1, replica_groups={{0,2},{1,3}},
+//!         use_global_device_ids=true, to_apply=add }",
+//! )?;
+//! let topology = Topology::of(&module, 4).map_err(|stated| format!("{stated:?}"))?;
+//! let root = module.computations[module.entry].root;
+//! // Device 3 adds its array to that of device 1.
+//! let group = Group::of(&module.instructions[root].op, topology, 3)?;
+//! assert_eq!(group, Some(Group { members: vec![1, 3], position: 1 }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Invariants
 //! - What an exchange gives depends on the program and on the arrays, never on timing: members of a
 //!   group are in the order that the operation states, and whoever combines does so in this order.

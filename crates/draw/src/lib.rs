@@ -7,6 +7,17 @@
 //! - [`tpu_report`]: what a simulated TPU core did, as sections of HTML with pictures over time, or
 //!   as a whole page.
 //!
+//! ```
+//! use tegula_draw::layout::{Limits, Picture, text};
+//! use tegula_ir::{ArrayShape, ElementType};
+//!
+//! // Three rows of four numbers, row after row.
+//! let shape = ArrayShape::new(ElementType::F32, &[3, 4]);
+//! let picture = Picture::new(&shape, Limits::default())?;
+//! assert!(text(&picture).contains("8  9 10 11"), "{}", text(&picture));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it is not: it computes nothing about programs. The same data gives the same bytes.
 
 pub mod layout;

@@ -5,6 +5,25 @@
 //! arithmetic of a model is done on terms over them, so that a `Reshape` by a computed shape is one
 //! of symbolic sizes.
 //!
+//! ```
+//! use std::sync::Arc;
+//!
+//! // A model in ONNX's protocol buffers, by hand: a field is its number, its length and its content.
+//! let field = |number: u8, content: &[u8]| [&[number << 3 | 2, content.len() as u8], content].concat();
+//! let node = [field(1, b"x"), field(2, b"y"), field(4, b"Relu")].concat();
+//! let shape = field(1, &field(2, b"batch"));
+//! let f32s = field(1, &[&[8, 1], &*field(2, &shape)].concat());
+//! let value = |name: &[u8]| [field(1, name), field(2, &f32s)].concat();
+//! let graph = [field(1, &node), field(2, b"g"), field(11, &value(b"x")), field(12, &value(b"y"))];
+//! let model = [&[8, 8], &*field(7, &graph.concat()), &*field(8, &[16, 13])].concat();
+//!
+//! let no_files = |name: &str| Err(format!("there is no {name}"));
+//! let model = tegula_import_onnx::to_module(&(Arc::new(model) as _), &no_files, &|_, _, _| None)?;
+//! assert_eq!((model.inputs, model.outputs), (vec!["x".to_owned()], vec!["y".to_owned()]));
+//! assert_eq!(&*model.module.symbols[0].name, "batch");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it is not: it does no file access of its own (external data comes from the caller), and
 //! evaluates nothing but shape arithmetic.
 //!

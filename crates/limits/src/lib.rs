@@ -6,6 +6,22 @@
 //! error once a limit of the scope, or of a scope around it, is exceeded. Scopes belong to threads: who
 //! hands work to another thread enters the [`current`] scope there.
 //!
+//! ```
+//! use std::time::Duration;
+//! use tegula_limits::{Limits, Stopped, check};
+//!
+//! let limits = Limits::new().timeout(Duration::from_millis(20));
+//! let forever: Result<(), Stopped> = limits.within(|| {
+//!     loop {
+//!         check()?;
+//!     }
+//! });
+//! assert_eq!(forever, Err(Stopped::Timeout));
+//!
+//! let in_time: Result<i32, Stopped> = limits.within(|| Ok(6 * 7));
+//! assert_eq!(in_time, Ok(42));
+//! ```
+//!
 //! # Model
 //! Everything that can stop work is a *signal* that is raised once: an [`Interrupt`], and each scope. A
 //! scope follows its interrupt and the scope around it, and a watchdog thread raises scopes whose

@@ -4,6 +4,16 @@
 //! Its platform is called "cpu", because front ends tie what they do to that name (donation, caches,
 //! callbacks, linear algebra). It holds no symbol of Python.
 //!
+//! In unmodified JAX it is used by the Python package `tegula-jax`. Any other program loads the library and asks for
+//! the table of its functions:
+//!
+//! ```
+//! // SAFETY: the table is there as long as the library is, and nobody writes to it.
+//! let api = unsafe { &*tegula_pjrt::GetPjrtApi() };
+//! assert_eq!(api.pjrt_api_version.major_version, 0);
+//! assert!(api.PJRT_Client_Create.is_some());
+//! ```
+//!
 //! Every function of the API is in the module of what it is about. `entry` says what all of them
 //! have in common: argument structs of other versions, errors, no panic that unwinds into C.
 

@@ -7,6 +7,27 @@
 //! that live at one time do not overlap, that nothing is read before it is written or
 //! its copy done, and that the capacity is kept.
 //!
+//! ```
+//! use tegula_layout::assign::{Machine, assign};
+//! use tegula_target::Chip;
+//! use tegula_tpu_schedule::{Options, VMEM, schedule, verify};
+//!
+//! let module = tegula_ir::parse_module(
+//!     "HloModule two
+//!     ENTRY main { x = f32[256,256] parameter(0)
+//!       y = f32[256,256] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+//!       ROOT z = f32[256,256] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+//! )?;
+//! let chip = Chip::by_name("v5e").ok_or("no such chip")?;
+//! let machine = Machine::tpu(&chip).ok_or("not a TPU")?;
+//! let assignment = assign(&module, &machine, &|_| false, &mut tegula_ir::PassManager::new())?;
+//! let schedule = schedule(&module, &assignment, &chip, &Options::default());
+//! verify(&schedule, &assignment.program)?;
+//! // What the first product gives, the second reads from VMEM.
+//! assert!(schedule.buffers.iter().any(|buffer| buffer.space() == VMEM));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Results of the program stay in HBM, and so do single elements, which the scalar
 //! unit reads, and, as the real compiler leaves them, arrays that a loop's condition reads.
 //! Of the rest each array is worth the HBM traffic that VMEM saves; those
