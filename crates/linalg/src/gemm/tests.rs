@@ -241,6 +241,9 @@ fn every_blocking_gives_the_sum() {
         [16, 1024, 300],
         [40, 1100, 300],
         [100, 1024, 260],
+        // So many rows that the right operand passes twice, or is packed.
+        [200, 1024, 130],
+        [340, 1024, 130],
         [100, 3, 130],
     ];
     for shape in shapes {
@@ -257,6 +260,46 @@ fn every_blocking_gives_the_sum() {
                     );
                 }
             }
+        }
+    }
+}
+
+/// Rows of a slice: after some of them, the left operand skips one.
+#[test]
+fn rows_may_be_at_several_distances() {
+    let pool = ThreadPool::new(1);
+    for [outer, inner, k, n] in [[3, 7, 20, 40], [2, 33, 65, 300], [40, 2, 17, 16]] {
+        let (slab, m) = ((inner + 1) * k, outer * inner);
+        let (lhs, rhs) = (numbers(outer * slab, 1), numbers(k * n, 2));
+        let of_slice = lhs.chunks(slab).flat_map(|slab| &slab[..inner * k]);
+        let dense: Vec<f32> = of_slice.copied().collect();
+        let expected = expected([m, k, n], [false; 2], &dense, &rhs);
+        let axis = |size, lhs: usize, rhs: usize, out: usize| Axis {
+            size,
+            lhs: lhs as isize,
+            rhs: rhs as isize,
+            out: out as isize,
+        };
+        let axes = Axes {
+            rows: [axis(outer, slab, 0, inner * n), axis(inner, k, 0, n)].into(),
+            columns: [axis(n, 0, 1, 1)].into(),
+            depth: [axis(k, 1, n, 0)].into(),
+            ..Axes::default()
+        };
+        for isa in isas() {
+            let product = Product::new(isa, [ElementType::F32; 3], axes.clone(), None);
+            let product = product.expect("of f32");
+            let mut out = vec![0f32; m * n];
+            let mut scratch = Aligned::new(product.scratch_bytes(1));
+            let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);
+            // SAFETY: the arrays have the sizes that the axes say, and the scratch memory what was
+            // asked for.
+            unsafe {
+                let out = out.as_mut_ptr().cast();
+                product.run(operands, core::ptr::null(), out, scratch.start(), &pool);
+            }
+            assert!(out == expected, "{outer}x{inner}x{k}x{n} {isa:?}");
+            assert!(scratch.is_whole(), "written beyond the end");
         }
     }
 }
