@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the README of each published crate from the text at the head of its library.
+"""Writes what each published crate has beside its sources: its README, from the text at the head of its library, and
+links to the licences, which cargo packs as files.
 
-    scripts/crate_readmes.py           write them
-    scripts/crate_readmes.py --check   say whether they are as they would be written
+    scripts/crate_files.py           write them
+    scripts/crate_files.py --check   say whether they are as they would be written
 """
 
 import re
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+LICENCES = ["LICENSE-APACHE", "LICENSE-MIT"]
 
 FOOT = """
 This crate is a part of Tegula, a compiler for machine-learning programs.
@@ -51,17 +54,26 @@ def readme(crate: Path) -> str | None:
 
 
 def main() -> int:
+    checks = "--check" in sys.argv
     wrong = []
     for crate in sorted((ROOT / "crates").iterdir()):
         text = readme(crate)
-        path = crate / "README.md"
-        if text is None or (path.is_file() and path.read_text() == text):
+        if text is None:
             continue
-        wrong.append(str(path.relative_to(ROOT)))
-        if "--check" not in sys.argv:
-            path.write_text(text)
-    if wrong and "--check" in sys.argv:
-        print("not as the head of the library says:", *wrong)
+        path = crate / "README.md"
+        if not path.is_file() or path.read_text() != text:
+            wrong.append(path)
+            if not checks:
+                path.write_text(text)
+        for name in LICENCES:
+            path, target = crate / name, Path("../..") / name
+            if not path.is_symlink() or path.readlink() != target:
+                wrong.append(path)
+                if not checks:
+                    path.unlink(missing_ok=True)
+                    path.symlink_to(target)
+    if wrong and checks:
+        print("write them with scripts/crate_files.py:", *(path.relative_to(ROOT) for path in wrong))
         return 1
     return 0
 
