@@ -10,6 +10,24 @@
 //!
 //! [`Source::print`] gives the kernel as MLIR text, which reads back to the same kernel.
 //!
+//! ```
+//! let text = "module attributes {stable_mosaic.version = 15 : i64} {
+//!   func.func @double(%x: memref<8x128xf32, #tpu.memory_space<vmem>>,
+//!                     %y: memref<8x128xf32, #tpu.memory_space<vmem>>)
+//!       attributes {dimension_semantics = [], scratch_operands = 0 : i64, tpu.core_type = #tpu.core_type<tc>} {
+//!     %zero = arith.constant 0 : index
+//!     %a = vector.load %x[%zero, %zero] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+//!     %b = arith.addf %a, %a : vector<8x128xf32>
+//!     vector.store %b, %y[%zero, %zero] : memref<8x128xf32, #tpu.memory_space<vmem>>, vector<8x128xf32>
+//!     return
+//!   }
+//! }";
+//! let kernels = tegula_mosaic::read(text.as_bytes().to_vec())?.ok_or("not a kernel")?;
+//! assert_eq!(&*kernels[0].module.kernel.function.name, "double");
+//! assert!(kernels[0].print().contains("arith.addf"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Invariants
 //! - No input makes this crate panic, and memory grows in proportion to the input.
 //! - Vectors have logical shapes and memory no tiles: a kernel is what JAX writes, before any

@@ -5,6 +5,12 @@
 //! A program finds it as it finds the driver: copy or link the built library as
 //! `libcuda.so.1` into a folder and put that first in `LD_LIBRARY_PATH`.
 //!
+//! ```sh
+//! cargo build --release -p tegula-sim-cuda
+//! mkdir gpu && ln -s "$PWD/target/release/libtegula_sim_cuda.so" gpu/libcuda.so.1
+//! LD_LIBRARY_PATH=gpu TEGULA_SIM_CUDA_FINDINGS=findings.txt ./a_program_for_cuda
+//! ```
+//!
 //! The model: one device, an sm_90 with one primary context. Work runs when it is
 //! enqueued, in the order of the calls, whatever its stream; that is one of the orders
 //! that a device may choose, so a missing dependency between streams is not found. While
