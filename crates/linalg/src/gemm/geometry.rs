@@ -29,10 +29,10 @@ pub(super) fn depth_count(units: usize, most: usize) -> usize {
     units.div_ceil(most).max(1)
 }
 
-/// Whether so many rows stay near over a block of a depth of so many units of so many bytes, of which none is deeper
-/// than `most`: then all right panels pass once.
-pub(super) fn stays_near(rows: usize, [units, bytes]: [usize; 2], most: usize) -> bool {
-    rows <= near_rows(units.div_ceil(depth_count(units, most)) * bytes)
+/// How often all right panels pass, for so many rows and a depth of so many units of so many bytes, of which no block is
+/// deeper than `most`.
+pub(super) fn passes(rows: usize, [units, bytes]: [usize; 2], most: usize) -> usize {
+    rows.div_ceil(near_rows(units.div_ceil(depth_count(units, most)) * bytes))
 }
 
 /// Rows of so many bytes that stay near while all right panels pass.

@@ -241,9 +241,8 @@ fn every_blocking_gives_the_sum() {
         [16, 1024, 300],
         [40, 1100, 300],
         [100, 1024, 260],
-        // So many rows that the right operand passes twice, or is packed.
+        // Flatter blocks, so that the right operand passes once.
         [200, 1024, 130],
-        [340, 1024, 130],
         [100, 3, 130],
     ];
     for shape in shapes {
@@ -260,6 +259,21 @@ fn every_blocking_gives_the_sum() {
                     );
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_large_right_operand_of_many_rows_is_packed() {
+    let shape @ [m, k, n] = [660, 1024, 130];
+    let (lhs, rhs) = (numbers(m * k, 1), numbers(k * n, 2));
+    let transposed = [false; 2];
+    let expected = expected(shape, transposed, &lhs, &rhs);
+    for level in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::ArmV8] {
+        for threads in [1, 3] {
+            let isa = CpuFeatures::up_to(level);
+            let got = product(isa, shape, transposed, &lhs, &rhs, threads);
+            assert!(got == expected, "{level:?} {threads}");
         }
     }
 }

@@ -14,7 +14,7 @@ mod tile_forms;
 
 use super::geometry::{
     Axes, Axis, DEEP, ELEMENT, MAX_DEPTH, TOGETHER, along, chunks, depth_count, fill_offsets,
-    near_rows, offsets_at, pieces, share, stays_near, swap_operands, tiles,
+    near_rows, offsets_at, passes, pieces, share, swap_operands, tiles,
 };
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
@@ -36,6 +36,10 @@ use tegula_ir::ElementType;
 
 /// Bytes of right panels that are packed together: they stay in the second-level cache.
 const PANELS_BYTES: usize = 1 << 19;
+/// How often a large right operand passes where it lies; one that would pass more often is packed, once. (Of 1000
+/// rows, columns and units it is 1.2 times as fast on an Intel server, Cascade Lake, 27 November 2026: its third level
+/// gives a core a fifth of what the second one does. Packing takes as long as multiplying by 16 to 30 rows.)
+const FEW_PASSES: usize = 2;
 /// The most pieces of a depth.
 const MAX_STRETCHES: usize = 4096;
 /// Bytes of a right operand that is taken to be in the second-level cache.
@@ -122,11 +126,9 @@ impl InPlace {
         let large = sizes.depth * sizes.columns * lhs.storage_bytes() > CACHED;
         let turned = turned(&kernel, axes, sizes).filter(|_| table.same && !large);
         let depth_units = [sizes.depth.div_ceil(step), arithmetic.bytes()];
-        // A large right operand that passes several times is packed, once. (Of 1280 rows, columns and units it is 1.1
-        // times as fast on an Intel server, Cascade Lake, 27 November 2026: there, the third level gives a core a
-        // fifth of what the second one does.)
-        let passes_once = !large || stays_near(sizes.rows, depth_units, MAX_DEPTH);
-        let right_lies = (own_type && passes_once || halves.is_some())
+        let passes = |most| passes(sizes.rows, depth_units, most);
+        let seldom = !large || passes(MAX_DEPTH) <= FEW_PASSES;
+        let right_lies = (own_type && seldom || halves.is_some())
             && column.rhs == 1
             && (column.out == 1 || turned.is_some())
             && (filled || axes.columns.len() <= 1);
@@ -135,7 +137,7 @@ impl InPlace {
             // Sums that are no elements are stored when they are complete.
             _ if converts || kernel.matrices && !table.same => usize::MAX,
             // Of flatter blocks more rows stay near.
-            true if large && !stays_near(sizes.rows, depth_units, DEEP) => MAX_DEPTH,
+            true if large && passes(MAX_DEPTH) < passes(DEEP) => MAX_DEPTH,
             true => DEEP,
             false => MAX_DEPTH,
         };
