@@ -361,13 +361,13 @@ macro_rules! strided_tile {
                         let first = *rows.get_unchecked(0);
                         let apart = if M > 1 { *rows.get_unchecked(1) - first } else { 0 };
                         let odd: [isize; super::MAX_ROWS / 2] =
-                            core::array::from_fn(|i| super::opaque!((2 * i as isize + 1) * apart));
+                            core::array::from_fn(|i| super::opaque((2 * i as isize + 1) * apart));
                         for stretch in tile.depth {
-                            let start = stretch.at[0] * tile.units[0] + first;
-                            let mut left = tile.left.wrapping_offset(start);
+                            let mut at = stretch.at[0] * tile.units[0] + first;
                             let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
                             for _ in 0..stretch.length {
-                                left = super::opaque!(left);
+                                at = super::opaque(at);
+                                let left = tile.left.wrapping_offset(at);
                                 let from = right.cast::<$right>();
                                 let columns: [_; V] = core::array::from_fn(|v| {
                                     if WHOLE || v + 1 < V {
@@ -409,7 +409,7 @@ macro_rules! strided_tile {
                                         *sum = $multiply_add(row, column, *sum);
                                     }
                                 }
-                                left = left.wrapping_offset(tile.steps[0]);
+                                at = at.wrapping_add(tile.steps[0]);
                                 right = right.wrapping_offset(tile.steps[1]);
                             }
                         }

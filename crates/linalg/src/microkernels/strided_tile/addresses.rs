@@ -5,15 +5,14 @@
 //! again as there are rows, where two loads and four operations in a cycle (Intel before Ice Lake) are what bounds a
 //! tile. Of 512 rows, columns and units a product takes 1.1 times as long so (Cascade Lake, 27 November 2026).
 
-/// A value of which the compiler knows nothing any more, so that it derives no others from it before a loop.
-macro_rules! opaque {
-    ($value:expr) => {{
-        let mut value = $value;
-        // It changes nothing.
+/// The same number, of which the compiler knows nothing any more, so that it derives no others from it before a loop.
+#[inline(always)]
+pub(super) fn opaque(mut number: isize) -> isize {
+    // SAFETY: there is no instruction, only a comment.
+    unsafe {
         core::arch::asm!(
-            "/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)
+            "/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags)
         );
-        value
-    }};
+    }
+    number
 }
-pub(super) use opaque;
