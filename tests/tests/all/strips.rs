@@ -361,7 +361,9 @@ fn a_plan_whose_strips_differ_is_wrong() {
     *count = 5;
     let errors = tegula_plan::verify(&wrong).expect_err("rows are not cut in five");
     assert!(
-        errors[0].contains("cannot be cut into 5 strips"),
+        errors[0]
+            .to_string()
+            .contains("cannot be cut into 5 strips"),
         "{errors:?}"
     );
     // The order of rows is what the softmax of all of them would be wrong in.

@@ -87,7 +87,7 @@ fn reads_back(name: &str, plan: &Plan) {
             "{name}: a constant is missing"
         );
     }
-    verify(&read).unwrap_or_else(|errors| panic!("{name}: {}", errors.join("\n")));
+    verify(&read).unwrap_or_else(|errors| panic!("{name}: {errors}"));
 }
 
 /// xorshift64*: all that a test of damaged texts needs.

@@ -41,7 +41,9 @@ results(x1)
 #[track_caller]
 fn errors(text: &str) -> Vec<String> {
     let plan = parse_plan(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    verify(&plan).err().unwrap_or_default()
+    let errors = verify(&plan).err();
+    let errors = errors.iter().flat_map(|errors| errors.iter());
+    errors.map(ToString::to_string).collect()
 }
 
 #[track_caller]
