@@ -283,7 +283,8 @@ fn routines_of_libraries_are_stopped() {
     // Without a pattern, with a large diagonal.
     let entry = |at: usize| {
         let noise = (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f64 / (1 << 24) as f64;
-        noise + if at.is_multiple_of(n + 1) { n as f64 } else { 0.0 }
+        let diagonal = if at.is_multiple_of(n + 1) { n } else { 0 };
+        noise + diagonal as f64
     };
     let numbers: Vec<f64> = (0..n * n).map(entry).collect();
     let x = Tensor::from_slice(&[n as i64; 2], &numbers).expect("an array");
