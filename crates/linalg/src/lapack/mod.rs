@@ -4,6 +4,9 @@
 //! Matrices are column-major. Routines take their work space from the caller; what they read is
 //! in the documentation of each. They are generic over `f32`, `f64` and complex numbers of these,
 //! and compiled for several instruction sets, of which the best that the machine has is run.
+//!
+//! Each step of a routine looks whether the run that it belongs to is to [stop](tegula_limits): what it has written by then
+//! has no meaning, and an iteration says that it has not converged.
 
 mod bidiagonal;
 mod deflation;
