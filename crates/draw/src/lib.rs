@@ -13,7 +13,8 @@
 //!
 //! // Three rows of four numbers, row after row.
 //! let shape = ArrayShape::new(ElementType::F32, &[3, 4]);
-//! let picture = Picture::new(&shape, Limits::default())?;
+//! let limits = Limits { planes: 1, rows: 8, columns: 8, places: 64 };
+//! let picture = Picture::new(&shape, limits)?;
 //! assert!(text(&picture).contains("8  9 10 11"), "{}", text(&picture));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -62,6 +62,7 @@ pub mod sort;
 mod specialize;
 mod strip_legality;
 mod strip_mine;
+mod verifier_error;
 mod verify;
 mod verify_kernel;
 mod verify_library;
@@ -83,7 +84,8 @@ use tegula_arena::{Arena, entity_impl};
 use tegula_expr::Term;
 use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::{ArrayShape, Literal, RunTimeSizes, Symbol};
-pub use verify::{VerifierError, VerifierErrors, verify};
+pub use verifier_error::{VerifierError, VerifierErrors};
+pub use verify::verify;
 pub use verify_kernel::verify_kernel;
 
 /// A value of a plan.

@@ -19,13 +19,12 @@
 //! and by [`MAX_OVERLAPS`].
 
 use super::strip_legality::{Part, arrays, cuts};
+use super::verifier_error::VerifierErrors;
 use super::verify_kernel::{verify_kernel, works_in_place};
 use super::verify_library::library_suits;
 use super::verify_places::{ids_exist, misplaced};
 use super::{KernelId, Place, Plan, Step, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fmt;
-use std::ops::Deref;
 use tegula_expr::{Cmp, Term};
 use tegula_fusion::LibraryOp;
 use tegula_fusion::kernel::Access;
@@ -38,50 +37,6 @@ type Effect = FxHashMap<ValueId, bool>;
 
 /// How many pairs of values with bytes in common are looked at.
 const MAX_OVERLAPS: usize = 1 << 23;
-
-/// One invariant that a plan or a kernel breaks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct VerifierError(pub(super) String);
-
-/// Everything that the verifier finds wrong with a plan: at least one error. It reads as the slice of its errors and
-/// prints them behind each other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifierErrors(Vec<VerifierError>);
-
-impl VerifierErrors {
-    fn check(errors: Vec<String>) -> Result<(), Self> {
-        match errors.is_empty() {
-            true => Ok(()),
-            false => Err(Self(errors.into_iter().map(VerifierError).collect())),
-        }
-    }
-}
-
-impl From<String> for VerifierErrors {
-    fn from(error: String) -> Self {
-        Self(vec![VerifierError(error)])
-    }
-}
-
-impl Deref for VerifierErrors {
-    type Target = [VerifierError];
-
-    fn deref(&self) -> &[VerifierError] {
-        &self.0
-    }
-}
-
-impl fmt::Display for VerifierErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.0.iter().enumerate() {
-            write!(f, "{}{error}", if i == 0 { "" } else { "; " })?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for VerifierErrors {}
 
 /// Checks a plan.
 ///

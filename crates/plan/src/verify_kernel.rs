@@ -10,7 +10,7 @@
 //!
 //! That an index is in bounds is not checked: it may depend on data.
 
-use super::verify::VerifierError;
+use super::verifier_error::VerifierError;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};

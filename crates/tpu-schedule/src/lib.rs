@@ -18,7 +18,7 @@
 //!       y = f32[256,256] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 //!       ROOT z = f32[256,256] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
 //! )?;
-//! let chip = Chip::by_name("v5e").ok_or("no such chip")?;
+//! let chip = Chip::by_name("v5e")?;
 //! let machine = Machine::tpu(&chip).ok_or("not a TPU")?;
 //! let assignment = assign(&module, &machine, &|_| false, &mut tegula_ir::PassManager::new())?;
 //! let schedule = schedule(&module, &assignment, &chip, &Options::default());

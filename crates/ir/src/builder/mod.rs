@@ -15,7 +15,7 @@
 //! let ax = main.binary(Binary::Multiply, a, x)?;
 //! let sum = main.binary(Binary::Add, ax, y)?;
 //! let entry = main.finish(sum)?;
-//! let module = builder.build(entry).map_err(|mut errors| errors.remove(0))?;
+//! let module = builder.build(entry)?;
 //! assert_eq!(module[module[entry].root].shape.to_string(), "f32[8]");
 //! # Ok::<(), tegula_ir::Error>(())
 //! ```
