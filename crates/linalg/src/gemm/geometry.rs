@@ -13,13 +13,14 @@ pub(super) const MAX_DEPTH: usize = 512;
 /// row of the right operand are then fetched together.
 pub(super) const TOGETHER: usize = 256;
 
-/// Bytes of rows of the left operand that all right panels pass before the next rows: they
-/// stay in a second-level cache of 1 MiB, with two panels.
+/// Bytes of a block of rows of the left operand. The block is multiplied by the whole right operand before the next one
+/// is; with two panels of the right operand it stays in a second-level cache of 1 MiB.
 const NEAR_BYTES: usize = 81 << 13;
 /// The most such rows.
 const NEAR_ROWS: usize = 36 * MAX_ROWS;
-/// The deepest block of a right operand that lies where it was: of a panel 128 KiB are
-/// copied, and what is added to the result is read and written seldom.
+/// The most units of the depth in a block, if the right operand is read in place. Each block adds to the result, so few
+/// blocks read and write it seldom; a panel of this depth is copied into 128 KiB, which is an eighth of the
+/// second-level cache.
 pub(super) const DEEP: usize = 2 * MAX_DEPTH;
 /// Bytes of an `f32`.
 pub(super) const ELEMENT: usize = 4;
@@ -29,13 +30,13 @@ pub(super) fn depth_count(units: usize, most: usize) -> usize {
     units.div_ceil(most).max(1)
 }
 
-/// How often all right panels pass, for so many rows and a depth of so many units of so many bytes, of which no block is
-/// deeper than `most`.
+/// How often the right operand is read: once for each [block of rows](near_rows) of the left one, if that has so many
+/// rows, and the depth is so many units of so many bytes in blocks of at most `most` units.
 pub(super) fn passes(rows: usize, [units, bytes]: [usize; 2], most: usize) -> usize {
     rows.div_ceil(near_rows(units.div_ceil(depth_count(units, most)) * bytes))
 }
 
-/// Rows of so many bytes that stay near while all right panels pass.
+/// How many rows of so many bytes a block of the left operand has.
 pub(super) fn near_rows(bytes: usize) -> usize {
     (NEAR_BYTES / bytes.max(1)).clamp(1, NEAR_ROWS)
 }

@@ -79,6 +79,16 @@ fn strides([m, k, n]: [usize; 3], [left, right]: Transposed) -> [[usize; 2]; 2] 
     [of(left, [m, k]), of(!right, [n, k])]
 }
 
+/// A dimension by its size and its strides.
+fn axis(size: usize, lhs: usize, rhs: usize, out: usize) -> Axis {
+    Axis {
+        size,
+        lhs: lhs as isize,
+        rhs: rhs as isize,
+        out: out as isize,
+    }
+}
+
 /// `lhs` times `rhs`, of f32.
 fn product(
     isa: CpuFeatures,
@@ -115,12 +125,6 @@ fn result_of<L, R, T: Copy + Default + PartialOrd>(
     threads: usize,
 ) -> Vec<T> {
     let [[row, left], [column, right]] = strides([m, k, n], transposed);
-    let axis = |size, lhs: usize, rhs: usize, out: usize| Axis {
-        size,
-        lhs: lhs as isize,
-        rhs: rhs as isize,
-        out: out as isize,
-    };
     let axes = Axes {
         batch: [].into(),
         rows: [axis(m, row, 0, n)].into(),
@@ -288,12 +292,6 @@ fn rows_may_be_at_several_distances() {
         let of_slice = lhs.chunks(slab).flat_map(|slab| &slab[..inner * k]);
         let dense: Vec<f32> = of_slice.copied().collect();
         let expected = expected([m, k, n], [false; 2], &dense, &rhs);
-        let axis = |size, lhs: usize, rhs: usize, out: usize| Axis {
-            size,
-            lhs: lhs as isize,
-            rhs: rhs as isize,
-            out: out as isize,
-        };
         let axes = Axes {
             rows: [axis(outer, slab, 0, inner * n), axis(inner, k, 0, n)].into(),
             columns: [axis(n, 0, 1, 1)].into(),
@@ -321,12 +319,6 @@ fn rows_may_be_at_several_distances() {
 #[test]
 fn a_batch_is_products_one_after_the_other() {
     const BATCH: usize = 3;
-    let axis = |size: usize, lhs: usize, rhs: usize, out: usize| Axis {
-        size,
-        lhs: lhs as isize,
-        rhs: rhs as isize,
-        out: out as isize,
-    };
     let pool = ThreadPool::new(1);
     let types = [ElementType::F32; 3];
     for shape @ [m, k, n] in [

@@ -1,8 +1,9 @@
 //! Products that read their operands where they lie.
 //!
-//! Rows of the left operand are read through pointers, of any strides. The right
+//! Rows of the left operand are read where they lie if neighbours are one distance apart. The right
 //! operand is read in place if its columns are neighbours: the first tile of a panel
-//! copies it on the way, for the tiles below; otherwise it is packed. A left operand
+//! copies it on the way, for the tiles below; otherwise, or if it is large and would be read often,
+//! it is packed. A left operand
 //! whose strides make the cache forget it, or whose rows are at several distances from
 //! each other, is packed as well, some rows at a time.
 //!
@@ -36,9 +37,10 @@ use tegula_ir::ElementType;
 
 /// Bytes of right panels that are packed together: they stay in the second-level cache.
 const PANELS_BYTES: usize = 1 << 19;
-/// How often a large right operand passes where it lies; one that would pass more often is packed, once. (Of 1000
-/// rows, columns and units it is 1.2 times as fast on an Intel server, Cascade Lake, 27 November 2026: its third level
-/// gives a core a fifth of what the second one does. Packing takes as long as multiplying by 16 to 30 rows.)
+/// How often a right operand of more than [`CACHED`] bytes may be read in place. If a product would read
+/// it more often, it packs the operand once instead. (That makes a product of 1000 rows, columns and units 1.2 times as
+/// fast on an Intel server, Cascade Lake, whose third-level cache has a fifth of the second one's bandwidth: median of
+/// 15, 27 November 2026.)
 const FEW_PASSES: usize = 2;
 /// The most pieces of a depth.
 const MAX_STRETCHES: usize = 4096;
@@ -136,7 +138,7 @@ impl InPlace {
         let deepest = match right_lies {
             // Sums that are no elements are stored when they are complete.
             _ if converts || kernel.matrices && !table.same => usize::MAX,
-            // Of flatter blocks more rows stay near.
+            // Blocks of less depth have more rows, so that the right operand is read less often.
             true if large && passes(MAX_DEPTH) < passes(DEEP) => MAX_DEPTH,
             true => DEEP,
             false => MAX_DEPTH,

@@ -1,5 +1,6 @@
-//! Every routine by what its results must satisfy, and by what LAPACK gave.
+//! Every routine by what its results must satisfy, by what LAPACK gave, and when it is to stop.
 
 mod recorded;
 mod residuals;
 mod sample;
+mod stopped;
