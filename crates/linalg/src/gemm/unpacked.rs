@@ -1,11 +1,10 @@
 //! Products that read their operands where they lie.
 //!
 //! Rows of the left operand are read where they lie if neighbours are one distance apart. The right
-//! operand is read in place if its columns are neighbours: the first tile of a panel
-//! copies it on the way, for the tiles below; otherwise, or if it is large and would be read often,
-//! it is packed. A left operand
-//! whose strides make the cache forget it, or whose rows are at several distances from
-//! each other, is packed as well, some rows at a time.
+//! operand is read in place if its columns are neighbours: the first tile of a panel copies it on the
+//! way, for the tiles below. Otherwise, or if it is large and would be read often, it is packed. A left
+//! operand whose strides make the cache forget it, or whose rows are at several distances from each
+//! other, is packed as well, some rows at a time.
 //!
 //! A right operand that would be turned as it is packed may change places with the left one, if
 //! to turn the result costs less: its tiles are turned in registers as they are stored.
