@@ -5,6 +5,7 @@ PYTHONPATH=python/src and TEGULA_LIBRARY.
 import os
 import subprocess
 import sys
+import time
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -26,7 +27,8 @@ def test_tegula_is_the_cpu():
 def test_private_names_are_there():
     # backend.py uses these; a version of JAX that lacks one needs another way.
     for name in ("register_backend_factory", "register_plugin", "make_cpu_client",
-                 "make_pjrt_c_api_client", "_nonexperimental_plugins", "num_cpu_devices"):
+                 "make_pjrt_c_api_client", "_nonexperimental_plugins", "num_cpu_devices",
+                 "_CPU_ENABLE_ASYNC_DISPATCH"):
         assert hasattr(xla_bridge, name), name
 
 
@@ -131,3 +133,50 @@ print(sum("cache_hits" in hit for hit in hits))
     }
     assert run(script, **settings)[0] == "0"
     assert int(run(script, **settings)[0]) > 0
+
+
+STEPS = """
+import os, signal, threading, time
+import jax, jax.numpy as jnp
+
+steps = jax.jit(lambda x, n: jax.lax.fori_loop(0, n, lambda i, x: x * 1664525 + 1013904223, x))
+x = steps(jnp.uint32(1), 3).block_until_ready()
+"""
+
+
+def test_calls_return_before_their_runs():
+    # `steps` is short at first; one long run says that it is no longer.
+    script = STEPS + """
+steps(x, 100_000_000).block_until_ready()
+begin = time.monotonic()
+y = steps(x, 300_000_000)
+called = time.monotonic() - begin
+z = y + 1
+assert not y.is_ready() and not z.is_ready()
+z.block_until_ready()
+done = time.monotonic() - begin
+assert called < done / 2, (called, done)
+print(int(z) - int(y))
+"""
+    assert run(script)[0] == "1"
+
+
+def test_calls_wait_if_asked_to():
+    asked = "import jax\njax.config.update('jax_cpu_enable_async_dispatch', False)\n"
+    # The second knows from the first that its run is long.
+    run(asked + STEPS + "assert all([steps(x, 100_000_000).is_ready() for _ in range(2)])\n")
+
+
+def test_long_runs_can_be_interrupted():
+    script = STEPS + """
+endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x < 2, lambda x: x * 0, x))
+y = endless(jnp.float32(1))
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    y.block_until_ready()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    begin = time.monotonic()
+    assert run(script)[0] == "interrupted"
+    assert time.monotonic() - begin < 30

@@ -1,7 +1,7 @@
 //! Buffers: arrays that a front end holds.
 //!
-//! A buffer has its shape from the beginning; its array may come later (a transfer that others
-//! fill), or be taken away (donated, deleted). An array is shared, never written, while anyone
+//! A buffer has its shape from the beginning; its array may come later (a run that goes on, a transfer
+//! that others fill), or be taken away (donated, deleted). An array is shared, never written, while anyone
 //! looks at its bytes.
 
 use crate::c_api::*;
@@ -11,6 +11,7 @@ use crate::entry::{Object, entries};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::layout::Dense;
+use crate::promise::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
@@ -23,8 +24,8 @@ pub(crate) struct Buffer {
     pub(crate) layout: Dense,
     memory: *mut PJRT_Memory,
     device: *mut PJRT_Device,
-    /// When the array is there.
-    pub(crate) ready: Event,
+    /// Set once the array is there, or cannot come.
+    ready: Event,
     state: Mutex<State>,
 }
 
@@ -34,25 +35,13 @@ unsafe impl Send for Buffer {}
 // thread.
 unsafe impl Sync for Buffer {}
 
-#[derive(Default)]
 struct State {
-    array: Array,
+    /// [`None`] once it was given away or deleted.
+    array: Option<Value>,
     /// Kept for those who look at its bytes from outside, even if the array is taken away.
     seen: Option<Arc<tegula::Tensor>>,
     /// How many they are.
     viewers: usize,
-}
-
-#[derive(Default)]
-enum Array {
-    /// It comes later.
-    #[default]
-    Awaited,
-    Here(Arc<tegula::Tensor>),
-    /// It never comes.
-    Failed(Error),
-    /// It was given away or deleted.
-    Gone,
 }
 
 impl Object for Buffer {
@@ -64,29 +53,16 @@ impl Buffer {
     /// A buffer that has its array.
     pub(crate) fn new(array: tegula::Tensor, memory: &Memory) -> Self {
         let dims = array.shape().static_dims();
+        let dims = dims.map(|dims| dims.to_vec()).unwrap_or_default();
         let layout = Dense::new(array.order().to_vec());
-        let mut buffer = Self::awaited(
-            array.shape().element_type,
-            dims.map(|dims| dims.to_vec()).unwrap_or_default(),
-            layout,
-            memory,
-        );
-        buffer.ready = Event::ready();
-        buffer.state().array = Array::Here(Arc::new(array));
-        buffer
+        let element_type = array.shape().element_type;
+        let array = Value::Here(Arc::new(array));
+        Self::of_value(array, element_type, dims, layout, memory)
     }
 
-    /// What a program gives where its result is a token.
-    pub(crate) fn token(memory: &Memory) -> Result<Self, Error> {
-        let array = Literal::zeros(&ArrayShape::new(ElementType::Pred, &[]))?;
-        Ok(Self {
-            is_token: true,
-            ..Self::new(array.into(), memory)
-        })
-    }
-
-    /// A buffer whose array is [given](Self::fulfil) later.
-    pub(crate) fn awaited(
+    /// A buffer of an array, which may come later.
+    pub(crate) fn of_value(
+        array: Value,
         element_type: ElementType,
         dims: Vec<i64>,
         layout: Dense,
@@ -99,56 +75,52 @@ impl Buffer {
             layout,
             memory: memory.handle(),
             device: memory.device(),
-            ready: Event::pending(),
-            state: Mutex::default(),
+            ready: array.ready(),
+            state: Mutex::new(State {
+                array: Some(array),
+                seen: None,
+                viewers: 0,
+            }),
         }
+    }
+
+    /// What a program gives where its result is a token.
+    pub(crate) fn token(memory: &Memory) -> Result<Self, Error> {
+        let array = Literal::zeros(&ArrayShape::new(ElementType::Pred, &[]))?;
+        Ok(Self {
+            is_token: true,
+            ..Self::new(array.into(), memory)
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an awaited array. A buffer that was deleted meanwhile stays so.
-    pub(crate) fn fulfil(&self, array: Result<tegula::Tensor, Error>) {
-        let mut state = self.state();
-        let result = array.as_ref().map(|_| ()).map_err(Clone::clone);
-        if let Array::Awaited = state.array {
-            state.array = match array {
-                Ok(array) => Array::Here(Arc::new(array)),
-                Err(error) => Array::Failed(error),
-            };
-        }
-        drop(state);
-        self.ready.set(&result);
+    /// The array, which may come later.
+    pub(crate) fn value(&self) -> Result<Value, Error> {
+        self.state().array.clone().ok_or_else(gone)
     }
 
     /// Waits for the array and looks at it. Its bytes are shared with the buffer.
     pub(crate) fn array(&self) -> Result<Arc<tegula::Tensor>, Error> {
-        self.ready.wait()?;
-        self.state().array.get().cloned()
+        self.value()?.wait()
     }
 
-    /// Waits for the array and takes it away: the buffer is deleted then. Bytes that someone looks
-    /// at from outside stay: whoever writes to the array copies it first.
-    pub(crate) fn donate(&self) -> Result<tegula::Tensor, Error> {
-        self.ready.wait()?;
-        let mut state = self.state();
-        state.array.get()?;
-        match std::mem::replace(&mut state.array, Array::Gone) {
-            // Somebody else may be running on it.
-            Array::Here(array) => Ok(Arc::unwrap_or_clone(array)),
-            _ => Err(gone()),
-        }
+    /// Takes the array away: the buffer is deleted then. Bytes that someone looks at from outside stay:
+    /// whoever writes to the array copies it first.
+    pub(crate) fn donate(&self) -> Result<Value, Error> {
+        self.state().array.take().ok_or_else(gone)
     }
 
     pub(crate) fn delete(&self) {
-        let taken = std::mem::replace(&mut self.state().array, Array::Gone);
+        let taken = self.state().array.take();
         // What frees its memory may be foreign code: not under the lock.
         drop(taken);
     }
 
     pub(crate) fn is_deleted(&self) -> bool {
-        matches!(self.state().array, Array::Gone)
+        self.state().array.is_none()
     }
 
     /// The memory's object.
@@ -197,18 +169,18 @@ impl Buffer {
 
     /// The same array in another memory.
     fn copied_to(&self, memory: &Memory) -> Result<Self, Error> {
-        Ok(Self::new(tegula::Tensor::clone(&*self.array()?), memory))
-    }
-}
-
-impl Array {
-    fn get(&self) -> Result<&Arc<tegula::Tensor>, Error> {
-        match self {
-            Self::Here(array) => Ok(array),
-            Self::Failed(error) => Err(error.clone()),
-            Self::Awaited => Err(Error::internal("the array is not there yet")),
-            Self::Gone => Err(gone()),
-        }
+        let array = match self.value()? {
+            promised @ Value::Promised(_) if !promised.is_ready() => promised,
+            value => Value::Here(Arc::new(tegula::Tensor::clone(&*value.wait()?))),
+        };
+        let (dims, layout) = (self.dims.clone(), self.layout.clone());
+        Ok(Self::of_value(
+            array,
+            self.element_type,
+            dims,
+            layout,
+            memory,
+        ))
     }
 }
 

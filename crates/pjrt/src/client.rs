@@ -2,12 +2,13 @@
 
 use crate::c_api::*;
 use crate::device::{self, Device, Memory, PLATFORM};
+use crate::dispatch::Dispatch;
 use crate::entry::{Object, entries, unimplemented};
 use crate::error::Error;
 use crate::named::{self, Value};
 use crate::pointers::slice;
 use std::num::NonZero;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// The most devices that one client is asked for.
 const MAX_DEVICES: i64 = 1024;
@@ -27,6 +28,8 @@ pub(crate) struct Client {
     memory_handles: Vec<*mut PJRT_Memory>,
     /// Of a run.
     pub(crate) threads: usize,
+    /// Where runs go on while their caller does; [`None`] if each call waits for its run.
+    pub(crate) dispatch: Option<Arc<Dispatch>>,
 }
 
 // SAFETY: it is not written once it is made; its pointers lead to what it owns.
@@ -39,10 +42,19 @@ impl Object for Client {
     const NAME: &'static str = "client";
 }
 
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(dispatch) = &self.dispatch {
+            dispatch.end();
+        }
+    }
+}
+
 impl Client {
     fn new(options: Vec<(String, Value)>) -> Result<Self, Error> {
         let mut count = 1;
         let mut threads = None;
+        let mut is_asynchronous = true;
         for (name, value) in options {
             match (name.as_str(), value) {
                 ("num_devices" | "cpu_device_count", Value::Integer(devices)) => {
@@ -51,6 +63,7 @@ impl Client {
                 ("threads", Value::Integer(asked)) => {
                     threads = Some(bounded(&name, asked, MAX_THREADS)?);
                 }
+                ("asynchronous", Value::Bool(asked)) => is_asynchronous = asked,
                 ("num_nodes", Value::Integer(nodes)) if nodes > 1 => {
                     return Err(unimplemented("a client of several processes"));
                 }
@@ -72,6 +85,7 @@ impl Client {
             devices,
             _memories: memories,
             threads,
+            dispatch: is_asynchronous.then(|| Arc::new(Dispatch::new())),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Events: something that is done, or will be.
 //!
-//! Nearly everything is done when its function returns, so one static event serves for all of that.
+//! Most things are done when their function returns, so one static event serves for all of them.
 
 use crate::c_api::*;
 use crate::entry::{Object, entries};
@@ -32,22 +32,32 @@ struct State {
     callbacks: Vec<Callback>,
 }
 
-struct Callback {
-    function: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void),
-    argument: *mut c_void,
+/// What is called once an event is set.
+enum Callback {
+    /// A front end's.
+    Foreign {
+        function: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void),
+        argument: *mut c_void,
+    },
+    Own(Box<dyn FnOnce(&Result<(), Error>)>),
 }
 
-// SAFETY: whoever registers a callback has it called by any thread.
+// SAFETY: whoever registers a callback has it called by any thread; our own are `Send`.
 unsafe impl Send for Callback {}
 
 impl Callback {
     fn call(self, result: &Result<(), Error>) {
-        let error = match result {
-            Ok(()) => std::ptr::null_mut(),
-            Err(error) => error.clone().into_c(),
-        };
-        // SAFETY: what the caller registered, called once. The error is the callback's.
-        unsafe { (self.function)(error, self.argument) };
+        match self {
+            Self::Own(work) => work(result),
+            Self::Foreign { function, argument } => {
+                let error = match result {
+                    Ok(()) => std::ptr::null_mut(),
+                    Err(error) => error.clone().into_c(),
+                };
+                // SAFETY: what the caller registered, called once. The error is the callback's.
+                unsafe { function(error, argument) };
+            }
+        }
     }
 }
 
@@ -109,6 +119,17 @@ impl Event {
         }
     }
 
+    /// Whether it is done, well or badly.
+    pub(crate) fn is_done(&self) -> bool {
+        let pending = self.0.as_ref();
+        pending.is_none_or(|pending| pending.state().done.is_some())
+    }
+
+    /// Does `work` once it is done: at once, or on the thread that sets it.
+    pub(crate) fn then(&self, work: impl FnOnce(&Result<(), Error>) + Send + 'static) {
+        self.on_ready(Callback::Own(Box::new(work)));
+    }
+
     /// How it went, if it is done.
     pub(crate) fn result(&self) -> Option<Result<(), Error>> {
         match &self.0 {
@@ -165,7 +186,7 @@ entries! {
     }
     fn PJRT_Event_IsReady(args: PJRT_Event_IsReady_Args) {
         // SAFETY: the header asks for an event.
-        args.is_ready = unsafe { event(args.event) }?.result().is_some();
+        args.is_ready = unsafe { event(args.event) }?.is_done();
     }
     fn PJRT_Event_Error(args: PJRT_Event_Error_Args) {
         // SAFETY: the header asks for an event.
@@ -180,7 +201,7 @@ entries! {
         // SAFETY: the header asks for an event.
         let event = unsafe { event(args.event) }?;
         let function = args.callback.ok_or_else(|| Error::invalid("the callback is null"))?;
-        event.on_ready(Callback { function, argument: args.user_arg });
+        event.on_ready(Callback::Foreign { function, argument: args.user_arg });
     }
     fn PJRT_Event_Create(args: PJRT_Event_Create_Args) {
         args.event = Event::pending().into_handle();

@@ -2,11 +2,12 @@
 
 use crate::c_api::*;
 use crate::client::Client;
+use crate::dispatch::Dispatch;
 use crate::entry::{Object, entries};
 use crate::error::{Code, Error};
 use crate::layout::Dense;
 use crate::pointers::slice;
-use crate::program::{Kinds, Program, Source};
+use crate::program::{Engine, Kinds, Program, Source};
 use crate::serialize;
 use crate::sharding::{put, to_proto};
 use std::ffi::c_char;
@@ -89,6 +90,7 @@ pub(crate) struct Loaded {
     /// By replica, then partition.
     devices: Vec<*mut PJRT_Device>,
     logical_ids: Vec<PJRT_LogicalDeviceIds>,
+    dispatch: Option<Arc<Dispatch>>,
     is_deleted: AtomicBool,
 }
 
@@ -130,22 +132,29 @@ impl Loaded {
             logical_ids: ids.collect(),
             program,
             devices,
+            dispatch: client.dispatch.clone(),
             is_deleted: AtomicBool::new(false),
         })
     }
 
-    /// The device of an execution: what it names, or the executable's own.
-    pub(crate) fn device(&self, named: *mut PJRT_Device) -> Result<*mut PJRT_Device, Error> {
-        if !named.is_null() {
-            return Ok(named);
+    /// The devices of an execution: what it names, or the executable's own.
+    pub(crate) fn devices<'a>(
+        &'a self,
+        named: &'a *mut PJRT_Device,
+    ) -> Result<&'a [*mut PJRT_Device], Error> {
+        match &self.program.engine {
+            Engine::One(_) if !named.is_null() => Ok(std::slice::from_ref(named)),
+            _ if self.devices.is_empty() => {
+                let message = "the executable runs on a device that is to be named";
+                Err(Error::invalid(message))
+            }
+            _ => Ok(&self.devices),
         }
-        let device = self.devices.first().copied();
-        device.ok_or_else(|| Error::invalid("the executable runs on a device that is to be named"))
     }
 
-    /// The devices of an execution on several.
-    pub(crate) fn devices(&self) -> &[*mut PJRT_Device] {
-        &self.devices
+    /// Where runs go on while their caller does; [`None`] if the client is to wait for each.
+    pub(crate) fn dispatch(&self) -> Option<&Dispatch> {
+        self.dispatch.as_deref()
     }
 
     /// # Errors

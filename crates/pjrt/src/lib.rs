@@ -19,12 +19,12 @@
 
 #![allow(non_upper_case_globals, reason = "constants have the header's names")]
 
-mod asynchronous;
 mod buffer;
 pub mod c_api;
 mod client;
 mod context;
 mod device;
+mod dispatch;
 mod element;
 mod entry;
 mod error;
@@ -44,10 +44,13 @@ pub mod pallas;
 mod plugin;
 mod pointers;
 mod program;
+mod promise;
+mod run;
 mod serialize;
 mod sharding;
 mod strides;
 mod transfer;
+mod transfer_manager;
 
 pub use error::{Code, Error};
 
@@ -192,31 +195,31 @@ static API: Api = Api(PJRT_Api {
     PJRT_ExecuteContext_Destroy: Some(context::PJRT_ExecuteContext_Destroy),
     PJRT_Buffer_CopyRawToHost: Some(transfer::PJRT_Buffer_CopyRawToHost),
     PJRT_AsyncHostToDeviceTransferManager_Destroy: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_Destroy,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_Destroy,
     ),
     PJRT_AsyncHostToDeviceTransferManager_TransferData: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_TransferData,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_TransferData,
     ),
     PJRT_Client_CreateBuffersForAsyncHostToDevice: Some(
-        asynchronous::PJRT_Client_CreateBuffersForAsyncHostToDevice,
+        transfer_manager::PJRT_Client_CreateBuffersForAsyncHostToDevice,
     ),
     PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer,
     ),
     PJRT_AsyncHostToDeviceTransferManager_Device: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_Device,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_Device,
     ),
     PJRT_AsyncHostToDeviceTransferManager_BufferCount: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_BufferCount,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_BufferCount,
     ),
     PJRT_AsyncHostToDeviceTransferManager_BufferSize: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_BufferSize,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_BufferSize,
     ),
     PJRT_AsyncHostToDeviceTransferManager_SetBufferError: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_SetBufferError,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_SetBufferError,
     ),
     PJRT_AsyncHostToDeviceTransferManager_AddMetadata: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_AddMetadata,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_AddMetadata,
     ),
     PJRT_Client_DmaMap: Some(client::PJRT_Client_DmaMap),
     PJRT_Client_DmaUnmap: Some(client::PJRT_Client_DmaUnmap),
@@ -230,7 +233,7 @@ static API: Api = Api(PJRT_Api {
     ),
     PJRT_Client_CreateErrorBuffer: Some(transfer::PJRT_Client_CreateErrorBuffer),
     PJRT_AsyncHostToDeviceTransferManager_TransferLiteral: Some(
-        asynchronous::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral,
+        transfer_manager::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral,
     ),
     PJRT_Buffer_CopyRawToHostFuture: Some(missing::PJRT_Buffer_CopyRawToHostFuture),
     PJRT_Device_PoisonExecution: Some(missing::PJRT_Device_PoisonExecution),

@@ -1,5 +1,6 @@
 //! Programs: what a front end gives to be compiled, and what it may ask of the result.
 
+use crate::buffer::Buffer;
 use crate::c_api::*;
 use crate::element;
 use crate::entry::unimplemented;
@@ -10,9 +11,12 @@ use crate::named::Attributes;
 use crate::options::CompileOptions;
 use std::ffi::c_char;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tegula::partition::Freedom;
 use tegula::{MachineCode, Shardings, SpmdExecutable, Topology};
-use tegula_ir::{ArrayShape, Module, Shape};
+use tegula_custom_call::{is_built_in, is_library_routine};
+use tegula_ir::{ArrayShape, Module, Op, Shape};
 
 /// A program as it came, with its options: all that is needed to compile it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +38,14 @@ pub(crate) struct Program {
     pub(crate) costs: Attributes,
     /// What each of several devices runs, as StableHLO, once somebody has asked.
     of_device: OnceLock<Vec<u8>>,
+    /// Whether it only computes, and the sizes of its results are known before.
+    only_computes: bool,
+    /// How long the last run took in nanoseconds; 0 before the first.
+    run_time: AtomicU64,
 }
+
+/// A run of less time is not worth another thread, which needs some microseconds to begin.
+const SHORT: Duration = Duration::from_micros(200);
 
 /// What executions run.
 pub(crate) enum Engine {
@@ -46,8 +57,8 @@ pub(crate) enum Engine {
 
 /// An array that a program takes, or a token.
 pub(crate) struct Parameter {
-    /// A token says only that what gave it is done: the program is not given it.
-    pub(crate) is_token: bool,
+    /// [`None`] of a token, which says only that what gave it is done: the program is not given it.
+    pub(crate) shape: Option<ArrayShape>,
     pub(crate) bytes: i64,
     pub(crate) layout: Dense,
     /// Whether the program may take its memory.
@@ -126,9 +137,15 @@ impl Program {
         if let Engine::Several(_) = engine {
             keep_useful_donations(of_device, &mut parameters);
         }
+        let arrays_only = parameters.iter().all(|parameter| parameter.shape.is_some())
+            && !results.types.contains(&PJRT_Buffer_Type_TOKEN);
+        let only_computes =
+            arrays_only && !results.dims.contains(&UNKNOWN) && !calls_outside(of_device);
         Ok(Self {
             parameters,
             results,
+            only_computes,
+            run_time: AtomicU64::new(0),
             name: module.name.to_string(),
             fingerprint: format!("{:016x}", fingerprint::of(&parts)),
             costs: Attributes::new(costs),
@@ -147,6 +164,38 @@ impl Program {
             Engine::One(_) => Topology::ALONE,
             Engine::Several(spmd) => spmd.topology,
         }
+    }
+
+    /// Whether the caller may go on while it runs: nobody sees more of a run than its results.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.only_computes
+    }
+
+    /// Whether these are arrays that it takes. Of open sizes only a run can say.
+    pub(crate) fn fits(&self, buffers: &[Vec<&Buffer>]) -> bool {
+        let fits = |(parameter, buffer): (&Parameter, &&Buffer)| {
+            let shape = parameter.shape.as_ref();
+            shape.is_some_and(|shape| {
+                let dims = shape.dims.iter().map(|dim| dim.as_static());
+                shape.element_type == buffer.element_type
+                    && dims.eq(buffer.dims.iter().map(|&size| Some(size)))
+            })
+        };
+        buffers.iter().all(|own| {
+            own.len() == self.parameters.len() && self.parameters.iter().zip(own).all(fits)
+        })
+    }
+
+    /// Says how long a run took.
+    pub(crate) fn took(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.run_time.store(nanoseconds.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether the last run was so short that the next is best done by the caller itself.
+    pub(crate) fn is_short(&self) -> bool {
+        let time = self.run_time.load(Ordering::Relaxed);
+        time > 0 && Duration::from_nanos(time) < SHORT
     }
 
     /// How the arrays of a program for several partitions are cut.
@@ -302,6 +351,16 @@ fn static_dims(shape: &ArrayShape) -> Vec<i64> {
     dims.collect()
 }
 
+/// Whether a program calls functions of others, which may do more than compute, and ask for the data of
+/// their execution.
+fn calls_outside(module: &Module) -> bool {
+    let mut instructions = module.instructions.values();
+    instructions.any(|instruction| match &instruction.op {
+        Op::CustomCall(call) => !is_built_in(&call.target) && !is_library_routine(&call.target),
+        _ => false,
+    })
+}
+
 fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter> {
     let entry = module.entry_computation();
     let attributes = &module.attributes;
@@ -319,7 +378,7 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
             let order = leaf.and_then(|_| executable.parameter_order(arrays));
             arrays += usize::from(leaf.is_some());
             parameters.push(Parameter {
-                is_token: leaf.is_none(),
+                shape: leaf.cloned(),
                 bytes: leaf.and_then(ArrayShape::byte_size).unwrap_or(0),
                 layout: layout(order, leaf.map_or(0, ArrayShape::rank)),
                 is_donated: is_donated && leaf.is_some(),

@@ -10,8 +10,10 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::layout::Dense;
 use crate::pointers::slice;
+use crate::promise::{Promise, Value};
 use crate::strides::{Strided, dense, elements};
 use std::ffi::c_void;
+use std::ops::Range;
 use tegula_ir::{ALIGNMENT, ArrayShape, ElementType, Literal};
 
 /// Bytes from which on an array of the caller's is used where it is: smaller ones are copied sooner
@@ -164,6 +166,124 @@ fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Err
     Ok(())
 }
 
+/// How an array is to lie at the host.
+enum HostLayout {
+    /// Dense.
+    Dense(Dense),
+    /// By the bytes from one element to the next in each dimension.
+    Strided(Vec<i64>),
+}
+
+impl HostLayout {
+    /// What a caller asks for; the buffer's own layout without a word.
+    ///
+    /// # Safety
+    /// Null, or a layout.
+    unsafe fn read(asked: *const PJRT_Buffer_MemoryLayout, buffer: &Buffer) -> Result<Self, Error> {
+        let width = buffer.element_type.storage_bytes();
+        // SAFETY: the caller promises: null, or a layout.
+        let Some(layout) = (unsafe { asked.as_ref() }) else {
+            return Ok(Self::Dense(buffer.layout.clone()));
+        };
+        if layout.r#type != PJRT_Buffer_MemoryLayout_Type_Strides {
+            // SAFETY: the caller promises: a layout.
+            let dense = unsafe { Dense::read(asked, &buffer.dims, width) }?;
+            return Ok(Self::Dense(dense));
+        }
+        // SAFETY: its type says which member is there.
+        let strides = unsafe {
+            let strided = &layout.value.strides;
+            slice(strided.byte_strides, strided.num_byte_strides)
+        };
+        match Dense::from_strides(strides, &buffer.dims, width) {
+            Ok(layout) => Ok(Self::Dense(layout)),
+            Err(error) if strides.len() != buffer.dims.len() => Err(error),
+            Err(_) => Ok(Self::Strided(strides.to_vec())),
+        }
+    }
+}
+
+/// Memory of the host that an array is copied to.
+struct HostMemory {
+    data: *mut u8,
+    /// In bytes.
+    size: usize,
+}
+
+// SAFETY: the caller keeps the memory, and leaves it alone, until the copy's event is set.
+unsafe impl Send for HostMemory {}
+
+impl HostMemory {
+    /// Copies an array. With strides the caller has said itself where elements go, whatever the size.
+    fn take(&self, array: &tegula::Tensor, layout: &HostLayout) -> Result<(), Error> {
+        match layout {
+            HostLayout::Dense(layout) => {
+                let array = array.clone().reordered(layout.order())?;
+                let from = array.stored().bytes();
+                if from.len() > self.size {
+                    return Err(too_small(from.len(), self.size));
+                }
+                // SAFETY: there is room for so many bytes, in memory that is not ours.
+                unsafe {
+                    self.data
+                        .copy_from_nonoverlapping(from.as_ptr(), from.len())
+                };
+            }
+            HostLayout::Strided(strides) => {
+                let literal = array.literal();
+                let dims = array.shape().static_dims();
+                let strided = Strided {
+                    dims: dims.as_deref().unwrap_or_default(),
+                    strides,
+                    width: array.shape().element_type.storage_bytes(),
+                };
+                // SAFETY: the header: the caller has memory for these strides.
+                unsafe { strided.scatter(literal.bytes(), self.data) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies some of the bytes as they lie.
+    fn take_part(&self, array: &tegula::Tensor, part: Range<usize>) -> Result<(), Error> {
+        let bytes = array.stored().bytes();
+        let from = bytes
+            .get(part)
+            .ok_or_else(|| too_small(bytes.len(), self.size))?;
+        // SAFETY: there is room for so many bytes, in memory that is not ours.
+        unsafe {
+            self.data
+                .copy_from_nonoverlapping(from.as_ptr(), from.len())
+        };
+        Ok(())
+    }
+}
+
+fn too_small(bytes: usize, room: usize) -> Error {
+    Error::invalid(format!(
+        "the array has {bytes} bytes, and there is room for {room}"
+    ))
+}
+
+/// Does `copy` with a buffer's array once that is there; gives an event for it.
+fn with_array(
+    buffer: &Buffer,
+    copy: impl FnOnce(&tegula::Tensor) -> Result<(), Error> + Send + 'static,
+) -> Result<*mut PJRT_Event, Error> {
+    let value = buffer.value()?;
+    if value.is_ready() {
+        copy(&*value.wait()?)?;
+        return Ok(Event::ready_handle());
+    }
+    let done = Event::pending();
+    let handle = done.handle();
+    value.ready().then(move |_| {
+        let copied = value.wait().and_then(|array| copy(&array));
+        done.set(&copied);
+    });
+    Ok(handle)
+}
+
 /// Copies an array to the host as its layout says.
 fn to_host(args: &mut PJRT_Buffer_ToHostBuffer_Args) -> Result<(), Error> {
     // SAFETY: the header asks for a buffer.
@@ -173,70 +293,35 @@ fn to_host(args: &mut PJRT_Buffer_ToHostBuffer_Args) -> Result<(), Error> {
         args.dst_size = bytes;
         return Ok(());
     }
-    let width = buffer.element_type.storage_bytes();
-    // SAFETY: the header asks for a layout or null; its type says which member is there.
-    let strides = unsafe {
-        args.host_layout.as_ref().and_then(|layout| {
-            (layout.r#type == PJRT_Buffer_MemoryLayout_Type_Strides).then(|| {
-                let strided = &layout.value.strides;
-                slice(strided.byte_strides, strided.num_byte_strides)
-            })
-        })
+    // SAFETY: the header asks for a layout or null.
+    let layout = unsafe { HostLayout::read(args.host_layout, buffer) }?;
+    let to = HostMemory {
+        data: args.dst.cast(),
+        size: args.dst_size,
     };
-    let array = buffer.array()?;
-    let order = match (strides, args.host_layout.is_null()) {
-        (Some(strides), _) => match Dense::from_strides(strides, &buffer.dims, width) {
-            Ok(layout) => layout,
-            Err(error) if strides.len() != buffer.dims.len() => return Err(error),
-            Err(_) => {
-                let strided = Strided {
-                    dims: &buffer.dims,
-                    strides,
-                    width,
-                };
-                // SAFETY: the header: the caller has memory for these strides.
-                unsafe { strided.scatter(array.literal().bytes(), args.dst.cast()) };
-                args.event = Event::ready_handle();
-                return Ok(());
-            }
-        },
-        (None, true) => buffer.layout.clone(),
-        // SAFETY: the header asks for a layout.
-        (None, false) => unsafe { Dense::read(args.host_layout, &buffer.dims, width) }?,
-    };
-    if args.dst_size < bytes {
-        let message = format!(
-            "the array has {bytes} bytes, and there is room for {}",
-            args.dst_size
-        );
-        return Err(Error::invalid(message));
+    if matches!(layout, HostLayout::Dense(_)) && to.size < bytes {
+        return Err(too_small(bytes, to.size));
     }
-    let array = tegula::Tensor::clone(&array).reordered(order.order())?;
-    let from = array.stored().bytes();
-    // SAFETY: there is room for so many bytes, in memory that is not ours.
-    unsafe {
-        args.dst
-            .cast::<u8>()
-            .copy_from_nonoverlapping(from.as_ptr(), from.len());
-    };
-    args.event = Event::ready_handle();
+    args.event = with_array(buffer, move |array| to.take(array, &layout))?;
     Ok(())
 }
 
-/// Some of an array's bytes as they lie.
-fn raw_part(buffer: &Buffer, offset: i64, size: i64, to: *mut u8) -> Result<(), Error> {
-    let array = buffer.array()?;
-    let bytes = array.stored().bytes();
+/// Copies some of an array's bytes as they lie.
+fn raw_part(args: &mut PJRT_Buffer_CopyRawToHost_Args) -> Result<(), Error> {
+    // SAFETY: the header asks for a buffer.
+    let buffer = unsafe { Buffer::of(args.buffer) }?;
+    let (offset, size, all) = (args.offset, args.transfer_size, buffer.bytes()?);
     let part = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
-    let part = part.and_then(|(from, size)| bytes.get(from..from.checked_add(size)?));
+    let part = part.and_then(|(from, size)| Some(from..from.checked_add(size)?));
+    let part = part.filter(|part| part.end <= all);
     let part = part.ok_or_else(|| {
-        Error::invalid(format!(
-            "{size} bytes from {offset}: the array has {}",
-            bytes.len()
-        ))
+        Error::invalid(format!("{size} bytes from {offset}: the array has {all}"))
     })?;
-    // SAFETY: the header: there is room for so many bytes.
-    unsafe { to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+    let to = HostMemory {
+        data: args.dst.cast(),
+        size: part.len(),
+    };
+    args.event = with_array(buffer, move |array| to.take_part(array, part))?;
     Ok(())
 }
 
@@ -283,10 +368,7 @@ entries! {
         to_host(args)?;
     }
     fn PJRT_Buffer_CopyRawToHost(args: PJRT_Buffer_CopyRawToHost_Args) {
-        // SAFETY: the header asks for a buffer.
-        let buffer = unsafe { Buffer::of(args.buffer) }?;
-        raw_part(buffer, args.offset, args.transfer_size, args.dst.cast())?;
-        args.event = Event::ready_handle();
+        raw_part(args)?;
     }
     /// Any address will do: one that is not aligned is copied when it is first read.
     fn PJRT_Client_CreateViewOfDeviceBuffer(
@@ -322,8 +404,8 @@ entries! {
         let layout = unsafe {
             Dense::read(args.shape_layout, dims, element_type.storage_bytes())
         }?;
-        let buffer = Buffer::awaited(element_type, dims.to_vec(), layout, memory);
-        buffer.fulfil(Err(error));
+        let array = Value::Promised(Promise::new(Event::done(&Err(error))));
+        let buffer = Buffer::of_value(array, element_type, dims.to_vec(), layout, memory);
         args.buffer = buffer.into_handle();
     }
 }

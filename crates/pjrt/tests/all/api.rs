@@ -1,6 +1,6 @@
 //! A small front end: the C functions with Rust's types.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::ptr;
@@ -100,11 +100,22 @@ impl Client {
 
     /// A client of several devices.
     pub(crate) fn with_devices(count: i64) -> Self {
+        let value = PJRT_NamedValue_Value { int64_value: count };
+        Self::with_option(c"num_devices", PJRT_NamedValue_kInt64, value)
+    }
+
+    /// A client that waits for each run.
+    pub(crate) fn synchronous() -> Self {
+        let value = PJRT_NamedValue_Value { bool_value: false };
+        Self::with_option(c"asynchronous", PJRT_NamedValue_kBool, value)
+    }
+
+    fn with_option(name: &CStr, kind: PJRT_NamedValue_Type, value: PJRT_NamedValue_Value) -> Self {
         let mut option: PJRT_NamedValue = arguments();
-        option.name = c"num_devices".as_ptr();
-        option.name_size = 11;
-        option.r#type = PJRT_NamedValue_kInt64;
-        option.value = PJRT_NamedValue_Value { int64_value: count };
+        option.name = name.as_ptr();
+        option.name_size = name.count_bytes();
+        option.r#type = kind;
+        option.value = value;
         option.value_size = 1;
         let mut args: PJRT_Client_Create_Args = arguments();
         args.create_options = &raw const option;
@@ -181,6 +192,14 @@ impl Drop for Client {
     }
 }
 
+/// Whether an event is set.
+pub(crate) fn is_ready(event: *mut PJRT_Event) -> bool {
+    let mut args: PJRT_Event_IsReady_Args = arguments();
+    args.event = event;
+    call(api().PJRT_Event_IsReady, &mut args).expect("an answer");
+    args.is_ready
+}
+
 /// Waits for an event, and destroys it.
 pub(crate) fn wait(event: *mut PJRT_Event) -> Result<(), Failure> {
     let mut args: PJRT_Event_Await_Args = arguments();
@@ -209,6 +228,14 @@ impl Buffer {
         args.buffer = self.0;
         call(api().PJRT_Buffer_IsDeleted, &mut args).expect("an answer");
         args.is_deleted
+    }
+
+    /// Waits until the array is there.
+    pub(crate) fn wait(&self) -> Result<(), Failure> {
+        let mut args: PJRT_Buffer_ReadyEvent_Args = arguments();
+        args.buffer = self.0;
+        call(api().PJRT_Buffer_ReadyEvent, &mut args)?;
+        wait(args.event)
     }
 
     /// The elements, in the order of a layout or row-major.
@@ -241,6 +268,9 @@ impl Drop for Buffer {
     }
 }
 
+/// The results of each device, and the event of its end.
+pub(crate) type Started = (Vec<Vec<Buffer>>, Vec<*mut PJRT_Event>);
+
 /// A compiled program.
 pub(crate) struct Executable(pub(crate) *mut PJRT_LoadedExecutable);
 
@@ -268,6 +298,15 @@ impl Executable {
 
     /// Runs on several devices, each with its arguments.
     pub(crate) fn run_on(&self, inputs: &[&[&Buffer]]) -> Result<Vec<Vec<Buffer>>, Failure> {
+        let (outputs, events) = self.start(inputs)?;
+        for event in events {
+            wait(event)?;
+        }
+        Ok(outputs)
+    }
+
+    /// Has it run on several devices; gives the results and the event of each device's end.
+    pub(crate) fn start(&self, inputs: &[&[&Buffer]]) -> Result<Started, Failure> {
         let handles = |list: &&[&Buffer]| list.iter().map(|input| input.0).collect();
         let inputs: Vec<Vec<*mut PJRT_Buffer>> = inputs.iter().map(handles).collect();
         let mut outputs = vec![vec![ptr::null_mut(); self.outputs()]; inputs.len()];
@@ -284,11 +323,8 @@ impl Executable {
         args.output_lists = results.as_ptr();
         args.device_complete_events = events.as_mut_ptr();
         call(api().PJRT_LoadedExecutable_Execute, &mut args)?;
-        for event in events {
-            wait(event)?;
-        }
         let own = |list: Vec<_>| list.into_iter().map(Buffer).collect();
-        Ok(outputs.into_iter().map(own).collect())
+        Ok((outputs.into_iter().map(own).collect(), events))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The plug-in as a front end sees it: a library that is loaded, and a table of functions.
 
 mod api;
+mod dispatch;
 mod layout_rows;
 mod layouts;
 mod programs;

@@ -15,8 +15,11 @@ from . import _fall_back, calls
 
 def _options():
     """What JAX's flags ask of a CPU client."""
+    options = {"asynchronous": xla_bridge._CPU_ENABLE_ASYNC_DISPATCH.value}
     devices = xla_bridge.num_cpu_devices.value
-    return {"num_devices": devices} if devices > 0 else {}
+    if devices > 0:
+        options["num_devices"] = devices
+    return options
 
 
 def _client_or_xla(slot):

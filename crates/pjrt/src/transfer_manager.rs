@@ -10,8 +10,9 @@ use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::layout::Dense;
 use crate::pointers::slice;
+use crate::promise::{Promise, Value};
 use crate::strides::elements;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tegula_ir::Literal;
 
 /// Buffers that are being filled.
@@ -32,17 +33,15 @@ impl Object for Transfers {
 
 /// One of the buffers.
 struct Place {
-    /// Until it is retrieved; then the caller's.
-    own: Option<Box<Buffer>>,
-    target: *const Buffer,
+    /// Until it is retrieved.
+    buffer: Option<Buffer>,
+    /// The buffer's array, until all of it came.
+    promise: Option<Arc<Promise>>,
     /// What came so far, as it lies.
     stored: Option<Literal>,
     bytes: usize,
     layout: Dense,
 }
-
-// SAFETY: the buffer is ours, or the caller keeps it until it is filled.
-unsafe impl Send for Place {}
 
 impl Place {
     fn new(
@@ -59,11 +58,12 @@ impl Place {
         };
         let bytes = elements(dims)?.saturating_mul(width);
         let stored = Literal::zeros(&layout.stored_shape(element_type, dims))?;
-        let buffer = Buffer::awaited(element_type, dims.to_vec(), layout.clone(), memory);
-        let own = Box::new(buffer);
+        let promise = Promise::new(Event::pending());
+        let array = Value::Promised(Arc::clone(&promise));
+        let buffer = Buffer::of_value(array, element_type, dims.to_vec(), layout.clone(), memory);
         Ok(Self {
-            target: &raw const *own,
-            own: Some(own),
+            buffer: Some(buffer),
+            promise: Some(promise),
             stored: Some(stored),
             bytes,
             layout,
@@ -102,8 +102,9 @@ impl Place {
 
     fn finish(&mut self, array: Result<tegula::Tensor, Error>) {
         self.stored = None;
-        // SAFETY: the buffer is ours, or the caller keeps it until it is filled.
-        unsafe { &*self.target }.fulfil(array);
+        if let Some(promise) = self.promise.take() {
+            promise.fulfil(array);
+        }
     }
 }
 
@@ -193,11 +194,11 @@ entries! {
     ) {
         // SAFETY: the header asks for objects of ours that live.
         let transfers = unsafe { transfers(args.transfer_manager) }?;
-        let own = transfers.place(args.buffer_index)?.own.take();
-        let own = own.ok_or_else(|| {
+        let buffer = transfers.place(args.buffer_index)?.buffer.take();
+        let buffer = buffer.ok_or_else(|| {
             Error::new(Code::FailedPrecondition, "the buffer has been retrieved already")
         })?;
-        args.buffer_out = Box::into_raw(own).cast();
+        args.buffer_out = buffer.into_handle();
     }
     fn PJRT_AsyncHostToDeviceTransferManager_Device(
         args: PJRT_AsyncHostToDeviceTransferManager_Device_Args
