@@ -6,7 +6,7 @@ use crate::entry::{entries, unimplemented};
 macro_rules! missing {
     ($($name:ident($type:ident): $what:literal,)*) => {
         entries! {$(
-            fn $name(args: $type) {
+            fn $name(args: $type up to struct_size) {
                 let _ = args;
                 Err(unimplemented($what))?;
             }
