@@ -97,7 +97,7 @@ def test_narrow_types():
 def run(script, **variables):
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True,
-        env={**os.environ, **variables},
+        env={**os.environ, **variables}, timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr.strip()
@@ -179,4 +179,20 @@ except KeyboardInterrupt:
 """
     begin = time.monotonic()
     assert run(script)[0] == "interrupted"
+    assert time.monotonic() - begin < 30
+
+
+def test_processes_end_and_fork_while_something_runs():
+    # In a forked child jaxlib cannot compile, so both run what was compiled before.
+    script = STEPS + """
+expected = int(steps(x, 3))
+y = steps(x, 2_000_000_000)
+child = os.fork()
+if child == 0:
+    os._exit(int(int(steps(x, 3)) != expected))
+print(os.waitpid(child, 0)[1])
+steps(y, 2_000_000_000)
+"""
+    begin = time.monotonic()
+    assert run(script)[0] == "0"
     assert time.monotonic() - begin < 30
