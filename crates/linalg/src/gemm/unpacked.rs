@@ -1,10 +1,9 @@
 //! Products that read their operands where they lie.
 //!
-//! Rows of the left operand are read where they lie if neighbours are one distance apart. The right
-//! operand is read in place if its columns are neighbours: the first tile of a panel copies it on the
-//! way, for the tiles below. Otherwise, or if it is large and would be read often, it is packed. A left
-//! operand whose strides make the cache forget it, or whose rows are at several distances from each
-//! other, is packed as well, some rows at a time.
+//! Rows of the left operand are read where they lie, at any distances from each other. The right operand
+//! is read in place if its columns are neighbours: the first tile of a panel copies it on the way, for the
+//! tiles below. Otherwise, or if it is large and would be read often, it is packed. A left operand whose
+//! strides make the cache forget it is packed as well, some rows at a time.
 //!
 //! A right operand that would be turned as it is packed may change places with the left one, if
 //! to turn the result costs less: its tiles are turned in registers as they are stored.
@@ -13,8 +12,8 @@
 mod tile_forms;
 
 use super::geometry::{
-    Axes, Axis, DEEP, ELEMENT, MAX_DEPTH, TOGETHER, along, chunks, depth_count, fill_offsets,
-    near_rows, offsets_at, passes, pieces, share, swap_operands, tiles,
+    Axes, Axis, DEEP, ELEMENT, MAX_DEPTH, TOGETHER, chunks, depth_count, fill_offsets, near_rows,
+    offsets_at, passes, pieces, share, swap_operands, tiles,
 };
 use super::packing::Panel;
 use super::{Side, Sizes, Table, Types, Worker};
@@ -143,9 +142,7 @@ impl InPlace {
             false => MAX_DEPTH,
         };
         let complete = table.same || depth_count(sizes.depth / step, deepest) <= 1;
-        // Tiles of vectors take rows that are one distance apart: others are packed.
-        let even = kernel.matrices || along(&axes.rows, |a| (a.lhs, 0)).len() <= 1;
-        if !(units && (even || step == 1) || converts || kernel.matrices) || !complete {
+        if !(units || converts || kernel.matrices) || !complete {
             return None;
         }
         let bytes = lhs.storage_bytes();
@@ -158,7 +155,7 @@ impl InPlace {
             && kernel.rows.min(sizes.rows) >= isa.first_level_ways();
         let packs = scattered || aliased(strides[1]) || crowded;
         let left_lies = sizes.columns < MANY_COLUMNS || !packs;
-        let left_lies = units && even && (left_lies || step > 1);
+        let left_lies = units && (left_lies || step > 1);
         let lies = [left_lies, right_lies];
         // Tiles of packed operands have blocks of their own for that.
         if lies == [false; 2] && !kernel.matrices {

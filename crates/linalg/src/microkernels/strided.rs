@@ -15,8 +15,7 @@ pub(crate) struct Stretch {
 pub(crate) struct Strided<'a> {
     /// The left operand.
     pub(crate) left: *const u8,
-    /// Bytes from there to its rows: those of one tile, or of several if it fetches nothing. Those of one
-    /// tile of vectors are one distance apart.
+    /// Bytes from there to its rows: those of one tile, or of several if it fetches nothing.
     pub(crate) rows: &'a [isize],
     /// Rows of a tile, at most the kernel's.
     pub(crate) height: usize,

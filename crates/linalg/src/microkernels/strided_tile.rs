@@ -21,7 +21,7 @@ use super::vector512;
 #[cfg(target_arch = "x86_64")]
 use super::vector512::Vector as _;
 #[cfg(target_arch = "x86_64")]
-use addresses::opaque;
+use addresses::{are_even, opaque};
 pub use form::TileForm;
 pub(crate) use form::{AT_ONCE, LATER, NOTHING, TURNED};
 use tegula_ir::ElementType;
@@ -287,9 +287,12 @@ macro_rules! named_tile {
         unsafe fn named(arguments: &Strided<'_>) {
             // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for.
             unsafe {
-                match $masked && arguments.columns == $v * $lanes {
-                    true => tile::<$m, $v, $form, true>(arguments),
-                    false => tile::<$m, $v, $form, false>(arguments),
+                let whole = $masked && arguments.columns == $v * $lanes;
+                match (whole, super::are_even(arguments.rows, $m)) {
+                    (true, true) => tile::<$m, $v, $form, true, true>(arguments),
+                    (true, false) => tile::<$m, $v, $form, true, false>(arguments),
+                    (false, true) => tile::<$m, $v, $form, false, true>(arguments),
+                    (false, false) => tile::<$m, $v, $form, false, false>(arguments),
                 }
             }
         }
@@ -331,7 +334,13 @@ macro_rules! strided_tile {
             use super::{AHEAD, AT_ONCE, Fetch, LATER, Later, NOTHING, Strided, TURNED};
             use core::arch::x86_64::*;
             #[target_feature(enable = $features)]
-            unsafe fn tile<const M: usize, const V: usize, const FETCH: u8, const WHOLE: bool>(
+            unsafe fn tile<
+                const M: usize,
+                const V: usize,
+                const FETCH: u8,
+                const WHOLE: bool,
+                const EVEN: bool,
+            >(
                 tile: &Strided<'_>,
             ) {
                 let (mut copy, mut later) = match tile.fetch {
@@ -358,15 +367,17 @@ macro_rules! strided_tile {
                     // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for;
                     // the mask has the last columns alone.
                     unsafe {
-                        let first = *rows.get_unchecked(0);
-                        let apart = if M > 1 { *rows.get_unchecked(1) - first } else { 0 };
+                        let first = if EVEN { *rows.get_unchecked(0) } else { 0 };
+                        let apart = if EVEN && M > 1 { *rows.get_unchecked(1) - first } else { 0 };
                         let odd: [isize; super::MAX_ROWS / 2] =
                             core::array::from_fn(|i| super::opaque((2 * i as isize + 1) * apart));
                         for stretch in tile.depth {
                             let mut at = stretch.at[0] * tile.units[0] + first;
                             let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
                             for _ in 0..stretch.length {
-                                at = super::opaque(at);
+                                if EVEN {
+                                    at = super::opaque(at);
+                                }
                                 let left = tile.left.wrapping_offset(at);
                                 let from = right.cast::<$right>();
                                 let columns: [_; V] = core::array::from_fn(|v| {
@@ -397,12 +408,12 @@ macro_rules! strided_tile {
                                     copy = copy.wrapping_add(V * $lanes);
                                 }
                                 for (m, sums) in sums.iter_mut().enumerate() {
-                                    let row = match m {
-                                        0 => left,
-                                        _ => left.wrapping_offset(
-                                            odd[(m >> m.trailing_zeros()) / 2] << m.trailing_zeros()
-                                        ),
-                                    };
+                                    let row = left.wrapping_offset(match m {
+                                        // Read anew each time: see `addresses`.
+                                        _ if !EVEN => rows.as_ptr().add(m).read_volatile(),
+                                        0 => 0,
+                                        _ => odd[(m >> m.trailing_zeros()) / 2] << m.trailing_zeros(),
+                                    });
                                     // Pairs of 16-bit numbers begin at any of them.
                                     let row = $broadcast(row.cast::<$number>().read_unaligned());
                                     for (sum, column) in sums.iter_mut().zip(columns) {
