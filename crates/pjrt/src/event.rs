@@ -32,6 +32,9 @@ struct State {
     callbacks: Vec<Callback>,
 }
 
+/// What is done with how it went.
+type Work = Box<dyn FnOnce(&Result<(), Error>) + Send>;
+
 /// What is called once an event is set.
 enum Callback {
     /// A front end's.
@@ -39,7 +42,7 @@ enum Callback {
         function: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void),
         argument: *mut c_void,
     },
-    Own(Box<dyn FnOnce(&Result<(), Error>)>),
+    Own(Work),
 }
 
 // SAFETY: whoever registers a callback has it called by any thread; our own are `Send`.

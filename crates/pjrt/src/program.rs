@@ -16,7 +16,7 @@ use std::time::Duration;
 use tegula::partition::Freedom;
 use tegula::{MachineCode, Shardings, SpmdExecutable, Topology};
 use tegula_custom_call::{is_built_in, is_library_routine};
-use tegula_ir::{ArrayShape, Module, Op, Shape};
+use tegula_ir::{ArrayShape, Dim, Module, Op, Shape};
 
 /// A program as it came, with its options: all that is needed to compile it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Program {
         let fits = |(parameter, buffer): (&Parameter, &&Buffer)| {
             let shape = parameter.shape.as_ref();
             shape.is_some_and(|shape| {
-                let dims = shape.dims.iter().map(|dim| dim.as_static());
+                let dims = shape.dims.iter().map(Dim::as_static);
                 shape.element_type == buffer.element_type
                     && dims.eq(buffer.dims.iter().map(|&size| Some(size)))
             })

@@ -226,7 +226,7 @@ impl HostMemory {
                 // SAFETY: there is room for so many bytes, in memory that is not ours.
                 unsafe {
                     self.data
-                        .copy_from_nonoverlapping(from.as_ptr(), from.len())
+                        .copy_from_nonoverlapping(from.as_ptr(), from.len());
                 };
             }
             HostLayout::Strided(strides) => {
@@ -253,7 +253,7 @@ impl HostMemory {
         // SAFETY: there is room for so many bytes, in memory that is not ours.
         unsafe {
             self.data
-                .copy_from_nonoverlapping(from.as_ptr(), from.len())
+                .copy_from_nonoverlapping(from.as_ptr(), from.len());
         };
         Ok(())
     }
