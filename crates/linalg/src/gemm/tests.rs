@@ -1,7 +1,8 @@
-use super::{Axes, Axis, AxisList, Product, TileForm, Types};
+use super::{Axes, Axis, AxisList, InPlace, Product, TileForm, Types};
 use crate::microkernels::CpuFeatures;
+use crate::microkernels::packed_tile::Arithmetic;
 use crate::microkernels::strided::Fetch;
-use crate::microkernels::strided_tile;
+use crate::microkernels::strided_tile::{self, StridedKernel};
 use crate::thread_pool::ThreadPool;
 use std::cell::RefCell;
 use tegula_ir::ElementType;
@@ -301,6 +302,13 @@ fn rows_may_be_at_several_distances() {
         for isa in isas() {
             let product = Product::new(isa, [ElementType::F32; 3], axes.clone(), None);
             let product = product.expect("of f32");
+            // To pack the pixels of a convolution takes as long as to multiply them.
+            let reads_left = product.in_place.as_ref().is_none_or(InPlace::reads_left);
+            let has_tiles = StridedKernel::new(isa, Arithmetic::F32, m).is_some();
+            assert!(
+                reads_left && product.in_place.is_some() == has_tiles,
+                "{isa:?}"
+            );
             let mut out = vec![0f32; m * n];
             let mut scratch = Aligned::new(product.scratch_bytes(1));
             let operands = [lhs.as_ptr(), rhs.as_ptr()].map(<*const f32>::cast);

@@ -199,6 +199,12 @@ impl InPlace {
         self.depths.iter().map(bytes).sum()
     }
 
+    /// Whether the left operand is read where it lies.
+    #[cfg(test)]
+    pub(super) fn reads_left(&self) -> bool {
+        self.lies[0]
+    }
+
     /// Whether the right operand is read where it lies.
     pub(super) fn reads_right(&self) -> bool {
         self.lies[1]

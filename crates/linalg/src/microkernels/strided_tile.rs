@@ -5,6 +5,8 @@
 #[cfg(target_arch = "x86_64")]
 mod addresses;
 mod form;
+#[cfg(target_arch = "x86_64")]
+mod halves;
 
 use super::CpuFeatures;
 use super::VectorWidth;
@@ -17,13 +19,11 @@ use super::pack::transpose;
 use super::packed_tile::Arithmetic;
 use super::strided::{Fetch, Later, Strided};
 #[cfg(target_arch = "x86_64")]
-use super::vector512;
-#[cfg(target_arch = "x86_64")]
-use super::vector512::Vector as _;
-#[cfg(target_arch = "x86_64")]
 use addresses::{are_even, opaque};
 pub use form::TileForm;
 pub(crate) use form::{AT_ONCE, LATER, NOTHING, TURNED};
+#[cfg(target_arch = "x86_64")]
+use halves::{from_bf16, from_f16, sums_to_bf16};
 use tegula_ir::ElementType;
 
 /// The most rows of a tile of vectors.
@@ -597,17 +597,6 @@ wide_tile_of_f32!(
     i16, |p: *const i16| super::from_f16(p, u16::MAX), |p, mask| super::from_f16(p, mask)
 );
 
-/// Some of 16 bf16 as f32.
-///
-/// # Safety
-/// Those of the mask can be read; AVX-512 F, BW and VL.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn from_bf16(from: *const i16, mask: u16) -> core::arch::x86_64::__m512 {
-    // SAFETY: the caller promises: those of the mask can be read; AVX-512 F, BW and VL.
-    unsafe { vector512::Bf16::load(from, mask) }
-}
-
 /// Stores a tile whose rows are neighbours in the result, from a first one of that offset on:
 /// sixteen columns are turned in registers.
 ///
@@ -643,33 +632,6 @@ unsafe fn turned<const M: usize, const V: usize>(
 /// What stands for [`turned`] in kernels that have no such tiles.
 #[cfg(target_arch = "x86_64")]
 fn not_turned<T, const M: usize, const V: usize>(_: &Strided<'_>, _: &[[T; V]; M], _: isize) {}
-
-/// Some of 16 sums of products of bf16 as the nearest bf16. The instruction takes subnormal
-/// numbers for zeros: `vdpbf16ps` gives none.
-///
-/// # Safety
-/// Those of the mask can be written; AVX-512 F, BW, VL and BF16.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-unsafe fn sums_to_bf16(to: *mut i16, mask: u16, sums: core::arch::x86_64::__m512) {
-    use core::arch::x86_64::{__m256bh, __m256i, _mm256_mask_storeu_epi16, _mm512_cvtneps_pbh};
-    // SAFETY: both are 256 bits; the caller promises that the elements of the mask can be written.
-    unsafe {
-        let rounded = core::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(sums));
-        _mm256_mask_storeu_epi16(to, mask, rounded);
-    }
-}
-
-/// Some of 16 f16 as f32.
-///
-/// # Safety
-/// Those of the mask can be read; AVX-512 F, BW and VL.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn from_f16(from: *const i16, mask: u16) -> core::arch::x86_64::__m512 {
-    // SAFETY: the caller promises: those of the mask can be read; AVX-512 F, BW and VL.
-    unsafe { vector512::F16::load(from, mask) }
-}
 
 #[cfg(target_arch = "x86_64")]
 strided_tile!(
