@@ -24,8 +24,6 @@ pub(crate) struct Buffer {
     pub(crate) layout: Dense,
     memory: *mut PJRT_Memory,
     device: *mut PJRT_Device,
-    /// Set once the array is there, or cannot come.
-    ready: Event,
     state: Mutex<State>,
 }
 
@@ -75,7 +73,6 @@ impl Buffer {
             layout,
             memory: memory.handle(),
             device: memory.device(),
-            ready: array.ready(),
             state: Mutex::new(State {
                 array: Some(array),
                 seen: None,
@@ -257,10 +254,8 @@ entries! {
     fn PJRT_Buffer_ReadyEvent(args: PJRT_Buffer_ReadyEvent_Args) {
         // SAFETY: the header asks for objects of ours that live.
         let buffer = unsafe { buffer(args.buffer) }?;
-        args.event = match buffer.is_deleted() {
-            true => Event::done(&Err(gone())).handle(),
-            false => buffer.ready.handle(),
-        };
+        let ready = buffer.value().map(|array| array.ready());
+        args.event = ready.unwrap_or_else(|error| Event::done(&Err(error))).handle();
     }
     fn PJRT_Buffer_UnsafePointer(args: PJRT_Buffer_UnsafePointer_Args) {
         // SAFETY: the header asks for objects of ours that live.

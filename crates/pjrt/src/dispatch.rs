@@ -4,9 +4,9 @@
 //! which they were asked for. So a run that takes an array over comes after those that read it, and what
 //! different threads ask for is done at once.
 //!
-//! A run waits on its queue's thread for arguments that other runs compute. No two wait for each other:
-//! an array is only handed out once its run is in a queue, so each run waits for runs that were asked for
-//! before it, and the oldest that is not done waits for none.
+//! A run waits on its queue's thread for arguments that other runs compute or the host still sends. No two
+//! runs wait for each other: an array is only handed out once its run is in a queue, so each run waits for
+//! runs that were asked for before it, and the oldest that is not done waits for none.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use tegula::Interrupt;
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
 /// How many runs wait in a queue at most: whoever asks for another waits too, so that arrays of a loop
-/// that asks without looking at results do not pile up. XLA's CPU client has the same number.
+/// that asks without looking at results do not pile up.
 const MOST_WAITING: usize = 32;
 
 /// How long a queue's thread waits for another run before it ends.

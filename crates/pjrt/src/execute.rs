@@ -40,10 +40,10 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
     let devices = loaded.devices(&args.execute_device)?;
     // SAFETY: the header: for each device a list of arguments.
     let lists = unsafe { lists(args, count) }?;
-    let dispatch = loaded.dispatch();
-    let dispatch = dispatch.filter(|_| program.may_go_on() && program.fits(&lists));
     let run = Run::new(program, &lists, options.kept)?;
+    let dispatch = loaded.dispatch().filter(|_| program.may_go_on());
     let dispatch = dispatch.filter(|_| !program.is_short() || !run.is_ready());
+    let dispatch = dispatch.filter(|_| program.fits(&lists));
     // SAFETY: the header: for each device room for its results.
     let outputs = unsafe { slice(args.output_lists, count) };
     let done = match dispatch {

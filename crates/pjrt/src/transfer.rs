@@ -219,15 +219,7 @@ impl HostMemory {
         match layout {
             HostLayout::Dense(layout) => {
                 let array = array.clone().reordered(layout.order())?;
-                let from = array.stored().bytes();
-                if from.len() > self.size {
-                    return Err(too_small(from.len(), self.size));
-                }
-                // SAFETY: there is room for so many bytes, in memory that is not ours.
-                unsafe {
-                    self.data
-                        .copy_from_nonoverlapping(from.as_ptr(), from.len());
-                };
+                self.write(array.stored().bytes())?;
             }
             HostLayout::Strided(strides) => {
                 let literal = array.literal();
@@ -247,14 +239,19 @@ impl HostMemory {
     /// Copies some of the bytes as they lie.
     fn take_part(&self, array: &tegula::Tensor, part: Range<usize>) -> Result<(), Error> {
         let bytes = array.stored().bytes();
-        let from = bytes
-            .get(part)
-            .ok_or_else(|| too_small(bytes.len(), self.size))?;
+        let part = bytes.get(part);
+        self.write(part.ok_or_else(|| too_small(bytes.len(), self.size))?)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), Error> {
+        if bytes.len() > self.size {
+            return Err(too_small(bytes.len(), self.size));
+        }
         // SAFETY: there is room for so many bytes, in memory that is not ours.
         unsafe {
-            self.data
-                .copy_from_nonoverlapping(from.as_ptr(), from.len());
-        };
+            let from = bytes.as_ptr();
+            self.data.copy_from_nonoverlapping(from, bytes.len());
+        }
         Ok(())
     }
 }

@@ -71,7 +71,7 @@ impl Place {
     }
 
     /// Writes a part; the last one completes the buffer.
-    fn write(&mut self, part: &[u8], offset: i64, is_last: bool) -> Result<(), Error> {
+    fn write(&mut self, part: &[u8], offset: i64, is_last: bool) -> Result<Arrival, Error> {
         let message = || Error::new(Code::FailedPrecondition, "the buffer is complete already");
         let stored = self.stored.as_mut().ok_or_else(message)?;
         let from = usize::try_from(offset).ok();
@@ -82,27 +82,43 @@ impl Place {
             Error::invalid(format!("{len} bytes at {offset}: the buffer has {all}"))
         })?;
         room.copy_from_slice(part);
-        if is_last {
-            self.complete();
-        }
-        Ok(())
+        Ok(match self.stored.take_if(|_| is_last) {
+            Some(stored) => self.complete(stored),
+            None => Arrival(None),
+        })
     }
 
-    fn complete(&mut self) {
-        let Some(mut stored) = self.stored.take() else {
-            return;
-        };
+    fn complete(&mut self, mut stored: Literal) -> Arrival {
         let element_type = stored.element_type();
         if element_type.bits() < 8 {
             element::extend(element_type, stored.bytes_mut());
         }
         let array = tegula::Tensor::from_stored(stored, self.layout.order());
-        self.finish(array.map_err(Error::from));
+        self.finish(array.map_err(Error::from))
     }
 
-    fn finish(&mut self, array: Result<tegula::Tensor, Error>) {
+    fn finish(&mut self, array: Result<tegula::Tensor, Error>) -> Arrival {
         self.stored = None;
-        if let Some(promise) = self.promise.take() {
+        Arrival(self.promise.take().map(|promise| (promise, array)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let message = "the transfer manager was destroyed before the buffer was complete";
+        self.finish(Err(Error::new(Code::Cancelled, message)))
+            .tell();
+    }
+}
+
+/// An array that has come, or does not come, of which those who wait are still to be told.
+#[must_use]
+struct Arrival(Option<(Arc<Promise>, Result<tegula::Tensor, Error>)>);
+
+impl Arrival {
+    /// Tells them. That calls foreign code: not under a lock.
+    fn tell(self) {
+        if let Some((promise, array)) = self.0 {
             promise.fulfil(array);
         }
     }
@@ -166,7 +182,10 @@ entries! {
                 .map_err(|_| Error::invalid("a transfer of a negative number of bytes"))?;
             (transfers(args.transfer_manager)?, slice(args.data.cast::<u8>(), size))
         };
-        transfers.place(args.buffer_index)?.write(part, args.offset, args.is_last_transfer)?;
+        let mut place = transfers.place(args.buffer_index)?;
+        let arrival = place.write(part, args.offset, args.is_last_transfer)?;
+        drop(place);
+        arrival.tell();
         args.done_with_h2d_transfer = Event::ready_handle();
     }
     fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(
@@ -185,8 +204,9 @@ entries! {
         };
         let mut place = transfers.place(args.buffer_index)?;
         let array = array.reordered(place.layout.order())?;
-        place.write(array.stored().bytes(), 0, true)?;
+        let arrival = place.write(array.stored().bytes(), 0, true)?;
         drop(place);
+        arrival.tell();
         args.done_with_h2d_transfer = Event::ready_handle();
     }
     fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(
@@ -228,7 +248,8 @@ entries! {
             let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
             (transfers(args.transfer_manager)?, error)
         };
-        transfers.place(args.buffer_index)?.finish(Err(error));
+        let arrival = transfers.place(args.buffer_index)?.finish(Err(error));
+        arrival.tell();
     }
     /// Nothing is done with it.
     fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata(

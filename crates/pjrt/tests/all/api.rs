@@ -205,10 +205,15 @@ pub(crate) fn wait(event: *mut PJRT_Event) -> Result<(), Failure> {
     let mut args: PJRT_Event_Await_Args = arguments();
     args.event = event;
     let result = call(api().PJRT_Event_Await, &mut args);
+    forget(event);
+    result
+}
+
+/// Destroys an event without waiting for it.
+pub(crate) fn forget(event: *mut PJRT_Event) {
     let mut args: PJRT_Event_Destroy_Args = arguments();
     args.event = event;
     call(api().PJRT_Event_Destroy, &mut args).expect("destroyed");
-    result
 }
 
 /// An array.

@@ -127,9 +127,8 @@ fn whoever_looks_at_bytes_keeps_them() {
     .expect("counted");
 }
 
-#[test]
-fn transfers_in_parts() {
-    let client = Client::new();
+/// A transfer manager with a buffer of 2 by 2 numbers, and that buffer.
+fn transfer_manager(client: &Client) -> (*mut PJRT_AsyncHostToDeviceTransferManager, Buffer) {
     let dims = [2_i64, 2];
     let mut spec: PJRT_ShapeSpec = arguments();
     spec.dims = dims.as_ptr();
@@ -151,11 +150,37 @@ fn transfers_in_parts() {
         &mut retrieve,
     )
     .expect("it");
-    let array = Buffer(retrieve.buffer_out);
+    (create.transfer_manager, Buffer(retrieve.buffer_out))
+}
+
+fn destroy_transfer_manager(manager: *mut PJRT_AsyncHostToDeviceTransferManager) {
+    let mut destroy: PJRT_AsyncHostToDeviceTransferManager_Destroy_Args = arguments();
+    destroy.transfer_manager = manager;
+    call(
+        api().PJRT_AsyncHostToDeviceTransferManager_Destroy,
+        &mut destroy,
+    )
+    .expect("destroyed");
+}
+
+#[test]
+fn transfers_that_are_given_up_are_errors() {
+    let client = Client::new();
+    let (manager, array) = transfer_manager(&client);
+    destroy_transfer_manager(manager);
+    let failure = array.wait().expect_err("it never comes");
+    assert_eq!(failure.code, PJRT_Error_Code_CANCELLED);
+    assert!(failure.message.contains("transfer manager"), "{failure:?}");
+}
+
+#[test]
+fn transfers_in_parts() {
+    let client = Client::new();
+    let (manager, array) = transfer_manager(&client);
     let values = [1.0_f32, 2.0, 3.0, 4.0];
     for (part, is_last) in [(0_usize, false), (2, true)] {
         let mut transfer: PJRT_AsyncHostToDeviceTransferManager_TransferData_Args = arguments();
-        transfer.transfer_manager = create.transfer_manager;
+        transfer.transfer_manager = manager;
         transfer.data = values[part..].as_ptr().cast();
         transfer.offset = 4 * part as i64;
         transfer.transfer_size = 8;
@@ -168,11 +193,5 @@ fn transfers_in_parts() {
         wait(transfer.done_with_h2d_transfer).expect("done");
     }
     assert_eq!(array.read::<f32>(None), values);
-    let mut destroy: PJRT_AsyncHostToDeviceTransferManager_Destroy_Args = arguments();
-    destroy.transfer_manager = create.transfer_manager;
-    call(
-        api().PJRT_AsyncHostToDeviceTransferManager_Destroy,
-        &mut destroy,
-    )
-    .expect("destroyed");
+    destroy_transfer_manager(manager);
 }
