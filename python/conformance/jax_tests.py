@@ -8,7 +8,8 @@ scores are printed: passed / (collected - skipped - expected failures) of the fi
 the same with every test of a file that crashed or took too long as a failure.
 
 `known_failures/JAXVERSION/FILE.txt` beside this program lists the tests that are known to fail, one a
-line, under a line that begins with `#` and says why; with `--strict` a failure that is not there, or one there that passes, is exit code 1.
+line, under a line that begins with `#` and says why; with `--strict` a failure that is not there, or
+one there that passes, is exit code 1.
 """
 
 import argparse
@@ -17,51 +18,21 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
-import xml.etree.ElementTree
+
+import pytest_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
 def run(file, arguments):
     """What a file gave: the outcome of each test that ended, how many there are, and its end."""
-    report = (arguments.folder / (file.stem + ".xml")).resolve()
-    report.unlink(missing_ok=True)
-    environment = {"JAX_PLATFORMS": "cpu", "JAX_NUM_GENERATED_CASES": "1", **os.environ}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{file.name}"]
-
-    def pytest(*more, timeout):
-        return subprocess.run(
-            [*command, *more], cwd=arguments.jax_source, env=environment, text=True,
-            capture_output=True, timeout=timeout, errors="replace",
-        )
-
-    ended = "ended"
-    log = (arguments.folder / (file.stem + ".log")).open("w")
-    try:
-        done = pytest("--tb=short", f"--junitxml={report}", timeout=arguments.timeout)
-        log.write(done.stdout + done.stderr)
-        if done.returncode < 0 or done.returncode > 5:
-            ended = f"crashed ({done.returncode})"
-    except subprocess.TimeoutExpired:
-        ended = "took too long"
-    outcomes = {}
-    if report.exists():
-        for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-            name = f"{case.get('classname').rsplit('.', 1)[-1]}.{case.get('name')}"
-            kinds = {child.tag: child.get("type", "") for child in case}
-            if "failure" in kinds or "error" in kinds:
-                outcomes[name] = "failed"
-            elif "skipped" in kinds:
-                outcomes[name] = "xfailed" if "xfail" in kinds["skipped"] else "skipped"
-            else:
-                outcomes[name] = "passed"
-    count = len(outcomes)
-    if ended != "ended":
-        listed = pytest("--collect-only", timeout=300).stdout
-        count = max(count, sum("::" in line for line in listed.splitlines()))
-    return {"file": file.name, "end": ended, "count": count, "outcomes": outcomes}
+    row = pytest_file.run(
+        f"tests/{file.name}", cwd=arguments.jax_source, timeout=arguments.timeout,
+        environment={"JAX_PLATFORMS": "cpu", "JAX_NUM_GENERATED_CASES": "1", **os.environ},
+        report=arguments.folder / (file.stem + ".xml"),
+    )
+    return {"file": file.name, **row}
 
 
 def score(rows):

@@ -41,6 +41,10 @@ impl ValueSet {
         self.0.contains(value.as_u32())
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = ValueId> {
+        self.0.iter().map(ValueId::from_u32)
+    }
+
     pub(super) fn meets(&self, other: &Self) -> bool {
         !self.0.is_disjoint(&other.0)
     }
@@ -135,19 +139,15 @@ impl Pass<'_> {
                 predicate,
                 body,
             } => {
-                // What the condition needs at the loop's head, however it is reached.
-                let needs = self.reads_first(body);
-                let mut around = live.clone();
-                around.extend(&needs);
-                around.insert(*predicate);
-                around.extend(&self.reads_first(condition));
-                let mut at_end = around.clone();
-                at_end.remove(*predicate);
-                self.steps(body, &mut at_end, depth + 1);
-                let mut head = around;
-                head.extend(&at_end);
-                self.steps(condition, &mut head, depth + 1);
-                *live = head;
+                // What is read after the condition, whether or not the body follows; before it,
+                // that is after the body, the condition reads more and has not written yet.
+                live.extend(&self.reads_first(body));
+                live.insert(*predicate);
+                let mut before_body = live.clone();
+                self.before(condition, &mut before_body);
+                self.steps(body, &mut before_body, depth + 1);
+                live.extend(&before_body);
+                self.steps(condition, live, depth + 1);
             }
             Step::Conditional { selector, branches } => {
                 let after = live.clone();
@@ -308,10 +308,9 @@ impl Pass<'_> {
                     predicate,
                     body,
                 } => {
-                    let mut inner = self.reads_first(body);
-                    inner.extend(&self.reads_first(condition));
-                    inner.remove(*predicate);
-                    live.extend(&inner);
+                    live.extend(&self.reads_first(body));
+                    live.insert(*predicate);
+                    self.before(condition, live);
                 }
                 Step::Conditional { selector, branches } => {
                     for branch in branches {

@@ -260,9 +260,10 @@ impl Classes {
         let (private, known): (Vec<ValueId>, Vec<ValueId>) =
             known.iter().partition(|r| self.private.contains(r));
         let mut places = FxHashMap::default();
-        let end = self.first_fit(&known, self.outputs(plan), 0, &mut places)?;
-        let end = self.first_fit(&private, Vec::new(), end, &mut places)?;
-        let slots = self.slots(&open);
+        let mut near = Neighbours::new(self, plan);
+        let end = self.first_fit(&known, self.outputs(plan), 0, &mut near, &mut places)?;
+        let end = self.first_fit(&private, Vec::new(), end, &mut near, &mut places)?;
+        let slots = self.slots(&open, &mut near);
         let mut end = Term::constant(if slots.is_empty() { end } else { align(end) });
         let ranges = plan.symbol_ranges();
         for slot in slots {
@@ -301,6 +302,7 @@ impl Classes {
         classes: &[ValueId],
         mut rooms: Vec<Room>,
         begin: i64,
+        near: &mut Neighbours,
         places: &mut FxHashMap<ValueId, Place>,
     ) -> Result<i64, Error> {
         rooms.push(Room {
@@ -311,8 +313,9 @@ impl Classes {
         let mut end = begin;
         for &root in classes {
             let size = self.bytes[root].as_constant().unwrap_or(0);
+            near.look_at(root);
             let found = rooms.iter_mut().find_map(|room| {
-                let offset = room.lowest(size, |other| self.interfere(root, other))?;
+                let offset = room.lowest(size, |other| near.interferes(other))?;
                 Some((room, offset))
             });
             let (room, offset) = found.ok_or_else(too_large)?;
@@ -337,11 +340,12 @@ impl Classes {
 
     /// Groups of classes of open sizes that do not interfere. Which of two is larger
     /// may depend on the run, so a group has room for the largest, whichever it is.
-    fn slots(&self, open: &[ValueId]) -> Vec<Slot> {
+    fn slots(&self, open: &[ValueId], near: &mut Neighbours) -> Vec<Slot> {
         let mut slots: Vec<Slot> = Vec::new();
         for &root in open {
+            near.look_at(root);
             let apart = |slot: &&mut Slot| {
-                let with = |&member: &ValueId| self.interfere(root, member);
+                let with = |&member: &ValueId| near.interferes(member);
                 !slot.members.iter().any(with)
             };
             let bytes = &self.bytes[root];
@@ -364,6 +368,64 @@ impl Classes {
             }
         }
         slots
+    }
+}
+
+/// Which classes interfere with the one that is looked at. Placing asks this of most pairs, so
+/// the answer is one load: sets of members are gone through once for each class.
+struct Neighbours<'a> {
+    classes: &'a Classes,
+    /// The class of each value.
+    roots: SecondaryMap<ValueId, Option<ValueId>>,
+    /// For each class those whose sets have one of its members.
+    named_by: SecondaryMap<ValueId, Vec<ValueId>>,
+    /// The neighbours of the class that is looked at: as a list, and for each class whether it is one.
+    listed: Vec<ValueId>,
+    near: SecondaryMap<ValueId, bool>,
+}
+
+impl<'a> Neighbours<'a> {
+    /// Of classes that are not joined any more.
+    fn new(classes: &'a Classes, plan: &Plan) -> Self {
+        let mut roots = SecondaryMap::default();
+        for value in plan.values.keys() {
+            roots[value] = Some(classes.root(value));
+        }
+        let mut named_by: SecondaryMap<ValueId, Vec<ValueId>> = SecondaryMap::default();
+        for (&class, edges) in &classes.edges {
+            for other in edges.iter().filter_map(|value| roots[value]) {
+                if named_by[other].last() != Some(&class) {
+                    named_by[other].push(class);
+                }
+            }
+        }
+        Self {
+            classes,
+            roots,
+            named_by,
+            listed: Vec::new(),
+            near: SecondaryMap::default(),
+        }
+    }
+
+    fn look_at(&mut self, class: ValueId) {
+        for other in self.listed.drain(..) {
+            self.near[other] = false;
+        }
+        let named = self.classes.edges.get(&class).into_iter();
+        let named = named
+            .flat_map(ValueSet::iter)
+            .filter_map(|value| self.roots[value]);
+        for other in named.chain(self.named_by[class].iter().copied()) {
+            if !self.near[other] {
+                self.near[other] = true;
+                self.listed.push(other);
+            }
+        }
+    }
+
+    fn interferes(&self, other: ValueId) -> bool {
+        self.near[other]
     }
 }
 
@@ -433,5 +495,50 @@ fn all_copies(steps: &[Step], out: &mut Vec<(ValueId, ValueId)>) {
                 .iter()
                 .for_each(|block| all_copies(block, out)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A predicate that was moved before all loops, so that its loop's condition has no steps, is
+    /// read in each iteration of the loops around: what they write lies elsewhere.
+    #[test]
+    fn predicates_that_no_condition_writes_are_kept() {
+        let text = r#"plan "conditions" arena 0 {
+  b0 = arena 0 bytes 1
+  x0 = pred[] in b0
+  x1 = pred[] in b0
+  x2 = pred[] in b0
+  k0 = kernel(write pred[]) {
+    v0:pred = constant 0x0
+    store 0[] = v0
+  }
+  parameters()
+  results(x1)
+  run k0(x0)
+  while {
+    run k0(x1)
+  } x1 {
+    while {
+    } x0 {
+    }
+    while {
+      run k0(x2)
+    } x2 {
+    }
+  }
+}
+"#;
+        let mut plan = crate::parse_plan(text).expect("a plan");
+        let wanted = WantedAliases {
+            pairs: Vec::new(),
+            donors: Vec::new(),
+        };
+        assign_buffers(&mut plan, &wanted).expect("buffers");
+        crate::verify(&plan).expect("nothing is written over");
+        let [kept, other] = [ValueId::from_u32(0), ValueId::from_u32(2)];
+        assert_ne!(plan.values[kept].buffer, plan.values[other].buffer);
     }
 }

@@ -9,7 +9,7 @@
 //! then the answer is improved variable by variable, and is no longer known to be the
 //! best.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A problem.
 #[derive(Clone, Debug, Default)]
@@ -172,6 +172,9 @@ struct Reduction {
     /// By variable and neighbour, a row for each of the variable's alternatives.
     around: Vec<BTreeMap<usize, Vec<f64>>>,
     gone: Vec<bool>,
+    /// Variables that may do best to follow a neighbour: those that have not been asked since
+    /// their costs or neighbours changed.
+    unasked: BTreeSet<usize>,
     exact: bool,
 }
 
@@ -185,6 +188,7 @@ impl Reduction {
         }
         Self {
             gone: vec![false; problem.costs.len()],
+            unasked: (0..problem.costs.len()).collect(),
             costs: problem.costs.clone(),
             around,
             exact: true,
@@ -225,8 +229,11 @@ impl Reduction {
     /// A variable that does best to follow a neighbour: for each alternative of the
     /// neighbour it has one that costs the pair so much less than all others that
     /// nothing else it touches can make up for it.
-    fn follower(&self) -> Option<(usize, usize, Vec<usize>)> {
-        for variable in (0..self.costs.len()).filter(|&v| !self.gone[v]) {
+    fn follower(&mut self) -> Option<(usize, usize, Vec<usize>)> {
+        while let Some(variable) = self.unasked.pop_first() {
+            if self.gone[variable] {
+                continue;
+            }
             let own = spread(self.costs[variable].iter());
             let rows = self.costs[variable].len();
             let spreads: Vec<f64> = self.around[variable]
@@ -369,6 +376,7 @@ impl Reduction {
         self.gone[variable] = true;
         for (other, _) in &neighbours {
             self.around[*other].remove(&variable);
+            self.unasked.insert(*other);
         }
         Step {
             variable,
