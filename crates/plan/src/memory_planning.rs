@@ -511,12 +511,14 @@ mod tests {
   x0 = pred[] in b0
   x1 = pred[] in b0
   x2 = pred[] in b0
+  x3 = pred[] in b0
   k0 = kernel(write pred[]) {
     v0:pred = constant 0x0
     store 0[] = v0
   }
   parameters()
-  results(x1)
+  results(x3)
+  run k0(x3)
   run k0(x0)
   while {
     run k0(x1)
@@ -538,7 +540,10 @@ mod tests {
         };
         assign_buffers(&mut plan, &wanted).expect("buffers");
         crate::verify(&plan).expect("nothing is written over");
-        let [kept, other] = [ValueId::from_u32(0), ValueId::from_u32(2)];
-        assert_ne!(plan.values[kept].buffer, plan.values[other].buffer);
+        let place = |value| {
+            let value = &plan.values[ValueId::from_u32(value)];
+            &plan.buffers[value.buffer].place
+        };
+        assert_ne!(place(0), place(2), "{plan}");
     }
 }
