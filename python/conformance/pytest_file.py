@@ -10,8 +10,9 @@ def run(file, *, cwd, environment, report, timeout, options=()):
     """Runs the tests of `file`, a path in the folder `cwd`.
 
     Writes pytest's report to `report` and what was printed beside it. Returns a dictionary: "end" is
-    "ended", "crashed (CODE)" or "took too long"; "outcomes" has for each test that ended "passed",
-    "failed", "skipped" or "xfailed"; "count" is how many tests there are; "seconds" by the wall clock.
+    "ended", "crashed (CODE)", "took too long" or, where nothing could be collected, "did not start";
+    "outcomes" has for each test that ended "passed", "failed", "skipped" or "xfailed"; "count" is how
+    many tests there are; "seconds" by the wall clock.
     """
     report = report.resolve()
     report.unlink(missing_ok=True)
@@ -30,6 +31,8 @@ def run(file, *, cwd, environment, report, timeout, options=()):
         report.with_suffix(".log").write_text(done.stdout + done.stderr)
         if done.returncode < 0 or done.returncode > 5:
             ended = f"crashed ({done.returncode})"
+        elif done.returncode == 4 or (done.returncode == 2 and not report.exists()):
+            ended = "did not start"
     except subprocess.TimeoutExpired:
         ended = "took too long"
     seconds = time.monotonic() - start

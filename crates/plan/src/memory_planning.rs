@@ -302,7 +302,7 @@ impl Classes {
         classes: &[ValueId],
         mut rooms: Vec<Room>,
         begin: i64,
-        near: &mut Neighbours,
+        near: &mut Neighbours<'_>,
         places: &mut FxHashMap<ValueId, Place>,
     ) -> Result<i64, Error> {
         rooms.push(Room {
@@ -340,7 +340,7 @@ impl Classes {
 
     /// Groups of classes of open sizes that do not interfere. Which of two is larger
     /// may depend on the run, so a group has room for the largest, whichever it is.
-    fn slots(&self, open: &[ValueId], near: &mut Neighbours) -> Vec<Slot> {
+    fn slots(&self, open: &[ValueId], near: &mut Neighbours<'_>) -> Vec<Slot> {
         let mut slots: Vec<Slot> = Vec::new();
         for &root in open {
             near.look_at(root);
