@@ -9,7 +9,8 @@ client (TEGULA_SLOT=off) and by Tegula's. FOLDER keeps what each run gave, so th
 
 Printed are the tests that pass with XLA and how many of those pass with Tegula, the names of those that
 do not, and the time of all runs of a library: XLA's divided by ours, above 1 when ours is shorter. A
-run's time is that of its process, with the import of JAX, tracing and compiling. The exit code is 1 if a
+run's time is that of its process, with the import of JAX, tracing and compiling. A file whose run by XLA
+does not end, or does not start because another package is missing, is left out. The exit code is 1 if a
 test that passes with XLA fails with Tegula.
 """
 
@@ -53,11 +54,15 @@ def run(name, file, source, slot, arguments):
 
 
 def compare(name, runs):
-    """A line of the table, and the tests that pass with XLA alone."""
+    """A library's line of the table and its ratio, and the tests that pass with XLA alone.
+
+    The line is None if XLA ended no file.
+    """
     passes = lost = 0
     seconds = {slot: 0.0 for slot in SLOTS}
     names = []
-    for file, rows in runs.items():
+    ended = {file: rows for file, rows in runs.items() if rows["xla"]["end"] == "ended"}
+    for file, rows in ended.items():
         passed = {test for test, outcome in rows["xla"]["outcomes"].items() if outcome == "passed"}
         failed = sorted(test for test in passed if rows["tegula"]["outcomes"].get(test) != "passed")
         passes += len(passed)
@@ -65,9 +70,11 @@ def compare(name, runs):
         names += [f"{name} {file} {test} ({rows['tegula']['end']})" for test in failed]
         for slot in SLOTS:
             seconds[slot] += rows[slot]["seconds"]
+    if not ended:
+        return None, None, []
     ratio = seconds["xla"] / seconds["tegula"]
     line = (
-        f"| {name} | {len(runs)} | {passes} | {passes - lost} "
+        f"| {name} | {len(ended)} | {passes} | {passes - lost} "
         f"| {seconds['xla']:.0f} | {seconds['tegula']:.0f} | {ratio:.2f} |"
     )
     return line, ratio, names
@@ -104,12 +111,15 @@ def main():
                         row = run(name, file, source, slot, arguments)
                         print(json.dumps({"key": key, **row}), file=log, flush=True)
                     runs[file][slot] = row
-                times = " and ".join(f"{slot} {row['seconds']:.1f} s ({row['end']})" for slot, row in runs[file].items())
-                print(f"{name} {file}: {times}", flush=True)
+                times = [f"{slot} {row['seconds']:.1f} s ({row['end']})" for slot, row in runs[file].items()]
+                print(f"{name} {file}: {' and '.join(times)}", flush=True)
             line, ratio, names = compare(name, runs)
-            lines.append(line)
-            ratios.append(ratio)
-            lost += names
+            if line is not None:
+                lines.append(line)
+                ratios.append(ratio)
+                lost += names
+    if not lines:
+        sys.exit("XLA ended none of these files: the lines above say how each ended")
     print("\n| library | files | pass with XLA | of them with Tegula | XLA s | Tegula s | XLA / Tegula |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     print("\n".join(lines))

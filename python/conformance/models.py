@@ -4,7 +4,7 @@
 
 ResNet-50, GPT-2 small and BERT base with random weights on random data: a step of training (gradients
 and Adam, the state donated) and a step of inference. Each is run in a process of its own by XLA's client
-(TEGULA_SLOT=off) and by Tegula's, in turns. Printed are the first step (tracing, compiling and running),
+(TEGULA_SLOT=off), then by Tegula's. Printed are the first step (tracing, compiling and running),
 the median of the others, the peak of the process's memory and the largest relative difference of the
 losses between the two. The exit code is 1 if a loss differs by more than TOLERANCE.
 """

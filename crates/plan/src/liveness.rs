@@ -139,8 +139,9 @@ impl Pass<'_> {
                 predicate,
                 body,
             } => {
-                // What is read after the condition, whether or not the body follows; before it,
-                // that is after the body, the condition reads more and has not written yet.
+                // `live` is what is live after the condition: what the body, the loop's test, or the
+                // steps behind the loop read first. What is live before the condition is also live
+                // at the end of the body, because the condition comes next.
                 live.extend(&self.reads_first(body));
                 live.insert(*predicate);
                 let mut before_body = live.clone();

@@ -313,12 +313,15 @@ impl Classes {
         let mut end = begin;
         for &root in classes {
             let size = self.bytes[root].as_constant().unwrap_or(0);
-            near.look_at(root);
+            near.mark(root);
             let found = rooms.iter_mut().find_map(|room| {
-                let offset = room.lowest(size, |other| near.interferes(other))?;
-                Some((room, offset))
+                let apart = |other| {
+                    debug_assert_eq!(near.interferes(other), self.interfere(root, other));
+                    near.interferes(other)
+                };
+                Some((room.lowest(size, apart)?, room))
             });
-            let (room, offset) = found.ok_or_else(too_large)?;
+            let (offset, room) = found.ok_or_else(too_large)?;
             let own = (offset, offset + size, root);
             let at = room.taken.partition_point(|known| *known < own);
             room.taken.insert(at, own);
@@ -343,7 +346,7 @@ impl Classes {
     fn slots(&self, open: &[ValueId], near: &mut Neighbours<'_>) -> Vec<Slot> {
         let mut slots: Vec<Slot> = Vec::new();
         for &root in open {
-            near.look_at(root);
+            near.mark(root);
             let apart = |slot: &&mut Slot| {
                 let with = |&member: &ValueId| near.interferes(member);
                 !slot.members.iter().any(with)
@@ -371,21 +374,23 @@ impl Classes {
     }
 }
 
-/// Which classes interfere with the one that is looked at. Placing asks this of most pairs, so
-/// the answer is one load: sets of members are gone through once for each class.
+/// The neighbours of one class at a time in the interference graph of classes: the answers of
+/// [`Classes::interfere`]. Placing a class asks about most of those that have a place, so the
+/// neighbours are marked once, and each question is one load.
 struct Neighbours<'a> {
     classes: &'a Classes,
     /// The class of each value.
     roots: SecondaryMap<ValueId, Option<ValueId>>,
-    /// For each class those whose sets have one of its members.
+    /// For each class, those that have one of its members in their `edges`.
     named_by: SecondaryMap<ValueId, Vec<ValueId>>,
-    /// The neighbours of the class that is looked at: as a list, and for each class whether it is one.
+    /// The neighbours of the marked class.
     listed: Vec<ValueId>,
+    /// Whether a class is in `listed`.
     near: SecondaryMap<ValueId, bool>,
 }
 
 impl<'a> Neighbours<'a> {
-    /// Of classes that are not joined any more.
+    /// Classes must not be joined any more.
     fn new(classes: &'a Classes, plan: &Plan) -> Self {
         let mut roots = SecondaryMap::default();
         for value in plan.values.keys() {
@@ -408,7 +413,8 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    fn look_at(&mut self, class: ValueId) {
+    /// Marks the neighbours of `class`, and no others.
+    fn mark(&mut self, class: ValueId) {
         for other in self.listed.drain(..) {
             self.near[other] = false;
         }
@@ -424,6 +430,7 @@ impl<'a> Neighbours<'a> {
         }
     }
 
+    /// Whether the marked class interferes with `other`.
     fn interferes(&self, other: ValueId) -> bool {
         self.near[other]
     }
@@ -502,8 +509,9 @@ fn all_copies(steps: &[Step], out: &mut Vec<(ValueId, ValueId)>) {
 mod tests {
     use super::*;
 
-    /// A predicate that was moved before all loops, so that its loop's condition has no steps, is
-    /// read in each iteration of the loops around: what they write lies elsewhere.
+    /// The condition of the first inner loop has no steps, because its predicate `x0` is computed
+    /// before the outer loop. Each iteration of the outer loop reads `x0` again, so `x0` is live
+    /// throughout, and `x2`, which the second inner loop writes, must not share its memory.
     #[test]
     fn predicates_that_no_condition_writes_are_kept() {
         let text = r#"plan "conditions" arena 0 {

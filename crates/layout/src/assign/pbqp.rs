@@ -172,9 +172,9 @@ struct Reduction {
     /// By variable and neighbour, a row for each of the variable's alternatives.
     around: Vec<BTreeMap<usize, Vec<f64>>>,
     gone: Vec<bool>,
-    /// Variables that may do best to follow a neighbour: those that have not been asked since
-    /// their costs or neighbours changed.
-    unasked: BTreeSet<usize>,
+    /// The variables that [`Reduction::follower`] has not tested since their costs or their
+    /// neighbours changed; of all others it is known that they follow nobody.
+    untested: BTreeSet<usize>,
     exact: bool,
 }
 
@@ -188,7 +188,7 @@ impl Reduction {
         }
         Self {
             gone: vec![false; problem.costs.len()],
-            unasked: (0..problem.costs.len()).collect(),
+            untested: (0..problem.costs.len()).collect(),
             costs: problem.costs.clone(),
             around,
             exact: true,
@@ -230,7 +230,7 @@ impl Reduction {
     /// neighbour it has one that costs the pair so much less than all others that
     /// nothing else it touches can make up for it.
     fn follower(&mut self) -> Option<(usize, usize, Vec<usize>)> {
-        while let Some(variable) = self.unasked.pop_first() {
+        while let Some(variable) = self.untested.pop_first() {
             if self.gone[variable] {
                 continue;
             }
@@ -376,7 +376,7 @@ impl Reduction {
         self.gone[variable] = true;
         for (other, _) in &neighbours {
             self.around[*other].remove(&variable);
-            self.unasked.insert(*other);
+            self.untested.insert(*other);
         }
         Step {
             variable,
