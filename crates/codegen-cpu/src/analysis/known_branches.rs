@@ -4,36 +4,53 @@ use tegula_expr::{Cmp, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::Rename;
 use tegula_fusion::kernel::{Block, Statement};
 
+/// The values of a term for which a comparison with a constant holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// This one and all larger ones.
+    From(i64),
+    /// This one and all smaller ones.
+    UpTo(i64),
+}
+
+/// Which term is compared, if a condition compares one with a constant, and for which values it
+/// holds.
+pub(crate) fn bound(condition: &Term) -> Option<(Term, Bound)> {
+    let Node::Cmp(op, a, b) = condition.node() else {
+        return None;
+    };
+    // It holds where the difference is at least this.
+    let least = match op {
+        Cmp::Lt => 1,
+        Cmp::Le => 0,
+        Cmp::Eq | Cmp::Ne => return None,
+    };
+    let (terms, constant) = b.sub(a).as_linear()?;
+    let [(atom, factor)] = &terms[..] else {
+        return None;
+    };
+    let rest = constant.checked_sub(least)?;
+    let bound = match *factor {
+        0 | i64::MIN => return None,
+        1.. => Bound::From(rest.div_euclid(*factor).checked_neg()?),
+        _ => Bound::UpTo(rest.div_euclid(-factor)),
+    };
+    Some((atom.clone(), bound))
+}
+
 /// Where comparisons of a variable with constants, whose product the condition is, begin or
 /// cease to hold.
 pub(crate) fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
-    match condition.node() {
-        Node::Mul(a, b) => {
-            factors(a, var, out);
-            factors(b, var, out);
+    if let Node::Mul(a, b) = condition.node() {
+        factors(a, var, out);
+        factors(b, var, out);
+    } else if let Some((atom, bound)) = bound(condition)
+        && atom.as_var() == Some(var)
+    {
+        match bound {
+            Bound::From(first) => out.push(first),
+            Bound::UpTo(last) => out.extend(last.checked_add(1)),
         }
-        Node::Cmp(op, a, b) => {
-            // It holds where the difference is at least this.
-            let least = match op {
-                Cmp::Lt => 1,
-                Cmp::Le => 0,
-                Cmp::Eq | Cmp::Ne => return,
-            };
-            let Some((terms, constant)) = b.sub(a).as_linear() else {
-                return;
-            };
-            let [(atom, factor)] = &terms[..] else {
-                return;
-            };
-            if atom.as_var() == Some(var) {
-                match *factor {
-                    1.. => out.push(-(constant - least).div_euclid(*factor)),
-                    0 | i64::MIN => {}
-                    _ => out.push((constant - least).div_euclid(-factor) + 1),
-                }
-            }
-        }
-        _ => {}
     }
 }
 

@@ -3,17 +3,105 @@
 //! A reduction over the last two dimensions of an array is a loop in a loop; the rows of the
 //! inner one lie behind one another. One loop of as many turns makes longer runs of lanes:
 //! what is before and after each run, above all combining its lanes, is done once.
+//!
+//! The two innermost dimensions of a domain that go through memory so are one run of lanes
+//! anyhow ([`merged`]), unless a branch asks where in the outer one a point lies, as padding and
+//! concatenation do. Where each run that the branch leaves is long, they become one dimension, which
+//! index-set splitting then cuts.
 
-use crate::analysis::affine_access::{Ranges, linear_index, split};
-use tegula_expr::{Term, Var};
+use super::index_set_split::split_index_set;
+use crate::analysis::affine_access::{Ranges, linear_index, merged, split};
+use crate::analysis::known_branches::{Bound, bound};
+use tegula_expr::{Cmp, Node, Term, Var};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
 use tegula_fusion::{Kernel, Rename};
 
 /// The most turns of a loop made of two: 32-bit indices count them.
 const MAX_TURNS: i64 = i32::MAX as i64;
+/// Points of an innermost dimension that are a good run of lanes by themselves.
+const LONG_ROW: i64 = 256;
 
-/// The kernel with such loops made one; `None` if it has none.
+/// The kernel with such loops and dimensions made one; `None` if it has none.
 pub(crate) fn coalesce_loops(kernel: &Kernel) -> Option<Kernel> {
+    let loops = coalesce_inner_loops(kernel);
+    let domain = coalesce_domain(loops.as_ref().unwrap_or(kernel));
+    domain.or(loops)
+}
+
+/// The kernel with the two innermost dimensions of its domain as one. The outermost dimension
+/// stays: it is divided among threads.
+fn coalesce_domain(kernel: &Kernel) -> Option<Kernel> {
+    let [_, .., outer, inner] = kernel.domain[..] else {
+        return None;
+    };
+    let (many, few) = (
+        kernel.constant_extent(outer)?,
+        kernel.constant_extent(inner)?,
+    );
+    let points = many.checked_mul(few).filter(|n| *n <= MAX_TURNS)?;
+    if !(2..LONG_ROW).contains(&few) || merged(kernel).0 > 1 {
+        return None;
+    }
+    let (point, length) = (Term::var(inner), Term::constant(few));
+    let mut rename = Rename::default();
+    let quotient = point.floor_div(&length);
+    rename.vars.insert(outer, quotient.clone());
+    rename.vars.insert(inner, point.modulo(&length));
+    let mut one = kernel.clone();
+    one.body = rename.block(&kernel.body);
+    one.domain.retain(|&var| var != outer);
+    *one.vars.get_mut(inner.0 as usize)? = IndexVar::Domain(Term::constant(points));
+    let mut body = std::mem::take(&mut one.body);
+    ask_of_points(&mut body, &quotient, (inner, few))?;
+    one.body = body;
+    let pays = goes_straight(&one, &one.body, inner, true) && !split_index_set(&one).is_empty();
+    pays.then_some(one)
+}
+
+/// Makes comparisons of the quotient of a variable and a number comparisons of the variable.
+fn ask_of_points(block: &mut Block, quotient: &Term, (var, by): (Var, i64)) -> Option<()> {
+    for statement in &mut block.statements {
+        match statement {
+            Statement::If {
+                condition,
+                then,
+                otherwise,
+                ..
+            } => {
+                *condition = asked_of_points(condition, quotient, (var, by))?;
+                ask_of_points(then, quotient, (var, by))?;
+                ask_of_points(otherwise, quotient, (var, by))?;
+            }
+            Statement::Loop { body, .. } => ask_of_points(body, quotient, (var, by))?,
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+/// A condition with such comparisons; `None` if it asks for something else of the variable.
+fn asked_of_points(condition: &Term, quotient: &Term, (var, by): (Var, i64)) -> Option<Term> {
+    if !condition.mentions(var) {
+        return Some(condition.clone());
+    }
+    if let Node::Mul(a, b) = condition.node() {
+        let [a, b] = [a, b].map(|factor| asked_of_points(factor, quotient, (var, by)));
+        return Some(a?.mul(&b?));
+    }
+    let (atom, bound) = bound(condition)?;
+    let point = Term::var(var);
+    (atom == *quotient).then_some(())?;
+    Some(match bound {
+        Bound::From(first) => Term::cmp(Cmp::Le, &Term::constant(first.checked_mul(by)?), &point),
+        Bound::UpTo(last) => {
+            let behind = last.checked_add(1)?.checked_mul(by)?;
+            Term::cmp(Cmp::Lt, &point, &Term::constant(behind))
+        }
+    })
+}
+
+/// The kernel with loops in loops made one.
+fn coalesce_inner_loops(kernel: &Kernel) -> Option<Kernel> {
     if !kernel.body.any(Statement::is_loop) {
         return None;
     }
@@ -90,7 +178,7 @@ fn one_loop(kernel: &mut Kernel, outer: &Statement) -> Option<Statement> {
     let body = rename.block(body);
     let slot = kernel.vars.get_mut(inner_var.0 as usize)?;
     let old = std::mem::replace(slot, IndexVar::Loop(Term::constant(turns)));
-    if !goes_straight(kernel, &body, *inner_var) {
+    if !goes_straight(kernel, &body, *inner_var, false) {
         kernel.vars[inner_var.0 as usize] = old;
         return None;
     }
@@ -103,8 +191,9 @@ fn one_loop(kernel: &mut Kernel, outer: &Statement) -> Option<Statement> {
     })
 }
 
-/// Whether all that depends on a variable are places in memory, in equal steps.
-fn goes_straight(kernel: &Kernel, block: &Block, var: Var) -> bool {
+/// Whether all that depends on a variable are places in memory, in equal steps, and conditions if they
+/// may.
+fn goes_straight(kernel: &Kernel, block: &Block, var: Var, conditions: bool) -> bool {
     let ranges = Ranges {
         vars: &kernel.vars,
         lanes: None,
@@ -122,16 +211,16 @@ fn goes_straight(kernel: &Kernel, block: &Block, var: Var) -> bool {
             is_straight(*param, index)
         }
         Statement::Bind { .. } => true,
-        Statement::Loop { body, .. } => goes_straight(kernel, body, var),
+        Statement::Loop { body, .. } => goes_straight(kernel, body, var, conditions),
         Statement::If {
             condition,
             then,
             otherwise,
             ..
         } => {
-            !condition.mentions(var)
-                && goes_straight(kernel, then, var)
-                && goes_straight(kernel, otherwise, var)
+            (conditions || !condition.mentions(var))
+                && goes_straight(kernel, then, var, conditions)
+                && goes_straight(kernel, otherwise, var, conditions)
         }
     })
 }
