@@ -201,15 +201,19 @@ unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize)
     }
     for lanes in rows {
         let factor = T::lane(lanes, column).times(reciprocal);
-        T::set_lane(lanes, column, factor);
-        let before = *lanes;
-        // SAFETY: the caller promises the instructions.
-        unsafe { T::subtract::<V>(lanes, factor, &own) };
-        // What is not finite makes NaN of them.
-        if !factor.size().is_finite() {
-            for lane in 0..=column {
+        if factor.size().is_finite() {
+            // SAFETY: the caller promises the instructions.
+            unsafe { T::subtract::<V>(lanes, factor, &own) };
+        } else {
+            // What is not finite makes NaN of zeros' products.
+            let before = *lanes;
+            // SAFETY: as above.
+            unsafe { T::subtract::<V>(lanes, factor, &own) };
+            for lane in 0..column {
                 T::set_lane(lanes, lane, T::lane(&before, lane));
             }
         }
+        // Behind the vectors: one that is read just after a part of it was written waits for that.
+        T::set_lane(lanes, column, factor);
     }
 }
