@@ -36,6 +36,8 @@ fn flags(position_independent: bool) -> Result<settings::Flags, Error> {
     set(&mut flags, "opt_level", "speed")?;
     let pic = position_independent.to_string();
     set(&mut flags, "is_pic", &pic)?;
+    // Where blocks begin, by which functions are placed.
+    set(&mut flags, "machine_code_cfg_info", "true")?;
     set(
         &mut flags,
         "enable_verifier",

@@ -4,6 +4,7 @@ use super::libcalls::{General, Helper};
 use super::{CodeImage, FunctionId, Relocation, RelocationKind, Target, routines};
 use crate::error::Error;
 use crate::isa::clif128::Abilities;
+use crate::isa::x64::branch_alignment;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
     self, AbiParam, ExtFuncData, ExternalName, FuncRef, Function, GlobalValueData, InstBuilder,
@@ -131,9 +132,14 @@ impl ImageBuilder {
             .buffer
             .alignment
             .max(self.isa.function_alignment().minimum);
+        let end = self.image.code.len();
+        let start = match self.isa.name() {
+            "x64" => branch_alignment::best_start(compiled, end, alignment),
+            _ => end.next_multiple_of(alignment as usize),
+        };
         let code = compiled.code_buffer().to_vec();
         let relocations = compiled.buffer.relocs().to_vec();
-        let start = self.place(id, &code, alignment)?;
+        let start = self.place(id, &code, start)?;
         for relocation in relocations {
             let target = match &relocation.target {
                 FinalizedRelocTarget::ExternalName(name) => self.target(name, &context.func)?,
@@ -186,7 +192,12 @@ impl ImageBuilder {
         alignment: u32,
     ) -> Result<FunctionId, Error> {
         let id = self.declare();
-        self.place(id, code, alignment)?;
+        let start = self
+            .image
+            .code
+            .len()
+            .next_multiple_of(alignment.max(1) as usize);
+        self.place(id, code, start)?;
         Ok(id)
     }
 
@@ -203,10 +214,9 @@ impl ImageBuilder {
         }
     }
 
-    /// Appends a function's code; gives where it begins.
-    fn place(&mut self, id: FunctionId, code: &[u8], alignment: u32) -> Result<u32, Error> {
+    /// Adds a function's code at an offset behind all that is there; gives the offset.
+    fn place(&mut self, id: FunctionId, code: &[u8], start: usize) -> Result<u32, Error> {
         let bytes = &mut self.image.code;
-        let start = bytes.len().next_multiple_of(alignment.max(1) as usize);
         let end = u32::try_from(start + code.len());
         end.map_err(|_| Error::Bug("more than 4 GiB of code".to_owned()))?;
         bytes.resize(start, 0);

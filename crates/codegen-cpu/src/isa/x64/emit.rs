@@ -1,5 +1,6 @@
 //! Allocates registers (regalloc2) and encodes instructions (iced-x86).
 
+use super::branch_alignment::{CONDITIONAL, UNCONDITIONAL, padding};
 use super::features::InstructionSet;
 use super::features::{INTEGER, MASK};
 use super::inst::{Arg, Base, CALLEE_SAVED, Inst, Kind, Machine, Taken, environment};
@@ -13,6 +14,22 @@ use regalloc2::{
 
 /// Above so many instructions, allocation is quick rather than good.
 const LARGE: usize = 600;
+
+/// The bytes of `cmp` of two registers of 64 bits.
+const COMPARISON: usize = 3;
+
+/// Instructions of 1 to 8 bytes without effect ("Intel 64 and IA-32 Architectures Software
+/// Developer's Manual", volume 2, NOP).
+const IDLE: [&[u8]; 8] = [
+    &[0x90],
+    &[0x66, 0x90],
+    &[0x0f, 0x1f, 0x00],
+    &[0x0f, 0x1f, 0x40, 0x00],
+    &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+    &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+    &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+    &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+];
 
 /// Code, and what its instructions came from, each from an offset on.
 pub(crate) type LinkedCode = (Vec<u8>, Vec<(u32, Origin)>);
@@ -77,6 +94,10 @@ pub(super) fn encode(
                     let data = &machine.insts[inst.index()];
                     let allocations = output.inst_allocs(inst);
                     writer.comes_from(data.origin);
+                    let next = machine.insts.get(inst.index() + 1);
+                    if is_fused(data.kind, next.map(|next| next.kind)) {
+                        writer.pad_jump(COMPARISON + CONDITIONAL);
+                    }
                     writer.instruction(machine, block, data, allocations)?;
                 }
                 InstOrEdit::Edit(Edit::Move { from, to }) => writer.copy(*from, *to)?,
@@ -85,6 +106,14 @@ pub(super) fn encode(
     }
     let origins = std::mem::take(&mut writer.origins);
     Some((writer.finish(pool)?, origins))
+}
+
+/// Whether the processor makes one operation of an instruction and the jump that follows it.
+fn is_fused(kind: Kind, next: Option<Kind>) -> bool {
+    matches!(
+        (kind, next),
+        (Kind::Code(Code::Cmp_r64_rm64), Some(Kind::Branch(_)))
+    )
 }
 
 /// What the allocator did, held against what it was asked.
@@ -201,6 +230,16 @@ impl Writer {
         self.raw(&[0xc3]);
     }
 
+    /// Idles up to where a jump of so many bytes may lie.
+    fn pad_jump(&mut self, bytes: usize) {
+        let mut left = padding(self.position, bytes);
+        while left > 0 {
+            let idle = IDLE[left.min(IDLE.len()) - 1];
+            self.raw(idle);
+            left -= idle.len();
+        }
+    }
+
     fn jump_to(&mut self, opcode: &[u8], block: Block) {
         self.raw(opcode);
         self.jumps.push((self.position, block));
@@ -220,6 +259,7 @@ impl Writer {
             Kind::Entry => {}
             Kind::Jump => {
                 if successors[0] != next {
+                    self.pad_jump(UNCONDITIONAL);
                     self.jump_to(&[0xe9], successors[0]);
                 }
             }
@@ -230,8 +270,10 @@ impl Writer {
                     Taken::Above => 0x87,
                     Taken::NotZero => 0x85,
                 };
+                self.pad_jump(CONDITIONAL);
                 self.jump_to(&[0x0f, opcode], successors[0]);
                 if successors[1] != next {
+                    self.pad_jump(UNCONDITIONAL);
                     self.jump_to(&[0xe9], successors[1]);
                 }
             }

@@ -16,6 +16,7 @@
 
 mod arithmetic;
 mod assembler;
+pub(crate) mod branch_alignment;
 mod conversions;
 mod disasm;
 mod emit;
