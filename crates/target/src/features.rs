@@ -180,13 +180,9 @@ impl CpuFeatures {
 #[cfg(target_arch = "x86_64")]
 fn found() -> CpuFeatures {
     use std::is_x86_feature_detected as has;
-    let avx2 = has!("avx2") && has!("fma") && has!("bmi1") && has!("bmi2");
-    let avx512 = avx2
-        && has!("avx512f")
-        && has!("avx512bw")
-        && has!("avx512dq")
-        && has!("avx512vl")
-        && has!("f16c");
+    let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("bmi1") && has!("bmi2");
+    let avx512 =
+        avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
     let [amx_bf16, amx_int8] = match avx512 {
         true => amx::found(),
         false => [false; 2],

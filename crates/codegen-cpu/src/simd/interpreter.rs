@@ -7,6 +7,8 @@ use super::ir::{
     identity,
 };
 
+use half::f16;
+
 /// How the machine computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
@@ -398,5 +400,11 @@ fn convert(conversion: Conversion, from: Type, to: Type, a: u64) -> u64 {
         Conversion::ExtendSigned => signed.cast_unsigned(),
         Conversion::ExtendUnsigned => a,
         Conversion::Low => a & u64::from(u32::MAX),
+        Conversion::FromHalf => u64::from(f16::from_bits(a as u16).to_f32().to_bits()),
+        Conversion::RoundHalf => {
+            let half = f16::from_f32(f32::from_bits(a as u32));
+            u64::from(half.to_f32().to_bits())
+        }
+        Conversion::ToHalf => u64::from(f16::from_f32(f32::from_bits(a as u32)).to_bits()),
     }
 }

@@ -183,6 +183,13 @@ pub(crate) enum Conversion {
     ExtendUnsigned,
     /// `I64` to `I32`, the low half.
     Low,
+    /// The bits of an IEEE 754 binary16 number, in the low half of an `I32` that is 0 above, to the
+    /// number, an `F32`.
+    FromHalf,
+    /// An `F32` rounded to the nearest binary16 number, ties to even; still an `F32`.
+    RoundHalf,
+    /// An `F32` rounded so, as the bits that `FromHalf` reads.
+    ToHalf,
 }
 
 /// What defines a value.

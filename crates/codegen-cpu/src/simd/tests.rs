@@ -322,6 +322,8 @@ fn conversions() {
         (C::Low, Type::I64, Type::I32),
         (C::Bits, Type::F32, Type::I32),
         (C::Bits, Type::I64, Type::F64),
+        (C::RoundHalf, Type::F32, Type::F32),
+        (C::ToHalf, Type::F32, Type::I32),
     ];
     for (conversion, from, to) in cases {
         let body = elementwise(from, &|b, [x, _, _]| b.convert(conversion, x, to));
@@ -349,6 +351,55 @@ fn conversions() {
         });
         check(&format!("truncate {from:?} to {to:?}"), from, &body, 3);
     }
+}
+
+/// Numbers from 2^-32 to 2^31, half of which lie in the middle of two of binary16 if so few bits are
+/// kept, and all bits of that type.
+#[test]
+fn half_precision_conversions() {
+    for kept in [0x9fff_ffff_u32, 0x9fff_f000] {
+        let number = |b: &mut Builder, x: V| {
+            let kept = b.i32(kept.cast_signed());
+            let bits = b.and(x, kept);
+            let smallest = b.i32(95 << 23);
+            let bits = b.add(bits, smallest);
+            b.bits(bits)
+        };
+        let body = elementwise(Type::I32, &|b, [x, _, _]| {
+            let x = number(b, x);
+            b.convert(Conversion::ToHalf, x, Type::I32)
+        });
+        check(&format!("to half of bits {kept:x}"), Type::I32, &body, 3);
+        let body = elementwise(Type::I32, &|b, [x, _, _]| {
+            let x = number(b, x);
+            b.convert(Conversion::RoundHalf, x, Type::F32)
+        });
+        check(
+            &format!("rounded to half of bits {kept:x}"),
+            Type::I32,
+            &body,
+            3,
+        );
+    }
+    let body = elementwise(Type::I32, &|b, [x, _, _]| {
+        let low = b.i32(0xffff);
+        let bits = b.and(x, low);
+        b.convert(Conversion::FromHalf, bits, Type::F32)
+    });
+    check("from half", Type::I32, &body, 3);
+    // Beside lanes of 64 bits, vectors have half as many.
+    let body = elementwise(Type::I64, &|b, [x, y, _]| {
+        let low = b.convert(Conversion::Low, x, Type::I32);
+        let mask = b.i32(0xffff);
+        let bits = b.and(low, mask);
+        let number = b.convert(Conversion::FromHalf, bits, Type::F32);
+        let two = b.f32(2.0);
+        let number = b.mul(number, two);
+        let bits = b.convert(Conversion::ToHalf, number, Type::I32);
+        let wide = b.convert(Conversion::ExtendUnsigned, bits, Type::I64);
+        b.add(wide, y)
+    });
+    check("half beside 64 bits", Type::I64, &body, 3);
 }
 
 #[test]

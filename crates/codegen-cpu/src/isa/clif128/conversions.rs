@@ -50,6 +50,12 @@ impl Emitter<'_, '_> {
                 self.builder.ins().uwiden_high(a[0])
             ],
             (Conversion::Low, ..) => smallvec![self.narrow(a)],
+            (Conversion::FromHalf, ..) => smallvec![self.from_half(a[0])],
+            (Conversion::RoundHalf, ..) => smallvec![self.rounded_to_half(a[0])],
+            (Conversion::ToHalf, ..) => {
+                let number = self.rounded_to_half(a[0]);
+                smallvec![self.half_bits(number)]
+            }
             _ if self.machine.converts_wide && from.is_wide() && to.is_wide() => {
                 let ty = vector_type(to);
                 let convert = |&a: &Value| match conversion {

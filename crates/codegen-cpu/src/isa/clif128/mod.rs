@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod conversions;
+mod half_precision;
 mod masks;
 mod memory;
 

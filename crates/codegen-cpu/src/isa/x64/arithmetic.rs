@@ -187,6 +187,21 @@ impl Select<'_> {
         let from = self.body.type_of(a);
         let a = self.get(a, u)?;
         let forms = [self.form(from), self.form(to)];
+        match conversion {
+            Conversion::FromHalf => {
+                let packed = self.packed_words(a);
+                return Some(self.from_half(packed));
+            }
+            Conversion::RoundHalf => {
+                let packed = self.to_half(a);
+                return Some(self.from_half(packed));
+            }
+            Conversion::ToHalf => {
+                let packed = self.to_half(a);
+                return Some(self.extended_words(packed));
+            }
+            _ => {}
+        }
         let Some(code) = super::conversions::convert(conversion, from, to, forms[0]) else {
             return self.missing_conversion(conversion, from, to, a);
         };

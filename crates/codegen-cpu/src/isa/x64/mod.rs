@@ -21,6 +21,7 @@ mod conversions;
 mod disasm;
 mod emit;
 mod features;
+mod half_precision;
 mod inputs;
 mod inst;
 mod interleaved64;

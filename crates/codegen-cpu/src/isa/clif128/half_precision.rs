@@ -1,0 +1,127 @@
+//! Numbers of IEEE 754 binary16, by operations on the bits of `f32`: Cranelift has no vectors of them.
+
+use super::Emitter;
+use crate::simd::ir::Type;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+
+/// Bits of the significand that an `f32` has more.
+const DROPPED: i64 = 13;
+/// The exponents' biases' difference.
+const BIAS: u32 = 127 - 15;
+/// The exponent of what is not finite.
+const SPECIAL: u32 = 0x7f80_0000;
+const SIGN: u32 = 0x8000_0000;
+
+impl Emitter<'_, '_> {
+    fn word(&mut self, bits: u32) -> Value {
+        self.constant(Type::I32, u64::from(bits))[0]
+    }
+
+    fn number(&mut self, x: f32) -> Value {
+        self.constant(Type::F32, u64::from(x.to_bits()))[0]
+    }
+
+    /// The numbers of bits in words that are 0 above.
+    pub(super) fn from_half(&mut self, bits: Value) -> Value {
+        let low = self.word(0x7fff);
+        let magnitude = self.builder.ins().band(bits, low);
+        let shifted = self.builder.ins().ishl_imm_s(magnitude, DROPPED);
+        // The exponent's bias, by a multiplication that subnormals need.
+        let value = self.bitcast(types::F32X4, shifted);
+        let scale = self.number(f32::from_bits((BIAS + 127) << 23));
+        let value = self.builder.ins().fmul(value, scale);
+        let value = self.bitcast(types::I32X4, value);
+        let largest = self.word(0x7bff);
+        let special = self
+            .builder
+            .ins()
+            .icmp(IntCC::SignedGreaterThan, magnitude, largest);
+        let top = self.word(SPECIAL);
+        let special_bits = self.builder.ins().bor(shifted, top);
+        let value = self.builder.ins().bitselect(special, special_bits, value);
+        let sign = self.builder.ins().isub(bits, magnitude);
+        let sign = self.builder.ins().ishl_imm_s(sign, 16);
+        let value = self.builder.ins().bor(value, sign);
+        self.bitcast(types::F32X4, value)
+    }
+
+    /// The nearest numbers of the type, ties to even.
+    pub(super) fn rounded_to_half(&mut self, x: Value) -> Value {
+        let bits = self.bitcast(types::I32X4, x);
+        let last = self.builder.ins().ushr_imm_s(bits, DROPPED);
+        let one = self.word(1);
+        let odd = self.builder.ins().band(last, one);
+        let half = self.word((1 << (DROPPED - 1)) - 1);
+        let sum = self.builder.ins().iadd(bits, half);
+        let sum = self.builder.ins().iadd(sum, odd);
+        let kept = self.word(u32::MAX << DROPPED);
+        let rounded = self.builder.ins().band(sum, kept);
+        let sign = self.word(SIGN);
+        let sign = self.builder.ins().band(bits, sign);
+        let magnitude = self.builder.ins().fabs(x);
+        // Subnormals are multiples of 2^-24, the last place of numbers in [1/2, 1).
+        let base = self.number(0.5);
+        let raised = self.builder.ins().fadd(magnitude, base);
+        let small = self.builder.ins().fsub(raised, base);
+        let small = self.bitcast(types::I32X4, small);
+        let small = self.builder.ins().bor(small, sign);
+        let normal = self.number(2f32.powi(-14));
+        let is_small = self
+            .builder
+            .ins()
+            .fcmp(FloatCC::LessThan, magnitude, normal);
+        let result = self.builder.ins().bitselect(is_small, small, rounded);
+        // Half a last place above the largest number.
+        let limit = self.number(65_520.0);
+        let too_large = self
+            .builder
+            .ins()
+            .fcmp(FloatCC::LessThanOrEqual, limit, magnitude);
+        let infinity = self.word(SPECIAL);
+        let infinity = self.builder.ins().bor(infinity, sign);
+        let result = self.builder.ins().bitselect(too_large, infinity, result);
+        // The bits of a NaN are kept, and it is made quiet.
+        let quiet = self.word(0x0040_0000);
+        let quieted = self.builder.ins().bor(bits, quiet);
+        let quieted = self.builder.ins().band(quieted, kept);
+        let nan = self.builder.ins().fcmp(FloatCC::Unordered, x, x);
+        let result = self.builder.ins().bitselect(nan, quieted, result);
+        self.bitcast(types::F32X4, result)
+    }
+
+    /// The bits of numbers of the type, in words that are 0 above.
+    pub(super) fn half_bits(&mut self, x: Value) -> Value {
+        let bits = self.bitcast(types::I32X4, x);
+        let low = self.word(!SIGN);
+        let magnitude_bits = self.builder.ins().band(bits, low);
+        let sign = self.builder.ins().isub(bits, magnitude_bits);
+        let sign = self.builder.ins().ushr_imm_s(sign, 16);
+        let shifted = self.builder.ins().ushr_imm_s(magnitude_bits, DROPPED);
+        let bias = self.word(BIAS << 10);
+        let normal = self.builder.ins().isub(shifted, bias);
+        let magnitude = self.bitcast(types::F32X4, magnitude_bits);
+        let base = self.number(0.5);
+        let raised = self.builder.ins().fadd(magnitude, base);
+        let raised = self.bitcast(types::I32X4, raised);
+        let significand = self.word(0x03ff);
+        let small = self.builder.ins().band(raised, significand);
+        let smallest = self.number(2f32.powi(-14));
+        let is_small = self
+            .builder
+            .ins()
+            .fcmp(FloatCC::LessThan, magnitude, smallest);
+        let value = self.builder.ins().bitselect(is_small, small, normal);
+        let last_finite = self.word(SPECIAL - 1);
+        let special =
+            self.builder
+                .ins()
+                .icmp(IntCC::SignedGreaterThan, magnitude_bits, last_finite);
+        let top = self.word(0x7c00);
+        let special_bits = self.builder.ins().bor(shifted, top);
+        let all = self.word(0x7fff);
+        let special_bits = self.builder.ins().band(special_bits, all);
+        let value = self.builder.ins().bitselect(special, special_bits, value);
+        self.builder.ins().bor(value, sign)
+    }
+}
