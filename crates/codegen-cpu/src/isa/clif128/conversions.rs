@@ -50,7 +50,7 @@ impl Emitter<'_, '_> {
                 self.builder.ins().uwiden_high(a[0])
             ],
             (Conversion::Low, ..) => smallvec![self.narrow(a)],
-            (Conversion::FromHalf, ..) => smallvec![self.from_half(a[0])],
+            (Conversion::FromHalf, ..) => smallvec![self.half_to_f32(a[0])],
             (Conversion::RoundHalf, ..) => smallvec![self.rounded_to_half(a[0])],
             (Conversion::ToHalf, ..) => {
                 let number = self.rounded_to_half(a[0]);

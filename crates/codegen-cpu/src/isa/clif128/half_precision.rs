@@ -23,7 +23,7 @@ impl Emitter<'_, '_> {
     }
 
     /// The numbers of bits in words that are 0 above.
-    pub(super) fn from_half(&mut self, bits: Value) -> Value {
+    pub(super) fn half_to_f32(&mut self, bits: Value) -> Value {
         let low = self.word(0x7fff);
         let magnitude = self.builder.ins().band(bits, low);
         let shifted = self.builder.ins().ishl_imm_s(magnitude, DROPPED);

@@ -190,14 +190,14 @@ impl Select<'_> {
         match conversion {
             Conversion::FromHalf => {
                 let packed = self.packed_words(a);
-                return Some(self.from_half(packed));
+                return Some(self.half_to_f32(packed));
             }
             Conversion::RoundHalf => {
-                let packed = self.to_half(a);
-                return Some(self.from_half(packed));
+                let packed = self.f32_to_half(a);
+                return Some(self.half_to_f32(packed));
             }
             Conversion::ToHalf => {
-                let packed = self.to_half(a);
+                let packed = self.f32_to_half(a);
                 return Some(self.extended_words(packed));
             }
             _ => {}

@@ -6,7 +6,7 @@
 //! block is decoded anew in each iteration. Where a loop of a few instructions happened to
 //! lie decided whether it took 62 or 100 us for the same 50,000 iterations. Our own functions
 //! have instructions without effect before such a jump; one of Cranelift's, which has no such
-//! thing, begins up to 31 bytes later. On other cores neither costs anything that was measured.
+//! thing, begins up to 31 bytes later. On other cores, where nothing was measured, that changes little.
 
 use cranelift_codegen::CompiledCode;
 

@@ -105,7 +105,7 @@ impl Select<'_> {
     }
 
     /// The numbers that packed words are the bits of.
-    pub(super) fn from_half(&mut self, packed: VReg) -> VReg {
+    pub(super) fn half_to_f32(&mut self, packed: VReg) -> VReg {
         let Instructions {
             sizes: [lanes, words],
             widen,
@@ -115,7 +115,7 @@ impl Select<'_> {
     }
 
     /// The bits of the nearest numbers of the type, packed.
-    pub(super) fn to_half(&mut self, a: VReg) -> VReg {
+    pub(super) fn f32_to_half(&mut self, a: VReg) -> VReg {
         let Instructions {
             sizes: [lanes, words],
             narrow,
