@@ -6,8 +6,7 @@
 //! - [`dense`]: Cholesky and LU factorisations, triangular and tridiagonal solves without allocation.
 //! - [`sort`]: sorting several arrays together; [`top_k`]: the first elements of rows by rank.
 //! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).
-//! - [`fft`]: Fourier transforms of the last dimensions of an array; [`fourier`]: the same without
-//!   allocation, for compiled programs.
+//! - [`fourier`]: Fourier transforms of the last dimensions of an array.
 //! - [`thread_pool`]: the threads that products are split over.
 //!
 //! ```
@@ -51,7 +50,6 @@
 
 pub mod dense;
 pub mod depthwise;
-pub mod fft;
 pub mod fourier;
 pub mod gemm;
 mod lapack;

@@ -4,11 +4,10 @@
 use super::random_bits::Random;
 use super::stochastic_convert::StochasticConvert;
 use crate::error::Error;
-use rustfft::num_complex::Complex;
 use tegula_ir::{ArrayShape, ElementType, FftType, Op, TransposeA};
 use tegula_linalg::dense;
 use tegula_linalg::dense::{Cholesky, Lu, Number, Solve};
-use tegula_linalg::fft::Fft;
+use tegula_linalg::fourier::Planned;
 use tegula_linalg::top_k::TopK;
 use tegula_target::CpuFeatures;
 
@@ -26,8 +25,8 @@ pub(crate) struct Routine {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Fft(Fft<f32>),
-    DoubleFft(Fft<f64>),
+    Fft(CpuFeatures, Planned<f32>),
+    DoubleFft(CpuFeatures, Planned<f64>),
     Cholesky(CpuFeatures, Cholesky),
     Solve(CpuFeatures, Solve),
     Lu(CpuFeatures, Lu),
@@ -36,7 +35,8 @@ enum Kind {
     StochasticConvert(StochasticConvert),
 }
 
-/// Points of the longest Fourier transform: its tables of roots of unity take about 32 bytes a point.
+/// Points of the longest Fourier transform: its tables take about 24 bytes a point while it is planned, and
+/// up to 220 if it has a large prime factor.
 const MAX_FFT_POINTS: usize = 1 << 26;
 
 impl Routine {
@@ -80,8 +80,8 @@ impl Routine {
                 // Real transforms are named by their complex side.
                 let half = [first, results[0]].map(|s| s.element_type == ElementType::C64);
                 match half.contains(&true) {
-                    true => Kind::Fft(Fft::new(*kind, full, count)),
-                    false => Kind::DoubleFft(Fft::new(*kind, full, count)),
+                    true => Kind::Fft(isa, Planned::<f32>::new(*kind, &full, count)),
+                    false => Kind::DoubleFft(isa, Planned::<f64>::new(*kind, &full, count)),
                 }
             }
             Op::Cholesky { lower } => {
@@ -144,10 +144,10 @@ impl Routine {
             other => return Err(unsupported(format!("`{}`", other.opcode()))),
         };
         let element_type = match kind {
-            Kind::Fft(_) | Kind::DoubleFft(_) if first.element_type.is_complex() => {
+            Kind::Fft(..) | Kind::DoubleFft(..) if first.element_type.is_complex() => {
                 first.element_type
             }
-            Kind::Fft(_) | Kind::DoubleFft(_) => results[0].element_type,
+            Kind::Fft(..) | Kind::DoubleFft(..) => results[0].element_type,
             // The state's type is another.
             Kind::Random(_) => results
                 .last()
@@ -179,8 +179,8 @@ impl Routine {
     fn knows(&self, operands: &[&ArrayShape], results: &[&ArrayShape]) -> bool {
         use ElementType::{BF16, C64, C128, F16, F32, F64, S32};
         match &self.kind {
-            Kind::Fft(_) => self.element_type == C64,
-            Kind::DoubleFft(_) => self.element_type == C128,
+            Kind::Fft(..) => self.element_type == C64,
+            Kind::DoubleFft(..) => self.element_type == C128,
             Kind::Cholesky(..) => {
                 matches!(self.element_type, BF16 | F16 | F32 | F64 | C64 | C128)
             }
@@ -212,8 +212,8 @@ impl Routine {
     /// Bytes of scratch memory that a run needs.
     pub(crate) fn scratch_bytes(&self) -> usize {
         match &self.kind {
-            Kind::Fft(fft) => fft.scratch_bytes(),
-            Kind::DoubleFft(fft) => fft.scratch_bytes(),
+            Kind::Fft(_, transform) => transform.scratch_bytes(),
+            Kind::DoubleFft(_, transform) => transform.scratch_bytes(),
             Kind::TopK(top) => top.scratch_bytes(),
             Kind::Cholesky(..) | Kind::Solve(..) | Kind::Lu(..) => match self.element_type {
                 ElementType::F64 => self.scratch_of_matrices::<f64>(),
@@ -246,8 +246,14 @@ impl Routine {
         // has [`Self::scratch_bytes`], aligned to 64; for the element type of the shapes.
         unsafe {
             match (&self.kind, self.element_type) {
-                (Kind::Fft(fft), _) => self.fft(fft, inputs, outputs, scratch),
-                (Kind::DoubleFft(fft), _) => self.fft(fft, inputs, outputs, scratch),
+                (Kind::Fft(isa, transform), _) => {
+                    let (input, output) = (inputs[0].cast(), outputs[0].cast());
+                    transform.run(*isa, input, output, scratch.cast());
+                }
+                (Kind::DoubleFft(isa, transform), _) => {
+                    let (input, output) = (inputs[0].cast(), outputs[0].cast());
+                    transform.run(*isa, input, output, scratch.cast());
+                }
                 (Kind::TopK(top), element_type) => {
                     let size = element_type.storage_bytes();
                     let input = std::slice::from_raw_parts(inputs[0], self.lengths[0] * size);
@@ -305,33 +311,6 @@ impl Routine {
         }
     }
 
-    /// # Safety
-    /// As [`Self::run`], for arrays of `T` and of pairs of them.
-    unsafe fn fft<T: rustfft::FftNum>(
-        &self,
-        fft: &Fft<T>,
-        inputs: &[*const u8],
-        outputs: &[*mut u8],
-        scratch: *mut u8,
-    ) {
-        // SAFETY: the caller promises arrays of the shapes this was made for; a complex number is two of its parts.
-        unsafe {
-            match fft.kind() {
-                FftType::Fft | FftType::Ifft => fft.complex(
-                    self.input::<Complex<T>>(inputs, 0),
-                    self.output::<Complex<T>>(outputs, 0),
-                    scratch,
-                ),
-                FftType::Rfft => {
-                    fft.real_to_half(self.input::<T>(inputs, 0), self.output(outputs, 0), scratch);
-                }
-                FftType::Irfft => {
-                    fft.half_to_real(self.input(inputs, 0), self.output::<T>(outputs, 0), scratch);
-                }
-            }
-        }
-    }
-
     /// Computes in `f32` and rounds once.
     ///
     /// # Safety
@@ -385,8 +364,8 @@ impl Routine {
                     let [pivots, permutations] = [1, 2].map(|n| outputs[n].cast());
                     lu.run(*isa, out.as_mut_ptr(), pivots, permutations, scratch);
                 }
-                Kind::Fft(_)
-                | Kind::DoubleFft(_)
+                Kind::Fft(..)
+                | Kind::DoubleFft(..)
                 | Kind::TopK(_)
                 | Kind::Random(_)
                 | Kind::StochasticConvert(_) => {}

@@ -9,6 +9,7 @@
 use super::Real;
 use super::passes::{Compiled, LANES, Load, Passes, ROW, Rows, Store};
 use super::vectors::Lanes;
+use crate::thread_pool::is_stopped;
 
 /// Lines of one length, and how they are transformed.
 #[derive(Clone, Copy, Debug)]
@@ -277,7 +278,7 @@ impl<T: Real> Line<'_, T> {
         match self.form {
             Form::Lanes(passes) => {
                 let mut first = 0;
-                while first < array.lines {
+                while first < array.lines && !is_stopped() {
                     // SAFETY: the caller promises the vectors, the lines and the memory.
                     unsafe {
                         first += self.lanes::<V>(&passes, array, first, parts, memory);
@@ -286,6 +287,9 @@ impl<T: Real> Line<'_, T> {
             }
             Form::Matrix(matrix) => {
                 for line in 0..array.lines {
+                    if is_stopped() {
+                        return;
+                    }
                     let start = array.start(line, self.length);
                     // SAFETY: as above; lines as matrices have no others between their numbers.
                     unsafe {
@@ -308,6 +312,9 @@ impl<T: Real> Line<'_, T> {
                 matrix,
             } => {
                 for line in 0..array.lines {
+                    if is_stopped() {
+                        return;
+                    }
                     // SAFETY: as above.
                     unsafe { self.convolve::<V>([chirp, filter], &matrix, array, line, memory) };
                 }

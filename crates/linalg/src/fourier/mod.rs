@@ -10,11 +10,12 @@ mod vectors;
 use crate::microkernels::CpuFeatures;
 #[cfg(target_arch = "x86_64")]
 use crate::microkernels::VectorWidth;
+use crate::thread_pool::is_stopped;
 use core::ops::{Add, Mul, Neg, Range, Sub};
 use lines::{Array, Form, Line, Matrix, Memory, Room};
 use passes::{Compiled, LANES, Passes, table_numbers};
 #[cfg(feature = "std")]
-pub use plan::Plan;
+pub use plan::{Plan, Planned};
 
 /// A part of a complex number.
 pub trait Real:
@@ -63,6 +64,8 @@ const FORWARD: i64 = 0;
 const INVERSE: i64 = 1;
 const REAL: i64 = 2;
 const BACK_TO_REAL: i64 = 3;
+/// Added to the last two: neighbours of a line of real numbers are one complex number.
+const IN_HALVES: i64 = 4;
 /// Words before the dimensions: which transform, how many dimensions, how many of them are
 /// transformed.
 const HEAD: usize = 3;
@@ -120,7 +123,12 @@ impl<'a, T: Real> Fourier<'a, T> {
     }
 
     fn kind(&self) -> i64 {
-        self.words[0]
+        self.words[0] % IN_HALVES
+    }
+
+    /// Whether lines of real numbers are transformed as half as many complex ones.
+    fn is_in_halves(&self) -> bool {
+        self.words[0] >= IN_HALVES
     }
 
     /// The sizes of the full array: the real one, or the complex one.
@@ -161,7 +169,11 @@ impl<'a, T: Real> Fourier<'a, T> {
     fn line(&self, dim: usize) -> Line<'a, T> {
         let words = self.line_words(dim);
         let word = |number: usize| words[number] as usize;
-        let length = self.dims()[dim] as usize;
+        let size = self.dims()[dim] as usize;
+        let length = match self.is_in_halves() && dim + 1 == self.dims().len() {
+            true => size / 2,
+            false => size,
+        };
         let (rows, columns) = (word(2), word(3));
         let (own, others) = words[LINE..LINE + word(4) + word(5)].split_at(word(4));
         let first = word(0).min(self.numbers.len());
@@ -199,6 +211,7 @@ impl<'a, T: Real> Fourier<'a, T> {
         Needs {
             lines: rooms.fold(Room::default(), Room::or),
             pairs: match is_real {
+                true if self.is_in_halves() => self.dims()[rank - 1] as usize,
                 true => 2 * LANES * self.dims()[rank - 1] as usize,
                 false => 0,
             },
@@ -245,7 +258,10 @@ impl<'a, T: Real> Fourier<'a, T> {
                     }
                 }
                 REAL => {
-                    self.real(isa, input, output, pairs, &memory);
+                    match self.is_in_halves() {
+                        true => self.real_in_halves(isa, input, output, &memory),
+                        false => self.real(isa, input, output, pairs, &memory),
+                    }
                     for dim in first..last {
                         self.along(isa, dim, (output, output), &memory);
                     }
@@ -256,7 +272,10 @@ impl<'a, T: Real> Fourier<'a, T> {
                         self.along(isa, dim, (from, copy), &memory);
                         from = copy;
                     }
-                    self.back_to_real(isa, from, output, pairs, &memory);
+                    match self.is_in_halves() {
+                        true => self.back_in_halves(isa, from, output, pairs, &memory),
+                        false => self.back_to_real(isa, from, output, pairs, &memory),
+                    }
                 }
             }
         }
@@ -315,6 +334,9 @@ impl<'a, T: Real> Fourier<'a, T> {
         for first in (0..lines).step_by(2 * LANES) {
             let count = (2 * LANES).min(lines - first);
             let together = count.div_ceil(2);
+            if is_stopped() {
+                return;
+            }
             // SAFETY: the lines lie in the arrays; the memory has room for so many.
             unsafe {
                 for pair in 0..together {
@@ -374,6 +396,9 @@ impl<'a, T: Real> Fourier<'a, T> {
         for first in (0..lines).step_by(2 * LANES) {
             let count = (2 * LANES).min(lines - first);
             let together = count.div_ceil(2);
+            if is_stopped() {
+                return;
+            }
             // SAFETY: the lines lie in the arrays; the memory has room for so many.
             unsafe {
                 for pair in 0..together {
@@ -414,6 +439,119 @@ impl<'a, T: Real> Fourier<'a, T> {
             }
         }
     }
+}
+
+/// Transforms of lines of an even number of real numbers as lines of half as many complex ones, the
+/// neighbours of a line: where there are no two lines to be transformed as one.
+impl<T: Real> Fourier<'_, T> {
+    /// `exp(-2 pi i k / n)` of the last dimension's lines.
+    ///
+    /// # Safety
+    /// `k` is at most a quarter of the line's length.
+    #[inline(always)]
+    unsafe fn root(roots: &[T], k: usize) -> [T; 2] {
+        debug_assert!(2 * k + 1 < roots.len());
+        // SAFETY: the plan has so many.
+        unsafe { roots.as_ptr().add(2 * k).cast::<[T; 2]>().read() }
+    }
+
+    /// The roots, behind the numbers of the last dimension's lines.
+    fn roots(&self) -> &[T] {
+        let words = self.line_words(self.dims().len() - 1);
+        let end = (words[0] + words[1]) as usize;
+        &self.numbers[end.min(self.numbers.len())..]
+    }
+
+    /// Transforms lines of real numbers.
+    ///
+    /// # Safety
+    /// As [`Self::run`].
+    #[inline(always)]
+    unsafe fn real_in_halves(
+        &self,
+        isa: CpuFeatures,
+        input: *const T,
+        output: *mut T,
+        memory: &Memory<T>,
+    ) {
+        let dim = self.dims().len() - 1;
+        let (line, roots) = (self.line(dim), self.roots());
+        let half = line.length;
+        for number in 0..self.complex_count(0..dim) {
+            // SAFETY: the line lies in the arrays, and the plan has the roots.
+            unsafe {
+                let to = output.add(2 * number * (half + 1));
+                let from = input.add(2 * number * half);
+                let array = Array {
+                    from,
+                    ..Array::of_lines(to, 1, false, T::ONE)
+                };
+                transform(isa, &line, &array, memory);
+                let to = to.cast::<[T; 2]>();
+                let [a, b] = to.read();
+                to.write([a + b, T::ZERO]);
+                to.add(half).write([a - b, T::ZERO]);
+                for k in 1..=half / 2 {
+                    let back = half - k;
+                    let ([a, ai], [b, bi]) = (to.add(k).read(), to.add(back).read());
+                    let (sum, sum_i) = (a + b, ai - bi);
+                    let [re, im] = product(Self::root(roots, k), [a - b, ai + bi]);
+                    to.add(k)
+                        .write([(sum + im) * T::HALF, (sum_i - re) * T::HALF]);
+                    to.add(back)
+                        .write([(sum - im) * T::HALF, -(sum_i + re) * T::HALF]);
+                }
+            }
+        }
+    }
+
+    /// Transforms lines of half-complex numbers to real ones, as [`Self::back_to_real`] does.
+    ///
+    /// # Safety
+    /// As [`Self::real`].
+    #[inline(always)]
+    unsafe fn back_in_halves(
+        &self,
+        isa: CpuFeatures,
+        input: *const T,
+        output: *mut T,
+        pairs: *mut T,
+        memory: &Memory<T>,
+    ) {
+        let dim = self.dims().len() - 1;
+        let (line, roots) = (self.line(dim), self.roots());
+        let half = line.length;
+        for number in 0..self.complex_count(0..dim) {
+            // SAFETY: the line lies in the arrays, the memory has room for it, and the plan has the roots.
+            unsafe {
+                let from = input.add(2 * number * (half + 1)).cast::<[T; 2]>();
+                let z = pairs.cast::<[T; 2]>();
+                let (a, b) = (from.read()[0], from.add(half).read()[0]);
+                z.write([a + b, a - b]);
+                for k in 1..=half / 2 {
+                    let back = half - k;
+                    let ([a, ai], [b, bi]) = (from.add(k).read(), from.add(back).read());
+                    let (sum, sum_i) = (a + b, ai - bi);
+                    let [cos, sin] = Self::root(roots, k);
+                    let [re, im] = product([cos, -sin], [a - b, ai + bi]);
+                    z.add(k).write([sum - im, sum_i + re]);
+                    z.add(back).write([sum + im, re - sum_i]);
+                }
+                let to = output.add(2 * number * half);
+                let array = Array {
+                    from: pairs,
+                    ..Array::of_lines(to, 1, true, self.factor(dim))
+                };
+                transform(isa, &line, &array, memory);
+            }
+        }
+    }
+}
+
+/// The product of two complex numbers.
+#[inline(always)]
+fn product<T: Real>([a, ai]: [T; 2], [b, bi]: [T; 2]) -> [T; 2] {
+    [a * b - ai * bi, a * bi + ai * b]
 }
 
 /// Transforms lines with the vectors that may be used.

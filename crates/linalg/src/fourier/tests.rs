@@ -108,6 +108,13 @@ fn real_numbers_are_transformed_there_and_back() {
     for (dims, count) in [
         (vec![5, 8], 1),
         (vec![1, 9], 1),
+        // One line of an even length, in halves.
+        (vec![1, 2], 1),
+        (vec![1, 4], 1),
+        (vec![1, 6], 1),
+        (vec![1, 128], 1),
+        (vec![1, 1000], 1),
+        (vec![1, 2018], 1),
         (vec![40, 12], 1),
         (vec![3, 4, 10], 2),
         (vec![3, 5, 7], 2),
