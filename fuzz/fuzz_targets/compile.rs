@@ -2,10 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tegula::{Options, Target, compile, read};
+use tegula::{Module, Options, Target, compile};
 
 fuzz_target!(|text: &str| {
-    let Ok(module) = read(text) else { return };
+    let Ok(module) = text.parse::<Module>() else {
+        return;
+    };
     for target in [Target::Plan, Target::Cpu] {
         let options = Options {
             target,
