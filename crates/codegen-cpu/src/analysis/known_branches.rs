@@ -13,7 +13,7 @@ pub(crate) enum Bound {
     UpTo(i64),
 }
 
-/// Which term is compared, if a condition compares one with a constant, and for which values it
+/// If a condition compares a term with a constant: the term, and for which of its values the condition
 /// holds.
 pub(crate) fn bound(condition: &Term) -> Option<(Term, Bound)> {
     let Node::Cmp(op, a, b) = condition.node() else {

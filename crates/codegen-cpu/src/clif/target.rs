@@ -36,7 +36,7 @@ fn flags(position_independent: bool) -> Result<settings::Flags, Error> {
     set(&mut flags, "opt_level", "speed")?;
     let pic = position_independent.to_string();
     set(&mut flags, "is_pic", &pic)?;
-    // Where blocks begin, by which functions are placed.
+    // The offsets of basic blocks, which `isa::x64::branch_alignment` needs.
     set(&mut flags, "machine_code_cfg_info", "true")?;
     set(
         &mut flags,

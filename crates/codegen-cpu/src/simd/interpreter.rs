@@ -6,7 +6,6 @@ use super::ir::{
     Access, BinaryOp, Body, Condition, Conversion, Fused, Op, QUIET, Statement, Type, UnaryOp, V,
     identity,
 };
-
 use half::f16;
 
 /// How the machine computes.

@@ -353,8 +353,8 @@ fn conversions() {
     }
 }
 
-/// Numbers from 2^-32 to 2^31, half of which lie in the middle of two of binary16 if so few bits are
-/// kept, and all bits of that type.
+/// Conversions of floats from 2^-32 to 2^31 to binary16, and of bits of that type to floats. Without their
+/// last 12 bits, half of the normal floats lie in the middle between two neighbours of that type.
 #[test]
 fn half_precision_conversions() {
     for kept in [0x9fff_ffff_u32, 0x9fff_f000] {

@@ -4,10 +4,10 @@
 //! inner one lie behind one another. One loop of as many turns makes longer runs of lanes:
 //! what is before and after each run, above all combining its lanes, is done once.
 //!
-//! The two innermost dimensions of a domain that go through memory so are one run of lanes
-//! anyhow ([`merged`]), unless a branch asks where in the outer one a point lies, as padding and
-//! concatenation do. Where each run that the branch leaves is long, they become one dimension, which
-//! index-set splitting then cuts.
+//! Innermost dimensions of a domain that are contiguous in memory already form one vector loop
+//! ([`merged`]), unless a branch condition depends on the outer one's index, as in padding and
+//! concatenation. This pass then replaces both by one dimension and rewrites the condition, if
+//! index-set splitting can remove the condition afterwards.
 
 use super::index_set_split::split_index_set;
 use crate::analysis::affine_access::{Ranges, linear_index, merged, split};
@@ -28,8 +28,8 @@ pub(crate) fn coalesce_loops(kernel: &Kernel) -> Option<Kernel> {
     domain.or(loops)
 }
 
-/// The kernel with the two innermost dimensions of its domain as one. The outermost dimension
-/// stays: it is divided among threads.
+/// The kernel with the two innermost dimensions of its domain replaced by one. The outermost dimension
+/// is never one of them, because it is divided among threads.
 fn coalesce_domain(kernel: &Kernel) -> Option<Kernel> {
     let [_, .., outer, inner] = kernel.domain[..] else {
         return None;
@@ -52,14 +52,15 @@ fn coalesce_domain(kernel: &Kernel) -> Option<Kernel> {
     one.domain.retain(|&var| var != outer);
     *one.vars.get_mut(inner.0 as usize)? = IndexVar::Domain(Term::constant(points));
     let mut body = std::mem::take(&mut one.body);
-    ask_of_points(&mut body, &quotient, (inner, few))?;
+    rewrite_conditions(&mut body, &quotient, (inner, few))?;
     one.body = body;
-    let pays = goes_straight(&one, &one.body, inner, true) && !split_index_set(&one).is_empty();
+    let pays = is_linear(&one, &one.body, inner) && !split_index_set(&one).is_empty();
     pays.then_some(one)
 }
 
-/// Makes comparisons of the quotient of a variable and a number comparisons of the variable.
-fn ask_of_points(block: &mut Block, quotient: &Term, (var, by): (Var, i64)) -> Option<()> {
+/// Rewrites comparisons of `var floordiv by`, which is `quotient`, as comparisons of `var`. `None` if a
+/// condition depends on the variable in another way.
+fn rewrite_conditions(block: &mut Block, quotient: &Term, (var, by): (Var, i64)) -> Option<()> {
     for statement in &mut block.statements {
         match statement {
             Statement::If {
@@ -68,24 +69,24 @@ fn ask_of_points(block: &mut Block, quotient: &Term, (var, by): (Var, i64)) -> O
                 otherwise,
                 ..
             } => {
-                *condition = asked_of_points(condition, quotient, (var, by))?;
-                ask_of_points(then, quotient, (var, by))?;
-                ask_of_points(otherwise, quotient, (var, by))?;
+                *condition = rewritten(condition, quotient, (var, by))?;
+                rewrite_conditions(then, quotient, (var, by))?;
+                rewrite_conditions(otherwise, quotient, (var, by))?;
             }
-            Statement::Loop { body, .. } => ask_of_points(body, quotient, (var, by))?,
+            Statement::Loop { body, .. } => rewrite_conditions(body, quotient, (var, by))?,
             _ => {}
         }
     }
     Some(())
 }
 
-/// A condition with such comparisons; `None` if it asks for something else of the variable.
-fn asked_of_points(condition: &Term, quotient: &Term, (var, by): (Var, i64)) -> Option<Term> {
+/// One condition, rewritten so.
+fn rewritten(condition: &Term, quotient: &Term, (var, by): (Var, i64)) -> Option<Term> {
     if !condition.mentions(var) {
         return Some(condition.clone());
     }
     if let Node::Mul(a, b) = condition.node() {
-        let [a, b] = [a, b].map(|factor| asked_of_points(factor, quotient, (var, by)));
+        let [a, b] = [a, b].map(|factor| rewritten(factor, quotient, (var, by)));
         return Some(a?.mul(&b?));
     }
     let (atom, bound) = bound(condition)?;
@@ -178,7 +179,11 @@ fn one_loop(kernel: &mut Kernel, outer: &Statement) -> Option<Statement> {
     let body = rename.block(body);
     let slot = kernel.vars.get_mut(inner_var.0 as usize)?;
     let old = std::mem::replace(slot, IndexVar::Loop(Term::constant(turns)));
-    if !goes_straight(kernel, &body, *inner_var, false) {
+    let is_asked = |statement: &Statement| match statement {
+        Statement::If { condition, .. } => condition.mentions(*inner_var),
+        _ => false,
+    };
+    if body.any(is_asked) || !is_linear(kernel, &body, *inner_var) {
         kernel.vars[inner_var.0 as usize] = old;
         return None;
     }
@@ -191,9 +196,8 @@ fn one_loop(kernel: &mut Kernel, outer: &Statement) -> Option<Statement> {
     })
 }
 
-/// Whether all that depends on a variable are places in memory, in equal steps, and conditions if they
-/// may.
-fn goes_straight(kernel: &Kernel, block: &Block, var: Var, conditions: bool) -> bool {
+/// Whether a variable is used in conditions and addresses only, and every address is linear in it.
+fn is_linear(kernel: &Kernel, block: &Block, var: Var) -> bool {
     let ranges = Ranges {
         vars: &kernel.vars,
         lanes: None,
@@ -211,16 +215,9 @@ fn goes_straight(kernel: &Kernel, block: &Block, var: Var, conditions: bool) -> 
             is_straight(*param, index)
         }
         Statement::Bind { .. } => true,
-        Statement::Loop { body, .. } => goes_straight(kernel, body, var, conditions),
+        Statement::Loop { body, .. } => is_linear(kernel, body, var),
         Statement::If {
-            condition,
-            then,
-            otherwise,
-            ..
-        } => {
-            (conditions || !condition.mentions(var))
-                && goes_straight(kernel, then, var, conditions)
-                && goes_straight(kernel, otherwise, var, conditions)
-        }
+            then, otherwise, ..
+        } => is_linear(kernel, then, var) && is_linear(kernel, otherwise, var),
     })
 }

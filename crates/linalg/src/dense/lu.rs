@@ -205,7 +205,7 @@ unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize)
             // SAFETY: the caller promises the instructions.
             unsafe { T::subtract::<V>(lanes, factor, &own) };
         } else {
-            // What is not finite makes NaN of zeros' products.
+            // An infinite factor times the zeros of the columns before is NaN: these columns are restored.
             let before = *lanes;
             // SAFETY: as above.
             unsafe { T::subtract::<V>(lanes, factor, &own) };
@@ -213,7 +213,7 @@ unsafe fn eliminate<T: Number, V: Vectors>(rows: &mut [T::Lanes], column: usize)
                 T::set_lane(lanes, lane, T::lane(&before, lane));
             }
         }
-        // Behind the vectors: one that is read just after a part of it was written waits for that.
+        // Last, because a load of the whole vector that follows a store to a part of it stalls.
         T::set_lane(lanes, column, factor);
     }
 }

@@ -64,7 +64,7 @@ const FORWARD: i64 = 0;
 const INVERSE: i64 = 1;
 const REAL: i64 = 2;
 const BACK_TO_REAL: i64 = 3;
-/// Added to the last two: neighbours of a line of real numbers are one complex number.
+/// Added to either of the last two: lines of real numbers are transformed as half as many complex ones.
 const IN_HALVES: i64 = 4;
 /// Words before the dimensions: which transform, how many dimensions, how many of them are
 /// transformed.
@@ -441,17 +441,18 @@ impl<'a, T: Real> Fourier<'a, T> {
     }
 }
 
-/// Transforms of lines of an even number of real numbers as lines of half as many complex ones, the
-/// neighbours of a line: where there are no two lines to be transformed as one.
+/// Transforms of lines of `n` real numbers, `n` even, as lines of `n / 2` complex ones: neighbours are the
+/// real and the imaginary part of one number. This is for single lines; two lines are transformed
+/// together, as the real and the imaginary parts of one.
 impl<T: Real> Fourier<'_, T> {
     /// `exp(-2 pi i k / n)` of the last dimension's lines.
     ///
     /// # Safety
-    /// `k` is at most a quarter of the line's length.
+    /// `k` is at most a quarter of the line's length `n`.
     #[inline(always)]
     unsafe fn root(roots: &[T], k: usize) -> [T; 2] {
         debug_assert!(2 * k + 1 < roots.len());
-        // SAFETY: the plan has so many.
+        // SAFETY: a plan has the roots up to a quarter of the length.
         unsafe { roots.as_ptr().add(2 * k).cast::<[T; 2]>().read() }
     }
 
@@ -478,7 +479,7 @@ impl<T: Real> Fourier<'_, T> {
         let (line, roots) = (self.line(dim), self.roots());
         let half = line.length;
         for number in 0..self.complex_count(0..dim) {
-            // SAFETY: the line lies in the arrays, and the plan has the roots.
+            // SAFETY: the caller promises arrays that hold every line; `k` is at most a quarter of its length.
             unsafe {
                 let to = output.add(2 * number * (half + 1));
                 let from = input.add(2 * number * half);
@@ -493,9 +494,8 @@ impl<T: Real> Fourier<'_, T> {
                 to.add(half).write([a - b, T::ZERO]);
                 for k in 1..=half / 2 {
                     let back = half - k;
-                    let ([a, ai], [b, bi]) = (to.add(k).read(), to.add(back).read());
-                    let (sum, sum_i) = (a + b, ai - bi);
-                    let [re, im] = product(Self::root(roots, k), [a - b, ai + bi]);
+                    let (a, b) = (to.add(k).read(), to.add(back).read());
+                    let ([sum, sum_i], [re, im]) = even_and_odd(a, b, Self::root(roots, k));
                     to.add(k)
                         .write([(sum + im) * T::HALF, (sum_i - re) * T::HALF]);
                     to.add(back)
@@ -522,7 +522,8 @@ impl<T: Real> Fourier<'_, T> {
         let (line, roots) = (self.line(dim), self.roots());
         let half = line.length;
         for number in 0..self.complex_count(0..dim) {
-            // SAFETY: the line lies in the arrays, the memory has room for it, and the plan has the roots.
+            // SAFETY: the caller promises arrays that hold every line, and memory for one; `k` is at most a
+            // quarter of its length.
             unsafe {
                 let from = input.add(2 * number * (half + 1)).cast::<[T; 2]>();
                 let z = pairs.cast::<[T; 2]>();
@@ -530,10 +531,9 @@ impl<T: Real> Fourier<'_, T> {
                 z.write([a + b, a - b]);
                 for k in 1..=half / 2 {
                     let back = half - k;
-                    let ([a, ai], [b, bi]) = (from.add(k).read(), from.add(back).read());
-                    let (sum, sum_i) = (a + b, ai - bi);
+                    let (a, b) = (from.add(k).read(), from.add(back).read());
                     let [cos, sin] = Self::root(roots, k);
-                    let [re, im] = product([cos, -sin], [a - b, ai + bi]);
+                    let ([sum, sum_i], [re, im]) = even_and_odd(a, b, [cos, -sin]);
                     z.add(k).write([sum - im, sum_i + re]);
                     z.add(back).write([sum + im, re - sum_i]);
                 }
@@ -548,10 +548,13 @@ impl<T: Real> Fourier<'_, T> {
     }
 }
 
-/// The product of two complex numbers.
+/// Of the complex numbers `a` and `b`: the sum of `a` and the conjugate of `b`, and their difference
+/// times a root of unity. They are twice the transforms of the numbers at even and at odd places.
 #[inline(always)]
-fn product<T: Real>([a, ai]: [T; 2], [b, bi]: [T; 2]) -> [T; 2] {
-    [a * b - ai * bi, a * bi + ai * b]
+fn even_and_odd<T: Real>(a: [T; 2], b: [T; 2], [cos, sin]: [T; 2]) -> ([T; 2], [T; 2]) {
+    let (re, im) = (a[0] - b[0], a[1] + b[1]);
+    let odd = [cos * re - sin * im, cos * im + sin * re];
+    ([a[0] + b[0], a[1] - b[1]], odd)
 }
 
 /// Transforms lines with the vectors that may be used.

@@ -82,8 +82,8 @@ impl Plan {
     }
 }
 
-/// Whether neighbours of a line of real numbers are transformed as one complex number: of an even number of
-/// them, if there is no other line to be transformed with it.
+/// Whether a line of real numbers is transformed as half as many complex ones ([`Fourier`] says how): if its
+/// length is even, and it is the only line.
 fn is_in_halves(kind: i64, dims: &[usize], count: usize) -> bool {
     let Some((&size, outer)) = dims.split_last() else {
         return false;
@@ -99,7 +99,7 @@ pub struct Planned<T> {
     numbers: Vec<T>,
 }
 
-/// Not generic, so that they are compiled once.
+/// The methods are not generic, so that they are compiled in this crate and not again in each that calls them.
 macro_rules! planned {
     ($($ty:ty)*) => {$(
         impl Planned<$ty> {

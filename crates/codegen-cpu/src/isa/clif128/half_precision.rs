@@ -5,11 +5,11 @@ use crate::simd::ir::Type;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
-/// Bits of the significand that an `f32` has more.
+/// How many bits the significand of an `f32` has more.
 const DROPPED: i64 = 13;
-/// The exponents' biases' difference.
+/// The difference of the exponents' biases.
 const BIAS: u32 = 127 - 15;
-/// The exponent of what is not finite.
+/// The exponent bits of infinity and NaN in an `f32`.
 const SPECIAL: u32 = 0x7f80_0000;
 const SIGN: u32 = 0x8000_0000;
 
@@ -46,6 +46,18 @@ impl Emitter<'_, '_> {
         self.bitcast(types::F32X4, value)
     }
 
+    /// Magnitudes plus 1/2, and which of them are below the smallest normal number of the type. Its
+    /// subnormal numbers are multiples of 2^-24, which is the last place of an `f32` in [1/2, 1): the
+    /// sum rounds to them.
+    fn raised(&mut self, magnitude: Value) -> (Value, Value) {
+        let half = self.number(0.5);
+        let raised = self.builder.ins().fadd(magnitude, half);
+        let smallest = self.number(2f32.powi(-14));
+        let below = FloatCC::LessThan;
+        let is_small = self.builder.ins().fcmp(below, magnitude, smallest);
+        (raised, is_small)
+    }
+
     /// The nearest numbers of the type, ties to even.
     pub(super) fn rounded_to_half(&mut self, x: Value) -> Value {
         let bits = self.bitcast(types::I32X4, x);
@@ -60,17 +72,11 @@ impl Emitter<'_, '_> {
         let sign = self.word(SIGN);
         let sign = self.builder.ins().band(bits, sign);
         let magnitude = self.builder.ins().fabs(x);
-        // Subnormals are multiples of 2^-24, the last place of numbers in [1/2, 1).
+        let (raised, is_small) = self.raised(magnitude);
         let base = self.number(0.5);
-        let raised = self.builder.ins().fadd(magnitude, base);
         let small = self.builder.ins().fsub(raised, base);
         let small = self.bitcast(types::I32X4, small);
         let small = self.builder.ins().bor(small, sign);
-        let normal = self.number(2f32.powi(-14));
-        let is_small = self
-            .builder
-            .ins()
-            .fcmp(FloatCC::LessThan, magnitude, normal);
         let result = self.builder.ins().bitselect(is_small, small, rounded);
         // Half a last place above the largest number.
         let limit = self.number(65_520.0);
@@ -101,16 +107,10 @@ impl Emitter<'_, '_> {
         let bias = self.word(BIAS << 10);
         let normal = self.builder.ins().isub(shifted, bias);
         let magnitude = self.bitcast(types::F32X4, magnitude_bits);
-        let base = self.number(0.5);
-        let raised = self.builder.ins().fadd(magnitude, base);
+        let (raised, is_small) = self.raised(magnitude);
         let raised = self.bitcast(types::I32X4, raised);
         let significand = self.word(0x03ff);
         let small = self.builder.ins().band(raised, significand);
-        let smallest = self.number(2f32.powi(-14));
-        let is_small = self
-            .builder
-            .ins()
-            .fcmp(FloatCC::LessThan, magnitude, smallest);
         let value = self.builder.ins().bitselect(is_small, small, normal);
         let last_finite = self.word(SPECIAL - 1);
         let special =

@@ -1,33 +1,34 @@
 //! Keeps jumps of loops inside blocks of 32 bytes of code.
 //!
-//! Intel's cores from Skylake to Cascade Lake do not keep the decoded instructions of a block of
-//! 32 bytes if a jump in it, or a comparison that is fused with one, reaches or crosses the block's
-//! end ("Mitigations for Jump Conditional Code Erratum", Intel 341810, November 2019): such a
-//! block is decoded anew in each iteration. Where a loop of a few instructions happened to
-//! lie decided whether it took 62 or 100 us for the same 50,000 iterations. Our own functions
-//! have instructions without effect before such a jump; one of Cranelift's, which has no such
-//! thing, begins up to 31 bytes later. On other cores, where nothing was measured, that changes little.
+//! Intel's cores from Skylake to Cascade Lake do not cache the decoded instructions of a block of
+//! 32 bytes if a jump in it, or a comparison that is fused with one, ends at the block's end or
+//! crosses it ("Mitigations for Jump Conditional Code Erratum", Intel 341810, November 2019). They
+//! decode such a block again in each iteration: the same loop of a few instructions took 62 or
+//! 100 us for 50,000 iterations, depending on its address (Cascade Lake, November 2026).
+//!
+//! In bodies, the encoder inserts NOPs before such a jump ([`padding`]). Cranelift cannot do that
+//! for its functions, so each begins at the offset in a block where the fewest of its loops' jumps
+//! are affected ([`best_start`]). Other cores were not measured.
 
 use cranelift_codegen::CompiledCode;
 
 /// The bytes whose decoded instructions are kept together.
 const BLOCK: usize = 32;
 
-/// A jump with a condition to a distance of 32 bits, and one without.
+/// Bytes of a conditional jump and of an unconditional one, each with a displacement of 32 bits.
 pub(super) const CONDITIONAL: usize = 6;
 pub(super) const UNCONDITIONAL: usize = 5;
 
-/// How much more often the inside of a loop is executed than what is around it, and up to which
-/// depth that counts.
+/// How many iterations a loop is assumed to have, and up to which depth of loops that counts.
 const ITERATIONS: u64 = 8;
 const DEEPEST: u32 = 6;
 
-/// Whether bytes that are executed as one, from `start` up to `end`, reach the end of a block.
+/// Whether an instruction from `start` up to `end` (exclusive) ends at the end of a block or crosses it.
 fn crosses(start: usize, end: usize) -> bool {
     start / BLOCK != end / BLOCK
 }
 
-/// How many bytes have to lie before a jump of so many bytes at an offset.
+/// How many bytes of NOPs are needed before a jump of `bytes` bytes that would begin at offset `at`.
 pub(super) fn padding(at: usize, bytes: usize) -> usize {
     match crosses(at, at + bytes) {
         true => BLOCK - at % BLOCK,
@@ -45,9 +46,9 @@ struct LoopJump {
     weight: u64,
 }
 
-/// Where a function of Cranelift's begins, from an offset on and at a multiple of `alignment`: the
-/// first place of a block where the jumps of its loops that reach a block's end are executed least
-/// often. The code was compiled with the setting `machine_code_cfg_info`.
+/// The offset at which a function of Cranelift's should begin: at or behind `from`, a multiple of
+/// `alignment`, and such that the jumps that [`crosses`] affects are executed least often. The code
+/// must have been compiled with the setting `machine_code_cfg_info`.
 pub(crate) fn best_start(compiled: &CompiledCode, from: usize, alignment: u32) -> usize {
     let jumps = loop_jumps(
         compiled.code_buffer(),
@@ -55,10 +56,10 @@ pub(crate) fn best_start(compiled: &CompiledCode, from: usize, alignment: u32) -
         &compiled.bb_edges,
     );
     let cost = |start: &usize| -> u64 {
-        let reach = jumps
+        let affected = jumps
             .iter()
             .filter(|jump| crosses(start + jump.start, start + jump.end));
-        reach.map(|jump| jump.weight).sum()
+        affected.map(|jump| jump.weight).sum()
     };
     let alignment = alignment.max(1) as usize;
     let first = from.next_multiple_of(alignment);
@@ -66,7 +67,7 @@ pub(crate) fn best_start(compiled: &CompiledCode, from: usize, alignment: u32) -
     starts.min_by_key(cost).unwrap_or(first)
 }
 
-/// The jumps of a function's loops. A loop is what lies between a jump back and where it goes.
+/// Finds the jumps of a function that are inside loops. A backward jump and its target enclose a loop.
 fn loop_jumps(code: &[u8], starts: &[u32], edges: &[(u32, u32)]) -> Vec<LoopJump> {
     let loops: Vec<(u32, u32)> = edges
         .iter()
@@ -77,7 +78,7 @@ fn loop_jumps(code: &[u8], starts: &[u32], edges: &[(u32, u32)]) -> Vec<LoopJump
     if loops.is_empty() {
         return jumps;
     }
-    // The last block has no block behind it that says where its jump ends; it returns.
+    // A block ends where the next one begins. The last block returns and is not looked at.
     for pair in starts.windows(2) {
         let (block, end) = (pair[0], pair[1] as usize);
         let around = loops
@@ -105,7 +106,7 @@ fn loop_jumps(code: &[u8], starts: &[u32], edges: &[(u32, u32)]) -> Vec<LoopJump
     jumps
 }
 
-/// How many bytes the comparison of integers before a jump has, if there is one.
+/// How many bytes the integer comparison at the end of `code` has; 0 if there is none.
 fn fused_bytes(code: &[u8]) -> usize {
     let ends_with = |bytes: usize, opcodes: &[u8]| {
         let Some(at) = code.len().checked_sub(bytes) else {

@@ -18,7 +18,7 @@ const LARGE: usize = 600;
 /// The bytes of `cmp` of two registers of 64 bits.
 const COMPARISON: usize = 3;
 
-/// Instructions of 1 to 8 bytes without effect ("Intel 64 and IA-32 Architectures Software
+/// NOPs of 1 to 8 bytes ("Intel 64 and IA-32 Architectures Software
 /// Developer's Manual", volume 2, NOP).
 const IDLE: [&[u8]; 8] = [
     &[0x90],
@@ -108,7 +108,7 @@ pub(super) fn encode(
     Some((writer.finish(pool)?, origins))
 }
 
-/// Whether the processor makes one operation of an instruction and the jump that follows it.
+/// Whether processors fuse an instruction with the jump that follows it.
 fn is_fused(kind: Kind, next: Option<Kind>) -> bool {
     matches!(
         (kind, next),
@@ -230,7 +230,7 @@ impl Writer {
         self.raw(&[0xc3]);
     }
 
-    /// Idles up to where a jump of so many bytes may lie.
+    /// Inserts NOPs if a jump of so many bytes may not begin here (see [`super::branch_alignment`]).
     fn pad_jump(&mut self, bytes: usize) {
         let mut left = padding(self.position, bytes);
         while left > 0 {

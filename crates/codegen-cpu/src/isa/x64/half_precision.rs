@@ -81,7 +81,7 @@ impl Select<'_> {
                 self.resized(Code::EVEX_Vpmovdw_xmmm128_k1z_ymm, (lanes, a), words, None)
             }
             Form::Avx2Full32 | Form::Avx2Full64 => {
-                // Each half of 128 bits is packed for itself: the first and the third word of 64 bits.
+                // The instruction packs each half of 128 bits by itself: the results are words 0 and 2 of 64 bits.
                 let sources = [Source::Register(a); 2];
                 let packed = self.apply(Code::VEX_Vpackusdw_ymm_ymm_ymmm256, form, &sources, None);
                 let code = Code::VEX_Vpermq_ymm_ymmm256_imm8;
@@ -96,31 +96,22 @@ impl Select<'_> {
 
     /// Packed words as the lanes of a vector, zeros above.
     pub(super) fn extended_words(&mut self, packed: VReg) -> VReg {
-        let Instructions {
-            sizes: [lanes, words],
-            extend,
-            ..
-        } = self.half_instructions();
-        self.resized(extend, (words, packed), lanes, None)
+        let known = self.half_instructions();
+        let [lanes, words] = known.sizes;
+        self.resized(known.extend, (words, packed), lanes, None)
     }
 
     /// The numbers that packed words are the bits of.
     pub(super) fn half_to_f32(&mut self, packed: VReg) -> VReg {
-        let Instructions {
-            sizes: [lanes, words],
-            widen,
-            ..
-        } = self.half_instructions();
-        self.resized(widen, (words, packed), lanes, None)
+        let known = self.half_instructions();
+        let [lanes, words] = known.sizes;
+        self.resized(known.widen, (words, packed), lanes, None)
     }
 
     /// The bits of the nearest numbers of the type, packed.
     pub(super) fn f32_to_half(&mut self, a: VReg) -> VReg {
-        let Instructions {
-            sizes: [lanes, words],
-            narrow,
-            ..
-        } = self.half_instructions();
-        self.resized(narrow, (lanes, a), words, Some(NEAREST))
+        let known = self.half_instructions();
+        let [lanes, words] = known.sizes;
+        self.resized(known.narrow, (lanes, a), words, Some(NEAREST))
     }
 }
