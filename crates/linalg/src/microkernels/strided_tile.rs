@@ -303,6 +303,9 @@ macro_rules! named_tile {
 
 /// A module with the tile of one kind of vector, and whether tiles of whole vectors
 /// have a form without a mask: it takes a register, of which AVX-512 has more.
+///
+/// Its loops count. Iterators and closures over arrays come to the same code, but the compiler takes 179 s
+/// for this crate with them and 125 s without (28 November 2026, Intel Cascade Lake).
 #[cfg(target_arch = "x86_64")]
 macro_rules! strided_tile {
     (
@@ -352,12 +355,17 @@ macro_rules! strided_tile {
                 let ahead = tile.steps[1].wrapping_mul(AHEAD);
                 let last = (V - 1) * $lanes;
                 let mask = $mask(tile.columns - last);
-                let tiles = tile.rows.chunks_exact(M).zip(tile.row_offsets.chunks_exact(M));
-                for (rows, offsets) in tiles {
+                for block in 0..tile.rows.len() / M {
+                    let rows = tile.rows.as_ptr().wrapping_add(block * M);
+                    let offsets = tile.row_offsets.as_ptr().wrapping_add(block * M);
+                    // SAFETY: there is an offset for each row.
+                    let row = |m: usize| unsafe {
+                        tile.out.cast::<$out>().wrapping_offset(offsets.add(m).read())
+                    };
                     if tile.add {
                         // What is added to is there when the sums are.
-                        for &offset in offsets {
-                            let row = tile.out.cast::<$out>().wrapping_offset(offset);
+                        for m in 0..M {
+                            let row = row(m);
                             for v in 0..V {
                                 _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(v * $lanes).cast());
                             }
@@ -367,10 +375,12 @@ macro_rules! strided_tile {
                     // SAFETY: the caller promises what [`StridedFn`](super::StridedFn) asks for;
                     // the mask has the last columns alone.
                     unsafe {
-                        let first = if EVEN { *rows.get_unchecked(0) } else { 0 };
-                        let apart = if EVEN && M > 1 { *rows.get_unchecked(1) - first } else { 0 };
-                        let odd: [isize; super::MAX_ROWS / 2] =
-                            core::array::from_fn(|i| super::opaque((2 * i as isize + 1) * apart));
+                        let first = if EVEN { rows.read() } else { 0 };
+                        let apart = if EVEN && M > 1 { rows.add(1).read() - first } else { 0 };
+                        let mut odd = [0isize; super::MAX_ROWS / 2];
+                        for i in 0..M / 2 {
+                            odd[i] = super::opaque((2 * i as isize + 1).wrapping_mul(apart));
+                        }
                         for stretch in tile.depth {
                             let mut at = stretch.at[0] * tile.units[0] + first;
                             let mut right = tile.right.wrapping_offset(stretch.at[1] * tile.units[1]);
@@ -380,13 +390,14 @@ macro_rules! strided_tile {
                                 }
                                 let left = tile.left.wrapping_offset(at);
                                 let from = right.cast::<$right>();
-                                let columns: [_; V] = core::array::from_fn(|v| {
-                                    if WHOLE || v + 1 < V {
+                                let mut columns = [$zero(); V];
+                                for v in 0..V {
+                                    columns[v] = if WHOLE || v + 1 < V {
                                         $right_load(from.add(v * $lanes))
                                     } else {
                                         $right_some(from.add(last), mask)
-                                    }
-                                });
+                                    };
+                                }
                                 if FETCH == LATER && later.count > 0 {
                                     later.count -= 1;
                                     for v in 0..V {
@@ -397,27 +408,27 @@ macro_rules! strided_tile {
                                     later.from = later.from.wrapping_offset(later.step);
                                 }
                                 if FETCH == AT_ONCE {
-                                    for (v, &column) in columns.iter().enumerate() {
+                                    for v in 0..V {
                                         let ahead = right.wrapping_offset(ahead).cast::<$right>();
                                         let last = ahead.wrapping_add((v + 1) * $lanes - 1);
                                         _mm_prefetch::<_MM_HINT_T0>(last.cast());
                                         if copies {
-                                            $store(copy.add(v * $lanes), column);
+                                            $store(copy.add(v * $lanes), columns[v]);
                                         }
                                     }
                                     copy = copy.wrapping_add(V * $lanes);
                                 }
-                                for (m, sums) in sums.iter_mut().enumerate() {
+                                for m in 0..M {
                                     let row = left.wrapping_offset(match m {
                                         // Read anew each time: see `addresses`.
-                                        _ if !EVEN => rows.as_ptr().add(m).read_volatile(),
+                                        _ if !EVEN => rows.add(m).read_volatile(),
                                         0 => 0,
                                         _ => odd[(m >> m.trailing_zeros()) / 2] << m.trailing_zeros(),
                                     });
                                     // Pairs of 16-bit numbers begin at any of them.
                                     let row = $broadcast(row.cast::<$number>().read_unaligned());
-                                    for (sum, column) in sums.iter_mut().zip(columns) {
-                                        *sum = $multiply_add(row, column, *sum);
+                                    for v in 0..V {
+                                        sums[m][v] = $multiply_add(row, columns[v], sums[m][v]);
                                     }
                                 }
                                 at = at.wrapping_add(tile.steps[0]);
@@ -425,28 +436,25 @@ macro_rules! strided_tile {
                             }
                         }
                         if FETCH == TURNED {
-                            $turned(tile, &sums, *offsets.get_unchecked(0));
+                            $turned(tile, &sums, offsets.read());
                             continue;
                         }
-                        let row = |m: usize| {
-                            let offset = *offsets.get_unchecked(m);
-                            tile.out.cast::<$out>().offset(offset)
-                        };
                         if tile.add {
-                            for (m, sums) in sums.iter_mut().enumerate() {
-                                for (v, sum) in sums.iter_mut().enumerate() {
+                            for m in 0..M {
+                                for v in 0..V {
                                     let place = row(m).cast_const().add(v * $lanes);
                                     let before = if WHOLE || v + 1 < V {
                                         $read(place)
                                     } else {
                                         $read_some(place, mask)
                                     };
-                                    *sum = $add(before, *sum);
+                                    sums[m][v] = $add(before, sums[m][v]);
                                 }
                             }
                         }
-                        for (m, sums) in sums.iter().enumerate() {
-                            for (v, &sum) in sums.iter().enumerate() {
+                        for m in 0..M {
+                            for v in 0..V {
+                                let sum = sums[m][v];
                                 let place = row(m).add(v * $lanes);
                                 if WHOLE || v + 1 < V {
                                     $write(place, sum);
