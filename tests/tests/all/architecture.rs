@@ -173,6 +173,28 @@ fn crates_import_what_they_may() {
     }
 }
 
+/// Crates whose library has no tests say so (`test = false`), and cargo does not compile them once more.
+#[test]
+fn libraries_without_tests_say_so() {
+    for (name, _) in MAY_IMPORT {
+        let folder = crates().join(name);
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a crate");
+        let says_so = manifest.contains("\n[lib]\ntest = false\n");
+        let mut files = BTreeMap::new();
+        collect(&folder.join("src"), &mut Vec::new(), &mut files);
+        files.insert(Vec::new(), folder.join("src/lib.rs"));
+        let has_tests = files.values().any(|file| {
+            let text = std::fs::read_to_string(file).expect("a file");
+            text.contains("#[test]")
+        });
+        let expected = match has_tests {
+            true => "there are tests in src: delete `test = false` in its Cargo.toml",
+            false => "there are no tests in src: expected `test = false` in its Cargo.toml",
+        };
+        assert_ne!(has_tests, says_so, "crates/{name}: {expected}");
+    }
+}
+
 #[test]
 fn files_import_each_other_in_no_circle() {
     let mut found = Vec::new();
