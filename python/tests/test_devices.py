@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.serialize_executable import serialize
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -90,3 +92,59 @@ def test_shardings_that_are_chosen_are_reported():
     x = jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("x", "y")))
     assert jax.jit(lambda x: x.T)(x).sharding.is_equivalent_to(
         NamedSharding(mesh, P("y", "x")), 2)
+
+
+def along_the_sum(mesh, arguments, results):
+    """The parts of a product and its square: each device's sums are added over the axis "y"."""
+
+    def of_a_device(x, y):
+        z = jax.lax.psum(x @ y, "y")
+        return z, z * z
+
+    return mesh, of_a_device, tuple(r.sharding for r in results), tuple(a.sharding for a in arguments)
+
+
+def test_custom_partitioning():
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+
+    @custom_partitioning
+    def product(x, y):
+        z = x @ y
+        return z, z * z
+
+    product.def_partition(along_the_sum, sharding_rule="i j, j k -> i k, i k", reduction_factors=("j",))
+    x = np.arange(32 * 16, dtype=np.float32).reshape(32, 16) / 64
+    y = np.ones((16, 8), np.float32)
+    arguments = [jax.device_put(x, NamedSharding(mesh, P("x", "y"))),
+                 jax.device_put(y, NamedSharding(mesh, P("y", None)))]
+
+    def f(x, y):
+        z, squares = product(x, y)
+        return z + 1, squares
+
+    with jax.set_mesh(mesh):
+        f = jax.jit(f)
+        assert "all-gather" not in f.lower(*arguments).compile().as_text().replace("_", "-")
+        z, squares = f(*arguments)
+        # Another process would not know the function.
+        with pytest.raises(jax.errors.JaxRuntimeError, match="custom partitioning"):
+            serialize(f.lower(*arguments).compile())
+    assert z.sharding.is_equivalent_to(NamedSharding(mesh, P("x")), 2)
+    np.testing.assert_allclose(z, x @ y + 1, rtol=1e-6)
+    np.testing.assert_allclose(squares, (x @ y) ** 2, rtol=1e-6)
+
+
+def test_errors_of_custom_partitioning_are_raised():
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+
+    @custom_partitioning
+    def f(x):
+        return x
+
+    def cut(mesh, arguments, result):
+        raise ValueError("nobody may cut this")
+
+    f.def_partition(cut, sharding_rule="i -> i")
+    x = jax.device_put(jnp.ones(8), NamedSharding(mesh, P("x")))
+    with jax.set_mesh(mesh), pytest.raises(Exception, match="nobody may cut this"):
+        jax.jit(f)(x)

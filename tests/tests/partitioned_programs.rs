@@ -2,11 +2,14 @@
 //! once: put together, the results are those of the whole program, to the bit. `TEGULA_SWEEP` says
 //! how many programs and `TEGULA_FIRST` from which seed; `TEGULA_SEED` runs one.
 
+use std::sync::Arc;
 use std::time::Duration;
 use tegula_devices::Topology;
 use tegula_interp::{Options, Value, evaluate, evaluate_devices};
-use tegula_ir::{Literal, Module, Op};
-use tegula_partition::{Partitioned, Sharding, partition};
+use tegula_ir::{ArrayShape, ElementType, Literal, Module, Op, Scalar};
+use tegula_partition::{
+    CallPartitioner, Calls, Cut, CutCall, Partitioned, Sharding, WholeCall, partition,
+};
 use tegula_tests::random::{Random, Regime, random_program};
 use tegula_tests::shardings::{annotate, same};
 
@@ -193,4 +196,112 @@ fn rotations_are_permutes() {
             assert!(same(&found[0], &expected[0]), "{parts} {shift}\n{program}");
         }
     }
+}
+
+/// Cuts calls of `product` along the sum, whatever was found: each device multiplies its part of it.
+struct AlongTheSum;
+
+impl CallPartitioner for AlongTheSum {
+    fn is_for(&self, target: &str) -> bool {
+        target == "product"
+    }
+
+    fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String> {
+        assert_eq!((call.target, call.config), ("product", "of two"));
+        let program = "HloModule one_device
+            add { a = f32[] parameter(0)
+                b = f32[] parameter(1)
+                ROOT c = f32[] add(a, b) }
+            ENTRY main { x = f32[3,4] parameter(0)
+                y = f32[4,5] parameter(1)
+                own = f32[3,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+                sum = f32[3,5] all-reduce(own), channel_id=1, replica_groups={{0,1}},
+                    use_global_device_ids=true, to_apply=add
+                ROOT both = (f32[3,5], f32[3,5]) tuple(sum, own) }";
+        let halves = Cut::new(2, vec![0, 1]);
+        let whole = Sharding::replicated(2, 2);
+        Ok(CutCall {
+            program: tegula_tests::read(program).map_err(|error| error.to_string())?,
+            operands: vec![
+                Sharding::new(2, [None, halves.clone()]),
+                Sharding::new(2, [halves, None]),
+            ],
+            results: vec![whole.clone(), whole],
+        })
+    }
+}
+
+/// A program whose first parameter is cut along its rows, with a call of `product`.
+fn with_a_call(attributes: &str) -> Module {
+    let text = format!(
+        "HloModule calls, num_partitions=2
+        ENTRY main {{ x = f32[3,8] parameter(0), sharding={{devices=[2,1]<=[2]}}
+            y = f32[8,5] parameter(1)
+            both = (f32[3,5], f32[3,5]) custom-call(x, y), custom_call_target=\"product\"{attributes}
+            ROOT sum = f32[3,5] get-tuple-element(both), index=0 }}"
+    );
+    tegula_tests::read(&text).expect("a valid program")
+}
+
+#[test]
+fn custom_calls_are_cut_by_their_partitioner() {
+    let module = with_a_call(", backend_config=\"of two\"");
+    let options = tegula_partition::Options {
+        calls: Calls::new(Arc::new(AlongTheSum)),
+        ..tegula_partition::Options::default()
+    };
+    let partitioned = partition(&module, &options).expect("the call is cut");
+    let numbers = |rows, columns| {
+        let shape = ArrayShape::new(ElementType::F32, &[rows, columns]);
+        let numbers = (0..rows * columns).map(|i| Scalar::Float((i % 7) as f64));
+        Literal::from_scalars(&shape, numbers).expect("as many numbers")
+    };
+    let inputs = [numbers(3, 8), numbers(8, 5)];
+    let expected = tegula_tests::read(
+        "HloModule whole
+        ENTRY main { x = f32[3,8] parameter(0)
+            y = f32[8,5] parameter(1)
+            ROOT z = f32[3,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    );
+    let arguments: Vec<Value> = inputs.iter().cloned().map(Value::Array).collect();
+    let expected = evaluate(&expected.expect("a valid program"), &arguments).expect("it runs");
+    let actual = results(&partitioned, &inputs, &module).expect("it runs");
+    let [actual] = &actual[..] else {
+        panic!("one result, not {}", actual.len());
+    };
+    assert!(same(actual, expected.leaves()[0]), "{}", partitioned.module);
+}
+
+#[test]
+fn rules_say_which_dimensions_of_a_call_go_together() {
+    /// Says how it finds the arrays cut.
+    struct Refuses;
+    impl CallPartitioner for Refuses {
+        fn is_for(&self, target: &str) -> bool {
+            target == "product"
+        }
+        fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String> {
+            let pairs = call.operands.iter().chain(&call.results);
+            let cuts = pairs.map(|(_, sharding)| sharding.to_string());
+            Err(cuts.collect::<Vec<String>>().join(", "))
+        }
+    }
+    let options = tegula_partition::Options {
+        calls: Calls::new(Arc::new(Refuses)),
+        ..tegula_partition::Options::default()
+    };
+    let refused = |rule: &str| {
+        let rule = format!(
+            ", frontend_attributes={{xla.sdy.sharding_rule=\"#sdy.op_sharding_rule<{rule}>\"}}"
+        );
+        partition(&with_a_call(&rule), &options)
+            .map(|_| ())
+            .expect_err("it refuses")
+            .to_string()
+    };
+    let along_rows = "`both`: its custom partitioning failed: [2, 1], [1, 1], [2, 1], [2, 1]";
+    let nothing = "`both`: its custom partitioning failed: [2, 1], [1, 1], [1, 1], [1, 1]";
+    assert_eq!(refused("([i, j], [j, k])->([i, k], [i, k])"), along_rows);
+    let whole = "([i, j], [j, k])->([i, k], [i, k]) need_replication={i}";
+    assert_eq!(refused(whole), nothing);
 }

@@ -571,6 +571,20 @@ impl Op {
         }
     }
 
+    /// As [`Self::collective_channel`], to change it.
+    pub fn collective_channel_mut(&mut self) -> Option<&mut i64> {
+        match self {
+            Self::AllGather { collective, .. }
+            | Self::AllReduce { collective, .. }
+            | Self::ReduceScatter { collective, .. }
+            | Self::AllToAll { collective, .. }
+            | Self::RaggedAllToAll(collective)
+            | Self::CollectiveBroadcast(collective) => collective.channel_id.as_mut(),
+            Self::CollectivePermute { channel_id, .. } => channel_id.as_mut(),
+            _ => None,
+        }
+    }
+
     /// Whether it tells a program's partitions apart: it asks for the partition's number, or is a
     /// collective between partitions.
     pub fn is_between_partitions(&self) -> bool {

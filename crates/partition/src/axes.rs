@@ -9,6 +9,8 @@
 //! Nothing is known of operations by name, but for those whose maps say less than they do: scatters,
 //! collectives, and convolutions in groups.
 
+use crate::read::rule::{self, Factor};
+use crate::read::shardy;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -78,6 +80,17 @@ impl<'m> AxisFinder<'m> {
             .borrow_mut()
             .insert((id, parts), Rc::clone(&found));
         found
+    }
+
+    /// The factors of the rule that a custom call states; none if it states none.
+    pub(crate) fn rule(&self, id: InstructionId) -> Vec<Factor> {
+        let annotations = self.module[id].annotations.as_deref();
+        let mut attributes = annotations
+            .into_iter()
+            .flat_map(|own| &own.frontend_attributes);
+        let stated = attributes.find(|(name, _)| &**name == "xla.sdy.sharding_rule");
+        let factors = stated.and_then(|(_, text)| rule::factors(&shardy::plain(text)));
+        factors.unwrap_or_default()
     }
 
     /// For each array of the result, the maps to the operands.

@@ -38,6 +38,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A custom call that its [`CallPartitioner`](crate::CallPartitioner) did not cut.
+    #[error("`{name}`: its custom partitioning failed: {reason}")]
+    Call {
+        /// The instruction.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The partitioned program could not be built.
     #[error("`{name}`: {error}")]
     Build {
@@ -73,9 +81,10 @@ impl Error {
     /// The place of its instruction in the program, if it names one that is there.
     pub fn span(&self, module: &Module) -> Option<Span> {
         let name = match self {
-            Self::Sharding { name, .. } | Self::Manual { name, .. } | Self::Build { name, .. } => {
-                name
-            }
+            Self::Sharding { name, .. }
+            | Self::Manual { name, .. }
+            | Self::Call { name, .. }
+            | Self::Build { name, .. } => name,
             Self::NoDevices | Self::Devices { .. } => return None,
         };
         let mut instructions = module.instructions.values();

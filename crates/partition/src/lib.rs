@@ -42,6 +42,7 @@
 //! ```
 
 mod axes;
+mod call_partitioner;
 mod emit;
 mod error;
 mod graph;
@@ -51,6 +52,7 @@ mod read;
 mod report;
 mod sharding;
 
+pub use call_partitioner::{CallPartitioner, Calls, CutCall, WholeCall};
 pub use error::Error;
 pub use propagate::CutReason;
 pub use read::Unreduced;
@@ -69,6 +71,8 @@ pub struct Options {
     pub parameters: Freedom,
     /// How results may be cut beyond what the program states.
     pub results: Freedom,
+    /// Whose custom calls are partitioned by functions of their own.
+    pub calls: Calls,
 }
 
 /// How the arrays of the parameters or of the results may be cut beyond what the program states.
@@ -194,10 +198,10 @@ pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Erro
             wanted: devices,
         });
     }
-    let graph = graph::build(module, &meshes, devices)?;
+    let graph = graph::build(module, &meshes, devices, &options.calls)?;
     let axes = axes::AxisFinder::new(module);
     let found = propagate::propagate(&graph, &axes, &options.parameters);
-    let emitted = emit::emit(module, &graph, &axes, &found, &options.results)?;
+    let emitted = emit::emit(module, &graph, &axes, &found, options)?;
     let parameters = graph.regions[graph.entry].parameters.iter();
     Ok(Partitioned {
         module: emitted.module,

@@ -62,6 +62,7 @@ enum Level {
 
 fn level(node: &Node) -> Level {
     match &node.op {
+        _ if matches!(node.kind, Kind::CustomPartitioning) => Level::Combining,
         op if op.is_elementwise() || !matches!(node.kind, Kind::Operation) => Level::Elementwise,
         Op::Copy | Op::Map { .. } | Op::BitcastConvert => Level::Elementwise,
         Op::Broadcast(_)
@@ -255,7 +256,8 @@ impl Propagation<'_> {
         let mut changed = false;
         match &node.kind {
             Kind::Operation if level(node) <= wanted => return self.operation(node),
-            Kind::Operation | Kind::Once | Kind::OnParts => {}
+            Kind::CustomPartitioning if level(node) <= wanted => return self.by_rule(node),
+            Kind::Operation | Kind::CustomPartitioning | Kind::Once | Kind::OnParts => {}
             Kind::Constraint | Kind::Barrier => {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     changed |= self.same(*operand, *result, node);
@@ -420,6 +422,33 @@ impl Propagation<'_> {
             for (operand, result) in node.operands.iter().zip(&node.results) {
                 changed |= self.same_sizes(*operand, *result, node);
                 changed |= self.same_sizes(first, *result, node);
+            }
+        }
+        changed
+    }
+
+    /// Takes cuts along the factors of the rule that a call states.
+    fn by_rule(&mut self, node: &Node) -> bool {
+        let mut changed = false;
+        for factor in self.axes.rule(node.instruction) {
+            let operands = node.operands.iter().zip(&factor.operands);
+            let results = node.results.iter().zip(&factor.results);
+            let arrays = operands.chain(results);
+            let alike: Vec<(ValueId, usize)> = arrays
+                .filter_map(|(value, dim)| Some((*value, (*dim)?)))
+                .collect();
+            let mut cuts = alike.iter().filter_map(|(value, dim)| {
+                let cut = self.found.sharding(*value).cut(*dim)?;
+                Some((*value, cut.clone()))
+            });
+            let Some((from, cut)) = cuts.next() else {
+                continue;
+            };
+            if factor.divided.is_some_and(|size| !cut.divides(size)) {
+                continue;
+            }
+            for (value, dim) in alike {
+                changed |= self.take(value, dim, &cut, from, Because::Through(node));
             }
         }
         changed

@@ -8,8 +8,9 @@ use crate::error::{Code, Error};
 use crate::layout::Dense;
 use crate::pointers::slice;
 use crate::program::{Engine, Kinds, Program, Source};
+use crate::protobuf::{message, packed, put};
 use crate::serialize;
-use crate::sharding::{put, to_proto};
+use crate::sharding::to_proto;
 use std::ffi::c_char;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -236,16 +237,11 @@ fn device_assignment(devices: &[i64], topology: Topology) -> Vec<u8> {
     bytes.push(16);
     put(&mut bytes, topology.partitions as u64);
     for partition in 0..topology.partitions {
-        let mut numbers = Vec::new();
-        for &device in devices.iter().skip(partition).step_by(topology.partitions) {
-            put(&mut numbers, device as u64);
-        }
-        let mut message = vec![10];
-        put(&mut message, numbers.len() as u64);
-        message.extend(numbers);
-        bytes.push(26);
-        put(&mut bytes, message.len() as u64);
-        bytes.extend(message);
+        let own = devices.iter().skip(partition).step_by(topology.partitions);
+        let own: Vec<i64> = own.copied().collect();
+        let mut computation = Vec::new();
+        packed(&mut computation, 1, &own);
+        message(&mut bytes, 3, &computation);
     }
     bytes
 }

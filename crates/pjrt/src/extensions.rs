@@ -4,6 +4,7 @@ use crate::c_api::*;
 use crate::ffi;
 use std::ptr;
 
+mod custom_partitioner;
 mod layouts;
 mod shardings;
 
@@ -63,7 +64,7 @@ static SHARDINGS: Shared<PJRT_Shardings_Extension> = Shared(PJRT_Shardings_Exten
     base: base(
         PJRT_Shardings_Extension::SIZE,
         PJRT_Extension_Type_Shardings,
-        ptr::null(),
+        (&raw const CUSTOM_PARTITIONER).cast(),
     ),
     PJRT_Shardings_PJRT_Executable_ParameterShardings: Some(
         shardings::PJRT_Shardings_PJRT_Executable_ParameterShardings,
@@ -72,6 +73,19 @@ static SHARDINGS: Shared<PJRT_Shardings_Extension> = Shared(PJRT_Shardings_Exten
         shardings::PJRT_Shardings_PJRT_Executable_OutputShardings,
     ),
 });
+
+static CUSTOM_PARTITIONER: Shared<PJRT_Custom_Partitioner_Extension> =
+    Shared(PJRT_Custom_Partitioner_Extension {
+        base: base(
+            PJRT_Custom_Partitioner_Extension::SIZE,
+            PJRT_Extension_Type_Custom_Partitioner,
+            ptr::null(),
+        ),
+        register_custom_partitioner: Some(custom_partitioner::PJRT_Register_Custom_Partitioner),
+        register_batch_partitionable: Some(custom_partitioner::PJRT_Register_Batch_Partitionable),
+    });
+
+pub(crate) use custom_partitioner::{is_custom_partitioned, registered};
 
 /// The first of the list.
 pub(crate) const FIRST: *mut PJRT_Extension_Base = (&raw const LAYOUTS).cast_mut().cast();

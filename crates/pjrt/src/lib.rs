@@ -45,6 +45,7 @@ mod plugin;
 mod pointers;
 mod program;
 mod promise;
+mod protobuf;
 mod run;
 mod serialize;
 mod sharding;

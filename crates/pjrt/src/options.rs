@@ -6,6 +6,7 @@
 //! name.
 
 use crate::error::{Code, Error};
+use crate::protobuf::{Field, Fields, numbers};
 use tegula::Topology;
 
 /// What a front end asks of an executable.
@@ -118,89 +119,6 @@ fn check_override(entry: &[u8]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// A repeated number, packed or not.
-fn numbers(bytes: &[u8], wanted: u64) -> Result<Vec<i64>, Error> {
-    let mut numbers = Vec::new();
-    for field in Fields(bytes) {
-        match field? {
-            (number, Field::Number(value)) if number == wanted => numbers.push(value as i64),
-            (number, Field::Bytes(mut packed)) if number == wanted => {
-                while !packed.is_empty() {
-                    numbers.push(varint(&mut packed).ok_or_else(malformed)? as i64);
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(numbers)
-}
-
-/// A field of a protocol buffer.
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-    /// Four or eight bytes, which nothing here has.
-    Fixed,
-}
-
-/// The fields of a message, in order.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u64, Field<'a>), Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let field = self.field();
-        if field.is_none() {
-            self.0 = &[];
-        }
-        Some(field.ok_or_else(malformed))
-    }
-}
-
-impl<'a> Fields<'a> {
-    fn field(&mut self) -> Option<(u64, Field<'a>)> {
-        let key = varint(&mut self.0)?;
-        let value = match key & 7 {
-            0 => Field::Number(varint(&mut self.0)?),
-            1 => self.take(8).map(|_| Field::Fixed)?,
-            2 => {
-                let len = usize::try_from(varint(&mut self.0)?).ok()?;
-                Field::Bytes(self.take(len)?)
-            }
-            5 => self.take(4).map(|_| Field::Fixed)?,
-            _ => return None,
-        };
-        Some((key >> 3, value))
-    }
-
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(taken)
-    }
-}
-
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
-fn malformed() -> Error {
-    Error::invalid("the compile options are no CompileOptionsProto")
 }
 
 #[cfg(test)]

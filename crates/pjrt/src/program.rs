@@ -40,6 +40,8 @@ pub(crate) struct Program {
     of_device: OnceLock<Vec<u8>>,
     /// Whether it only computes, and the sizes of its results are known before.
     only_computes: bool,
+    /// Whether functions that this process has registered partitioned it: nobody else can compile it.
+    is_custom_partitioned: bool,
     /// How long the last run took in nanoseconds; 0 before the first.
     run_time: AtomicU64,
 }
@@ -145,6 +147,8 @@ impl Program {
             parameters,
             results,
             only_computes,
+            is_custom_partitioned: matches!(engine, Engine::Several(_))
+                && has_custom_partitioning(&module),
             run_time: AtomicU64::new(0),
             name: module.name.to_string(),
             fingerprint: format!("{:016x}", fingerprint::of(&parts)),
@@ -226,8 +230,13 @@ impl Program {
     /// The machine code.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// It cannot be kept, or the program would be another one where it is loaded.
     pub(crate) fn machine_code(&self) -> Result<Vec<u8>, Error> {
+        if self.is_custom_partitioned {
+            return Err(unimplemented(
+                "serialising a program with custom partitioning, whose functions only this process knows,",
+            ));
+        }
         Ok(self.engine.executable()?.serialize()?)
     }
 
@@ -292,6 +301,7 @@ impl Engine {
             devices: Some(topology.partitions),
             parameters: freedom(&options.free_parameters, parameters),
             results: freedom(&options.free_results, results),
+            calls: crate::extensions::registered(),
         };
         let spmd = SpmdExecutable::partitioned(&module, &how, &compile, machine_code)?;
         Ok(Self::Several(Box::new(spmd)))
@@ -357,6 +367,15 @@ fn calls_outside(module: &Module) -> bool {
     let mut instructions = module.instructions.values();
     instructions.any(|instruction| match &instruction.op {
         Op::CustomCall(call) => !is_built_in(&call.target) && !is_library_routine(&call.target),
+        _ => false,
+    })
+}
+
+/// Whether a program has calls that functions of the front end partition.
+fn has_custom_partitioning(module: &Module) -> bool {
+    let mut instructions = module.instructions.values();
+    instructions.any(|instruction| match &instruction.op {
+        Op::CustomCall(call) => crate::extensions::is_custom_partitioned(&call.target),
         _ => false,
     })
 }

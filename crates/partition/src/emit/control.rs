@@ -228,6 +228,7 @@ impl Emitter<'_> {
             }
             Kind::Barrier => self.barrier(frame, node),
             Kind::Once => self.once(frame, node),
+            Kind::CustomPartitioning => self.custom_partitioning(frame, node),
             Kind::OnParts => {
                 let mut ids = Vec::new();
                 for value in &node.operands {

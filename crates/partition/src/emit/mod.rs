@@ -5,13 +5,15 @@
 //! [`choose`] chooses by cost how an operation is computed on parts, [`operation`] does it,
 //! [`reshard`] takes arrays from one sharding to another, [`window`] fetches the halo: the elements of
 //! neighbouring parts that a window reads, [`rotation`] shifts parts round a circle. [`control`] has loops, branches and the borders of manual
-//! computations.
+//! computations,
+//! [`custom_partitioning`] has custom calls that a [`CallPartitioner`](crate::CallPartitioner) cuts.
 
 mod choose;
 mod combine;
 mod control;
 mod cost;
 mod create;
+mod custom_partitioning;
 mod indexed;
 mod local;
 mod once;
@@ -23,8 +25,9 @@ mod rotation;
 mod unreduced;
 mod window;
 
-use crate::Freedom;
+use crate::Options;
 use crate::axes::AxisFinder;
+use crate::call_partitioner::Calls;
 use crate::error::Error;
 use crate::graph::{Graph, Node, ScopeId, ValueId};
 use crate::propagate::Propagated;
@@ -85,6 +88,7 @@ struct Emitter<'a> {
     graph: &'a Graph,
     axes: &'a AxisFinder<'a>,
     found: &'a Propagated,
+    calls: &'a Calls,
     builder: ModuleBuilder,
     /// Computations on single elements, copied.
     copied: FxHashMap<ComputationId, ComputationId>,
@@ -113,7 +117,7 @@ pub(crate) fn emit(
     graph: &Graph,
     axes: &AxisFinder<'_>,
     found: &Propagated,
-    free_results: &Freedom,
+    options: &Options,
 ) -> Result<Emitted, Error> {
     let mut builder = ModuleBuilder::new(&module.name);
     for symbol in &module.symbols {
@@ -124,6 +128,7 @@ pub(crate) fn emit(
         graph,
         axes,
         found,
+        calls: &options.calls,
         builder,
         copied: FxHashMap::default(),
         reducers: FxHashMap::default(),
@@ -133,7 +138,7 @@ pub(crate) fn emit(
         site: "".into(),
         reason: String::new(),
     };
-    emitter.entry(free_results)
+    emitter.entry(&options.results)
 }
 
 /// A channel that the program does not use, nor any behind it.
@@ -508,53 +513,60 @@ impl Emitter<'_> {
 
     /// A computation on single elements, as it is.
     fn copied(&mut self, id: ComputationId) -> Result<ComputationId, Error> {
-        if let Some(known) = self.copied.get(&id) {
+        let mut known = std::mem::take(&mut self.copied);
+        let made = self.copied_from(self.module, id, &mut known);
+        self.copied = known;
+        made
+    }
+
+    /// A computation of a module with those that it calls, but for what is `known` already.
+    fn copied_from(
+        &mut self,
+        module: &Module,
+        id: ComputationId,
+        known: &mut FxHashMap<ComputationId, ComputationId>,
+    ) -> Result<ComputationId, Error> {
+        if let Some(known) = known.get(&id) {
             return Ok(*known);
         }
-        let source = &self.module[id];
-        let mut ops = Vec::new();
+        let source = &module[id];
+        let mut draft = Draft::new(&source.name);
+        let mut ids = FxHashMap::default();
         for &instruction in &source.instructions {
-            let mut op = self.module[instruction].op.clone();
+            let data = &module[instruction];
+            let mut op = data.op.clone();
             let mut callees = FxHashMap::default();
             for callee in op.called_computations() {
-                callees.insert(callee, self.copied(callee)?);
+                callees.insert(callee, self.copied_from(module, callee, known)?);
             }
             op.map_computations(|callee| callees.get(&callee).copied().unwrap_or(callee));
-            ops.push(op);
-        }
-        let site = Arc::clone(&self.site);
-        let mut computation = self.builder.computation(&source.name);
-        let mut ids = FxHashMap::default();
-        for (&instruction, op) in source.instructions.iter().zip(ops) {
-            let data = &self.module[instruction];
-            let operands: Option<Vec<_>> = data
-                .operands
-                .iter()
-                .map(|id| ids.get(id).copied())
-                .collect();
+            let operands = data.operands.iter().map(|id| ids.get(id).copied());
+            let operands: Option<Vec<DraftId>> = operands.collect();
             let operands = operands.unwrap_or_default();
             let made = match op {
-                Op::Parameter(_) => computation.named_parameter(&data.name, data.shape.clone()),
+                Op::Parameter(_) => draft.parameter(data.shape.clone(), Some(&data.name)),
                 op => {
-                    let made = computation.push_named(
-                        Some(&data.name),
+                    let pushed = draft.push(
+                        self.builder.module(),
                         op,
                         &operands,
                         Some(data.shape.clone()),
                     );
-                    made.map_err(|error| Error::build(&site, error))?
+                    let made = pushed.map_err(|error| Error::build(&self.site, error))?;
+                    draft.set_name(made, &data.name);
+                    made
                 }
             };
+            if let Some(annotations) = &data.annotations {
+                *draft.annotations_mut(made) = operation::kept(annotations);
+            }
             ids.insert(instruction, made);
         }
         let root = ids.get(&source.root).copied();
-        let root = root.ok_or_else(|| {
-            Error::build(&site, tegula_ir::Error::bug("a computation without root"))
-        })?;
-        let made = computation
-            .finish(root)
-            .map_err(|error| Error::build(&site, error))?;
-        self.copied.insert(id, made);
+        let root = root.ok_or_else(|| self.bug("a computation without root"))?;
+        let made = draft.finish(&mut self.builder, root);
+        let made = made.map_err(|error| Error::build(&self.site, error))?;
+        known.insert(id, made);
         Ok(made)
     }
 }

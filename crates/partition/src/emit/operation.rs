@@ -10,7 +10,7 @@ use super::{Emitter, Frame, Local};
 use crate::axes::{AxisKind, is_reshape};
 use crate::error::Error;
 use crate::graph::Node;
-use tegula_ir::{ArrayShape, Dims, DraftId, ElementType, Op, Shape};
+use tegula_ir::{Annotations, ArrayShape, Dims, DraftId, ElementType, Op, Shape};
 
 impl Emitter<'_> {
     pub(super) fn dims_of(&self, value: usize) -> Dims {
@@ -218,13 +218,18 @@ impl Emitter<'_> {
         let Some(annotations) = source.annotations.as_deref() else {
             return;
         };
-        let mut kept = annotations.clone();
-        kept.sharding = None;
-        kept.control_predecessors.clear();
-        kept.frontend_attributes
-            .retain(|(name, _)| !name.starts_with("xla.sdy."));
-        *frame.draft.annotations_mut(id) = kept;
+        *frame.draft.annotations_mut(id) = kept(annotations);
     }
+}
+
+/// Annotations without what was said to a partitioner, and without instructions of another module.
+pub(super) fn kept(annotations: &Annotations) -> Annotations {
+    let mut kept = annotations.clone();
+    kept.sharding = None;
+    kept.control_predecessors.clear();
+    kept.frontend_attributes
+        .retain(|(name, _)| !name.starts_with("xla.sdy."));
+    kept
 }
 
 /// A part's shape with the layouts of the whole.

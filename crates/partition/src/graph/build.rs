@@ -1,6 +1,7 @@
 //! From a module to a graph.
 
 use super::{Graph, Kind, Node, Region, RegionId, Scope, ScopeId, Value, ValueId};
+use crate::call_partitioner::Calls;
 use crate::error::Error;
 use crate::read::{Stated, Unreduced, hlo, shardy};
 use crate::sharding::{Cut, Sharding};
@@ -17,10 +18,12 @@ pub(crate) fn build(
     module: &Module,
     meshes: &shardy::Meshes,
     devices: usize,
+    calls: &Calls,
 ) -> Result<Graph, Error> {
     let mut builder = Builder {
         module,
         meshes,
+        calls,
         manual_calls: manual_calls(module),
         graph: Graph {
             values: Vec::new(),
@@ -123,6 +126,7 @@ fn rank(shape: &Shape) -> usize {
 struct Builder<'m> {
     module: &'m Module,
     meshes: &'m shardy::Meshes,
+    calls: &'m Calls,
     manual_calls: FxHashMap<InstructionId, InstructionId>,
     graph: Graph,
 }
@@ -386,6 +390,7 @@ impl Builder<'_> {
             "xla_ffi_partitioned_python_cpu_callback" if instruction.shape.leaf_count() == 0 => {
                 (Kind::OnParts, scope)
             }
+            target if self.calls.partitioner(target).is_some() => (Kind::CustomPartitioning, scope),
             _ if self.is_made_once(id, call, scope) => (Kind::Once, scope),
             _ => (Kind::Operation, scope),
         };

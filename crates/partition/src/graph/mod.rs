@@ -62,6 +62,8 @@ pub(crate) enum Kind {
     OnParts,
     /// A call that one device makes for all.
     Once,
+    /// A call that a [`CallPartitioner`](crate::CallPartitioner) cuts.
+    CustomPartitioning,
     /// States a sharding.
     Constraint,
     /// `opt-barrier`.

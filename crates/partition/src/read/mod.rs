@@ -5,6 +5,7 @@
 
 pub(crate) mod cursor;
 pub(crate) mod hlo;
+pub(crate) mod rule;
 pub(crate) mod shardy;
 
 use crate::sharding::{Cut, Sharding};

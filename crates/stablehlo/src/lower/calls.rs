@@ -241,6 +241,11 @@ impl<'m> Lowerer<'m> {
             let sharding = super::entry::sharding_attribute(sharding);
             annotations.frontend_attributes.push(sharding);
         }
+        if let Some(rule) = access.operation.attribute("sdy.sharding_rule") {
+            let text = super::entry::quoted(&crate::print::attribute_text(rule));
+            let rule = ("xla.sdy.sharding_rule".into(), text);
+            annotations.frontend_attributes.push(rule);
+        }
         let results = match single {
             true => vec![call],
             false => self.elements(frame, call)?,

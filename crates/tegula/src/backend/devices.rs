@@ -588,7 +588,8 @@ pub(crate) fn partitioned(
             Partition::NoDevices
             | Partition::Devices { .. }
             | Partition::Sharding { .. }
-            | Partition::Manual { .. } => ErrorKind::Input,
+            | Partition::Manual { .. }
+            | Partition::Call { .. } => ErrorKind::Input,
         };
         Error {
             span: error.span(module).unwrap_or_default(),

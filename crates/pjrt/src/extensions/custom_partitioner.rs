@@ -1,0 +1,235 @@
+//! Custom calls that the front end cuts (`jax.experimental.custom_partitioning`).
+//!
+//! A front end registers functions for the calls of a target, once for the process. When a program for
+//! several partitions has such a call, `partition` is told how the call's arrays are cut, and gives the
+//! program of one device with the shardings that it wants. Its other functions are not called: how
+//! cuts spread through a call is what its rule of Shardy's says.
+
+use crate::c_api::*;
+use crate::entry::entries;
+use crate::error::Error;
+use crate::ffi::data_type;
+use crate::pointers::slice;
+use crate::protobuf::{message, packed};
+use crate::sharding::{from_proto, results_from_proto, results_to_proto, to_proto};
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::{Arc, PoisonError, RwLock};
+use tegula::partition::{CallPartitioner, Calls, CutCall, Sharding, WholeCall};
+use tegula_ir::Shape;
+
+/// The functions of a target.
+#[derive(Clone, Copy)]
+struct Callbacks(*mut JAX_CustomCallPartitioner_Callbacks);
+
+// SAFETY: front ends give functions that any thread may call, and that live as long as the process.
+unsafe impl Send for Callbacks {}
+// SAFETY: as above.
+unsafe impl Sync for Callbacks {}
+
+static REGISTERED: RwLock<Option<HashMap<String, Callbacks>>> = RwLock::new(None);
+
+entries! {
+    fn PJRT_Register_Custom_Partitioner(args: PJRT_Register_Custom_Partitioner_Args) {
+        // SAFETY: the header asks for a name of so many bytes.
+        let name = unsafe { slice(args.name.cast::<u8>(), args.name_size) };
+        let name = String::from_utf8_lossy(name).into_owned();
+        if args.callbacks.is_null() {
+            return Err(Error::invalid(format!("the functions that cut calls of {name} are null")));
+        }
+        let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+        registered.get_or_insert_default().insert(name, Callbacks(args.callbacks));
+    }
+    /// A call that is the same for each part of its first dimensions says so itself (`num_batch_dims`).
+    fn PJRT_Register_Batch_Partitionable(_args: PJRT_Register_Batch_Partitionable_Args) {}
+}
+
+/// What is registered, for the partitioner.
+pub(crate) fn registered() -> Calls {
+    Calls::new(Arc::new(Registered))
+}
+
+/// Whether functions are registered for the calls of a target.
+pub(crate) fn is_custom_partitioned(target: &str) -> bool {
+    callbacks(target).is_some()
+}
+
+fn callbacks(target: &str) -> Option<Callbacks> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+    registered.as_ref()?.get(target).copied()
+}
+
+struct Registered;
+
+impl CallPartitioner for Registered {
+    fn is_for(&self, target: &str) -> bool {
+        is_custom_partitioned(target)
+    }
+
+    fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String> {
+        let callbacks = callbacks(call.target).ok_or("nobody has registered functions for it")?;
+        ask(callbacks, call).map_err(|error| error.message)
+    }
+}
+
+/// What is given to a front end: messages, and the C structs that lead to them.
+struct Given {
+    _shapes: Vec<Vec<u8>>,
+    _shardings: Vec<Vec<u8>>,
+    arrays: Vec<JAX_CustomCallPartitioner_aval>,
+}
+
+impl Given {
+    fn new(pairs: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
+        let (shapes, shardings): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        let pairs = shapes.iter().zip(&shardings);
+        let array = |(shape, sharding): (&Vec<u8>, &Vec<u8>)| JAX_CustomCallPartitioner_aval {
+            shape: text(shape),
+            has_sharding: true,
+            sharding: text(sharding),
+        };
+        Self {
+            arrays: pairs.map(array).collect(),
+            _shapes: shapes,
+            _shardings: shardings,
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> JAX_CustomCallPartitioner_string {
+    JAX_CustomCallPartitioner_string {
+        data: bytes.as_ptr().cast(),
+        size: bytes.len(),
+    }
+}
+
+const NO_TEXT: JAX_CustomCallPartitioner_string = JAX_CustomCallPartitioner_string {
+    data: ptr::null(),
+    size: 0,
+};
+
+/// Calls `partition`.
+fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
+    // SAFETY: registered functions live.
+    let partition = unsafe { (*callbacks.0).partition };
+    let partition = partition.ok_or_else(|| Error::invalid("there is no function to cut it"))?;
+    let devices = call
+        .operands
+        .iter()
+        .chain(&call.results)
+        .map(|(_, own)| own.devices());
+    let devices = devices.max().unwrap_or(1);
+    let operands = call.operands.iter();
+    let operands = operands.map(|(shape, own)| (shape_to_proto(shape), to_proto(own, None)));
+    let mut operands = Given::new(operands.collect());
+    let shardings = call.results.iter().map(|(_, own)| own);
+    let result = (results_shape(&call.results), results_to_proto(shardings));
+    let result = Given::new(vec![result]);
+    let Some(&op_result) = result.arrays.first() else {
+        return Err(Error::internal("a call without a result"));
+    };
+    let mut args = JAX_CustomCallPartitioner_Partition_Args {
+        header: JAX_CustomCallPartitioner_version_and_error {
+            api_version: 0,
+            data: ptr::null_mut(),
+            cleanup_fn: None,
+            has_error: false,
+            code: 0 as PJRT_Error_Code,
+            error_msg: NO_TEXT,
+        },
+        num_args: operands.arrays.len(),
+        op_args: operands.arrays.as_mut_ptr(),
+        op_result,
+        backend_config: text(call.config.as_bytes()),
+        mlir_module: NO_TEXT,
+        args_sharding: ptr::null_mut(),
+        result_sharding: NO_TEXT,
+    };
+    // SAFETY: the function was registered with these callbacks, and `args` is as the header says.
+    unsafe { partition(callbacks.0, &raw mut args) };
+    let ranks = |pairs: &[(Shape, Sharding)]| -> Vec<usize> {
+        let rank = |(shape, _): &(Shape, Sharding)| {
+            shape.as_array().map_or(0, tegula_ir::ArrayShape::rank)
+        };
+        pairs.iter().map(rank).collect()
+    };
+    // SAFETY: the function has written what the header says, which lives until it is cleaned up.
+    let cut = unsafe {
+        read(
+            &args,
+            &ranks(&call.operands),
+            &ranks(&call.results),
+            devices,
+        )
+    };
+    if let Some(clean_up) = args.header.cleanup_fn {
+        // SAFETY: nothing that it gave is used any more.
+        unsafe { clean_up(args.header.data) };
+    }
+    cut
+}
+
+/// Reads what the front end has written.
+///
+/// # Safety
+/// Pointers lead to what the header says.
+unsafe fn read(
+    args: &JAX_CustomCallPartitioner_Partition_Args,
+    operands: &[usize],
+    results: &[usize],
+    devices: usize,
+) -> Result<CutCall, Error> {
+    // SAFETY: the caller promises texts.
+    let bytes = |text: JAX_CustomCallPartitioner_string| unsafe {
+        slice(text.data.cast::<u8>(), text.size)
+    };
+    if args.header.has_error {
+        let said = args.header.error_msg;
+        // SAFETY: the caller promises a text.
+        return Err(unsafe { Error::from_c(args.header.code, said.data, said.size) });
+    }
+    // SAFETY: the caller promises as many shardings as operands.
+    let shardings = unsafe { slice(args.args_sharding, args.num_args) };
+    let shardings = shardings.iter().zip(operands);
+    let shardings: Result<Vec<Sharding>, Error> = shardings
+        .map(|(text, rank)| from_proto(bytes(*text), *rank, devices))
+        .collect();
+    let program = tegula::Module::from_bytes(bytes(args.mlir_module).to_vec())?;
+    Ok(CutCall {
+        program: program.into_program(),
+        operands: shardings?,
+        results: results_from_proto(bytes(args.result_sharding), results, devices)?,
+    })
+}
+
+/// `xla.ShapeProto` of an array or a token: 2 the element type, 3 the sizes.
+fn shape_to_proto(shape: &Shape) -> Vec<u8> {
+    /// The number of a token's type.
+    const TOKEN: c_int = 17;
+    let Some(array) = shape.as_array() else {
+        return vec![2 << 3, TOKEN as u8];
+    };
+    // XLA's foreign function interface numbers types as its shapes do.
+    let mut bytes = vec![2 << 3, data_type(array.element_type) as u8];
+    let sizes = array.dims.iter().map(|dim| dim.as_static().unwrap_or(0));
+    let sizes: Vec<i64> = sizes.collect();
+    if !sizes.is_empty() {
+        packed(&mut bytes, 3, &sizes);
+    }
+    bytes
+}
+
+/// `xla.ShapeProto` of a result: of an array, or of a tuple (2 its type, 4 its elements).
+fn results_shape(results: &[(Shape, Sharding)]) -> Vec<u8> {
+    /// The number of a tuple's type.
+    const TUPLE: u8 = 13;
+    if let [(shape, _)] = results {
+        return shape_to_proto(shape);
+    }
+    let mut bytes = vec![2 << 3, TUPLE];
+    for (shape, _) in results {
+        message(&mut bytes, 4, &shape_to_proto(shape));
+    }
+    bytes
+}
