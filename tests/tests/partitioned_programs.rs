@@ -299,8 +299,13 @@ fn rules_say_which_dimensions_of_a_call_go_together() {
             .expect_err("it refuses")
             .to_string()
     };
-    let along_rows = "`both`: its custom partitioning failed: [2, 1], [1, 1], [2, 1], [2, 1]";
-    let nothing = "`both`: its custom partitioning failed: [2, 1], [1, 1], [1, 1], [1, 1]";
+    let found = |sum: &str| {
+        let rows = "{devices=[2,1]<=[2]}";
+        let cuts = [rows, "{replicated}", sum, sum].join(", ");
+        format!("`both`: its custom partitioning failed: {cuts}")
+    };
+    let along_rows = found("{devices=[2,1]<=[2]}");
+    let nothing = found("{replicated}");
     assert_eq!(refused("([i, j], [j, k])->([i, k], [i, k])"), along_rows);
     let whole = "([i, j], [j, k])->([i, k], [i, k]) need_replication={i}";
     assert_eq!(refused(whole), nothing);
