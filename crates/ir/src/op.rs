@@ -420,6 +420,23 @@ pub enum Op {
     CollectiveDone(Opcode),
 }
 
+/// The channel of a collective, if it has one; `$as` is `as_ref` for a shared operation, `as_mut` for
+/// another.
+macro_rules! channel_of_collective {
+    ($op:expr, $as:ident) => {
+        match $op {
+            Self::AllGather { collective, .. }
+            | Self::AllReduce { collective, .. }
+            | Self::ReduceScatter { collective, .. }
+            | Self::AllToAll { collective, .. }
+            | Self::RaggedAllToAll(collective)
+            | Self::CollectiveBroadcast(collective) => collective.channel_id.$as(),
+            Self::CollectivePermute { channel_id, .. } => channel_id.$as(),
+            _ => None,
+        }
+    };
+}
+
 /// Calls `$f` with a reference to each computation that an operation calls, in a
 /// fixed order; `$iter` is `iter` for a shared operation, `iter_mut` for another.
 macro_rules! for_each_called {
@@ -559,30 +576,12 @@ impl Op {
 
     /// The `channel_id=` of a collective, if it has one: it is between partitions then.
     pub fn collective_channel(&self) -> Option<i64> {
-        match self {
-            Self::AllGather { collective, .. }
-            | Self::AllReduce { collective, .. }
-            | Self::ReduceScatter { collective, .. }
-            | Self::AllToAll { collective, .. }
-            | Self::RaggedAllToAll(collective)
-            | Self::CollectiveBroadcast(collective) => collective.channel_id,
-            Self::CollectivePermute { channel_id, .. } => *channel_id,
-            _ => None,
-        }
+        channel_of_collective!(self, as_ref).copied()
     }
 
     /// As [`Self::collective_channel`], to change it.
     pub fn collective_channel_mut(&mut self) -> Option<&mut i64> {
-        match self {
-            Self::AllGather { collective, .. }
-            | Self::AllReduce { collective, .. }
-            | Self::ReduceScatter { collective, .. }
-            | Self::AllToAll { collective, .. }
-            | Self::RaggedAllToAll(collective)
-            | Self::CollectiveBroadcast(collective) => collective.channel_id.as_mut(),
-            Self::CollectivePermute { channel_id, .. } => channel_id.as_mut(),
-            _ => None,
-        }
+        channel_of_collective!(self, as_mut)
     }
 
     /// Whether it tells a program's partitions apart: it asks for the partition's number, or is a
