@@ -8,7 +8,7 @@ use crate::error::{Code, Error};
 use crate::layout::Dense;
 use crate::pointers::slice;
 use crate::program::{Engine, Kinds, Program, Source};
-use crate::protobuf::{message, packed, put};
+use crate::protobuf::{put, put_message, put_packed};
 use crate::serialize;
 use crate::sharding::to_proto;
 use std::ffi::c_char;
@@ -240,8 +240,8 @@ fn device_assignment(devices: &[i64], topology: Topology) -> Vec<u8> {
         let own = devices.iter().skip(partition).step_by(topology.partitions);
         let own: Vec<i64> = own.copied().collect();
         let mut computation = Vec::new();
-        packed(&mut computation, 1, &own);
-        message(&mut bytes, 3, &computation);
+        put_packed(&mut computation, 1, &own);
+        put_message(&mut bytes, 3, &computation);
     }
     bytes
 }

@@ -8,6 +8,8 @@ mod custom_partitioner;
 mod layouts;
 mod shardings;
 
+pub(crate) use custom_partitioner::{is_custom_partitioned, registered};
+
 /// A list of extensions that never changes.
 struct Shared<T>(T);
 
@@ -84,8 +86,6 @@ static CUSTOM_PARTITIONER: Shared<PJRT_Custom_Partitioner_Extension> =
         register_custom_partitioner: Some(custom_partitioner::PJRT_Register_Custom_Partitioner),
         register_batch_partitionable: Some(custom_partitioner::PJRT_Register_Batch_Partitionable),
     });
-
-pub(crate) use custom_partitioner::{is_custom_partitioned, registered};
 
 /// The first of the list.
 pub(crate) const FIRST: *mut PJRT_Extension_Base = (&raw const LAYOUTS).cast_mut().cast();

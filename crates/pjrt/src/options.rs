@@ -6,8 +6,16 @@
 //! name.
 
 use crate::error::{Code, Error};
-use crate::protobuf::{Field, Fields, numbers};
+use crate::protobuf::{Field, Message};
 use tegula::Topology;
+
+/// The bytes of the options, or of a part of them.
+fn message(bytes: &[u8]) -> Message<'_> {
+    Message {
+        name: "xla.CompileOptionsProto",
+        bytes,
+    }
+}
 
 /// What a front end asks of an executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +44,7 @@ impl CompileOptions {
             free_parameters: Vec::new(),
             free_results: Vec::new(),
         };
-        for field in Fields(bytes) {
+        for field in message(bytes).fields() {
             match field? {
                 (3, Field::Bytes(build)) => options.read_build(build)?,
                 (4, Field::Number(portable)) => options.portable = portable != 0,
@@ -68,7 +76,7 @@ impl CompileOptions {
     }
 
     fn read_build(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        for field in Fields(bytes) {
+        for field in message(bytes).fields() {
             match field? {
                 (4, Field::Number(replicas)) => self.replicas = replicas as i64,
                 (5, Field::Number(partitions)) => self.partitions = partitions as i64,
@@ -77,7 +85,8 @@ impl CompileOptions {
             }
         }
         let flags = |field| -> Result<Vec<bool>, Error> {
-            Ok(numbers(bytes, field)?
+            Ok(message(bytes)
+                .numbers(field)?
                 .into_iter()
                 .map(|flag| flag != 0)
                 .collect())
@@ -91,9 +100,9 @@ impl CompileOptions {
     /// the devices of its replicas (1).
     fn read_assignment(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut computations: Vec<Vec<i64>> = Vec::new();
-        for field in Fields(bytes) {
+        for field in message(bytes).fields() {
             if let (3, Field::Bytes(computation)) = field? {
-                computations.push(numbers(computation, 1)?);
+                computations.push(message(computation).numbers(1)?);
             }
         }
         let replicas = computations.first().map_or(0, Vec::len);
@@ -109,7 +118,7 @@ impl CompileOptions {
 /// An option by name. Those of XLA steer another compiler: they are read over. Others would be
 /// expected to do something.
 fn check_override(entry: &[u8]) -> Result<(), Error> {
-    for field in Fields(entry) {
+    for field in message(entry).fields() {
         if let (1, Field::Bytes(name)) = field? {
             let name = String::from_utf8_lossy(name);
             if !name.starts_with("xla_") {

@@ -1,25 +1,48 @@
-//! Protocol buffers: the fields of a message, read one by one, and fields written.
+//! Protocol buffers: reads the fields of a message one by one, and writes fields.
 
 use crate::error::Error;
 
-/// A repeated number, packed or not.
-///
-/// # Errors
-/// The bytes are no message.
-pub(crate) fn numbers(bytes: &[u8], wanted: u64) -> Result<Vec<i64>, Error> {
-    let mut numbers = Vec::new();
-    for field in Fields(bytes) {
-        match field? {
-            (number, Field::Number(value)) if number == wanted => numbers.push(value as i64),
-            (number, Field::Bytes(mut packed)) if number == wanted => {
-                while !packed.is_empty() {
-                    numbers.push(varint(&mut packed).ok_or_else(malformed)? as i64);
-                }
-            }
-            _ => {}
-        }
+/// The bytes of a message.
+#[derive(Clone, Copy)]
+pub(crate) struct Message<'a> {
+    /// What it is, for errors: `xla.OpSharding`.
+    pub(crate) name: &'static str,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// The fields, in order, each with its number.
+    ///
+    /// # Errors
+    /// The bytes are no message.
+    pub(crate) fn fields(self) -> Fields<'a> {
+        Fields(self)
     }
-    Ok(numbers)
+
+    /// A repeated number, packed or not.
+    ///
+    /// # Errors
+    /// The bytes are no message.
+    pub(crate) fn numbers(self, wanted: u64) -> Result<Vec<i64>, Error> {
+        let mut numbers = Vec::new();
+        for field in self.fields() {
+            match field? {
+                (number, Field::Number(value)) if number == wanted => numbers.push(value as i64),
+                (number, Field::Bytes(mut packed)) if number == wanted => {
+                    while !packed.is_empty() {
+                        let value = varint(&mut packed).ok_or_else(|| self.malformed())?;
+                        numbers.push(value as i64);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(numbers)
+    }
+
+    fn malformed(self) -> Error {
+        Error::invalid(format!("these bytes are no {}", self.name))
+    }
 }
 
 /// A field of a protocol buffer.
@@ -30,32 +53,32 @@ pub(crate) enum Field<'a> {
     Fixed,
 }
 
-/// The fields of a message, in order.
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+/// The fields of a message that are left.
+pub(crate) struct Fields<'a>(Message<'a>);
 
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<(u64, Field<'a>), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
+        if self.0.bytes.is_empty() {
             return None;
         }
         let field = self.field();
         if field.is_none() {
-            self.0 = &[];
+            self.0.bytes = &[];
         }
-        Some(field.ok_or_else(malformed))
+        Some(field.ok_or_else(|| self.0.malformed()))
     }
 }
 
 impl<'a> Fields<'a> {
     fn field(&mut self) -> Option<(u64, Field<'a>)> {
-        let key = varint(&mut self.0)?;
+        let key = varint(&mut self.0.bytes)?;
         let value = match key & 7 {
-            0 => Field::Number(varint(&mut self.0)?),
+            0 => Field::Number(varint(&mut self.0.bytes)?),
             1 => self.take(8).map(|_| Field::Fixed)?,
             2 => {
-                let len = usize::try_from(varint(&mut self.0)?).ok()?;
+                let len = usize::try_from(varint(&mut self.0.bytes)?).ok()?;
                 Field::Bytes(self.take(len)?)
             }
             5 => self.take(4).map(|_| Field::Fixed)?,
@@ -65,8 +88,8 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
+        let (taken, rest) = self.0.bytes.split_at_checked(len)?;
+        self.0.bytes = rest;
         Some(taken)
     }
 }
@@ -84,22 +107,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn malformed() -> Error {
-    Error::invalid("these bytes are no message of a protocol buffer")
-}
-
-/// Writes a list of numbers as a field.
-pub(crate) fn packed(bytes: &mut Vec<u8>, field: u8, numbers: &[i64]) {
-    let mut packed = Vec::new();
-    for &number in numbers {
-        put(&mut packed, number as u64);
-    }
-    bytes.push(field << 3 | 2);
-    put(bytes, packed.len() as u64);
-    bytes.extend(packed);
-}
-
-/// Writes a number as protocol buffers have it.
+/// Writes a number.
 pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -109,8 +117,17 @@ pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Writes bytes, or a message, as a field.
-pub(crate) fn message(bytes: &mut Vec<u8>, field: u8, message: &[u8]) {
+pub(crate) fn put_message(bytes: &mut Vec<u8>, field: u8, message: &[u8]) {
     bytes.push(field << 3 | 2);
     put(bytes, message.len() as u64);
     bytes.extend(message);
+}
+
+/// Writes a list of numbers as a field.
+pub(crate) fn put_packed(bytes: &mut Vec<u8>, field: u8, numbers: &[i64]) {
+    let mut packed = Vec::new();
+    for &number in numbers {
+        put(&mut packed, number as u64);
+    }
+    put_message(bytes, field, &packed);
 }

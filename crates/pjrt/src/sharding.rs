@@ -6,7 +6,7 @@
 //! are numbered in order in an array of the sizes 9, whose dimensions are then permuted by 10.
 
 use crate::error::Error;
-use crate::protobuf::{Field, Fields, message, numbers, packed};
+use crate::protobuf::{Field, Message, put_message, put_packed};
 use tegula::partition::{Cut, Sharding, Unreduced};
 
 /// The message of one array's sharding.
@@ -33,8 +33,8 @@ pub(crate) fn to_proto(sharding: &Sharding, unreduced: Option<&Unreduced>) -> Ve
     }
     let devices: Vec<i64> = devices.into_iter().map(|device| device as i64).collect();
     let mut bytes = vec![8, 3];
-    packed(&mut bytes, 3, &dims);
-    packed(&mut bytes, 4, &devices);
+    put_packed(&mut bytes, 3, &dims);
+    put_packed(&mut bytes, 4, &devices);
     if copies > 1 {
         bytes.extend([6 << 3, 1]);
     }
@@ -77,25 +77,28 @@ fn partial_results(sharding: &Sharding, groups: &[Vec<i64>]) -> Vec<u8> {
     let devices: Vec<i64> = devices.into_iter().map(|device| device as i64).collect();
     let mut bytes = vec![8, 3];
     for (field, numbers) in [(3, &dims), (4, &devices), (8, &kinds)] {
-        packed(&mut bytes, field, numbers);
+        put_packed(&mut bytes, field, numbers);
     }
     bytes
 }
 
 /// The message of the shardings of a result: of an array, or of a tuple.
-pub(crate) fn results_to_proto<'a>(
-    mut shardings: impl ExactSizeIterator<Item = &'a Sharding>,
-) -> Vec<u8> {
-    if shardings.len() == 1
-        && let Some(sharding) = shardings.next()
-    {
+pub(crate) fn results_to_proto(shardings: &[&Sharding]) -> Vec<u8> {
+    if let [sharding] = shardings {
         return to_proto(sharding, None);
     }
     let mut bytes = vec![8, 2];
     for sharding in shardings {
-        message(&mut bytes, 5, &to_proto(sharding, None));
+        put_message(&mut bytes, 5, &to_proto(sharding, None));
     }
     bytes
+}
+
+fn message(bytes: &[u8]) -> Message<'_> {
+    Message {
+        name: "xla.OpSharding",
+        bytes,
+    }
 }
 
 /// Reads the sharding of an array of so many dimensions.
@@ -103,39 +106,41 @@ pub(crate) fn results_to_proto<'a>(
 /// # Errors
 /// Bytes that are no such message; a sharding of another kind; one that does not fit.
 pub(crate) fn from_proto(bytes: &[u8], rank: usize, devices: usize) -> Result<Sharding, Error> {
-    let number = |field| -> Result<i64, Error> { Ok(numbers(bytes, field)?.pop().unwrap_or(0)) };
-    match number(1)? {
+    let message = message(bytes);
+    let kind = message.numbers(1)?.pop().unwrap_or(0);
+    // What is of other kinds than copies: partial results, each device's own arrays.
+    let is_special = message.numbers(8)?.iter().any(|kind| *kind != 0);
+    match kind {
         0 => return Ok(Sharding::replicated(rank, devices)),
-        3 => {}
-        kind => {
-            let message = format!("expected a replicated or tiled sharding, found kind {kind}");
-            return Err(Error::invalid(message));
+        3 if !is_special => {}
+        _ => {
+            let what = "expected a replicated or tiled sharding without partial results";
+            return Err(Error::invalid(format!("{what}, found kind {kind}")));
         }
     }
-    let dims = numbers(bytes, 3)?;
-    let order = device_order(bytes)?;
+    let dims = message.numbers(3)?;
+    let order = device_order(message)?;
     let wrong = || {
-        let count = order.len();
-        let message = format!(
-            "tiles {dims:?} of {count} devices do not fit an array of {rank} dimensions on {devices} devices"
-        );
-        Error::invalid(message)
+        Error::invalid(format!(
+            "tiles {dims:?} of the devices {order:?} do not fit an array of {rank} dimensions on {devices} devices"
+        ))
     };
-    let tiles = dims
-        .iter()
-        .try_fold(1i64, |count, dim| count.checked_mul(*dim));
-    if dims.len() < rank || order.len() != devices || tiles != i64::try_from(devices).ok() {
+    let tiles = dims.iter().try_fold(1i64, |count, &dim| {
+        count.checked_mul(dim).filter(|_| dim > 0)
+    });
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    let is_each_once = (0..devices as i64).eq(sorted);
+    if dims.len() < rank || !is_each_once || tiles != Some(devices as i64) {
         return Err(wrong());
     }
     let mut cuts = Vec::new();
     for (dim, &parts) in dims.iter().enumerate().take(rank) {
-        let behind: i64 = dims[dim + 1..].iter().product();
+        let behind: i64 = dims.iter().skip(dim + 1).product();
         let mut places = vec![0; devices];
         for (at, &device) in (0i64..).zip(&order) {
-            let place = usize::try_from(device)
-                .ok()
-                .and_then(|own| places.get_mut(own));
-            *place.ok_or_else(wrong)? = at / behind.max(1) % parts.max(1);
+            let place = places.get_mut(device as usize).ok_or_else(wrong)?;
+            *place = at / behind % parts;
         }
         let cut = (parts > 1).then(|| Cut::new(parts, places).ok_or_else(wrong));
         cuts.push(cut.transpose()?);
@@ -157,7 +162,7 @@ pub(crate) fn results_from_proto(
     }
     let mut ranks = ranks.iter();
     let mut shardings = Vec::new();
-    for field in Fields(bytes) {
+    for field in message(bytes).fields() {
         if let (5, Field::Bytes(element)) = field?
             && let Some(rank) = ranks.next()
         {
@@ -167,47 +172,46 @@ pub(crate) fn results_from_proto(
     Ok(shardings)
 }
 
+/// The most devices of a sharding that is read.
+const MOST_DEVICES: i64 = 1 << 20;
+
 /// The devices of the tiles, in order.
-fn device_order(bytes: &[u8]) -> Result<Vec<i64>, Error> {
-    let listed = numbers(bytes, 4)?;
-    let sizes = numbers(bytes, 9)?;
+fn device_order(message: Message<'_>) -> Result<Vec<i64>, Error> {
+    let listed = message.numbers(4)?;
+    let sizes = message.numbers(9)?;
     if !listed.is_empty() || sizes.is_empty() {
         return Ok(listed);
     }
     let wrong = || Error::invalid(format!("devices in an array of sizes {sizes:?}"));
-    let permuted = numbers(bytes, 10)?;
-    let permuted = match permuted.is_empty() {
-        true => (0..sizes.len()).collect(),
-        false => permuted
-            .iter()
-            .map(|&dim| dim as usize)
-            .collect::<Vec<usize>>(),
-    };
-    let count = sizes.iter().try_fold(1i64, |count, size| {
-        let count = count.checked_mul(*size)?;
-        (*size > 0 && count <= MOST_DEVICES).then_some(count)
-    });
-    let count = count.ok_or_else(wrong)?;
-    let mut steps = vec![1i64; sizes.len()];
-    for dim in (1..sizes.len()).rev() {
-        steps[dim - 1] = steps[dim] * sizes[dim];
+    let mut permuted = message.numbers(10)?;
+    if permuted.is_empty() {
+        permuted = (0..sizes.len() as i64).collect();
     }
-    // The place in the permuted array is counted up, the last dimension first.
+    // By dimension of the array, from the last one on: its size and the distance of its elements.
+    let mut count = 1i64;
+    let mut dims = Vec::new();
+    for &size in sizes.iter().rev() {
+        dims.push((size, count));
+        let more = count
+            .checked_mul(size)
+            .filter(|count| *count <= MOST_DEVICES);
+        count = more.filter(|_| size > 0).ok_or_else(wrong)?;
+    }
+    dims.reverse();
+    // The place in the permuted array is counted up, its last dimension first.
     let mut order = Vec::new();
     for at in 0..count {
         let (mut rest, mut device) = (at, 0);
         for &dim in permuted.iter().rev() {
-            let (size, step) = sizes.get(dim).zip(steps.get(dim)).ok_or_else(wrong)?;
-            device += rest % size * step;
+            let dim = usize::try_from(dim).ok().and_then(|dim| dims.get(dim));
+            let &(size, distance) = dim.ok_or_else(wrong)?;
+            device += rest % size * distance;
             rest /= size;
         }
         order.push(device);
     }
     Ok(order)
 }
-
-/// The most devices of a sharding that is read.
-const MOST_DEVICES: i64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -232,7 +236,7 @@ mod tests {
         ] {
             let bytes = to_proto(&sharding, None);
             assert_eq!(from_proto(&bytes, 2, 4), Ok(sharding.clone()));
-            let both = results_to_proto([&sharding, &sharding].into_iter());
+            let both = results_to_proto(&[&sharding, &sharding]);
             let expected = vec![sharding.clone(), sharding];
             assert_eq!(results_from_proto(&both, &[2, 2], 4), Ok(expected));
             for len in 0..both.len() {
@@ -253,5 +257,15 @@ mod tests {
         assert!(from_proto(&bytes, 3, 8).is_err());
         assert!(from_proto(&bytes, 2, 4).is_err());
         assert!(from_proto(&[8, 4], 2, 8).is_err());
+        // A dimension of the array that comes twice, so that some devices do.
+        let twice = [8, 3, 26, 2, 4, 2, 74, 2, 2, 4, 82, 2, 1, 1];
+        assert!(from_proto(&twice, 2, 8).is_err());
+        // Two tiles of two devices each that have partial results.
+        let partial = [8, 3, 26, 2, 2, 2, 34, 4, 0, 1, 2, 3, 66, 1, 6];
+        assert!(from_proto(&partial, 1, 4).is_err());
+        // The same, of copies.
+        let copies = [8, 3, 26, 2, 2, 2, 34, 4, 0, 1, 2, 3, 66, 1, 0];
+        let expected = Sharding::new(4, [Cut::new(2, vec![0, 0, 1, 1])]);
+        assert_eq!(from_proto(&copies, 1, 4), Ok(expected));
     }
 }

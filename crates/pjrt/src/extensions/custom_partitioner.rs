@@ -9,15 +9,15 @@ use crate::c_api::*;
 use crate::entry::entries;
 use crate::error::Error;
 use crate::ffi::data_type;
+use crate::ffi_api::XLA_FFI_DataType_INVALID;
 use crate::pointers::slice;
-use crate::protobuf::{message, packed};
+use crate::protobuf::{put, put_message, put_packed};
 use crate::sharding::{from_proto, results_from_proto, results_to_proto, to_proto};
 use std::collections::HashMap;
-use std::ffi::c_int;
 use std::ptr;
 use std::sync::{Arc, PoisonError, RwLock};
 use tegula::partition::{CallPartitioner, Calls, CutCall, Sharding, WholeCall};
-use tegula_ir::Shape;
+use tegula_ir::{Dim, Shape};
 
 /// The functions of a target.
 #[derive(Clone, Copy)]
@@ -73,27 +73,15 @@ impl CallPartitioner for Registered {
     }
 }
 
-/// What is given to a front end: messages, and the C structs that lead to them.
-struct Given {
-    _shapes: Vec<Vec<u8>>,
-    _shardings: Vec<Vec<u8>>,
-    arrays: Vec<JAX_CustomCallPartitioner_aval>,
-}
+/// Arrays as a front end reads them: a shape and a sharding, each a message.
+type Messages = (Vec<u8>, Vec<u8>);
 
-impl Given {
-    fn new(pairs: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
-        let (shapes, shardings): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-        let pairs = shapes.iter().zip(&shardings);
-        let array = |(shape, sharding): (&Vec<u8>, &Vec<u8>)| JAX_CustomCallPartitioner_aval {
-            shape: text(shape),
-            has_sharding: true,
-            sharding: text(sharding),
-        };
-        Self {
-            arrays: pairs.map(array).collect(),
-            _shapes: shapes,
-            _shardings: shardings,
-        }
+/// What leads a front end to the messages of an array, while they live.
+fn array((shape, sharding): &Messages) -> JAX_CustomCallPartitioner_aval {
+    JAX_CustomCallPartitioner_aval {
+        shape: text(shape),
+        has_sharding: true,
+        sharding: text(sharding),
     }
 }
 
@@ -114,21 +102,17 @@ fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
     // SAFETY: registered functions live.
     let partition = unsafe { (*callbacks.0).partition };
     let partition = partition.ok_or_else(|| Error::invalid("there is no function to cut it"))?;
-    let devices = call
+    let arrays = call.operands.iter().chain(&call.results);
+    let devices = arrays.map(|(_, own)| own.devices()).max().unwrap_or(1);
+    let operands: Result<Vec<Messages>, Error> = call
         .operands
         .iter()
-        .chain(&call.results)
-        .map(|(_, own)| own.devices());
-    let devices = devices.max().unwrap_or(1);
-    let operands = call.operands.iter();
-    let operands = operands.map(|(shape, own)| (shape_to_proto(shape), to_proto(own, None)));
-    let mut operands = Given::new(operands.collect());
-    let shardings = call.results.iter().map(|(_, own)| own);
-    let result = (results_shape(&call.results), results_to_proto(shardings));
-    let result = Given::new(vec![result]);
-    let Some(&op_result) = result.arrays.first() else {
-        return Err(Error::internal("a call without a result"));
-    };
+        .map(|(shape, own)| Ok((shape_to_proto(shape)?, to_proto(own, None))))
+        .collect();
+    let operands = operands?;
+    let mut op_args: Vec<_> = operands.iter().map(array).collect();
+    let shardings: Vec<&Sharding> = call.results.iter().map(|(_, own)| own).collect();
+    let result = (results_shape(&call.results)?, results_to_proto(&shardings));
     let mut args = JAX_CustomCallPartitioner_Partition_Args {
         header: JAX_CustomCallPartitioner_version_and_error {
             api_version: 0,
@@ -138,9 +122,9 @@ fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
             code: 0 as PJRT_Error_Code,
             error_msg: NO_TEXT,
         },
-        num_args: operands.arrays.len(),
-        op_args: operands.arrays.as_mut_ptr(),
-        op_result,
+        num_args: op_args.len(),
+        op_args: op_args.as_mut_ptr(),
+        op_result: array(&result),
         backend_config: text(call.config.as_bytes()),
         mlir_module: NO_TEXT,
         args_sharding: ptr::null_mut(),
@@ -204,24 +188,35 @@ unsafe fn read(
 }
 
 /// `xla.ShapeProto` of an array or a token: 2 the element type, 3 the sizes.
-fn shape_to_proto(shape: &Shape) -> Vec<u8> {
+///
+/// # Errors
+/// Sizes that are open, or a type that XLA has no number of.
+fn shape_to_proto(shape: &Shape) -> Result<Vec<u8>, Error> {
     /// The number of a token's type.
-    const TOKEN: c_int = 17;
+    const TOKEN: u8 = 17;
     let Some(array) = shape.as_array() else {
-        return vec![2 << 3, TOKEN as u8];
+        return Ok(vec![2 << 3, TOKEN]);
     };
     // XLA's foreign function interface numbers types as its shapes do.
-    let mut bytes = vec![2 << 3, data_type(array.element_type) as u8];
-    let sizes = array.dims.iter().map(|dim| dim.as_static().unwrap_or(0));
-    let sizes: Vec<i64> = sizes.collect();
+    let number = data_type(array.element_type);
+    let sizes: Option<Vec<i64>> = array.dims.iter().map(Dim::as_static).collect();
+    let Some(sizes) = sizes.filter(|_| number != XLA_FFI_DataType_INVALID) else {
+        let what = "expected an array of known sizes and of a type that XLA's shapes have";
+        return Err(Error::invalid(format!("{what}, found {shape}")));
+    };
+    let mut bytes = vec![2 << 3];
+    put(&mut bytes, number as u64);
     if !sizes.is_empty() {
-        packed(&mut bytes, 3, &sizes);
+        put_packed(&mut bytes, 3, &sizes);
     }
-    bytes
+    Ok(bytes)
 }
 
 /// `xla.ShapeProto` of a result: of an array, or of a tuple (2 its type, 4 its elements).
-fn results_shape(results: &[(Shape, Sharding)]) -> Vec<u8> {
+///
+/// # Errors
+/// As of [`shape_to_proto`].
+fn results_shape(results: &[(Shape, Sharding)]) -> Result<Vec<u8>, Error> {
     /// The number of a tuple's type.
     const TUPLE: u8 = 13;
     if let [(shape, _)] = results {
@@ -229,7 +224,7 @@ fn results_shape(results: &[(Shape, Sharding)]) -> Vec<u8> {
     }
     let mut bytes = vec![2 << 3, TUPLE];
     for (shape, _) in results {
-        message(&mut bytes, 4, &shape_to_proto(shape));
+        put_message(&mut bytes, 4, &shape_to_proto(shape)?);
     }
-    bytes
+    Ok(bytes)
 }
