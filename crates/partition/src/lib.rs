@@ -71,7 +71,7 @@ pub struct Options {
     pub parameters: Freedom,
     /// How results may be cut beyond what the program states.
     pub results: Freedom,
-    /// Whose custom calls are partitioned by functions of their own.
+    /// What partitions custom calls of which nothing is known here.
     pub calls: Calls,
 }
 
