@@ -273,6 +273,44 @@ fn custom_calls_are_cut_by_their_partitioner() {
 }
 
 #[test]
+fn programs_that_do_not_fit_their_call_are_refused() {
+    /// Gives the program of `AlongTheSum` with other shardings.
+    struct Wrong(fn(&mut CutCall));
+    impl CallPartitioner for Wrong {
+        fn is_for(&self, target: &str) -> bool {
+            AlongTheSum.is_for(target)
+        }
+        fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String> {
+            let mut cut = AlongTheSum.cut(call)?;
+            (self.0)(&mut cut);
+            Ok(cut)
+        }
+    }
+    let refused = |change: fn(&mut CutCall)| {
+        let options = tegula_partition::Options {
+            calls: Calls::new(Arc::new(Wrong(change))),
+            ..tegula_partition::Options::default()
+        };
+        let module = with_a_call(", backend_config=\"of two\"");
+        let refused = partition(&module, &options).map(|_| ());
+        refused.expect_err("it does not fit").to_string()
+    };
+    let failed = "`both`: its custom partitioning failed: ";
+    assert_eq!(
+        refused(|cut| cut.operands.swap(0, 1)),
+        format!("{failed}its program takes f32[3,4], f32[4,5], expected f32[2,8], f32[8,3]"),
+    );
+    assert_eq!(
+        refused(|cut| cut.results.truncate(1)),
+        format!("{failed}expected 2 shardings of results, found 1"),
+    );
+    assert_eq!(
+        refused(|cut| cut.results[1] = Sharding::replicated(1, 2)),
+        format!("{failed}expected a sharding of 2 dimensions for result 1, found one of 1"),
+    );
+}
+
+#[test]
 fn rules_say_which_dimensions_of_a_call_go_together() {
     /// Says how it finds the arrays cut.
     struct Refuses;
