@@ -153,7 +153,7 @@ fn check_program(
                 .all(|(a, b)| a.same_ignoring_layout(b));
         if !same {
             let list = |shapes: &[Shape]| {
-                let texts: Vec<String> = shapes.iter().map(ToString::to_string).collect();
+                let texts: Vec<String> = shapes.iter().map(|shape| format!("{shape:#}")).collect();
                 texts.join(", ")
             };
             let (found, expected) = (list(&found), list(&expected));
