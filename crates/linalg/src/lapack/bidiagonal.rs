@@ -1,9 +1,9 @@
 //! Reduction of a matrix to bidiagonal form by Householder reflections.
 
+use crate::lapack::block_reflector::{is_worth_blocks, reflect_in_blocks};
 use crate::lapack::householder::{apply_left, reflector};
 use crate::lapack::isa::{Isa, Routine, dispatch};
 use crate::lapack::matrix::Matrix;
-use crate::lapack::product::{is_worth_blocks, reflect_in_blocks};
 use crate::lapack::scalar::Scalar;
 use crate::thread_pool::is_stopped;
 

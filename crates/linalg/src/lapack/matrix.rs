@@ -1,7 +1,6 @@
 //! Matrices in memory that someone else owns.
 
 use crate::lapack::scalar::Scalar;
-use faer::{Accum, MatMut, MatRef};
 
 /// A matrix in column-major order: element `(i, j)` is at `i + j * stride`.
 #[derive(Debug)]
@@ -147,50 +146,31 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         (part(first, count), part(rest, self.columns - count))
     }
 
-    /// The first rows and columns as the library has them.
-    pub(crate) fn view(&self, rows: usize, columns: usize) -> MatRef<'_, T> {
-        let used = match rows * columns {
-            0 => 0,
-            _ => (columns - 1) * self.stride + rows,
-        };
-        let stride = self.stride.max(rows);
-        MatRef::from_column_major_slice_with_stride(&self.data[..used], rows, columns, stride)
+    /// How far apart in memory columns begin, in elements.
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
     }
 
-    /// The matrix as the library has it.
-    pub(crate) fn view_mut(&mut self) -> MatMut<'_, T> {
-        let (rows, columns) = (self.rows, self.columns);
-        let used = match rows * columns {
-            0 => 0,
-            _ => (columns - 1) * self.stride + rows,
-        };
-        let stride = self.stride.max(rows);
-        let used = &mut self.data[..used];
-        MatMut::from_column_major_slice_with_stride_mut(used, rows, columns, stride)
+    /// The first rows and columns in memory, the columns a [stride](Self::stride) apart.
+    ///
+    /// # Panics
+    /// The matrix has fewer.
+    pub(crate) fn corner(&self, rows: usize, columns: usize) -> &[T] {
+        &self.data[..extent(rows, columns, self.stride)]
     }
 
-    /// Writes `a b` here, for as many rows of `a` as there are here.
-    pub(crate) fn set_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
-        self.add_product(Accum::Replace, a, b, T::ONE);
+    /// The whole matrix in memory, the columns a [stride](Self::stride) apart.
+    pub(crate) fn elements_mut(&mut self) -> &mut [T] {
+        let used = extent(self.rows, self.columns, self.stride);
+        &mut self.data[..used]
     }
 
-    /// Subtracts `a b` from what is here.
-    pub(crate) fn subtract_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
-        self.add_product(Accum::Add, a, b, -T::ONE);
-    }
-
-    fn add_product(&mut self, how: Accum, a: &Matrix<'_, T>, b: &Matrix<'_, T>, factor: T) {
-        if self.rows > 0 && self.columns > 0 {
-            let (a, b) = (a.view(self.rows, b.rows), b.view(b.rows, self.columns));
-            T::multiply(how, a, b, self.view_mut(), factor);
-        }
-    }
-
-    /// Writes `a^H b` here.
-    pub(crate) fn set_adjoint_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
-        if self.rows > 0 && self.columns > 0 {
-            let (a, b) = (a.view(b.rows, self.rows), b.view(b.rows, self.columns));
-            T::multiply_adjoint(a, b, self.view_mut());
+    /// Changes the sign of every element.
+    pub(crate) fn negate(&mut self) {
+        for column in 0..self.columns {
+            for element in self.column_mut(column) {
+                *element = -*element;
+            }
         }
     }
 
@@ -210,5 +190,13 @@ impl<'a, T: Scalar> Matrix<'a, T> {
             let [a, b] = self.two_columns(a.min(b), a.max(b));
             a.swap_with_slice(b);
         }
+    }
+}
+
+/// How many elements there are from the first to the last of a matrix.
+fn extent(rows: usize, columns: usize, stride: usize) -> usize {
+    match rows * columns {
+        0 => 0,
+        _ => (columns - 1) * stride + rows,
     }
 }

@@ -9,6 +9,7 @@
 //! has no meaning, and an iteration says that it has not converged.
 
 mod bidiagonal;
+mod block_reflector;
 mod deflation;
 mod hessenberg;
 mod householder;

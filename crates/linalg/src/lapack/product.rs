@@ -1,109 +1,131 @@
-//! Products of matrices and blocks of reflectors, by the `faer` library.
+//! Products of matrices, by [`crate::gemm`].
+//!
+//! A product of complex matrices is one of real ones: a complex column of the right operand and of the result
+//! is a real one of twice the length, parts in turn, and the left operand has beside each column that column times `i`.
 
+use crate::CpuFeatures;
+use crate::gemm::{Axes, Axis, Product};
 use crate::lapack::matrix::Matrix;
-use crate::lapack::scalar::Scalar;
-use crate::thread_pool::is_stopped;
+use crate::lapack::scalar::{Real, Scalar};
+use crate::thread_pool::ThreadPool;
+use std::ptr;
 
-/// Reflectors of a block, applied together: from so few on they are applied one by one.
-const SMALLEST_BLOCK: usize = 8;
-/// Rows, reflectors and columns, multiplied: below it one reflector after the other is faster. (QR of 64
-/// rows and columns takes 15 us so and 27 in blocks, of 96 rows 39 and 47, of 128 rows 85 and 73; `f32`,
-/// AMD EPYC (Zen 5), 27 November 2026.)
-const SMALLEST_PRODUCT: usize = 80 * 80 * 80;
-/// Reflectors of a block.
-const BLOCK: usize = 32;
+impl<T: Scalar> Matrix<'_, T> {
+    /// Writes `a b` here, for as many rows of `a` as there are here.
+    pub(crate) fn set_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
+        multiply(a, Left::AsIs, b, self, Update::Replace);
+    }
 
-/// Replaces `c` by `Q c`, or by `Q^H c` if `adjoint` is true, where `Q` is the product of the
-/// reflectors `I - tau v v^H` whose vectors are the columns of `v`: zero above the diagonal, one on
-/// it, and below it what the matrix has (Bischof and Van Loan's representation `I - V T V^H`). If
-/// `is_identity` is true, `c` is the first columns of the identity and `adjoint` is false.
-pub(crate) fn reflect_in_blocks<T: Scalar>(
-    v: &Matrix<'_, T>,
-    tau: &[T],
-    adjoint: bool,
-    is_identity: bool,
+    /// Adds `a b` to what is here.
+    pub(crate) fn add_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
+        multiply(a, Left::AsIs, b, self, Update::Add);
+    }
+
+    /// Writes `a^H b` here, for as many columns of `a` as there are rows here.
+    pub(crate) fn set_adjoint_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
+        multiply(a, Left::Adjoint, b, self, Update::Replace);
+    }
+}
+
+/// How the left operand is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    AsIs,
+    Adjoint,
+}
+
+/// What a product does to what is in its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Update {
+    Replace,
+    Add,
+}
+
+#[inline(never)]
+fn multiply<T: Scalar>(
+    a: &Matrix<'_, T>,
+    left: Left,
+    b: &Matrix<'_, T>,
     c: &mut Matrix<'_, T>,
+    update: Update,
 ) {
-    let (rows, columns) = (c.rows(), c.columns());
-    let count = tau.len();
-    let size = BLOCK.min(count);
-    let mut memory = vec![T::ZERO; rows * size + size * size + 2 * size * columns];
-    let starts = (0..count).step_by(BLOCK);
-    let mut apply = |first: usize| {
-        if is_stopped() {
-            return;
-        }
-        let size = BLOCK.min(count - first);
-        let below = rows - first;
-        let (own, rest) = memory.split_at_mut(below * size);
-        let (triangle, rest) = rest.split_at_mut(size * size);
-        // What the identity has before these columns is zero in these rows.
-        let before = if is_identity { first } else { 0 };
-        let columns = columns - before;
-        let (product, other) = rest.split_at_mut(size * columns);
-        let mut own = Matrix::new(own, below, size);
-        for j in 0..size {
-            let column = own.column_mut(j);
-            column[..j].fill(T::ZERO);
-            column[j] = T::ONE;
-            column[j + 1..].copy_from_slice(&v.column(first + j)[first + j + 1..]);
-        }
-        let mut triangle = Matrix::new(triangle, size, size);
-        triangular_factor(&own, &tau[first..][..size], adjoint, &mut triangle);
-        let mut product = Matrix::new(product, size, columns);
-        let mut other = Matrix::new(&mut other[..size * columns], size, columns);
-        let mut c = c.part(first, before, below, columns);
-        product.set_adjoint_product(&own, &c);
-        other.set_product(&triangle, &product);
-        c.subtract_product(&own, &other);
+    let (rows, depth, columns) = (c.rows(), b.rows(), c.columns());
+    if rows == 0 || columns == 0 {
+        return;
+    }
+    let (a_rows, a_columns) = match left {
+        Left::AsIs => (rows, depth),
+        Left::Adjoint => (depth, rows),
     };
-    // `Q c` begins with the last reflectors.
-    if adjoint {
-        starts.for_each(&mut apply);
-    } else {
-        starts.rev().for_each(&mut apply);
+    let used = a.corner(a_rows, a_columns);
+    let parts = if T::IS_COMPLEX { 2 } else { 1 };
+    let widened = match T::IS_COMPLEX {
+        true => beside_times_i(used, a.stride(), a_rows, a_columns),
+        false => Vec::new(),
+    };
+    let (a, a_stride) = match T::IS_COMPLEX {
+        true => (&widened[..], parts * a_rows),
+        false => (T::parts(used), a.stride()),
+    };
+    let (row, along) = match left {
+        Left::AsIs => (1, a_stride),
+        Left::Adjoint => (a_stride, 1),
+    };
+    let (b, b_stride) = (T::parts(b.corner(depth, columns)), parts * b.stride());
+    let c_stride = parts * c.stride();
+    let axis = |size: usize, [lhs, rhs, out]: [usize; 3]| Axis {
+        size,
+        lhs: lhs as isize,
+        rhs: rhs as isize,
+        out: out as isize,
+    };
+    let axes = Axes {
+        rows: [axis(parts * rows, [row, 0, 1])].into(),
+        depth: [axis(parts * depth, [along, 1, 0])].into(),
+        columns: [axis(columns, [0, b_stride, c_stride])].into(),
+        ..Axes::default()
+    };
+    // SAFETY: an element of `a` is among `a_rows` and `a_columns`, of which `corner` and `beside_times_i` gave all,
+    // as `corner` and `elements_mut` did of `b` and `c`; `c` is borrowed alone.
+    unsafe { run(axes, a, b, T::parts_mut(c.elements_mut()), update) };
+}
+
+/// Computes a real product.
+///
+/// # Safety
+/// Every element that the axes reach is inside the slices.
+unsafe fn run<R: Real>(axes: Axes, a: &[R], b: &[R], c: &mut [R], update: Update) {
+    let product = Product::new(CpuFeatures::detect(), [R::ELEMENT_TYPE; 3], axes, None);
+    let product = match update {
+        Update::Replace => product,
+        Update::Add => product.and_then(Product::adding),
+    };
+    let product = product.expect("floats have products, which are sums of the result's type");
+    const ALIGNMENT: usize = 64;
+    let mut scratch = Vec::<u8>::with_capacity(product.scratch_bytes(1) + ALIGNMENT);
+    let scratch = scratch.as_mut_ptr();
+    // SAFETY: the caller promises the arrays, of which `c` overlaps no other; no operand is kept; the scratch memory
+    // is as large as the product asks for behind the first aligned address.
+    unsafe {
+        product.run(
+            [a.as_ptr().cast(), b.as_ptr().cast()],
+            ptr::null(),
+            c.as_mut_ptr().cast(),
+            scratch.add(scratch.align_offset(ALIGNMENT)),
+            &ThreadPool::new(1),
+        );
     }
 }
 
-/// Whether reflectors are worth applying in blocks.
-pub(crate) fn is_worth_blocks(rows: usize, count: usize, columns: usize) -> bool {
-    count >= SMALLEST_BLOCK
-        && columns >= SMALLEST_BLOCK
-        && rows * count * columns >= SMALLEST_PRODUCT
-}
-
-/// The triangular `T` with `H_1 H_2 ... = I - V T V^H`, or its adjoint.
-fn triangular_factor<T: Scalar>(
-    v: &Matrix<'_, T>,
-    tau: &[T],
-    adjoint: bool,
-    factor: &mut Matrix<'_, T>,
-) {
-    let size = tau.len();
-    factor.set_adjoint_product(v, v);
-    // Above the diagonal are the products of the vectors; each column becomes that of the factor.
-    for (j, &tau) in tau.iter().enumerate() {
-        for i in 0..j {
-            // Rows of the factor so far times the products of this column.
-            let mut sum = T::ZERO;
-            for k in i..j {
-                sum += factor.at(i, k) * factor.at(k, j);
-            }
-            // Later iterations read only the rows of this column below this one.
-            factor.set(i, j, -(sum * tau));
-        }
-        factor.set(j, j, tau);
-        factor.column_mut(j)[j + 1..].fill(T::ZERO);
-    }
-    if adjoint {
-        for j in 0..size {
-            for i in 0..j {
-                let x = factor.at(i, j);
-                factor.set(j, i, x.conj());
-                factor.set(i, j, T::ZERO);
-            }
-            let x = factor.at(j, j);
-            factor.set(j, j, x.conj());
+/// The parts of each column, followed by those of the column times `i`.
+fn beside_times_i<T: Scalar>(a: &[T], stride: usize, rows: usize, columns: usize) -> Vec<T::Real> {
+    let mut widened = Vec::with_capacity(4 * rows * columns);
+    if rows > 0 && columns > 0 {
+        for column in a.chunks(stride).take(columns) {
+            let column = &column[..rows];
+            widened.extend_from_slice(T::parts(column));
+            widened.extend(column.iter().flat_map(|x| [-x.im(), x.re()]));
         }
     }
+    widened
 }

@@ -1,9 +1,9 @@
 //! QR factorisations by Householder reflections, with and without column pivoting, and their `Q`.
 
+use crate::lapack::block_reflector::{is_worth_blocks, reflect_in_blocks};
 use crate::lapack::householder::{apply_left, apply_right, norm, reflector};
 use crate::lapack::isa::{Isa, Routine, dispatch};
 use crate::lapack::matrix::Matrix;
-use crate::lapack::product::{is_worth_blocks, reflect_in_blocks};
 use crate::lapack::scalar::{Real, Scalar};
 use crate::thread_pool::is_stopped;
 

@@ -2,11 +2,10 @@
 
 use crate::dense::vectors::Products;
 use crate::lapack::isa::Isa;
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use num_complex::Complex;
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
+use tegula_ir::ElementType;
 
 /// A real or complex floating-point number.
 pub trait Scalar:
@@ -95,18 +94,6 @@ pub trait Scalar:
     /// Adds four vectors times a number each to `y`.
     fn axpy_four<I: Isa>(a: [Self; 4], x: [&[Self]; 4], y: &mut [Self]);
 
-    /// Writes `a b` times a factor to `c`, or adds it there.
-    fn multiply(
-        accumulate: Accum,
-        a: MatRef<'_, Self>,
-        b: MatRef<'_, Self>,
-        c: MatMut<'_, Self>,
-        factor: Self,
-    );
-
-    /// Writes `a^H b` to `c`.
-    fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>);
-
     /// A column's part in a symmetric or Hermitian update and product: `c -= a v + b w`, then
     /// `y += x_j c`; gives the sum of `conj(c[i]) * x[i]`.
     fn update_column<I: Isa>(
@@ -119,10 +106,14 @@ pub trait Scalar:
 
     /// The parts of numbers, one after the other.
     fn parts(x: &[Self]) -> &[Self::Real];
+    /// [`Self::parts`] that can be written.
+    fn parts_mut(x: &mut [Self]) -> &mut [Self::Real];
 }
 
 /// A real floating-point number.
 pub trait Real: Scalar<Real = Self> + PartialOrd {
+    /// The type's name in programs.
+    const ELEMENT_TYPE: ElementType;
     /// The largest relative error of rounding, `2^-24` for `f32` (LAPACK's `eps`).
     const ROUNDING: Self;
     /// The distance from 1 to the next number, `2^-23` for `f32` (LAPACK's `precision`).
@@ -261,26 +252,8 @@ fn total<R: Real>(mut sums: [R; LANES]) -> R {
     sums[0]
 }
 
-/// The products of matrices that every type has: what faer gives.
-macro_rules! matrix_products {
-    () => {
-        fn multiply(
-            accumulate: Accum,
-            a: MatRef<'_, Self>,
-            b: MatRef<'_, Self>,
-            c: MatMut<'_, Self>,
-            factor: Self,
-        ) {
-            matmul(c, accumulate, a, b, factor, Par::Seq);
-        }
-        fn multiply_adjoint(a: MatRef<'_, Self>, b: MatRef<'_, Self>, c: MatMut<'_, Self>) {
-            matmul(c, Accum::Replace, a.adjoint(), b, Self::ONE, Par::Seq);
-        }
-    };
-}
-
 macro_rules! real {
-    ($ty:ty, $safe_min:expr) => {
+    ($ty:ty, $element_type:ident, $safe_min:expr) => {
         impl Scalar for $ty {
             type Real = Self;
 
@@ -348,7 +321,6 @@ macro_rules! real {
                     *y += first + second;
                 }
             }
-            matrix_products!();
             #[inline(always)]
             fn update_column<I: Isa>(
                 column: &mut [Self],
@@ -363,9 +335,14 @@ macro_rules! real {
             fn parts(x: &[Self]) -> &[Self] {
                 x
             }
+            #[inline(always)]
+            fn parts_mut(x: &mut [Self]) -> &mut [Self] {
+                x
+            }
         }
 
         impl Real for $ty {
+            const ELEMENT_TYPE: ElementType = ElementType::$element_type;
             const ROUNDING: Self = <$ty>::EPSILON / 2.0;
             const PRECISION: Self = <$ty>::EPSILON;
             const SAFE_MIN: Self = $safe_min;
@@ -489,7 +466,6 @@ macro_rules! real {
                     Self::axpy::<I>(a, x, y);
                 }
             }
-            matrix_products!();
             #[inline(always)]
             fn update_column<I: Isa>(
                 column: &mut [Self],
@@ -509,13 +485,18 @@ macro_rules! real {
                 // bytes at the same address are twice as many parts.
                 unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), 2 * x.len()) }
             }
+            #[inline(always)]
+            fn parts_mut(x: &mut [Self]) -> &mut [$ty] {
+                // SAFETY: as in `parts`; the slice is borrowed for as long as what is given.
+                unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), 2 * x.len()) }
+            }
         }
     };
 }
 
 // Both types have larger finite numbers than the inverse of their smallest normal one.
-real!(f32, f32::MIN_POSITIVE);
-real!(f64, f64::MIN_POSITIVE);
+real!(f32, F32, f32::MIN_POSITIVE);
+real!(f64, F64, f64::MIN_POSITIVE);
 
 /// [`Scalar::update_column`] in one pass.
 #[inline(always)]
