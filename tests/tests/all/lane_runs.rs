@@ -1,4 +1,5 @@
-//! Arrays that lanes go through in a few runs of neighbours: pixels put side by side and taken apart.
+//! Arrays that lanes go through in a few runs of neighbours, or across them: pixels put side by side and taken
+//! apart, and images whose features move before their positions.
 
 use tegula_ir::Literal;
 use tegula_tests::judge::assert_agrees;
@@ -34,6 +35,18 @@ fn bytes(ty: &str, count: usize) -> Vec<u8> {
         .collect()
 }
 
+fn agrees(text: &str, ty: &str) {
+    let module = tegula_tests::read(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let inputs: Vec<Literal> = (module.entry_computation().parameters.iter())
+        .filter_map(|&parameter| module[parameter].shape.as_array())
+        .map(|shape| {
+            Literal::from_bytes(shape, &bytes(ty, shape.byte_size().unwrap_or(0) as usize))
+        })
+        .collect::<Result<_, _>>()
+        .expect("so many bytes");
+    assert_agrees(&module, &inputs, Regime::General);
+}
+
 #[test]
 fn blocks_of_pixels_agree() {
     for ty in ["f32", "f64", "s32", "s64", "u8", "bf16", "c64", "pred"] {
@@ -51,19 +64,27 @@ fn blocks_of_pixels_agree() {
                     "pred" => text.replace("add(c, y)", "or(c, y)"),
                     _ => text,
                 };
-                let module = tegula_tests::read(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-                let inputs: Vec<Literal> = (module.entry_computation().parameters.iter())
-                    .filter_map(|&parameter| module[parameter].shape.as_array())
-                    .map(|shape| {
-                        Literal::from_bytes(
-                            shape,
-                            &bytes(ty, shape.byte_size().unwrap_or(0) as usize),
-                        )
-                    })
-                    .collect::<Result<_, _>>()
-                    .expect("so many bytes");
-                assert_agrees(&module, &inputs, Regime::General);
+                agrees(&text, ty);
             }
+        }
+    }
+}
+
+/// Positions are one run of lanes, of several blocks and a rest, for each feature.
+#[test]
+fn images_whose_features_move_agree() {
+    for ty in ["f32", "f64", "s16", "u8"] {
+        for [batch, rows, columns, features] in [[1, 12, 12, 6], [2, 9, 7, 5], [3, 1, 70, 4]] {
+            let text = format!(
+                "HloModule features
+ENTRY main {{
+  x = {ty}[{batch},{rows},{columns},{features}] parameter(0)
+  first = {ty}[{batch},{features},{rows},{columns}] transpose(x), dimensions={{0,3,1,2}}
+  ROOT sum = {ty}[{batch},{features},{rows},{columns}] add(first, first)
+}}
+"
+            );
+            agrees(&text, ty);
         }
     }
 }

@@ -42,6 +42,9 @@ impl fmt::Display for VectorPlan {
                 )?;
             }
         }
+        if let Some(var) = self.across {
+            writeln!(f, "; blocks of lanes along i{}", var.0)?;
+        }
         let mut vars: Vec<&Var> = self.loops.keys().collect();
         vars.sort();
         for var in vars {
@@ -127,7 +130,7 @@ pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
                 let reason = Reason::new("a loop that stores along itself, for each lane");
                 choice.reasons.insert(0, reason);
             } else if choice.loops.is_empty() {
-                choice.across = (count == 1).then(|| across(kernel)).flatten();
+                choice.across = across(kernel, outer);
                 let rows = match choice.across {
                     Some(_) => Version::Leaf(run),
                     None => by_rows(run),
@@ -156,10 +159,10 @@ fn stores_in_a_loop(block: &Block) -> bool {
     })
 }
 
-/// The dimension along which an array is contiguous that the innermost dimension goes
-/// through in larger steps.
-fn across(kernel: &Kernel) -> Option<Var> {
-    let (&lane, others) = kernel.domain.split_last()?;
+/// The dimension around the lanes along which an array is contiguous that the innermost dimension
+/// goes through in larger steps.
+fn across(kernel: &Kernel, outer: &[Var]) -> Option<Var> {
+    let lane = *kernel.domain.last()?;
     let ranges = Ranges {
         vars: &kernel.vars,
         lanes: None,
@@ -172,7 +175,7 @@ fn across(kernel: &Kernel) -> Option<Var> {
         let linear = linear_index(kernel, *param, index, &ranges);
         let far = step(&linear, lane).is_some_and(|s| s > 1);
         let near = |var: &&Var| step(&linear, **var) == Some(1);
-        others.iter().find(near).copied().filter(|_| far)
+        outer.iter().find(near).copied().filter(|_| far)
     })
 }
 

@@ -291,7 +291,7 @@ impl<'a> Spaces<'a> {
         let results = region.nodes.iter();
         let results = results.flat_map(|&id| &self.program.nodes[id].results);
         self.made.extend(results.map(|&value| (value, self.times)));
-        let groups = group(self.module, self.program, region);
+        let groups = group(self.module, self.program, self.machine, region);
         for group in &groups.groups {
             self.group(group);
         }

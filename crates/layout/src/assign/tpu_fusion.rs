@@ -8,6 +8,7 @@
 //! - a product whose result is read by one kernel, element by element, runs in it;
 //! - reductions, windows, joins and everything else begin a kernel.
 
+use super::machine::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_arena::SecondaryMap;
@@ -134,6 +135,9 @@ type Roots = SmallVec<[NodeId; 4]>;
 struct Grouper<'a> {
     module: &'a Module,
     program: &'a Program,
+    /// Whether products take operands that are computed on the way in. Where they are routines, as on a
+    /// CPU, their operands are arrays in memory.
+    products_compute_operands: bool,
     /// Who reads a value in this region; `None`: it leaves the region or is read
     /// inside a loop or branch.
     uses: FxHashMap<ValueId, Option<Vec<NodeId>>>,
@@ -152,10 +156,16 @@ struct Grouper<'a> {
 
 /// Forms the kernels of a region. Loops and branches are kernels of their own; their
 /// regions are not looked into.
-pub(crate) fn group(module: &Module, program: &Program, region: &Region) -> Groups {
+pub(crate) fn group(
+    module: &Module,
+    program: &Program,
+    machine: &Machine,
+    region: &Region,
+) -> Groups {
     let mut grouper = Grouper {
         module,
         program,
+        products_compute_operands: machine.has_lanes(),
         uses: FxHashMap::default(),
         fused_into: FxHashMap::default(),
         plain: SecondaryMap::default(),
@@ -247,6 +257,7 @@ impl Grouper<'_> {
             let users_kind = self.kind(user);
             let accepts = match users_kind {
                 Kind::View | Kind::Whole | Kind::Control => false,
+                Kind::Product => self.products_compute_operands,
                 // What is updated or gathered from lies in memory.
                 Kind::Indexed => self.program.nodes[user].operands.first() != Some(&result),
                 _ => true,

@@ -58,34 +58,37 @@ impl<'a> Lower<'a, '_> {
     /// independent: their order does not matter.
     fn blocks(&mut self, across: Var, outermost: [Value; 2]) -> Result<(), Error> {
         let domain = &self.kernel.domain;
-        let Some((&lane, others)) = domain.split_last() else {
+        let Some((count, Version::Leaf(run))) = &self.vectors.domain else {
             return Ok(());
         };
-        let around: SmallVec<[Var; 4]> = others.iter().copied().filter(|v| *v != across).collect();
-        self.blocks_inside(&around, [across, lane], outermost)
+        let (outer, lanes) = domain.split_at(domain.len() - count);
+        let around: SmallVec<[Var; 4]> = outer.iter().copied().filter(|v| *v != across).collect();
+        self.blocks_inside(&around, across, (lanes, run), outermost)
     }
 
     fn blocks_inside(
         &mut self,
         around: &[Var],
-        [across, lane]: [Var; 2],
+        across: Var,
+        (vars, run): (&[Var], &'a Run),
         outermost: [Value; 2],
     ) -> Result<(), Error> {
         if let Some((&var, rest)) = around.split_first() {
             let [begin, end] = self.part(var, outermost)?;
             self.count(begin, end, Some(var), &[], &mut |lower, _, _| {
-                lower.blocks_inside(rest, [across, lane], outermost)?;
+                lower.blocks_inside(rest, across, (vars, run), outermost)?;
                 Ok(Values::new())
             })?;
             return Ok(());
         }
-        let vectors = self.vectors;
-        let Some((_, Version::Leaf(run))) = &vectors.domain else {
-            return Ok(());
-        };
         let [begin, end] = self.part(across, outermost)?;
         let zero = self.integer(types::I64, 0);
-        let lanes = self.extent(lane)?;
+        let mut lanes = self.integer(types::I64, 1);
+        for &var in vars {
+            let extent = self.extent(var)?;
+            lanes = self.builder.ins().imul(lanes, extent);
+            self.set_var(var, zero);
+        }
         let turn = CountedLoop::open(self.builder, zero, lanes, &[]);
         self.open_terms();
         let first = turn.counter;

@@ -96,14 +96,11 @@ impl Spaces<'_> {
     fn dense_convolution(&mut self, op: &Op, node: &Node, place: Place) {
         let Op::Convolution {
             dims,
-            feature_group_count: 1,
-            batch_group_count: 1,
+            feature_group_count,
+            batch_group_count,
             ..
         } = op
         else {
-            for value in node.operands.iter().chain(&node.results) {
-                self.wish(place, Some(value), Wish::InOrder);
-            }
             return;
         };
         let (Some(result), Some(kernel)) = (node.results.first(), node.operands.get(1)) else {
@@ -122,8 +119,14 @@ impl Spaces<'_> {
                 .map_or(1, tegula_ir::Dim::representative)
         };
         let features = size(dims.output_feature);
-        if features >= MANY_FEATURES {
-            let operations = 2.0 * count(result) * count(kernel) / features as f64;
+        let operations = 2.0 * count(result) * count(kernel) / features.max(1) as f64;
+        if (*feature_group_count, *batch_group_count) != (1, 1) {
+            // A routine reads arrays as they lie.
+            for value in &node.operands {
+                self.wish(Place::Memory, Some(value), Wish::Grouped { operations });
+            }
+            self.wish(place, Some(result), Wish::Grouped { operations });
+        } else if features >= MANY_FEATURES {
             let features = u32::try_from(dims.output_feature).unwrap_or(0);
             let written = Wish::Written {
                 features,
