@@ -74,25 +74,26 @@ def results_of(model, inputs):
 
 
 def write(out, kind, name, model, inputs, steps=0, atol=1e-5, rtol=1e-3):
-    names, results = results_of(model, inputs)
-    if any(isinstance(result, list) for result in results):
+    """Writes a case; `inputs` are arrays by name, or a list of such, each of them a run."""
+    folder = os.path.join(out, kind, name)
+    os.makedirs(folder, exist_ok=True)
+    onnx.save(model, os.path.join(folder, "model.onnx"))
+    meta = {"kind": kind, "name": name, "rtol": rtol, "atol": atol, "steps": steps, "sets": []}
+    for number, given in enumerate(inputs if isinstance(inputs, list) else [inputs]):
+        meta["outputs"], results = results_of(model, given)
         # The rows of a ZipMap as an array.
         results = [
             np.array([list(row.values()) for row in r], np.float32) if isinstance(r, list) else r
             for r in results
         ]
-    folder = os.path.join(out, kind, name)
-    os.makedirs(folder, exist_ok=True)
-    onnx.save(model, os.path.join(folder, "model.onnx"))
-    arrays = {f"in_{at}": inputs[info.name] for at, info in enumerate(model.graph.input)}
-    arrays |= {f"out_{at}": result for at, result in enumerate(results)}
-    np.savez_compressed(os.path.join(folder, "set_0.npz"), **arrays)
+        arrays = {f"in_{at}": given[info.name] for at, info in enumerate(model.graph.input)}
+        arrays |= {f"out_{at}": result for at, result in enumerate(results)}
+        np.savez_compressed(os.path.join(folder, f"set_{number}.npz"), **arrays)
 
-    def values(prefix):
-        return [{"enc": "npy", "shape": list(a.shape)} for k, a in arrays.items() if k.startswith(prefix)]
+        def values(prefix):
+            return [{"enc": "npy", "shape": list(a.shape)} for k, a in arrays.items() if k.startswith(prefix)]
 
-    meta = {"kind": kind, "name": name, "rtol": rtol, "atol": atol, "steps": steps}
-    meta |= {"outputs": names, "sets": [{"in": values("in_"), "out": values("out_")}]}
+        meta["sets"].append({"in": values("in_"), "out": values("out_")})
     with open(os.path.join(folder, "meta.json"), "w") as file:
         json.dump(meta, file)
 

@@ -31,12 +31,20 @@ impl Dim {
     }
 
     /// The size, or for one that is known only at run time a guess, for cost
-    /// models: what it is if every symbol is 64.
+    /// models: what it is if every symbol is 64. A size that grows with symbols is at least 16: what is
+    /// left of a signal or an image after many strides is small or nothing if they are 64, and not in use.
     pub fn representative(&self) -> i64 {
+        const SYMBOL: i64 = 64;
+        const LARGE_SYMBOL: i64 = 1 << 20;
+        const LEAST: i64 = 16;
         match self {
             Self::Static(size) => *size,
             Self::Symbolic(size) | Self::Bounded { size, .. } => {
-                size.eval(&|_| Some(64)).unwrap_or(64)
+                let with = |symbol| size.eval(&|_| Some(symbol)).unwrap_or(SYMBOL);
+                match with(SYMBOL) {
+                    small if small < LEAST => with(LARGE_SYMBOL).clamp(small, LEAST),
+                    usual => usual,
+                }
             }
         }
     }

@@ -117,7 +117,7 @@ fn sizes_that_do_not_go_together_are_named() {
         let error = executable.run(arguments).unwrap_err();
         assert_eq!(
             error.message,
-            "`dot_general.2`: sizes of batch dimensions 0 and 0: must be equal: p1_d0 = 5 and p0_d0 = 3 (p0_d0 is dimension 0 of input 0; p1_d0 is dimension 0 of input 1)",
+            "`dot_general.2`: sizes of batch dimensions 0 and 0 must be equal: p1_d0 = 5 and p0_d0 = 3 (p0_d0 is dimension 0 of input 0; p1_d0 is dimension 0 of input 1)",
             "{target:?}"
         );
         // The executable is as good as before.

@@ -186,12 +186,15 @@ impl Lowerer<'_> {
                     continue;
                 }
                 if self.range(amount).lower < 0 {
-                    return Err(Error::unsupported(
-                        "padding by an amount that follows from sizes and may be negative",
-                    ));
+                    let taken = Term::max(&amount.neg(), &zero);
+                    let (from, to) = match before {
+                        true => (taken, value.dims[at].clone()),
+                        false => (zero.clone(), value.dims[at].sub(&taken)),
+                    };
+                    value = self.slice(&value, at, &from, &to, 1)?;
                 }
                 let mut dims = value.dims.clone();
-                dims[at] = self.canonical(amount);
+                dims[at] = self.canonical(&Term::max(amount, &zero));
                 let filled = self.broadcast_to(fill, &dims)?;
                 let parts = match before {
                     true => [filled, value.clone()],

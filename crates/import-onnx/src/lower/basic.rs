@@ -1,6 +1,7 @@
 //! Elementwise operations: broadcasting as numpy does, and folding what is known.
 
 use super::known::{self, fold_floats, most_followed};
+use super::sampled::is_one;
 use super::{Lowerer, Result, Value, sizes};
 use crate::Error;
 use tegula_expr::{Cmp, Term};
@@ -41,6 +42,9 @@ impl Lowerer<'_> {
             common.push(match (a.as_constant(), b.as_constant()) {
                 (Some(1), _) => b,
                 (_, Some(1)) => a,
+                _ if a == b => a,
+                _ if is_one(&a) => b,
+                _ if is_one(&b) => a,
                 (Some(x), Some(y)) if x != y => {
                     return Err(Error::input(format!(
                         "the sizes {x} and {y} of dimension {at} do not go together: expected \
@@ -85,7 +89,6 @@ impl Lowerer<'_> {
                 places.len()
             )));
         }
-        let one = Term::constant(1);
         if let Some(out) = self.followed_dims(value, dims) {
             let own = value.static_dims().unwrap_or_default();
             return self.rearranged(value, &out, &|index| {
@@ -96,7 +99,9 @@ impl Lowerer<'_> {
             });
         }
         let kept: Vec<usize> = (0..value.rank())
-            .filter(|at| value.dims[*at] != one || dims.get(places[*at]) == Some(&one))
+            .filter(|at| {
+                dims.get(places[*at]) == Some(&value.dims[*at]) || !is_one(&value.dims[*at])
+            })
             .collect();
         let narrowed = match kept.len() == value.rank() {
             true => value.clone(),

@@ -195,8 +195,11 @@ impl<'a> Lowerer<'a> {
             Ok(rows)
         })?;
         let mut all = state.to_vec();
+        // A row is written where there is none only if the loop runs.
+        let room = Term::max(count, &Term::constant(1));
+        let room = self.canonical(&room);
         for (ty, row) in &shapes {
-            let dims = [std::slice::from_ref(count), row].concat();
+            let dims = [std::slice::from_ref(&room), row].concat();
             all.push(self.splat(*ty, 0.0, &dims)?);
         }
         let states = state.len();
@@ -207,7 +210,10 @@ impl<'a> Lowerer<'a> {
             }
             Ok(next)
         })?;
-        let rows = done.split_off(states);
+        let mut rows = done.split_off(states);
+        for rows in &mut rows {
+            *rows = self.slice(rows, 0, &Term::constant(0), count, 1)?;
+        }
         Ok((done, rows))
     }
 

@@ -12,6 +12,7 @@ mod gather;
 mod graph;
 mod known;
 mod reduce;
+mod sampled;
 mod value;
 
 use crate::tensor::Tensors;
@@ -20,6 +21,7 @@ pub use cut::{SizeSource, Stage, Take};
 pub(crate) use graph::{Call, input_shape, lower_model, lower_stages};
 pub(crate) use reduce::Fold;
 use rustc_hash::FxHashMap;
+pub(crate) use sampled::are_different;
 use tegula_expr::{Interval, Term, Var, canonicalize, range_of};
 use tegula_ir::{Binary, ComputationId, Draft, ElementType, ModuleBuilder, Op, Shape};
 use value::Source;

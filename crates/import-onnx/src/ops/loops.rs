@@ -7,7 +7,7 @@
 
 use super::Lowering;
 use crate::Error;
-use crate::lower::{Call, Item, Lowerer, Result, Value};
+use crate::lower::{Call, Item, Lowerer, Result, Value, are_different};
 use crate::read::{Graph, Size, Type};
 use crate::tensor::element_type;
 use tegula_expr::Term;
@@ -180,6 +180,7 @@ fn program_loop<'a>(lower: &mut Lowerer<'a>, parts: &Parts<'_, 'a>) -> Result<Ve
             let results = lower.subgraph(parts.body, parts.call, &scope, inputs)?;
             let mut results = arrays(results.into_iter().skip(1))?;
             let rows = results.split_off(state.len());
+            keeps_shapes(state, &results)?;
             Ok((results, rows))
         })?;
     Ok(state.into_iter().chain(rows).map(Item::from).collect())
@@ -236,6 +237,7 @@ fn conditional_loop<'a>(
             inputs.extend(own.iter().cloned().map(Item::from));
             let results = lower.subgraph(parts.body, parts.call, &scope, inputs)?;
             let results = arrays(results.into_iter().take(1 + own.len()))?;
+            keeps_shapes(own, &results[1..])?;
             let go_on = match parts.unconditional {
                 true => state[1].clone(),
                 false => lower.reshape(&results[0], &[])?,
@@ -249,6 +251,17 @@ fn conditional_loop<'a>(
     let mut results = vec![done[0].clone()];
     results.extend_from_slice(&done[first_carried..first_read]);
     Ok(results)
+}
+
+/// Checks that the state may have the same shapes each time.
+fn keeps_shapes(before: &[Value], after: &[Value]) -> Result<()> {
+    for (before, after) in before.iter().zip(after) {
+        let mut sizes = before.dims.iter().zip(&after.dims);
+        if before.rank() != after.rank() || sizes.any(|(a, b)| are_different(a, b)) {
+            return Err(Error::unsupported("a loop whose state changes its shape"));
+        }
+    }
+    Ok(())
 }
 
 /// The loop time by time, each with its number and condition known.

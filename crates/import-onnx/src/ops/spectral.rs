@@ -225,9 +225,12 @@ fn stft<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let step = one_number(call, 1)?.filter(|step| *step > 0);
     let step = step.ok_or_else(|| Error::input("expected a step above 0"))?;
     let window = call.optional(2);
-    if x.rank() != 3 {
-        return Err(Error::input("expected [batch, length, parts]"));
-    }
+    let x = match x.rank() {
+        // PyTorch's exporter leaves the single part of real numbers out.
+        2 => lower.unsqueeze(&x, 2)?,
+        3 => x,
+        _ => return Err(Error::input("expected [batch, length, parts]")),
+    };
     let length = match (one_number(call, 3)?, &window) {
         (Some(length), _) => length,
         (None, Some(window)) => window.dims.first().and_then(Term::as_constant).unwrap_or(0),

@@ -183,7 +183,8 @@ impl<I: Clone> ReshapeSizes<I> {
 }
 
 /// The open dimensions of both sides in pairs, if the known sizes before, between and
-/// behind them have the same products.
+/// behind them have the same products. None if the statement has other sizes over the same symbols,
+/// as where two dimensions exchange their sizes.
 fn kept_open(operand: &[Dim], stated: &[Dim]) -> Option<Vec<(usize, usize)>> {
     let parts = |dims: &[Dim]| {
         let (mut open, mut products) = (Vec::new(), vec![1i64]);
@@ -198,7 +199,20 @@ fn kept_open(operand: &[Dim], stated: &[Dim]) -> Option<Vec<(usize, usize)>> {
         }
         Some((open, products))
     };
-    let ((own, between), (places, stated)) = (parts(operand)?, parts(stated)?);
-    let agree = !own.is_empty() && between == stated;
-    agree.then(|| own.into_iter().zip(places).collect())
+    let ((own, between), (places, products)) = (parts(operand)?, parts(stated)?);
+    if own.is_empty() || between != products {
+        return None;
+    }
+    let pairs: Vec<(usize, usize)> = own.into_iter().zip(places).collect();
+    let mut symbols = Vec::new();
+    for dim in operand {
+        dim.term().for_each_var(&mut |symbol| symbols.push(symbol));
+    }
+    let is_other = |&(own, place): &(usize, usize)| {
+        let (from, to) = (operand[own].term(), stated[place].term());
+        let mut is_over_same = true;
+        to.for_each_var(&mut |symbol| is_over_same &= symbols.contains(&symbol));
+        is_over_same && from != to
+    };
+    (!pairs.iter().any(is_other)).then_some(pairs)
 }

@@ -230,7 +230,7 @@ impl Collector<'_> {
             (ShapeOf::Array { dims, .. }, Shape::Array(array)) => {
                 for (dimension, (size, dim)) in dims.iter().zip(&array.dims).enumerate() {
                     let what = format_args!(
-                        "dimension {dimension} of the result, and what it is stated to be,"
+                        "dimension {dimension} of the result and the size that is stated"
                     );
                     self.require(Cmp::Eq, size, &dim.term(), what);
                 }
@@ -241,7 +241,7 @@ impl Collector<'_> {
                 }
             }
             (ShapeOf::Same(shape), stated) => {
-                self.equal(shape, stated, "the result and what it is stated to be");
+                self.equal(shape, stated, "the result and the shape that is stated");
             }
             _ => {}
         }
@@ -278,7 +278,7 @@ impl Collector<'_> {
         for (less, more) in values.fits {
             self.require(Cmp::Le, &less, &more, "a size that the program computes");
         }
-        let what = format_args!("the size that operand {operand} gives, and the result's,");
+        let what = format_args!("the size that operand {operand} gives and the result's");
         self.require(Cmp::Eq, &value, &size.term(), what);
     }
 

@@ -154,7 +154,7 @@ impl RunTimeSizes {
             valued(&guard.left, left, symbols),
             valued(&guard.right, right, symbols),
         ];
-        let mut message = format!("{}: {}", guard.what, must(guard.op, &sides, ""));
+        let mut message = must(&guard.what, guard.op, &sides, "");
         let mut named = Vec::new();
         for source in &self.sources {
             if guard.left.mentions(source.symbol) || guard.right.mentions(source.symbol) {
@@ -211,13 +211,13 @@ pub fn display_shape(shape: &Shape, symbols: &[Symbol]) -> String {
     }
 }
 
-/// How two sides must compare, in words; `but` says why they do not.
-fn must(op: Cmp, [left, right]: &[String; 2], but: &str) -> String {
+/// How the two sides of a guard must compare, in words; `but` says why they do not.
+fn must(what: &str, op: Cmp, [left, right]: &[String; 2], but: &str) -> String {
     match op {
-        Cmp::Eq => format!("must be equal{but}: {left} and {right}"),
-        Cmp::Ne => format!("must differ{but}: {left} and {right}"),
-        Cmp::Lt => format!("{left} must be below {right}{but}"),
-        Cmp::Le => format!("{left} must be at most {right}{but}"),
+        Cmp::Eq => format!("{what} must be equal{but}: {left} and {right}"),
+        Cmp::Ne => format!("{what} must differ{but}: {left} and {right}"),
+        Cmp::Lt => format!("{what}: {left} must be below {right}{but}"),
+        Cmp::Le => format!("{what}: {left} must be at most {right}{but}"),
     }
 }
 

@@ -387,18 +387,11 @@ impl<'a> Solver<'a> {
         self.note_call(equation);
         let symbols = &self.module.symbols;
         let sides = [left, right].map(|term| super::display_term(term, symbols));
-        let mut message = match equation.op {
-            Cmp::Eq => format!(
-                "{} {}",
-                equation.what,
-                super::must(equation.op, &sides, ", but are never")
-            ),
-            op => format!(
-                "{}: {}",
-                equation.what,
-                super::must(op, &sides, ", but never is")
-            ),
+        let but = match equation.op {
+            Cmp::Eq => ", but are never",
+            _ => ", but never is",
         };
+        let mut message = super::must(&equation.what, equation.op, &sides, but);
         let bounded = symbols.iter().enumerate().filter(|(number, symbol)| {
             let var = super::equations::symbol(*number);
             symbol.upper < MAX_SIZE && (left.mentions(var) || right.mentions(var))
