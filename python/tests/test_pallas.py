@@ -246,6 +246,86 @@ def test_element_types():
         assert not sim.findings
 
 
+def test_kernels_without_a_grid():
+    # `pl.kernel` and `core_map` are lowered by another rule, whose arguments differ with JAX's versions.
+    x = random(16, 128)
+    mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
+
+    @pl.kernel(out_type=jax.ShapeDtypeStruct(x.shape, x.dtype), mesh=mesh,
+               scratch_types=[pltpu.VMEM(x.shape, x.dtype)])
+    def double(x_ref, o_ref, buffer):
+        pltpu.sync_copy(x_ref, buffer)
+        buffer[...] = buffer[...] * 2
+        pltpu.sync_copy(buffer, o_ref)
+
+    with tegula.pallas.simulator("v5e") as sim:
+        np.testing.assert_allclose(double(x), 2 * x)
+    assert len(sim.runs) == 1 and not sim.findings, sim.report()
+
+
+def test_kernels_print_and_check_themselves():
+    def kernel(x_ref, o_ref):
+        i = pl.program_id(0)
+        pl.debug_print("step {}", i)
+        pl.debug_check(i < 1, "too many steps")  # here: fails
+        o_ref[...] = x_ref[...]
+
+    block = pl.BlockSpec((8, 128), lambda i: (i, 0))
+    call = pl.pallas_call(
+        kernel, out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32), grid=(2,),
+        in_specs=[block], out_specs=block,
+    )
+    x = random(16, 128)
+    with pl.enable_debug_checks(), tegula.pallas.simulator("v5e") as sim:
+        np.testing.assert_array_equal(jax.jit(call)(x), x)
+    assert sim.printed == ["step 0", "step 1"] and "prints: step 1" in sim.report()
+    source = open(__file__).read().splitlines()
+    line = next(n for n, text in enumerate(source, 1) if text.endswith("# here: fails"))
+    [found] = sim.findings
+    assert (found.code, found.line) == ("TG070", line) and "too many steps" in found.message
+
+
+def test_sizes_that_are_known_at_run_time():
+    def kernel(place, x_ref, o_ref, buffer, sem):
+        start, size = pl.multiple_of(place[0], 8), pl.multiple_of(place[1], 8)
+        copy = pltpu.make_async_copy(x_ref.at[pl.ds(start, size)], buffer.at[pl.ds(0, size)], sem)
+        copy.start()
+        copy.wait()
+        copy = pltpu.make_async_copy(buffer.at[pl.ds(0, size)], o_ref.at[pl.ds(0, size)], sem)
+        copy.start()
+        copy.wait()
+
+    anywhere = pl.BlockSpec(memory_space=pl.ANY)
+    call = jax.jit(pl.pallas_call(
+        kernel, out_shape=jax.ShapeDtypeStruct((32, 128), jnp.float32),
+        in_specs=[pl.BlockSpec(memory_space=pltpu.SMEM), anywhere], out_specs=anywhere,
+        scratch_shapes=[pltpu.VMEM((32, 128), jnp.float32), pltpu.SemaphoreType.DMA],
+    ))
+    x = random(64, 128)
+    with tegula.pallas.simulator("v5e") as sim:
+        np.testing.assert_array_equal(call(jnp.array([24, 32]), x), x[24:56])
+        assert not sim.findings, sim.report()
+        # What is not copied was never written, and what is too much is out of bounds.
+        jax.block_until_ready(call(jnp.array([0, 16]), x))
+        assert [found.code for found in sim.findings] == ["TG030"], sim.report()
+        sim.clear()
+        jax.block_until_ready(call(jnp.array([48, 32]), x))
+        assert "TG020" in [found.code for found in sim.findings], sim.report()
+
+
+def test_logsumexp():
+    # It asks which maxima are finite.
+    x = random(16, 128)
+
+    def kernel(x_ref, o_ref):
+        o_ref[...] = jax.nn.logsumexp(x_ref[...], -1, keepdims=True)
+
+    call = pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct((16, 1), jnp.float32))
+    with tegula.pallas.simulator("v5e") as sim:
+        np.testing.assert_allclose(call(x), jax.nn.logsumexp(x, -1, keepdims=True), rtol=1e-5)
+    assert not sim.findings
+
+
 def test_private_names_are_there():
     # _jax.py uses these; a version of JAX that lacks one needs another way.
     from tegula.pallas import _jax

@@ -144,6 +144,7 @@ pub enum Unary {
     IsFinite,
     IsInfinite,
     IsNan,
+    IsNotFinite,
     Log,
     Log1p,
     Log2,
@@ -342,6 +343,9 @@ pub enum Op {
     MultiplyAdd,
     /// Another element type.
     Cast(Cast),
+    /// Elements of f32, and random bits for each: one of the two neighbours in a narrower
+    /// floating-point type, the nearer one more probably.
+    StochasticConvert,
     /// The value itself, of which it is known that it is a multiple of this.
     AssumeMultiple(i64),
 
@@ -404,7 +408,8 @@ pub enum Op {
     LoadScalar,
     /// A scalar, a memory reference in SMEM and indices.
     StoreScalar,
-    /// A part of memory of the result's sizes: a reference and its first elements.
+    /// A part of memory of the result's sizes: a reference, its first elements, and those sizes that
+    /// are known only at run time.
     MemRefSlice,
     /// The same memory without dimensions of size 1.
     MemRefSqueeze,
@@ -445,6 +450,15 @@ pub enum Op {
     Delay,
     /// Marks a part of the kernel for a profile.
     Trace,
+    /// Prints a text with scalars, or with what a memory reference holds.
+    Print {
+        /// The text.
+        text: Arc<str>,
+        /// Whether `$0`, `$1`, ... in the text stand for the scalars; else they follow it.
+        formatted: bool,
+    },
+    /// A truth value that must hold, and what is said if it does not.
+    Assert(Arc<str>),
 
     /// A truth value; a region for each of its values.
     If,
@@ -478,6 +492,8 @@ impl Op {
                 | Self::Alloc
                 | Self::Delay
                 | Self::Trace
+                | Self::Print { .. }
+                | Self::Assert(_)
                 | Self::If
                 | Self::For
                 | Self::While

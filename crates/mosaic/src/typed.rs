@@ -96,11 +96,19 @@ fn with_place(operation: &mlir::Operation, mut error: Error) -> Error {
     }
 }
 
-/// The first file with its line, innermost calls first. Of a call of a function by itself the
-/// caller counts: JAX gives the frame of an equal operation before as the callee.
+/// The first file with its line, innermost calls first. JAX traces an operation such as the read of
+/// a reference once, as a function of its own, and gives the frames of that first trace as the
+/// callee wherever it comes again: there the caller counts. Such a place is named for the function
+/// and for the operation inside it, which have one name: `get/get`. Older versions have no such
+/// names; then the caller counts if it is the same function.
 fn file_of(location: &mlir::Location) -> Option<(&str, u32)> {
     match location {
-        mlir::Location::Name { child, .. } => file_of(child),
+        mlir::Location::Name { name, child } => match &**child {
+            mlir::Location::CallSite { callee, caller } if is_traced_once(name) => {
+                file_of(caller).or_else(|| file_of(callee))
+            }
+            child => file_of(child),
+        },
         mlir::Location::CallSite { callee, caller } => match callee.name() == caller.name() {
             true => file_of(caller).or_else(|| file_of(callee)),
             false => file_of(callee).or_else(|| file_of(caller)),
@@ -110,6 +118,13 @@ fn file_of(location: &mlir::Location) -> Option<(&str, u32)> {
         }
         other => other.file(),
     }
+}
+
+/// Whether the last two parts of a path of names are equal.
+fn is_traced_once(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    let last = parts.next();
+    last.is_some_and(|last| !last.is_empty()) && parts.next() == last
 }
 
 fn place(operation: &mlir::Operation) -> Option<Place> {
@@ -343,6 +358,11 @@ impl Reader<'_> {
             let number = integer(operation, attribute);
             number.ok_or_else(|| at(operation, format!("`{attribute}` is missing")))
         };
+        let text = |attribute: &str| {
+            let text = operation.attribute(attribute).and_then(Attribute::as_str);
+            let text = text.ok_or_else(|| at(operation, format!("`{attribute}` is missing")));
+            text.map(std::sync::Arc::from)
+        };
         made.op = match name {
             "arith.constant" => Op::Constant(self.constant(operation)?),
             "arith.cmpi" => Op::CompareInt(
@@ -433,15 +453,7 @@ impl Reader<'_> {
                 masked: segments()?.get(3) == Some(&1),
                 add: flag(operation, "add"),
             },
-            "tpu.memref_slice" => {
-                if segments()?.get(2).is_some_and(|dynamic| *dynamic > 0) {
-                    return Err(unsupported(
-                        operation,
-                        "a slice whose size is known only at run time",
-                    ));
-                }
-                Op::MemRefSlice
-            }
+            "tpu.memref_slice" => Op::MemRefSlice,
             "tpu.enqueue_dma" | "tpu.wait_dma" | "tpu.wait_dma2" => {
                 self.copy(operation, made, &segments()?)?
             }
@@ -455,6 +467,11 @@ impl Reader<'_> {
                     core: segments.get(3) == Some(&1),
                 }
             }
+            "tpu.log" | "tpu.log_buffer" => Op::Print {
+                text: text("tag")?,
+                formatted: flag(operation, "formatted"),
+            },
+            "cf.assert" => Op::Assert(text("msg")?),
             "tpu.iteration_bound" => Op::GridBound(number("dim")?),
             _ => return Err(unsupported(operation, "this operation is not known")),
         };

@@ -12,14 +12,14 @@
 //! next point has another), and for an output `w_count` (blocks written back so far).
 
 use crate::program::{
-    BufferId, Comparison, Grid, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry,
+    BufferId, Comparison, Grid, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry, Space,
     Statement, StatementKind, TpuProgram, Variable, VariableId, Window, find_statement,
     for_each_defined, for_each_slice_mut, rename, renamed_term,
 };
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use tegula_expr::{Cmp, Term};
-use tegula_ir::ArrayShape;
+use tegula_ir::{ArrayShape, Layout};
 use tegula_target::TileRule;
 
 /// The program with every grid written out.
@@ -205,7 +205,15 @@ impl Expander<'_> {
     fn window(&mut self, mut window: Window) -> Expanded {
         let buffer = &mut self.program.buffers[window.block];
         let name = buffer.name.clone();
+        if buffer.space == Space::Smem && buffer.shape.layout.is_none() {
+            // Words one behind the other, without tiles.
+            let layout = Layout::row_major(buffer.shape.dims.len());
+            buffer.shape.layout = Some(Box::new(layout));
+        }
         buffer.shape = copies_of(&buffer.shape, window.buffers);
+        let hidden = self.program.hidden.entry(window.block).or_default();
+        hidden.iter_mut().for_each(|dimension| *dimension += 1);
+        hidden.insert(0, 0);
         let semaphores = self.program.semaphores.push(Semaphores {
             name: format!("{name}_sem"),
             count: window.buffers,

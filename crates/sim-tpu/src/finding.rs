@@ -58,6 +58,7 @@ codes! {
     UseAfterFree "TG060" None, Error "Use after free.";
     Overlap "TG061" None, Error "Overlapping live allocations.";
     Revisited "TG062" None, Error "Output block revisited after other blocks came between.";
+    CheckFailed "TG070" None, Error "A check that the kernel makes of itself does not hold.";
 }
 
 impl Code {

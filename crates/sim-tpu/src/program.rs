@@ -5,6 +5,11 @@
 //! them and raises its semaphore when it is done. Terms are over the program's
 //! [`Variable`]s: a variable's number is its [`Var`].
 
+mod visit;
+
+pub use visit::{find_statement, for_each_statement};
+pub(crate) use visit::{for_each_defined, for_each_slice_mut, rename, renamed_term};
+
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use tegula_arena::{Arena, entity_impl};
@@ -55,6 +60,10 @@ pub struct TpuProgram {
     pub registers: Arena<RegisterId, Register>,
     /// What is run, in order.
     pub body: Vec<Statement>,
+    /// Dimensions of buffers that their source does not have, in order: the one that counts a
+    /// window's buffers, and those that a kernel's argument lacks of its window. Messages do not
+    /// count them.
+    pub hidden: FxHashMap<BufferId, Vec<usize>>,
     /// Where statements are from, if that is not the program's own text: a statement's line is
     /// then the number of its place, from 1.
     pub places: Vec<Place>,
@@ -68,6 +77,17 @@ impl TpuProgram {
     /// Whether it is a kernel of Pallas: its compiler packs and addresses what texts state.
     pub fn is_of_pallas(&self) -> bool {
         !self.places.is_empty() || !self.registers.is_empty()
+    }
+
+    /// The dimensions of a buffer that its source does not have.
+    pub(crate) fn hidden_dimensions(&self, buffer: BufferId) -> &[usize] {
+        self.hidden.get(&buffer).map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of a buffer's dimension as its source counts them.
+    pub(crate) fn source_dimension(&self, buffer: BufferId, dimension: usize) -> usize {
+        let hidden = self.hidden_dimensions(buffer).iter();
+        dimension - hidden.filter(|hidden| **hidden < dimension).count()
     }
 
     /// The place in the source of a statement's line, if the program has places.
@@ -217,171 +237,6 @@ impl Statement {
     }
 }
 
-/// The first statement, in the order of the text and bodies included, for which
-/// `wanted` holds.
-pub fn find_statement<'a>(
-    body: &'a [Statement],
-    wanted: &mut dyn FnMut(&Statement) -> bool,
-) -> Option<&'a Statement> {
-    for statement in body {
-        if wanted(statement) {
-            return Some(statement);
-        }
-        for inner in statement.bodies() {
-            if let Some(found) = find_statement(inner, wanted) {
-                return Some(found);
-            }
-        }
-    }
-    None
-}
-
-/// Visits every statement, in the order of the text and bodies included.
-pub fn for_each_statement(body: &[Statement], visit: &mut dyn FnMut(&Statement)) {
-    find_statement(body, &mut |statement| {
-        visit(statement);
-        false
-    });
-}
-
-/// Visits the variables that statements of a window's transform define, bodies included.
-pub(crate) fn for_each_defined(body: &[Statement], visit: &mut dyn FnMut(VariableId)) {
-    for_each_statement(body, &mut |statement| match &statement.kind {
-        StatementKind::Scalar { variable, .. }
-        | StatementKind::Load { variable, .. }
-        | StatementKind::Let { variable, .. }
-        | StatementKind::For { variable, .. }
-        | StatementKind::AssumeMultiple { variable, .. } => visit(*variable),
-        _ => {}
-    });
-}
-
-/// A term with other variables.
-pub(crate) fn renamed_term(term: &Term, names: &FxHashMap<VariableId, VariableId>) -> Term {
-    term.substitute(&mut |var| Some(Term::var(names.get(&VariableId(var.0))?.var())))
-}
-
-/// Gives the variables of scalar code other names; statements of other kinds stay.
-pub(crate) fn rename(body: &mut [Statement], names: &FxHashMap<VariableId, VariableId>) {
-    let turn = |term: &mut Term| *term = renamed_term(term, names);
-    let other = |variable: &mut VariableId| *variable = *names.get(variable).unwrap_or(variable);
-    for statement in body {
-        match &mut statement.kind {
-            StatementKind::Scalar {
-                variable, operands, ..
-            } => {
-                other(variable);
-                operands.iter_mut().for_each(turn);
-            }
-            StatementKind::Load { variable, source } => {
-                other(variable);
-                for entry in &mut source.entries {
-                    if let SliceEntry::Element(at) | SliceEntry::Range { start: at, .. } = entry {
-                        turn(at);
-                    }
-                }
-            }
-            StatementKind::Let { variable, value } | StatementKind::Set { variable, value } => {
-                other(variable);
-                turn(value);
-            }
-            StatementKind::AssumeMultiple {
-                variable, value, ..
-            } => {
-                other(variable);
-                turn(value);
-            }
-            StatementKind::If {
-                condition,
-                then,
-                otherwise,
-            } => {
-                turn(&mut condition.left);
-                turn(&mut condition.right);
-                rename(then, names);
-                rename(otherwise, names);
-            }
-            StatementKind::For {
-                variable,
-                low,
-                high,
-                body,
-            } => {
-                other(variable);
-                turn(low);
-                turn(high);
-                rename(body, names);
-            }
-            StatementKind::While {
-                condition,
-                test,
-                body,
-            } => {
-                rename(condition, names);
-                turn(&mut test.left);
-                turn(&mut test.right);
-                rename(body, names);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Visits every slice of a body, bodies inside it included.
-pub(crate) fn for_each_slice_mut(body: &mut [Statement], visit: &mut dyn FnMut(&mut Slice)) {
-    for statement in body {
-        match &mut statement.kind {
-            StatementKind::Start {
-                source,
-                destination,
-                ..
-            }
-            | StatementKind::WaitCopy {
-                source,
-                destination,
-                ..
-            } => {
-                visit(source);
-                visit(destination);
-            }
-            StatementKind::Load { source: slice, .. }
-            | StatementKind::StoreScalar {
-                destination: slice, ..
-            } => visit(slice),
-            StatementKind::Compute(compute) => {
-                compute.destinations.iter_mut().for_each(&mut *visit);
-                for operand in &mut compute.operands {
-                    if let Operand::Slice(slice) = operand {
-                        visit(slice);
-                    }
-                }
-            }
-            StatementKind::Vector(block) => {
-                for operation in &mut block.operations {
-                    if let VectorOp::Load(view) | VectorOp::Store { view, .. } = &mut operation.op {
-                        visit(&mut view.slice);
-                    }
-                }
-            }
-            StatementKind::For { body, .. } => for_each_slice_mut(body, visit),
-            StatementKind::While {
-                condition, body, ..
-            } => {
-                for_each_slice_mut(condition, visit);
-                for_each_slice_mut(body, visit);
-            }
-            StatementKind::If {
-                then, otherwise, ..
-            } => {
-                for_each_slice_mut(then, visit);
-                for_each_slice_mut(otherwise, visit);
-            }
-            StatementKind::Grid(grid) => for_each_slice_mut(&mut grid.body, visit),
-            _ => {}
-        }
-    }
-}
-
 /// What is done.
 #[derive(Clone, Debug)]
 pub enum StatementKind {
@@ -482,6 +337,15 @@ pub enum StatementKind {
         /// How long, in nanoseconds.
         nanoseconds: Term,
     },
+    /// Prints a text for who runs the kernel.
+    Print(Box<Print>),
+    /// Checks a condition: it is a finding if it does not hold.
+    Assert {
+        /// Not 0 if it holds.
+        condition: Term,
+        /// What it says if it does not hold.
+        message: Arc<str>,
+    },
     /// Runs the body for each value from `low` up to, not including, `high`.
     For {
         /// Takes the values.
@@ -556,6 +420,27 @@ pub struct Remote {
     pub core: Term,
     /// A semaphore of this core that counts the bytes once they were read.
     pub sent: Option<SemaphoreRef>,
+}
+
+/// A text with values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Print {
+    /// The text.
+    pub text: Arc<str>,
+    /// Whether `$0`, `$1`, ... in the text stand for the values (`$x0` in hexadecimal); else they
+    /// follow it.
+    pub formatted: bool,
+    /// What is printed.
+    pub values: Vec<PrintedValue>,
+}
+
+/// A value that is printed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PrintedValue {
+    /// A scalar, of this type.
+    Scalar(Term, Element),
+    /// The elements of an array, which are of this type.
+    Array(Slice, Element),
 }
 
 /// What is computed with scalars. A variable holds an integer with its sign, a truth value as 0 or
@@ -690,6 +575,13 @@ pub enum SliceEntry {
         /// Whether elements beyond the end of the dimension are left out: what a window
         /// whose block does not divide the array does at the edge.
         clipped: bool,
+    },
+    /// As many elements from `start` on as is known when the statement runs: of copies alone.
+    Sized {
+        /// The first.
+        start: Term,
+        /// How many.
+        size: Term,
     },
 }
 

@@ -44,12 +44,12 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
             ) else {
                 return Err("it takes a part of what is no memory".to_owned());
             };
+            let at_run_time = to.dims.iter().filter(|dim| dim.is_none()).count();
             need(
-                operands.len() == 1 + from.dims.len()
+                operands.len() == 1 + from.dims.len() + at_run_time
                     && operands[1..].iter().all(|ty| is_index(ty))
                     && from.dims.len() == to.dims.len()
-                    && from.item == to.item
-                    && to.static_dims().is_some(),
+                    && from.item == to.item,
                 "its indices or its result do not fit the memory",
             )
         }
@@ -79,7 +79,15 @@ pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked 
         Op::DeviceId | Op::CoreId | Op::GridBound(_) => {
             need(is_index(results[0]), "it gives what is no number")
         }
-        Op::If | Op::Condition => {
+        Op::Print { .. } => {
+            let scalars = operands.iter().all(|ty| ty.as_scalar().is_some());
+            let array = |ty: &Type| data(ty).is_some_and(|(of, _)| of.static_dims().is_some());
+            need(
+                scalars || operands.len() == 1 && array(operands[0]),
+                "it prints what is neither scalars nor an array",
+            )
+        }
+        Op::If | Op::Condition | Op::Assert(_) => {
             let first = operands.first().and_then(|ty| ty.as_scalar());
             need(
                 first == Some(Element::BOOL),
@@ -151,9 +159,9 @@ fn view_fits(op: &Op, from: &MemRefType, to: &MemRefType) -> Checked {
     let (size, other) = (count(from), count(to));
     let good = match op {
         Op::MemRefSqueeze => {
-            let long = |memref: &MemRefType| -> Vec<i64> {
-                let dims = memref.static_dims().unwrap_or_default();
-                dims.into_iter().filter(|dim| *dim != 1).collect()
+            let long = |memref: &MemRefType| -> Vec<Option<i64>> {
+                let dims = memref.dims.iter().copied();
+                dims.filter(|dim| *dim != Some(1)).collect()
             };
             from.item == to.item && long(from) == long(to) && to.dims.len() <= from.dims.len()
         }
@@ -161,8 +169,13 @@ fn view_fits(op: &Op, from: &MemRefType, to: &MemRefType) -> Checked {
         Op::MemRefCast => from.item == to.item && from.dims == to.dims,
         _ => from.dims.len() == to.dims.len(),
     };
+    // Sizes that are known only at run time are compared above.
+    let same_sizes = match op {
+        Op::MemRefSqueeze | Op::MemRefCast => true,
+        _ => size.is_some() && size == other,
+    };
     need(
-        good && size.is_some() && size == other,
+        good && same_sizes,
         "its result is not the same memory as its operand",
     )
 }
@@ -178,10 +191,7 @@ fn copy_fits(groups: &CopyOperands, operands: &[&Type]) -> Checked {
         source_semaphore
             && target_semaphore
             && ends.is_some_and(|((from, a), (to, b))| {
-                a == b
-                    && from.static_dims().is_some()
-                    && from.dims == to.dims
-                    && from.space != MemorySpace::Semaphore
+                a == b && from.dims == to.dims && from.space != MemorySpace::Semaphore
             })
             && next.all(is_index)
     };

@@ -262,7 +262,10 @@ impl<'m> Checker<'m> {
         Some(match op {
             Op::Constant(constant) => constant_fits(constant, results[0]),
             Op::Unary(unary) => {
-                let truth = matches!(unary, Unary::IsFinite | Unary::IsInfinite | Unary::IsNan);
+                let truth = matches!(
+                    unary,
+                    Unary::IsFinite | Unary::IsInfinite | Unary::IsNan | Unary::IsNotFinite
+                );
                 let ints = [
                     Unary::AbsInt,
                     Unary::CountLeadingZeros,
@@ -307,6 +310,17 @@ impl<'m> Checker<'m> {
                 need(
                     good && operands[0].dims() == results[0].dims(),
                     "it does not convert between these types",
+                )
+            }
+            Op::StochasticConvert => {
+                let narrow = results[0].element();
+                need(
+                    operands[0].element() == Some(Element::F32)
+                        && operands[1].element() == Some(Element::I32)
+                        && narrow.is_some_and(|to| to.is_float() && to.bits() < 32)
+                        && operands[0].dims() == operands[1].dims()
+                        && operands[0].dims() == results[0].dims(),
+                    "it rounds elements of f32 by random words of 32 bits to a narrower type",
                 )
             }
             Op::AssumeMultiple(multiple) => need(
@@ -358,6 +372,7 @@ fn counts(op: &Op) -> (Option<usize>, Option<usize>) {
         | Op::CompareInt(_)
         | Op::CompareFloat(_)
         | Op::Reduce(..)
+        | Op::StochasticConvert
         | Op::Rotate(..)
         | Op::Gather(_) => (2, 1),
         Op::Select | Op::MultiplyAdd | Op::Matmul(..) => (3, 1),
@@ -373,6 +388,8 @@ fn counts(op: &Op) -> (Option<usize>, Option<usize>) {
         | Op::LoadScalar
         | Op::MemRefSlice => return (None, Some(1)),
         Op::Store { .. } | Op::StoreScalar | Op::SeedRandom => return (None, Some(0)),
+        Op::Assert(_) => (1, 0),
+        Op::Print { .. } => return (None, Some(0)),
         Op::Trace => return (None, None),
         Op::For | Op::While => return (None, None),
         Op::Yield | Op::Condition | Op::Return => return (None, Some(0)),

@@ -222,6 +222,26 @@ fn concatenate_fits(dim: i64, operands: &[&Type], result: &Type) -> Checked {
     )
 }
 
+/// Integers are multiplied to integers; one floating-point operand makes the other one of a
+/// floating-point type, too.
+fn types_multiply(operands: &[&Type], result: &Type) -> Checked {
+    let types = [operands[0], operands[1], result].map(Type::element);
+    let [Some(lhs), Some(rhs), Some(to)] = types else {
+        return Err("it multiplies what has no elements".to_owned());
+    };
+    if (lhs.is_float() || rhs.is_float()) == to.is_float() {
+        return Ok(());
+    }
+    Err(match to.is_float() {
+        true => format!(
+            "a product of {lhs} and {rhs} is one of integers, and its result is {to}: ask for i32 (`preferred_element_type`) and convert that, or convert an operand before"
+        ),
+        false => format!(
+            "a product of {lhs} and {rhs} is one of floating-point numbers, and its result is {to}: ask for f32 (`preferred_element_type`) and convert that"
+        ),
+    })
+}
+
 fn matmul_fits(dims: &DotDims, operands: &[&Type], result: &Type) -> Checked {
     let (lhs, rhs) = (operands[0].dims(), operands[1].dims());
     let used = |a: &[i64], b: &[i64]| [a, b].concat();
@@ -250,6 +270,7 @@ fn matmul_fits(dims: &DotDims, operands: &[&Type], result: &Type) -> Checked {
     });
     let distinct = (0..dims.output.len()).all(|i| !dims.output[..i].contains(&dims.output[i]));
     let free = lhs.len() + rhs.len() - 2 * dims.lhs_contracting.len() - dims.lhs_batch.len();
+    types_multiply(operands, result)?;
     need(
         output.as_deref() == Some(result.dims())
             && !contracted

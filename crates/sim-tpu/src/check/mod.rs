@@ -260,11 +260,14 @@ impl Checker<'_> {
             };
             let (start, size) = match entry {
                 SliceEntry::Whole => continue,
-                SliceEntry::Element(start) => (start, 1),
-                SliceEntry::Range { start, size, .. } => (start, *size),
+                SliceEntry::Element(start) => (start, Some(1)),
+                SliceEntry::Range { start, size, .. } => (start, Some(*size)),
+                // Whether it is whole tiles is checked when it runs.
+                SliceEntry::Sized { start, size } => (start, size.as_constant()),
             };
-            let to_end = start.as_constant().and_then(|s| s.checked_add(size)) == Some(whole);
-            if tile == 1 || size == whole && to_end {
+            let end = start.as_constant().zip(size);
+            let to_end = end.and_then(|(start, size)| start.checked_add(size)) == Some(whole);
+            if tile == 1 || size == Some(whole) && to_end {
                 continue;
             }
             // A row of words is a part of a tile that a copy can address.
@@ -272,7 +275,8 @@ impl Checker<'_> {
             if rows && self.program.is_of_pallas() {
                 continue;
             }
-            if size % tile != 0 && !to_end {
+            if let Some(size) = size.filter(|size| size % tile != 0 && !to_end) {
+                let d = self.program.source_dimension(id, d);
                 let told = (
                     format!(
                         "the copy takes {size} elements of dimension {d} of `{name}`, whose tile is {tile} and whose size is {whole}: not whole tiles"
@@ -325,6 +329,7 @@ impl Checker<'_> {
         };
         self.proofs.failed += 1;
         let name = &self.program.buffers[id].name;
+        let dimension = self.program.source_dimension(id, dimension);
         let told = (
             format!("dimension {dimension} of `{name}` has tiles of {tile}: {why}"),
             format!(
@@ -370,7 +375,9 @@ impl Checker<'_> {
         for (d, entry) in slice.entries.iter().enumerate() {
             let start = match entry {
                 SliceEntry::Whole => continue,
-                SliceEntry::Element(start) | SliceEntry::Range { start, .. } => start,
+                SliceEntry::Element(start)
+                | SliceEntry::Range { start, .. }
+                | SliceEntry::Sized { start, .. } => start,
             };
             let tile = geometry.tile.get(d).copied().unwrap_or(1);
             let along_lanes = geometry.lanes == Some(d);

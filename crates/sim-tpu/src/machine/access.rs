@@ -67,13 +67,25 @@ impl<'p> Machine<'p> {
         let mut outside: Option<(usize, i64, i64)> = None;
         for (d, entry) in cut.entries.iter().enumerate() {
             let start = entry.start.value(&self.values);
-            let end = start.and_then(|start| Some((start, start.checked_add(entry.size)?)));
-            let Some((start, end)) = end else {
+            let size = entry.size(&self.values);
+            let ends = start.zip(size);
+            let ends = ends.and_then(|(start, n)| Some((start, start.checked_add(n)?, n)));
+            let Some((start, end, entry_size)) = ends else {
                 return Err(Error::Program {
                     line: here.line,
                     message: "an index of a slice has no value: a variable without one, a division by zero, or a number beyond 64 bits".to_owned(),
                 });
             };
+            if entry_size < 0 {
+                let (name, d) = (self.name(id), self.program.source_dimension(id, d));
+                self.find(Code::OutOfBounds, here, Some(id), || {
+                    (
+                        format!("{entry_size} elements of dimension {d} of `{name}`"),
+                        "bound the size".to_owned(),
+                    )
+                });
+                return Ok(None);
+            }
             let size = geometry.dims[d];
             // A block at the edge; before the array begin only windows with padding.
             let clipped = entry.clipped && start < size && end > 0;
@@ -83,7 +95,7 @@ impl<'p> Machine<'p> {
             access.partial |= start < 0 || end > size;
             access
                 .lead
-                .push(start.saturating_neg().clamp(0, entry.size));
+                .push(start.saturating_neg().clamp(0, entry_size.max(0)));
             access.region.low.push(start.clamp(0, size));
             access.region.high.push(end.clamp(0, size));
         }
@@ -97,6 +109,7 @@ impl<'p> Machine<'p> {
     fn outside(&mut self, id: BufferId, d: usize, start: i64, end: i64, here: Here<'p>) {
         let geometry = &self.geometry[id.index()];
         let (size, padded, name) = (geometry.dims[d], geometry.padded(d), self.name(id));
+        let d = self.program.source_dimension(id, d);
         if start >= 0 && end <= padded {
             self.find(Code::InPadding, here, Some(id), || {
                 let message = format!(
@@ -135,7 +148,7 @@ impl<'p> Machine<'p> {
             }
         }
         for (code, line, array, index) in found {
-            let (name, region) = (self.name(id), access.region.clone());
+            let elements = self.elements(id, &access.region);
             let line = self.program.source_line(line);
             let semaphores = self.program.semaphores.values();
             let semaphore = semaphores.map(|s| s.name.as_str()).nth(array);
@@ -147,7 +160,7 @@ impl<'p> Machine<'p> {
                     _ => "is written, but the copy that writes it too",
                 };
                 let message =
-                    format!("`{name}{region}` {what}, begun at line {line}, was not waited for");
+                    format!("`{elements}` {what}, begun at line {line}, was not waited for");
                 let help = format!("`dma_wait {semaphore}[{index}]` before this statement");
                 (message, help)
             });
@@ -170,11 +183,11 @@ impl<'p> Machine<'p> {
         at_end: bool,
     ) {
         if let Some(line) = self.states[id.index()].unwritten_from {
-            let (name, missing) = (self.name(id), missing.clone());
+            let elements = self.elements(id, missing);
             let source = self.program.source_line(line);
             self.find(Code::Uninitialised, Here { line, ..here }, Some(id), || {
                 (
-                    format!("`{name}{missing}` gets elements of memory that nobody wrote, which line {source} loads"),
+                    format!("`{elements}` gets elements of memory that nobody wrote, which line {source} loads"),
                     "write that memory first, or select other elements before they are stored".to_owned(),
                 )
             });
@@ -185,7 +198,7 @@ impl<'p> Machine<'p> {
             *line = self.program.source_line(*line);
         }
         writers.dedup();
-        let (name, missing) = (self.name(id), missing.clone());
+        let (name, elements) = (self.name(id), self.elements(id, missing));
         self.find(Code::Uninitialised, here, Some(id), || {
             let lines: Vec<String> = writers.iter().map(ToString::to_string).collect();
             let origin = match lines.as_slice() {
@@ -194,7 +207,7 @@ impl<'p> Machine<'p> {
                 many => format!("the statements of lines {} should have", many.join(", ")),
             };
             let when = if at_end { " at the end" } else { "" };
-            let message = format!("`{name}{missing}` was never written{when}: {origin}");
+            let message = format!("`{elements}` was never written{when}: {origin}");
             let help = match lines.is_empty() {
                 true => format!("copy into `{name}` or compute it first"),
                 false => "run that statement before, for all of these elements".to_owned(),

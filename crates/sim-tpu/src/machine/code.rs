@@ -1,14 +1,14 @@
 //! Programs made ready to run: statements with the [`terms`](super::terms) and slices that they
 //! evaluate. A statement keeps its original for messages.
 
-use super::terms::{Cut, CutEntry, Index, Signal};
+use super::terms::{AT_RUN_TIME, Cut, CutEntry, Index, Signal};
 use super::vector::work::of_block;
 use super::vector::{Block, Kind, Operand as VectorInput, Ready, Reshaped, ViewCut};
 use crate::memory::geometry::Geometry;
 use crate::program::{
-    BufferId, Comparison, Compute, Operand, RegisterId, ScalarOperation, SemaphoreRef, Slice,
-    SliceEntry, Statement, StatementKind, TpuProgram, VectorBlock, VectorOp, VectorOperand,
-    VectorOperation, VectorResult, View,
+    BufferId, Comparison, Compute, Operand, Print, PrintedValue, RegisterId, ScalarOperation,
+    SemaphoreRef, Slice, SliceEntry, Statement, StatementKind, TpuProgram, VectorBlock, VectorOp,
+    VectorOperand, VectorOperation, VectorResult, View,
 };
 use crate::report::Error;
 use crate::speeds::Speeds;
@@ -43,6 +43,8 @@ pub(super) enum Action<'p> {
     ReadSemaphore(usize, Signal),
     CoreNumber(usize),
     Delay(Index),
+    Print(&'p Print, Vec<Printable>),
+    Assert(Index, &'p str),
     WaitCopy(Box<Copy>),
     For {
         variable: usize,
@@ -76,8 +78,16 @@ pub(super) struct Copy {
     pub(super) source: Cut,
     pub(super) destination: Cut,
     pub(super) semaphore: Signal,
+    /// Whether some size is known only when it begins.
+    pub(super) sized: bool,
     /// The other core, and what counts here what was read.
     pub(super) remote: Option<(Index, Option<Signal>)>,
+}
+
+/// What is printed.
+pub(super) enum Printable {
+    Scalar(Index, Element),
+    Array(Box<Cut>, Element),
 }
 
 /// What a computation reads.
@@ -103,6 +113,9 @@ pub(super) struct Compiler<'p> {
 }
 
 type Made<T> = Result<T, Error>;
+
+/// What is wrong with a statement that is no copy.
+const SIZED: &str = "a slice whose size is known only at run time is copied, nothing else";
 
 impl<'p> Compiler<'p> {
     pub(super) fn steps(&mut self, statements: &'p [Statement]) -> Made<Vec<Step<'p>>> {
@@ -179,6 +192,22 @@ impl<'p> Compiler<'p> {
             } => Action::ReadSemaphore(number(*variable), self.signal(semaphore, line)?),
             StatementKind::CoreNumber { variable } => Action::CoreNumber(number(*variable)),
             StatementKind::Delay { nanoseconds } => Action::Delay(Index::new(nanoseconds)),
+            StatementKind::Print(print) => {
+                let values = print.values.iter().map(|value| {
+                    Ok(match value {
+                        PrintedValue::Scalar(term, element) => {
+                            Printable::Scalar(Index::new(term), *element)
+                        }
+                        PrintedValue::Array(slice, element) => {
+                            Printable::Array(Box::new(self.cut(slice, line)?), *element)
+                        }
+                    })
+                });
+                Action::Print(print, values.collect::<Made<_>>()?)
+            }
+            StatementKind::Assert { condition, message } => {
+                Action::Assert(Index::new(condition), message)
+            }
             StatementKind::Await { semaphore, amount } => {
                 Action::Await(self.signal(semaphore, line)?, Index::new(amount))
             }
@@ -259,16 +288,22 @@ impl<'p> Compiler<'p> {
         (source, destination, semaphore): (&Slice, &Slice, &SemaphoreRef),
         line: u32,
     ) -> Made<Copy> {
-        let source = self.cut(source, line)?;
-        let destination = self.cut(destination, line)?;
+        let source = self.copied_cut(source, line)?;
+        let destination = self.copied_cut(destination, line)?;
         let types = [&source, &destination].map(|c| self.geometry[c.buffer.index()].element_type);
-        if source.sizes != destination.sizes || types[0] != types[1] {
+        let sizes = source.sizes.iter().zip(&destination.sizes);
+        let mut fits = sizes.map(|(a, b)| a == b || *a == AT_RUN_TIME || *b == AT_RUN_TIME);
+        if source.sizes.len() != destination.sizes.len()
+            || !fits.all(|fits| fits)
+            || types[0] != types[1]
+        {
             return Err(wrong(
                 line,
                 "a copy's source and destination differ in shape",
             ));
         }
         Ok(Copy {
+            sized: source.is_sized() || destination.is_sized(),
             source,
             destination,
             semaphore: self.signal(semaphore, line)?,
@@ -380,14 +415,16 @@ impl<'p> Compiler<'p> {
                         SliceEntry::Whole => (Index::Constant(0), whole),
                         SliceEntry::Element(at) => (Index::new(at), 1),
                         SliceEntry::Range { start, size, .. } => (Index::new(start), *size),
+                        SliceEntry::Sized { .. } => return Err(wrong(line, SIZED)),
                     };
-                    CutEntry {
+                    Ok(CutEntry {
                         start,
                         size,
                         clipped: false,
-                    }
+                        sized: None,
+                    })
                 })
-                .collect();
+                .collect::<Made<_>>()?;
             sizes = made.iter().map(|entry| entry.size).collect();
             reshaped.push(Reshaped {
                 dims: shape.clone(),
@@ -408,7 +445,17 @@ impl<'p> Compiler<'p> {
         Err(wrong(line, "a buffer that the program does not have"))
     }
 
+    /// A slice whose sizes are known.
     fn cut(&self, slice: &Slice, line: u32) -> Made<Cut> {
+        let cut = self.copied_cut(slice, line)?;
+        match cut.is_sized() {
+            true => Err(wrong(line, SIZED)),
+            false => Ok(cut),
+        }
+    }
+
+    /// A slice of a copy.
+    fn copied_cut(&self, slice: &Slice, line: u32) -> Made<Cut> {
         let buffer = self.known(slice.buffer, line)?;
         let dims = &self.geometry[buffer.index()].dims;
         if dims.len() != slice.entries.len() {
@@ -421,22 +468,28 @@ impl<'p> Compiler<'p> {
             sizes: SmallVec::new(),
         };
         for (d, (entry, &whole)) in slice.entries.iter().zip(dims).enumerate() {
+            let mut sized = None;
             let (start, size, clipped, kept) = match entry {
                 SliceEntry::Whole => (Index::Constant(0), whole, false, true),
                 SliceEntry::Element(at) => (Index::new(at), 1, false, false),
+                SliceEntry::Sized { start, size } => {
+                    sized = Some(Box::new(Index::new(size)));
+                    (Index::new(start), AT_RUN_TIME, false, true)
+                }
                 SliceEntry::Range {
                     start,
                     size,
                     clipped,
                 } => (Index::new(start), *size, *clipped, true),
             };
-            if size < 0 {
+            if size < 0 && sized.is_none() {
                 return Err(wrong(line, "a slice of negative size"));
             }
             cut.entries.push(CutEntry {
                 start,
                 size,
                 clipped,
+                sized,
             });
             if kept {
                 cut.kept.push(d);

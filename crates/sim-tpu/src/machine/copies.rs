@@ -67,6 +67,14 @@ impl Moved {
 impl<'p> Machine<'p> {
     pub(super) fn start(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
         let semaphore = self.semaphore(&copy.semaphore, here)?;
+        if !self.has_elements(copy, here)? {
+            self.engines.issue(here.line);
+            return Ok(Flow::Next);
+        }
+        if copy.sized {
+            self.check_tiles(&copy.source, here);
+            self.check_tiles(&copy.destination, here);
+        }
         if let Some((core, sent)) = &copy.remote {
             return self.start_remote(copy, core, sent.as_ref(), semaphore, here);
         }
@@ -120,12 +128,67 @@ impl<'p> Machine<'p> {
             statement: here.statement,
             bytes,
             partly: None,
+            sends: false,
             sender: None,
         });
         self.semaphores[semaphore.0.index()][semaphore.1 as usize]
             .copies
             .push_back(number);
         Ok(Flow::Next)
+    }
+
+    /// Whether a copy whose size is known only now moves anything. One that does not needs no wait.
+    pub(super) fn has_elements(&self, copy: &Copy, here: Here<'p>) -> Result<bool, Error> {
+        if !copy.sized {
+            return Ok(true);
+        }
+        let mut some = true;
+        for (&s, &d) in copy.source.kept.iter().zip(&copy.destination.kept) {
+            let from = copy.source.entries[s].size(&self.values);
+            let to = copy.destination.entries[d].size(&self.values);
+            let (Some(from), Some(to)) = (from, to) else {
+                // The access says that there is no value.
+                return Ok(true);
+            };
+            if from != to {
+                return Err(Error::Program {
+                    line: here.line,
+                    message: format!(
+                        "a copy's source has {from} elements along a dimension, and its destination {to}"
+                    ),
+                });
+            }
+            some &= from != 0;
+        }
+        Ok(some)
+    }
+
+    /// Sizes that are known only now are whole tiles, or reach the end of the array.
+    fn check_tiles(&mut self, cut: &Cut, here: Here<'p>) {
+        let id = cut.buffer;
+        for (d, entry) in cut.entries.iter().enumerate() {
+            let geometry = &self.geometry[id.index()];
+            let (tile, whole) = (geometry.tile[d], geometry.dims[d]);
+            let rows = geometry.sublanes == Some(d) && geometry.bits == 32;
+            if entry.sized.is_none() || tile == 1 || rows && self.program.is_of_pallas() {
+                continue;
+            }
+            let ends = entry
+                .start
+                .value(&self.values)
+                .zip(entry.size(&self.values));
+            let Some((start, size)) = ends else { continue };
+            if size % tile == 0 || start.checked_add(size) == Some(whole) {
+                continue;
+            }
+            let (name, d) = (self.name(id), self.program.source_dimension(id, d));
+            self.find(Code::Block, here, Some(id), || {
+                (
+                    format!("the copy takes {size} elements of dimension {d} of `{name}`, whose tile is {tile} and whose size is {whole}: not whole tiles"),
+                    format!("take a multiple of {tile}, or all {whole}"),
+                )
+            });
+        }
     }
 
     /// Begins a copy into a core's memory: here it only reads.
@@ -162,6 +225,7 @@ impl<'p> Machine<'p> {
                 statement: here.statement,
                 bytes: size,
                 partly: None,
+                sends: true,
                 sender: None,
             });
             let slot = &mut self.semaphores[sent.0.index()][sent.1 as usize];
@@ -192,7 +256,13 @@ impl<'p> Machine<'p> {
     }
 
     /// The elements of a region, in the order of a slice's dimensions.
-    fn read_bytes(&self, id: BufferId, region: &Region, cut: &Cut, sizes: &[i64]) -> Vec<u8> {
+    pub(super) fn read_bytes(
+        &self,
+        id: BufferId,
+        region: &Region,
+        cut: &Cut,
+        sizes: &[i64],
+    ) -> Vec<u8> {
         let geometry = &self.geometry[id.index()];
         let elements = sizes.iter().product::<i64>().max(0);
         let mut bytes = vec![0; elements as usize * geometry.host_bytes()];
@@ -302,10 +372,10 @@ impl<'p> Machine<'p> {
         let to = destination.buffer;
         if self.program.buffers[to].space == Space::Hbm {
             if let Some(part) = tainted.first().cloned() {
-                let (name, from) = (self.name(to), self.name(source.buffer));
+                let (elements, from) = (self.elements(to, &part), self.name(source.buffer));
                 self.find(Code::Padding, here, Some(source.buffer), || {
                     (
-                        format!("what is stored to `{name}{part}` was computed in `{from}` from padding of a block at the edge"),
+                        format!("what is stored to `{elements}` was computed in `{from}` from padding of a block at the edge"),
                         "mask the lanes beyond the array (`select` on an `iota`) before they are combined with others".to_owned(),
                     )
                 });

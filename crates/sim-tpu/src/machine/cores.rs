@@ -242,6 +242,7 @@ impl<'p> Machine<'p> {
                 self.check_incoming(message.from, &message.clock, *buffer, region, message.here);
                 let transfer = self.engines.arrives(message.time, message.here.line, *size);
                 let number = self.flights.add(Flight {
+                    sends: false,
                     transfer,
                     source: (*buffer, Region::whole(&[0])),
                     destination: (*buffer, region.clone()),
@@ -332,6 +333,7 @@ impl<'p> Machine<'p> {
             Code::Overwritten
         };
         let line = program.source_line(line);
+        let elements = self.elements(buffer, region);
         self.find(code, here, Some(buffer), || {
             let verb = if writes { "writes" } else { "reads" };
             let who = match copy {
@@ -342,7 +344,7 @@ impl<'p> Machine<'p> {
                 }
             };
             (
-                format!("core {from} copies into `{name}{region}` of core {core} without order with {who}"),
+                format!("core {from} copies into `{elements}` of core {core} without order with {who}"),
                 format!("core {core} signals core {from} once it is done, and core {from} waits for that before the copy"),
             )
         });

@@ -18,6 +18,8 @@ pub(super) struct Flight<'p> {
     pub(super) bytes: i64,
     /// The first wait for some of its bytes, if there was one.
     pub(super) partly: Option<PartlyWaited<'p>>,
+    /// Whether it is the reading of what is sent to another core: the writing is that core's.
+    pub(super) sends: bool,
     /// The core that began it, if that is another one, and what was over for it then.
     pub(super) sender: Option<(usize, Clock)>,
 }
@@ -88,7 +90,8 @@ impl<'p> Flights<'p> {
         let flights = numbers.into_iter().filter_map(|n| self.flying.get(n));
         flights
             .map(|flight| FlightEnd {
-                destination: (flight.destination.0,),
+                destination: flight.destination.0,
+                sends: flight.sends,
                 semaphore: flight.semaphore,
                 line: flight.line,
                 statement: flight.statement,
@@ -100,7 +103,8 @@ impl<'p> Flights<'p> {
 
 /// What is said of a copy that nobody waited for.
 pub(super) struct FlightEnd<'p> {
-    pub(super) destination: (BufferId,),
+    pub(super) destination: BufferId,
+    pub(super) sends: bool,
     pub(super) semaphore: (SemaphoreId, i64),
     pub(super) line: u32,
     pub(super) statement: &'p Statement,

@@ -20,6 +20,7 @@ pub(crate) mod life;
 pub(crate) mod matrix;
 mod order;
 mod padding;
+mod print;
 mod run;
 pub(crate) mod scalar;
 mod terms;
@@ -35,7 +36,7 @@ use crate::memory::image::{Dense, Image};
 use crate::memory::ledger::Ledger;
 use crate::memory::region::{Region, Regions};
 use crate::program::{BufferId, Space, Statement, StatementKind, TpuProgram, find_statement};
-use crate::report::{Error, Occupancy, Options, Report, SpaceUse};
+use crate::report::{Error, Occupancy, Options, PrintedText, Report, SpaceUse};
 use crate::speeds::Speeds;
 use crate::text::print_statement;
 use code::{Compiler, Job};
@@ -149,6 +150,7 @@ struct Machine<'p> {
     room: Option<u64>,
     copies: u64,
     copied_bytes: i64,
+    printed: Vec<PrintedText>,
 }
 
 /// Runs a program on a chip; one with a `parallel` dimension in two orders.
@@ -281,6 +283,7 @@ fn in_order(
             room: tegula_limits::room(),
             copies: 0,
             copied_bytes: 0,
+            printed: Vec::new(),
         };
         if machine.functional {
             machine.check_inputs()?;
@@ -301,6 +304,12 @@ fn in_order(
 impl<'p> Machine<'p> {
     fn name(&self, buffer: BufferId) -> String {
         self.program.buffers[buffer].name.clone()
+    }
+
+    /// Elements of a buffer as messages name them.
+    fn elements(&self, buffer: BufferId, region: &Region) -> String {
+        let region = region.without_dimensions(self.program.hidden_dimensions(buffer));
+        format!("{}{region}", self.program.buffers[buffer].name)
     }
 
     /// Records a finding at a statement.
@@ -368,13 +377,18 @@ impl<'p> Machine<'p> {
                 line: flight.line,
                 statement: flight.statement,
             };
-            let (name, semaphore) = (self.name(flight.destination.0), flight.semaphore);
+            let (name, semaphore) = (self.name(flight.destination), flight.semaphore);
             let array = &self.program.semaphores[semaphore.0].name;
             let help = format!("add `dma_wait {array}[{}]` before the end", semaphore.1);
-            self.find(Code::NeverWaited, here, Some(flight.destination.0), || {
-                let message = format!(
-                    "this copy into `{name}` is never waited for: nothing says that it is done"
-                );
+            self.find(Code::NeverWaited, here, Some(flight.destination), || {
+                let message = match flight.sends {
+                    true => format!(
+                        "the sending of `{name}` to another core is never waited for: nothing says that it was read"
+                    ),
+                    false => format!(
+                        "this copy into `{name}` is never waited for: nothing says that it is done"
+                    ),
+                };
                 (message, help)
             });
         }
@@ -465,6 +479,7 @@ impl<'p> Machine<'p> {
             steps: self.steps,
             copies: self.copies,
             copied_bytes: self.copied_bytes,
+            printed: self.printed,
             engines: self.engines,
         })
     }

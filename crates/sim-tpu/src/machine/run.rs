@@ -272,6 +272,8 @@ impl<'p> Machine<'p> {
                     .delay(nanoseconds.max(0) as f64 * 1e-9, here.line);
                 Ok(Flow::Next)
             }
+            Action::Print(print, values) => self.print(print, values, here),
+            Action::Assert(condition, message) => self.assert(condition, message, here),
             Action::WaitCopy(copy) => self.wait_copy(copy, here),
             Action::Await(semaphore, amount) => self.await_count(semaphore, amount, here),
             Action::Compute(job) => self.compute(*job, here),
@@ -301,11 +303,10 @@ impl<'p> Machine<'p> {
         self.check_written(&access, here);
         let id = access.buffer;
         if self.states[id.index()].tainted.meets(&access.region) {
-            let name = self.name(id);
+            let elements = self.elements(id, &access.region);
             self.find(Code::Padding, here, Some(id), || {
-                let region = &access.region;
                 (
-                    format!("`{name}{region}` comes from padding, and the program depends on it"),
+                    format!("`{elements}` comes from padding, and the program depends on it"),
                     "load an element of the array".to_owned(),
                 )
             });

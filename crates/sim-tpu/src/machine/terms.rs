@@ -80,12 +80,15 @@ fn fast(term: &Term, of: &impl Fn(u32) -> Option<i64>) -> Option<i64> {
     }
 }
 
+/// Stands for a size that is known only when the statement runs.
+pub(super) const AT_RUN_TIME: i64 = -1;
+
 /// A slice with its sizes.
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
     pub(super) buffer: BufferId,
     pub(super) entries: SmallVec<[CutEntry; 4]>,
-    /// The dimensions that are kept, and their sizes.
+    /// The dimensions that are kept, and their sizes; [`AT_RUN_TIME`] only of copies.
     pub(super) kept: SmallVec<[usize; 4]>,
     pub(super) sizes: SmallVec<[i64; 4]>,
 }
@@ -95,6 +98,11 @@ impl Cut {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.iter().any(|entry| entry.size == 0)
     }
+
+    /// Whether some size is known only when the statement runs.
+    pub(super) fn is_sized(&self) -> bool {
+        self.sizes.contains(&AT_RUN_TIME)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -102,6 +110,18 @@ pub(super) struct CutEntry {
     pub(super) start: Index,
     pub(super) size: i64,
     pub(super) clipped: bool,
+    /// The size, if it is known only when the statement runs.
+    pub(super) sized: Option<Box<Index>>,
+}
+
+impl CutEntry {
+    /// How many elements it takes; `None` where that has no value.
+    pub(super) fn size(&self, values: &Values) -> Option<i64> {
+        match &self.sized {
+            None => Some(self.size),
+            Some(size) => size.value(values),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -122,6 +122,9 @@ impl<'p> Machine<'p> {
 
     /// Waits for the bytes of a copy from here to there.
     pub(super) fn wait_copy(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
+        if !self.has_elements(copy, here)? {
+            return Ok(Flow::Next);
+        }
         let source = self.access(&copy.source, here)?;
         let destination = self.access(&copy.destination, here)?;
         let (Some(source), Some(destination)) = (source, destination) else {

@@ -110,6 +110,21 @@ impl Region {
     }
 }
 
+impl Region {
+    /// The box without some of its dimensions.
+    pub(crate) fn without_dimensions(&self, dimensions: &[usize]) -> Self {
+        let left = |ends: &[i64]| {
+            let ends = ends.iter().enumerate();
+            let left = ends.filter(|(d, _)| !dimensions.contains(d));
+            left.map(|(_, end)| *end).collect()
+        };
+        Self {
+            low: left(&self.low),
+            high: left(&self.high),
+        }
+    }
+}
+
 impl std::fmt::Display for Region {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[")?;

@@ -331,6 +331,10 @@ impl<'k> Translator<'k> {
                 "the window of `{name}` has other sizes than the kernel's argument"
             ))
         })?;
+        let left_out = reference.left_out();
+        if !left_out.is_empty() {
+            self.program.hidden.insert(block, left_out);
+        }
         self.references.insert(given.value, reference);
         let single = kernel.grid.is_empty() || transform.is_none();
         let buffers = match given.window.and_then(|window| window.buffers) {

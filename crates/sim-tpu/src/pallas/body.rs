@@ -2,12 +2,13 @@
 
 use super::{Error, Made, Translator};
 use crate::program::{
-    Comparison, RegisterId, ScalarOperation, Statement, StatementKind, VariableId, VectorBlock,
-    VectorOp, VectorOperand, VectorOperation, VectorResult,
+    Comparison, Print, PrintedValue, RegisterId, ScalarOperation, Statement, StatementKind,
+    VariableId, VectorBlock, VectorOp, VectorOperand, VectorOperation, VectorResult,
 };
+use std::sync::Arc;
 use tegula_expr::{Cmp, Term};
 use tegula_mosaic::ir::{Block, Op, Operation, Value};
-use tegula_mosaic::types::Type;
+use tegula_mosaic::types::{Item, Type};
 
 /// What holds a value that regions pass on.
 #[derive(Clone)]
@@ -101,6 +102,14 @@ impl<'k> Translator<'k> {
                 self.push(StatementKind::Delay { nanoseconds });
                 Ok(())
             }
+            Op::Print { text, formatted } => self.print(operation, text, *formatted),
+            Op::Assert(message) => {
+                self.flush();
+                let condition = self.scalar(operation.operands[0])?;
+                let message = message.clone();
+                self.push(StatementKind::Assert { condition, message });
+                Ok(())
+            }
             Op::AssumeMultiple(multiple) => {
                 let value = self.scalar(operation.operands[0])?;
                 let quotient = self.variable("quotient");
@@ -117,6 +126,31 @@ impl<'k> Translator<'k> {
             }
             _ => self.value_operation(operation),
         }
+    }
+
+    fn print(&mut self, operation: &'k Operation, text: &Arc<str>, formatted: bool) -> Made<()> {
+        self.flush();
+        let mut values = Vec::new();
+        for &value in &operation.operands {
+            values.push(match &self.module.values[value] {
+                Type::Scalar(element) => PrintedValue::Scalar(self.scalar(value)?, *element),
+                ty => {
+                    let item = ty.as_memref().map(|memref| memref.item);
+                    let Some(Item::Data(element)) = item else {
+                        return Err(Error::at(operation, "it prints what is no array"));
+                    };
+                    let slice = self.reference(operation, value)?.slice(operation)?;
+                    PrintedValue::Array(slice, element)
+                }
+            });
+        }
+        let text = text.clone();
+        self.push(StatementKind::Print(Box::new(Print {
+            text,
+            formatted,
+            values,
+        })));
+        Ok(())
     }
 
     /// Ends the open block if it gives what a term needs.

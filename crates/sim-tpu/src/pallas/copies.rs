@@ -1,6 +1,6 @@
 //! References, copies and semaphores.
 
-use super::references::Reference;
+use super::references::{AT_RUN_TIME, Reference, Size};
 use super::{Error, Made, Semaphores, Translator};
 use crate::program::{Remote, SemaphoreRef, Slice, StatementKind};
 use tegula_expr::Term;
@@ -20,6 +20,14 @@ impl<'k> Translator<'k> {
     pub(super) fn reference(&self, operation: &Operation, value: Value) -> Made<Reference> {
         let known = self.references.get(&value).cloned();
         known.ok_or_else(|| Error::at(operation, "memory of a kind that is not simulated"))
+    }
+
+    /// A reference's sizes, those that are known only at run time as [`AT_RUN_TIME`].
+    fn sizes_of(&self, operation: &Operation, value: Value) -> Made<Vec<i64>> {
+        let memref = self.module.values[value].as_memref();
+        let memref = memref.ok_or_else(|| Error::at(operation, "it is no memory"))?;
+        let sizes = memref.dims.iter();
+        Ok(sizes.map(|size| size.unwrap_or(AT_RUN_TIME)).collect())
     }
 
     fn dims_of(&self, operation: &Operation, value: Value) -> Made<Vec<i64>> {
@@ -114,24 +122,41 @@ impl<'k> Translator<'k> {
 
     fn view_operation(&mut self, operation: &'k Operation) -> Made<()> {
         let (from, to) = (operation.operands[0], operation.results[0]);
-        let dims = self.dims_of(operation, to)?;
         if let Some(semaphores) = self.semaphores.get(&from).cloned() {
+            let dims = self.dims_of(operation, to)?;
             let made = self.semaphore_view(operation, semaphores, dims)?;
             self.semaphores.insert(to, made);
             return Ok(());
         }
+        let dims = self.sizes_of(operation, to)?;
         let reference = self.reference(operation, from)?;
         let made = match &operation.op {
             Op::MemRefSlice => {
-                let starts = operation.operands[1..]
+                let terms = operation.operands[1..]
                     .iter()
                     .map(|index| self.scalar(*index));
-                let starts = starts.collect::<Made<Vec<_>>>()?;
-                for start in &starts {
-                    self.after_open(start);
+                let terms = terms.collect::<Made<Vec<_>>>()?;
+                for term in &terms {
+                    self.after_open(term);
                 }
-                let sizes: Vec<Option<i64>> = dims.iter().map(|size| Some(*size)).collect();
-                reference.part(&starts, &sizes)
+                // Behind the places there are the sizes that the type does not say.
+                let (starts, at_run_time) = terms
+                    .split_at_checked(dims.len())
+                    .ok_or_else(|| Error::at(operation, "a place is missing"))?;
+                let mut at_run_time = at_run_time.iter();
+                let mut sizes = Vec::new();
+                for size in &dims {
+                    sizes.push(match *size {
+                        AT_RUN_TIME => {
+                            let size = at_run_time.next().cloned();
+                            Size::AtRunTime(
+                                size.ok_or_else(|| Error::at(operation, "a size is missing"))?,
+                            )
+                        }
+                        size => Size::Known(size),
+                    });
+                }
+                reference.part(starts, &sizes)
             }
             Op::MemRefSqueeze => reference
                 .squeezed(&dims)
@@ -213,7 +238,7 @@ impl<'k> Translator<'k> {
             self.after_open(&term);
             starts.push(term);
         }
-        let sizes = vec![None; starts.len()];
+        let sizes = vec![Size::One; starts.len()];
         reference.part(&starts, &sizes).slice(operation)
     }
 

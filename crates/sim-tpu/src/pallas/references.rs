@@ -16,6 +16,25 @@ pub(super) struct Reference {
     pub(super) words: Option<Words>,
 }
 
+/// Stands for a size that is known only at run time, as in MLIR.
+pub(super) const AT_RUN_TIME: i64 = i64::MIN;
+
+/// How many elements a part has along a dimension.
+#[derive(Clone, Debug)]
+pub(super) enum Size {
+    /// One; the part does not have the dimension.
+    One,
+    Known(i64),
+    AtRunTime(Term),
+}
+
+impl From<Option<i64>> for Size {
+    /// Without a size the dimension is dropped.
+    fn from(size: Option<i64>) -> Self {
+        size.map_or(Self::One, Self::Known)
+    }
+}
+
 /// Memory as elements of another width: its dimension next to the last is packed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
@@ -33,13 +52,14 @@ impl Words {
     pub(super) fn inner_dims(self, dims: &[i64]) -> Vec<i64> {
         let mut dims = dims.to_vec();
         let at = Self::packed(dims.len());
-        if let Some(size) = dims.get_mut(at) {
+        if let Some(size) = dims.get_mut(at).filter(|size| **size != AT_RUN_TIME) {
             *size = *size * i64::from(self.outer.bits()) / i64::from(self.inner.bits()).max(1);
         }
         dims
     }
 
-    fn inner_start(self, start: &Term) -> Term {
+    /// Elements of the buffer for so many along the packed dimension: a place or a size.
+    fn inner_term(self, start: &Term) -> Term {
         let (inner, outer) = (i64::from(self.inner.bits()), i64::from(self.outer.bits()));
         match outer >= inner {
             true => start.clone() * (outer / inner.max(1)),
@@ -53,13 +73,16 @@ fn size_of(entry: &SliceEntry, whole: i64) -> Option<i64> {
         SliceEntry::Whole => Some(whole),
         SliceEntry::Element(_) => None,
         SliceEntry::Range { size, .. } => Some(*size),
+        SliceEntry::Sized { .. } => Some(AT_RUN_TIME),
     }
 }
 
 fn start_of(entry: &SliceEntry) -> Term {
     match entry {
         SliceEntry::Whole => Term::constant(0),
-        SliceEntry::Element(start) | SliceEntry::Range { start, .. } => start.clone(),
+        SliceEntry::Element(start)
+        | SliceEntry::Range { start, .. }
+        | SliceEntry::Sized { start, .. } => start.clone(),
     }
 }
 
@@ -72,6 +95,14 @@ impl Reference {
             stages: vec![(dims.to_vec(), entries)],
             words: None,
         }
+    }
+
+    /// The dimensions of the buffer of which one index is taken.
+    pub(super) fn left_out(&self) -> Vec<usize> {
+        let entries = self.stages.first().map_or(&[][..], |(_, entries)| entries);
+        let entries = entries.iter().enumerate();
+        let single = entries.filter(|(_, entry)| matches!(entry, SliceEntry::Element(_)));
+        single.map(|(d, _)| d).collect()
     }
 
     fn last(&mut self) -> Option<&mut (Vec<i64>, Vec<SliceEntry>)> {
@@ -98,9 +129,8 @@ impl Reference {
         })
     }
 
-    /// A part: from `starts` on, so many elements along each dimension. Without a size the
-    /// dimension is dropped.
-    pub(super) fn part(&self, starts: &[Term], sizes: &[Option<i64>]) -> Self {
+    /// A part: from `starts` on, so many elements along each dimension.
+    pub(super) fn part(&self, starts: &[Term], sizes: &[Size]) -> Self {
         if let Some(words) = self.words {
             return self.part_of_words(words, starts, sizes);
         }
@@ -119,28 +149,41 @@ impl Reference {
             let is_whole = *entry == SliceEntry::Whole;
             let start = &start_of(entry) + start;
             *entry = match size {
-                None => SliceEntry::Element(start),
-                Some(size) if is_whole && size == whole && start.as_constant() == Some(0) => {
+                Size::One => SliceEntry::Element(start),
+                Size::Known(size)
+                    if is_whole && size == whole && start.as_constant() == Some(0) =>
+                {
                     SliceEntry::Whole
                 }
-                Some(size) => SliceEntry::Range {
+                Size::Known(size) => SliceEntry::Range {
                     start,
                     size: *size,
                     clipped: false,
+                },
+                Size::AtRunTime(size) => SliceEntry::Sized {
+                    start,
+                    size: size.clone(),
                 },
             };
         }
         made
     }
 
-    fn part_of_words(&self, words: Words, starts: &[Term], sizes: &[Option<i64>]) -> Self {
+    fn part_of_words(&self, words: Words, starts: &[Term], sizes: &[Size]) -> Self {
         let (mut starts, mut sizes) = (starts.to_vec(), sizes.to_vec());
         let at = Words::packed(starts.len());
-        let whole: Vec<i64> = sizes.iter().map(|size| size.unwrap_or(1)).collect();
-        let inner = words.inner_dims(&whole);
+        let whole = sizes.iter().map(|size| match size {
+            Size::One => 1,
+            Size::Known(size) => *size,
+            Size::AtRunTime(_) => AT_RUN_TIME,
+        });
+        let inner = words.inner_dims(&whole.collect::<Vec<_>>());
         if let (Some(start), Some(size)) = (starts.get_mut(at), sizes.get_mut(at)) {
-            *start = words.inner_start(start);
-            *size = inner.get(at).copied();
+            *start = words.inner_term(start);
+            *size = match size {
+                Size::AtRunTime(size) => Size::AtRunTime(words.inner_term(size)),
+                _ => Size::from(inner.get(at).copied()),
+            };
         }
         let plain = Self {
             words: None,

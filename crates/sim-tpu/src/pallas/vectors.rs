@@ -1,5 +1,6 @@
 //! Operations on vectors and scalars.
 
+use super::references::Size;
 use super::{Error, Made, Translator};
 use crate::program::{
     Register, RegisterId, ScalarOperation, VectorOp, VectorOperand, VectorOperation, VectorResult,
@@ -256,8 +257,8 @@ impl<'k> Translator<'k> {
             self.after_open(&term);
             starts.push(term);
         }
-        let sizes: Vec<Option<i64>> = (0..starts.len())
-            .map(|d| d.checked_sub(missing).map(|d| span[d]))
+        let sizes: Vec<Size> = (0..starts.len())
+            .map(|d| Size::from(d.checked_sub(missing).map(|d| span[d])))
             .collect();
         let view = reference.part(&starts, &sizes).view(&[]);
         let mut register = |dims: &[i64], element| {
@@ -306,8 +307,8 @@ impl<'k> Translator<'k> {
             starts.push(term);
         }
         let missing = starts.len().saturating_sub(dims.len());
-        let sizes: Vec<Option<i64>> = (0..starts.len())
-            .map(|d| d.checked_sub(missing).map(|d| dims[d]))
+        let sizes: Vec<Size> = (0..starts.len())
+            .map(|d| Size::from(d.checked_sub(missing).map(|d| dims[d])))
             .collect();
         Ok(reference
             .part(&starts, &sizes)

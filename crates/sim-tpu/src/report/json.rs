@@ -27,7 +27,16 @@ impl Report {
                 "capacity_bytes": space.capacity_bytes,
             })
         });
-        json!({
+        let printed = self.printed.iter().map(|printed| {
+            let place = program.place(printed.line);
+            json!({
+                "core": printed.core,
+                "file": place.map_or("", |place| &*place.file),
+                "line": place.map_or(printed.line, |place| place.line),
+                "text": printed.text,
+            })
+        });
+        let mut report = json!({
             "chip": self.chip,
             "fits": self.fits,
             "findings": findings.collect::<Vec<_>>(),
@@ -42,7 +51,11 @@ impl Report {
             "padding_bytes": self.padding_bytes,
             "spaces": spaces.collect::<Vec<_>>(),
             "lines": lines(self, program),
-        })
+        });
+        if !self.printed.is_empty() {
+            report["printed"] = json!(printed.collect::<Vec<_>>());
+        }
+        report
     }
 }
 

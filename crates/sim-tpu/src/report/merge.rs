@@ -39,6 +39,10 @@ impl Report {
             vmem_peak_bytes: most(|report| report.vmem_peak_bytes),
             steps: reports.iter().map(|report| report.steps).sum(),
             copies: reports.iter().map(|report| report.copies).sum(),
+            printed: reports
+                .iter()
+                .flat_map(|report| report.printed.iter().cloned())
+                .collect(),
             copied_bytes: reports.iter().map(|report| report.copied_bytes).sum(),
             ..reports.swap_remove(0)
         }))

@@ -116,6 +116,17 @@ pub struct SpaceUse {
     pub capacity_bytes: Option<i64>,
 }
 
+/// A text that the program printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrintedText {
+    /// The core that printed it.
+    pub core: usize,
+    /// The statement's line.
+    pub line: u32,
+    /// The text, with its values.
+    pub text: String,
+}
+
 /// What was found.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -145,6 +156,9 @@ pub struct Report {
     pub occupancy: Vec<Occupancy>,
     /// How the alignment of dynamic offsets was settled.
     pub alignment: AlignmentProofs,
+    /// What the program printed, in order: the first texts, if there are many. Nothing if no values
+    /// were computed.
+    pub printed: Vec<PrintedText>,
     /// Whether `parallel` dimensions were also run in reverse order.
     pub free_order: bool,
     /// Statements that were executed.

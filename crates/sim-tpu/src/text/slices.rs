@@ -8,17 +8,18 @@ use tegula_ir::ArrayShape;
 
 impl Slice {
     /// Element type and dimensions of the slice, as if nothing were clipped; `None` if
-    /// the entries are not those of the buffer's dimensions.
+    /// the entries are not those of the buffer's dimensions, or a size is known only when it runs.
     pub fn shape(&self, program: &TpuProgram) -> Option<ArrayShape> {
         let shape = &program.buffers.get(self.buffer)?.shape;
         let dims = shape.static_dims()?;
-        if dims.len() != self.entries.len() {
+        let sized = |entry: &SliceEntry| matches!(entry, SliceEntry::Sized { .. });
+        if dims.len() != self.entries.len() || self.entries.iter().any(sized) {
             return None;
         }
         let pairs = self.entries.iter().zip(&dims);
         let kept = pairs.filter_map(|(entry, &whole)| match entry {
             SliceEntry::Whole => Some(whole),
-            SliceEntry::Element(_) => None,
+            SliceEntry::Element(_) | SliceEntry::Sized { .. } => None,
             SliceEntry::Range { size, .. } => Some(*size),
         });
         let dims: Vec<i64> = kept.collect();

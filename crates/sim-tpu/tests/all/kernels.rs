@@ -132,7 +132,9 @@ fn every_code_has_a_kernel() {
         .flat_map(|(_, text)| expectations(text))
         .map(|(code, _)| code)
         .collect();
-    for code in Code::ALL {
+    // Only kernels of Pallas check themselves: `pallas.rs` has one.
+    let of_texts = Code::ALL.iter().filter(|code| **code != Code::CheckFailed);
+    for code in of_texts {
         assert!(seen.contains(code.name()), "no kernel has {}", code.name());
     }
     assert!(bugs.len() >= 60, "{} kernels with bugs", bugs.len());

@@ -9,6 +9,7 @@ mod kernels;
 mod loops;
 mod mutations;
 mod numbers;
+mod pallas;
 mod races;
 mod taint;
 mod text;

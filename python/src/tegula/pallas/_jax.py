@@ -13,6 +13,7 @@ active
 
 import contextlib
 import functools
+import inspect
 import types
 
 import jax
@@ -97,7 +98,12 @@ def _lower_mpmd(ctx, *nodes, **params):
     own = names()
     if not _active or not _of_tpu(params):
         return own.lower_mpmd(ctx, *nodes, **params)
-    return own.registration.mpmd_map_tpu_lowering_rule(ctx, *nodes, **params)
+    rule = own.registration.mpmd_map_tpu_lowering_rule
+    if "num_scratch" in inspect.signature(rule).parameters and "num_scratch" not in params:
+        # JAX 0.10 counts the kernel's scratch arguments in the function that calls this one.
+        arguments = len(params["jaxprs"][0].invars)
+        params["num_scratch"] = arguments - len(nodes) - len(ctx.avals_out)
+    return rule(ctx, *nodes, **params)
 
 
 def _lower_call(ctx, *nodes, **params):

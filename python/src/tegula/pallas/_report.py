@@ -58,6 +58,8 @@ class Run:
     lines: tuple
     """Seconds by line of the source: (file, line, what, seconds), the most first."""
     findings: tuple
+    printed: tuple
+    """What `pl.debug_print` printed: (core, file, line, text), in order."""
     raw: dict = dataclasses.field(repr=False, compare=False)
     """The whole report, as `tegula simulate --json` prints it."""
 
@@ -70,10 +72,14 @@ class Run:
             for found in report["findings"]
         )
         lines = tuple((at["file"], at["line"], at["what"], at["seconds"]) for at in report["lines"])
+        printed = tuple(
+            (at["core"], at["file"], at["line"], at["text"]) for at in report.get("printed", ())
+        )
         return cls(
             kernel=kernel, seconds=report["seconds"], bound=report["bound"], fits=report["fits"],
             vmem_bytes=report["vmem_peak_bytes"], copied_bytes=report["copied_bytes"],
-            devices=devices, lines=lines, findings=findings, raw=report,
+            devices=devices, lines=lines, findings=findings, printed=printed,
+            raw=report,
         )
 
 
@@ -121,4 +127,8 @@ def text(chip, runs, findings):
             place = f"{os.path.basename(file)}:{line}" if line else "the kernel"
             lines.append(f"    {seconds_text(seconds):>8}  {what} at {place}")
     lines.extend(str(found) for found in findings)
+    for run in runs:
+        for core, file, line, said in run.printed:
+            on = f", core {core}" if run.devices > 1 else ""
+            lines.append(f"{os.path.basename(file)}:{line}{on} prints: {said}")
     return "\n".join(lines)

@@ -34,6 +34,11 @@ class Simulator:
         return _report.merged(found for run in self.runs for found in run.findings)
 
     @property
+    def printed(self):
+        """The texts that kernels printed with `pl.debug_print`, in order."""
+        return [said for run in self.runs for _, _, _, said in run.printed]
+
+    @property
     def seconds(self):
         """How long all runs together take on the chip."""
         return sum(run.seconds for run in self.runs)
@@ -44,7 +49,7 @@ class Simulator:
         self.errors.clear()
 
     def report(self):
-        """What was run, how long it takes, and what is wrong, as text."""
+        """What was run, how long it takes, what is wrong, and what was printed, as text."""
         return _report.text(self.chip, self.runs, self.findings)
 
     def _kernel(self, program, shapes, devices):

@@ -1,11 +1,11 @@
 //! Operations on each element by itself, of vectors and, one element long, of scalars.
 
-use super::value::{Lanes, Vector, rounded, unsigned, wrap};
+use super::value::{Lanes, Vector, ir_type, rounded, unsigned, wrap};
 use std::sync::Arc;
 use tegula_ir as ir;
 use tegula_mosaic::ir::{Binary, Cast, FloatPredicate, IntPredicate, Unary};
 use tegula_mosaic::types::Element;
-use tegula_scalar::unary_f64;
+use tegula_scalar::{decode_single, encode_single, unary_f64};
 
 type Made = Result<Vector, String>;
 
@@ -32,6 +32,9 @@ pub(crate) fn unary(op: Unary, element: Element, x: &Vector) -> Made {
             Unary::IsFinite => {
                 Lanes::Int(values.iter().map(|v| i32::from(v.is_finite())).collect())
             }
+            Unary::IsNotFinite => {
+                Lanes::Int(values.iter().map(|v| i32::from(!v.is_finite())).collect())
+            }
             Unary::IsInfinite => {
                 Lanes::Int(values.iter().map(|v| i32::from(v.is_infinite())).collect())
             }
@@ -56,6 +59,47 @@ pub(crate) fn unary(op: Unary, element: Element, x: &Vector) -> Made {
         }
     };
     with_marks(lanes, &[x])
+}
+
+/// Each element as one of the two numbers of a narrower type next to it: the one with the greater
+/// magnitude if the random word, as a part of 2^32, is less than how far the element is towards it.
+/// The hardware's own use of the bits is not documented.
+pub(super) fn stochastic(element: Element, x: &Vector, bits: &Vector) -> Made {
+    let ty = ir_type(element)?;
+    let sign = 1_u32 << (element.bits() - 1);
+    let one = |(value, bits): (&f32, &i32)| {
+        let nearest = encode_single(ty, *value);
+        let rounded = decode_single(ty, nearest);
+        if !rounded.is_finite() || rounded == *value {
+            return rounded;
+        }
+        // Magnitudes have consecutive codes.
+        let magnitude = nearest & (sign - 1);
+        let other = match rounded.abs() < value.abs() {
+            true => magnitude + 1,
+            false => magnitude.saturating_sub(1),
+        };
+        let other = match other < sign {
+            true => decode_single(ty, other).copysign(*value),
+            false => return rounded,
+        };
+        if !other.is_finite() {
+            return rounded;
+        }
+        let (low, high) = match rounded.abs() < other.abs() {
+            true => (rounded, other),
+            false => (other, rounded),
+        };
+        let [from, to, at] = [low, high, *value].map(|number| f64::from(number.abs()));
+        let part = f64::from(*bits as u32) / 4_294_967_296.0;
+        if part < (at - from) / (to - from) {
+            high
+        } else {
+            low
+        }
+    };
+    let pairs = x.lanes.floats()?.iter().zip(bits.lanes.ints()?);
+    with_marks(Lanes::Float(pairs.map(one).collect()), &[x, bits])
 }
 
 fn float_function(op: Unary) -> Result<fn(f32) -> f32, String> {

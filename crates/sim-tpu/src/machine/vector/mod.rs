@@ -261,6 +261,7 @@ fn evaluate(
         (Op::Select, [c, a, b]) => each::select(c, a, b)?,
         (Op::MultiplyAdd, [a, b, c]) => each::multiply_add(element, a, b, c)?,
         (Op::Cast(cast), [x]) => each::cast(*cast, from, element, x)?,
+        (Op::StochasticConvert, [x, bits]) => each::stochastic(element, x, bits)?,
         (Op::Broadcast, [x]) => shape::broadcast(x, from_dims, dims),
         (Op::Reshape, [x]) => x.clone(),
         (Op::Iota(along), _) => shape::iota(element, dims, along),

@@ -8,6 +8,7 @@ use tegula_mosaic::types::Element;
 
 /// A product added to an accumulator, and whether it sums padding with other elements.
 ///
+/// Of an integer and a floating-point operand the integers are made f32 first, as Mosaic does.
 /// Products of floating-point numbers are summed in f32. With `rounds` an operand of f32 is first
 /// rounded to bf16, as the units do at the default precision; interpreters of kernels do not.
 pub(super) fn matmul(
@@ -48,6 +49,9 @@ pub(super) fn matmul(
         b_dims,
         &[&dims.rhs_batch, &dims.rhs_contracting, &b_free],
     );
+    let mixed = a_element.is_float() != b_element.is_float();
+    let (left, a_element) = extended(left, a_element, mixed);
+    let (right, b_element) = extended(right, b_element, mixed);
     let lanes = match (&*left.lanes, &*right.lanes) {
         (Lanes::Float(x), Lanes::Float(y)) => {
             let cut = rounds && precision == Precision::Default;
@@ -104,6 +108,18 @@ pub(super) fn matmul(
     };
     let marks = super::elementwise::joined(&[&product, accumulator]);
     Ok((Vector::new(sum).marked(marks), mixed))
+}
+
+/// Integers as f32, if they are multiplied by floating-point numbers.
+fn extended(x: Vector, element: Element, mixed: bool) -> (Vector, Element) {
+    match &*x.lanes {
+        Lanes::Int(values) if mixed => {
+            let values = values.iter().map(|value| *value as f32).collect();
+            let marks = x.marks.as_deref().cloned();
+            (Vector::floats(values).marked(marks), Element::F32)
+        }
+        _ => (x, element),
+    }
 }
 
 fn narrow(value: f32) -> f32 {

@@ -34,7 +34,8 @@ pub(super) fn registers(dims: &[i64], element: Element, speeds: &Speeds) -> f64 
 /// Vector operations of a function, for each register.
 fn function(op: Unary) -> f64 {
     match op {
-        Unary::Abs | Unary::AbsInt | Unary::Negate | Unary::IsNan | Unary::IsFinite => 1.0,
+        Unary::Abs | Unary::AbsInt | Unary::Negate => 1.0,
+        Unary::IsNan | Unary::IsFinite | Unary::IsNotFinite => 1.0,
         Unary::IsInfinite | Unary::Floor | Unary::Ceil | Unary::Round | Unary::RoundEven => 2.0,
         Unary::Trunc | Unary::CountLeadingZeros | Unary::PopulationCount => 2.0,
         Unary::Sqrt | Unary::Rsqrt | Unary::Reciprocal => 8.0,
@@ -86,7 +87,7 @@ fn of(operation: &Ready<'_>, speeds: &Speeds) -> Work {
             }
             Op::Binary(Binary::Pow | Binary::Atan2) => vector(made * 32.0),
             Op::Cast(Cast::Mask | Cast::Bits) => Work::default(),
-            Op::Cast(_) => vector(made.max(given)),
+            Op::Cast(_) | Op::StochasticConvert => vector(made.max(given)),
             Op::Broadcast => match given_count {
                 // Of a scalar or of one row: an instruction for each register, or none.
                 n if n <= 1.0 => Work::default(),
@@ -168,7 +169,12 @@ fn matmul(
     let k = of(lhs, &dims.lhs_contracting);
     let m = all(lhs) / (batch * k);
     let n = all(rhs) / (batch * k);
-    let bits = operation.operands[0].element().bits();
+    let types = [0, 1].map(|at| operation.operands[at].element());
+    // Integers are extended to f32 where the other operand is of floating-point numbers.
+    let bits = match types[0].is_float() == types[1].is_float() {
+        true => types[0].bits(),
+        false => 32,
+    };
     // An f32 operand is rounded to bf16 unless the product is to be exact, which takes six passes.
     let (at, passes) = match (bits, precision) {
         (32, Precision::Float32) => (1, 6.0),

@@ -5,8 +5,8 @@ mod compute;
 use super::hlo_forms::ENTRY;
 use crate::expand::expand;
 use crate::program::{
-    BufferId, Comparison, Grid, Role, SemaphoreRef, Slice, SliceEntry, Statement, StatementKind,
-    TpuProgram, VariableId,
+    BufferId, Comparison, Grid, Print, PrintedValue, Role, SemaphoreRef, Slice, SliceEntry,
+    Statement, StatementKind, TpuProgram, VariableId,
 };
 use compute::{Called, compute_text};
 use rustc_hash::FxHashSet;
@@ -283,6 +283,11 @@ impl<'p> Printer<'p> {
                 let nanoseconds = self.term(nanoseconds);
                 self.write(format_args!("delay {nanoseconds}"));
             }
+            StatementKind::Print(print) => self.print(print),
+            StatementKind::Assert { condition, message } => {
+                let condition = self.term(condition);
+                let _ = write!(self.out, "assert {condition}, {message:?}");
+            }
             StatementKind::Wait { semaphore, bytes } => {
                 let semaphore = self.semaphore(semaphore);
                 self.write(format_args!("dma_wait {semaphore}"));
@@ -425,6 +430,17 @@ impl<'p> Printer<'p> {
         term.display(&name, Style::Document).to_string()
     }
 
+    fn print(&mut self, print: &Print) {
+        let _ = write!(self.out, "print {:?}", print.text);
+        for value in &print.values {
+            let value = match value {
+                PrintedValue::Scalar(term, _) => self.term(term),
+                PrintedValue::Array(slice, _) => self.slice(slice),
+            };
+            let _ = write!(self.out, ", {value}");
+        }
+    }
+
     fn comparison(&self, condition: &Comparison) -> String {
         let operator = match condition.cmp {
             Cmp::Eq => "==",
@@ -455,6 +471,9 @@ impl<'p> Printer<'p> {
         match entry {
             SliceEntry::Whole => ":".to_owned(),
             SliceEntry::Element(at) => self.term(at),
+            SliceEntry::Sized { start, size } => {
+                format!("{} +: {}", self.term(start), self.term(size))
+            }
             SliceEntry::Range {
                 start,
                 size,

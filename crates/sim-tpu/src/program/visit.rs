@@ -1,0 +1,184 @@
+//! Walks over the statements of a program, and other names for what they define.
+
+use super::{
+    Operand, PrintedValue, Slice, SliceEntry, Statement, StatementKind, VariableId, VectorOp,
+};
+use rustc_hash::FxHashMap;
+use tegula_expr::Term;
+
+/// The first statement, in the order of the text and bodies included, for which
+/// `wanted` holds.
+pub fn find_statement<'a>(
+    body: &'a [Statement],
+    wanted: &mut dyn FnMut(&Statement) -> bool,
+) -> Option<&'a Statement> {
+    for statement in body {
+        if wanted(statement) {
+            return Some(statement);
+        }
+        for inner in statement.bodies() {
+            if let Some(found) = find_statement(inner, wanted) {
+                return Some(found);
+            }
+        }
+    }
+    None
+}
+
+/// Visits every statement, in the order of the text and bodies included.
+pub fn for_each_statement(body: &[Statement], visit: &mut dyn FnMut(&Statement)) {
+    find_statement(body, &mut |statement| {
+        visit(statement);
+        false
+    });
+}
+
+/// Visits the variables that statements of a window's transform define, bodies included.
+pub(crate) fn for_each_defined(body: &[Statement], visit: &mut dyn FnMut(VariableId)) {
+    for_each_statement(body, &mut |statement| match &statement.kind {
+        StatementKind::Scalar { variable, .. }
+        | StatementKind::Load { variable, .. }
+        | StatementKind::Let { variable, .. }
+        | StatementKind::For { variable, .. }
+        | StatementKind::AssumeMultiple { variable, .. } => visit(*variable),
+        _ => {}
+    });
+}
+
+/// A term with other variables.
+pub(crate) fn renamed_term(term: &Term, names: &FxHashMap<VariableId, VariableId>) -> Term {
+    term.substitute(&mut |var| Some(Term::var(names.get(&VariableId(var.0))?.var())))
+}
+
+/// Gives the variables of scalar code other names; statements of other kinds stay.
+pub(crate) fn rename(body: &mut [Statement], names: &FxHashMap<VariableId, VariableId>) {
+    let turn = |term: &mut Term| *term = renamed_term(term, names);
+    let other = |variable: &mut VariableId| *variable = *names.get(variable).unwrap_or(variable);
+    for statement in body {
+        match &mut statement.kind {
+            StatementKind::Scalar {
+                variable, operands, ..
+            } => {
+                other(variable);
+                operands.iter_mut().for_each(turn);
+            }
+            StatementKind::Load { variable, source } => {
+                other(variable);
+                for entry in &mut source.entries {
+                    match entry {
+                        SliceEntry::Whole => {}
+                        SliceEntry::Element(at) | SliceEntry::Range { start: at, .. } => turn(at),
+                        SliceEntry::Sized { start, size } => {
+                            turn(start);
+                            turn(size);
+                        }
+                    }
+                }
+            }
+            StatementKind::Let { variable, value } | StatementKind::Set { variable, value } => {
+                other(variable);
+                turn(value);
+            }
+            StatementKind::AssumeMultiple {
+                variable, value, ..
+            } => {
+                other(variable);
+                turn(value);
+            }
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                turn(&mut condition.left);
+                turn(&mut condition.right);
+                rename(then, names);
+                rename(otherwise, names);
+            }
+            StatementKind::For {
+                variable,
+                low,
+                high,
+                body,
+            } => {
+                other(variable);
+                turn(low);
+                turn(high);
+                rename(body, names);
+            }
+            StatementKind::While {
+                condition,
+                test,
+                body,
+            } => {
+                rename(condition, names);
+                turn(&mut test.left);
+                turn(&mut test.right);
+                rename(body, names);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Visits every slice of a body, bodies inside it included.
+pub(crate) fn for_each_slice_mut(body: &mut [Statement], visit: &mut dyn FnMut(&mut Slice)) {
+    for statement in body {
+        match &mut statement.kind {
+            StatementKind::Start {
+                source,
+                destination,
+                ..
+            }
+            | StatementKind::WaitCopy {
+                source,
+                destination,
+                ..
+            } => {
+                visit(source);
+                visit(destination);
+            }
+            StatementKind::Print(print) => {
+                for value in &mut print.values {
+                    if let PrintedValue::Array(slice, _) = value {
+                        visit(slice);
+                    }
+                }
+            }
+            StatementKind::Load { source: slice, .. }
+            | StatementKind::StoreScalar {
+                destination: slice, ..
+            } => visit(slice),
+            StatementKind::Compute(compute) => {
+                compute.destinations.iter_mut().for_each(&mut *visit);
+                for operand in &mut compute.operands {
+                    if let Operand::Slice(slice) = operand {
+                        visit(slice);
+                    }
+                }
+            }
+            StatementKind::Vector(block) => {
+                for operation in &mut block.operations {
+                    if let VectorOp::Load(view) | VectorOp::Store { view, .. } = &mut operation.op {
+                        visit(&mut view.slice);
+                    }
+                }
+            }
+            StatementKind::For { body, .. } => for_each_slice_mut(body, visit),
+            StatementKind::While {
+                condition, body, ..
+            } => {
+                for_each_slice_mut(condition, visit);
+                for_each_slice_mut(body, visit);
+            }
+            StatementKind::If {
+                then, otherwise, ..
+            } => {
+                for_each_slice_mut(then, visit);
+                for_each_slice_mut(otherwise, visit);
+            }
+            StatementKind::Grid(grid) => for_each_slice_mut(&mut grid.body, visit),
+            _ => {}
+        }
+    }
+}
