@@ -38,6 +38,22 @@ pub(crate) struct Simulation {
     /// Loops of which it is not known how often they run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed_loops: Vec<AssumedLoop>,
+    /// What the kernel printed, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub printed: Vec<PrintedText>,
+}
+
+/// A text that a kernel printed.
+#[derive(Deserialize, Serialize, JsonSchema)]
+pub(crate) struct PrintedText {
+    /// The core that printed it, from 0.
+    pub core: u64,
+    /// The file of the statement's line; empty if it is the one that was read.
+    pub file: String,
+    /// The statement's line, from 1.
+    pub line: u32,
+    /// The text, with its values.
+    pub text: String,
 }
 
 /// Something that is wrong with a kernel.

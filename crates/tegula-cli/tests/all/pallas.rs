@@ -165,3 +165,23 @@ fn mistakes_are_found_at_their_lines_and_kernels_without_one_are_silent() {
         assert!(found, "{name}: expected {kernel} in {findings:#?}");
     }
 }
+
+/// What a kernel prints goes before what was found, each text with its place.
+#[test]
+fn prints_of_a_kernel_are_printed() {
+    let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim-tpu/tests/pallas/says.mlir");
+    let output = Command::new(env!("CARGO_BIN_EXE_tegula"))
+        .args(["simulate", "--chip", "v5e"])
+        .arg(kernel)
+        .output()
+        .expect("tegula runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].ends_with(": step 0 of 2"), "{said}");
+    assert!(lines[0].starts_with("kernels.py:"), "{said}");
+    let last = lines
+        .iter()
+        .position(|line| line.ends_with(": step 1 of 2"));
+    let found = lines.iter().position(|line| line.contains("TG070"));
+    assert!(last.is_some() && last < found, "{said}");
+}

@@ -123,6 +123,14 @@ pub(super) fn simulate(
         }
     }
     if !common.json {
+        for printed in &report.printed {
+            let place = program.place(printed.line).map(place_text);
+            let place = place.map_or_else(String::new, |place| format!("{place}: "));
+            match args.devices {
+                1 => say!("{place}{}", printed.text),
+                _ => say!("core {}: {place}{}", printed.core, printed.text),
+            }
+        }
         for (number, finding) in report.findings.iter().enumerate() {
             if number == MOST_SHOWN {
                 say!("... and {} more findings", report.findings.len() - number);
