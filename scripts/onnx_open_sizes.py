@@ -16,12 +16,12 @@ from onnx_operators import model_of, rng_of, write
 CASES = {}
 
 
-def case(name, shapes, sizes, nodes, constants, outputs=("y",), types=None):
+def case(name, shapes, sizes, nodes, constants, outputs=("y",)):
     """A model of nodes `(operator, inputs, outputs, attributes)` whose inputs have these shapes.
 
     Shapes are lists of names and numbers; `sizes` are the runs: what the names are.
     """
-    CASES[name] = (shapes, sizes, nodes, constants, outputs, types or {})
+    CASES[name] = (shapes, sizes, nodes, constants, outputs)
 
 
 def ints(*values):
@@ -41,7 +41,6 @@ def node(op, inputs, outputs, attributes=None):
 
 I64, F32, BOOL = TensorProto.INT64, TensorProto.FLOAT, TensorProto.BOOL
 LENGTHS = [{"n": 5}, {"n": 1}, {"n": 2}]
-EMPTY = [{"n": 3}, {"n": 0}]
 SQUARES = [{"s": 5, "t": 6}, {"s": 3, "t": 4}, {"s": 1, "t": 1}]
 
 # A size that is 1 whatever the open sizes are.
@@ -63,21 +62,6 @@ case("relative_shift", {"x": [2, "s", "t"]}, SQUARES, [
     ("Pad", "x,pads", "padded"), ("Shape", "padded", "sizes"), ("Gather", "sizes,order", "to"),
     ("Reshape", "padded,to", "turned"), ("Slice", "turned,one,end,one", "y"),
 ], {"pads": ints(0, 0, 1, 0, 0, 0), "order": ints(0, 2, 1), "one": ints(1), "end": ints(2**62)})
-
-# Indices into nothing, of which there are none.
-case("gather_none", {"x": ["n", 4], "i": ["m"]}, [{"n": 3, "m": 2}, {"n": 3, "m": 0}, {"n": 0, "m": 0}], [
-    ("Gather", "x,i", "y", {"axis": 0}),
-], {}, types={"i": np.int64})
-case("gather_elements_none", {"x": ["n", 4], "i": ["m", 4]}, [{"n": 3, "m": 2}, {"n": 0, "m": 0}], [
-    ("GatherElements", "x,i", "y", {"axis": 0}),
-], {}, types={"i": np.int64})
-case("gather_nd_none", {"x": ["n", 4], "i": ["m", 1]}, [{"n": 3, "m": 2}, {"n": 0, "m": 0}], [
-    ("GatherND", "x,i", "y"),
-], {}, types={"i": np.int64})
-case("taken_where_positive", {"x": ["n", 4]}, EMPTY, [
-    ("ReduceSum", "x,one", "sums", {"keepdims": 0}), ("Greater", "sums,zero", "is"), ("NonZero", "is", "at"),
-    ("Squeeze", "at,first", "rows"), ("Gather", "x,rows", "y"),
-], {"one": ints(1), "zero": np.float32(0), "first": ints(0)})
 
 # Loops whose state grows, and loops of no times.
 grow = graph("grow", [("Concat", "state,state", "next", {"axis": 0}), ("Identity", "go", "on")],
@@ -117,13 +101,11 @@ case("spectra_of_real_rows", {"x": [2, "n"]}, [{"n": 40}, {"n": 16}], [
 
 
 def build(name):
-    shapes, runs, nodes, constants, outputs, types = CASES[name]
+    shapes, runs, nodes, constants, outputs = CASES[name]
     rng = rng_of(name)
 
     def array(input_name, sizes):
         shape = [sizes.get(size, size) for size in shapes[input_name]]
-        if types.get(input_name) == np.int64:
-            return np.zeros(shape, np.int64)
         return rng.standard_normal(shape).astype(np.float32)
 
     runs = [{name: array(name, sizes) for name in shapes} for sizes in runs]

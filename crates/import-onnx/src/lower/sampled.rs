@@ -30,21 +30,3 @@ pub(crate) fn are_different(a: &Term, b: &Term) -> bool {
     let pairs = values(a).zip(values(b));
     a != b && pairs.is_some_and(|(a, b)| a.iter().zip(&b).all(|(a, b)| a != b))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tegula_expr::Var;
-
-    #[test]
-    fn sizes_of_one_and_sizes_that_differ() {
-        let (n, m) = (Term::from(Var(0)), Term::from(Var(1)));
-        let one = Term::constant(1);
-        assert!(is_one(&one) && is_one(&Term::min(&n, &one)));
-        assert!(is_one(&n.floor_div(&n)) && is_one(&Term::min(&n, &Term::constant(2)).sub(&one)));
-        assert!(!is_one(&n) && !is_one(&Term::max(&n.sub(&m), &one)));
-        assert!(are_different(&n, &n.add(&one)) && are_different(&n, &n.mul(&Term::constant(2))));
-        // Some of them are the same.
-        assert!(!are_different(&n, &Term::max(&n, &Term::constant(16))));
-    }
-}

@@ -75,27 +75,17 @@ impl<P: Provider> Context<'_, P> {
             .collect();
         self.increasing(&dims.collapsed_slice_dims, rank)?;
         let removed = self.distinct(&removed, rank)?;
-        // 1, or 0 where there is no index and no slice is taken.
-        let one = self.literal(1);
-        let mut any = one.clone();
-        for size in &index_sizes {
-            let some = self.provider.min(size, &one);
-            any = self.provider.mul(&any, &some);
-        }
         let mut slice: SmallVec<[i64; 6]> = SmallVec::new();
         let mut taken: Sizes<P::Index> = SmallVec::new();
         for (dim, &size) in slice_sizes.iter().enumerate() {
             let whole = self.provider.shape(0, dim);
             let literal = up_to(self.provider, size, &whole);
             taken.push(literal.clone());
-            let what = format_args!("the slice of dimension {dim}");
-            match self.provider.as_literal(&whole) {
-                Some(_) => self.at_most(&literal, &whole, what)?,
-                None => {
-                    let needed = self.provider.mul(&literal, &any);
-                    self.at_most(&needed, &whole, what)?;
-                }
-            }
+            self.at_most(
+                &literal,
+                &whole,
+                format_args!("the slice of dimension {dim}"),
+            )?;
             if size < 0 {
                 return Err(self.error(format_args!("slice size {size} in dimension {dim}")));
             }

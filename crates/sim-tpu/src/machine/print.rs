@@ -93,7 +93,7 @@ impl<'p> Machine<'p> {
             self.find(Code::CheckFailed, here, None, || {
                 (
                     format!("a check of the kernel does not hold: {message}"),
-                    String::new(),
+                    "give inputs for which it holds, or mend what makes it false".to_owned(),
                 )
             });
         }
