@@ -31,8 +31,8 @@ impl Dim {
     }
 
     /// The size, or for one that is known only at run time a guess, for cost
-    /// models: what it is if every symbol is 64. A size that grows with symbols is at least 16: what is
-    /// left of a signal or an image after many strides is small or nothing if they are 64, and not in use.
+    /// models: what it is if every symbol is 64. A size that grows with its symbols counts as at least 16:
+    /// after several strides nothing would be left of a signal of 64 elements, and real ones are longer.
     pub fn representative(&self) -> i64 {
         const SYMBOL: i64 = 64;
         const LARGE_SYMBOL: i64 = 1 << 20;

@@ -206,7 +206,7 @@ impl Expander<'_> {
         let buffer = &mut self.program.buffers[window.block];
         let name = buffer.name.clone();
         if buffer.space == Space::Smem && buffer.shape.layout.is_none() {
-            // Words one behind the other, without tiles.
+            // SMEM holds single words: arrays there are row-major and have no tiles.
             let layout = Layout::row_major(buffer.shape.dims.len());
             buffer.shape.layout = Some(Box::new(layout));
         }

@@ -27,7 +27,7 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
     let (rows, columns) = (c.rows(), c.columns());
     let count = tau.len();
     let size = BLOCK.min(count);
-    let mut memory = vec![T::ZERO; rows * size + size * size + 2 * size * columns];
+    let mut memory = vec![T::ZERO; 2 * rows * size + size * size + 2 * size * columns];
     let starts = (0..count).step_by(BLOCK);
     let mut apply = |first: usize| {
         if is_stopped() {
@@ -36,6 +36,7 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
         let size = BLOCK.min(count - first);
         let below = rows - first;
         let (own, rest) = memory.split_at_mut(below * size);
+        let (own_adjoint, rest) = rest.split_at_mut(below * size);
         let (triangle, rest) = rest.split_at_mut(size * size);
         // What the identity has before these columns is zero in these rows.
         let before = if is_identity { first } else { 0 };
@@ -48,12 +49,16 @@ pub(crate) fn reflect_in_blocks<T: Scalar>(
             column[j] = T::ONE;
             column[j + 1..].copy_from_slice(&v.column(first + j)[first + j + 1..]);
         }
+        // Products read a left operand fastest along its columns.
+        let mut own_adjoint = Matrix::new(own_adjoint, size, below);
+        own_adjoint.set_adjoint(&own);
         let mut triangle = Matrix::new(triangle, size, size);
-        triangular_factor(&own, &tau[first..][..size], adjoint, &mut triangle);
+        triangle.set_product(&own_adjoint, &own);
+        triangular_factor(&tau[first..][..size], adjoint, &mut triangle);
         let mut product = Matrix::new(product, size, columns);
         let mut other = Matrix::new(&mut other[..size * columns], size, columns);
         let mut c = c.part(first, before, below, columns);
-        product.set_adjoint_product(&own, &c);
+        product.set_product(&own_adjoint, &c);
         other.set_product(&triangle, &product);
         other.negate();
         c.add_product(&own, &other);
@@ -73,15 +78,9 @@ pub(crate) fn is_worth_blocks(rows: usize, count: usize, columns: usize) -> bool
         && rows * count * columns >= SMALLEST_PRODUCT
 }
 
-/// The triangular `T` with `H_1 H_2 ... = I - V T V^H`, or its adjoint.
-fn triangular_factor<T: Scalar>(
-    v: &Matrix<'_, T>,
-    tau: &[T],
-    adjoint: bool,
-    factor: &mut Matrix<'_, T>,
-) {
+/// The triangular `T` with `H_1 H_2 ... = I - V T V^H`, or its adjoint, in place of `V^H V`.
+fn triangular_factor<T: Scalar>(tau: &[T], adjoint: bool, factor: &mut Matrix<'_, T>) {
     let size = tau.len();
-    factor.set_adjoint_product(v, v);
     // Above the diagonal are the products of the vectors; each column becomes that of the factor.
     for (j, &tau) in tau.iter().enumerate() {
         for i in 0..j {

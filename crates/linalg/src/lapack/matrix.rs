@@ -165,6 +165,21 @@ impl<'a, T: Scalar> Matrix<'a, T> {
         &mut self.data[..used]
     }
 
+    /// Makes this the adjoint of another matrix, of as many columns as there are rows here.
+    pub(crate) fn set_adjoint(&mut self, of: &Matrix<'_, T>) {
+        // Columns whose lines of the cache are still there when the next row is written.
+        const BLOCK: usize = 16;
+        for first in (0..self.columns).step_by(BLOCK) {
+            let end = self.columns.min(first + BLOCK);
+            for row in 0..self.rows {
+                let read = &of.column(row)[first..end];
+                for (column, element) in (first..end).zip(read) {
+                    self.set(row, column, element.conj());
+                }
+            }
+        }
+    }
+
     /// Changes the sign of every element.
     pub(crate) fn negate(&mut self) {
         for column in 0..self.columns {

@@ -13,25 +13,13 @@ use std::ptr;
 impl<T: Scalar> Matrix<'_, T> {
     /// Writes `a b` here, for as many rows of `a` as there are here.
     pub(crate) fn set_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
-        multiply(a, Left::AsIs, b, self, Update::Replace);
+        multiply(a, b, self, Update::Replace);
     }
 
     /// Adds `a b` to what is here.
     pub(crate) fn add_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
-        multiply(a, Left::AsIs, b, self, Update::Add);
+        multiply(a, b, self, Update::Add);
     }
-
-    /// Writes `a^H b` here, for as many columns of `a` as there are rows here.
-    pub(crate) fn set_adjoint_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
-        multiply(a, Left::Adjoint, b, self, Update::Replace);
-    }
-}
-
-/// How the left operand is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    AsIs,
-    Adjoint,
 }
 
 /// What a product does to what is in its place.
@@ -44,7 +32,6 @@ enum Update {
 #[inline(never)]
 fn multiply<T: Scalar>(
     a: &Matrix<'_, T>,
-    left: Left,
     b: &Matrix<'_, T>,
     c: &mut Matrix<'_, T>,
     update: Update,
@@ -53,23 +40,15 @@ fn multiply<T: Scalar>(
     if rows == 0 || columns == 0 {
         return;
     }
-    let (a_rows, a_columns) = match left {
-        Left::AsIs => (rows, depth),
-        Left::Adjoint => (depth, rows),
-    };
-    let used = a.corner(a_rows, a_columns);
+    let used = a.corner(rows, depth);
     let parts = if T::IS_COMPLEX { 2 } else { 1 };
     let widened = match T::IS_COMPLEX {
-        true => beside_times_i(used, a.stride(), a_rows, a_columns),
+        true => beside_times_i(used, a.stride(), rows, depth),
         false => Vec::new(),
     };
     let (a, a_stride) = match T::IS_COMPLEX {
-        true => (&widened[..], parts * a_rows),
+        true => (&widened[..], parts * rows),
         false => (T::parts(used), a.stride()),
-    };
-    let (row, along) = match left {
-        Left::AsIs => (1, a_stride),
-        Left::Adjoint => (a_stride, 1),
     };
     let (b, b_stride) = (T::parts(b.corner(depth, columns)), parts * b.stride());
     let c_stride = parts * c.stride();
@@ -80,13 +59,13 @@ fn multiply<T: Scalar>(
         out: out as isize,
     };
     let axes = Axes {
-        rows: [axis(parts * rows, [row, 0, 1])].into(),
-        depth: [axis(parts * depth, [along, 1, 0])].into(),
+        rows: [axis(parts * rows, [1, 0, 1])].into(),
+        depth: [axis(parts * depth, [a_stride, 1, 0])].into(),
         columns: [axis(columns, [0, b_stride, c_stride])].into(),
         ..Axes::default()
     };
-    // SAFETY: an element of `a` is among `a_rows` and `a_columns`, of which `corner` and `beside_times_i` gave all,
-    // as `corner` and `elements_mut` did of `b` and `c`; `c` is borrowed alone.
+    // SAFETY: `corner`, `elements_mut` and `beside_times_i` give all elements of these rows and columns, and
+    // `c` is borrowed alone.
     unsafe { run(axes, a, b, T::parts_mut(c.elements_mut()), update) };
 }
 
@@ -100,7 +79,9 @@ unsafe fn run<R: Real>(axes: Axes, a: &[R], b: &[R], c: &mut [R], update: Update
         Update::Replace => product,
         Update::Add => product.and_then(Product::adding),
     };
-    let product = product.expect("floats have products, which are sums of the result's type");
+    // A product is missing only of types without an arithmetic, and one that adds only where sums have
+    // another type than the result. f32 and f64 have an arithmetic of their own on every CPU (`real!`).
+    let product = product.expect("f32 and f64 have products, whose sums are of that type");
     const ALIGNMENT: usize = 64;
     let mut scratch = Vec::<u8>::with_capacity(product.scratch_bytes(1) + ALIGNMENT);
     let scratch = scratch.as_mut_ptr();
