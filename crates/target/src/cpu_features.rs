@@ -20,7 +20,8 @@ pub enum VectorWidth {
 pub struct CpuFeatures {
     /// The widest vectors.
     pub width: VectorWidth,
-    /// Dot products of pairs of bf16 (AVX512-BF16; FEAT_BF16 of AArch64).
+    /// Dot products of pairs of bf16 (AVX512-BF16; FEAT_BF16 of AArch64) that are worth using: on x86-64 only
+    /// where they are faster than multiplications of `f32`, or where there are products of matrices.
     pub bf16: bool,
     /// Dot products of pairs of 16-bit integers (AVX512-VNNI).
     pub vnni: bool,

@@ -148,10 +148,16 @@ impl FromStr for IsaLevel {
 }
 
 impl CpuFeatures {
-    /// What the CPU that this runs on has, and the operating system lets the process use.
+    /// What the CPU that this runs on has, the operating system lets the process use, and is worth
+    /// using: not dot products of bf16 that are slower than multiplications of converted numbers.
     pub fn detect() -> Self {
         static FOUND: OnceLock<CpuFeatures> = OnceLock::new();
-        *FOUND.get_or_init(found)
+        *FOUND.get_or_init(|| worth_using(found()))
+    }
+
+    /// What the CPU has, also what is slower than doing without it: for tests.
+    pub fn every() -> Self {
+        found()
     }
 
     /// What a level allows of [what there is](Self::detect). Extensions that are in no level are
@@ -201,6 +207,18 @@ fn found() -> CpuFeatures {
         amx_int8,
         first_level_ways: first_level_ways(),
     }
+}
+
+/// What of these features is worth using. Where there are products of matrices of bf16, dot products
+/// stay: they have the same operands.
+fn worth_using(found: CpuFeatures) -> CpuFeatures {
+    #[cfg(target_arch = "x86_64")]
+    if found.bf16 && !found.amx_bf16 {
+        // SAFETY: the CPU has AVX-512 F and AVX512-BF16, which `found` says.
+        let bf16 = unsafe { crate::bf16_speed::dot_products_pay() };
+        return CpuFeatures { bf16, ..found };
+    }
+    found
 }
 
 #[cfg(target_arch = "aarch64")]

@@ -33,6 +33,8 @@
 //! - [`TileRule::default_layout`] agrees with the real compiler in every measured case; what
 //!   was not measured is an error.
 
+#[cfg(target_arch = "x86_64")]
+mod bf16_speed;
 mod chip;
 mod cpu;
 mod cpu_features;

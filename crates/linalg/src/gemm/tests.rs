@@ -44,14 +44,20 @@ fn isas() -> Vec<CpuFeatures> {
         IsaLevel::ArmV8_4,
         IsaLevel::ArmV8_6,
     ];
-    let isas = cpus.map(CpuFeatures::up_to).into_iter();
-    isas.chain(emulated_amx()).collect()
+    let mut isas: Vec<CpuFeatures> = cpus.map(CpuFeatures::up_to).to_vec();
+    // Dot products of bf16 also where they are slow.
+    let every = CpuFeatures::every();
+    if !isas.contains(&every) {
+        isas.push(every);
+    }
+    isas.extend(emulated_amx());
+    isas
 }
 
 /// This CPU with tiles, where they can be emulated.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 fn emulated_amx() -> Option<CpuFeatures> {
-    let native = CpuFeatures::up_to(IsaLevel::Native);
+    let native = CpuFeatures::every();
     crate::microkernels::amx::emulated::is_available().then_some(CpuFeatures {
         amx_bf16: native.bf16,
         amx_int8: native.vnni,

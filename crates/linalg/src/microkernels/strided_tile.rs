@@ -701,8 +701,8 @@ mod tests {
 
     #[test]
     fn every_tile_that_is_asked_for_is_there() {
-        for cpu in [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::ArmV8] {
-            let isa = CpuFeatures::up_to(cpu);
+        let levels = [IsaLevel::X86V3, IsaLevel::ArmV8].map(CpuFeatures::up_to);
+        for isa in levels.into_iter().chain([CpuFeatures::every()]) {
             let sums = [Arithmetic::F32, Arithmetic::F64, Arithmetic::Bf16Pairs];
             let kernels = sums
                 .into_iter()
@@ -730,11 +730,10 @@ mod tests {
     /// What the tile that rounds to bf16 relies on: no sum of pairs is subnormal.
     #[test]
     fn sums_of_small_pairs_are_rounded_as_they_are() {
-        let isa = CpuFeatures::up_to(IsaLevel::Native);
         let kernel = StridedKernel::new(
             CpuFeatures {
                 amx_bf16: false,
-                ..isa
+                ..CpuFeatures::every()
             },
             Arithmetic::Bf16Pairs,
             1,
