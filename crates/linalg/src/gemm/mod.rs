@@ -27,6 +27,7 @@ mod packing;
 mod prepacked;
 mod skinny;
 mod subnormals;
+mod subnormals_as_zeros;
 mod unpacked;
 
 use super::microkernels::CpuFeatures;
@@ -51,6 +52,7 @@ use packing::LastLanes;
 pub use prepacked::PackedLayout;
 use prepacked::{Fixed, KeptMatrix};
 use skinny::{dots, few_columns, long_rows, sequential};
+use subnormals_as_zeros::SubnormalsAsZeros;
 use tegula_ir::ElementType;
 use unpacked::{InPlace, Part, halves, keeps_places, turns_result};
 
@@ -431,6 +433,7 @@ impl Product {
         let inexact = AtomicBool::new(inexact);
         pool.run(parts.count(), &|part| {
             let shared = &shared;
+            let _zeros = SubnormalsAsZeros::for_work(self.work(), self.element_bytes[0]);
             let (batch, rows, columns) = parts.ranges(part, self.sizes, units);
             let mut worker = Worker {
                 product: self,
