@@ -3,6 +3,7 @@
 //! - [`gemm`]: matrix products of any strides and number types, on the `microkernels`.
 //! - [`depthwise`]: products of many small groups, as depthwise convolutions have them.
 //! - [`planes`]: products of one column whose rows are neighbours, alone or in groups.
+//! - [`border`]: copies of arrays with a border of zeros.
 //! - [`dense`]: Cholesky and LU factorisations, triangular and tridiagonal solves without allocation.
 //! - [`sort`]: sorting several arrays together; [`top_k`]: the first elements of rows by rank.
 //! - `lapack`: factorisations, eigenvalues and singular values ([`geev`], [`gesdd`], [`geqrf`], ...).
@@ -48,6 +49,7 @@
     allow(dead_code, unused_imports, reason = "most microkernels are for x86-64")
 )]
 
+pub mod border;
 pub mod dense;
 pub mod depthwise;
 pub mod fourier;

@@ -3,6 +3,7 @@
 //! Each is for certain vectors and types, so that what is copied into a program has the code for
 //! these alone: how a product is computed is decided in functions that are inlined here.
 
+use crate::border::{self, BorderedDim};
 use crate::depthwise::Direct;
 use crate::gemm::{Axes, Axis, AxisList, Known, Product, Types};
 use crate::planes::Planes;
@@ -267,35 +268,8 @@ pub unsafe extern "C" fn tegula_rt_pad(words: *const i64, from: *const u8, to: *
     // SAFETY: the caller promises the words and the arrays.
     unsafe {
         let (element, count) = (*words as usize, *words.add(1) as usize);
-        let dims = core::slice::from_raw_parts(words.add(2).cast::<[i64; 7]>(), count);
-        pad(dims, element, from, to);
-    }
-}
-
-/// # Safety
-/// As [`tegula_rt_pad`], for some inner dimensions.
-unsafe fn pad(dims: &[[i64; 7]], element: usize, from: *const u8, to: *mut u8) {
-    let Some((dim, inner)) = dims.split_first() else {
-        // SAFETY: the caller promises one element.
-        return unsafe { core::ptr::copy_nonoverlapping(from, to, element) };
-    };
-    let [_, front, skipped, kept, behind, from_bytes, to_bytes] = dim.map(|n| n as usize);
-    let whole = inner.iter().all(|d| d[1] == 0 && d[4] == 0 && d[3] == d[0]);
-    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array `skipped + kept`
-    // of `from_bytes`; whole positions are equally large in both.
-    unsafe {
-        core::ptr::write_bytes(to, 0, front * to_bytes);
-        let mut to = to.add(front * to_bytes);
-        let from = from.add(skipped * from_bytes);
-        if whole {
-            core::ptr::copy_nonoverlapping(from, to, kept * to_bytes);
-        } else {
-            for i in 0..kept {
-                pad(inner, element, from.add(i * from_bytes), to.add(i * to_bytes));
-            }
-        }
-        to = to.add(kept * to_bytes);
-        core::ptr::write_bytes(to, 0, behind * to_bytes);
+        let dims = core::slice::from_raw_parts(words.add(2).cast::<BorderedDim>(), count);
+        border::copy(dims, element, from, to);
     }
 }
 

@@ -14,6 +14,8 @@ extern crate self as tegula_ir;
 extern crate self as tegula_target;
 
 mod arrays;
+#[path = "shared/border.rs"]
+mod border;
 mod c_library;
 mod complex;
 #[path = "shared/cpu_features.rs"]
@@ -39,7 +41,7 @@ mod list;
 #[path = "shared/microkernels/mod.rs"]
 mod microkernels;
 mod narrow;
-#[path = "shared/planes.rs"]
+#[path = "shared/planes/mod.rs"]
 mod planes;
 mod prepared;
 #[path = "shared/sort/mod.rs"]

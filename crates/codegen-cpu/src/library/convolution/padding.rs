@@ -1,27 +1,15 @@
 //! A copy of an array with a border of zeros, or with a border cut off.
 
 use smallvec::SmallVec;
+use tegula_linalg::border::{self, BorderedDim};
 
 /// What of each dimension is kept: `low..end` in the array's own positions, which
 /// may lie outside of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Padding {
     /// By dimension, outermost first.
-    dims: SmallVec<[PaddedDim; 6]>,
+    dims: SmallVec<[BorderedDim; 6]>,
     element: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct PaddedDim {
-    size: usize,
-    /// Zeros in front; elements left out in front; elements kept; zeros behind.
-    front: usize,
-    skipped: usize,
-    kept: usize,
-    behind: usize,
-    /// Bytes of one position in the array and in the copy.
-    from_bytes: usize,
-    to_bytes: usize,
 }
 
 impl Padding {
@@ -32,42 +20,45 @@ impl Padding {
         reach: &[(i64, i64)],
         element: usize,
     ) -> Option<(Self, SmallVec<[i64; 6]>)> {
-        let mut dims: SmallVec<[PaddedDim; 6]> = SmallVec::new();
-        let (mut from_bytes, mut to_bytes) = (element, element);
+        let mut dims: SmallVec<[BorderedDim; 6]> = SmallVec::new();
+        let element_bytes = i64::try_from(element).ok()?;
+        let (mut from_bytes, mut to_bytes) = (element_bytes, element_bytes);
         for (&size, &(low, end)) in sizes.iter().zip(reach).rev() {
             let clamped = |at: i64| at.clamp(0, size);
             let (first, last) = (clamped(low), clamped(end));
             let kept = (last - first).max(0);
             let length = end.checked_sub(low)?;
             let front = (first.min(end) - low).clamp(0, length - kept);
-            let number = |n: i64| usize::try_from(n).ok();
-            dims.push(PaddedDim {
-                size: number(size)?,
-                front: number(front)?,
-                skipped: number(first)?,
-                kept: number(kept)?,
-                behind: number(length - kept - front)?,
+            let behind = length - kept - front;
+            if size < 0 || length < 0 {
+                return None;
+            }
+            dims.push(BorderedDim {
+                size,
+                front,
+                skipped: first,
+                kept,
+                behind,
                 from_bytes,
                 to_bytes,
             });
-            from_bytes = from_bytes.checked_mul(number(size)?)?;
-            to_bytes = to_bytes.checked_mul(number(length)?)?;
+            from_bytes = from_bytes.checked_mul(size)?;
+            to_bytes = to_bytes.checked_mul(length)?;
         }
         dims.reverse();
         let lengths = reach.iter().map(|&(low, end)| end - low).collect();
         Some((Self { dims, element }, lengths))
     }
 
-    /// The copy in words: bytes of an element, how many dimensions there are, and of each its size, the
-    /// zeros in front, the elements that are left out in front and kept, the zeros behind, and
-    /// the bytes of one position in the array and in the copy.
+    /// The copy in words: bytes of an element, how many dimensions there are, and each as a
+    /// [`BorderedDim`].
     pub(super) fn words(&self) -> Vec<i64> {
         let dims = self.dims.iter().flat_map(|d| {
             let own = [d.size, d.front, d.skipped, d.kept, d.behind];
             own.into_iter().chain([d.from_bytes, d.to_bytes])
         });
-        let head = [self.element, self.dims.len()];
-        head.into_iter().chain(dims).map(|n| n as i64).collect()
+        let head = [self.element, self.dims.len()].map(|n| n as i64);
+        head.into_iter().chain(dims).collect()
     }
 
     /// Makes the copy.
@@ -78,38 +69,7 @@ impl Padding {
     pub(super) unsafe fn copy(&self, from: *const u8, to: *mut u8) {
         // SAFETY: the caller promises: `from` is a dense array of the sizes this was made for, `to`
         // one of the copy's, and they do not overlap.
-        unsafe { self.level(0, from, to) };
-    }
-
-    /// # Safety
-    /// As [`Self::copy`], for the dimensions from `level` on.
-    unsafe fn level(&self, level: usize, from: *const u8, to: *mut u8) {
-        let Some(dim) = self.dims.get(level) else {
-            // SAFETY: the caller promises arrays of the stated sizes; this element is in bounds.
-            return unsafe { std::ptr::copy_nonoverlapping(from, to, self.element) };
-        };
-        let inner = &self.dims[level + 1..];
-        let whole = inner
-            .iter()
-            .all(|d| d.front == 0 && d.behind == 0 && d.kept == d.size);
-        // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the
-        // array `skipped + kept` of `from_bytes`; whole positions are equally large
-        // in both.
-        unsafe {
-            std::ptr::write_bytes(to, 0, dim.front * dim.to_bytes);
-            let mut to = to.add(dim.front * dim.to_bytes);
-            let from = from.add(dim.skipped * dim.from_bytes);
-            if whole {
-                std::ptr::copy_nonoverlapping(from, to, dim.kept * dim.to_bytes);
-            } else {
-                for i in 0..dim.kept {
-                    let (from, to) = (from.add(i * dim.from_bytes), to.add(i * dim.to_bytes));
-                    self.level(level + 1, from, to);
-                }
-            }
-            to = to.add(dim.kept * dim.to_bytes);
-            std::ptr::write_bytes(to, 0, dim.behind * dim.to_bytes);
-        }
+        unsafe { border::copy(&self.dims, self.element, from, to) };
     }
 }
 

@@ -7,6 +7,9 @@
 //! reaches back so that it ends with the row: nothing is read or written outside. [`crate::depthwise`] has
 //! groups that are neighbours.
 
+#[cfg(target_arch = "x86_64")]
+mod windows;
+
 use crate::depthwise::{ROWS, Shared, taps};
 use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
 use crate::microkernels::{CpuFeatures, VectorWidth};
@@ -14,6 +17,8 @@ use crate::tables::{Table, Tables};
 use crate::thread_pool::{ThreadPool, is_stopped};
 use core::ops::{Add, Mul, Range};
 use tegula_ir::ElementType;
+#[cfg(target_arch = "x86_64")]
+use windows::Windows;
 
 /// Shorter rows are for the general product.
 const MIN_ROW: usize = 4;
@@ -35,6 +40,9 @@ pub struct Planes {
     taps: Table<[isize; 2]>,
     starts: [isize; 3],
     function: RowsFn,
+    /// What computes whole planes, where the summands are a window that has a loop of its own.
+    #[cfg(target_arch = "x86_64")]
+    windows: Option<Windows>,
     element: usize,
 }
 
@@ -94,13 +102,16 @@ impl Planes {
         }
         let outer_count = element_count(&outer);
         let pieces = ROWS.div_ceil(outer_count.max(1)).min(inner.size / MIN_ROW);
+        let taps = taps(memory, &depth)?;
         Some(Self {
+            #[cfg(target_arch = "x86_64")]
+            windows: Windows::new(isa, ty, (&outer, inner), &taps),
             group,
             outer_count,
             outer,
             inner,
             pieces,
-            taps: taps(memory, &depth)?,
+            taps,
             starts: axes.starts,
             function,
             element: ty.storage_bytes(),
@@ -125,6 +136,11 @@ impl Planes {
         } else {
             pool.threads()
         };
+        #[cfg(target_arch = "x86_64")]
+        if let Some(windows) = &self.windows {
+            // SAFETY: the caller promises.
+            return unsafe { self.run_windows(windows, &Shared { lhs, rhs, out }, parts, pool) };
+        }
         let blocks = (self.outer_count * self.pieces).div_ceil(ROWS);
         let units = self.group.size * blocks;
         let stretches = self.inner.size / STRETCH;
@@ -150,6 +166,46 @@ impl Planes {
                 // SAFETY: the caller promises that the operands and the result are there; parts
                 // write different elements.
                 unsafe { (self.function)(&rows) };
+            }
+        });
+    }
+
+    /// # Safety
+    /// As [`Self::run`].
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn run_windows(
+        &self,
+        windows: &Windows,
+        shared: &Shared,
+        parts: usize,
+        pool: &ThreadPool,
+    ) {
+        let Some(&row) = self.outer.first() else {
+            return;
+        };
+        // Few groups are shared by rows.
+        let cuts = match self.group.size < parts {
+            true => parts.clamp(1, self.outer_count / ROWS),
+            false => 1,
+        };
+        pool.run(parts, &|part| {
+            for item in share(self.group.size * cuts, parts, part) {
+                if is_stopped() {
+                    return;
+                }
+                let (group, rows) = (item / cuts, share(self.outer_count, cuts, item % cuts));
+                let bytes = self.element as isize;
+                let place = |base: *const u8, array: usize, stride: isize| {
+                    let offset = self.starts[array] + group as isize * stride;
+                    base.wrapping_offset(offset * bytes)
+                };
+                let lhs = place(shared.lhs, 0, self.group.lhs);
+                let rhs = place(shared.rhs, 1, self.group.rhs);
+                let out = place(shared.out, 2, self.group.out).cast_mut();
+                let whole = (row, self.inner.size, bytes);
+                // SAFETY: the caller promises that the operands and the result are there; parts write
+                // different elements, and have as many rows as are computed together.
+                unsafe { windows.run((lhs, rhs, out), &self.taps, rows, whole) };
             }
         });
     }
@@ -347,11 +403,13 @@ mod avx512 {
         unsafe fn fused(x: Self::Register, y: Self::Register, z: Self::Register) -> Self::Register;
         /// The elements with an even number, of two vectors that follow each other.
         unsafe fn even(low: Self::Register, high: Self::Register) -> Self::Register;
+        /// Those with an odd number.
+        unsafe fn odd(low: Self::Register, high: Self::Register) -> Self::Register;
     }
 
     macro_rules! lanes {
         ($name:ident $element:ident $count:literal $register:ident $mask:ident, $splat:ident $load:ident
-         $store:ident $fused:ident, $permute:ident $index:expr) => {
+         $store:ident $fused:ident, $permute:ident $even:expr, $odd:expr) => {
             pub(super) struct $name;
 
             impl Lanes for $name {
@@ -383,7 +441,12 @@ mod avx512 {
 
                 #[target_feature(enable = "avx512f")]
                 unsafe fn even(low: $register, high: $register) -> $register {
-                    $permute(low, $index, high)
+                    $permute(low, $even, high)
+                }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn odd(low: $register, high: $register) -> $register {
+                    $permute(low, $odd, high)
                 }
             }
         };
@@ -391,9 +454,11 @@ mod avx512 {
 
     lanes!(F32 f32 16 __m512 __mmask16, _mm512_set1_ps _mm512_maskz_loadu_ps _mm512_mask_storeu_ps
         _mm512_fmadd_ps, _mm512_permutex2var_ps
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+        _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
     lanes!(F64 f64 8 __m512d __mmask8, _mm512_set1_pd _mm512_maskz_loadu_pd _mm512_mask_storeu_pd
-        _mm512_fmadd_pd, _mm512_permutex2var_pd _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14));
+        _mm512_fmadd_pd, _mm512_permutex2var_pd _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14),
+        _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
 
     /// # Safety
     /// As [`super::RowsFn`], on a CPU with AVX-512 F; `STRIDE` is 1 or 2.
@@ -620,6 +685,23 @@ mod tests {
                     all_agree(3, size, stride, [kernel; 2], 1);
                 }
             }
+        }
+    }
+
+    /// Rows that are computed together, and those that are left; planes that threads share, and rows of one.
+    #[test]
+    fn windows_of_every_height() {
+        for rows in 1..12 {
+            for stride in [1, 2] {
+                for kernel in [3, 5, 7] {
+                    let size = [(rows - 1) * stride + kernel, 18 * stride + kernel];
+                    all_agree(2, size, stride, [kernel; 2], 1);
+                }
+            }
+        }
+        for channels in [1, 2, 7] {
+            all_agree(channels, [40, 300], 1, [5, 5], 3);
+            all_agree(channels, [43, 601], 2, [3, 3], 3);
         }
     }
 

@@ -1,0 +1,195 @@
+//! Copies of arrays with a border of zeros, or with a border cut off: what a convolution reads whose windows reach
+//! outside of its input.
+//!
+//! Rows of images are short, so that calls of the C library's copying and filling would take most of the time:
+//! short ones are written here, in a few wide stores that overlap.
+
+/// What is copied along one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct BorderedDim {
+    /// The array's size.
+    pub size: i64,
+    /// Zeros in front.
+    pub front: i64,
+    /// Elements left out in front.
+    pub skipped: i64,
+    /// Elements that are copied.
+    pub kept: i64,
+    /// Zeros behind.
+    pub behind: i64,
+    /// Bytes of one position in the array.
+    pub from_bytes: i64,
+    /// Bytes of one position in the copy.
+    pub to_bytes: i64,
+}
+
+impl BorderedDim {
+    /// Whether nothing is added or cut off.
+    fn is_whole(&self) -> bool {
+        self.front == 0 && self.behind == 0 && self.kept == self.size
+    }
+}
+
+/// Makes a copy; `dims` from the outermost on.
+///
+/// # Safety
+/// `from` leads to a dense array of the dimensions' sizes, with elements of so many bytes, `to` to room for the copy,
+/// and they do not overlap.
+pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *mut u8) {
+    let Some((dim, inner)) = dims.split_first() else {
+        // SAFETY: the caller promises one element.
+        return unsafe { copy_bytes(from, to, element) };
+    };
+    let [front, skipped, kept] = [dim.front, dim.skipped, dim.kept].map(|n| n as usize);
+    let [behind, from_bytes, to_bytes] =
+        [dim.behind, dim.from_bytes, dim.to_bytes].map(|n| n as usize);
+    // SAFETY: the copy has `front + kept + behind` positions of `to_bytes`, the array `skipped + kept` of
+    // `from_bytes`; whole positions are equally large in both.
+    unsafe {
+        zero(to, front * to_bytes);
+        let mut to = to.add(front * to_bytes);
+        let from = from.add(skipped * from_bytes);
+        if inner.iter().all(BorderedDim::is_whole) {
+            copy_bytes(from, to, kept * to_bytes);
+        } else {
+            for i in 0..kept {
+                copy(
+                    inner,
+                    element,
+                    from.add(i * from_bytes),
+                    to.add(i * to_bytes),
+                );
+            }
+        }
+        to = to.add(kept * to_bytes);
+        zero(to, behind * to_bytes);
+    }
+}
+
+/// Bytes from which on the C library's functions are called.
+const LONG: usize = 512;
+/// Bytes of the widest store.
+const WIDE: usize = 32;
+
+/// # Safety
+/// There are so many bytes in both places, which do not overlap.
+#[inline(always)]
+unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller promises the bytes; no part begins before the first or ends behind the last of them.
+    unsafe {
+        match bytes {
+            LONG.. => core::ptr::copy_nonoverlapping(from, to, bytes),
+            WIDE.. => {
+                let mut at = 0;
+                while at + WIDE < bytes {
+                    copy_part::<WIDE>(from, to, at);
+                    at += WIDE;
+                }
+                copy_part::<WIDE>(from, to, bytes - WIDE);
+            }
+            16.. => copy_ends::<16>(from, to, bytes),
+            8.. => copy_ends::<8>(from, to, bytes),
+            4.. => copy_ends::<4>(from, to, bytes),
+            2.. => copy_ends::<2>(from, to, bytes),
+            1 => copy_part::<1>(from, to, 0),
+            0 => {}
+        }
+    }
+}
+
+/// # Safety
+/// There are `N` bytes at `at` in both places.
+#[inline(always)]
+unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
+    // SAFETY: the caller promises.
+    unsafe {
+        let part = from.add(at).cast::<[u8; N]>().read_unaligned();
+        to.add(at).cast::<[u8; N]>().write_unaligned(part);
+    }
+}
+
+/// The first and the last `N` bytes.
+///
+/// # Safety
+/// There are so many bytes in both places, at least `N`.
+#[inline(always)]
+unsafe fn copy_ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller promises.
+    unsafe {
+        copy_part::<N>(from, to, 0);
+        copy_part::<N>(from, to, bytes - N);
+    }
+}
+
+/// # Safety
+/// There are so many bytes.
+#[inline(always)]
+unsafe fn zero(to: *mut u8, bytes: usize) {
+    // SAFETY: the caller promises the bytes; no part begins before the first or ends behind the last of them.
+    unsafe {
+        match bytes {
+            33.. => core::ptr::write_bytes(to, 0, bytes),
+            16.. => zero_ends::<16>(to, bytes),
+            8.. => zero_ends::<8>(to, bytes),
+            4.. => zero_ends::<4>(to, bytes),
+            2.. => zero_ends::<2>(to, bytes),
+            1 => *to = 0,
+            0 => {}
+        }
+    }
+}
+
+/// # Safety
+/// There are so many bytes, at least `N`.
+#[inline(always)]
+unsafe fn zero_ends<const N: usize>(to: *mut u8, bytes: usize) {
+    // SAFETY: the caller promises.
+    unsafe {
+        to.cast::<[u8; N]>().write_unaligned([0; N]);
+        to.add(bytes - N).cast::<[u8; N]>().write_unaligned([0; N]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of all lengths around those where other parts are used: what is inside, and nothing outside.
+    #[test]
+    fn rows_of_all_lengths_are_copied() {
+        for (kept, front, behind) in (0..80).flat_map(|n| [(n, n % 7, n % 5), (n % 3, n, 2 * n)]) {
+            let length = front + kept + behind;
+            let row = BorderedDim {
+                size: kept + 1,
+                front,
+                skipped: 1,
+                kept,
+                behind,
+                from_bytes: 1,
+                to_bytes: 1,
+            };
+            let rows = BorderedDim {
+                size: 3,
+                front: 0,
+                skipped: 0,
+                kept: 3,
+                behind: 0,
+                from_bytes: kept + 1,
+                to_bytes: length,
+            };
+            let from: Vec<u8> = (0..3 * (kept + 1)).map(|n| n as u8 | 1).collect();
+            let mut to = vec![9u8; 3 * length as usize + 1];
+            // SAFETY: the array has three rows of the stated size, the copy room for three, and one byte more.
+            unsafe { copy(&[rows, row], 1, from.as_ptr(), to.as_mut_ptr()) };
+            let mut wanted = Vec::new();
+            for own in from.chunks(kept as usize + 1) {
+                wanted.extend(vec![0; front as usize]);
+                wanted.extend(&own[1..]);
+                wanted.extend(vec![0; behind as usize]);
+            }
+            wanted.push(9);
+            assert_eq!(to, wanted, "{kept} {front} {behind}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Windows of 3x3, 5x5 or 7x7 elements that move over a plane by one or two: most depthwise convolutions of
+//! images with the features first.
+//!
+//! Four rows of the result are computed together from the lines of the operand that they share: each vector of a
+//! line is loaded once for all rows whose windows have it, and the weights of a window stay in registers. So
+//! multiplying is what takes time, not loading, which crosses a boundary of cache lines for nearly each vector.
+
+use super::Number;
+use super::avx512::Lanes;
+use crate::depthwise::ROWS;
+use crate::gemm::Axis;
+use crate::microkernels::{CpuFeatures, VectorWidth};
+use core::ops::Range;
+use tegula_ir::ElementType;
+
+/// What the windows of all groups have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows {
+    function: WindowsFn,
+    /// Elements from one line of the operand to the next, and from one row of the result.
+    pitch: isize,
+    out_pitch: isize,
+}
+
+/// Rows of one group's result.
+pub(super) struct Plane<'a> {
+    /// The first row's first summand, and its first element.
+    lhs: *const u8,
+    out: *mut u8,
+    rhs: *const u8,
+    /// Where each weight is, by the order of the summands.
+    taps: &'a [[isize; 2]],
+    pitch: isize,
+    out_pitch: isize,
+    rows: usize,
+    length: usize,
+}
+
+/// Computes the elements of some rows.
+///
+/// # Safety
+/// Every summand can be read and every element written, there are at least [`ROWS`] rows, the window has as many
+/// taps as the function was made for, and the CPU has AVX-512 F.
+type WindowsFn = unsafe fn(&Plane<'_>);
+
+impl Windows {
+    /// For summands of these places whose rows are along `outer`; `None` if they are no such window, or
+    /// the CPU has no AVX-512.
+    #[inline(always)]
+    pub(super) fn new(
+        isa: CpuFeatures,
+        ty: ElementType,
+        (outer, inner): (&[Axis], Axis),
+        taps: &[[isize; 2]],
+    ) -> Option<Self> {
+        let &[outer] = outer else {
+            return None;
+        };
+        let side = match taps.len() {
+            9 => 3,
+            25 => 5,
+            49 => 7,
+            _ => return None,
+        };
+        if isa.width != VectorWidth::Avx512 || outer.size < ROWS || outer.rhs != 0 {
+            return None;
+        }
+        let [first, below] = [taps[0][0], taps[side][0]];
+        let pitch = below - first;
+        let is_window = taps
+            .iter()
+            .enumerate()
+            .all(|(at, tap)| tap[0] == first + (at / side) as isize * pitch + (at % side) as isize);
+        let stride = inner.lhs;
+        let function = match ty {
+            ElementType::F32 => function::<f32>(side, stride)?,
+            ElementType::F64 => function::<f64>(side, stride)?,
+            _ => return None,
+        };
+        (is_window && first == 0 && outer.lhs == stride * pitch).then_some(Self {
+            function,
+            pitch,
+            out_pitch: outer.out,
+        })
+    }
+
+    /// Computes some rows of a group, of elements of so many bytes.
+    ///
+    /// # Safety
+    /// `lhs` and `out` lead to the group's first row, `rhs` to its weights; every summand can be read and every
+    /// element written; there are at least [`ROWS`] rows of them.
+    #[inline(always)]
+    pub(super) unsafe fn run(
+        &self,
+        (lhs, rhs, out): (*const u8, *const u8, *mut u8),
+        taps: &[[isize; 2]],
+        rows: Range<usize>,
+        (row, length, bytes): (Axis, usize, isize),
+    ) {
+        let first = rows.start as isize;
+        let plane = Plane {
+            lhs: lhs.wrapping_offset(first * row.lhs * bytes),
+            out: out.wrapping_offset(first * row.out * bytes),
+            rhs,
+            taps,
+            pitch: self.pitch,
+            out_pitch: self.out_pitch,
+            rows: rows.len(),
+            length,
+        };
+        // SAFETY: the caller promises.
+        unsafe { (self.function)(&plane) };
+    }
+}
+
+#[inline(always)]
+fn function<T: Number>(side: usize, stride: isize) -> Option<WindowsFn> {
+    match (side, stride) {
+        (3, 1) => Some(plane::<T::Wide, 3, 1>),
+        (3, 2) => Some(plane::<T::Wide, 3, 2>),
+        (5, 1) => Some(plane::<T::Wide, 5, 1>),
+        (5, 2) => Some(plane::<T::Wide, 5, 2>),
+        (7, 1) => Some(plane::<T::Wide, 7, 1>),
+        (7, 2) => Some(plane::<T::Wide, 7, 2>),
+        _ => None,
+    }
+}
+
+/// Repeats statements for constants, those below a bound that is one, too: what they index is in registers.
+macro_rules! repeated {
+    ($name:ident < $bound:expr, [$($at:literal)*], $body:block) => {$(
+        if $at < $bound {
+            #[allow(dead_code, reason = "not all statements look at it")]
+            const $name: usize = $at;
+            $body
+        }
+    )*};
+}
+
+/// # Safety
+/// As [`WindowsFn`], with windows of `SIDE * SIDE` elements that move by `STRIDE`, 1 or 2.
+#[target_feature(enable = "avx512f")]
+unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize>(plane: &Plane<'_>) {
+    // SAFETY: the caller promises AVX-512 F, `SIDE * SIDE` weights, and all summands and elements; the masks have
+    // those of the elements from `start` on alone.
+    unsafe {
+        let rhs = plane.rhs.cast::<V::Element>();
+        let mut weights = [[V::splat(V::Element::default()); SIDE]; SIDE];
+        for (weight, tap) in weights.as_flattened_mut().iter_mut().zip(plane.taps) {
+            *weight = V::splat(*rhs.offset(tap[1]));
+        }
+        let last = plane.rows - ROWS;
+        let mut row = 0;
+        loop {
+            for start in (0..plane.length).step_by(V::COUNT) {
+                let count = (plane.length - start).min(V::COUNT);
+                let mask = ((1u64 << count) - 1) as u32;
+                // The masks of all pairs over two vectors, and of all but the last element of them.
+                let pairs = [(1u64 << (2 * count)) - 1, (1u64 << (2 * count - 1)) - 1];
+                let pairs = pairs.map(|both| (both as u32, (both >> V::COUNT) as u32));
+                let first = (row * STRIDE) as isize * plane.pitch + (start * STRIDE) as isize;
+                let first = plane.lhs.cast::<V::Element>().offset(first);
+                let mut sums = [V::splat(V::Element::default()); ROWS];
+                repeated!(LINE < STRIDE * (ROWS - 1) + SIDE, [0 1 2 3 4 5 6 7 8 9 10 11 12], {
+                    let line = first.wrapping_offset(LINE as isize * plane.pitch);
+                    repeated!(AT < SIDE, [0 1 2 3 4 5 6], {
+                        // Of two places that follow each other the pairs are loaded once.
+                        let (low, high) = pairs[usize::from(AT + 1 >= SIDE)];
+                        let x = match (STRIDE, AT % 2) {
+                            (1, _) => V::load(mask, line.add(AT)),
+                            (_, 0) => {
+                                let next = line.wrapping_add(AT + V::COUNT);
+                                V::even(V::load(low, line.add(AT)), V::load(high, next))
+                            }
+                            _ => {
+                                let (low, high) = pairs[0];
+                                let pair = line.wrapping_add(AT).wrapping_sub(1);
+                                let next = pair.wrapping_add(V::COUNT);
+                                V::odd(V::load(low, pair), V::load(high, next))
+                            }
+                        };
+                        repeated!(ROW < ROWS, [0 1 2 3], {
+                            let above = LINE.wrapping_sub(ROW * STRIDE);
+                            if above < SIDE {
+                                sums[ROW] = V::fused(x, weights[above][AT], sums[ROW]);
+                            }
+                        });
+                    });
+                });
+                for (at, &sum) in sums.iter().enumerate() {
+                    let to = (row + at) as isize * plane.out_pitch + start as isize;
+                    V::store(plane.out.cast::<V::Element>().offset(to), mask, sum);
+                }
+            }
+            if row == last {
+                return;
+            }
+            row = (row + ROWS).min(last);
+        }
+    }
+}

@@ -1,1 +1,0 @@
-../../../linalg/src/planes.rs
