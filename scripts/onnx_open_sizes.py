@@ -16,12 +16,12 @@ from onnx_operators import model_of, rng_of, write
 CASES = {}
 
 
-def case(name, shapes, sizes, nodes, constants, outputs=("y",)):
+def case(name, shapes, sizes, nodes, constants, outputs=("y",), types=None):
     """A model of nodes `(operator, inputs, outputs, attributes)` whose inputs have these shapes.
 
     Shapes are lists of names and numbers; `sizes` are the runs: what the names are.
     """
-    CASES[name] = (shapes, sizes, nodes, constants, outputs)
+    CASES[name] = (shapes, sizes, nodes, constants, outputs, types or {})
 
 
 def ints(*values):
@@ -41,6 +41,7 @@ def node(op, inputs, outputs, attributes=None):
 
 I64, F32, BOOL = TensorProto.INT64, TensorProto.FLOAT, TensorProto.BOOL
 LENGTHS = [{"n": 5}, {"n": 1}, {"n": 2}]
+EMPTY = [{"n": 3}, {"n": 0}]
 SQUARES = [{"s": 5, "t": 6}, {"s": 3, "t": 4}, {"s": 1, "t": 1}]
 
 # A size that is 1 whatever the open sizes are.
@@ -54,6 +55,13 @@ case("where_its_first", {"x": ["n", 4]}, LENGTHS, [
     ("Slice", "x,zero,one,zero", "first"), ("Greater", "x,first", "more"), ("Where", "more,x,first", "y"),
 ], {"zero": ints(0), "one": ints(1)})
 
+# A size that is 1 for short sounds only.
+case("parts_of_a_sound", {"x": ["n"]}, [{"n": 1024}, {"n": 512}], [
+    ("Shape", "x", "n_"), ("Div", "n_,hop", "whole"), ("Max", "whole,one", "some"),
+    ("Add", "n_,less", "more"), ("Div", "more,hop", "all"),
+    ("Slice", "x,zero,some", "a"), ("Slice", "x,zero,all", "b"), ("Mul", "a,b", "y"),
+], {"hop": ints(256), "less": ints(255), "zero": ints(0), "one": ints(1)})
+
 # Sizes that exchange places.
 case("exchanged_sizes", {"x": ["s", "t"]}, SQUARES, [
     ("Shape", "x", "sizes"), ("Gather", "sizes,order", "to"), ("Reshape", "x,to", "y"),
@@ -62,6 +70,33 @@ case("relative_shift", {"x": [2, "s", "t"]}, SQUARES, [
     ("Pad", "x,pads", "padded"), ("Shape", "padded", "sizes"), ("Gather", "sizes,order", "to"),
     ("Reshape", "padded,to", "turned"), ("Slice", "turned,one,end,one", "y"),
 ], {"pads": ints(0, 0, 1, 0, 0, 0), "order": ints(0, 2, 1), "one": ints(1), "end": ints(2**62)})
+
+# Indices into nothing, of which there are none.
+case("gather_none", {"x": ["n", 4], "i": ["m"]}, [{"n": 3, "m": 2}, {"n": 3, "m": 0}, {"n": 0, "m": 0}], [
+    ("Gather", "x,i", "y", {"axis": 0}),
+], {}, types={"i": np.int64})
+case("gather_elements_none", {"x": ["n", 4], "i": ["m", 4]}, [{"n": 3, "m": 2}, {"n": 0, "m": 0}], [
+    ("GatherElements", "x,i", "y", {"axis": 0}),
+], {}, types={"i": np.int64})
+case("gather_nd_none", {"x": ["n", 4], "i": ["m", 1]}, [{"n": 3, "m": 2}, {"n": 0, "m": 0}], [
+    ("GatherND", "x,i", "y"),
+], {}, types={"i": np.int64})
+case("taken_where_positive", {"x": ["n", 4]}, EMPTY, [
+    ("ReduceSum", "x,one", "sums", {"keepdims": 0}), ("Greater", "sums,zero", "is"), ("NonZero", "is", "at"),
+    ("Squeeze", "at,first", "rows"), ("Gather", "x,rows", "y"),
+], {"one": ints(1), "zero": np.float32(0), "first": ints(0)})
+
+# Operators of nothing, whose results' sizes the elements decide.
+case("unique_of_none", {"x": ["n"]}, EMPTY, [("Unique", "x", "y,first,back,counts")], {},
+     outputs=("y", "first", "back", "counts"))
+case("sums_of_none", {"x": ["n", 4]}, EMPTY, [("CumSum", "x,zero", "y")], {"zero": np.int64(0)})
+case("largest_of_none", {"x": ["n"]}, EMPTY, [
+    ("Shape", "x", "sizes"), ("Min", "sizes,two", "k"), ("TopK", "x,k", "y,at"),
+], {"two": ints(2)}, outputs=("y", "at"))
+case("boxes_of_none", {"boxes": [1, "n", 4], "scores": [1, 1, "n"]}, EMPTY, [
+    ("NonMaxSuppression", "boxes,scores,most,overlap", "chosen"), ("Slice", "chosen,two,three,one", "row"),
+    ("Squeeze", "row,one", "rows"), ("Squeeze", "boxes,zero", "all"), ("Gather", "all,rows", "y"),
+], {"most": ints(5), "overlap": np.float32(0.5), "zero": ints(0), "one": ints(1), "two": ints(2), "three": ints(3)})
 
 # Loops whose state grows, and loops of no times.
 grow = graph("grow", [("Concat", "state,state", "next", {"axis": 0}), ("Identity", "go", "on")],
@@ -101,11 +136,13 @@ case("spectra_of_real_rows", {"x": [2, "n"]}, [{"n": 40}, {"n": 16}], [
 
 
 def build(name):
-    shapes, runs, nodes, constants, outputs = CASES[name]
+    shapes, runs, nodes, constants, outputs, types = CASES[name]
     rng = rng_of(name)
 
     def array(input_name, sizes):
         shape = [sizes.get(size, size) for size in shapes[input_name]]
+        if types.get(input_name) == np.int64:
+            return np.zeros(shape, np.int64)
         return rng.standard_normal(shape).astype(np.float32)
 
     runs = [{name: array(name, sizes) for name in shapes} for sizes in runs]

@@ -146,7 +146,9 @@ pub(crate) fn gather(
             size => size.max(0) as usize,
         })
         .collect();
-    if slice.len() != rank || slice.iter().zip(&operand_dims).any(|(s, d)| s > d) {
+    let larger = slice.iter().zip(&operand_dims).any(|(s, d)| s > d);
+    // Where there is no index, no slice is taken, of whatever size.
+    if slice.len() != rank || larger && !starts.batch.contains(&0) {
         return Err(invalid("a slice is larger than its array"));
     }
     let mut result = Literal::zeros(shape)?;

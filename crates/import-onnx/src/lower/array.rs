@@ -292,6 +292,21 @@ impl Lowerer<'_> {
         self.squeeze(&row, along)
     }
 
+    /// The array with a slice of zeros where it may have none along a dimension: loops that go along it
+    /// read a slice of it, also those of no times.
+    pub(crate) fn at_least_one(&mut self, value: &Value, along: usize) -> Result<Value> {
+        let size = value.size(along)?.clone();
+        if self.range(&size).lower > 0 {
+            return Ok(value.clone());
+        }
+        let fill = self.scalar(value.ty, 0.0)?;
+        let none = vec![Term::constant(0); value.rank()];
+        let mut high = none.clone();
+        let one = Term::constant(1);
+        high[along] = self.canonical(&Term::max(&one.sub(&size), &Term::constant(0)));
+        self.pad(value, &fill, &none, &high)
+    }
+
     /// The array with one slice of size 1 replaced.
     pub(crate) fn with_row(
         &mut self,

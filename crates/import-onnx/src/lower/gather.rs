@@ -217,11 +217,13 @@ impl Lowerer<'_> {
         // A loop that carries the combination so far.
         let mut slice = value.dims.clone();
         slice.remove(along);
-        let whole = self.splat(value.ty, 0.0, &value.dims)?;
+        let rows = self.at_least_one(value, along)?;
+        let whole = self.splat(value.ty, 0.0, &rows.dims)?;
         let so_far = self.broadcast_to(&init, &slice)?;
         let counter = self.scalar(ElementType::S64, 0.0)?;
-        let size = self.of_terms(ElementType::S64, &[], &[value.dims[along].clone()])?;
-        let state = [counter, size, value.clone(), so_far, whole];
+        let length = value.dims[along].clone();
+        let size = self.of_terms(ElementType::S64, &[], std::slice::from_ref(&length))?;
+        let state = [counter, size, rows, so_far, whole];
         let done = self.while_loop(
             &state,
             |lower, state| lower.compare(Direction::Lt, &state[0], &state[1]),
@@ -239,6 +241,6 @@ impl Lowerer<'_> {
                 ])
             },
         )?;
-        Ok(done[4].clone())
+        self.slice(&done[4], along, &Term::constant(0), &length, 1)
     }
 }

@@ -5,8 +5,11 @@
 
 use tegula_expr::Term;
 
-/// Sizes: odd and even, prime, and around the powers of two.
-const SIZES: [i64; 11] = [3, 4, 5, 7, 16, 31, 32, 33, 64, 100, 225];
+/// Sizes: odd and even, prime, around the powers of two, and as many as a sound has samples, so that what a
+/// model divides by its steps is more than one, too.
+const SIZES: [i64; 17] = [
+    3, 4, 5, 7, 16, 31, 32, 33, 64, 100, 225, 1000, 4096, 16_001, 48_000, 100_000, 1_000_003,
+];
 
 /// The term's values, if it has one each time.
 fn values(term: &Term) -> Option<Vec<i64>> {

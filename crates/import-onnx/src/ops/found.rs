@@ -146,9 +146,9 @@ fn unique<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     // The order is stable: the first of equal elements is the first in the array.
     let mut first = lower.take(&places, &firsts, 0)?;
     let end = lower.of_terms(PLACE, &[1], std::slice::from_ref(&length))?;
-    let next = lower.slice(&firsts, 0, &Term::constant(1), count, 1)?;
-    let next = lower.concat(&[next, end], 0)?;
-    let next = lower.slice(&next, 0, &Term::constant(0), count, 1)?;
+    let next = lower.concat(&[firsts.clone(), end], 0)?;
+    let one = Term::constant(1);
+    let next = lower.slice(&next, 0, &one, &count.add(&one), 1)?;
     let mut counts = lower.sub(&next, &firsts)?;
     if !sorted {
         let (in_order, by_first) = lower.sort(&first, 0, false)?;
@@ -233,7 +233,8 @@ fn non_max_suppression<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Resu
     let most = scalar(lower, 2, PLACE, 0.0)?;
     let overlap = scalar(lower, 3, boxes.ty, 0.0)?;
     let centred = call.int("center_point_box", 0) != 0;
-    let [batch, classes, count] = [0, 1, 2].map(|at| scores.dims[at].clone());
+    let count = scores.dims[2].clone();
+    let boxes = lower.at_least_one(&boxes, 1)?;
     let (top, bottom) = edges(lower, &boxes, 0, centred)?;
     let (left, right) = edges(lower, &boxes, 1, centred)?;
     let (height, width) = (lower.sub(&bottom, &top)?, lower.sub(&right, &left)?);
@@ -250,7 +251,10 @@ fn non_max_suppression<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Resu
     // As many picks of a list as it has boxes, at most.
     let limit = lower.of_terms(PLACE, &[], std::slice::from_ref(&count))?;
     let most = lower.min(&most, &limit)?;
-    let picked = lower.splat(PLACE, -1.0, &lists)?;
+    let scores = lower.at_least_one(&scores, 2)?;
+    let candidates = lower.at_least_one(&candidates, 2)?;
+    let [batch, classes, count] = [0, 1, 2].map(|at| scores.dims[at].clone());
+    let picked = lower.splat(PLACE, -1.0, &scores.dims)?;
     let time = lower.scalar(PLACE, 0.0)?;
     let left_over = any(lower, &candidates)?;
     let state = [

@@ -27,15 +27,12 @@ pub(super) fn offset(
         index,
         clamped: true,
     };
-    if let Some(last) = last.as_constant() {
-        if last < 0 {
-            return Err(Cause::Malformed);
-        }
-        return Ok(draft.runtime(Interval::new(0, last), Some(source)));
-    }
+    // A gather without an index may take slices that are larger than the array: it takes none.
     let largest = draft.range_of(&last).upper.max(0);
     let offset = draft.runtime(Interval::new(0, largest), Some(source));
-    draft.limit(&offset, last);
+    if last.as_constant().is_none() {
+        draft.limit(&offset, last);
+    }
     Ok(offset)
 }
 

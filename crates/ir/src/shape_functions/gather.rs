@@ -75,14 +75,22 @@ impl<P: Provider> Context<'_, P> {
             .collect();
         self.increasing(&dims.collapsed_slice_dims, rank)?;
         let removed = self.distinct(&removed, rank)?;
+        // 1, or 0 where there is no index and no slice is taken.
+        let one = self.literal(1);
+        let mut any = one.clone();
+        for size in &index_sizes {
+            let some = self.provider.min(size, &one);
+            any = self.provider.mul(&any, &some);
+        }
         let mut slice: SmallVec<[i64; 6]> = SmallVec::new();
         let mut taken: Sizes<P::Index> = SmallVec::new();
         for (dim, &size) in slice_sizes.iter().enumerate() {
             let whole = self.provider.shape(0, dim);
             let literal = up_to(self.provider, size, &whole);
             taken.push(literal.clone());
+            let needed = self.provider.mul(&literal, &any);
             self.at_most(
-                &literal,
+                &needed,
                 &whole,
                 format_args!("the slice of dimension {dim}"),
             )?;

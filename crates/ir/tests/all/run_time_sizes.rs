@@ -1,8 +1,10 @@
 //! What a run checks of the sizes that it is given.
 
 use tegula_expr::Term;
-use tegula_ir::ElementType::F32;
-use tegula_ir::{ArrayShape, Dim, Module, ModuleBuilder, Op, Shape, infer_symbolic_dims};
+use tegula_ir::ElementType::{F32, S32};
+use tegula_ir::{
+    ArrayShape, Dim, GatherDims, Module, ModuleBuilder, Op, Shape, infer_symbolic_dims,
+};
 
 fn shape(dims: &[Term]) -> Shape {
     Shape::Array(ArrayShape {
@@ -72,4 +74,38 @@ fn a_reshape_exchanges_sizes() {
     let mut module = builder.build(entry.expect("ends")).expect("is well-formed");
     infer_symbolic_dims(&mut module, &[]).expect("has sizes");
     assert_eq!(bind(&module, &[&[5, 6]]), Ok(vec![5, 6]));
+}
+
+/// Slices of a dimension of no elements are an error only if there is an index.
+#[test]
+fn no_index_needs_no_element() {
+    let mut builder = ModuleBuilder::new("m");
+    let [rows, count] = ["n", "m"].map(|name| builder.symbol(name, 0, 1024));
+    let mut main = builder.computation("main");
+    let x = main.parameter(shape(&[rows, Term::constant(4)]));
+    let mut indices = shape(std::slice::from_ref(&count));
+    if let Shape::Array(array) = &mut indices {
+        array.element_type = S32;
+    }
+    let indices = main.parameter(indices);
+    let gather = Op::Gather {
+        dims: GatherDims {
+            offset_dims: [1].as_slice().into(),
+            collapsed_slice_dims: [0].as_slice().into(),
+            start_index_map: [0].as_slice().into(),
+            index_vector_dim: 1,
+            operand_batching_dims: [].as_slice().into(),
+            start_indices_batching_dims: [].as_slice().into(),
+        },
+        slice_sizes: [1, 4].as_slice().into(),
+        indices_are_sorted: false,
+    };
+    let root = main.push_with_shape(gather, &[x, indices], shape(&[count, Term::constant(4)]));
+    let entry = main.finish(root.expect("is a gather"));
+    let mut module = builder.build(entry.expect("ends")).expect("is well-formed");
+    infer_symbolic_dims(&mut module, &[]).expect("has sizes");
+    assert!(bind(&module, &[&[3, 4], &[2]]).is_ok());
+    assert!(bind(&module, &[&[0, 4], &[0]]).is_ok());
+    let error = bind(&module, &[&[0, 4], &[2]]).expect_err("has no row to take");
+    assert!(error.contains("the slice of dimension 0: "), "{error}");
 }
