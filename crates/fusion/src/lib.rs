@@ -63,3 +63,7 @@ pub use program::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId, 
 pub use rewrite::expand::{Routines, expand, expand_for};
 pub use rewrite::hoist_loop_products::hoist_loop_products;
 pub use rewrite::sink_loop_reductions::sink_loop_reductions;
+
+/// The target of custom calls that stand for exchanges between the devices that run a program. They keep their
+/// order where that is possible, and else have another, which is the same on each device.
+pub const COLLECTIVE: &str = "tegula.collective";

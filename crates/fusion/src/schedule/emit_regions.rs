@@ -1,5 +1,6 @@
 //! From a clustered program to its fused graph: kernels and calls for each region, in an order.
 
+use crate::COLLECTIVE;
 use crate::analysis::scan::as_scan;
 use crate::cluster::{Class, Clusters, classify};
 use crate::emit::read_maps::ReadMaps;
@@ -95,7 +96,7 @@ impl Builder<'_> {
 
     /// The graph of a region's steps, those of the same rows as one.
     fn arranged(&self, region: &Region, mut steps: Steps) -> Result<FusedRegion, Error> {
-        let waiting = waiting(self.context, &steps);
+        let waiting = as_they_stand(self.context, &steps);
         let kept = join_rows(&mut steps, &waiting, &region.results, self.limits);
         if !kept.is_empty() {
             self.kept.borrow_mut().extend(kept);
@@ -105,7 +106,7 @@ impl Builder<'_> {
         // A loop's states and what a header aliases are updated in place in the order that is.
         let is_entry = std::ptr::eq(region, &raw const self.context.program.entry);
         if is_entry && self.context.module.attributes.input_output_alias.is_empty() {
-            let waiting = self::waiting(self.context, &steps);
+            let waiting = as_they_stand(self.context, &steps);
             let program = self.context.program;
             steps = with_least_alive(program, steps, waiting, &region.results);
         }
@@ -313,24 +314,21 @@ impl Builder<'_> {
     }
 }
 
-/// Which steps wait for each step: those that read what it makes, and, among steps with
-/// effects, the next one.
-fn waiting(context: &Context<'_>, steps: &Steps) -> Waiting {
+/// Which steps wait for each step: those that read what it makes, and, among steps that are to
+/// keep their order, the next one.
+fn waiting(steps: &Steps, keeps_order: &dyn Fn(NodeId) -> bool) -> Waiting {
     let mut made = FxHashMap::default();
     for (i, units) in steps.iter().enumerate() {
         let writes = units.iter().flat_map(|(_, unit)| unit.writes());
         made.extend(writes.map(|value| (value, i)));
     }
     let mut waiting = vec![Vec::new(); steps.len()];
-    let mut last_effect = None;
+    let mut last_kept = None;
     for (i, units) in steps.iter().enumerate() {
         let reads = units.iter().flat_map(|(_, unit)| unit.reads());
         let mut before: Vec<usize> = reads.filter_map(|v| made.get(&v).copied()).collect();
-        if units
-            .iter()
-            .any(|(id, _)| acts(context.module, context.program, *id))
-        {
-            before.extend(last_effect.replace(i));
+        if units.iter().any(|(id, _)| keeps_order(*id)) {
+            before.extend(last_kept.replace(i));
         }
         before.sort_unstable();
         before.dedup();
@@ -341,29 +339,28 @@ fn waiting(context: &Context<'_>, steps: &Steps) -> Waiting {
     waiting
 }
 
+/// Which steps wait for each step, if all with effects keep the order in which they stand.
+fn as_they_stand(context: &Context<'_>, steps: &Steps) -> Waiting {
+    waiting(steps, &|id| acts(context.module, context.program, id))
+}
+
 /// The steps with what makes a value before what reads it. A step stays where it is if
-/// it can, and steps with effects keep their order.
+/// it can, and steps with effects keep their order; collectives do where that is possible. Where a
+/// kernel stands between two of them in both directions, for one reads what it makes and it reads what the
+/// other makes, they change places, on each device alike.
 ///
 /// # Errors
 /// Steps that wait for each other: a bug in the choice of kernels.
 fn in_order(context: &Context<'_>, steps: Steps) -> Result<Steps, Error> {
-    let waiting = waiting(context, &steps);
-    let mut waits = vec![0; steps.len()];
-    for &next in waiting.iter().flatten() {
-        waits[next] += 1;
-    }
-    let ready = (0..steps.len()).filter(|&i| waits[i] == 0);
-    let mut ready: BinaryHeap<Reverse<usize>> = ready.map(Reverse).collect();
+    let order = topological(&as_they_stand(context, &steps));
+    let order = match order.len() == steps.len() {
+        true => order,
+        false => topological(&waiting(&steps, &|id| acts_on_its_own(context, id))),
+    };
     let mut steps: Vec<Option<Vec<_>>> = steps.into_iter().map(Some).collect();
     let mut ordered = Vec::with_capacity(steps.len());
-    while let Some(Reverse(i)) = ready.pop() {
+    for i in order {
         ordered.extend(steps[i].take());
-        for &next in &waiting[i] {
-            waits[next] -= 1;
-            if waits[next] == 0 {
-                ready.push(Reverse(next));
-            }
-        }
     }
     match steps.into_iter().flatten().flatten().next() {
         None => Ok(ordered),
@@ -373,6 +370,40 @@ fn in_order(context: &Context<'_>, steps: Steps) -> Result<Steps, Error> {
             "its kernel waits for one that waits for it",
         )),
     }
+}
+
+/// An order in which nothing comes before what it waits for, each as near to its place as can be; without
+/// those that wait for each other.
+fn topological(waiting: &Waiting) -> Vec<usize> {
+    let mut waits = vec![0; waiting.len()];
+    for &next in waiting.iter().flatten() {
+        waits[next] += 1;
+    }
+    let ready = (0..waits.len()).filter(|&i| waits[i] == 0);
+    let mut ready: BinaryHeap<Reverse<usize>> = ready.map(Reverse).collect();
+    let mut order = Vec::with_capacity(waits.len());
+    while let Some(Reverse(i)) = ready.pop() {
+        order.push(i);
+        for &next in &waiting[i] {
+            waits[next] -= 1;
+            if waits[next] == 0 {
+                ready.push(Reverse(next));
+            }
+        }
+    }
+    order
+}
+
+/// Whether a node has effects other than an exchange with the other devices, which run the same steps.
+fn acts_on_its_own(context: &Context<'_>, id: NodeId) -> bool {
+    let (module, node) = (context.module, &context.program.nodes[id]);
+    let is_exchange = match &module[node.origin].op {
+        Op::CustomCall(call) => &*call.target == COLLECTIVE,
+        op => is_collective(op),
+    };
+    let own = has_effect(module, node) && !is_exchange;
+    let mut inner = node.kind.regions().into_iter().flat_map(|r| &r.nodes);
+    own || inner.any(|&node| acts_on_its_own(context, node))
 }
 
 /// Whether an operation is a routine on whole arrays that calls no computation.

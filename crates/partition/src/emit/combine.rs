@@ -7,7 +7,21 @@ use super::{Emitter, Frame, Local, cost, number};
 use crate::error::Error;
 use crate::graph::ValueId;
 use crate::sharding::{Cut, Sharding};
-use tegula_ir::{ArrayShape, Binary, Dim, DraftId, ElementType, Literal, Op, Scalar, Shape};
+use tegula_ir::{
+    ArrayShape, Binary, Dim, DraftId, ElementType, FloatFormat, Literal, Op, Scalar, Shape,
+};
+
+/// The largest or the smallest number of a type of floats: infinity, where there is one.
+fn extreme_float(ty: ElementType, highest: bool) -> f64 {
+    let format = ty.float_format();
+    let finite = format.filter(|format| format.infinity_code().is_none());
+    let largest = finite.map_or(f64::INFINITY, FloatFormat::largest);
+    match finite {
+        _ if highest => largest,
+        Some(format) if format.sign_mask() == 0 => format.decode(0),
+        _ => -largest,
+    }
+}
 
 impl Emitter<'_> {
     /// Everyone's partial results, combined.
@@ -106,11 +120,7 @@ impl Emitter<'_> {
         };
         let extreme = |highest: bool| {
             let value = match (ty.is_float(), ty.is_signed()) {
-                (true, _) => Scalar::Float(if highest {
-                    f64::INFINITY
-                } else {
-                    f64::NEG_INFINITY
-                }),
+                (true, _) => Scalar::Float(extreme_float(ty, highest)),
                 (false, true) => {
                     let shift = 64 - ty.bits();
                     Scalar::Int(if highest {

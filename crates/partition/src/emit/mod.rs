@@ -532,7 +532,19 @@ impl Emitter<'_> {
         let source = &module[id];
         let mut draft = Draft::new(&source.name);
         let mut ids = FxHashMap::default();
+        // By their numbers: a text may have them in any order.
+        for &parameter in &source.parameters {
+            let data = &module[parameter];
+            let made = draft.parameter(data.shape.clone(), Some(&data.name));
+            if let Some(annotations) = &data.annotations {
+                *draft.annotations_mut(made) = operation::kept(annotations);
+            }
+            ids.insert(parameter, made);
+        }
         for &instruction in &source.instructions {
+            if ids.contains_key(&instruction) {
+                continue;
+            }
             let data = &module[instruction];
             let mut op = data.op.clone();
             let mut callees = FxHashMap::default();
@@ -543,20 +555,10 @@ impl Emitter<'_> {
             let operands = data.operands.iter().map(|id| ids.get(id).copied());
             let operands: Option<Vec<DraftId>> = operands.collect();
             let operands = operands.unwrap_or_default();
-            let made = match op {
-                Op::Parameter(_) => draft.parameter(data.shape.clone(), Some(&data.name)),
-                op => {
-                    let pushed = draft.push(
-                        self.builder.module(),
-                        op,
-                        &operands,
-                        Some(data.shape.clone()),
-                    );
-                    let made = pushed.map_err(|error| Error::build(&self.site, error))?;
-                    draft.set_name(made, &data.name);
-                    made
-                }
-            };
+            let shape = Some(data.shape.clone());
+            let pushed = draft.push(self.builder.module(), op, &operands, shape);
+            let made = pushed.map_err(|error| Error::build(&self.site, error))?;
+            draft.set_name(made, &data.name);
             if let Some(annotations) = &data.annotations {
                 *draft.annotations_mut(made) = operation::kept(annotations);
             }

@@ -282,7 +282,12 @@ impl Emitter<'_> {
         let mut shape = frame.array(array);
         let members = groups.first().map_or(1, |group| number(group.len()));
         if let Some(own) = shape.dims.get_mut(dim) {
-            *own = Dim::Static(own.as_static().unwrap_or(0) * members);
+            let part = own.as_static().ok_or_else(|| {
+                let what =
+                    format!("dimension {dim}, of open size, is cut over devices: give its size");
+                Error::build(&self.site, tegula_ir::Error::input(what))
+            })?;
+            *own = Dim::Static(part * members);
         }
         shape.layout = None;
         let collective = self.collective(groups);

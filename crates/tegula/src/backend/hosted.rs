@@ -14,11 +14,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tegula_custom_call::{Handlers, RegisterError};
 use tegula_devices::{Arrived, Communicator, Exchange, ExchangeError, Outgoing, Pending, Topology};
+use tegula_fusion::COLLECTIVE;
 use tegula_interp::Value;
 use tegula_ir::{CustomCall, InstructionId, Literal, Module, Op, Opcode};
 
-/// The target of the custom calls.
-const TARGET: &str = "tegula.collective";
 /// Their attribute that says which instruction they stand for, by its place in the module.
 const PLACE: &str = "instruction";
 
@@ -74,7 +73,7 @@ pub(crate) fn hosted(module: &Module) -> Result<(Module, Handlers), RegisterErro
     }
     let program = Arc::new(module.clone());
     let mut handlers = Handlers::default();
-    handlers.add(TARGET, move |call, operands, _| {
+    handlers.add(COLLECTIVE, move |call, operands, _| {
         run(&program, &ids, call, operands)
     })?;
     Ok((hosted, handlers))
@@ -83,7 +82,7 @@ pub(crate) fn hosted(module: &Module) -> Result<(Module, Handlers), RegisterErro
 /// Exchanges have a side effect: devices must come to all of them, in the program's order.
 fn call(place: usize, has_side_effect: bool) -> CustomCall {
     CustomCall {
-        target: TARGET.into(),
+        target: COLLECTIVE.into(),
         operand_layouts: None,
         has_side_effect,
         api_version: None,
