@@ -451,18 +451,18 @@ impl Lower<'_, '_> {
         let source = carrier_types(from)[0];
         let value = match (from.is_float(), to.is_float()) {
             (true, true) => match (from == ElementType::F64, to == ElementType::F64) {
-                (true, _) if is_narrow_float(to) => {
-                    let index = self.integer(types::I32, libcalls::type_index(to));
-                    let bits = self.call(&libcalls::ENCODE_NARROW_F64, &[index, x]);
-                    self.decode_narrow(to, bits)
-                }
+                (true, _) if is_narrow_float(to) => self.f64_to_narrow(to, x),
                 (true, _) => self.builder.ins().fdemote(types::F32, x),
                 (false, true) => self.builder.ins().fpromote(types::F64, x),
                 (false, false) => self.round_to(to, x),
             },
             (true, false) => self.float_to_integer(to, x),
-            // An integer of more than 24 bits would be rounded twice.
-            (false, true) if is_narrow_float(to) && from.bits() > 16 => return None,
+            // An integer of more than 24 bits would be rounded twice on its way through f32.
+            (false, true) if is_narrow_float(to) && from.bits() > 16 => {
+                let wide = self.extend(from, x, types::I64);
+                let value = self.integer_to_f64_by_odd(from, wide);
+                self.f64_to_narrow(to, value)
+            }
             (false, true) => {
                 let wide = self.extend(from, x, types::I64);
                 let value = if from == ElementType::U64 {
@@ -481,6 +481,44 @@ impl Lower<'_, '_> {
             (false, false) => self.extend(from, x, target),
         };
         Some(value)
+    }
+
+    /// A number rounded to a float of at most 16 bits.
+    fn f64_to_narrow(&mut self, to: ElementType, x: Value) -> Value {
+        let index = self.integer(types::I32, libcalls::type_index(to));
+        let bits = self.call(&libcalls::ENCODE_NARROW_F64, &[index, x]);
+        self.decode_narrow(to, bits)
+    }
+
+    /// An integer as `f64`, rounded to odd where it has more than 53 bits: of what is between two numbers that
+    /// one is taken whose last bit is set, so that rounding again to a narrow float gives the nearest one.
+    fn integer_to_f64_by_odd(&mut self, from: ElementType, x: Value) -> Value {
+        let convert = |lower: &mut Self, x: Value| match from {
+            ElementType::U64 => lower.builder.ins().fcvt_from_uint(types::F64, x),
+            _ => lower.builder.ins().fcvt_from_sint(types::F64, x),
+        };
+        let exact = convert(self, x);
+        if from.bits() <= 32 {
+            return exact;
+        }
+        // What f64 lacks of 64 bits, and the number of those that are left out.
+        const LACKING: i64 = 11;
+        let high = match from.is_signed() {
+            true => self.builder.ins().sshr_imm_u(x, LACKING),
+            false => self.builder.ins().ushr_imm_u(x, LACKING),
+        };
+        let low = self.builder.ins().band_imm_s(x, (1 << LACKING) - 1);
+        let is_between = self.builder.ins().icmp_imm_s(IntCC::NotEqual, low, 0);
+        let last = self.builder.ins().uextend(types::I64, is_between);
+        let odd = self.builder.ins().bor(high, last);
+        let odd = convert(self, odd);
+        let unit = self.builder.ins().f64const((1u64 << LACKING) as f64);
+        let odd = self.builder.ins().fmul(odd, unit);
+        // Smaller ones are exact.
+        let magnitude = self.builder.ins().fabs(exact);
+        let limit = self.builder.ins().f64const((1u64 << 53) as f64);
+        let is_exact = self.builder.ins().fcmp(FloatCC::LessThan, magnitude, limit);
+        self.builder.ins().select(is_exact, exact, odd)
     }
 
     /// Widens an integer to a type at least as wide.

@@ -5,6 +5,7 @@
 //! open sizes stays a kernel.
 
 use super::arrays::{ArrayCall, array_call, element_type_number};
+use super::header::is_taken;
 use super::is_identifier;
 use super::link::{Tiles, routines_for};
 use super::routines::is_outside;
@@ -16,7 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_custom_call::is_library_routine;
 use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label, LibraryOp};
-use tegula_ir::{AlignedBytes, ArrayShape, ElementType, Literal, Op};
+use tegula_ir::{AlignedBytes, ArrayShape, Dim, ElementType, Literal, Op};
 use tegula_linalg::gemm::{Axes, MAX_COMPILED_AXES, Product};
 use tegula_plan::dot::DotView;
 use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel, label_sizes};
@@ -81,6 +82,8 @@ pub(super) enum Calls {
 
 /// A convolution as calls.
 pub(super) struct Convolved {
+    /// The images that are computed one after the other, if their number is open.
+    pub images: Option<Images>,
     /// The words of the copy with a border, and its bytes.
     pub padding: Option<Border>,
     pub products: Vec<Call>,
@@ -89,10 +92,49 @@ pub(super) struct Convolved {
     pub repair: Option<Repair>,
 }
 
+/// Images of which each is computed by the same calls.
+pub(super) struct Images {
+    pub count: Term,
+    /// Bytes of one in the input and in the result.
+    pub bytes: [i64; 2],
+}
+
+impl Images {
+    /// Those of a convolution of which nothing but their number is open, and which lie one after the other.
+    fn new(op: &Op, [input, kernel, out]: &[ArrayShape; 3]) -> Option<Self> {
+        let Op::Convolution {
+            dims,
+            batch_group_count: 1,
+            ..
+        } = op
+        else {
+            return None;
+        };
+        let first = (dims.input_batch, dims.output_batch) == (0, 0);
+        let [own, results] = [input, out].map(|shape| shape.dims.first().map(Dim::term));
+        let is_open = own.as_ref().is_some_and(|n| n.as_constant().is_none());
+        let one = [input, out].map(|shape| one_image(shape).byte_size());
+        kernel.static_dims()?;
+        (first && is_open && own == results).then_some(Self {
+            count: own?,
+            bytes: [one[0]?, one[1]?],
+        })
+    }
+}
+
+/// The shape with one element along the first dimension.
+fn one_image(shape: &ArrayShape) -> ArrayShape {
+    let mut shape = shape.clone();
+    if let Some(first) = shape.dims.first_mut() {
+        *first = Dim::Static(1);
+    }
+    shape
+}
+
 pub(super) struct Repair {
     pub step: Step,
     /// How many elements the kernel and the result have.
-    pub elements: [usize; 2],
+    pub elements: [Term; 2],
     pub types: [ElementType; 2],
 }
 
@@ -243,6 +285,10 @@ impl Library {
             match out.and_then(|out| self.calls.get_mut(out)) {
                 Some(Calls::Product(call)) => visit(call, often, &mut self.ready),
                 Some(Calls::Convolution(convolved)) => {
+                    let often = match convolved.images {
+                        Some(_) => Often::Repeatedly,
+                        None => often,
+                    };
                     for call in &mut convolved.products {
                         visit(call, often, &mut self.ready);
                     }
@@ -447,7 +493,15 @@ impl Library {
         let shapes: [ArrayShape; 3] =
             [input, kernel, out].map(|value| plan.values[value].shape.clone());
         let types = shapes.each_ref().map(|shape| shape.element_type);
-        let [input, weights, output] = &shapes;
+        let images = Images::new(op, &shapes);
+        let [input, weights, output] = match &images {
+            Some(_) => &[
+                one_image(&shapes[0]),
+                shapes[1].clone(),
+                one_image(&shapes[2]),
+            ],
+            None => &shapes,
+        };
         let made = Convolution::new(self.isa, op, [input, weights, output], fixed.is_some())?;
         let (padding, parts) = made.parts()?;
         if !parts.iter().all(|part| fit(counts(part.axes))) {
@@ -476,12 +530,17 @@ impl Library {
         let repair = match made.is_bordered() && types[2].is_float() {
             true => Some(Repair {
                 step: convolution_kernel(plan, op, operands, results)?,
-                elements: made.elements(),
+                elements: {
+                    let [kernel, image] = made.elements().map(|n| Term::constant(n as i64));
+                    let number = images.as_ref().map(|images| image.mul(&images.count));
+                    [kernel, number.unwrap_or(image)]
+                },
                 types: [types[1], types[2]],
             }),
             false => None,
         };
         Some(Calls::Convolution(Convolved {
+            images,
             padding,
             products,
             repair,
@@ -500,7 +559,8 @@ impl Library {
     /// The number of the function that a custom call is; `None` where its name is not one of C's, or
     /// taken, or that of a routine that a run has.
     pub(super) fn custom(&mut self, target: &str) -> Option<usize> {
-        if !is_identifier(target) || is_outside(target) || is_library_routine(target) {
+        let is_free = is_identifier(target) && !is_taken(target) && !is_outside(target);
+        if !is_free || is_library_routine(target) {
             return None;
         }
         let known = self.custom.iter().position(|known| known == target);

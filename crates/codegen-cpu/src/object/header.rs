@@ -49,24 +49,27 @@ struct Header<'a> {
     text: String,
 }
 
-/// Words of C, C++ and of the header, which are not names of parameters.
-const TAKEN: [&str; 15] = [
-    "arena",
-    "auto",
-    "char",
-    "const",
-    "double",
-    "float",
-    "int",
-    "long",
-    "parameters",
-    "results",
-    "short",
-    "sizes",
-    "this",
-    "void",
-    "weights",
+/// Words of C and C++, names of what headers that are included declare, and of the header's own arguments, in
+/// the order of the alphabet.
+#[rustfmt::skip]
+const TAKEN: &[&str] = &[
+    "NULL", "alignas", "alignof", "and", "and_eq", "arena", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
+    "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl",
+    "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default",
+    "delete", "do", "double", "dynamic_cast", "else", "enum", "errno", "explicit", "export", "extern", "false",
+    "float", "for", "friend", "goto", "if", "inline", "int", "int16_t", "int32_t", "int64_t", "int8_t", "linux",
+    "long", "main", "memcmp", "memcpy", "memmove", "memset", "mutable", "namespace", "new", "noexcept", "not",
+    "not_eq", "nullptr", "operator", "or", "or_eq", "parameters", "private", "protected", "public", "register",
+    "reinterpret_cast", "requires", "restrict", "results", "return", "short", "signed", "size_t", "sizeof", "sizes",
+    "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true",
+    "try", "typedef", "typeid", "typename", "typeof", "uint16_t", "uint32_t", "uint64_t", "uint8_t", "union", "unix",
+    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "weights", "while", "xor", "xor_eq",
 ];
+
+/// Whether a name means something in C or C++ already.
+pub(super) fn is_taken(name: &str) -> bool {
+    TAKEN.binary_search(&name).is_ok()
+}
 
 /// A name that C takes, and that is not used yet.
 fn name_in_c(wanted: &str, used: &[String], otherwise: &str) -> String {
@@ -75,8 +78,12 @@ fn name_in_c(wanted: &str, used: &[String], otherwise: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
     let mut name: String = letters.collect();
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic());
-    if !starts_well || TAKEN.contains(&name.as_str()) || used.contains(&name) {
+    if !starts_well || is_taken(&name) {
         name = otherwise.to_owned();
+    }
+    // Another may be called so.
+    while used.contains(&name) {
+        name.push('_');
     }
     name
 }
@@ -105,18 +112,28 @@ impl Header<'_> {
         self.text.push('\n');
     }
 
+    /// The names that it declares.
+    fn functions(&self) -> Vec<String> {
+        let endings = ["", "_call", "_arena_bytes", "_message"];
+        endings
+            .map(|ending| format!("{}{ending}", self.name))
+            .to_vec()
+    }
+
     /// What the header calls the open sizes.
     fn sizes(&self) -> Vec<String> {
-        let mut names = Vec::new();
+        let mut names = self.functions();
+        let functions = names.len();
         for (number, &symbol) in self.open.symbols.iter().enumerate() {
             let symbol = &self.plan.symbols[symbol];
             names.push(name_in_c(&symbol.name, &names, &format!("size{number}")));
         }
-        names
+        names.split_off(functions)
     }
 
     fn arrays(&self, parameters: &[String]) -> Vec<Array> {
         let mut used = self.sizes();
+        used.extend(self.functions());
         let mut arrays = Vec::new();
         let given = self.plan.parameters.iter().map(|&value| (value, false));
         let gives = self.plan.results.iter().map(|&value| (value, true));

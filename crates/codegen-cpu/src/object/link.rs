@@ -67,9 +67,10 @@ pub(super) fn routines_for(architecture: Architecture) -> Result<&'static [u8], 
     };
     if routines.is_empty() {
         let triple = architecture.linux_triple();
-        return Err(Error::Unsupported(format!(
-            "a program with products for {triple}: when this Tegula was built, Rust's core library for \
-             it was not there; install that (`rustup target add {triple}`) and build Tegula again"
+        return Err(Error::Cpu(format!(
+            "a program that calls routines (products, sorts, factorisations, random bits and others) cannot be \
+             compiled for {triple}: when this Tegula was built, Rust's core library for it was not there; \
+             install that (`rustup target add {triple}`) and build Tegula again"
         )));
     }
     Ok(routines)

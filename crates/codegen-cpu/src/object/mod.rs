@@ -121,6 +121,10 @@ pub fn compile_object(
         let message = format!("`{name}` is not a name of C: use letters, digits and `_`");
         return Err(Error::Cpu(message));
     }
+    if header::is_taken(name) {
+        let message = format!("`{name}` means something in C or C++ already: give another name");
+        return Err(Error::Cpu(message));
+    }
     let mut plan = plan.clone();
     let mut library = calls::Library::new(options.cpu, &plan);
     library.weights = object.weights.then(weights::Weights::default);

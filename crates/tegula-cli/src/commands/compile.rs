@@ -115,7 +115,16 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
 /// Prints a form of a program.
 fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
     if let Form::Object | Form::Header | Form::Library = form {
+        if !matches!(args.target, CompileTarget::Cpu) {
+            return Err(anyhow!("objects are for a CPU: leave `--target` out").into());
+        }
         return object::compile(args, form, common);
+    }
+    if args.weights.is_some() {
+        return Err(anyhow!(
+            "`--weights` is of objects: use it with `--emit library`, `object` or `header`"
+        )
+        .into());
     }
     if form == Form::Tpu && !matches!(args.target, CompileTarget::Cuda) {
         let bytes = crate::inputs::read_file(&args.model)?;

@@ -197,8 +197,13 @@ fn the_header_is_c_and_cpp() {
           int.1 = (s4[3], f32[0,2]) parameter(0)
           double = c64[2] parameter(1)
           sizes = bf16[] parameter(2)
+          p1 = f32[2] parameter(3)
+          class = f32[2] parameter(4)
+          odd_call = f32[2] parameter(5)
+          return = f32[2] parameter(6)
           a = s4[3] get-tuple-element(int.1), index=0
-          ROOT t = (s4[3], c64[2], bf16[]) tuple(a, double, sizes)
+          ROOT t = (s4[3], c64[2], bf16[], f32[2], f32[2], f32[2], f32[2])
+            tuple(a, double, sizes, p1, class, odd_call, return)
         }";
     let module = read(text).expect("a program");
     let object = compile_object(&module, &ObjectOptions::new("odd", OLDEST)).expect("an object");
@@ -243,6 +248,82 @@ fn names_that_c_does_not_take_are_errors() {
         let error = compile_object(&module, &ObjectOptions::new(name, OLDEST));
         let error = error.expect_err("no name").to_string();
         assert!(error.contains("is not a name of C"), "{error}");
+    }
+    for name in ["int", "class", "main", "memcpy"] {
+        let error = compile_object(&module, &ObjectOptions::new(name, OLDEST));
+        let error = error.expect_err("a word of C or C++").to_string();
+        assert!(error.contains("means something"), "{error}");
+    }
+}
+
+/// Convolutions with a border of images whose number is open: by the routines, image by image, also where the
+/// kernel is not finite and its border must not count.
+#[test]
+fn images_are_convolved_one_by_one() {
+    let text = "HloModule m
+        ENTRY e {
+          x = f32[?,9,7,4] parameter(0)
+          w = f32[3,3,4,6] parameter(1)
+          ROOT y = f32[?,9,7,6] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+        }";
+    let module = read(text).expect("a program");
+    let executable = compile(&module, &Options::default()).expect("compiled");
+    let folder = folder("images");
+    let linked = LinkedObject::new(&module, IsaLevel::Native, &folder).expect("an object");
+    for (batch, special) in [(1, None), (3, None), (0, None), (2, Some(f64::INFINITY))] {
+        let mut inputs = drawn(&module, &[batch]);
+        if let Some(special) = special {
+            let number = tegula_ir::Scalar::Float(special);
+            inputs[1].set_scalar(5, number).expect("an element");
+        }
+        let buffers: Vec<tegula::Tensor> = inputs.iter().cloned().map(Into::into).collect();
+        let expected = executable.run(&buffers).expect("it runs");
+        let shape = expected[0].shape().clone();
+        let outputs = linked.run(&[batch], &inputs, &[shape]).expect("it runs");
+        let (found, wanted) = (outputs[0].as_f32s(), expected[0].as_slice::<f32>());
+        let (found, wanted) = (found.expect("floats"), wanted.expect("floats"));
+        let pairs = found.iter().zip(wanted);
+        let near =
+            |(a, b): (&f32, &f32)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-4;
+        assert!(pairs.clone().all(near), "{batch} {special:?}");
+        assert_eq!(found.len(), wanted.len());
+    }
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Integers of 32 and 64 bits become floats of 16 and 8 bits rounded once, as in a run.
+#[test]
+fn integers_are_rounded_once() {
+    for integer in ["s32", "u32", "s64", "u64"] {
+        let text = format!(
+            "HloModule m
+            ENTRY e {{
+              x = {integer}[64] parameter(0)
+              a = bf16[64] convert(x)
+              b = f16[64] convert(x)
+              c = f8e5m2[64] convert(x)
+              ROOT r = (bf16[64], f16[64], f8e5m2[64]) tuple(a, b, c)
+            }}"
+        );
+        let module = read(&text).expect("a program");
+        let ty = module.entry_computation().parameters[0];
+        let shape = module[ty].shape.as_array().expect("an array").clone();
+        let mut x = Literal::zeros(&shape).expect("an array");
+        let bits = shape.element_type.bits();
+        for i in 0..64u64 {
+            // Halves of a last place, a little more and a little less, in all magnitudes.
+            let top = 0x101u64 << (bits - 9) >> (i % 32);
+            let number = top.wrapping_add(i / 32).wrapping_sub(i % 3);
+            let scalar = match shape.element_type.is_signed() {
+                true => tegula_ir::Scalar::Int((number as i64) << (64 - bits) >> (64 - bits)),
+                false => tegula_ir::Scalar::Uint(number & (u64::MAX >> (64 - bits))),
+            };
+            x.set_scalar(i as usize, scalar).expect("an element");
+        }
+        let inputs = [x];
+        let wanted = run_here(&module, &inputs, IsaLevel::Native);
+        let found = run(&module, &inputs, IsaLevel::Native, integer).expect("an object");
+        assert_eq!(found, wanted, "{integer}");
     }
 }
 

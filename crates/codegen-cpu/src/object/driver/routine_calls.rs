@@ -6,7 +6,8 @@ use crate::error::Error;
 use crate::image::libcalls::Helper;
 use crate::image::{FunctionId, constant_address};
 use crate::object::arrays::{ArrayCall, Data};
-use crate::object::calls::{Call, Calls, Convolved, Prepared, Repair};
+use crate::object::calls::{Call, Calls, Convolved, Images, Prepared, Repair};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use tegula_expr::Term;
 use tegula_ir::{CustomCall, ElementType};
@@ -117,6 +118,56 @@ impl Driver<'_, '_> {
         convolved: &Convolved,
         [input, kernel, out]: [Value; 3],
     ) -> Result<(), Error> {
+        match &convolved.images {
+            Some(images) => self.images(convolved, images, [input, kernel, out])?,
+            None => self.products(convolved, [input, kernel, out])?,
+        }
+        match &convolved.repair {
+            Some(repair) => self.repair(repair, kernel, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Computes a convolution image by image.
+    fn images(
+        &mut self,
+        convolved: &Convolved,
+        images: &Images,
+        [input, kernel, out]: [Value; 3],
+    ) -> Result<(), Error> {
+        let count = self.term(&images.count);
+        let [head, inside, exit] = [(); 3].map(|()| self.builder.create_block());
+        let [left, from, to] = [(); 3].map(|()| self.builder.append_block_param(head, types::I64));
+        self.builder
+            .ins()
+            .jump(head, &[count, input, out].map(Into::into));
+        self.builder.switch_to_block(head);
+        let more = self
+            .builder
+            .ins()
+            .icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
+        self.builder.ins().brif(more, inside, &[], exit, &[]);
+        self.builder.switch_to_block(inside);
+        // What is computed inside is not known behind the loop.
+        let known = self.terms.clone();
+        self.products(convolved, [from, kernel, to])?;
+        self.terms = known;
+        let left = self.builder.ins().iadd_imm_s(left, -1);
+        let [from, to] = [(from, 0), (to, 1)]
+            .map(|(at, array)| self.builder.ins().iadd_imm_s(at, images.bytes[array]));
+        self.builder
+            .ins()
+            .jump(head, &[left, from, to].map(Into::into));
+        self.builder.switch_to_block(exit);
+        Ok(())
+    }
+
+    /// The products of a convolution, of a copy with a border if there is one.
+    fn products(
+        &mut self,
+        convolved: &Convolved,
+        [input, kernel, out]: [Value; 3],
+    ) -> Result<(), Error> {
         let mut scratch = self.scratch.unwrap_or(self.arena);
         let mut base = input;
         if let Some((words, bytes)) = &convolved.padding {
@@ -137,16 +188,13 @@ impl Driver<'_, '_> {
         for product in &convolved.products {
             self.product(product, [base, kernel, out], scratch)?;
         }
-        match &convolved.repair {
-            Some(repair) => self.repair(repair, kernel, out),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Computes a result again that has NaN where the kernel is not finite.
     fn repair(&mut self, repair: &Repair, kernel: Value, out: Value) -> Result<(), Error> {
         let [again, done] = [(); 2].map(|()| self.builder.create_block());
-        let [of_kernel, of_out] = repair.elements;
+        let [of_kernel, of_out] = repair.elements.each_ref().map(|count| self.term(count));
         let [kernel_type, out_type] = repair.types;
         for (array, count, ty, beyond) in [
             (out, of_out, out_type, 1),
@@ -158,8 +206,7 @@ impl Driver<'_, '_> {
                 ElementType::BF16 => ("tegula_rt_special_16", 0x7f80),
                 _ => ("tegula_rt_special_16", 0x7c00),
             };
-            let [count, first] = [count as i64, infinity + beyond]
-                .map(|number| self.builder.ins().iconst(types::I64, number));
+            let first = self.builder.ins().iconst(types::I64, infinity + beyond);
             let (params, returns) = (&[types::I64; 3], &[types::I64]);
             let any = self.call(routine, params, returns, &[array, count, first]);
             let any = any.ok_or_else(|| bug("a check"))?;
