@@ -142,7 +142,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The layouts that `mhlo.layout_mode` asks for, if it asks for others than the default.
+    /// The layouts of parameters and results where some are not the default by themselves: those that
+    /// `mhlo.layout_mode` asks for, and the default where a custom call gives its result in another order.
     pub(super) fn note_layouts(
         &mut self,
         access: &Access<'_>,
@@ -158,13 +159,23 @@ impl Lowerer<'_> {
                 let mut shape = frame.shape(*local).clone();
                 let all = lists.get(place).map(entries).unwrap_or_default();
                 let mode = all.iter().find(|(key, _)| &**key == "mhlo.layout_mode");
-                if let Some(text) = mode.and_then(|(_, value)| value.as_str())
-                    && !matches!(text, "default" | "auto")
-                {
-                    shape = with_layout(shape, text).ok_or_else(|| {
-                        access.error(format!("`mhlo.layout_mode = \"{text}\"` does not fit"))
-                    })?;
-                    any = true;
+                match mode.and_then(|(_, value)| value.as_str()) {
+                    Some("auto") => {}
+                    // Not the order that a custom call gives its result in.
+                    None | Some("default") => {
+                        if let Shape::Array(array) = &mut shape
+                            && array.layout.is_some()
+                        {
+                            array.layout = Some(Box::new(Layout::row_major(array.rank())));
+                            any = true;
+                        }
+                    }
+                    Some(text) => {
+                        shape = with_layout(shape, text).ok_or_else(|| {
+                            access.error(format!("`mhlo.layout_mode = \"{text}\"` does not fit"))
+                        })?;
+                        any = true;
+                    }
                 }
                 shapes.push(shape);
             }
