@@ -180,32 +180,33 @@ impl Planes {
         parts: usize,
         pool: &ThreadPool,
     ) {
-        let Some(&row) = self.outer.first() else {
-            return;
-        };
-        // Few groups are shared by rows.
-        let cuts = match self.group.size < parts {
-            true => parts.clamp(1, self.outer_count / ROWS),
+        let images = windows.images;
+        let (rows, planes) = (windows.row.size, self.group.size * images.size);
+        // Few planes are shared by rows.
+        let cuts = match planes < parts {
+            true => parts.clamp(1, rows / ROWS),
             false => 1,
         };
+        let bytes = self.element as isize;
         pool.run(parts, &|part| {
-            for item in share(self.group.size * cuts, parts, part) {
+            for item in share(planes * cuts, parts, part) {
                 if is_stopped() {
                     return;
                 }
-                let (group, rows) = (item / cuts, share(self.outer_count, cuts, item % cuts));
-                let bytes = self.element as isize;
-                let place = |base: *const u8, array: usize, stride: isize| {
-                    let offset = self.starts[array] + group as isize * stride;
+                let (plane, own) = (item / cuts, share(rows, cuts, item % cuts));
+                let group = (plane / images.size) as isize;
+                let image = (plane % images.size) as isize;
+                let place = |base: *const u8, array: usize, [of_group, of_image]: [isize; 2]| {
+                    let offset = self.starts[array] + group * of_group + image * of_image;
                     base.wrapping_offset(offset * bytes)
                 };
-                let lhs = place(shared.lhs, 0, self.group.lhs);
-                let rhs = place(shared.rhs, 1, self.group.rhs);
-                let out = place(shared.out, 2, self.group.out).cast_mut();
-                let whole = (row, self.inner.size, bytes);
+                let lhs = place(shared.lhs, 0, [self.group.lhs, images.lhs]);
+                let rhs = place(shared.rhs, 1, [self.group.rhs, 0]);
+                let out = place(shared.out, 2, [self.group.out, images.out]).cast_mut();
+                let arrays = (lhs, rhs, out);
                 // SAFETY: the caller promises that the operands and the result are there; parts write
                 // different elements, and have as many rows as are computed together.
-                unsafe { windows.run((lhs, rhs, out), &self.taps, rows, whole) };
+                unsafe { windows.run(arrays, &self.taps, own, (self.inner.size, bytes)) };
             }
         });
     }
@@ -585,7 +586,8 @@ mod tests {
         }
     }
 
-    /// A depthwise convolution of planes against its definition, on so many threads.
+    /// A depthwise convolution of planes against its definition, on so many threads: of two images, if
+    /// windows have several lines.
     fn agrees<T>(
         isa: CpuFeatures,
         ty: ElementType,
@@ -604,15 +606,22 @@ mod tests {
             let number = |i: usize| T::from((i % period) as i8 - (period / 2) as i8);
             (0..count).map(number).collect()
         };
-        let x = whole(channels * height * width, 13);
+        let images = if tall > 1 { 2 } else { 1 };
+        let x = whole(images * channels * height * width, 13);
         let w = whole(channels * tall * wide, 7);
-        let mut y = vec![T::from(99); channels * rows * columns];
+        let mut y = vec![T::from(99); images * channels * rows * columns];
         let (s, size) = (stride as isize, width as isize);
         let taps = (tall * wide) as isize;
         let plane = height as isize * size;
         let axes = Axes {
             batch: [axis(channels, plane, taps, (rows * columns) as isize)].into(),
             rows: [
+                axis(
+                    images,
+                    channels as isize * plane,
+                    0,
+                    (channels * rows * columns) as isize,
+                ),
                 axis(rows, s * size, 0, columns as isize),
                 axis(columns, s, 0, 1),
             ]
@@ -629,11 +638,12 @@ mod tests {
             planes.run(x, w, y.as_mut_ptr().cast(), &pool);
         }
         for (at, found) in y.iter().enumerate() {
-            let (c, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
+            let (plane, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
+            let c = plane % channels;
             let mut sum = T::default();
             for i in 0..tall {
                 for j in 0..wide {
-                    let place = (c * height + row * stride + i) * width + column * stride + j;
+                    let place = (plane * height + row * stride + i) * width + column * stride + j;
                     sum = sum + x[place] * w[(c * tall + i) * wide + j];
                 }
             }

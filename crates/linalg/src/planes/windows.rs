@@ -17,12 +17,15 @@ use tegula_ir::ElementType;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Windows {
     function: WindowsFn,
-    /// Elements from one line of the operand to the next, and from one row of the result.
+    /// Elements from one line of the operand to the next.
     pitch: isize,
-    out_pitch: isize,
+    /// The rows of a plane.
+    pub(super) row: Axis,
+    /// The planes of a group: its images.
+    pub(super) images: Axis,
 }
 
-/// Rows of one group's result.
+/// Rows of one plane of the result.
 pub(super) struct Plane<'a> {
     /// The first row's first summand, and its first element.
     lhs: *const u8,
@@ -53,16 +56,13 @@ impl Windows {
         (outer, inner): (&[Axis], Axis),
         taps: &[[isize; 2]],
     ) -> Option<Self> {
-        let &[outer] = outer else {
-            return None;
-        };
         let side = match taps.len() {
             9 => 3,
             25 => 5,
             49 => 7,
             _ => return None,
         };
-        if isa.width != VectorWidth::Avx512 || outer.size < ROWS || outer.rhs != 0 {
+        if isa.width != VectorWidth::Avx512 || outer.iter().any(|axis| axis.rhs != 0) {
             return None;
         }
         let [first, below] = [taps[0][0], taps[side][0]];
@@ -72,22 +72,33 @@ impl Windows {
             .enumerate()
             .all(|(at, tap)| tap[0] == first + (at / side) as isize * pitch + (at % side) as isize);
         let stride = inner.lhs;
+        let is_row = |axis: &Axis| axis.lhs == stride * pitch && axis.size >= ROWS;
+        let one = Axis {
+            size: 1,
+            ..Axis::default()
+        };
+        let (row, images) = match outer {
+            &[row] if is_row(&row) => (row, one),
+            &[images, row] | &[row, images] if is_row(&row) => (row, images),
+            _ => return None,
+        };
         let function = match ty {
             ElementType::F32 => function::<f32>(side, stride)?,
             ElementType::F64 => function::<f64>(side, stride)?,
             _ => return None,
         };
-        (is_window && first == 0 && outer.lhs == stride * pitch).then_some(Self {
+        (is_window && first == 0).then_some(Self {
             function,
             pitch,
-            out_pitch: outer.out,
+            row,
+            images,
         })
     }
 
-    /// Computes some rows of a group, of elements of so many bytes.
+    /// Computes some rows of a plane, of so many elements of so many bytes.
     ///
     /// # Safety
-    /// `lhs` and `out` lead to the group's first row, `rhs` to its weights; every summand can be read and every
+    /// `lhs` and `out` lead to the plane's first row, `rhs` to its group's weights; every summand can be read and every
     /// element written; there are at least [`ROWS`] rows of them.
     #[inline(always)]
     pub(super) unsafe fn run(
@@ -95,16 +106,16 @@ impl Windows {
         (lhs, rhs, out): (*const u8, *const u8, *mut u8),
         taps: &[[isize; 2]],
         rows: Range<usize>,
-        (row, length, bytes): (Axis, usize, isize),
+        (length, bytes): (usize, isize),
     ) {
         let first = rows.start as isize;
         let plane = Plane {
-            lhs: lhs.wrapping_offset(first * row.lhs * bytes),
-            out: out.wrapping_offset(first * row.out * bytes),
+            lhs: lhs.wrapping_offset(first * self.row.lhs * bytes),
+            out: out.wrapping_offset(first * self.row.out * bytes),
             rhs,
             taps,
             pitch: self.pitch,
-            out_pitch: self.out_pitch,
+            out_pitch: self.row.out,
             rows: rows.len(),
             length,
         };
