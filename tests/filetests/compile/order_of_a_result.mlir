@@ -5,7 +5,7 @@ func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x3xf32>) -> tensor<2x3xf32> {
     return %0 : tensor<2x3xf32>
 }
 
-//> HloModule main, entry_computation_layout={(f32[2,2], f32[2,3])->f32[2,3]}
+//> HloModule main, entry_computation_layout={(f32[2,2], f32[2,3])->f32[2,3]{1,0}}
 //>
 //> ENTRY %main (a: f32[2,2], b: f32[2,3]) -> f32[2,3] {
 //>   %a = f32[2,2] parameter(0)
