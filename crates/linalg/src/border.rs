@@ -67,8 +67,8 @@ pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *m
     }
 }
 
-/// Bytes from which on the C library's functions are called.
-const LONG: usize = 512;
+/// Bytes from which on the C library's function is called: it has wider vectors than this may use.
+const LONG: usize = 128;
 /// Bytes of the widest store.
 const WIDE: usize = 32;
 
@@ -158,7 +158,8 @@ mod tests {
     /// Of all lengths around those where other parts are used: what is inside, and nothing outside.
     #[test]
     fn rows_of_all_lengths_are_copied() {
-        for (kept, front, behind) in (0..80).flat_map(|n| [(n, n % 7, n % 5), (n % 3, n, 2 * n)]) {
+        let lengths = (0..80).chain([127, 128, 129, 300]);
+        for (kept, front, behind) in lengths.flat_map(|n| [(n, n % 7, n % 5), (n % 3, n, 2 * n)]) {
             let length = front + kept + behind;
             let row = BorderedDim {
                 size: kept + 1,
