@@ -49,8 +49,7 @@ struct Header<'a> {
     text: String,
 }
 
-/// Words of C and C++, names of what headers that are included declare, and of the header's own arguments, in
-/// the order of the alphabet.
+/// Words of C and C++, names of what headers that are included declare, and of the header's own arguments.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "NULL", "alignas", "alignof", "and", "and_eq", "arena", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
@@ -68,7 +67,7 @@ const TAKEN: &[&str] = &[
 
 /// Whether a name means something in C or C++ already.
 pub(super) fn is_taken(name: &str) -> bool {
-    TAKEN.binary_search(&name).is_ok()
+    TAKEN.contains(&name)
 }
 
 /// A name that C takes, and that is not used yet.

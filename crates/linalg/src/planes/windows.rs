@@ -65,12 +65,9 @@ impl Windows {
         if isa.width != VectorWidth::Avx512 || outer.iter().any(|axis| axis.rhs != 0) {
             return None;
         }
-        let [first, below] = [taps[0][0], taps[side][0]];
-        let pitch = below - first;
-        let is_window = taps
-            .iter()
-            .enumerate()
-            .all(|(at, tap)| tap[0] == first + (at / side) as isize * pitch + (at % side) as isize);
+        let pitch = taps[side][0];
+        let place = |at: usize| (at / side) as isize * pitch + (at % side) as isize;
+        let is_window = taps.iter().enumerate().all(|(at, tap)| tap[0] == place(at));
         let stride = inner.lhs;
         let is_row = |axis: &Axis| axis.lhs == stride * pitch && axis.size >= ROWS;
         let one = Axis {
@@ -87,7 +84,7 @@ impl Windows {
             ElementType::F64 => function::<f64>(side, stride)?,
             _ => return None,
         };
-        (is_window && first == 0).then_some(Self {
+        is_window.then_some(Self {
             function,
             pitch,
             row,
