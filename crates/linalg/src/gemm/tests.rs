@@ -585,6 +585,29 @@ fn subnormal_factors_count() {
     }
 }
 
+/// Of f32 on x86-64, unless a product is small; what comes behind a product computes with them as before.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn subnormal_numbers_of_large_products_are_zeros() {
+    let (subnormal, large) = (2f32.powi(-130), 2f32.powi(100));
+    for (shape, want) in [([20, 40, 30], 0.0), ([2, 3, 4], 3.0 * 2f32.powi(-30))] {
+        let [m, k, n] = shape;
+        let (lhs, rhs) = (vec![subnormal; m * k], vec![large; k * n]);
+        // Those of AArch64 are models here, partly of the C library's functions.
+        let own = [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2];
+        for isa in own.map(CpuFeatures::up_to) {
+            let types = [ElementType::F32; 2];
+            let got = product_of(isa, types, shape, FORMS[0], (&lhs, &rhs), 2);
+            assert!(
+                got.iter().all(|&got| got == want),
+                "{isa:?} {shape:?} {got:?}"
+            );
+            let half = std::hint::black_box(f32::MIN_POSITIVE) / 2.0;
+            assert!(half > 0.0, "{isa:?} {shape:?}");
+        }
+    }
+}
+
 #[test]
 fn nan_and_infinity_reach_their_elements_alone() {
     for shape in [[1, 40, 37], [3, 33, 20], [20, 50, 40]] {
