@@ -155,7 +155,7 @@ impl CpuFeatures {
         *FOUND.get_or_init(|| worth_using(found()))
     }
 
-    /// What the CPU has, also what is slower than doing without it: for tests.
+    /// What the CPU has and the operating system lets the process use, also what is slower than doing without.
     pub fn every() -> Self {
         found()
     }
