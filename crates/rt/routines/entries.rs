@@ -6,7 +6,7 @@
 use crate::border::{self, BorderedDim};
 use crate::depthwise::Direct;
 use crate::gemm::{Axes, Axis, AxisList, Known, Product, Types};
-use crate::planes::Planes;
+use crate::planes::{ImageBounds, Planes};
 use crate::prepared::PREPARED_BYTES;
 use crate::tables::Tables;
 use crate::thread_pool::ThreadPool;
@@ -60,6 +60,18 @@ impl Call<'_> {
             depth: list(depth),
             starts: [self.head[4], self.head[5], self.head[6]].map(|start| start as isize),
         }
+    }
+
+    /// What is behind the axes of planes.
+    fn bounds(&self) -> Option<ImageBounds> {
+        let axes: i64 = self.head[..4].iter().sum();
+        let words = self.axes.wrapping_add(axes as usize);
+        // SAFETY: the description has these words.
+        let [line, column, lines, columns] = unsafe { words.read() };
+        (lines > 0).then_some(ImageBounds {
+            first: [line as isize, column as isize],
+            size: [lines as usize, columns as usize],
+        })
     }
 
     fn fixed(&self) -> Option<usize> {
@@ -210,7 +222,7 @@ pub unsafe extern "C" fn tegula_rt_product(
 }
 
 macro_rules! groups {
-    ($($name:ident $kind:ident $width:ident;)*) => {$(
+    ($($name:ident $kind:ident $width:ident $([$bounds:ident])?;)*) => {$(
         /// # Safety
         /// As a product's.
         #[unsafe(no_mangle)]
@@ -227,7 +239,8 @@ macro_rules! groups {
                 let call = Call::at(call);
                 let mut tables = Tables::at(scratch);
                 let features = call.features(VectorWidth::$width);
-                let groups = $kind::new_in(&mut tables, features, call.types(), &call.axes());
+                let (types, axes) = (call.types(), call.axes());
+                let groups = $kind::new_in(&mut tables, features, types, &axes $(, call.$bounds())?);
                 if let Some(groups) = groups {
                     groups.run(lhs, rhs, out, &ThreadPool);
                 }
@@ -241,15 +254,15 @@ groups! {
     tegula_rt_depthwise_portable Direct Portable;
     tegula_rt_depthwise_avx2 Direct Avx2;
     tegula_rt_depthwise_avx512 Direct Avx512;
-    tegula_rt_planes_portable Planes Portable;
-    tegula_rt_planes_avx2 Planes Avx2;
-    tegula_rt_planes_avx512 Planes Avx512;
+    tegula_rt_planes_portable Planes Portable [bounds];
+    tegula_rt_planes_avx2 Planes Avx2 [bounds];
+    tegula_rt_planes_avx512 Planes Avx512 [bounds];
 }
 
 #[cfg(target_arch = "aarch64")]
 groups! {
     tegula_rt_depthwise_neon Direct Neon;
-    tegula_rt_planes_neon Planes Neon;
+    tegula_rt_planes_neon Planes Neon [bounds];
 }
 
 /// What stands for a function that a program does not call, in functions that it does.

@@ -50,7 +50,9 @@ pub const ABSENT: &str = "tegula_rt_absent";
 /// Words of a call's description, by what they are.
 ///
 /// Behind these words are the axes of the batch, the rows, the columns and the depth: of each its size
-/// and its strides in the left operand, the right one and the result, in elements.
+/// and its strides in the left operand, the right one and the result, in elements. Behind those of
+/// [planes](Kind::Planes) is where images are: the line and the column of the first window's first element, and an image's
+/// lines and columns, or zeros where no window reaches outside.
 pub mod call {
     /// How many axes the batch, the rows, the columns and the depth have.
     pub const COUNTS: usize = 0;

@@ -19,6 +19,7 @@ use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label, LibraryOp};
 use tegula_ir::{AlignedBytes, ArrayShape, Dim, ElementType, Literal, Op};
 use tegula_linalg::gemm::{Axes, MAX_COMPILED_AXES, Product};
+use tegula_linalg::planes::ImageBounds;
 use tegula_plan::dot::DotView;
 use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel, label_sizes};
 use tegula_rt::{Kind, PREPARED_BYTES, call};
@@ -525,7 +526,11 @@ impl Library {
             self.scratch = self.scratch.max(before + ready + part.scratch);
             let fixed = fixed.filter(|_| part.kind == Kind::Product);
             let kept = kept.zip(part.kept);
-            products.push(self.call(part.kind, types, part.axes, fixed, false, kept));
+            let mut call = self.call(part.kind, types, part.axes, fixed, false, kept);
+            if part.kind == Kind::Planes {
+                call.words.extend(bounds_words(part.bounds));
+            }
+            products.push(call);
         }
         let repair = match made.is_bordered() && types[2].is_float() {
             true => Some(Repair {
@@ -660,6 +665,15 @@ fn known_words(call: &Call) -> Option<Vec<i64>> {
     let suits = call.kind == Kind::Product && call.scratch.is_none();
     let words = call.words.iter().map(Term::as_constant);
     suits.then(|| words.collect()).flatten()
+}
+
+/// Where images are, as words behind the axes.
+fn bounds_words(bounds: Option<ImageBounds>) -> [Term; 4] {
+    let words = bounds.map_or([0; 4], |bounds| {
+        let [first, size] = [bounds.first, bounds.size.map(|n| n as isize)];
+        [first[0], first[1], size[0], size[1]]
+    });
+    words.map(|word| Term::constant(word as i64))
 }
 
 /// How many dimensions of each kind a product has.

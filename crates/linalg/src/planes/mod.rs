@@ -25,6 +25,32 @@ const MIN_ROW: usize = 4;
 /// Where threads share rows, each has multiples of so many elements.
 const STRETCH: usize = 64;
 
+/// Where an image is: what windows reach outside of it counts as nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageBounds {
+    /// The line and the column of the first window's first element, which may be outside.
+    pub first: [isize; 2],
+    /// The lines and the columns of the image.
+    pub size: [usize; 2],
+}
+
+impl ImageBounds {
+    /// Of windows that all are inside.
+    #[cfg(target_arch = "x86_64")]
+    const EVERYWHERE: Self = Self {
+        first: [0; 2],
+        size: [isize::MAX as usize; 2],
+    };
+
+    /// As seen from a window so many lines below.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn below(mut self, lines: isize) -> Self {
+        self.first[0] += lines;
+        self
+    }
+}
+
 /// A product of groups ready to run.
 #[derive(Clone, Debug)]
 pub struct Planes {
@@ -64,10 +90,16 @@ struct Rows<'a> {
 type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Planes {
-    /// The loop for a product; `None` if it is not of this form.
+    /// The loop for a product; `None` if it is not of this form. `bounds`: those of the images, if windows
+    /// reach outside of them. The loops for windows need no border then, but there is one for few windows.
     #[cfg(feature = "std")]
-    pub fn new(isa: CpuFeatures, types: Types, axes: &Axes) -> Option<Self> {
-        Self::new_in(&mut Tables, isa, types, axes)
+    pub fn new(
+        isa: CpuFeatures,
+        types: Types,
+        axes: &Axes,
+        bounds: Option<ImageBounds>,
+    ) -> Option<Self> {
+        Self::new_in(&mut Tables, isa, types, axes, bounds)
     }
 
     /// As [`Self::new`], with tables in this memory.
@@ -77,6 +109,7 @@ impl Planes {
         isa: CpuFeatures,
         types: Types,
         axes: &Axes,
+        bounds: Option<ImageBounds>,
     ) -> Option<Self> {
         let group = match varying(&axes.batch)[..] {
             [] => Axis {
@@ -103,9 +136,16 @@ impl Planes {
         let outer_count = element_count(&outer);
         let pieces = ROWS.div_ceil(outer_count.max(1)).min(inner.size / MIN_ROW);
         let taps = taps(memory, &depth)?;
+        #[cfg(target_arch = "x86_64")]
+        let windows = Windows::new(isa, ty, (&outer, inner), &taps, bounds);
+        #[cfg(not(target_arch = "x86_64"))]
+        let windows = None::<()>;
+        if bounds.is_some() && windows.is_none() {
+            return None;
+        }
         Some(Self {
             #[cfg(target_arch = "x86_64")]
-            windows: Windows::new(isa, ty, (&outer, inner), &taps),
+            windows,
             group,
             outer_count,
             outer,
@@ -574,165 +614,4 @@ unsafe fn load<T: Copy, const LANES: usize, const STRIDE: usize>(from: *const T)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn axis(size: usize, lhs: isize, rhs: isize, out: isize) -> Axis {
-        Axis {
-            size,
-            lhs,
-            rhs,
-            out,
-        }
-    }
-
-    /// A depthwise convolution of planes against its definition, on so many threads: of two images, if
-    /// windows have several lines.
-    fn agrees<T>(
-        isa: CpuFeatures,
-        ty: ElementType,
-        channels: usize,
-        [height, width]: [usize; 2],
-        stride: usize,
-        kernel: [usize; 2],
-        threads: usize,
-    ) where
-        T: Number + From<i8> + PartialEq + core::fmt::Debug,
-    {
-        let [tall, wide] = kernel;
-        let rows = (height - tall) / stride + 1;
-        let columns = (width - wide) / stride + 1;
-        let whole = |count: usize, period: usize| -> Vec<T> {
-            let number = |i: usize| T::from((i % period) as i8 - (period / 2) as i8);
-            (0..count).map(number).collect()
-        };
-        let images = if tall > 1 { 2 } else { 1 };
-        let x = whole(images * channels * height * width, 13);
-        let w = whole(channels * tall * wide, 7);
-        let mut y = vec![T::from(99); images * channels * rows * columns];
-        let (s, size) = (stride as isize, width as isize);
-        let taps = (tall * wide) as isize;
-        let plane = height as isize * size;
-        let axes = Axes {
-            batch: [axis(channels, plane, taps, (rows * columns) as isize)].into(),
-            rows: [
-                axis(
-                    images,
-                    channels as isize * plane,
-                    0,
-                    (channels * rows * columns) as isize,
-                ),
-                axis(rows, s * size, 0, columns as isize),
-                axis(columns, s, 0, 1),
-            ]
-            .into(),
-            columns: AxisList::new(),
-            depth: [axis(tall, size, wide as isize, 0), axis(wide, 1, 1, 0)].into(),
-            starts: [0; 3],
-        };
-        let planes = Planes::new(isa, [ty; 3], &axes).expect("planes");
-        let pool = ThreadPool::new(threads);
-        // SAFETY: the axes are those of the arrays.
-        unsafe {
-            let (x, w) = (x.as_ptr().cast(), w.as_ptr().cast());
-            planes.run(x, w, y.as_mut_ptr().cast(), &pool);
-        }
-        for (at, found) in y.iter().enumerate() {
-            let (plane, row, column) = (at / (rows * columns), at / columns % rows, at % columns);
-            let c = plane % channels;
-            let mut sum = T::default();
-            for i in 0..tall {
-                for j in 0..wide {
-                    let place = (plane * height + row * stride + i) * width + column * stride + j;
-                    sum = sum + x[place] * w[(c * tall + i) * wide + j];
-                }
-            }
-            assert_eq!(
-                *found, sum,
-                "{isa:?} {ty} {channels} {height}x{width} {stride} {kernel:?} at {at}"
-            );
-        }
-    }
-
-    /// In both types and on all kinds of CPU.
-    fn all_agree(
-        channels: usize,
-        size: [usize; 2],
-        stride: usize,
-        kernel: [usize; 2],
-        threads: usize,
-    ) {
-        let native = CpuFeatures::detect();
-        let widths = [native.width, VectorWidth::Portable, VectorWidth::Neon];
-        for isa in widths.map(|width| CpuFeatures { width, ..native }) {
-            agrees::<f32>(
-                isa,
-                ElementType::F32,
-                channels,
-                size,
-                stride,
-                kernel,
-                threads,
-            );
-            agrees::<f64>(
-                isa,
-                ElementType::F64,
-                channels,
-                size,
-                stride,
-                kernel,
-                threads,
-            );
-        }
-    }
-
-    #[test]
-    fn planes_of_every_length() {
-        for width in [4usize, 5, 7, 8, 9, 15, 16, 17, 31, 33, 40] {
-            for stride in [1, 2] {
-                for kernel in [1, 3, 5] {
-                    let size = [7, (width - 1) * stride + kernel];
-                    all_agree(3, size, stride, [kernel; 2], 1);
-                }
-            }
-        }
-    }
-
-    /// Rows that are computed together, and those that are left; planes that threads share, and rows of one.
-    #[test]
-    fn windows_of_every_height() {
-        for rows in 1..12 {
-            for stride in [1, 2] {
-                for kernel in [3, 5, 7] {
-                    let size = [(rows - 1) * stride + kernel, 18 * stride + kernel];
-                    all_agree(2, size, stride, [kernel; 2], 1);
-                }
-            }
-        }
-        for channels in [1, 2, 7] {
-            all_agree(channels, [40, 300], 1, [5, 5], 3);
-            all_agree(channels, [43, 601], 2, [3, 3], 3);
-        }
-    }
-
-    #[test]
-    fn one_plane_of_one_row_to_six() {
-        for width in [4usize, 7, 9, 12, 13, 16, 30, 65] {
-            for rows in 1..7 {
-                for stride in [1, 2] {
-                    let size = [(rows - 1) * stride + 1, (width - 1) * stride + 11];
-                    all_agree(1, size, stride, [1, 11], 1);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn threads_share_long_rows() {
-        for width in [12_500usize, 12_543, 12_544] {
-            for rows in [1, 2, 3, 9] {
-                all_agree(1, [rows, width + 10], 1, [1, 11], 4);
-            }
-        }
-    }
-}
+mod tests;

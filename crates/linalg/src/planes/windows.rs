@@ -4,9 +4,12 @@
 //! Four rows of the result are computed together from the lines of the operand that they share: each vector of a
 //! line is loaded once for all rows whose windows have it, and the weights of a window stay in registers. So
 //! multiplying is what takes time, not loading, which crosses a boundary of cache lines for nearly each vector.
+//!
+//! Windows may reach outside of the image: lines above and below it are left out, and masked loads give zeros for
+//! elements beside it. So no copy with a border is needed.
 
-use super::Number;
 use super::avx512::Lanes;
+use super::{ImageBounds, Number};
 use crate::depthwise::ROWS;
 use crate::gemm::Axis;
 use crate::microkernels::{CpuFeatures, VectorWidth};
@@ -23,6 +26,7 @@ pub(super) struct Windows {
     pub(super) row: Axis,
     /// The planes of a group: its images.
     pub(super) images: Axis,
+    bounds: ImageBounds,
 }
 
 /// Rows of one plane of the result.
@@ -37,24 +41,27 @@ pub(super) struct Plane<'a> {
     out_pitch: isize,
     rows: usize,
     length: usize,
+    /// The image, seen from the first row's first summand.
+    bounds: ImageBounds,
 }
 
 /// Computes the elements of some rows.
 ///
 /// # Safety
-/// Every summand can be read and every element written, there are at least [`ROWS`] rows, the window has as many
-/// taps as the function was made for, and the CPU has AVX-512 F.
+/// Every summand inside of the image can be read and every element written, there are at least [`ROWS`] rows, the
+/// window has as many taps as the function was made for, and the CPU has AVX-512 F.
 type WindowsFn = unsafe fn(&Plane<'_>);
 
 impl Windows {
     /// For summands of these places whose rows are along `outer`; `None` if they are no such window, or
-    /// the CPU has no AVX-512.
+    /// the CPU has no AVX-512. `bounds`: those of the image, if windows reach outside of it.
     #[inline(always)]
     pub(super) fn new(
         isa: CpuFeatures,
         ty: ElementType,
         (outer, inner): (&[Axis], Axis),
         taps: &[[isize; 2]],
+        bounds: Option<ImageBounds>,
     ) -> Option<Self> {
         let side = match taps.len() {
             9 => 3,
@@ -66,6 +73,12 @@ impl Windows {
             return None;
         }
         let pitch = taps[side][0];
+        let bounds = match bounds {
+            // A line of the window is one of the image.
+            Some(bounds) if bounds.size[1] as isize == pitch => bounds,
+            Some(_) => return None,
+            None => ImageBounds::EVERYWHERE,
+        };
         let place = |at: usize| (at / side) as isize * pitch + (at % side) as isize;
         let is_window = taps.iter().enumerate().all(|(at, tap)| tap[0] == place(at));
         let stride = inner.lhs;
@@ -89,14 +102,15 @@ impl Windows {
             pitch,
             row,
             images,
+            bounds,
         })
     }
 
     /// Computes some rows of a plane, of so many elements of so many bytes.
     ///
     /// # Safety
-    /// `lhs` and `out` lead to the plane's first row, `rhs` to its group's weights; every summand can be read and every
-    /// element written; there are at least [`ROWS`] rows of them.
+    /// `lhs` and `out` lead to the plane's first row, `rhs` to its group's weights; every summand inside of the image
+    /// can be read and every element written; there are at least [`ROWS`] rows of them.
     #[inline(always)]
     pub(super) unsafe fn run(
         &self,
@@ -115,6 +129,7 @@ impl Windows {
             out_pitch: self.row.out,
             rows: rows.len(),
             length,
+            bounds: self.bounds.below(first * (self.row.lhs / self.pitch)),
         };
         // SAFETY: the caller promises.
         unsafe { (self.function)(&plane) };
@@ -158,52 +173,68 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize>(plane: &Plane<
             *weight = V::splat(*rhs.offset(tap[1]));
         }
         let last = plane.rows - ROWS;
-        let mut row = 0;
-        loop {
-            for start in (0..plane.length).step_by(V::COUNT) {
-                let count = (plane.length - start).min(V::COUNT);
-                let mask = ((1u64 << count) - 1) as u32;
-                // The masks of all pairs over two vectors, and of all but the last element of them.
-                let pairs = [(1u64 << (2 * count)) - 1, (1u64 << (2 * count - 1)) - 1];
-                let pairs = pairs.map(|both| (both as u32, (both >> V::COUNT) as u32));
-                let first = (row * STRIDE) as isize * plane.pitch + (start * STRIDE) as isize;
-                let first = plane.lhs.cast::<V::Element>().offset(first);
+        let [lines, columns] = plane.bounds.size;
+        for start in (0..plane.length).step_by(V::COUNT) {
+            let count = (plane.length - start).min(V::COUNT);
+            let first = start as isize * STRIDE as isize;
+            let left = plane.bounds.first[1] + first;
+            // The elements that are loaded for each place of a window's line, those outside of the image left out.
+            let mut inside = [0u64; SIDE];
+            for at in 0..SIDE {
+                inside[at] = match (STRIDE, at % 2) {
+                    (1, _) => image_mask(left + at as isize, columns, count),
+                    // Of two places that follow each other the pairs are loaded once; the last has no other.
+                    (_, 0) if at + 1 < SIDE => image_mask(left + at as isize, columns, 2 * count),
+                    (_, 0) => image_mask(left + at as isize, columns, 2 * count - 1),
+                    _ => inside[at - 1],
+                };
+            }
+            let mask = ((1u64 << count) - 1) as u32;
+            let lhs = plane.lhs.cast::<V::Element>().wrapping_offset(first);
+            let out = plane.out.cast::<V::Element>().wrapping_add(start);
+            let mut row = 0;
+            loop {
+                let top = (row * STRIDE) as isize;
+                let above = plane.bounds.first[0] + top;
+                let lhs = lhs.wrapping_offset(top * plane.pitch);
                 let mut sums = [V::splat(V::Element::default()); ROWS];
                 repeated!(LINE < STRIDE * (ROWS - 1) + SIDE, [0 1 2 3 4 5 6 7 8 9 10 11 12], {
-                    let line = first.wrapping_offset(LINE as isize * plane.pitch);
-                    repeated!(AT < SIDE, [0 1 2 3 4 5 6], {
-                        // Of two places that follow each other the pairs are loaded once.
-                        let (low, high) = pairs[usize::from(AT + 1 >= SIDE)];
-                        let x = match (STRIDE, AT % 2) {
-                            (1, _) => V::load(mask, line.add(AT)),
-                            (_, 0) => {
-                                let next = line.wrapping_add(AT + V::COUNT);
-                                V::even(V::load(low, line.add(AT)), V::load(high, next))
-                            }
-                            _ => {
-                                let (low, high) = pairs[0];
-                                let pair = line.wrapping_add(AT).wrapping_sub(1);
-                                let next = pair.wrapping_add(V::COUNT);
-                                V::odd(V::load(low, pair), V::load(high, next))
-                            }
-                        };
-                        repeated!(ROW < ROWS, [0 1 2 3], {
-                            let above = LINE.wrapping_sub(ROW * STRIDE);
-                            if above < SIDE {
-                                sums[ROW] = V::fused(x, weights[above][AT], sums[ROW]);
-                            }
+                    // What is above the image has a number that is too large.
+                    if ((above + LINE as isize) as usize) < lines {
+                        let line = lhs.wrapping_offset(LINE as isize * plane.pitch);
+                        repeated!(AT < SIDE, [0 1 2 3 4 5 6], {
+                            let (low, high) = (inside[AT] as u32, (inside[AT] >> V::COUNT) as u32);
+                            let from = line.wrapping_add(AT / STRIDE * STRIDE);
+                            let next = from.wrapping_add(V::COUNT);
+                            let x = match (STRIDE, AT % 2) {
+                                (1, _) => V::load(low, from),
+                                (_, 0) => V::even(V::load(low, from), V::load(high, next)),
+                                _ => V::odd(V::load(low, from), V::load(high, next)),
+                            };
+                            repeated!(ROW < ROWS, [0 1 2 3], {
+                                let above = LINE.wrapping_sub(ROW * STRIDE);
+                                if above < SIDE {
+                                    sums[ROW] = V::fused(x, weights[above][AT], sums[ROW]);
+                                }
+                            });
                         });
-                    });
+                    }
                 });
                 for (at, &sum) in sums.iter().enumerate() {
-                    let to = (row + at) as isize * plane.out_pitch + start as isize;
-                    V::store(plane.out.cast::<V::Element>().offset(to), mask, sum);
+                    V::store(out.offset((row + at) as isize * plane.out_pitch), mask, sum);
                 }
+                if row == last {
+                    break;
+                }
+                row = (row + ROWS).min(last);
             }
-            if row == last {
-                return;
-            }
-            row = (row + ROWS).min(last);
         }
     }
+}
+
+/// Which of so many elements from a column on are inside of an image of so many columns; `count` is at most 32.
+#[inline(always)]
+fn image_mask(column: isize, columns: usize, count: usize) -> u64 {
+    let below = |end: isize| (1u64 << end.clamp(0, count as isize)) - 1;
+    below((columns as isize).saturating_sub(column)) & !below(-column)
 }

@@ -22,7 +22,7 @@ use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ElementType, Op};
 use tegula_linalg::depthwise::Direct;
 use tegula_linalg::gemm::{Axes, Axis, MAX_AXES, PackedLayout, Product};
-use tegula_linalg::planes::Planes;
+use tegula_linalg::planes::{ImageBounds, Planes};
 use tegula_linalg::thread_pool::ThreadPool;
 use tegula_rt::Kind;
 use tegula_target::CpuFeatures;
@@ -60,6 +60,8 @@ enum Way {
 struct Step {
     axes: Box<Axes>,
     form: Form,
+    /// Where images are whose windows reach outside of them.
+    bounds: Option<ImageBounds>,
 }
 
 /// What computes a product.
@@ -77,6 +79,8 @@ pub(crate) type Border = (Vec<i64>, usize);
 pub(crate) struct Part<'a> {
     pub(crate) kind: Kind,
     pub(crate) axes: &'a Axes,
+    /// Where images are whose windows reach outside of them.
+    pub(crate) bounds: Option<ImageBounds>,
     /// Where its packed kernel begins, if the kernel is packed once.
     pub(crate) kept: Option<usize>,
     /// Bytes of scratch memory, tables among them.
@@ -205,6 +209,7 @@ impl Convolution {
             Part {
                 kind,
                 axes: &step.axes,
+                bounds: step.bounds,
                 kept,
                 scratch,
             }
@@ -336,17 +341,21 @@ impl Convolution {
             return;
         }
         let [kernel_elements, output_elements] = self.elements();
+        let kernel = (
+            operands[1],
+            kernel_type,
+            kernel_elements,
+            Special::NotFinite,
+        );
+        let output = (out.cast_const(), out_type, output_elements, Special::Nan);
+        // Mostly the first that is looked at has none: the smaller one.
+        let [first, second] = match kernel_elements < output_elements {
+            true => [kernel, output],
+            false => [output, kernel],
+        };
         // SAFETY: the arrays have so many elements.
         unsafe {
-            let nan = any_special(out, out_type, output_elements, Special::Nan);
-            if nan
-                && any_special(
-                    operands[1],
-                    kernel_type,
-                    kernel_elements,
-                    Special::NotFinite,
-                )
-            {
+            if any_special(first) && any_special(second) {
                 self.by_definition(operands, out, true);
             }
         }
@@ -436,6 +445,10 @@ fn products(
     }
     let mut padding = None;
     if bordered {
+        if let Some(step) = planes_without_border(isa, &geometry, types, phases) {
+            let products = vec![step];
+            return Some(Way::Products { padding, products });
+        }
         let element = types[0].storage_bytes();
         let (copy, sizes) = Padding::new(&geometry.input_dims, &reach, element)?;
         let product = |sizes: &[i64]| sizes.iter().try_fold(1i64, |n, &s| n.checked_mul(s));
@@ -454,16 +467,52 @@ fn products(
         let axes = axes(&geometry, chosen, &reach)?;
         let form = if let Some(direct) = Direct::new(isa, types, &axes) {
             Form::Direct(Box::new(direct))
-        } else if let Some(planes) = Planes::new(isa, types, &axes) {
+        } else if let Some(planes) = Planes::new(isa, types, &axes, None) {
             Form::Planes(Box::new(planes))
         } else {
             Form::Product(Box::new(Product::new(isa, types, axes.clone(), fixed)?))
         };
         let axes = Box::new(axes);
-        products.push(Step { axes, form });
+        let bounds = None;
+        products.push(Step { axes, form, bounds });
         Some(())
     })?;
     Some(Way::Products { padding, products })
+}
+
+/// The loop for windows that reach outside of images, which leaves out what is not there, if it is one of
+/// [those](Planes::new) that can: nothing is copied.
+fn planes_without_border(
+    isa: CpuFeatures,
+    geometry: &Geometry,
+    types: [ElementType; 3],
+    phases: &[Vec<Phase>],
+) -> Option<Step> {
+    let ([lines, columns], [line_phases, column_phases]) = (&geometry.spatial[..], phases) else {
+        return None;
+    };
+    let (&[line], &[column]) = (&line_phases[..], &column_phases[..]) else {
+        return None;
+    };
+    // A line's neighbours are the columns, and the lines follow each other.
+    if [columns.input.stride, columns.output.stride] != [1, 1]
+        || lines.input.stride != columns.input.size
+    {
+        return None;
+    }
+    let whole = |&size: &i64| (0, size);
+    let whole: SmallVec<[(i64, i64); 6]> = geometry.input_dims.iter().map(whole).collect();
+    let axes = axes(geometry, &[line, column], &whole)?;
+    let bounds = ImageBounds {
+        first: [line.start as isize, column.start as isize],
+        size: [lines.input.size as usize, columns.input.size as usize],
+    };
+    let planes = Planes::new(isa, types, &axes, Some(bounds))?;
+    Some(Step {
+        axes: Box::new(axes),
+        form: Form::Planes(Box::new(planes)),
+        bounds: Some(bounds),
+    })
 }
 
 /// Gives the input the strides of an array of other sizes.
@@ -594,7 +643,9 @@ enum Special {
 ///
 /// # Safety
 /// The array has so many elements.
-unsafe fn any_special(array: *const u8, ty: ElementType, count: usize, special: Special) -> bool {
+unsafe fn any_special(
+    (array, ty, count, special): (*const u8, ElementType, usize, Special),
+) -> bool {
     macro_rules! any {
         ($bits:ty, $infinity:expr) => {{
             // SAFETY: the caller promises: the array has so many elements; for the type's size.

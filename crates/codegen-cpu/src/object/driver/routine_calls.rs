@@ -102,7 +102,7 @@ impl Driver<'_, '_> {
     }
 
     /// The address of a table of words on the stack.
-    fn table_of(&mut self, words: &[Value]) -> Value {
+    pub(super) fn table_of(&mut self, words: &[Value]) -> Value {
         let bytes = (WORD * words.len().max(1)) as u32;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
         let slot = self.builder.create_sized_stack_slot(slot);
@@ -196,10 +196,18 @@ impl Driver<'_, '_> {
         let [again, done] = [(); 2].map(|()| self.builder.create_block());
         let [of_kernel, of_out] = repair.elements.each_ref().map(|count| self.term(count));
         let [kernel_type, out_type] = repair.types;
-        for (array, count, ty, beyond) in [
-            (out, of_out, out_type, 1),
+        let mut arrays = [
             (kernel, of_kernel, kernel_type, 0),
-        ] {
+            (out, of_out, out_type, 1),
+        ];
+        // Mostly the first that is looked at is finite: the smaller one.
+        let known = repair.elements.each_ref().map(Term::as_constant);
+        if let [Some(of_kernel), Some(of_out)] = known
+            && of_kernel >= of_out
+        {
+            arrays.reverse();
+        }
+        for (array, count, ty, beyond) in arrays {
             let (routine, infinity) = match ty {
                 ElementType::F64 => ("tegula_rt_special_64", f64::INFINITY.to_bits() as i64),
                 ElementType::F32 => ("tegula_rt_special_32", i64::from(f32::INFINITY.to_bits())),
