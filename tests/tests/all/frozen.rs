@@ -302,9 +302,8 @@ fn open_sizes() {
     }
 }
 
-/// Constants are packed once with nothing frozen, where that is much.
-#[test]
-fn constants_are_packed_once() {
+/// An array of bytes as HLO has it: 40 rows of 600.
+fn constant_bytes() -> String {
     let rows: Vec<String> = (0..40)
         .map(|i| {
             let row: Vec<String> = (0..600)
@@ -313,11 +312,48 @@ fn constants_are_packed_once() {
             format!("{{{}}}", row.join(","))
         })
         .collect();
+    format!("s8[40,600] constant({{{}}})", rows.join(","))
+}
+
+/// Constants are packed once with nothing frozen, where that is much.
+#[test]
+fn constants_are_packed_once() {
     let text = format!(
-        "ENTRY main {{ x = s8[3,600] parameter(0) w = s8[40,600] constant({{{}}})
+        "ENTRY main {{ x = s8[3,600] parameter(0) w = {}
       ROOT d = s32[3,40] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}",
-        rows.join(",")
+        constant_bytes()
     );
     check(&text, &[&[], &[0]]);
     assert!(peak(&text, &[]) > 40 * 600);
+}
+
+/// They are so for all sizes together, and so are sums of them, which a product of quantised numbers
+/// multiplies by a zero point.
+#[test]
+fn constants_are_packed_once_for_all_sizes() {
+    let text = |rows: &str| {
+        format!(
+            "plus {{ a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }}
+         ENTRY main {{ x = s8[{rows},600] parameter(0) zero = s32[] parameter(1) w = {}
+           d = s32[{rows},40] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+           c = s32[40,600] convert(w) n = s32[] constant(0)
+           r = s32[40] reduce(c, n), dimensions={{1}}, to_apply=plus
+           z = s32[40] broadcast(zero), dimensions={{}} m = s32[40] multiply(r, z)
+           b = s32[{rows},40] broadcast(m), dimensions={{1}} ROOT e = s32[{rows},40] subtract(d, b) }}",
+            constant_bytes()
+        )
+    };
+    let open = read(&text("?"));
+    let open = compile(&open, &Options::default()).expect("it compiles");
+    let zero = Tensor::from(numbers(ElementType::S32, &[]));
+    for rows in [2, 7, 40, 7, 2] {
+        let known = read(&text(&rows.to_string()));
+        let known = compile(&known, &Options::default()).expect("it compiles");
+        let x = Tensor::from(numbers(ElementType::S8, &[rows, 600]));
+        let given = || vec![Arg::Borrowed(&x), Arg::Borrowed(&zero)];
+        let results = open.run(given()).expect("a run");
+        assert_eq!(results, known.run(given()).expect("a run"), "{rows}");
+        let peak = open.backend().peak_bytes(&[x.shape(), zero.shape()]);
+        assert!(peak.expect("sizes") > Some(40 * 600));
+    }
 }

@@ -26,6 +26,16 @@ pub(crate) enum Area {
     Exchanged(usize),
 }
 
+impl Area {
+    /// The number of a memory that is kept.
+    pub(crate) fn kept(self) -> Option<usize> {
+        match self {
+            Self::Kept(slot) => Some(slot),
+            _ => None,
+        }
+    }
+}
+
 /// One step with addresses.
 #[derive(Debug)]
 pub(crate) enum Action {

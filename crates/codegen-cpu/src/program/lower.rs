@@ -161,7 +161,9 @@ impl Resolver<'_> {
             } => Some(self.library(op, operands, results, None)?),
             other => self.action(other)?,
         };
-        self.kept.actions.extend(action);
+        if let Some(action) = action {
+            self.kept.fill(self.plan, step, action);
+        }
         Ok(())
     }
 

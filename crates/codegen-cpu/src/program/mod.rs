@@ -9,6 +9,7 @@
 pub(crate) mod double_buffer;
 pub(crate) mod effects;
 pub(crate) mod ir;
+pub(crate) mod kept_memory;
 pub(crate) mod lower;
 pub(crate) mod nontemporal_stores;
 pub(crate) mod run_invariants;

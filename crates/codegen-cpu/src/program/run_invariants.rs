@@ -11,15 +11,20 @@
 //!
 //! A product that would pack a fixed operand in each run has the packed form kept instead.
 //! What only such steps read is not kept after the first run.
+//!
+//! Where a program leaves sizes open, what constants alone make is kept if it is the same at all sizes: those
+//! of a run have no part in it. Sizes then [share](super::kept_memory) one memory.
 
 use super::effects::{Touch, span, touches};
 use super::ir::{Action, Area, Location};
+use super::kept_memory::{Content, Filling, Memories, Wanted};
 use crate::library::call::Call;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use smallvec::smallvec;
 use tegula_custom_call::is_built_in;
 use tegula_fusion::LibraryOp;
-use tegula_ir::{AlignedBytes, Op};
+use tegula_fusion::kernel::IndexVar;
+use tegula_ir::Op;
 use tegula_linalg::gemm::PackedLayout;
 use tegula_plan::{Place, Plan, Step, ValueId};
 
@@ -41,14 +46,14 @@ pub(crate) struct Kept {
     /// Where the values lie that no run computes.
     places: FxHashMap<ValueId, Location>,
     fixed: FxHashMap<ValueId, Origin>,
-    /// Whether constants alone are reason to keep anything.
-    constants: bool,
-    /// The bytes of each kept memory.
-    bytes: Vec<usize>,
+    /// The values that are the same at all sizes of a program that leaves some open; `None` if it leaves
+    /// none open.
+    same: Option<FxHashSet<ValueId>>,
+    memories: Vec<Wanted>,
     /// Packed operands: what was packed, how, and which memory has it.
     packed: Vec<(Location, Vec<PackedLayout>, usize)>,
     /// What fills the memories, in order.
-    pub actions: Vec<Action>,
+    fillings: Vec<Filling>,
 }
 
 /// Whether a routine gives the same for the same operands, and does nothing else.
@@ -69,11 +74,11 @@ fn is_pure(op: &LibraryOp) -> bool {
 
 impl Kept {
     /// Finds the values of a plan without open sizes that no run has to compute, where
-    /// these parameters are frozen. Constants alone are reason enough if the program has
-    /// one size: else each size would keep its own.
-    pub(crate) fn new(plan: &Plan, frozen: &[bool], one_size: bool) -> Self {
+    /// these parameters are frozen. `same`: the values that are the [same at all sizes](same_at_all_sizes), if the
+    /// program leaves some open.
+    pub(crate) fn new(plan: &Plan, frozen: &[bool], same: Option<FxHashSet<ValueId>>) -> Self {
         let mut kept = Self {
-            constants: one_size,
+            same,
             ..Self::default()
         };
         for (value, declared) in &plan.values {
@@ -116,13 +121,24 @@ impl Kept {
             let value = *operands.get(i)?;
             let origin = *self.fixed.get(&value)?;
             let bytes = plan.values[value].shape.byte_size().unwrap_or(0);
-            self.is_worth(origin, 2 * bytes).then_some(i)
+            is_worth(origin, 2 * bytes).then_some(i)
         };
         fixed(1).or_else(|| fixed(0))
     }
 
-    fn is_worth(&self, origin: Origin, bytes: i64) -> bool {
-        origin == Origin::Frozen || self.constants && bytes >= WORTH_KEEPING
+    /// Whether a value is the same whatever sizes a run has.
+    fn is_same(&self, value: ValueId) -> bool {
+        self.same.as_ref().is_none_or(|same| same.contains(&value))
+    }
+
+    /// Has a step's values computed once.
+    pub(crate) fn fill(&mut self, plan: &Plan, step: &Step, action: Action) {
+        let mut touched = Vec::new();
+        touches(plan, step, &mut touched);
+        let written = touched.iter().filter(|touch| touch.writes);
+        let places = written.filter_map(|touch| self.place(touch.value));
+        let slots = places.filter_map(slot).collect();
+        self.fillings.push(Filling::new(action, slots));
     }
 
     /// The memory with the packed form of an operand that a call packs once, packed by a new
@@ -136,22 +152,31 @@ impl Kept {
         if let Some(&(_, _, slot)) = self.packed.iter().find(same) {
             return Some(kept_at(slot));
         }
-        let target = self.memory(bytes);
-        if let Area::Kept(slot) = target.area {
-            self.packed.push((source, layouts, slot));
-        }
-        self.actions.push(Action::Pack {
+        let packed = match slot(source) {
+            Some(slot) => self.memories[slot].content.clone(),
+            None => Some(Content::Given(source)),
+        };
+        let content = packed.map(|packed| Content::Packed(Box::new(packed), layouts.clone()));
+        let target = self.memory(bytes, content);
+        let written = target.area.kept()?;
+        self.packed.push((source, layouts, written));
+        let pack = Action::Pack {
             call: Box::new(call.clone()),
             from: source,
             to: target,
-        });
+        };
+        self.fillings.push(Filling::new(pack, smallvec![written]));
         Some(target)
     }
 
-    /// A new memory.
-    fn memory(&mut self, bytes: usize) -> Location {
-        self.bytes.push(bytes);
-        kept_at(self.bytes.len() - 1)
+    /// A new memory, and what is in it, if that is the same at all sizes.
+    fn memory(&mut self, bytes: usize, content: Option<Content>) -> Location {
+        self.memories.push(Wanted {
+            bytes,
+            stays: false,
+            content,
+        });
+        kept_at(self.memories.len() - 1)
     }
 
     /// The bytes of the arena that steps still use, if these values lie elsewhere.
@@ -178,20 +203,15 @@ impl Kept {
     }
 
     /// The memories, of which those that the actions of runs name stay.
-    pub(crate) fn into_memories(self, runs: &mut [Action]) -> Memories {
-        let mut stays = vec![false; self.bytes.len()];
+    pub(crate) fn into_memories(mut self, runs: &mut [Action]) -> Memories {
         for action in runs {
             action.each_location(&mut |location| {
-                if let Area::Kept(slot) = location.area {
-                    stays[slot] = true;
+                if let Some(slot) = slot(*location) {
+                    self.memories[slot].stays = true;
                 }
             });
         }
-        Memories {
-            wanted: self.bytes.into_iter().zip(stays).collect(),
-            actions: self.actions,
-            ..Memories::default()
-        }
+        Memories::new(self.memories, self.fillings)
     }
 }
 
@@ -199,6 +219,49 @@ fn kept_at(slot: usize) -> Location {
     Location {
         area: Area::Kept(slot),
         offset: 0,
+    }
+}
+
+/// The number of the kept memory where a place is.
+fn slot(location: Location) -> Option<usize> {
+    location.area.kept()
+}
+
+/// Whether results of a step that reads and writes so many bytes are kept.
+fn is_worth(origin: Origin, bytes: i64) -> bool {
+    origin == Origin::Frozen || bytes >= WORTH_KEEPING
+}
+
+/// The values of a plan with open sizes that are written by steps over arrays of known sizes, in which no open
+/// size has a part: of constants they make the same at all sizes.
+pub(crate) fn same_at_all_sizes(plan: &Plan) -> FxHashSet<ValueId> {
+    let mut same = FxHashSet::default();
+    let mut add = |step: &Step| {
+        let reads_sizes = match step {
+            Step::Kernel { kernel, .. } => {
+                let mut vars = plan.kernels[*kernel].vars.iter();
+                vars.any(|var| matches!(var, IndexVar::Symbol { .. }))
+            }
+            _ => !step.blocks().is_empty(),
+        };
+        let mut touched = Vec::new();
+        touches(plan, step, &mut touched);
+        let is_known = |touch: &Touch| plan.values[touch.value].shape.static_dims().is_some();
+        if !reads_sizes && touched.iter().all(is_known) {
+            same.extend(touched.iter().filter(|t| t.writes).map(|t| t.value));
+        }
+    };
+    each_step(&plan.steps, &mut add);
+    same
+}
+
+/// Visits steps, and those inside of them.
+fn each_step(steps: &[Step], visit: &mut dyn FnMut(&Step)) {
+    for step in steps {
+        visit(step);
+        for block in step.blocks() {
+            each_step(block, visit);
+        }
     }
 }
 
@@ -272,13 +335,16 @@ impl Finder<'_> {
             return Some(());
         }
         let bytes = self.worth(&read, &written)?;
-        if !kept.is_worth(origin, bytes) {
+        // Of constants alone, each size would keep its own.
+        let is_same = written.iter().all(|touch| kept.is_same(touch.value));
+        if !is_worth(origin, bytes) || origin == Origin::Constants && !is_same {
             return None;
         }
         for touch in &written {
             let shape = &self.plan.values[touch.value].shape;
             let bytes = usize::try_from(shape.byte_size()?).ok()?;
-            let memory = kept.memory(bytes);
+            let content = is_same.then_some(Content::Value(touch.value));
+            let memory = kept.memory(bytes, content);
             kept.places.insert(touch.value, memory);
             kept.fixed.insert(touch.value, origin);
         }
@@ -305,62 +371,5 @@ impl Finder<'_> {
         let pays = sum(written, &elements)? <= sum(read, &of_arrays)?;
         let bytes = sum(read, &bytes)?.checked_add(sum(written, &bytes)?)?;
         pays.then_some(bytes)
-    }
-}
-
-/// Memory that the first run fills.
-#[derive(Default)]
-pub(crate) struct Memories {
-    /// The bytes of each, and whether runs read it: else it is there while the others are
-    /// filled.
-    wanted: Vec<(usize, bool)>,
-    /// What fills them.
-    pub actions: Vec<Action>,
-    filled: OnceLock<Vec<AlignedBytes>>,
-    filling: Mutex<()>,
-}
-
-impl Memories {
-    /// The bytes that stay.
-    pub(crate) fn bytes(&self) -> i64 {
-        let stay = self.wanted.iter().filter(|(_, stays)| *stays);
-        let bytes: usize = stay.map(|(bytes, _)| *bytes).sum();
-        i64::try_from(bytes).unwrap_or(i64::MAX)
-    }
-
-    /// The memories, which `fill` fills if nobody has.
-    ///
-    /// # Errors
-    /// There is not so much memory (with how many bytes), or what `fill` says.
-    pub(crate) fn get<E>(
-        &self,
-        no_memory: impl FnOnce(i64) -> E,
-        fill: impl FnOnce(&[Action], Vec<*mut u8>) -> Result<(), E>,
-    ) -> Result<&[AlignedBytes], E> {
-        if let Some(filled) = self.filled.get() {
-            return Ok(filled);
-        }
-        // Runs that come meanwhile wait: what they need is being made.
-        let filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(filled) = self.filled.get() {
-            return Ok(filled);
-        }
-        let mut memories = Vec::with_capacity(self.wanted.len());
-        for &(bytes, _) in &self.wanted {
-            match AlignedBytes::try_zeroed(bytes) {
-                Some(memory) => memories.push(memory),
-                None => return Err(no_memory(i64::try_from(bytes).unwrap_or(i64::MAX))),
-            }
-        }
-        let addresses = memories.iter_mut().map(|m| m.as_mut_slice().as_mut_ptr());
-        fill(&self.actions, addresses.collect())?;
-        for (memory, (_, stays)) in memories.iter_mut().zip(&self.wanted) {
-            if !stays {
-                *memory = AlignedBytes::default();
-            }
-        }
-        let filled = self.filled.get_or_init(|| memories);
-        drop(filling);
-        Ok(filled)
     }
 }

@@ -16,8 +16,9 @@ use crate::error::Error;
 use crate::options::Listing;
 use crate::options::Options;
 use crate::program::ir::{Action, scratch_bytes};
+use crate::program::kept_memory::{Memories, SharedMemories};
 use crate::program::lower::{Resolved, resolve};
-use crate::program::run_invariants::{Kept, Memories};
+use crate::program::run_invariants::{Kept, same_at_all_sizes};
 use crate::transform::pipeline::Regrouping;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -44,6 +45,8 @@ pub struct Executable {
     /// The plan at the sizes of runs so far. A plan without open sizes is there from the
     /// start.
     prepared: PerSizes<Prepared>,
+    /// What the first run of any size has computed for all of them.
+    shared: SharedMemories,
     /// By flattened parameter: whether every run is given the same.
     pub(super) frozen: Vec<bool>,
     /// Arenas of finished runs.
@@ -91,7 +94,7 @@ pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, 
     let actions = match plan.has_open_sizes() {
         true => Vec::new(),
         false => {
-            let kept = Kept::new(plan, &[], true);
+            let kept = Kept::new(plan, &[], None);
             let isa = CpuFeatures::up_to(options.cpu);
             resolve(plan, &regroupings, isa, options.threads, kept)?.actions
         }
@@ -147,6 +150,7 @@ impl Executable {
             pool,
             serial: ThreadPool::new(1),
             prepared,
+            shared: SharedMemories::default(),
             arenas: Mutex::new(Vec::new()),
             scratch: Mutex::new(Vec::new()),
             dropped: Arc::default(),
@@ -167,6 +171,7 @@ impl Executable {
         }
         // What was kept is of another array, perhaps.
         self.prepared = PerSizes::default();
+        self.shared = SharedMemories::default();
     }
 
     /// Runs on flattened inputs, giving flattened results. The memory of an input
@@ -270,9 +275,12 @@ impl Executable {
         prepared: &Prepared,
         inputs: &[Cow<'_, Literal>],
     ) -> Result<Vec<*mut u8>, Error> {
-        let kept = prepared.kept.get(Error::OutOfMemory, |actions, kept| {
+        let fill = |actions: &[&Action], kept| {
             let _span = tracing::info_span!("keep", steps = actions.len()).entered();
-            let bytes = scratch_bytes(actions, self.pool.threads());
+            let threads = self.pool.threads();
+            let each = actions.iter();
+            let each = each.map(|action| scratch_bytes(std::slice::from_ref(action), threads));
+            let bytes = each.max().unwrap_or(0);
             let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
             let mut scratch = taken(&self.scratch, bytes)?;
             let memory = Memory {
@@ -288,12 +296,14 @@ impl Executable {
                 stop: StopFlag::current(),
             };
             let run = self.new_run(memory, &mut scratch, None);
-            let ran = run.actions(actions);
+            let mut each = actions.iter();
+            let ran = each.try_for_each(|action| run.actions(std::slice::from_ref(action)));
             give_back(&self.scratch, scratch);
             ran?;
             // What was stopped is not kept.
             Ok(tegula_limits::check()?)
-        })?;
+        };
+        let kept = prepared.kept.get(&self.shared, Error::OutOfMemory, fill)?;
         let addresses = kept.iter().map(|m| m.as_slice().as_ptr().cast_mut());
         Ok(addresses.collect())
     }
@@ -308,14 +318,13 @@ impl Executable {
         self.prepared.get(sizes, |sizes| {
             let plan = self.plan.at(sizes).map_err(Error::Sizes)?;
             verify(&plan).map_err(|errors| Error::Bug(errors.to_string()))?;
+            let same = self
+                .plan
+                .has_open_sizes()
+                .then(|| same_at_all_sizes(&self.plan));
+            let kept = Kept::new(&plan, &self.frozen, same);
             let machine = (CpuFeatures::up_to(self.cpu), &*self.pool);
-            Prepared::new(
-                &plan,
-                &self.regroupings,
-                sizes.to_vec(),
-                &self.frozen,
-                machine,
-            )
+            Prepared::new(&plan, &self.regroupings, sizes.to_vec(), kept, machine)
         })
     }
 
@@ -354,7 +363,8 @@ pub(super) fn fixed(
     if plan.has_open_sizes() {
         return Ok(None);
     }
-    Prepared::new(plan, regroupings, Vec::new(), &[], (isa, pool)).map(Some)
+    let kept = Kept::new(plan, &[], None);
+    Prepared::new(plan, regroupings, Vec::new(), kept, (isa, pool)).map(Some)
 }
 
 impl Prepared {
@@ -362,7 +372,7 @@ impl Prepared {
         plan: &Plan,
         regroupings: &[Regrouping],
         sizes: Vec<i64>,
-        frozen: &[bool],
+        kept: Kept,
         (isa, pool): (CpuFeatures, &ThreadPool),
     ) -> Result<Self, Error> {
         let arena_bytes = plan.arena_bytes.as_constant();
@@ -371,7 +381,6 @@ impl Prepared {
         let results = plan.results.iter().map(|&r| plan.values[r].shape.clone());
         let results: Vec<ArrayShape> = results.collect();
         let bytes = |shape: &ArrayShape| usize::try_from(shape.byte_size()?).ok();
-        let kept = Kept::new(plan, frozen, sizes.is_empty());
         let Resolved {
             mut actions,
             exchanged,

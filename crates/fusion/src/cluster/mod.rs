@@ -39,6 +39,8 @@ use unroll_short_dims::Short;
 
 /// Elements that a sum has at least that is not computed inside of another such one.
 const LONG_SUM: f64 = 9.0;
+/// Constants that are summed from which on it pays that runs need not do so.
+const MANY_SUMMANDS: f64 = 4096.0;
 /// How often an element of a cheap value may be evaluated.
 const CHEAP_RATIO: f64 = 3.0;
 /// How often an element of an expensive value may be evaluated.
@@ -93,6 +95,8 @@ pub enum Reason {
     Fused(f64),
     /// Computed from constants alone, at no cost to speak of: fused everywhere.
     FromConstants,
+    /// A sum over constants alone: it is the same in every run, which need not compute it.
+    SumOfConstants,
     /// Kept by a kernel of rows for itself, a row at a time.
     KeptByRow,
     /// Read from an array that is written over in place, and needed by the update itself: read
@@ -131,6 +135,7 @@ impl fmt::Display for Reason {
             ),
             Self::Fused(ratio) => write!(f, "fused, evaluated {ratio:.3} times per element"),
             Self::FromConstants => f.write_str("fused, from constants alone"),
+            Self::SumOfConstants => f.write_str("a sum over constants alone"),
             Self::KeptByRow => f.write_str("kept by its kernel, a row at a time"),
             Self::BeforeUpdate => f.write_str("read from an array before that is updated in place"),
         }
@@ -183,6 +188,7 @@ pub fn cluster(module: &Module, program: &Program, limits: Limits) -> Clusters {
         must: SecondaryMap::default(),
         chain: SecondaryMap::default(),
         from_constants: SecondaryMap::default(),
+        only_constants: SecondaryMap::default(),
         home: SecondaryMap::default(),
         regions: 0,
         inside: Vec::new(),
@@ -198,6 +204,7 @@ pub fn cluster(module: &Module, program: &Program, limits: Limits) -> Clusters {
         if let Def::Constant(literal) = &value.def {
             let splat = is_splat(literal.bytes(), literal.element_type().storage_bytes());
             pass.from_constants[id] = splat;
+            pass.only_constants[id] = true;
             pass.clusters.reasons[id] = if splat {
                 Reason::FromConstants
             } else {
@@ -235,6 +242,8 @@ struct Pass<'a> {
     /// The longest chain of fused readers.
     chain: SecondaryMap<ValueId, u32>,
     from_constants: SecondaryMap<ValueId, bool>,
+    /// Whether a value follows from constants by any operations.
+    only_constants: SecondaryMap<ValueId, bool>,
     /// The region that a node's results belong to, by number.
     home: SecondaryMap<ValueId, u32>,
     regions: u32,
@@ -250,7 +259,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Finds values that follow from splat constants by cheap operations, and
+    /// Finds values that follow from splat constants by cheap operations, or from any constants, and
     /// notes which region each value belongs to.
     fn mark_from_constants(&mut self, region: &Region) {
         self.regions += 1;
@@ -274,7 +283,9 @@ impl Pass<'_> {
                 Op::Gather { .. } | Op::Concatenate(_)
             );
             let constant = node.operands.iter().all(|&v| self.from_constants[v]);
+            let only_constants = node.operands.iter().all(|&v| self.only_constants[v]);
             for &result in &node.results {
+                self.only_constants[result] = only_constants && !node.operands.is_empty();
                 // A chain of cheap operations is still cheap only if it is short.
                 let chain = node
                     .operands
@@ -544,6 +555,9 @@ impl Pass<'_> {
         let [result] = node.results[..] else {
             return None;
         };
+        if self.clusters.reasons[result] == Reason::SumOfConstants {
+            return None;
+        }
         // Of what is in memory already, these are other names.
         let relabels = matches!(self.module[node.origin].op, Op::Reshape | Op::Bitcast);
         (!relabels && matches!(class, Class::Pointwise(_) | Class::Loop)).then(|| Domain {
@@ -608,6 +622,10 @@ impl Pass<'_> {
             .fold(0.0, f64::max);
         if self.inside_a_loop[result] && self.is_long(class, times) {
             return Reason::InsideALoop;
+        }
+        let summands = times * elements(self.program, result);
+        if class == Class::Loop && self.only_constants[result] && summands >= MANY_SUMMANDS {
+            return Reason::SumOfConstants;
         }
         let slow_alone = match self.scattered[result] {
             Scattered::No => false,

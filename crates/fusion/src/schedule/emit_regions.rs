@@ -2,7 +2,7 @@
 
 use crate::COLLECTIVE;
 use crate::analysis::scan::as_scan;
-use crate::cluster::{Class, Clusters, classify};
+use crate::cluster::{Class, Clusters, Reason, classify};
 use crate::emit::read_maps::ReadMaps;
 use crate::emit::scan;
 use crate::emit::updates;
@@ -97,7 +97,10 @@ impl Builder<'_> {
     /// The graph of a region's steps, those of the same rows as one.
     fn arranged(&self, region: &Region, mut steps: Steps) -> Result<FusedRegion, Error> {
         let waiting = as_they_stand(self.context, &steps);
-        let kept = join_rows(&mut steps, &waiting, &region.results, self.limits);
+        let clusters = &self.context.clusters;
+        // Runs need not compute it, but would with what a kernel of rows does besides.
+        let alone = |value| clusters.reason(value) == Reason::SumOfConstants;
+        let kept = join_rows(&mut steps, &waiting, &region.results, alone, self.limits);
         if !kept.is_empty() {
             self.kept.borrow_mut().extend(kept);
         }

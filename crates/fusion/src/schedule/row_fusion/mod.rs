@@ -36,12 +36,13 @@ const MANY_ROWS: i64 = 64;
 /// Kernels that become one.
 const MAX_MEMBERS: usize = 24;
 
-/// Makes kernels of rows. `steps` are in order; `waiting` says which steps wait for each.
-/// Gives the values that no longer go to memory.
+/// Makes kernels of rows. `steps` are in order; `waiting` says which steps wait for each; what writes a value
+/// that is to stay `alone` is left as it is. Gives the values that no longer go to memory.
 pub(crate) fn join_rows(
     steps: &mut Steps,
     waiting: &Waiting,
     results: &[ValueId],
+    alone: impl Fn(ValueId) -> bool,
     limits: Limits,
 ) -> Vec<ValueId> {
     let mut kept = Vec::new();
@@ -49,7 +50,8 @@ pub(crate) fn join_rows(
         return kept;
     }
     let uses = Uses::new(steps, results);
-    let mut grouped = vec![false; steps.len()];
+    let stays = |(_, unit): &(_, Unit)| unit.writes().into_iter().any(&alone);
+    let mut grouped: Vec<bool> = steps.iter().map(|units| units.iter().any(stays)).collect();
     for seed in 0..steps.len() {
         if grouped[seed] {
             continue;
