@@ -10,6 +10,7 @@ use super::loop_coalesce::coalesce_loops;
 use super::loop_interchange::interchange_loops;
 use super::loop_unswitch::unswitch_loops;
 use super::pack_operand::pack_operands;
+use super::reduction_interchange::interchange_reductions;
 use super::unroll_and_jam::{jam_short_dims, unroll_and_jam};
 use crate::vectorize::select_loops::select_loops;
 use std::fmt::Write;
@@ -24,6 +25,7 @@ const MAX_STATEMENTS: usize = 16;
 fn run(pass: &str, kernel: &Kernel) -> String {
     let changed = match pass {
         "loop-unswitch" => unswitch_loops(kernel),
+        "reduction-interchange" => interchange_reductions(kernel),
         "loop-coalesce" => coalesce_loops(kernel),
         "jam-short-dims" => jam_short_dims(kernel, true),
         "loop-interchange" => interchange_loops(kernel),

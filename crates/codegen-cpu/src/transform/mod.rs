@@ -1,7 +1,7 @@
 //! Passes from kernel to kernel, one a file. [`pipeline`] lists them in their order.
 //!
 //! A pass computes the same values at the same places of memory: the Plan evaluator runs a
-//! kernel before and after with the same result.
+//! kernel before and after with the same result, but for the order of sums.
 
 pub(crate) mod cse;
 pub(crate) mod full_unroll;
@@ -11,6 +11,7 @@ pub(crate) mod loop_interchange;
 pub(crate) mod loop_unswitch;
 pub(crate) mod pack_operand;
 pub(crate) mod pipeline;
+pub(crate) mod reduction_interchange;
 pub(crate) mod unroll_and_jam;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::loop_coalesce::coalesce_loops;
 use super::loop_interchange::interchange_loops;
 use super::loop_unswitch::unswitch_loops;
 use super::pack_operand::{PackedOperand, pack_operands};
+use super::reduction_interchange::interchange_reductions;
 use super::unroll_and_jam::{Jammed, jam_short_dims, unroll_and_jam};
 use crate::abi::Part;
 use crate::vectorize::select_loops::{VectorPlan, select_loops};
@@ -21,8 +22,9 @@ use tegula_ir::PassManager;
 use tegula_plan::{KernelText, verify_kernel};
 
 /// The passes over each kernel by name, in their order.
-pub const PASSES: [&str; 8] = [
+pub const PASSES: [&str; 9] = [
     "loop-unswitch",
+    "reduction-interchange",
     "loop-coalesce",
     "jam-short-dims",
     "loop-interchange",
@@ -82,6 +84,7 @@ pub(crate) fn run(
     };
     let mut kernel = Cow::Borrowed(kernel);
     passes.run("loop-unswitch", &mut kernel, unswitch_loops);
+    passes.run("reduction-interchange", &mut kernel, interchange_reductions);
     passes.run("loop-coalesce", &mut kernel, coalesce_loops);
     passes.run("jam-short-dims", &mut kernel, |kernel| {
         jam_short_dims(kernel, machine.interleaves)
