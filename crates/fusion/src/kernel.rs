@@ -385,15 +385,17 @@ impl VarRanges for KernelRanges<'_> {
     }
 }
 
+/// The most points that a dimension or a loop of open size has: whoever gives a plan its sizes
+/// checks that. So indices have 32 bits.
+pub const MAX_OPEN_EXTENT: i64 = i32::MAX as i64;
+
 /// The values that an index variable can have.
 pub fn var_range(var: Option<&IndexVar>) -> Interval {
     let (lower, upper) = match var {
-        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => (
-            0,
-            extent
-                .as_constant()
-                .map_or(i64::MAX, |n| n.saturating_sub(1)),
-        ),
+        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
+            let extent = extent.as_constant().unwrap_or(MAX_OPEN_EXTENT);
+            (0, extent.saturating_sub(1))
+        }
         Some(IndexVar::Runtime { lower, upper, .. } | IndexVar::Symbol { lower, upper, .. }) => {
             (*lower, *upper)
         }

@@ -8,7 +8,7 @@
 use super::{Place, Plan};
 use tegula_expr::{Interval, Term, Var};
 use tegula_fusion::Kernel;
-use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
+use tegula_fusion::kernel::{Block, IndexVar, MAX_OPEN_EXTENT, ScalarOp, Statement};
 use tegula_ir::{ArrayShape, Dim};
 
 impl Plan {
@@ -57,7 +57,7 @@ impl Plan {
         }
         plan.arena_bytes = Term::constant(number(&plan.arena_bytes)?);
         for kernel in plan.kernels.values_mut() {
-            set_symbols(kernel, sizes);
+            set_symbols(kernel, sizes)?;
         }
         plan.sizes = tegula_ir::RunTimeSizes::default();
         Ok(plan)
@@ -65,7 +65,10 @@ impl Plan {
 }
 
 /// Puts the symbols' values in the place of a kernel's variables for them.
-fn set_symbols(kernel: &mut Kernel, sizes: &[i64]) {
+///
+/// # Errors
+/// A dimension that is longer than indices of the kernel's code are.
+fn set_symbols(kernel: &mut Kernel, sizes: &[i64]) -> Result<(), String> {
     let values: Vec<Option<Term>> = kernel
         .vars
         .iter()
@@ -77,7 +80,7 @@ fn set_symbols(kernel: &mut Kernel, sizes: &[i64]) {
         })
         .collect();
     if values.iter().all(Option::is_none) {
-        return;
+        return Ok(());
     }
     let set = |term: &mut Term| {
         *term = term.substitute(&mut |var| values.get(var.0 as usize).cloned().flatten());
@@ -87,10 +90,18 @@ fn set_symbols(kernel: &mut Kernel, sizes: &[i64]) {
     }
     for var in &mut kernel.vars {
         if let IndexVar::Domain(extent) | IndexVar::Loop(extent) = var {
+            let is_open = extent.as_constant().is_none();
             set(extent);
+            let size = extent.as_constant().unwrap_or(0);
+            if is_open && size > MAX_OPEN_EXTENT {
+                return Err(format!(
+                    "a dimension would have {size} elements: use sizes with which it has at most {MAX_OPEN_EXTENT}"
+                ));
+            }
         }
     }
     set_block(&mut kernel.body, &set);
+    Ok(())
 }
 
 fn set_block(block: &mut Block, set: &dyn Fn(&mut Term)) {

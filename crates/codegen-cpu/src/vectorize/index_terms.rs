@@ -75,7 +75,8 @@ impl Translator<'_> {
                 Ok(self.builder.and(a, b))
             }
             Node::Cmp(op, a, b) => {
-                let (a, b) = (self.term(a)?, self.term(b)?);
+                let [a, b] = self.sides_that_fit(a, b);
+                let (a, b) = (self.term(&a)?, self.term(&b)?);
                 let condition = match op {
                     Cmp::Eq => Condition::Equal,
                     Cmp::Ne => Condition::NotEqual,
@@ -90,6 +91,29 @@ impl Translator<'_> {
                 Ok(self.builder.compare(Condition::NotEqual, value, zero))
             }
         }
+    }
+
+    /// The sides of a comparison. Of `n <= i + 2147483644`, where the sum may have more than 32 bits, they
+    /// are `n - i` and the constant.
+    fn sides_that_fit(&self, a: &Term, b: &Term) -> [Term; 2] {
+        let as_they_are = [a.clone(), b.clone()];
+        if as_they_are.iter().all(|side| self.fits(side).is_ok()) {
+            return as_they_are;
+        }
+        let Some((terms, constant)) = a.sub(b).as_linear() else {
+            return as_they_are;
+        };
+        let Some(right) = constant.checked_neg() else {
+            return as_they_are;
+        };
+        let products = terms
+            .iter()
+            .map(|(atom, factor)| atom.mul(&Term::constant(*factor)));
+        let left = products.reduce(|sum, term| sum.add(&term));
+        [
+            left.unwrap_or_else(|| Term::constant(0)),
+            Term::constant(right),
+        ]
     }
 
     /// Division rounding down, by a positive constant: a shift, or a product with
