@@ -14,7 +14,7 @@ pub(crate) mod linked;
 pub(crate) mod loop_outline;
 pub(crate) mod module;
 
-pub(crate) use module::{PlanFunctions, compile_for_object};
+pub(crate) use module::{LoopFunction, PlanFunctions, compile_for_object};
 
 /// Runs the [passes](crate::transform::pipeline) over each kernel of a Plan, by number.
 pub(crate) fn transform_kernels(

@@ -17,8 +17,8 @@ use crate::library::sort_key::key_of;
 use crate::options::Listing;
 use crate::options::Options;
 use crate::options::StreamLimits;
-use crate::program::ir::Action;
-use crate::program::ir::Nest;
+use crate::program::ir::{Action, Location, Nest};
+use crate::program::lower::resolve_loop;
 use crate::program::nontemporal_stores;
 use crate::simd::ir::Body;
 use crate::simd::row_addressing::RowsIn;
@@ -37,6 +37,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::LibraryOp;
 use tegula_ir::PassManager;
 use tegula_plan::{Plan, Step, ValueId};
+use tegula_target::CpuFeatures;
 
 /// Machine code that can be run.
 pub(crate) struct Code {
@@ -290,14 +291,24 @@ pub(crate) struct PlanFunctions {
     pub kernels: Vec<Pieces>,
     /// Of its sorts, by their first results.
     pub sorts: FxHashMap<ValueId, SortFunctions>,
+    /// Of its loops that are functions, by the address of their step in the plan.
+    pub loops: FxHashMap<*const Step, LoopFunction>,
+}
+
+/// A loop that is a function of an object, with what it is given.
+pub(crate) struct LoopFunction {
+    pub function: FunctionId,
+    /// What lies at the addresses of its table.
+    pub table: Vec<Location>,
 }
 
 /// Compiles every kernel of a plan for an object, and what `entries` adds to it, which is given the
-/// functions of the kernels.
+/// functions of the kernels. `slices`: the values that are read where they lie in larger arrays.
 pub(crate) fn compile_for_object<T>(
     plan: &Plan,
     transformed: &[Transformed],
     options: &Options,
+    slices: &FxHashMap<ValueId, usize>,
     entries: impl FnOnce(&mut ImageBuilder, &PlanFunctions) -> Result<T, Error>,
 ) -> Result<(CodeImage, T), Error> {
     let mut builder = Builder::new(target_for(options.cpu, true)?, options, None);
@@ -310,7 +321,19 @@ pub(crate) fn compile_for_object<T>(
         let functions = builder.sort(number, comparator)?;
         sorts.extend(result.map(|result| (result, functions)));
     }
-    let functions = PlanFunctions { kernels, sorts };
+    let mut functions = PlanFunctions {
+        kernels,
+        sorts,
+        loops: FxHashMap::default(),
+    };
+    // As in a run: a loop of a program with open sizes is walked.
+    if plan.symbols.is_empty() {
+        let resolve = |step: &Step| {
+            let isa = CpuFeatures::up_to(options.cpu);
+            resolve_loop(plan, isa, slices, step)
+        };
+        builder.loops_of_object(plan, &resolve, &plan.steps, &mut functions)?;
+    }
     let entries = entries(&mut builder.image, &functions)?;
     Ok((builder.image.finish()?, entries))
 }
@@ -481,6 +504,35 @@ impl Builder {
                 }
                 _ => {}
             }
+        }
+        Ok(())
+    }
+
+    /// The same of an object, whose steps `resolve` gives addresses.
+    fn loops_of_object(
+        &mut self,
+        plan: &Plan,
+        resolve: &dyn Fn(&Step) -> Option<Action>,
+        steps: &[Step],
+        functions: &mut PlanFunctions,
+    ) -> Result<(), Error> {
+        for step in steps {
+            let looped = matches!(step, Step::While { .. }).then(|| resolve(step));
+            let maker = Maker::new(plan, &functions.kernels);
+            let made = looped
+                .flatten()
+                .and_then(|looped| maker.make(&looped, None));
+            let Some(made) = made else {
+                for block in step.blocks() {
+                    self.loops_of_object(plan, resolve, block, functions)?;
+                }
+                continue;
+            };
+            let name = format!("loop{}", functions.loops.len());
+            let function = self.nest(&name, &made, &functions.kernels)?;
+            let table = made.table;
+            let looped = LoopFunction { function, table };
+            functions.loops.insert(std::ptr::from_ref(step), looped);
         }
         Ok(())
     }

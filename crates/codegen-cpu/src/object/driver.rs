@@ -15,15 +15,15 @@ mod routine_calls;
 
 use super::calls::Library;
 use super::weights::HASH;
-use super::{Check, GivenSizes, OTHER_WEIGHTS};
+use super::{Check, Condition, GivenSizes, OTHER_WEIGHTS};
 use crate::abi::Part;
 use crate::clif::integer;
 use crate::clif::lower::KERNEL_PARAMS;
 use crate::compile::PlanFunctions;
 use crate::error::Error;
 use crate::image::{FunctionId, ImageBuilder, constant_address, function};
-use aliased_slices::AliasedSlices;
-use cranelift_codegen::ir::condcodes::IntCC;
+pub(super) use aliased_slices::AliasedSlices;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{
     FuncRef, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
 };
@@ -46,8 +46,7 @@ const ROUTINES_OF_LAPACK: &str = ", which has `getrf`, `gtsv`, `potrf` and `trsm
 /// Emits `NAME_call`.
 pub(super) fn call(
     image: &mut ImageBuilder,
-    plan: &Plan,
-    code: &PlanFunctions,
+    program: Program<'_>,
     (open, checks): (&GivenSizes, &[Check]),
     library: &mut Library,
 ) -> Result<FunctionId, Error> {
@@ -56,23 +55,22 @@ pub(super) fn call(
         let &[sizes, parameters, results, arena] = given else {
             return Err(bug("a signature"));
         };
-        let mut driver = Driver::new((image, builder), (plan, code, library), [sizes, arena]);
+        let mut driver = Driver::new((image, builder), (program, library), [sizes, arena]);
         driver.checks = checks.len();
         driver.symbols(open);
         driver.check(checks);
         driver.open_weights(parameters)?;
         driver.enter(parameters, results)?;
-        driver.steps(&plan.steps)?;
+        driver.steps(&program.plan.steps)?;
         Ok(Some(driver.builder.ins().iconst(types::I32, 0)))
     })
 }
 
-/// Emits `NAME_arena_bytes`.
+/// Emits `NAME_arena_bytes`, which gives -1 if sizes are too large.
 pub(super) fn arena_bytes(
     image: &mut ImageBuilder,
-    plan: &Plan,
-    code: &PlanFunctions,
-    open: &GivenSizes,
+    program: Program<'_>,
+    (open, checks): (&GivenSizes, &[Check]),
     library: &mut Library,
 ) -> Result<FunctionId, Error> {
     let signature = (&[types::I64][..], &[types::I64][..]);
@@ -81,9 +79,16 @@ pub(super) fn arena_bytes(
             return Err(bug("a signature"));
         };
         // There is no arena yet, and nothing that is computed reads one.
-        let mut driver = Driver::new((image, builder), (plan, code, library), [sizes, sizes]);
+        let mut driver = Driver::new((image, builder), (program, library), [sizes, sizes]);
         driver.symbols(open);
-        driver.arena_bytes().map(Some)
+        let mut bytes = driver.arena_bytes()?;
+        let fits = |check: &&Check| matches!(check.condition, Condition::AtMost(..));
+        for check in checks.iter().filter(fits) {
+            let fits = driver.holds(&check.condition);
+            let none = driver.builder.ins().iconst(types::I64, -1);
+            bytes = driver.builder.ins().select(fits, bytes, none);
+        }
+        Ok(Some(bytes))
     })
 }
 
@@ -112,6 +117,15 @@ fn bug(what: &str) -> Error {
     Error::Bug(format!("{what} in an object"))
 }
 
+/// What the functions of an object are made from.
+#[derive(Clone, Copy)]
+pub(super) struct Program<'p> {
+    pub plan: &'p Plan,
+    /// The functions of its kernels, sorts and loops.
+    pub code: &'p PlanFunctions,
+    pub slices: &'p AliasedSlices,
+}
+
 struct Driver<'d, 'f> {
     image: &'d mut ImageBuilder,
     builder: &'d mut FunctionBuilder<'f>,
@@ -124,7 +138,7 @@ struct Driver<'d, 'f> {
     terms: FxHashMap<Term, Value>,
     buffers: FxHashMap<BufferId, Value>,
     /// The slices of arrays that are read in place.
-    slices: AliasedSlices,
+    slices: &'d AliasedSlices,
     /// The address of each slice that was computed, by its number.
     slice_addresses: FxHashMap<usize, Value>,
     functions: FxHashMap<FunctionId, FuncRef>,
@@ -145,20 +159,20 @@ struct Driver<'d, 'f> {
 impl<'d, 'f> Driver<'d, 'f> {
     fn new(
         (image, builder): (&'d mut ImageBuilder, &'d mut FunctionBuilder<'f>),
-        (plan, code, library): (&'d Plan, &'d PlanFunctions, &'d mut Library),
+        (program, library): (Program<'d>, &'d mut Library),
         [sizes, arena]: [Value; 2],
     ) -> Self {
         Self {
             config: image.config(),
             image,
             builder,
-            plan,
-            code,
+            plan: program.plan,
+            code: program.code,
             sizes,
             arena,
             terms: FxHashMap::default(),
             buffers: FxHashMap::default(),
-            slices: AliasedSlices::new(plan),
+            slices: program.slices,
             slice_addresses: FxHashMap::default(),
             functions: FxHashMap::default(),
             table: None,
@@ -195,8 +209,7 @@ impl<'d, 'f> Driver<'d, 'f> {
     /// Returns the number of the first check that fails.
     fn check(&mut self, checks: &[Check]) {
         for (number, check) in checks.iter().enumerate() {
-            let (left, right) = (self.term(&check.left), self.term(&check.right));
-            let holds = integer::compare(self.builder, check.op, left, right);
+            let holds = self.holds(&check.condition);
             let [fails, on] = [(); 2].map(|()| self.builder.create_block());
             self.builder.ins().brif(holds, on, &[], fails, &[]);
             self.builder.switch_to_block(fails);
@@ -204,6 +217,62 @@ impl<'d, 'f> Driver<'d, 'f> {
             self.builder.ins().return_(&[status]);
             self.builder.switch_to_block(on);
         }
+    }
+
+    /// Whether a condition on the sizes holds.
+    fn holds(&mut self, condition: &Condition) -> Value {
+        match condition {
+            Condition::Compare(left, op, right) => {
+                let (left, right) = (self.term(left), self.term(right));
+                integer::compare(self.builder, *op, left, right)
+            }
+            Condition::AtMost(terms, most) => {
+                let mut known = FxHashMap::default();
+                let mut largest = self.builder.ins().f64const(0.0);
+                for term in terms {
+                    let bound = self.magnitude(term, &mut known);
+                    largest = self.builder.ins().fmax(largest, bound);
+                }
+                let most = self.builder.ins().f64const(*most as f64);
+                let ins = self.builder.ins();
+                ins.fcmp(FloatCC::LessThanOrEqual, largest, most)
+            }
+        }
+    }
+
+    /// As [`super::magnitude`], of the sizes that the call is given.
+    fn magnitude(&mut self, term: &Term, known: &mut FxHashMap<Term, Value>) -> Value {
+        if let Some(&known) = known.get(term) {
+            return known;
+        }
+        let mut of = |term: &Term| self.magnitude(term, known);
+        let value = match term.node() {
+            Node::Const(number) => {
+                let number = number.unsigned_abs() as f64;
+                self.builder.ins().f64const(number)
+            }
+            Node::Var(_) => {
+                let size = self.term(term);
+                let size = self.builder.ins().fcvt_from_sint(types::F64, size);
+                self.builder.ins().fabs(size)
+            }
+            Node::Add(a, b) => {
+                let (a, b) = (of(a), of(b));
+                self.builder.ins().fadd(a, b)
+            }
+            Node::Mul(a, b) => {
+                let (a, b) = (of(a), of(b));
+                self.builder.ins().fmul(a, b)
+            }
+            Node::Min(a, b) | Node::Max(a, b) | Node::Mod(a, b) | Node::Select(_, a, b) => {
+                let (a, b) = (of(a), of(b));
+                self.builder.ins().fmax(a, b)
+            }
+            Node::FloorDiv(a, _) | Node::CeilDiv(a, _) => of(a),
+            Node::Cmp(..) => self.builder.ins().f64const(1.0),
+        };
+        known.insert(term.clone(), value);
+        value
     }
 
     /// Looks whether the file of constants, which is given behind the parameters, is the object's own.
@@ -344,6 +413,11 @@ impl<'d, 'f> Driver<'d, 'f> {
                 let what = format!("`{name}` in an object{has}");
                 Err(Error::Unsupported(what))
             }
+            Step::While { .. }
+                if let Some(looped) = self.code.loops.get(&std::ptr::from_ref(step)) =>
+            {
+                self.loop_function(looped)
+            }
             Step::While {
                 condition,
                 predicate,
@@ -442,10 +516,8 @@ impl<'d, 'f> Driver<'d, 'f> {
         if self.plan.same_place(from, to) {
             return Ok(());
         }
-        let shape = &self.plan.values[from].shape;
-        let size = shape.element_type.storage_bytes() as i64;
-        let dims = shape.dims.iter().map(tegula_ir::Dim::term);
-        let bytes = dims.fold(Term::constant(size), |bytes, dim| bytes.mul(&dim));
+        let bytes = self.plan.values[from].shape.byte_size_term();
+        let bytes = bytes.ok_or_else(|| bug("a copy of unknown size"))?;
         let [from, to] = [self.address(from)?, self.address(to)?];
         match bytes.as_constant().map(u64::try_from) {
             Some(Ok(bytes @ 0..=64)) => {
@@ -528,7 +600,7 @@ impl<'d, 'f> Driver<'d, 'f> {
 }
 
 /// A kernel's term over the plan's symbols.
-fn own(kernel: &tegula_fusion::Kernel, term: &Term) -> Term {
+pub(super) fn own(kernel: &tegula_fusion::Kernel, term: &Term) -> Term {
     term.substitute(&mut |var| match kernel.var(var) {
         Some(IndexVar::Symbol { symbol, .. }) => Some(Term::var(Var(*symbol))),
         _ => None,

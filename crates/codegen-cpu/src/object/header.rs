@@ -222,6 +222,10 @@ impl Header<'_> {
             true => "NULL: no size is open".to_owned(),
             false => format!("in this order: {}", listed.join(", ")),
         };
+        let order = match self.arena {
+            None => format!("{order}. -1 if the sizes are too large"),
+            Some(_) => order,
+        };
         self.line(format!("\n/* The bytes of the arena. `sizes`: {order}. */"));
         self.line(format!("int64_t {name}_arena_bytes(const int64_t *sizes);"));
         self.line(

@@ -24,22 +24,34 @@ mod link;
 mod routines;
 mod weights;
 
-use crate::compile::{compile_for_object, transform_kernels};
+use crate::compile::{PlanFunctions, compile_for_object, transform_kernels};
 use crate::error::Error;
+use crate::image::ImageBuilder;
 use crate::options::Options;
 use crate::simd::mathlib::sine_table;
-use tegula_expr::{Cmp, Term, Var};
+use driver::AliasedSlices;
+use rustc_hash::FxHashSet;
+use tegula_expr::{Cmp, Node, Term, Var};
+use tegula_fusion::kernel::{IndexVar, MAX_OPEN_EXTENT};
 use tegula_ir::PassManager;
 use tegula_plan::{Plan, expand_routines, verify};
 
 /// A condition on the open sizes of a program that a call checks.
 pub(crate) struct Check {
-    pub left: Term,
-    pub op: Cmp,
-    pub right: Term,
+    pub condition: Condition,
     /// What is wrong if it does not hold.
     pub message: String,
 }
+
+pub(crate) enum Condition {
+    Compare(Term, Cmp, Term),
+    /// None of these is more than so many.
+    AtMost(Vec<Term>, i64),
+}
+
+/// Bytes that an array or the arena may have: more than a process can address on the architectures that
+/// there are, and so few that nothing computed from them overflows.
+pub(crate) const MAX_BYTES: i64 = 1 << 48;
 
 /// The sizes that a call is given, in their order, by what the plan calls them.
 ///
@@ -137,9 +149,15 @@ pub fn compile_object(
     let sizes = GivenSizes::new(&plan);
     let checks = checks(&plan, &sizes);
     let transformed = transform_kernels(&plan, options, &mut PassManager::new());
-    let (image, entries) = compile_for_object(&plan, &transformed, options, |image, functions| {
-        let call = driver::call(image, &plan, functions, (&sizes, &checks), &mut library)?;
-        let arena = driver::arena_bytes(image, &plan, functions, &sizes, &mut library)?;
+    let slices = AliasedSlices::new(&plan);
+    let compile = |image: &mut ImageBuilder, functions: &PlanFunctions| {
+        let program = driver::Program {
+            plan: &plan,
+            code: functions,
+            slices: &slices,
+        };
+        let call = driver::call(image, program, (&sizes, &checks), &mut library)?;
+        let arena = driver::arena_bytes(image, program, (&sizes, &checks), &mut library)?;
         let routines = routines::define(image, &library.custom)?;
         Ok(elf::Entries {
             exported: vec![
@@ -148,7 +166,9 @@ pub fn compile_object(
             ],
             routines,
         })
-    })?;
+    };
+    let (image, entries) =
+        compile_for_object(&plan, &transformed, options, &slices.entries, compile)?;
     // What a call compares with the file's head is known only now.
     let weights = library.weights.take();
     if let Some(weights) = &weights {
@@ -193,8 +213,12 @@ fn is_identifier(name: &str) -> bool {
     starts && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// What a call checks: the bounds of open sizes, then what the program demands of them.
+/// What a call checks: the bounds of open sizes, what the program demands of them, and that arrays fit in memory.
 fn checks(plan: &Plan, sizes: &GivenSizes) -> Vec<Check> {
+    let compare = |left: &Term, op, right: &Term, message: String| Check {
+        condition: Condition::Compare(left.clone(), op, right.clone()),
+        message,
+    };
     let mut checks = Vec::new();
     let given = sizes.of.iter().enumerate().filter(|(_, of)| of.is_some());
     for (number, _) in given {
@@ -202,29 +226,85 @@ fn checks(plan: &Plan, sizes: &GivenSizes) -> Vec<Check> {
         let size = Term::var(Var(number as u32));
         let (lower, upper) = (symbol.lower, symbol.upper);
         let message = format!("{} is not between {lower} and {upper}", symbol.name);
-        checks.push(Check {
-            left: Term::constant(lower),
-            op: Cmp::Le,
-            right: size.clone(),
-            message: message.clone(),
-        });
-        checks.push(Check {
-            left: size,
-            op: Cmp::Le,
-            right: Term::constant(upper),
-            message,
-        });
+        let [lower, upper] = [lower, upper].map(Term::constant);
+        checks.push(compare(&lower, Cmp::Le, &size, message.clone()));
+        checks.push(compare(&size, Cmp::Le, &upper, message));
     }
     for guard in &plan.sizes.guards {
-        checks.push(Check {
-            left: guard.left.clone(),
-            op: guard.op,
-            right: guard.right.clone(),
-            message: match &guard.message {
-                Some(message) => message.text.to_string(),
-                None => guard.what.to_string(),
-            },
-        });
+        let message = match &guard.message {
+            Some(message) => message.text.to_string(),
+            None => guard.what.to_string(),
+        };
+        checks.push(compare(&guard.left, guard.op, &guard.right, message));
+    }
+    let values = plan.values.values();
+    let arrays = values.filter_map(|value| value.shape.byte_size_term());
+    let bytes = arrays.chain([plan.arena_bytes.clone()]);
+    let bytes = beyond(plan, bytes, MAX_BYTES);
+    let extents = beyond(plan, open_extents(plan), MAX_OPEN_EXTENT);
+    for (terms, most, message) in [
+        (bytes, MAX_BYTES, NO_MEMORY),
+        (extents, MAX_OPEN_EXTENT, TOO_LONG),
+    ] {
+        if !terms.is_empty() {
+            checks.push(Check {
+                condition: Condition::AtMost(terms, most),
+                message: message.to_owned(),
+            });
+        }
     }
     checks
+}
+
+const NO_MEMORY: &str = "arrays of these sizes fit in no memory";
+const TOO_LONG: &str =
+    "with these sizes, a dimension of an array has more than 2147483647 elements";
+
+/// How many points kernels have along dimensions and loops of open size.
+fn open_extents(plan: &Plan) -> impl Iterator<Item = Term> {
+    let kernels = plan.kernels.values();
+    kernels.flat_map(|kernel| {
+        let extents = kernel.vars.iter().filter_map(|var| match var {
+            IndexVar::Domain(extent) | IndexVar::Loop(extent) => Some(extent),
+            _ => None,
+        });
+        let extents = extents.filter(|extent| {
+            let mut depends_on_sizes_alone = true;
+            extent.for_each_var(&mut |var| {
+                let is_size = matches!(kernel.var(var), Some(IndexVar::Symbol { .. }));
+                depends_on_sizes_alone &= is_size;
+            });
+            depends_on_sizes_alone
+        });
+        extents.map(|extent| driver::own(kernel, extent))
+    })
+}
+
+/// The terms that may be more than `most` with open sizes within their bounds, each once.
+fn beyond(plan: &Plan, terms: impl Iterator<Item = Term>, most: i64) -> Vec<Term> {
+    let largest = |var: Var| {
+        let symbol = plan.symbols.get(var.0 as usize);
+        symbol.map_or(0.0, |symbol| symbol.upper as f64)
+    };
+    let mut seen = FxHashSet::default();
+    let terms = terms.filter(|term| term.as_constant().is_none() && seen.insert(term.clone()));
+    terms
+        .filter(|term| magnitude(term, &largest) > most as f64)
+        .collect()
+}
+
+/// A bound of a term's absolute value, and of all that is computed on the way to it.
+fn magnitude(term: &Term, of: &dyn Fn(Var) -> f64) -> f64 {
+    let bound = |term: &Term| magnitude(term, of);
+    match term.node() {
+        Node::Const(number) => number.unsigned_abs() as f64,
+        Node::Var(var) => of(*var),
+        Node::Add(a, b) => bound(a) + bound(b),
+        Node::Mul(a, b) => bound(a) * bound(b),
+        Node::Min(a, b) | Node::Max(a, b) | Node::Mod(a, b) | Node::Select(_, a, b) => {
+            bound(a).max(bound(b))
+        }
+        Node::FloorDiv(a, _) | Node::CeilDiv(a, _) => bound(a),
+        Node::Cmp(..) => 1.0,
+    }
 }

@@ -62,6 +62,43 @@ pub(crate) fn resolve(
     })
 }
 
+/// Resolves one loop of a plan without open sizes for an object, on one thread. `slices` are the values
+/// that the object reads where they lie in larger arrays, with their numbers: each is an
+/// [exchanged](Area::Exchanged) memory. `None` if the loop calls a routine, which objects do themselves.
+pub(crate) fn resolve_loop(
+    plan: &Plan,
+    isa: CpuFeatures,
+    slices: &FxHashMap<ValueId, usize>,
+    step: &Step,
+) -> Option<Action> {
+    if calls_routine(step) {
+        return None;
+    }
+    let mut views = Views::new(plan);
+    views.entries.clone_from(slices);
+    let mut resolver = Resolver {
+        plan,
+        regroupings: &[],
+        isa,
+        threads: 1,
+        sorts: 0,
+        exchanged: slices.values().max().map_or(0, |last| last + 1),
+        views,
+        kept: Kept::default(),
+        only_strips: FxHashSet::default(),
+        private: FxHashSet::default(),
+        private_bytes: 0,
+    };
+    resolver.action(step).ok()?
+}
+
+/// Whether a step, or one inside of it, is a call of a routine or done strip by strip.
+fn calls_routine(step: &Step) -> bool {
+    let is_call = matches!(step, Step::Library { .. } | Step::Strips { .. });
+    let mut inside = step.blocks().into_iter().flatten();
+    is_call || inside.any(calls_routine)
+}
+
 /// Bytes for which a kernel is worth a second thread: waking one takes some
 /// microseconds.
 const BYTES_A_THREAD: f64 = 98_304.0;

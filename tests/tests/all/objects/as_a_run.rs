@@ -400,6 +400,7 @@ fn loops_give_the_bits_of_a_run() {
            l = (s32[], f32[8,64], f32[6,64,64]) while(t), condition=more, body=layer
            ROOT y = f32[8,64] get-tuple-element(l), index=1 }";
     let mut programs = vec![("slabs".to_owned(), format!("HloModule m\n{slabs}"))];
+    programs.extend(loops_of_small_steps());
     for body in ["turn", "turns"] {
         for count in 0..4 {
             let text = format!(
@@ -423,6 +424,67 @@ fn loops_give_the_bits_of_a_run() {
             assert!(found.bytes() == wanted.bytes(), "{name}");
         }
     }
+}
+
+/// Loops that are functions of their own, where a sum of a few numbers is in another order than a kernel's: alone, with
+/// a loop and a branch inside, inside of a loop whose state is swapped, and of a slice that is read in place.
+fn loops_of_small_steps() -> Vec<(String, String)> {
+    let step = |state: &str, next: &str| {
+        format!(
+            "sum {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+             more {{ s = (s32[], f32[10]{state}) parameter(0)
+               i = s32[] get-tuple-element(s), index=0  e = s32[] constant(7)
+               ROOT c = pred[] compare(i, e), direction=LT }}
+             less {{ v = f32[10] parameter(0)  ROOT w = f32[10] negate(v) }}
+             same {{ v = f32[10] parameter(0)  ROOT w = f32[10] cosine(v) }}
+             step {{ s = (s32[], f32[10]{state}) parameter(0)
+               i = s32[] get-tuple-element(s), index=0  v = f32[10] get-tuple-element(s), index=1
+               one = s32[] constant(1)  j = s32[] add(i, one)  z = f32[] constant(0)
+               d = f32[] dot(v, v), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+               r = f32[] reduce(v, z), dimensions={{0}}, to_apply=sum  q = f32[] divide(r, d)
+               b = f32[10] broadcast(q), dimensions={{}}  m = f32[10] multiply(b, v)
+               two = s32[] constant(2)  o = s32[] remainder(i, two)
+               n = f32[10] conditional(o, m, m), branch_computations={{less, same}}
+               {next} }}"
+        )
+    };
+    let alone = format!(
+        "HloModule m\n{}
+         ENTRY e {{ v = f32[10] parameter(0)  z = s32[] constant(0)  t = (s32[], f32[10]) tuple(z, v)
+           l = (s32[], f32[10]) while(t), condition=more, body=step
+           ROOT y = f32[10] get-tuple-element(l), index=1 }}",
+        step("", "ROOT t = (s32[], f32[10]) tuple(j, n)")
+    );
+    // A row of a table that is chosen when the program runs, added in each step of the inner loop.
+    let row = "k = f32[1,2000] get-tuple-element(s), index=2
+        f = f32[1,10] slice(k), slice={[0:1], [0:10]}  g = f32[10] reshape(f)  h = f32[10] add(n, g)
+        ROOT t = (s32[], f32[10], f32[1,2000]) tuple(j, h, k)";
+    let inside = format!(
+        "HloModule m\n{}
+         turns {{ s = (s32[], f32[2000], f32[6,2000]) parameter(0)
+           i = s32[] get-tuple-element(s), index=0  e = s32[] constant(5)
+           ROOT c = pred[] compare(i, e), direction=LT }}
+         turn {{ s = (s32[], f32[2000], f32[6,2000]) parameter(0)
+           i = s32[] get-tuple-element(s), index=0  x = f32[2000] get-tuple-element(s), index=1
+           w = f32[6,2000] get-tuple-element(s), index=2  one = s32[] constant(1)  j = s32[] add(i, one)
+           z = s32[] constant(0)  k = f32[1,2000] dynamic-slice(w, i, z), dynamic_slice_sizes={{1,2000}}
+           v = f32[10] slice(x), slice={{[7:17]}}
+           t = (s32[], f32[10], f32[1,2000]) tuple(z, v, k)
+           l = (s32[], f32[10], f32[1,2000]) while(t), condition=more, body=step
+           y = f32[10] get-tuple-element(l), index=1
+           r = f32[2000] reverse(x), dimensions={{0}}  a = f32[2000] add(r, x)
+           n = f32[2000] dynamic-update-slice(a, y, i)
+           ROOT u = (s32[], f32[2000], f32[6,2000]) tuple(j, n, w) }}
+         ENTRY e {{ x = f32[2000] parameter(0)  w = f32[6,2000] parameter(1)  z = s32[] constant(0)
+           t = (s32[], f32[2000], f32[6,2000]) tuple(z, x, w)
+           l = (s32[], f32[2000], f32[6,2000]) while(t), condition=turns, body=turn
+           ROOT y = f32[2000] get-tuple-element(l), index=1 }}",
+        step(", f32[1,2000]", row)
+    );
+    let programs = [("small", alone), ("small-inside", inside)];
+    programs
+        .map(|(name, text)| (name.to_owned(), text))
+        .to_vec()
 }
 
 /// Products in loops are made ready once: several in an iteration, in a loop inside of another one, in a

@@ -189,6 +189,31 @@ fn open_sizes_stay_open() {
     let _ = std::fs::remove_dir_all(folder);
 }
 
+/// Sizes of which arrays fit in no memory are a status, although each is within its bounds.
+#[test]
+fn sizes_that_fit_in_no_memory_are_a_status() {
+    let text = "HloModule m
+        ENTRY e {
+          x = f32[?] parameter(0)
+          y = f32[?] parameter(1)
+          z = f32[?] parameter(2)
+          a = f32[?,?] dot(x, y)
+          b = f32[?,?,?] dot(a, z)
+          ROOT r = f32[?,?,?] sort(b), dimensions={2}, to_apply=less
+        }
+        less { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT c = pred[] compare(p, q), direction=LT }";
+    let module = read(text).expect("a program");
+    let folder = folder("huge");
+    let linked = LinkedObject::new(&module, IsaLevel::Native, &folder).expect("an object");
+    let header = std::fs::read_to_string(folder.join("m.h")).expect("its header");
+    for sizes in [[1 << 24, 1 << 24, 1 << 14], [1 << 30, 1 << 30, 1 << 30]] {
+        let status = linked.run(&sizes, &[], &[]).expect_err("too large");
+        let message = format!("case {status}: return \"arrays of these sizes fit in no memory\"");
+        assert!(header.contains(&message), "{status}\n{header}");
+    }
+    let _ = std::fs::remove_dir_all(folder);
+}
+
 /// C and C++ take the header by itself, with every warning.
 #[test]
 fn the_header_is_c_and_cpp() {

@@ -11,16 +11,16 @@ use tegula_ir::ElementType;
 use tegula_plan::{KernelId, Place, Plan, Step, ValueId};
 
 /// The slices of a plan that are read in place.
-pub(super) struct AliasedSlices {
+pub(crate) struct AliasedSlices {
     /// By the value that would be the copy.
     views: FxHashMap<ValueId, View>,
     /// The number of the slice that a value is, under any of its names.
-    entries: FxHashMap<ValueId, usize>,
+    pub entries: FxHashMap<ValueId, usize>,
 }
 
 impl AliasedSlices {
     /// Those of a plan.
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan) -> Self {
         let mut found = Views::new(plan);
         let (mut views, mut next) = (FxHashMap::default(), 0);
         find(plan, &plan.steps, &mut found, &mut next, &mut views);

@@ -2,10 +2,11 @@
 //! ([`double_buffer`]): two block parameters hold the addresses of both memories.
 
 use super::{Driver, bug};
+use crate::compile::LoopFunction;
 use crate::error::Error;
 use crate::program::double_buffer;
 use crate::program::effects::{location, span};
-use crate::program::ir::{Exchange, Location};
+use crate::program::ir::{Area, Exchange, Location};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
 use tegula_ir::ElementType;
@@ -57,6 +58,23 @@ impl Driver<'_, '_> {
         for ((exchange, [own, _]), [state, _]) in exchanges.iter().zip(first).zip(now) {
             self.put_back(own, state, exchange.bytes);
         }
+        Ok(())
+    }
+
+    /// A loop that is a function of its own.
+    pub(super) fn loop_function(&mut self, looped: &LoopFunction) -> Result<(), Error> {
+        let places = looped.table.iter().map(|&place| match place.area {
+            Area::Exchanged(slice) => self.slice_addresses.get(&slice).copied(),
+            _ => self.address_of(place),
+        });
+        let addresses: Option<Vec<Value>> = places.collect();
+        let table = self.table_of(&addresses.ok_or_else(|| bug("a loop's table"))?);
+        // Nothing stops a call.
+        let flag = self.builder.ins().iconst(types::I64, 0);
+        let flag = self.table_of(&[flag]);
+        let function = self.function(looped.function);
+        let unused = self.builder.ins().iconst(types::I64, 0);
+        self.builder.ins().call(function, &[table, flag, unused]);
         Ok(())
     }
 
