@@ -11,6 +11,7 @@
 
 use crate::read::rule::{self, Factor};
 use crate::read::shardy;
+use crate::selection::selection;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
@@ -27,8 +28,17 @@ use tegula_ir::{
 pub(crate) enum AxisKind {
     /// Parts by themselves.
     Parallel,
-    /// Sums of all parts, by this operation.
-    Contracted(Binary),
+    /// Parts of a sum, or of another reduction; their results are combined so.
+    Contracted(Combination),
+}
+
+/// How the results of parts are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combination {
+    /// By one operation, in any order.
+    By(Binary),
+    /// By the reduction's own computation, which picks one of two candidates, in order.
+    Selection,
 }
 
 /// Dimensions that are cut alike.
@@ -53,6 +63,7 @@ pub(crate) struct AxisFinder<'m> {
 }
 
 /// How an operand is read by a part of a result's dimension.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Link {
     /// The same part of this dimension.
     Part(usize),
@@ -158,33 +169,29 @@ impl<'m> AxisFinder<'m> {
             result: Some(dim),
         };
         let maps = self.maps(id);
+        // By operand: how the results that read it do.
+        let mut read: SmallVec<[Option<Link>; 4]> = SmallVec::from_elem(None, operands.len());
         for (leaf, dims) in results.iter().enumerate() {
             let size = (*dims.get(dim)?)?;
-            let mut own = SmallVec::from_elem(None, operands.len());
             for found in maps.get(leaf)? {
                 let input = operands.get(found.operand)?;
+                let own = read.get_mut(found.operand)?;
                 for map in found.maps.as_ref().ok()? {
-                    match link(map, dim, size, input, parts) {
-                        Link::Part(part) => {
-                            let own: &mut Option<usize> = own.get_mut(found.operand)?;
-                            if own.is_some_and(|own| own != part) {
-                                return None;
-                            }
-                            *own = Some(part);
-                        }
-                        Link::Independent => {}
-                        Link::Other => return None,
+                    let next = link(map, dim, size, input, parts);
+                    if next == Link::Other || own.is_some_and(|own| own != next) {
+                        return None;
                     }
-                }
-                // An array that is not read has a shape that may have to fit.
-                if found.maps.as_ref().is_ok_and(Vec::is_empty) && !input.is_empty() {
-                    return None;
+                    *own = Some(next);
                 }
             }
-            match leaf {
-                0 => axis.operands = own,
-                _ if axis.operands != own => return None,
-                _ => {}
+        }
+        for ((own, read), input) in axis.operands.iter_mut().zip(read).zip(operands) {
+            match read {
+                Some(Link::Part(part)) => *own = Some(part),
+                Some(_) => {}
+                // An array that no result reads has a shape that may have to fit.
+                None if !input.is_empty() => return None,
+                None => {}
             }
         }
         let makes_elements = matches!(op, Op::Broadcast(_) | Op::Iota(_));
@@ -211,15 +218,30 @@ impl<'m> AxisFinder<'m> {
 
     /// The axes that the operation sums up.
     fn contracted(&self, id: InstructionId, operands: &[Dims], parts: i64) -> Vec<Axis> {
+        let sum = Some(Combination::By(Binary::Add));
+        // A selection in order goes on from part to part along the outermost dimension alone.
+        let mut only = None;
         let combination = match &self.module[id].op {
-            Op::Dot { .. } => Some(Binary::Add),
+            Op::Dot { .. } => sum,
             Op::Convolution {
                 feature_group_count: 1,
                 batch_group_count: 1,
                 ..
-            } => Some(Binary::Add),
-            Op::Reduce { to_apply, .. } if operands.len() == 2 => {
-                combination(self.module, *to_apply)
+            } => sum,
+            Op::Reduce {
+                to_apply,
+                dimensions,
+            } => {
+                let known = combination(self.module, *to_apply).filter(|_| operands.len() == 2);
+                let picks = || selection(self.module, *to_apply, operands.len() / 2);
+                match known.map(Combination::By) {
+                    None => picks().map(|picks| {
+                        let outermost = dimensions.iter().min().filter(|_| !picks.commutes);
+                        only = outermost.and_then(|dim| usize::try_from(*dim).ok());
+                        Combination::Selection
+                    }),
+                    known => known,
+                }
             }
             _ => None,
         };
@@ -277,7 +299,8 @@ impl<'m> AxisFinder<'m> {
             let mut sizes = sizes.unwrap_or_default();
             sizes.retain(|size| *size >= 0);
             sizes.dedup();
-            if sizes.len() == 1 && sizes.first().is_some_and(|size| *size >= parts) {
+            let in_order = only.is_none() || joined.first() == Some(&only);
+            if sizes.len() == 1 && sizes.first().is_some_and(|size| *size >= parts) && in_order {
                 axes.push(Axis {
                     kind: AxisKind::Contracted(combination),
                     operands: joined,
@@ -496,6 +519,7 @@ fn is_local(op: &Op) -> bool {
                 | Op::Convolution { .. }
                 | Op::Reduce { .. }
                 | Op::ReduceWindow { .. }
+                | Op::SelectAndScatter { .. }
                 | Op::Sort { .. }
                 | Op::TopK { .. }
                 | Op::Fft { .. }

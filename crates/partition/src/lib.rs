@@ -50,6 +50,7 @@ mod parts;
 mod propagate;
 mod read;
 mod report;
+mod selection;
 mod sharding;
 
 pub use call_partitioner::{CallPartitioner, Calls, CutCall, WholeCall};

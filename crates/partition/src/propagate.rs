@@ -415,7 +415,11 @@ impl Propagation<'_> {
             }
         }
         if let (
-            Op::Sort { .. } | Op::ReduceWindow { .. } | Op::Fft { .. } | Op::Reverse(_),
+            Op::Sort { .. }
+            | Op::ReduceWindow { .. }
+            | Op::SelectAndScatter { .. }
+            | Op::Fft { .. }
+            | Op::Reverse(_),
             Some(&first),
         ) = (&node.op, node.results.first())
         {

@@ -9,8 +9,8 @@ use super::combine::scattered_dim;
 use super::local::WindowPick;
 use super::plan::{Indexed, Plan};
 use super::reshard::{self, part_bytes};
-use super::{Emitter, Frame, cost, number, window};
-use crate::axes::{Axis, AxisKind, combination};
+use super::{Emitter, Frame, cost, number, pooling, window};
+use crate::axes::{Axis, AxisKind, Combination, combination};
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{Dim, Module, Op};
@@ -158,6 +158,19 @@ impl Emitter<'_> {
             if part == 0 {
                 continue;
             }
+            if let Op::SelectAndScatter {
+                window, scatter, ..
+            } = &node.op
+            {
+                let source = combination(self.module, *scatter).zip(window.get(dim));
+                let windows = source.and_then(|(_, own)| pooling::windows(own, dim, part, cut));
+                found.extend(windows.map(|windows| WindowPick {
+                    dim,
+                    cut: cut.clone(),
+                    windows,
+                }));
+                continue;
+            }
             let windows = windowed_operands(self.module, node, dim)
                 .into_iter()
                 .flatten()
@@ -221,7 +234,8 @@ impl Emitter<'_> {
         let mut combination = None;
         for (axis, cut) in candidates {
             if let AxisKind::Contracted(op) = axis.kind
-                && (indexed.is_some() || combination.is_some_and(|own| own != op))
+                && (indexed.is_some()
+                    || combination.is_some_and(|own| own != op || own == Combination::Selection))
             {
                 continue;
             }
@@ -286,11 +300,17 @@ impl Emitter<'_> {
             let array = self.array_of(*value);
             let bytes = part_bytes(&plan.result, &array);
             local_bytes = local_bytes.saturating_add(bytes);
-            let mut partial = plan.contracted().map(|(_, cut)| cut.parts());
+            let contracted = plan.contracted();
+            let mut partial = contracted.as_ref().map(|(_, cut)| cut.parts());
             if let Some(indexed) = &plan.indexed
                 && indexed.is_sum()
             {
                 partial = Some(indexed.cut.parts());
+            }
+            if let Some((Combination::Selection, cut)) = &contracted {
+                let all = bytes.saturating_mul(cut.parts());
+                add(cost::LATENCY + cost::all_gather(all, cut.parts()));
+                partial = None;
             }
             let wanted = self.found.sharding(*value);
             let mut made = plan.result.of_rank(wanted.rank());

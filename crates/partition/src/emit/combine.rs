@@ -4,11 +4,13 @@ use super::local::part_of;
 use super::plan::Plan;
 use super::reshard::part_bytes;
 use super::{Emitter, Frame, Local, cost, number};
+use crate::axes::Combination;
 use crate::error::Error;
-use crate::graph::ValueId;
+use crate::graph::{Node, ValueId};
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{
-    ArrayShape, Binary, Dim, DraftId, ElementType, FloatFormat, Literal, Op, Scalar, Shape,
+    ArrayShape, Binary, Dim, DimNumbers, DraftId, ElementType, FloatFormat, Literal, Op, Scalar,
+    Shape,
 };
 
 /// The largest or the smallest number of a type of floats: infinity, where there is one.
@@ -35,17 +37,7 @@ impl Emitter<'_> {
     ) -> Result<Local, Error> {
         let array = self.array_of(value);
         let wanted = self.found.sharding(value).clone();
-        // Those who have different parts of what is summed, and the same part of the result.
-        let rank = plan.result.rank();
-        let with_sum = Sharding::new(
-            self.graph.devices,
-            plan.result
-                .cuts()
-                .iter()
-                .cloned()
-                .chain([Some(cut.clone())]),
-        );
-        let groups = self.part_groups(&with_sum, rank, None, scope)?;
+        let groups = self.groups_of_parts(plan, cut, scope)?;
         if let Some(unreduced) = self.graph.wanted_partial.get(&value)
             && unreduced.op == op
             && plan.result == wanted
@@ -76,6 +68,54 @@ impl Emitter<'_> {
             id,
             sharding: plan.result.clone(),
         })
+    }
+
+    /// The results of a reduction that picks candidates, from those of all parts: each device has them
+    /// all, in order, and reduces them. `made` are its own and the operands.
+    pub(super) fn selected(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+        (made, operands): (&[DraftId], &[DraftId]),
+        cut: &Cut,
+    ) -> Result<Vec<Local>, Error> {
+        let Op::Reduce { to_apply, .. } = node.op else {
+            return Err(self.bug("candidates without a reduction"));
+        };
+        let scope = self.scope(self.scope_of(node)).clone();
+        let groups = self.groups_of_parts(plan, cut, &scope)?;
+        self.reason = "what each part has picked".to_owned();
+        let mut all = Vec::new();
+        for id in made {
+            let mut shape = frame.array(*id);
+            shape.dims.insert(0, Dim::Static(1));
+            shape.layout = None;
+            let bytes = shape.representative().byte_size().unwrap_or(0);
+            let own = self.push(frame, Op::Reshape, &[*id], Some(Shape::Array(shape)))?;
+            let all_bytes = bytes.saturating_mul(cut.parts());
+            self.exchanged("all-gather", cost::all_gather(all_bytes, cut.parts()));
+            all.push(self.all_gather(frame, own, 0, &groups)?);
+        }
+        all.extend_from_slice(operands.get(made.len()..).unwrap_or_default());
+        let op = Op::Reduce {
+            dimensions: DimNumbers::from_slice(&[0]),
+            to_apply: self.copied(to_apply)?,
+        };
+        let shape = super::local::part_shape(&node.shape, &plan.result);
+        let id = self.push(frame, op, &all, Some(shape))?;
+        let local = |id| Local {
+            id,
+            sharding: plan.result.clone(),
+        };
+        Ok(self.leaves_of(frame, id)?.into_iter().map(local).collect())
+    }
+
+    /// Who has different parts of what is combined, in order, and the same part of the result.
+    fn groups_of_parts(&self, plan: &Plan, cut: &Cut, scope: &Cut) -> Result<Vec<Vec<i64>>, Error> {
+        let result = plan.result.cuts().iter().cloned();
+        let with_parts = Sharding::new(self.graph.devices, result.chain([Some(cut.clone())]));
+        self.part_groups(&with_parts, plan.result.rank(), None, scope)
     }
 
     /// A sum, combined with what it begins with: on one device of each group where devices have
@@ -180,7 +220,9 @@ pub(super) fn scattered_dim(
     wanted: &Sharding,
     array: &ArrayShape,
 ) -> Option<(usize, Cut)> {
-    let (_, cut) = plan.contracted()?;
+    let (Combination::By(_), cut) = plan.contracted()? else {
+        return None;
+    };
     let mut dims = 0..wanted.rank();
     let dim = dims.find(|&dim| {
         let size = array.dims.get(dim).and_then(Dim::as_static);

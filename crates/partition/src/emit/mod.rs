@@ -19,6 +19,7 @@ mod local;
 mod once;
 mod operation;
 mod plan;
+mod pooling;
 mod prepare;
 mod reshard;
 mod rotation;

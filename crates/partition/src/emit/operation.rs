@@ -7,7 +7,7 @@
 use super::local::part_shape;
 use super::plan::Plan;
 use super::{Emitter, Frame, Local};
-use crate::axes::{AxisKind, is_reshape};
+use crate::axes::{AxisKind, Combination, is_reshape};
 use crate::error::Error;
 use crate::graph::Node;
 use tegula_ir::{Annotations, ArrayShape, Dims, DraftId, ElementType, Op, Shape};
@@ -71,11 +71,14 @@ impl Emitter<'_> {
             };
             self.note(format!("{what}every device computes all of it: it cannot be cut along any of these dimensions, or that costs more"));
         }
-        if let Some((op, cut)) = plan.contracted() {
+        if let Some((combination, cut)) = plan.contracted() {
+            let by = match combination {
+                Combination::By(op) => op.opcode().name(),
+                Combination::Selection => node.op.opcode().name(),
+            };
+            let parts = cut.parts();
             self.note(format!(
-                "each of {} devices has a partial result, combined by `{}`",
-                cut.parts(),
-                op.opcode().name()
+                "each of {parts} devices has a partial result, combined by `{by}`"
             ));
         }
         for pick in &plan.windows {
@@ -100,8 +103,8 @@ impl Emitter<'_> {
         let mut operands = self.brought(frame, node, plan)?;
         let scope = self.scope(scope_id).clone();
         for (axis, cut) in &plan.picks {
-            if let AxisKind::Contracted(op) = axis.kind {
-                self.mask_padding(frame, node, axis, cut, op, &mut operands)?;
+            if let AxisKind::Contracted(combination) = axis.kind {
+                self.mask_padding(frame, node, axis, cut, combination, &mut operands)?;
             }
         }
         for pick in &plan.windows {
@@ -115,10 +118,13 @@ impl Emitter<'_> {
                 sharding: plan.result.clone(),
             }]);
         }
+        if Self::is_pooled(node, plan) {
+            return self.pooled(frame, node, plan, &operands);
+        }
         let contracted = plan.contracted();
         // What a sum begins with is added once, at the end.
         let mut begin = None;
-        if let (Some((op, _)), Op::Reduce { .. }) = (&contracted, &node.op)
+        if let (Some((Combination::By(op), _)), Op::Reduce { .. }) = (&contracted, &node.op)
             && let Some(init) = operands.get_mut(1)
         {
             let ty = frame.array(*init).element_type;
@@ -150,8 +156,11 @@ impl Emitter<'_> {
         let id = self.push(frame, op, &operands, Some(shape))?;
         self.annotate(frame, node, id);
         let results = self.leaves_of(frame, id)?;
+        if let Some((Combination::Selection, cut)) = &contracted {
+            return self.selected(frame, node, plan, (&results, &operands), cut);
+        }
         // What is summed over devices has one result.
-        if let (Some((op, cut)), [value], [id]) =
+        if let (Some((Combination::By(op), cut)), [value], [id]) =
             (contracted, node.results.as_slice(), results.as_slice())
         {
             let local = self.combined(frame, *value, plan, (*id, op, &cut), &scope)?;

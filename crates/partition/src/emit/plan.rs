@@ -3,10 +3,10 @@
 use super::Emitter;
 use super::local::WindowPick;
 use super::number;
-use crate::axes::{Axis, AxisKind};
+use crate::axes::{Axis, AxisKind, Combination};
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
-use tegula_ir::{Binary, ElementType, Op};
+use tegula_ir::{ElementType, Op};
 
 /// A way to compute an operation.
 #[derive(Clone, Debug)]
@@ -23,8 +23,8 @@ pub(super) struct Plan {
 
 impl Plan {
     /// How partial results are combined, and who has them.
-    pub(super) fn contracted(&self) -> Option<(Binary, Cut)> {
-        let mut found: Option<(Binary, Cut)> = None;
+    pub(super) fn contracted(&self) -> Option<(Combination, Cut)> {
+        let mut found: Option<(Combination, Cut)> = None;
         for (axis, cut) in &self.picks {
             let AxisKind::Contracted(op) = axis.kind else {
                 continue;

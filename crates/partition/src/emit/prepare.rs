@@ -4,11 +4,11 @@
 use super::local::WindowPick;
 use super::plan::Plan;
 use super::{Emitter, Frame};
-use crate::axes::{Axis, combination};
+use crate::axes::{Axis, Combination, combination};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::sharding::Cut;
-use tegula_ir::{Binary, DraftId, Op};
+use tegula_ir::{DraftId, Op};
 
 impl Emitter<'_> {
     /// Elements behind the end of an uneven dimension are made such that they do not count.
@@ -18,11 +18,12 @@ impl Emitter<'_> {
         node: &Node,
         axis: &Axis,
         cut: &Cut,
-        op: Binary,
+        by: Combination,
         operands: &mut [DraftId],
     ) -> Result<(), Error> {
+        let arrays = operands.len() / 2;
         for (number, dim) in axis.operands.iter().enumerate() {
-            let (Some(dim), Some(array)) = (dim, operands.get_mut(number)) else {
+            let (Some(dim), Some(&array)) = (dim, operands.get(number)) else {
                 continue;
             };
             let size = self.graph.values[node.operands[number]]
@@ -32,12 +33,14 @@ impl Emitter<'_> {
                 continue;
             }
             let start = self.by_device(frame, &cut.starts(size))?;
-            let ty = frame.array(*array).element_type;
-            let fill = match node.op {
-                Op::Reduce { .. } => self.identity(frame, op, ty)?,
+            let ty = frame.array(array).element_type;
+            let fill = match (by, &node.op) {
+                (Combination::By(op), Op::Reduce { .. }) => self.identity(frame, op, ty)?,
+                // The initial candidate changes nothing where it comes again.
+                (Combination::Selection, _) => operands[arrays + number],
                 _ => self.zero(frame, ty)?,
             };
-            *array = self.masked(frame, *array, *dim, start, 0..size, fill)?;
+            operands[number] = self.masked(frame, array, *dim, start, 0..size, fill)?;
         }
         Ok(())
     }
@@ -59,6 +62,14 @@ impl Emitter<'_> {
                 // What is before and behind the array does not count.
                 Op::ReduceWindow { to_apply, .. } => {
                     let combination = combination(self.module, to_apply);
+                    let combination =
+                        combination.ok_or_else(|| self.bug("windows of another combination"))?;
+                    let ty = frame.array(operands[*operand]).element_type;
+                    Some(self.identity(frame, combination, ty)?)
+                }
+                // Windows that there are not give nothing.
+                Op::SelectAndScatter { scatter, .. } if *operand == 1 => {
+                    let combination = combination(self.module, scatter);
                     let combination =
                         combination.ok_or_else(|| self.bug("windows of another combination"))?;
                     let ty = frame.array(operands[*operand]).element_type;

@@ -2,6 +2,8 @@
 //! once: put together, the results are those of the whole program, to the bit. `TEGULA_SWEEP` says
 //! how many programs and `TEGULA_FIRST` from which seed; `TEGULA_SEED` runs one.
 
+mod exchanges;
+
 use std::sync::Arc;
 use std::time::Duration;
 use tegula_devices::Topology;

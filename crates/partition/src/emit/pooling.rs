@@ -1,0 +1,78 @@
+//! Windows of which each gives its number to the element that it selects, with positions cut.
+//!
+//! A part of the result has the elements of some windows; other parts have elements of these windows,
+//! too. Each device selects in all windows that reach into its part, and keeps what its own elements
+//! are given.
+
+use super::local::part_of;
+use super::plan::Plan;
+use super::{Emitter, Frame, Local};
+use crate::axes::Window;
+use crate::error::Error;
+use crate::graph::Node;
+use crate::sharding::Cut;
+use tegula_ir::{Dim, DraftId, Op, Shape, WindowDim};
+
+/// What a part of the result reads of the array and of the source, if windows are at the same places in
+/// each part and none reaches beyond the array: there nothing is selected.
+pub(super) fn windows(
+    own: &WindowDim,
+    dim: usize,
+    part: i64,
+    cut: &Cut,
+) -> Option<Vec<(usize, Window)>> {
+    let plain = own.base_dilation == 1 && own.window_dilation == 1 && !own.reversal;
+    let inside = (own.padding_low, own.padding_high) == (0, 0);
+    let possible = own.size > 0 && own.stride > 0 && cut.parts() > 1;
+    if !plain || !inside || !possible || part % own.stride != 0 {
+        return None;
+    }
+    let before = (own.size - 1) / own.stride;
+    let count = before + (part - 1) / own.stride + 1;
+    let covered = (count - 1) * own.stride + own.size;
+    let array = Window {
+        dim,
+        first: -before * own.stride,
+        step: part,
+        size: covered.max(before * own.stride + part),
+    };
+    let source = Window {
+        dim,
+        first: -before,
+        step: part / own.stride,
+        size: count,
+    };
+    Some(vec![(0, array), (1, source)])
+}
+
+impl Emitter<'_> {
+    /// Selects in all windows that were fetched, and keeps the elements of this device's part.
+    pub(super) fn pooled(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+        operands: &[DraftId],
+    ) -> Result<Vec<Local>, Error> {
+        let op = self.localized(node, &plan.picks, &plan.windows)?;
+        let array = operands.first().map(|array| frame.array(*array));
+        let array = array.ok_or_else(|| self.bug("windows of nothing"))?;
+        let mut id = self.push(frame, op, operands, Some(Shape::Array(array)))?;
+        let part = part_of(&self.array_of(node.results[0]), &plan.result);
+        for pick in &plan.windows {
+            let first = pick.windows.first().map_or(0, |(_, window)| -window.first);
+            let size = part.dims.get(pick.dim).and_then(Dim::as_static);
+            id = self.slice(frame, id, pick.dim, first, first + size.unwrap_or(0))?;
+        }
+        self.annotate(frame, node, id);
+        Ok(vec![Local {
+            id,
+            sharding: plan.result.clone(),
+        }])
+    }
+
+    /// Whether windows were fetched in which elements are selected.
+    pub(super) fn is_pooled(node: &Node, plan: &Plan) -> bool {
+        matches!(node.op, Op::SelectAndScatter { .. }) && !plan.windows.is_empty()
+    }
+}
