@@ -174,3 +174,64 @@ fn parts_pick_their_largest() {
         );
     }
 }
+
+/// An operation on `x`, of `ROWS` rows.
+fn with_rows(rows: i64, operation: &str) -> String {
+    format!(
+        "HloModule rows, num_partitions={{N}}
+        ENTRY main {{ x = f32[{rows},5] parameter(0), sharding={{devices=[{{N}},1]<=[{{N}}]}}
+            y = f32[{rows},5] parameter(1), sharding={{devices=[{{N}},1]<=[{{N}}]}}
+            zero = f32[] constant(0)
+            ROOT made = {operation} }}"
+    )
+}
+
+#[test]
+fn slices_come_from_their_owners() {
+    let whole = ", sharding={replicated}";
+    for rows in [16, 13] {
+        for row in [0, 3, rows - 1] {
+            let end = row + 1;
+            let slice = format!("f32[1,5] slice(x), slice={{[{row}:{end}],[0:5]}}");
+            receives(&with_rows(rows, &slice), |_| 20);
+            let narrow = format!("f32[1,2] slice(x), slice={{[{row}:{end}],[1:5:2]}}");
+            receives(&with_rows(rows, &narrow), |_| 8);
+        }
+        // Some rows of several parts.
+        let some = format!("f32[3,5] slice(x), slice={{[1:10:4],[0:5]}}{whole}");
+        receives(&with_rows(rows, &some), |_| 60);
+    }
+}
+
+#[test]
+fn rows_change_places() {
+    let cut = ", sharding={devices=[{N},1]<=[{N}]}";
+    let row = 20;
+    let part = |rows: i64, devices: i64| (rows + devices - 1) / devices;
+    for rows in [16, 32, 13] {
+        let reversed = format!("f32[{rows},5] reverse(x), dimensions={{0}}{cut}");
+        // Of uneven parts each reads two others.
+        receives(&with_rows(rows, &reversed), |devices| {
+            2 * part(rows, devices).min((devices - 1) * part(rows, devices)) * row
+        });
+        let all = 2 * rows;
+        let joined = format!("f32[{all},5] concatenate(x, y), dimensions={{0}}{cut}");
+        receives(&with_rows(rows, &joined), |devices| {
+            2 * (devices - 1).min(3) * part(rows, devices) * row
+        });
+    }
+    for rows in [16, 32] {
+        let half = rows / 2;
+        let every = format!("f32[{half},5] slice(x), slice={{[1:{rows}:2],[0:5]}}{cut}");
+        receives(&with_rows(rows, &every), |_| 0);
+    }
+}
+
+#[test]
+fn elements_are_spread_where_they_are() {
+    let cut = ", sharding={devices=[{N},1]<=[{N}]}";
+    for (low, high, halo) in [(0, 1, 0), (1, 0, 0), (-1, 2, 1), (3, -2, 1)] {
+        let spread = format!("f32[32,5] pad(x, zero), padding={low}_{high}_1x0_0{cut}");
+        receives(&with_rows(16, &spread), |_| halo * 20);
+    }
+}

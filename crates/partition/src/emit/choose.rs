@@ -10,7 +10,7 @@ use super::local::WindowPick;
 use super::plan::{Indexed, Plan};
 use super::reshard::{self, part_bytes};
 use super::{Emitter, Frame, cost, number, pooling, window};
-use crate::axes::{Axis, AxisKind, Combination, combination};
+use crate::axes::{Axis, AxisKind, Combination, Window, combination};
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{Dim, Module, Op};
@@ -158,17 +158,12 @@ impl Emitter<'_> {
             if part == 0 {
                 continue;
             }
-            if let Op::SelectAndScatter {
-                window, scatter, ..
-            } = &node.op
-            {
-                let source = combination(self.module, *scatter).zip(window.get(dim));
-                let windows = source.and_then(|(_, own)| pooling::windows(own, dim, part, cut));
-                found.extend(windows.map(|windows| WindowPick {
+            if let Some(windows) = self.spaced_windows(node, dim, part, cut) {
+                found.push(WindowPick {
                     dim,
                     cut: cut.clone(),
                     windows,
-                }));
+                });
                 continue;
             }
             let windows = windowed_operands(self.module, node, dim)
@@ -191,6 +186,37 @@ impl Emitter<'_> {
             }
         }
         found
+    }
+
+    /// What parts of a dimension of the result read, where it begins at the same place of each part
+    /// only if parts are whole steps.
+    fn spaced_windows(
+        &self,
+        node: &Node,
+        dim: usize,
+        part: i64,
+        cut: &Cut,
+    ) -> Option<Vec<(usize, Window)>> {
+        match &node.op {
+            Op::SelectAndScatter {
+                window, scatter, ..
+            } => {
+                combination(self.module, *scatter)?;
+                pooling::windows(window.get(dim)?, dim, part, cut)
+            }
+            Op::Pad(dims) => {
+                let own = dims.get(dim).filter(|own| own.interior > 0)?;
+                let step = own.interior + 1;
+                let window = Window {
+                    dim,
+                    first: -own.low.div_euclid(step),
+                    step: part / step,
+                    size: part / step,
+                };
+                (part % step == 0).then(|| vec![(0, window)])
+            }
+            _ => None,
+        }
     }
 
     /// A plan with what it costs; [`None`] if it is none.
@@ -305,7 +331,10 @@ impl Emitter<'_> {
             if let Some(indexed) = &plan.indexed
                 && indexed.is_sum()
             {
-                partial = Some(indexed.cut.parts());
+                match number(indexed.owners) {
+                    0 => partial = Some(indexed.cut.parts()),
+                    owners => add(bytes.saturating_add(owners * cost::LATENCY)),
+                }
             }
             if let Some((Combination::Selection, cut)) = &contracted {
                 let all = bytes.saturating_mul(cut.parts());

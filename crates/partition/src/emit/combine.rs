@@ -112,7 +112,12 @@ impl Emitter<'_> {
     }
 
     /// Who has different parts of what is combined, in order, and the same part of the result.
-    fn groups_of_parts(&self, plan: &Plan, cut: &Cut, scope: &Cut) -> Result<Vec<Vec<i64>>, Error> {
+    pub(super) fn groups_of_parts(
+        &self,
+        plan: &Plan,
+        cut: &Cut,
+        scope: &Cut,
+    ) -> Result<Vec<Vec<i64>>, Error> {
         let result = plan.result.cuts().iter().cloned();
         let with_parts = Sharding::new(self.graph.devices, result.chain([Some(cut.clone())]));
         self.part_groups(&with_parts, plan.result.rank(), None, scope)

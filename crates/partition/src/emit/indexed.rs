@@ -4,11 +4,10 @@
 //! part. Readers read what they have and zeros elsewhere; the bits of all are put together by `or`,
 //! so that the result is exact, whatever the elements are.
 
-use super::plan::{Indexed, Plan, bits_type};
+use super::plan::{Indexed, Plan, bits_type, owned_slices};
 use super::{Emitter, Frame, Local, number};
 use crate::error::Error;
 use crate::graph::Node;
-use crate::sharding::Sharding;
 use tegula_ir::{
     ArrayShape, Binary, Dim, DimNumbers, DraftId, ElementType, Op, Scalar, Shape, SliceDim,
 };
@@ -25,6 +24,13 @@ impl Emitter<'_> {
             .clone()
             .ok_or_else(|| self.bug("a plan without indices"))?;
         let operands = self.brought(frame, node, plan)?;
+        if let Op::Slice(_) = node.op {
+            let id = self.sent_to_all(frame, node, plan, &indexed, operands[0])?;
+            return Ok(vec![Local {
+                id,
+                sharding: plan.result.clone(),
+            }]);
+        }
         let size = self.graph.values[node.operands[0]]
             .size(indexed.dim)
             .unwrap_or(0);
@@ -61,6 +67,53 @@ impl Emitter<'_> {
             sharding: plan.result.clone(),
         };
         Ok(ids.into_iter().map(local).collect())
+    }
+
+    /// `slice`: each part that has some of it sends that to those who have the others.
+    fn sent_to_all(
+        &mut self,
+        frame: &mut Frame,
+        node: &Node,
+        plan: &Plan,
+        indexed: &Indexed,
+        array: DraftId,
+    ) -> Result<DraftId, Error> {
+        let scope = self.scope(self.scope_of(node)).clone();
+        let groups = self.groups_of_parts(plan, &indexed.cut, &scope)?;
+        let size = self.graph.values[node.operands[0]].size(indexed.dim);
+        let (Op::Slice(stated), Some(size)) = (&node.op, size) else {
+            return Err(self.bug("no slice of a dimension of known size"));
+        };
+        let slice = stated.get(indexed.dim).copied();
+        let slice = slice.ok_or_else(|| self.bug("a slice without a dimension"))?;
+        self.reason = "few devices have all of it".to_owned();
+        let mut pieces = Vec::new();
+        for (place, own) in owned_slices(&slice, size, &indexed.cut) {
+            let mut op = self.localized(node, &plan.picks, &[])?;
+            if let Op::Slice(dims) = &mut op
+                && let Some(dim) = dims.get_mut(indexed.dim)
+            {
+                *dim = own;
+            }
+            let piece = self.push(frame, op, &[array], None)?;
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            let mut from_owner = groups.clone();
+            for group in from_owner.iter_mut().filter(|group| place < group.len()) {
+                group.swap(0, place);
+            }
+            let shape = frame.array(piece);
+            let bytes = shape.representative().byte_size().unwrap_or(0);
+            self.exchanged("collective-broadcast", bytes);
+            let op = Op::CollectiveBroadcast(self.collective_of_partitions(&from_owner));
+            pieces.push(self.push(frame, op, &[piece], Some(Shape::Array(shape)))?);
+        }
+        match pieces[..] {
+            [one] => Ok(one),
+            _ => {
+                let op = Op::Concatenate(number(indexed.dim));
+                self.push(frame, op, &pieces, None)
+            }
+        }
     }
 
     /// An index, as a signed number, clamped so that a slice stays inside.
@@ -343,15 +396,7 @@ impl Emitter<'_> {
         node: &Node,
     ) -> Result<DraftId, Error> {
         let scope = self.scope(self.scope_of(node)).clone();
-        let with_part = Sharding::new(
-            self.graph.devices,
-            plan.result
-                .cuts()
-                .iter()
-                .cloned()
-                .chain([Some(indexed.cut.clone())]),
-        );
-        let groups = self.part_groups(&with_part, plan.result.rank(), None, &scope)?;
+        let groups = self.groups_of_parts(plan, &indexed.cut, &scope)?;
         let shape = frame.array(array);
         let bits =
             bits_type(shape.element_type).ok_or_else(|| self.bug("elements without bits"))?;

@@ -107,7 +107,8 @@ impl Emitter<'_> {
 
     /// The operation on windows of its operands: nothing is before or behind them.
     fn windowed(&self, op: &mut Op, pick: &WindowPick) {
-        let size = pick.windows.first().map_or(0, |(_, window)| window.size);
+        let window = pick.windows.first().map(|(_, window)| *window);
+        let (first, size) = window.map_or((0, 0), |window| (window.first, window.size));
         match op {
             Op::Slice(dims) => {
                 if let Some(own) = dims.get_mut(pick.dim) {
@@ -120,10 +121,16 @@ impl Emitter<'_> {
             }
             Op::Pad(dims) => {
                 if let Some(own) = dims.get_mut(pick.dim) {
+                    let interior = own.interior;
+                    // Each element has its place in a step of the part.
+                    let low = match interior {
+                        0 => 0,
+                        _ => own.low + first * (interior + 1),
+                    };
                     *own = PadDim {
-                        low: 0,
-                        high: 0,
-                        interior: 0,
+                        low,
+                        high: interior - low,
+                        interior,
                     };
                 }
             }

@@ -6,7 +6,7 @@ use super::number;
 use crate::axes::{Axis, AxisKind, Combination};
 use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
-use tegula_ir::{ElementType, Op};
+use tegula_ir::{ElementType, Op, SliceDim, TO_END};
 
 /// A way to compute an operation.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub(super) struct Indexed {
     pub(super) cut: Cut,
     reads: bool,
     arrays: usize,
+    /// Of a slice at a known place, the parts that have some of it; 0 of other operations.
+    pub(super) owners: usize,
 }
 
 impl Indexed {
@@ -63,6 +65,7 @@ impl Indexed {
                 cut,
                 reads: false,
                 arrays,
+                owners: 0,
             })
         };
         let reads = |dim: usize| {
@@ -72,6 +75,7 @@ impl Indexed {
                 cut,
                 reads: true,
                 arrays: 1,
+                owners: 0,
             })
         };
         let value = |operand: usize| {
@@ -88,6 +92,15 @@ impl Indexed {
                 && (first..first + rank).all(|n| value(n).is_some_and(|v| v.rank() == 0))
         };
         match &node.op {
+            Op::Slice(slices) => {
+                let owned = dims.filter_map(|dim| {
+                    let found = reads(dim)?;
+                    let size = size(0, dim)?;
+                    let owners = owned_slices(slices.get(dim)?, size, &found.cut).len();
+                    (owners > 0).then_some(Self { owners, ..found })
+                });
+                owned.collect()
+            }
             Op::DynamicUpdateSlice if scalar_offsets(2) => {
                 let smaller = dims.filter(|&dim| size(0, dim) != size(1, dim));
                 smaller.filter_map(|dim| writes(dim, 1)).collect()
@@ -122,6 +135,10 @@ impl Indexed {
     }
 
     pub(super) fn text(&self) -> String {
+        if self.owners > 0 {
+            let (count, dim) = (self.owners, self.dim);
+            return format!("{count} parts of dimension {dim} have all of it, and are sent to all");
+        }
         let what = if self.reads { "reads" } else { "writes" };
         format!(
             "each device {what} what indices lead to in its part of dimension {}",
@@ -142,6 +159,36 @@ impl Indexed {
         }
         Some(())
     }
+}
+
+/// The parts that have elements of a slice of a dimension of `size` elements, each with the slice of
+/// its own elements.
+pub(super) fn owned_slices(slice: &SliceDim, size: i64, cut: &Cut) -> Vec<(i64, SliceDim)> {
+    let part = cut.part_size(size).max(1);
+    let limit = if slice.limit == TO_END {
+        size
+    } else {
+        slice.limit
+    };
+    let mut owned = Vec::new();
+    let mut at = slice.start;
+    while at < limit {
+        let place = at / part;
+        let end = limit.min((place + 1) * part);
+        let start = at - place * part;
+        let limit = end - place * part;
+        owned.push((
+            place,
+            SliceDim {
+                start,
+                limit,
+                ..*slice
+            },
+        ));
+        let stride = slice.stride.max(1);
+        at += (end - at + stride - 1) / stride * stride;
+    }
+    owned
 }
 
 /// Whether elements can be taken as bits.

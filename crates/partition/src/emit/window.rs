@@ -12,7 +12,7 @@ use crate::sharding::{Cut, Sharding, groups};
 use smallvec::SmallVec;
 use tegula_ir::{Dim, DraftId, Op};
 
-/// A tile that is some places away, and which of its elements anyone reads.
+/// A tile that is some places behind each device's first one, and which of its elements anyone reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     shift: i64,
@@ -23,17 +23,33 @@ struct Piece {
 /// The tiles that windows cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pieces {
+    /// By place: the tile from which pieces are counted.
+    bases: Vec<i64>,
     pieces: Vec<Piece>,
 }
 
 impl Pieces {
     /// `part` elements are in a tile. [`None`] if nothing is read.
+    ///
+    /// Tiles are counted from a device's own, or, where windows are elsewhere (of a reversal, or of
+    /// every other element), from the first that its window covers; a tile goes to one device at once.
     fn new(window: &Window, part: i64, parts: i64) -> Option<Self> {
         if part <= 0 || window.size <= 0 {
             return None;
         }
-        let first = |place: i64| window.first + window.step * place - place * part;
-        let firsts: Vec<i64> = (0..parts).map(first).collect();
+        let own = Self::from(window, part, (0..parts).collect());
+        let firsts = (0..parts).map(|place| window.first + window.step * place);
+        let elsewhere = (window.step.abs() >= part)
+            .then(|| firsts.map(|first| first.div_euclid(part)).collect())
+            .and_then(|bases| Self::from(window, part, bases));
+        let found = [own, elsewhere].into_iter().flatten();
+        found.min_by_key(Self::received)
+    }
+
+    fn from(window: &Window, part: i64, bases: Vec<i64>) -> Option<Self> {
+        let places = bases.iter().zip(0..);
+        let firsts = places.map(|(base, place)| window.first + window.step * place - base * part);
+        let firsts: Vec<i64> = firsts.collect();
         let low = *firsts.iter().min()?;
         let high = *firsts.iter().max()? + window.size - 1;
         let (lowest, highest) = (low.div_euclid(part), high.div_euclid(part));
@@ -50,21 +66,28 @@ impl Pieces {
                 part
             },
         };
-        if highest - lowest > 2 * parts {
+        if highest - lowest > 2 * number(bases.len()) {
             return None;
         }
         Some(Self {
+            bases,
             pieces: (lowest..=highest).map(piece).collect(),
         })
     }
 
+    /// Whether a piece is of each device's own tile.
+    fn is_own(&self, piece: &Piece) -> bool {
+        let mut places = self.bases.iter().zip(0..);
+        places.all(|(base, place)| base + piece.shift == place)
+    }
+
     /// Elements that a device receives, along the dimension.
     fn received(&self) -> i64 {
-        let from_others = self.pieces.iter().filter(|piece| piece.shift != 0);
+        let from_others = self.pieces.iter().filter(|piece| !self.is_own(piece));
         from_others.map(|piece| piece.limit - piece.start).sum()
     }
 
-    /// The place of the first element, from the beginning of the own tile.
+    /// The place of the first element, from the beginning of the tile from which pieces are counted.
     fn first(&self, part: i64) -> i64 {
         self.pieces
             .first()
@@ -120,11 +143,17 @@ impl Emitter<'_> {
         {
             let part = own.part_size(size);
             let joined = self.neighbours(frame, array, sharding, dim, pieces, scope)?;
+            let base = |place: i64| {
+                let base = usize::try_from(place)
+                    .ok()
+                    .and_then(|at| pieces.bases.get(at));
+                base.copied().unwrap_or(0)
+            };
             let starts = cut
                 .places()
                 .iter()
                 .zip(&firsts)
-                .map(|(place, first)| first - place * part - pieces.first(part));
+                .map(|(place, first)| first - base(*place) * part - pieces.first(part));
             let start = self.by_device(frame, &starts.collect::<Vec<i64>>())?;
             array = self.dynamic_slice(frame, joined, dim, start, window.size)?;
             return match fill {
@@ -199,14 +228,14 @@ impl Emitter<'_> {
         let mut parts = Vec::new();
         for piece in &pieces.pieces {
             let part = self.slice(frame, array, dim, piece.start, piece.limit)?;
-            if piece.shift == 0 {
+            if pieces.is_own(piece) {
                 parts.push(part);
                 continue;
             }
             let mut pairs = Vec::new();
             for line in &lines {
-                for (place, target) in line.iter().enumerate() {
-                    let source = usize::try_from(number(place) + piece.shift);
+                for (base, target) in pieces.bases.iter().zip(line) {
+                    let source = usize::try_from(base + piece.shift);
                     if let Some(source) = source.ok().and_then(|source| line.get(source)) {
                         pairs.push((*source, *target));
                     }
@@ -264,7 +293,7 @@ mod tests {
             [piece(-1, 3, 4), piece(0, 0, 4), piece(1, 0, 1)]
         );
         assert_eq!((pieces.received(), pieces.first(4)), (2, -1));
-        // Turned around: what each reads is elsewhere.
+        // Turned around: each reads another whole tile.
         let window = Window {
             dim: 0,
             first: 6,
@@ -272,6 +301,17 @@ mod tests {
             size: 2,
         };
         let pieces = Pieces::new(&window, 2, 4).expect("pieces");
-        assert_eq!(pieces.pieces.len(), 7);
+        assert_eq!(pieces.bases, [3, 2, 1, 0]);
+        assert_eq!(pieces.pieces, [piece(0, 0, 2)]);
+        // Every other element: the own tile and the next, from twice as far.
+        let window = Window {
+            dim: 0,
+            first: 1,
+            step: 8,
+            size: 7,
+        };
+        let pieces = Pieces::new(&window, 4, 4).expect("pieces");
+        assert_eq!(pieces.bases, [0, 2, 4, 6]);
+        assert_eq!(pieces.pieces, [piece(0, 1, 4), piece(1, 0, 4)]);
     }
 }
