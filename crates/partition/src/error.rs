@@ -11,7 +11,7 @@ pub enum Error {
     )]
     NoDevices,
     /// The program is for another number of devices.
-    #[error("the program is for {stated} devices, not {wanted}")]
+    #[error("{}", other_devices(*.stated, *.wanted))]
     Devices {
         /// What it states.
         stated: i64,
@@ -19,16 +19,14 @@ pub enum Error {
         wanted: usize,
     },
     /// A sharding that cannot be read, or that does not fit the array or the devices.
-    #[error("`{name}`: the sharding {text} does not fit {devices} devices and {rank} dimensions")]
+    #[error("`{name}`: the sharding {text} does not fit: expected {expected}")]
     Sharding {
         /// The instruction.
         name: String,
         /// The sharding.
         text: String,
-        /// The number of devices.
-        devices: usize,
-        /// The rank of the array.
-        rank: usize,
+        /// What would fit.
+        expected: String,
     },
     /// A computation that is written for each device by itself, whose arrays are not equal parts.
     #[error("`{name}`: {reason}")]
@@ -54,6 +52,13 @@ pub enum Error {
         /// What is wrong.
         error: tegula_ir::Error,
     },
+}
+
+fn other_devices(stated: i64, wanted: usize) -> String {
+    match stated {
+        1.. => format!("the program is for {stated} devices, not {wanted}"),
+        _ => format!("num_partitions={stated}: expected a positive number of devices"),
+    }
 }
 
 impl Error {

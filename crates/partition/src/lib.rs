@@ -167,8 +167,7 @@ fn meshes(module: &Module) -> Result<read::shardy::Meshes, Error> {
     read::shardy::meshes(&text).ok_or_else(|| Error::Sharding {
         name: module.name.to_string(),
         text,
-        devices: 0,
-        rank: 0,
+        expected: "meshes, each with the sizes of its axes".to_owned(),
     })
 }
 
@@ -188,6 +187,10 @@ pub fn stated_devices(module: &Module) -> Option<usize> {
 /// # Errors
 /// A sharding that cannot be read or that does not fit; a number of devices other than stated.
 pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Error> {
+    if let Some(stated) = module.attributes.num_partitions.filter(|count| *count < 1) {
+        let wanted = options.devices.unwrap_or(0);
+        return Err(Error::Devices { stated, wanted });
+    }
     let meshes = meshes(module)?;
     let stated = stated_devices(module);
     let devices = options.devices.or(stated).filter(|count| *count > 0);

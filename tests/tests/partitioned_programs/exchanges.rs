@@ -235,3 +235,30 @@ fn elements_are_spread_where_they_are() {
         receives(&with_rows(16, &spread), |_| halo * 20);
     }
 }
+
+#[test]
+fn statements_that_do_not_fit_are_told() {
+    let refused = |text: &str| {
+        let module = tegula_ir::parse_module(text).expect("a module");
+        let options = tegula_partition::Options {
+            devices: Some(4),
+            ..tegula_partition::Options::default()
+        };
+        let refused = partition(&module, &options).map(|_| ());
+        refused.expect_err("it does not fit").to_string()
+    };
+    let stated = |head: &str, sharding: &str| {
+        format!("HloModule m{head}\nENTRY e {{ ROOT x = f32[8] parameter(0){sharding} }}")
+    };
+    assert_eq!(
+        refused(&stated(
+            ", num_partitions=4",
+            ", sharding={maximal device=9}"
+        )),
+        "`x`: the sharding {maximal device=9} does not fit: expected a device from 0 to 3, found 9"
+    );
+    assert_eq!(
+        refused(&stated(", num_partitions=-3", "")),
+        "num_partitions=-3: expected a positive number of devices"
+    );
+}

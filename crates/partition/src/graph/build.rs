@@ -163,8 +163,12 @@ impl Builder<'_> {
         let wrong = |text: &str| Error::Sharding {
             name: instruction.name.to_string(),
             text: text.to_owned(),
-            devices,
-            rank: ranks.first().copied().unwrap_or(0),
+            expected: shardy::expected(text, self.meshes)
+                .or_else(|| hlo::expected(text, devices))
+                .unwrap_or_else(|| {
+                    let rank = ranks.first().copied().unwrap_or(0);
+                    format!("one for {devices} devices and {rank} dimensions")
+                }),
         };
         if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
             let all = shardy::shardings(&text, self.meshes, devices).ok_or_else(|| wrong(&text))?;
@@ -430,8 +434,10 @@ impl Builder<'_> {
         let wrong = || Error::Sharding {
             name: instruction.name.to_string(),
             text: text.clone(),
-            devices,
-            rank: rank(&instruction.shape),
+            expected: format!(
+                "one for {devices} devices and {} dimensions",
+                rank(&instruction.shape)
+            ),
         };
         let all = shardy::shardings(&text, self.meshes, devices).ok_or_else(wrong)?;
         let axes = attribute(instruction, "xla.sdy.manual_axes").unwrap_or_default();

@@ -43,6 +43,21 @@ pub(crate) fn read(text: &str, ranks: &[usize], devices: usize) -> Option<Vec<St
     ranks.iter().map(read).collect()
 }
 
+/// What was expected in place of a device that there is not, if that is what is wrong with a sharding.
+pub(crate) fn expected(text: &str, devices: usize) -> Option<String> {
+    let mut numbers = text.split("maximal").skip(1).filter_map(|rest| {
+        let rest = rest.trim_start().strip_prefix("device=")?;
+        let end = rest.find(|c: char| c != '-' && !c.is_ascii_digit());
+        rest.get(..end.unwrap_or(rest.len()))
+    });
+    let exists = |number: &str| number.parse::<usize>().is_ok_and(|own| own < devices);
+    let wrong = numbers.find(|number| !exists(number))?;
+    Some(format!(
+        "a device from 0 to {}, found {wrong}",
+        devices.saturating_sub(1)
+    ))
+}
+
 /// One sharding, behind its brace, to the brace that closes it.
 fn one(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated> {
     let replicated = Stated::replicated(rank, devices);
@@ -51,8 +66,8 @@ fn one(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated> {
     } else if cursor.eat("maximal") {
         // Every device has what one would need to have.
         cursor.expect("device=")?;
-        cursor.number()?;
-        replicated
+        let device = usize::try_from(cursor.number()?).ok()?;
+        (device < devices).then_some(replicated)?
     } else if cursor.eat("manual") {
         Stated {
             manual: Cut::new(devices as i64, (0..devices as i64).collect()),

@@ -85,6 +85,49 @@ pub(crate) fn shardings(text: &str, meshes: &Meshes, devices: usize) -> Option<V
     cursor.is_at_end().then_some(list)
 }
 
+/// What was expected in place of a mesh or an axis that there is not, or of an axis that is there
+/// twice, if that is what is wrong with shardings.
+pub(crate) fn expected(text: &str, meshes: &Meshes) -> Option<String> {
+    let names = |names: Vec<&str>| match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join("`, `"),
+    };
+    for own in text.split('<').filter_map(|own| own.strip_prefix('@')) {
+        let mut cursor = Cursor::new(own);
+        let name = cursor.quoted().or_else(|| cursor.word())?;
+        let Some(mesh) = meshes.get(name) else {
+            let mut known: Vec<&str> = meshes.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            return Some(format!(
+                "a mesh of the program (`{}`), found `{name}`",
+                names(known)
+            ));
+        };
+        let mut seen: Vec<(&str, bool)> = Vec::new();
+        // Behind each name in quotes: whether a part of the axis is meant.
+        let quotes: Vec<&str> = own.split('"').collect();
+        for pair in quotes.get(1..)?.chunks(2) {
+            let (axis, rest) = (*pair.first()?, pair.get(1).copied().unwrap_or(""));
+            if !mesh.axes.iter().any(|(own, _)| own == axis) {
+                let known = mesh.axes.iter().map(|(own, _)| own.as_str()).collect();
+                return Some(format!(
+                    "an axis of the mesh (`{}`), found `{axis}`",
+                    names(known)
+                ));
+            }
+            let whole = !rest.starts_with(":(");
+            if seen
+                .iter()
+                .any(|(own, all)| *own == axis && (*all || whole))
+            {
+                return Some(format!("each axis at most once, found `{axis}` twice"));
+            }
+            seen.push((axis, whole));
+        }
+    }
+    None
+}
+
 /// Reads `#sdy<manual_axes{"x", "y"}>`.
 pub(crate) fn manual_axes(text: &str) -> Option<Vec<String>> {
     let mut cursor = Cursor::new(text);
@@ -166,6 +209,12 @@ fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes>
         unreduced,
     };
     found.stated.sharding = found.cut_where(devices, &|_| true)?;
+    // An axis that is used twice leaves parts that no device has.
+    found
+        .stated
+        .sharding
+        .is_complete(&Cut::whole(devices))
+        .then_some(())?;
     found.stated.unreduced = found.unreduced_where(devices, &|_| true)?;
     Some(found)
 }
@@ -355,6 +404,21 @@ mod tests {
             Some("{devices=[4]0,2,1,3}")
         );
         assert_eq!(read(r#"[{"z"}]"#), None);
+        assert_eq!(read(r#"[{"x"}, {"x"}]"#), None);
+        let expected = |text: &str| expected(&format!("#sdy.sharding<@{text}>"), &meshes);
+        assert_eq!(
+            expected(r#"mesh, [{"x"}, {"x"}]"#).as_deref(),
+            Some("each axis at most once, found `x` twice")
+        );
+        assert_eq!(
+            expected(r#"mesh, [{"z"}]"#).as_deref(),
+            Some("an axis of the mesh (`x`, `y`), found `z`")
+        );
+        assert_eq!(
+            expected(r#"grid, [{"x"}]"#).as_deref(),
+            Some("a mesh of the program (`m1`, `mesh`), found `grid`")
+        );
+        assert_eq!(expected(r#"mesh, [{"x"}, {"y"}]"#), None);
         assert_eq!(
             manual_axes(r#"#sdy<manual_axes{"x", "y"}>"#),
             Some(vec!["x".to_owned(), "y".to_owned()])
