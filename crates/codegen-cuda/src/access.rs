@@ -6,8 +6,8 @@ use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
 
-/// Bytes that memory moves at once (CUDA C++ Programming Guide, device memory
-/// accesses).
+/// Bytes of a memory sector, the smallest unit that a GPU reads or writes (CUDA C++
+/// Programming Guide, device memory accesses).
 pub(crate) const SECTOR: i64 = 32;
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -20,7 +20,7 @@ pub(crate) struct Access {
     pub linear: Term,
 }
 
-/// The accesses of a block and of those in it.
+/// Collects the loads and stores of a block and of the blocks nested in it.
 pub(crate) fn accesses(kernel: &Kernel, block: &Block, found: &mut Vec<Access>) {
     for statement in &block.statements {
         match statement {
@@ -44,8 +44,8 @@ pub(crate) fn accesses(kernel: &Kernel, block: &Block, found: &mut Vec<Access>) 
     }
 }
 
-/// What each variable of a kernel is taken to be where nothing else is said: a size
-/// that is open is 64, everything else the smallest that it can be.
+/// A representative value for each variable of a kernel: 64 for an open size, clamped
+/// to its bounds, and 0 or the lower bound for anything else.
 pub(crate) fn typical_values(kernel: &Kernel) -> Vec<i64> {
     let value = |var: &IndexVar| match *var {
         IndexVar::Symbol { lower, upper, .. } => 64.clamp(lower, upper.max(lower)),
@@ -61,8 +61,8 @@ pub(crate) fn value(term: &Term, values: &[i64]) -> Option<i64> {
         .ok()
 }
 
-/// Sets variables to the digits of a number, the last the fastest; `None` if the
-/// number is beyond the last.
+/// Sets `vars` to the mixed-radix digits of `number`, the last variable varying
+/// fastest; `None` if the number is past the end of the index space.
 pub(crate) fn set_digits(
     kernel: &Kernel,
     vars: &[Var],
@@ -81,8 +81,8 @@ pub(crate) fn set_digits(
     (rest == 0).then_some(())
 }
 
-/// The sectors that accesses touch, one instruction of a warp each, where `lane` gives
-/// the variables of a lane, or nothing for one that does nothing.
+/// Counts the sectors that these accesses touch when one warp executes each of them
+/// once. `lane` gives the variables' values in a lane, or `None` for an idle lane.
 pub(crate) fn sectors(
     kernel: &Kernel,
     accesses: &[Access],

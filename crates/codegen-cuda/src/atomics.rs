@@ -2,7 +2,8 @@
 
 use tegula_ir::{Binary, ElementType};
 
-/// The atomic operation of a combination for which order does not matter.
+/// The CUDA atomic function for an operation whose order does not matter; `None` if
+/// there is none for this type.
 pub(crate) fn atomic_name(op: Binary, ty: ElementType) -> Option<&'static str> {
     let fits = ty.is_integer() && matches!(ty.bits(), 32 | 64);
     Some(match op {

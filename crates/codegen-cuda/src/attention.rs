@@ -1,9 +1,10 @@
-//! Where attention stands in a plan: a dot, a kernel and a dot among the steps of one
-//! list, each the only one to read what the one before it writes.
+//! Finds attention in a plan: a dot, a kernel (the softmax) and a second dot in one list
+//! of steps, where each result is read only by the next of the three.
 //!
-//! The function that does all three runs where the second dot stands. What it reads must
-//! still be there then: no step from the first dot on writes where queries, keys or what
-//! the kernel reads lie. A result that lies there is written aside and copied.
+//! One fused function replaces all three at the position of the second dot, so its
+//! inputs must still be intact there: no step from the first dot on may write to memory
+//! that holds queries, keys or the kernel's other inputs. If the result shares memory
+//! with an input, it is written to scratch memory and then copied.
 
 use crate::error::Error;
 use crate::library::attention::{Fused, Steps, function};
@@ -13,7 +14,7 @@ use tegula_fusion::kernel::Access;
 use tegula_fusion::{Contraction, LibraryOp};
 use tegula_plan::{Place, Plan, Step, ValueId};
 
-/// How often steps and results read each value.
+/// How many steps and results read each value.
 pub(crate) type Readers = FxHashMap<ValueId, usize>;
 
 /// Counts the readers of a plan's values.
@@ -47,16 +48,17 @@ fn note_readers(plan: &Plan, steps: &[Step], readers: &mut Readers) {
     }
 }
 
-/// Attention in a list of steps.
+/// One occurrence of attention in a list of steps.
 pub(crate) struct Found {
-    /// The numbers of its three steps.
+    /// Indices of its three steps in the list.
     pub steps: [usize; 3],
     pub fused: Fused,
-    /// What the function is given.
+    /// Arguments of the fused function.
     pub arguments: Vec<ValueId>,
 }
 
-/// A dot of two factors that nothing is added to.
+/// The contraction, operands and result of a step that is a dot without an added
+/// operand.
 fn dot(step: &Step) -> Option<(&Contraction, [ValueId; 2], ValueId)> {
     match step {
         Step::Library {
@@ -71,10 +73,10 @@ fn dot(step: &Step) -> Option<(&Contraction, [ValueId; 2], ValueId)> {
     }
 }
 
-/// All attention in a list of steps, functions under this name.
+/// Finds all attention in a list of steps; the fused functions' names begin with `name`.
 ///
 /// # Errors
-/// A type that cannot be converted: a bug.
+/// A type that cannot be converted, which is a bug in Tegula.
 pub(crate) fn find(
     plan: &Plan,
     steps: &[Step],
@@ -110,7 +112,7 @@ pub(crate) fn find(
     Ok(all)
 }
 
-/// A dot that may be the last step of attention.
+/// A dot that may be the second dot of attention.
 struct End<'a> {
     second: usize,
     weighed: &'a Contraction,
@@ -129,7 +131,8 @@ impl End<'_> {
         name: &str,
     ) -> Result<Option<Found>, Error> {
         let only = |value: ValueId| readers.get(&value) == Some(&1);
-        // The step before that writes a value, if nothing else reads that.
+        // The last step before `before` that writes this value, provided the value has
+        // only one reader.
         let writer = |value: ValueId, before: usize| {
             let steps = steps.iter().take(before).enumerate().rev();
             let mut writers = steps.filter(|(_, step)| {
@@ -157,7 +160,7 @@ impl End<'_> {
             let others = args.iter().copied();
             let others = others.filter(|&value| value != scores && value != self.weights);
             let others: Vec<ValueId> = others.collect();
-            // Whether a step's writes may fall where the function reads.
+            // Whether a step may write to memory that the fused function reads.
             let meets = |number: usize, step: &Step| {
                 let read = others.iter().filter(|_| number >= middle).chain(&factors);
                 let mut meets = false;

@@ -16,16 +16,16 @@ pub(crate) struct Body<'a> {
     pub terms: Terms,
     lines: Vec<String>,
     indent: usize,
-    /// Before the numbers of scalars: where one point is written several times, the
-    /// scalars of each have names of their own.
+    /// Prepended to names of scalars. A thread that computes several points writes the
+    /// body once for each, and each copy needs its own names.
     pub prefix: String,
-    /// What variables are for the point that is being written, where a thread has
-    /// several.
+    /// Values of variables at the current point, where a thread computes several
+    /// points.
     pub lane: FxHashMap<Var, Term>,
-    /// The operation by which stored values are combined with what is there, where
-    /// other threads may do the same.
+    /// If other threads may update the same elements: the atomic operation that stores
+    /// use.
     pub atomic: Option<Binary>,
-    /// The scalars that each has of its own, if not all.
+    /// The scalars whose names get the prefix; `None` means all of them.
     pub own: Option<FxHashSet<ScalarId>>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Body<'a> {
         self.line(&format!("}}{tail}"));
     }
 
-    /// A term for the point that is being written.
+    /// Substitutes the current point's variables (`lane`) into a term.
     fn of_lane(&self, term: &Term) -> Term {
         match self.lane.is_empty() {
             true => term.clone(),
@@ -104,13 +104,13 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// An expression of a term.
+    /// Writes a term as a C expression, evaluated at the current point.
     pub(crate) fn term(&mut self, term: &Term) -> String {
         let own = self.of_lane(term);
         self.own_term(&own)
     }
 
-    /// An expression of a term that is for this point already.
+    /// Writes a term whose variables have already been substituted.
     fn own_term(&mut self, term: &Term) -> String {
         let mut statements = Vec::new();
         let expression = self.terms.term(term, &mut statements);
@@ -150,7 +150,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// An element of a parameter, as something that can be read and assigned.
+    /// An element of a parameter as a C lvalue.
     pub(crate) fn element(&mut self, param: usize, index: &[Term]) -> Result<String, Error> {
         let declared = self.kernel.params.get(param);
         let declared =
@@ -176,7 +176,7 @@ impl<'a> Body<'a> {
             self.terms.name(var, &name, wide);
             return;
         }
-        // Each point has its own value.
+        // Each point of the thread has its own value of this index.
         let range = self.terms.ranges.get(var.0 as usize).copied();
         let own = self.terms.fresh(range.unwrap_or(Interval::FULL));
         self.terms.name(own, &name, wide);
@@ -248,7 +248,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Combines a value with an element, at once for all threads.
+    /// Combines a value with an element atomically.
     fn combine(
         &mut self,
         param: usize,
@@ -259,7 +259,8 @@ impl<'a> Body<'a> {
         let ty = self.param_type(param)?;
         let name = crate::atomics::atomic_name(op, ty)
             .ok_or_else(|| Error::Bug(format!("there is no atomic {op:?} of {ty}")))?;
-        // Signed integers of 64 bits have only those that depend on the sign.
+        // CUDA has no signed 64-bit atomics. Unsigned ones give the same bits unless
+        // the operation depends on the sign, as minimum and maximum do.
         let line = match (ty, op) {
             (ElementType::S64, Binary::Minimum | Binary::Maximum) => {
                 format!("{name}(&{element}, {value});")
@@ -330,11 +331,12 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Assigns values to variables, all at once.
+    /// Assigns to several scalars in parallel: every source is read before any target
+    /// is written.
     fn assign(&mut self, to: &[ScalarId], from: &[ScalarId]) -> Result<(), Error> {
         let pairs = to.iter().copied().zip(from.iter().copied());
         let pairs: Vec<(ScalarId, ScalarId)> = pairs.filter(|(to, from)| to != from).collect();
-        // Whether a value would be overwritten before it is read.
+        // Whether an earlier assignment would overwrite a source that is still needed.
         let crossed = pairs
             .iter()
             .any(|(_, value)| pairs.iter().any(|(to, _)| to == value));

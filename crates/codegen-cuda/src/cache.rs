@@ -1,11 +1,12 @@
-//! Programs that NVRTC compiled, on disk: in the folder that `TEGULA_CACHE` names, or in the user's
-//! folder of caches. A cache that cannot be used is no error.
+//! An on-disk cache of programs compiled by NVRTC, in the folder that `TEGULA_CACHE` names or in
+//! the user's cache folder. If the cache cannot be used, programs are compiled each time; that is
+//! not an error.
 
 use crate::error::Error;
 use crate::nvrtc::{Arch, Compiler, Form};
 use tegula_compile_cache::{Cache, Environment, Key};
 
-/// Compiles a source, or finds what it was compiled to before.
+/// Compiles a source, or returns the cached result of an earlier compilation.
 ///
 /// # Errors
 /// As [`Compiler::compile`].

@@ -1,10 +1,10 @@
-//! Loops of a plan whose number of iterations is known: a state counts from a constant by
-//! a constant until a comparison with a constant fails.
+//! Finds loops with a known trip count: a state starts at a constant, changes by a
+//! constant in each iteration, and is compared with a constant.
 //!
-//! The condition is one kernel of one element that compares the state with a constant; the
-//! body ends by copying to the state what one kernel of one element makes of it; before
-//! the loop, the last thing copied to the state is a constant. A state that is no integer
-//! does not count.
+//! In a plan, the loop condition must be one kernel of one element that compares the state
+//! with a constant. The body must end by copying a new value to the state, which one
+//! kernel of one element computes. The last copy to the state before the loop must be of a
+//! constant. The state must be an integer.
 
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, ScalarId, ScalarOp, Statement};
@@ -12,10 +12,11 @@ use tegula_ir::{Binary, Direction, ElementType, Scalar};
 use tegula_plan::{Place, Plan, Step, ValueId};
 use tegula_scalar::{wrap_signed, wrap_unsigned};
 
-/// More iterations than this are not counted.
+/// Loops with more iterations than this are not counted: the search simulates each
+/// iteration.
 const MOST: u64 = 1 << 24;
 
-/// The iterations of a loop, `before` which these steps stand.
+/// The trip count of a loop; `before` are the steps before it.
 pub(crate) fn iterations(
     plan: &Plan,
     before: &[Step],
@@ -28,7 +29,7 @@ pub(crate) fn iterations(
     };
     let kernel = &plan.kernels[*kernel];
     let mut written = kernel.params.iter().filter(|p| p.access != Access::Read);
-    // Nothing but the predicate comes of it.
+    // The kernel must write nothing but the predicate.
     if written.nth(1).is_some() {
         return None;
     }
@@ -48,7 +49,7 @@ pub(crate) fn iterations(
         true => wrap_signed(x, ty.bits()),
         false => wrap_unsigned(x.cast_unsigned(), ty.bits()).cast_signed(),
     };
-    // Unsigned numbers of 64 bits do not all fit.
+    // Not all values of `u64` fit the `i64` used here.
     if !ty.is_integer() || ty == ElementType::U64 {
         return None;
     }
@@ -83,11 +84,12 @@ fn flipped(direction: Direction) -> Direction {
     }
 }
 
-/// What a body adds to a state, if it leaves it so and in no other way.
+/// The constant that the body adds to a state in each iteration; `None` if it changes the
+/// state in any other way.
 fn step(plan: &Plan, body: &[Step], state: ValueId) -> Option<i64> {
     let mut next = None;
     for step in body {
-        // Loops and branches inside could write it, too.
+        // Loops and branches in the body could also write the state.
         let writes = match step {
             Step::Copy { to, .. } => *to == state,
             Step::Kernel { kernel, args } => {
@@ -133,7 +135,7 @@ fn writes_inside(step: &Step, state: ValueId) -> bool {
     }
 }
 
-/// The constant that a state is before the loop.
+/// The constant value of a state before the loop.
 fn start(plan: &Plan, before: &[Step], state: ValueId) -> Option<i64> {
     let from = before.iter().rev().find_map(|step| match step {
         Step::Copy { from, to } if *to == state => Some(*from),
@@ -153,7 +155,7 @@ fn start(plan: &Plan, before: &[Step], state: ValueId) -> Option<i64> {
     }
 }
 
-/// The only kernel among steps that writes a value.
+/// The kernel that writes a value, if exactly one of the steps does.
 fn writer<'a>(
     plan: &'a Plan,
     steps: &'a [Step],
@@ -174,7 +176,7 @@ fn writer<'a>(
     writers.next().is_none().then_some(writer)
 }
 
-/// What a scalar of a kernel of one element is.
+/// An operand of a scalar operation in a kernel of one element.
 #[derive(Clone, Copy)]
 enum Operand {
     Number(i64),
@@ -189,7 +191,7 @@ enum Value {
     Compare(Direction, Operand, Operand),
 }
 
-/// The scalars of a kernel of one element, and what it writes.
+/// The scalars of a kernel of one element, and its stores.
 struct Scalars {
     known: Vec<(ScalarId, Value)>,
     stores: Vec<(ValueId, ScalarId)>,
@@ -268,7 +270,7 @@ impl Scalars {
         })
     }
 
-    /// What is written to a value.
+    /// The value that the kernel stores to an array, if it stores exactly once.
     fn written(&self, value: ValueId) -> Option<&Value> {
         let mut stores = self.stores.iter().filter(|(to, _)| *to == value);
         let (_, scalar) = stores.next()?;
@@ -282,7 +284,8 @@ mod tests {
     use super::*;
     use tegula_plan::parse_plan;
 
-    /// A loop that starts at 3, compares so, and steps so.
+    /// The trip count of a loop over a state of type `ty` that starts at 3, with these
+    /// statements for its condition and its step.
     fn count(ty: &str, test: &str, step: &str) -> Option<u64> {
         let text = format!(
             "plan \"counted\" arena 1024 {{
@@ -354,7 +357,7 @@ mod tests {
         assert_eq!(count("s32", positive, down), Some(2));
         let never = "v1:s32 = constant 0x3\n    v2:pred = compare NE partial v0, v1";
         assert_eq!(count("s32", never, one), Some(0));
-        // Past the largest number comes the smallest.
+        // Unsigned arithmetic wraps around from 255 to 0.
         let zero = "v1:u8 = constant 0x0\n    v2:pred = compare NE partial v0, v1";
         let byte = "v1:u8 = constant 0x1\n    v2:u8 = add v0, v1";
         assert_eq!(count("u8", zero, byte), Some(253));
@@ -370,7 +373,7 @@ mod tests {
         let same = "v1:s32 = add v0, v0\n    v2:pred = compare LT partial v0, v1";
         let one = "v1:s32 = constant 0x1\n    v2:s32 = add v0, v1";
         assert_eq!(count("s32", same, one), None);
-        // It does not end.
+        // This loop does not terminate.
         let none = "v1:s32 = constant 0x0\n    v2:s32 = add v0, v1";
         assert_eq!(count("s32", less, none), None);
         let halves = "v1:f32 = constant 0x42000000\n    v2:pred = compare LT partial v0, v1";

@@ -1,17 +1,16 @@
-//! NVIDIA's library of matrix products, cublasLt, as a library that is looked for when it
-//! is first needed; without it, generated functions do products.
+//! cublasLt, NVIDIA's library of matrix products, loaded when a product first needs it. Without
+//! it, generated functions compute the products.
 //!
-//! Sums are in the type that the program says: f32 is never TF32, halves are added in f32,
-//! also where a sum is split. The algorithm is one that the library's heuristic names, for the
-//! alignment that the arrays have and with the workspace that it asks for: the first that does
-//! not cut the sum into slivers (see [`preferred`]).
+//! Sums are accumulated in the type that the program states: products of f32 never use TF32, and
+//! halves are accumulated in f32, also when the sum is split. Algorithms come from the library's
+//! heuristic, which is told the arrays' alignment and the largest workspace allowed; [`preferred`]
+//! chooses among those that it returns.
 //!
 //! # Safety of what follows
-//! The functions' types are those of cublasLt.h, which have not changed since CUDA 11,
-//! but that device addresses are numbers of a pointer's size;
-//! descriptors are given to the library while they are alive, and attributes have the
-//! sizes that the header states. The library is called in the context in which its handle
-//! was made.
+//! The functions' types are those of cublasLt.h, unchanged since CUDA 11, except that device
+//! addresses are integers of a pointer's size. Descriptors are alive when the library uses them,
+//! and attributes have the sizes that the header states. The library is called only in the context
+//! in which its handle was created.
 
 use crate::device::{Choice, Product};
 use crate::libraries::{self, symbol};
@@ -27,26 +26,26 @@ use sys::cublasLtMatmulPreferenceAttributes_t as Preferred;
 use sys::cublasLtMatrixLayoutAttribute_t as Layout;
 use tegula_ir::ElementType;
 
-/// Names of the library, the newest first.
+/// Names of the library, newest version first.
 const NAMES: &[&str] = &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"];
-/// The most workspace that an algorithm may ask for: what NVIDIA recommends on Hopper
+/// The largest workspace that an algorithm may use, in bytes: NVIDIA's recommendation for Hopper
 /// (cuBLAS, "cublasSetWorkspace").
 const MOST_WORKSPACE: u64 = 32 << 20;
-/// Where sums are split, parts are added in the type of the sums.
+/// When a sum is split, the partial sums are added in the accumulator's type.
 const REDUCTION: u32 =
     sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
 
-/// How many algorithms the heuristic is asked for.
+/// How many algorithms to request from the heuristic.
 const ASKED: usize = 8;
-/// Terms that each part of a split sum has at least.
+/// Every part of a split sum should have at least this many terms.
 const LEAST_TERMS: i64 = 32;
 
-/// What the library answers: 0, or a number of `cublasStatus_t`, which may be one that the
-/// header did not have yet.
+/// A status code: 0, or a value of `cublasStatus_t`. Newer versions of the library may return
+/// values that this header does not list.
 type Status = c_int;
 const NOT_SUPPORTED: Status = sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED as Status;
 
-/// The library's answer to what to do a product with.
+/// `cublasLtMatmulHeuristicResult_t`: one algorithm that the heuristic returns.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Found {
@@ -106,11 +105,11 @@ struct Functions {
         usize,
         CUstream,
     ) -> Status,
-    // Its code must stay as long as the functions.
+    // Keeps the library loaded: `functions` points into its code.
     _library: Library,
 }
 
-/// The library of this process, if there is one.
+/// The library, loaded once per process; `None` if it is not installed.
 fn functions() -> Option<&'static Functions> {
     static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
     let found = FUNCTIONS.get_or_init(|| {
@@ -126,9 +125,10 @@ fn functions() -> Option<&'static Functions> {
 
 impl Functions {
     fn open(path: &Path) -> Result<Self, String> {
-        // SAFETY: the library's initialisation is NVIDIA's and asks nothing of us.
+        // SAFETY: loading cublasLt runs only NVIDIA's own initialisers, which have no
+        // preconditions.
         let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
-        // SAFETY: see the module's text.
+        // SAFETY: the types are those of cublasLt.h; see the module's text.
         unsafe {
             Ok(Self {
                 create: symbol(&library, "cublasLtCreate")?,
@@ -151,7 +151,7 @@ impl Functions {
     }
 }
 
-/// The library in a context.
+/// A cublasLt handle, which belongs to one context.
 pub(super) struct Handle {
     functions: &'static Functions,
     handle: sys::cublasLtHandle_t,
@@ -162,7 +162,7 @@ unsafe impl Send for Handle {}
 // SAFETY: cublasLt's handle may be used by every thread.
 unsafe impl Sync for Handle {}
 
-/// A descriptor of the library's, destroyed when it goes.
+/// An owned descriptor of the library, destroyed on drop.
 struct Described {
     descriptor: Descriptor,
     set: Set,
@@ -171,7 +171,7 @@ struct Described {
 
 impl Drop for Described {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the descriptor after this.
+        // SAFETY: this is the descriptor's owner being dropped, so nothing uses it afterwards.
         unsafe { (self.destroy)(self.descriptor) };
     }
 }
@@ -198,15 +198,15 @@ impl Described {
         })
     }
 
-    /// Sets an attribute, whose type has the size that cublasLt.h states.
+    /// Sets an attribute; `T` must have the size that cublasLt.h states for it.
     fn set<T: Copy>(&self, attribute: u32, value: T) -> Result<(), Status> {
         let bytes = size_of::<T>();
-        // SAFETY: the descriptor is alive, and the value has so many bytes.
+        // SAFETY: the descriptor is alive, and `value` has `bytes` readable bytes.
         done(unsafe { (self.set)(self.descriptor, attribute, (&raw const value).cast(), bytes) })
     }
 }
 
-/// An answer in words.
+/// A status in words.
 fn said(status: Status) -> String {
     let name = match status {
         1 => "it is not initialised",
@@ -234,7 +234,8 @@ fn data_type(ty: ElementType) -> Result<u32, Status> {
     } as u32)
 }
 
-/// The type of sums, that of the scales, and 0 and 1 in it.
+/// For factors of a type: the accumulator's type, the type of the scales alpha and beta, and the
+/// bits of 0 and 1 in that type.
 fn sums(factors: ElementType) -> (u32, ElementType, [u64; 2]) {
     use sys::cublasComputeType_t as C;
     let (compute, scale, one) = match factors {
@@ -264,16 +265,16 @@ fn epilogue(epilogue: Epilogue) -> u32 {
 /// A product's descriptors.
 struct Descriptors {
     product: Described,
-    /// Of A, B and D; what is added lies like D.
+    /// Of A, B and D; the added matrix has D's layout.
     layouts: [Described; 3],
 }
 
 impl Handle {
-    /// The library in the context that is current; none if there is no library.
+    /// Creates a handle in the current context; `None` if there is no library.
     pub(super) fn new() -> Option<Result<Self, String>> {
         let functions = functions()?;
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the handle can be written.
+        // SAFETY: `handle` is a valid place for the library to write to.
         let created = done(unsafe { (functions.create)(&raw mut handle) });
         Some(match created {
             Ok(()) => Ok(Self { functions, handle }),
@@ -281,20 +282,20 @@ impl Handle {
         })
     }
 
-    /// Gives the handle back, in the context in which it was made.
+    /// Destroys the handle, in the context in which it was created.
     pub(super) fn destroy(self) {
-        // SAFETY: nothing uses the handle after this.
+        // SAFETY: `self` is consumed, so nothing uses the handle afterwards.
         unsafe { (self.functions.destroy)(self.handle) };
     }
 
-    /// The descriptors of a product with its bias there.
+    /// Creates the descriptors of a product whose bias is at address `bias`.
     fn describe(&self, matrices: &Matrices, bias: u64) -> Result<Descriptors, Status> {
         let functions = self.functions;
         let [factors, result] = matrices.types;
         let (compute, scale, _) = sums(factors);
         let scale = data_type(scale)?;
         let product = Described::new(
-            // SAFETY: the descriptor can be written.
+            // SAFETY: `at` is a valid place for the library to write the descriptor to.
             |at| unsafe { (functions.create_product)(at, compute, scale) },
             functions.set_product,
             functions.destroy_product,
@@ -321,7 +322,7 @@ impl Handle {
             let [rows, columns] = [rows, columns].map(i64::cast_unsigned);
             let leading = matrix.leading;
             let layout = Described::new(
-                // SAFETY: the descriptor can be written.
+                // SAFETY: `at` is a valid place for the library to write the descriptor to.
                 |at| unsafe { (functions.create_layout)(at, ty, rows, columns, leading) },
                 functions.set_layout,
                 functions.destroy_layout,
@@ -351,7 +352,7 @@ impl Handle {
         })
     }
 
-    /// How the library does a product; see [`crate::device::Session::choose`].
+    /// Chooses an algorithm; see [`crate::device::Session::choose`].
     pub(super) fn choose(&self, matrices: &Matrices, alignment: [u32; 5]) -> Option<Choice> {
         let chosen = self.heuristic(matrices, alignment);
         let chosen = chosen.inspect_err(|status| {
@@ -362,10 +363,11 @@ impl Handle {
 
     fn heuristic(&self, matrices: &Matrices, alignment: [u32; 5]) -> Result<Choice, Status> {
         let functions = self.functions;
-        // The bias is somewhere else in each run; some address of its alignment stands for it.
+        // The bias has another address in each run; any address with its alignment serves the
+        // heuristic.
         let descriptors = self.describe(matrices, u64::from(alignment[4]))?;
         let preference = Described::new(
-            // SAFETY: the descriptor can be written.
+            // SAFETY: `at` is a valid place for the library to write the descriptor to.
             |at| unsafe { (functions.create_preference)(at) },
             functions.set_preference,
             functions.destroy_preference,
@@ -386,7 +388,7 @@ impl Handle {
             preference.set(attribute as u32, bytes)?;
         }
         let [a, b, d] = descriptors.layouts.each_ref().map(|l| l.descriptor);
-        // The library may leave what it does not find as it was.
+        // The library may leave entries that it does not fill unchanged.
         let mut found = [Found {
             algorithm: [0; 8],
             workspace: 0,
@@ -395,7 +397,8 @@ impl Handle {
             reserved: [0; 4],
         }; ASKED];
         let mut count = 0;
-        // SAFETY: see the module's text; so many results and the count can be written.
+        // SAFETY: see the module's text; `found` has room for `ASKED` results, and `count` can be
+        // written.
         done(unsafe {
             (functions.heuristic)(
                 self.handle,
@@ -421,11 +424,11 @@ impl Handle {
         })
     }
 
-    /// How many parts an algorithm does a sum in; 1 if it does not say.
+    /// Into how many parts an algorithm splits a sum; 1 if the library does not say.
     fn slices(&self, algorithm: &[u64; 8]) -> i64 {
         let number = sys::cublasLtMatmulAlgoConfigAttributes_t::CUBLASLT_ALGO_CONFIG_SPLITK_NUM;
         let (mut slices, mut written): (c_int, usize) = (1, 0);
-        // SAFETY: the algorithm is one that the library gave; the attribute has four bytes.
+        // SAFETY: the algorithm came from the library's heuristic; the attribute has four bytes.
         let asked = done(unsafe {
             (self.functions.algorithm_attribute)(
                 algorithm,
@@ -438,7 +441,7 @@ impl Handle {
         asked.map_or(1, |()| i64::from(slices).max(1))
     }
 
-    /// Does a product in the order of a stream.
+    /// Enqueues a product on a stream.
     pub(super) fn multiply(&self, product: &Product<'_>, stream: CUstream) -> Result<(), String> {
         self.enqueue(product, stream).map_err(said)
     }
@@ -449,8 +452,9 @@ impl Handle {
         let [a_layout, b_layout, layout] = descriptors.layouts.each_ref().map(|l| l.descriptor);
         let (_, _, [zero, one]) = sums(product.matrices.types[0]);
         let beta = if product.matrices.added { one } else { zero };
-        // SAFETY: see the module's text; the scales are in the first bytes of what has
-        // eight, as memory is little-endian, and the arrays are as the layouts say.
+        // SAFETY: see the module's text. Each scale is read from the first bytes of an eight-byte
+        // value, which is correct because the host is little-endian; the arrays are as the layouts
+        // describe.
         done(unsafe {
             (self.functions.multiply)(
                 self.handle,
@@ -474,14 +478,14 @@ impl Handle {
     }
 }
 
-/// Which algorithm to take, of those that the heuristic names, its favourite first, which do the
-/// sum in so many parts each.
+/// The index of the algorithm to take. `slices` lists the heuristic's algorithms, its favourite
+/// first, by the number of parts into which each splits the sum of `depth` terms.
 ///
-/// Of 28 of 33 shapes in f32 the favourite takes at most a sixth longer than the fastest of eight
-/// on an H100 (27 November 2026, cublasLt 13.0). For small products it may cut a sum into parts of
-/// one or two terms: the 400 terms of 120 x 16 x 400 into 264 parts, which takes 52 us where
-/// another algorithm takes 5.5. So the first is taken whose parts have at least [`LEAST_TERMS`]
-/// terms, or, if there is none, the one with the fewest parts.
+/// For 28 of 33 shapes in f32, the favourite takes at most a sixth longer than the fastest of
+/// eight on an H100 (27 November 2026, cublasLt 13.0). For small products, however, it may split a
+/// sum into parts of one or two terms: it splits the 400 terms of 120 x 16 x 400 into 264 parts
+/// and takes 52 us, where another algorithm takes 5.5 us. So this takes the first algorithm whose
+/// parts have at least [`LEAST_TERMS`] terms, or, if there is none, the one with the fewest parts.
 fn preferred(depth: i64, slices: &[i64]) -> Option<usize> {
     let whole = |&slices: &i64| slices == 1 || depth / slices >= LEAST_TERMS;
     let first = slices.iter().position(whole);
@@ -492,7 +496,8 @@ fn preferred(depth: i64, slices: &[i64]) -> Option<usize> {
 mod tests {
     use super::preferred;
 
-    /// What the heuristic named on an H100, with the time of each in microseconds.
+    /// Recorded answers of the heuristic on an H100: the sum's depth, then each algorithm's number
+    /// of parts and its time in microseconds.
     const NAMED: &[(i64, &[(i64, f64)])] = &[
         (
             128,

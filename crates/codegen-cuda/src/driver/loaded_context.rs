@@ -1,4 +1,4 @@
-//! A program loaded in the GPU's primary context, from the opening of the context to its end.
+//! A program loaded in the GPU's primary context, from opening the context to releasing it.
 
 use super::{cublaslt, failed, initialise};
 use crate::error::Error;
@@ -8,14 +8,14 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
 
-/// Memory of finished runs is kept for later ones: asking the driver for it takes
-/// longer than most kernels. Work is in the order of one stream, so what a run gives
-/// back may be written by the next.
+/// A pool of device memory. Memory of finished runs is reused, because an allocation by the driver
+/// takes longer than most kernels. All work is in one stream's order, so the next run may overwrite
+/// memory as soon as the last one has returned it.
 #[derive(Default)]
 pub(super) struct Pool {
-    /// Bytes of each allocation in use, by address.
+    /// The size in bytes of each allocation in use, by address.
     pub used: FxHashMap<u64, u64>,
-    /// Bytes and addresses of the others.
+    /// Size in bytes and address of each idle allocation.
     pub idle: Vec<(u64, u64)>,
 }
 
@@ -26,60 +26,60 @@ pub(super) struct LoadedContext {
     ordinal: sys::CUdevice,
     pub context: sys::CUcontext,
     pub stream: sys::CUstream,
-    /// Where work is recorded, one piece at a time.
+    /// The stream for recording; the lock admits one recording at a time.
     pub recorder: Mutex<Recorder>,
-    /// Absent while the program is being loaded.
+    /// `None` while the program is being loaded.
     module: Option<sys::CUmodule>,
     pub functions: Vec<sys::CUfunction>,
     pub memory: Mutex<Pool>,
-    /// The library of matrix products, opened when a product first asks for it.
+    /// The cublasLt handle, created when a product first needs it.
     products: OnceLock<Option<cublaslt::Handle>>,
     ended: AtomicBool,
-    /// Whether [`end`] knows of it; until then, who begins it holds the epoch.
+    /// Whether this context is in [`LOADED`], where [`end`] finds it. Until then, the thread that
+    /// creates it holds the epoch's lock.
     registered: bool,
 }
 
-/// A stream for recording, and what was recorded.
+/// A stream for recording, and the graphs recorded so far.
 pub(super) struct Recorder {
     pub stream: sys::CUstream,
     pub graphs: Vec<sys::CUgraphExec>,
 }
 
-// SAFETY: the driver's handles may be used by every thread; the context is made
-// current before each use.
+// SAFETY: the driver's handles may be used from every thread, and each use first makes the context
+// current.
 unsafe impl Send for LoadedContext {}
-// SAFETY: the driver's handles may be used by every thread; the context is made current before each
-// use.
+// SAFETY: the driver's handles may be used from every thread, and each use first makes the context
+// current.
 unsafe impl Sync for LoadedContext {}
 
-/// The current context epoch: contexts lost to a failed kernel belong to earlier ones. Calls of
-/// the driver hold the lock; an epoch ends
-/// when none is under way.
+/// The current context epoch. A fatal error of a kernel destroys the context and ends its epoch.
+/// Calls of the driver hold the read lock, so an epoch ends only when no call is in progress.
 static EPOCH: RwLock<u64> = RwLock::new(1);
 /// All contexts that may still be open.
 static LOADED: Mutex<Vec<Weak<LoadedContext>>> = Mutex::new(Vec::new());
 
-/// The device whose primary context this process holds besides its programs. Opening a GPU takes
-/// longer than most programs run; without this, a program that follows another opens it again.
+/// The device whose primary context this process retains in addition to its programs. Opening a GPU
+/// takes longer than most programs run; without this, each program would open it again.
 static KEPT: Mutex<Option<sys::CUdevice>> = Mutex::new(None);
 
 fn kept() -> MutexGuard<'static, Option<sys::CUdevice>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds the primary context, if this process does not yet.
+/// Retains the primary context, unless this process already does.
 fn keep(ordinal: sys::CUdevice) -> Result<(), DriverError> {
     let mut kept = kept();
     if kept.is_none() {
-        // SAFETY: the device was given by the driver; `release_gpu` gives the context back.
+        // SAFETY: the device came from the driver; `release_gpu` releases the context.
         unsafe { result::primary_ctx::retain(ordinal) }?;
         *kept = Some(ordinal);
     }
     Ok(())
 }
 
-/// Closes the GPU when the last program that uses it has gone. It stays open otherwise, so that
-/// the next program need not open it, which takes some tenths of a second.
+/// Lets the GPU close once the last program that uses it is dropped. Without this call it stays open,
+/// because opening it again takes some tenths of a second.
 pub fn release_gpu() {
     if let Some(ordinal) = kept().take() {
         // SAFETY: the context was retained once by `keep`.
@@ -91,12 +91,12 @@ fn epoch() -> RwLockReadGuard<'static, u64> {
     EPOCH.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a context is still open.
+/// Whether a context belongs to the current epoch.
 pub(super) fn is_current(loaded: &LoadedContext) -> bool {
     *epoch() == loaded.epoch
 }
 
-/// Errors after which a context answers every call with an error.
+/// Errors after which every call in the context fails.
 fn is_fatal(error: DriverError) -> bool {
     use sys::CUresult as R;
     matches!(
@@ -117,8 +117,8 @@ fn is_fatal(error: DriverError) -> bool {
     )
 }
 
-/// Ends a context epoch. What its contexts hold is released with the primary context, which ends with
-/// the last that holds it.
+/// Ends a context epoch. The driver frees everything in its contexts when the last reference to the
+/// primary context is released.
 fn end(over: u64) {
     let mut current = EPOCH.write().unwrap_or_else(PoisonError::into_inner);
     if *current != over {
@@ -145,14 +145,14 @@ impl LoadedContext {
         })
     }
 
-    /// Loads a program in this epoch, which does not end meanwhile.
+    /// Loads a program in this epoch; the caller holds the epoch's lock.
     fn loaded(epoch: u64, code: &[u8], names: &[CString]) -> Result<Arc<Self>, Failure> {
         let at = |step: &str| {
             let step = step.to_owned();
             move |error| (step, error)
         };
         let ordinal = result::device::get(0).map_err(at("looking for a GPU"))?;
-        // SAFETY: the device was given by the driver.
+        // SAFETY: the device came from the driver.
         let context = unsafe { result::primary_ctx::retain(ordinal) };
         let nothing = std::ptr::null_mut();
         let mut loaded = Self {
@@ -177,7 +177,7 @@ impl LoadedContext {
         loaded.stream = result::stream::create(kind()).map_err(at("making a stream"))?;
         let recorder = result::stream::create(kind()).map_err(at("making a stream"))?;
         loaded.recorder().stream = recorder;
-        // SAFETY: what NVRTC has made, with a zero at its end.
+        // SAFETY: `code` is what NVRTC produced, with a terminating zero.
         let module = unsafe { result::module::load_data(code.as_ptr().cast()) };
         let module = module.map_err(at("loading the program"))?;
         loaded.module = Some(module);
@@ -197,11 +197,11 @@ impl LoadedContext {
 
     /// Makes the context current in this thread.
     fn enter(&self) -> Result<(), DriverError> {
-        // SAFETY: the context is retained until this ends.
+        // SAFETY: the context is retained until `self` is released.
         unsafe { result::ctx::set_current(self.context) }
     }
 
-    /// Calls the driver in the context, which stays as long as the call takes.
+    /// Calls the driver with the context current; the epoch cannot end during the call.
     pub(super) fn call<T>(
         &self,
         step: &dyn Fn() -> String,
@@ -216,7 +216,7 @@ impl LoadedContext {
         })
     }
 
-    /// The same, with the driver's error; none if this context was lost.
+    /// As [`Self::call`], but returns the driver's own error; `None` if this context was lost.
     pub(super) fn attempt<T>(
         &self,
         call: impl FnOnce() -> Result<T, DriverError>,
@@ -232,8 +232,8 @@ impl LoadedContext {
         })
     }
 
-    /// The library of matrix products in the context, which is current; none if there is no
-    /// library, or if it does not open.
+    /// The cublasLt handle in this context, which must be current; `None` if the library is missing
+    /// or fails to open.
     pub(super) fn products(&self) -> Option<&cublaslt::Handle> {
         let opened = self.products.get_or_init(|| {
             let opened = cublaslt::Handle::new()?;
@@ -256,19 +256,19 @@ impl LoadedContext {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of the context, once.
+    /// Releases the context, at most once.
     fn release(&self) {
         if !self.ended.swap(true, Ordering::AcqRel) {
-            // SAFETY: the context was retained once, and no call is under way.
+            // SAFETY: the context was retained once, and no call is in progress.
             let _ = unsafe { result::primary_ctx::release(self.ordinal) };
         }
     }
 }
 
-/// What failed, and how.
+/// The step that failed, and the driver's error.
 type Failure = (String, DriverError);
 
-/// Ends a context epoch if this error destroyed the context.
+/// Ends a context epoch if this error has destroyed its context.
 fn lost(epoch: u64, error: DriverError) {
     if is_fatal(error) {
         end(epoch);
@@ -277,7 +277,7 @@ fn lost(epoch: u64, error: DriverError) {
 
 impl Drop for LoadedContext {
     fn drop(&mut self) {
-        // What a lost context held went with its context.
+        // The driver has already freed everything that a lost context held.
         if self.ended.load(Ordering::Acquire) {
             return;
         }
@@ -285,7 +285,8 @@ impl Drop for LoadedContext {
         if self.ended.load(Ordering::Acquire) {
             return;
         }
-        // What fails here has failed before, and there is nobody to tell.
+        // Errors are ignored: a drop cannot report them, and an earlier call has failed in the same
+        // way.
         let _ = self.enter();
         let pool = std::mem::take(
             self.memory
@@ -300,8 +301,8 @@ impl Drop for LoadedContext {
             .recorder
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: nothing uses the handles and addresses after this; the driver waits for
-        // work that does.
+        // SAFETY: nothing uses the handles and addresses after this; the driver waits for work that
+        // still does.
         unsafe {
             for address in used.chain(pool.idle.into_iter().map(|(_, address)| address)) {
                 let _ = result::free_sync(address);

@@ -1,15 +1,15 @@
 //! A GPU through the CUDA driver.
 //!
-//! A program's device has a loaded context: the primary context with the program loaded. A kernel
-//! that fails takes the context with it. Then every loaded context of this process is lost: its
-//! calls say so, and the next run begins another, in a context that is made anew.
+//! A [`LoadedContext`] is the GPU's primary context with a program loaded in it. A kernel that
+//! fails destroys the context, and with it every loaded context of this process: their calls
+//! return errors, and the next run loads the program again in a new context.
 //!
 //! # Safety of what follows
-//! The driver is given addresses that it has handed out in the same loaded context and sizes that
-//! were allocated; a launch is given as many parameters as the function of that number
-//! was generated with. Generated functions stay inside their arrays because a plan's
-//! kernels index within their parameters' dimensions. The context, module and streams
-//! live as long as the loaded context that holds them, and no call is under way when it ends.
+//! The driver is given only addresses that it returned in the same loaded context, and sizes that
+//! were allocated. A launch passes exactly the parameters that its function was generated with.
+//! Generated functions stay inside their arrays because a plan's kernels index within their
+//! parameters' dimensions. The context, module and streams live as long as the loaded context
+//! that owns them, and no call is in progress when it is dropped.
 
 mod cublaslt;
 mod loaded_context;
@@ -29,11 +29,11 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 use tegula_plan::Plan;
 
-/// The first GPU, and a program for it.
+/// A program on the first GPU.
 struct Driver {
-    /// What is loaded: machine code for this GPU, or PTX that its driver compiles.
+    /// The code to load: machine code for this GPU, or PTX for its driver to compile.
     code: Vec<u8>,
-    /// The functions' names by number.
+    /// The functions' names, by index.
     names: Vec<CString>,
     loaded: Mutex<Option<Arc<LoadedContext>>>,
 }
@@ -41,7 +41,7 @@ struct Driver {
 /// Compiles a plan for the first GPU.
 ///
 /// # Errors
-/// There is no driver, no GPU or no NVRTC; an operation that a type lacks.
+/// No driver, GPU or NVRTC is found, or a type does not support an operation.
 pub fn executable(plan: Plan) -> Result<Executable, Error> {
     let program = program(&plan)?;
     let device = Driver::new(&program)?;
@@ -58,9 +58,9 @@ fn failed(step: &str, error: DriverError) -> Error {
     }
 }
 
-/// The driver, initialised.
+/// Initialises the driver.
 fn initialise() -> Result<(), Error> {
-    // SAFETY: looking for a library; its initialisation is NVIDIA's.
+    // SAFETY: this loads libcuda, whose initialisers are NVIDIA's and have no preconditions.
     if !unsafe { sys::is_culib_present() } {
         let message = "there is no CUDA driver: libcuda.so is not found. It comes with the \
                        driver of an NVIDIA GPU; `--target cuda-sim` runs without one";
@@ -77,7 +77,7 @@ fn initialise() -> Result<(), Error> {
 fn arch(device: sys::CUdevice) -> Result<Arch, Error> {
     use sys::CUdevice_attribute as Attribute;
     let ask = |attribute| {
-        // SAFETY: the device was given by the driver.
+        // SAFETY: the device came from the driver.
         let value = unsafe { result::device::get_attribute(device, attribute) };
         value.map_err(|e| failed("asking for the GPU's architecture", e))
     };
@@ -95,7 +95,7 @@ fn arch(device: sys::CUdevice) -> Result<Arch, Error> {
 }
 
 impl Driver {
-    /// Loads machine code for this GPU, or else PTX that the driver compiles.
+    /// Loads machine code for this GPU, or, if NVRTC cannot produce that, PTX.
     fn new(program: &Program) -> Result<Self, Error> {
         initialise()?;
         let ordinal = result::device::get(0).map_err(|e| failed("looking for a GPU", e))?;
@@ -121,7 +121,7 @@ impl Driver {
     }
 
     fn load(&mut self, mut code: Vec<u8>) -> Result<(), Error> {
-        // PTX is a text that ends with a zero.
+        // The driver expects PTX to end with a zero byte.
         code.push(0);
         let loaded = LoadedContext::begin(&code, &self.names)?;
         self.code = code;
@@ -137,7 +137,8 @@ impl Device for Driver {
         let loaded = match own.as_ref().filter(|loaded| is_current(loaded)) {
             Some(loaded) => Arc::clone(loaded),
             None => {
-                // The old one goes first: a context ends with the last that holds it.
+                // Drop the old one first: the driver destroys a context when its last reference
+                // is released.
                 *own = None;
                 Arc::clone(own.insert(LoadedContext::begin(&self.code, &self.names)?))
             }

@@ -1,4 +1,4 @@
-//! What runs ask of the GPU.
+//! A run on the GPU: the driver's implementation of [`Session`].
 
 use super::loaded_context::{LoadedContext, Pool};
 use crate::device::{Choice, Launch, Product, Recording, Session};
@@ -8,10 +8,10 @@ use cudarc::driver::{DriverError, result, sys};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// How many allocations are kept.
+/// The most idle allocations to keep.
 const MAX_IDLE: usize = 8;
 
-/// A loaded context, and the stream that work goes to.
+/// A loaded context, and the stream that receives the work.
 pub(super) struct Opened {
     loaded: Arc<LoadedContext>,
     stream: sys::CUstream,
@@ -31,12 +31,11 @@ impl Opened {
         self.loaded.call(&|| step.to_owned(), call)
     }
 
-    /// Memory from the driver; what is kept is given back if there is no other.
+    /// Allocates from the driver. If that fails, frees the idle allocations and tries again.
     fn fresh(&self, bytes: u64) -> Result<u64, Error> {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         let full = |error: &DriverError| error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-        // SAFETY: the memory is written before it is read: the plan's verifier has seen
-        // that.
+        // SAFETY: no uninitialised memory is read, which the plan's verifier has checked.
         let ask = || unsafe { result::malloc_sync(size) };
         let given = self.loaded.attempt(|| {
             ask().or_else(|error| match full(&error) {
@@ -64,11 +63,11 @@ impl Opened {
     }
 }
 
-/// Gives the memory that no run uses back to the driver.
+/// Frees all idle allocations.
 fn release_idle(pool: &mut Pool) {
     for (_, address) in pool.idle.drain(..) {
-        // SAFETY: the address was given by the driver, and no run uses it; the driver
-        // waits for work that does.
+        // SAFETY: the driver returned the address, and no run uses it; the driver waits for work
+        // that still does.
         let _ = unsafe { result::free_sync(address) };
     }
 }
@@ -81,7 +80,7 @@ impl Session for Opened {
     fn allocate(&self, bytes: u64) -> Result<u64, Error> {
         let kept = {
             let mut pool = self.loaded.pool();
-            // Not one that is much too large: another run may need it.
+            // Leave allocations that are more than twice as large to other runs.
             let fits = |&(size, _): &(u64, u64)| size >= bytes && size / 2 <= bytes;
             let place = pool.idle.iter().position(fits);
             place.map(|place| pool.idle.remove(place))
@@ -103,22 +102,23 @@ impl Session for Opened {
         let oldest = (pool.idle.len() > MAX_IDLE).then(|| pool.idle.remove(0));
         drop(pool);
         if let Some((_, address)) = oldest {
-            // SAFETY: as in `release_idle`. In a context that was lost there is nothing to
-            // free.
+            // SAFETY: the driver returned the address, and no run uses it any more. In a lost
+            // context, `call` frees nothing.
             let _ = self.call("freeing memory", || unsafe { result::free_sync(address) });
         }
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Error> {
-        // SAFETY: the range is part of an allocation. Pageable memory is copied aside
-        // before the call returns, so the bytes may change then.
+        // SAFETY: the range is part of an allocation. The driver copies pageable memory to a
+        // staging buffer before the call returns, so `bytes` may change afterwards.
         self.call("copying to the GPU", || unsafe {
             result::memcpy_htod_async(address, bytes, self.stream)
         })
     }
 
     fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        // SAFETY: the range is part of an allocation; the copy is waited for.
+        // SAFETY: the range is part of an allocation, and the synchronisation keeps `bytes`
+        // borrowed until the copy is done.
         self.call("copying from the GPU", || unsafe {
             result::memcpy_dtoh_async(bytes, address, self.stream)?;
             result::stream::synchronize(self.stream)
@@ -199,9 +199,9 @@ impl Session for Opened {
         begun.ok()?;
         let done = work(&recording);
         let graph = self.call("recording", || {
-            // SAFETY: the stream lives as long as the loaded context, and is used by nobody else
-            // while the recorder is held; a graph that was made is destroyed, and its executable
-            // form lives in the recorder.
+            // SAFETY: the stream lives as long as the loaded context, and nobody else uses it
+            // while the recorder is locked. The graph is destroyed here, and the recorder owns its
+            // executable form.
             unsafe {
                 let graph = result::stream::end_capture(recorder.stream)?;
                 let made = match done {
@@ -212,7 +212,7 @@ impl Session for Opened {
                 made
             }
         });
-        // What cannot be recorded is done, which tells what is wrong with it.
+        // If recording failed, the caller executes the work, which reports the actual error.
         let graph = graph.ok().filter(|graph| !graph.is_null())?;
         recorder.graphs.push(graph);
         Some(Recording(recorder.graphs.len() - 1))
@@ -222,7 +222,7 @@ impl Session for Opened {
         let graph = self.loaded.recorder().graphs.get(number).copied();
         let graph = graph.filter(|graph| !graph.is_null());
         let graph = graph.ok_or_else(|| Error::Bug("nothing is recorded".to_owned()))?;
-        // SAFETY: the graph is of this loaded context and was not forgotten.
+        // SAFETY: the graph belongs to this loaded context and was not freed.
         self.call("launching what was recorded", || unsafe {
             result::graph::launch(graph, self.stream)
         })
@@ -235,8 +235,8 @@ impl Session for Opened {
         };
         let graph = std::mem::replace(graph, std::ptr::null_mut());
         if !graph.is_null() {
-            // SAFETY: nobody uses the graph after this; the driver waits for work that
-            // does. In a context that was lost it went with the context.
+            // SAFETY: nobody uses the graph after this; the driver waits for work that still does.
+            // A lost context has already freed it.
             let _ = self.call("forgetting", || unsafe {
                 result::graph::exec_destroy(graph)
             });
