@@ -109,10 +109,10 @@ pub(crate) fn merged(kernel: &Kernel) -> (usize, Option<i64>) {
     (count, Some(lanes))
 }
 
-/// How far each access goes with a step of a dimension, if that is a constant.
-pub(crate) fn steps_along(kernel: &Kernel, var: Var) -> Vec<Option<i64>> {
+/// How far each access of a block goes with a step of a dimension, if that is a constant.
+pub(crate) fn steps_along(kernel: &Kernel, block: &Block, var: Var) -> Vec<Option<i64>> {
     let mut uses = Uses::default();
-    uses.block(kernel, &kernel.body);
+    uses.block(kernel, block);
     let step = |linear: &Term| split(linear, var)?.0.as_constant();
     uses.linear.iter().map(step).collect()
 }

@@ -82,8 +82,10 @@ pub(super) fn arena_bytes(
         let mut driver = Driver::new((image, builder), (program, library), [sizes, sizes]);
         driver.symbols(open);
         let mut bytes = driver.arena_bytes()?;
-        let fits = |check: &&Check| matches!(check.condition, Condition::AtMost(..));
-        for check in checks.iter().filter(fits) {
+        for check in checks {
+            if !matches!(check.condition, Condition::AtMost(..)) {
+                continue;
+            }
             let fits = driver.holds(&check.condition);
             let none = driver.builder.ins().iconst(types::I64, -1);
             bytes = driver.builder.ins().select(fits, bytes, none);

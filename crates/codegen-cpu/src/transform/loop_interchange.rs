@@ -22,7 +22,7 @@ pub(crate) fn interchange_loops(kernel: &Kernel) -> Option<Kernel> {
     if has_loops || extent(last)? >= FEW || extent(next)? < MANY || merged(kernel).0 != 1 {
         return None;
     }
-    let steps = steps_along(kernel, next);
+    let steps = steps_along(kernel, &kernel.body, next);
     let near = steps.iter().filter(|&&step| step == Some(1)).count();
     let far = steps.iter().filter(|&&step| !matches!(step, Some(0 | 1)));
     (near > 0 && near >= far.count()).then(|| {

@@ -31,7 +31,11 @@ pub(crate) fn interchange_reductions(kernel: &Kernel) -> Option<Kernel> {
 fn interchange(kernel: &Kernel, block: &mut Block) -> bool {
     let mut changed = false;
     for statement in &mut block.statements {
-        if let Some(order) = better_order(kernel, &nest(kernel, statement)) {
+        let order = match &*statement {
+            Statement::Loop { body, .. } => better_order(kernel, body, &nest(kernel, statement)),
+            _ => None,
+        };
+        if let Some(order) = order {
             rename(statement, &order);
             changed = true;
             continue;
@@ -83,9 +87,9 @@ fn nest(kernel: &Kernel, statement: &Statement) -> Nest {
     vars
 }
 
-/// The loops by how far apart the elements of two turns are, farthest first, if those of the innermost one
+/// The loops of a nest with this body by how far apart the elements of two turns are, farthest first, if those of the innermost one
 /// are apart now and would be neighbours then.
-fn better_order(kernel: &Kernel, nest: &[Var]) -> Option<Nest> {
+fn better_order(kernel: &Kernel, body: &Block, nest: &[Var]) -> Option<Nest> {
     let [_, .., innermost] = nest else {
         return None;
     };
@@ -93,7 +97,7 @@ fn better_order(kernel: &Kernel, nest: &[Var]) -> Option<Nest> {
     let mut steps = SmallVec::<[(Var, [u64; 2]); 4]>::new();
     for &var in nest {
         kernel.constant_extent(var)?;
-        let all: Option<Vec<i64>> = steps_along(kernel, var).into_iter().collect();
+        let all: Option<Vec<i64>> = steps_along(kernel, body, var).into_iter().collect();
         let apart = all?.into_iter().map(i64::unsigned_abs).filter(|&n| n != 0);
         let apart: SmallVec<[u64; 4]> = apart.collect();
         steps.push((var, [*apart.iter().min()?, *apart.iter().max()?]));

@@ -179,7 +179,7 @@ fn goes_in_steps(kernel: &Kernel, next: Var) -> bool {
     let wide = |ty: ElementType| ty.is_complex() || ty.is_float() && ty.bits() > 32;
     kernel.params.iter().all(is_single)
         && !types.any(wide)
-        && steps_along(kernel, next)
+        && steps_along(kernel, &kernel.body, next)
             .iter()
             .all(|step| step.is_none_or(|step| STEPS.contains(&step)))
 }
