@@ -26,7 +26,6 @@ export function difference(before, after) {
 /** What a pass does, in a few words. */
 const PASSES = {
   "loop-unswitch": "moves a branch that stays the same out of a loop",
-  "reduction-interchange": "reorders the loops of a reduction, so that memory is read in order",
   "loop-coalesce": "makes one loop of two nested ones",
   "jam-short-dims": "computes the points of a short dimension together",
   "loop-interchange": "swaps loops, so that memory is read in order",
