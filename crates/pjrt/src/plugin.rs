@@ -5,9 +5,9 @@ use crate::entry::entries;
 use crate::named::{Attributes, Value};
 use std::sync::LazyLock;
 
-/// Front ends send StableHLO of this version, however new they are: an older one lacks what programs
-/// say of accuracies and of 8-bit types.
-const STABLEHLO: [i64; 3] = [1, 9, 0];
+/// Front ends send StableHLO of this version, however new they are, and refuse programs that need a newer one:
+/// accuracies of some functions came with 1.10, asynchronous collectives with 1.15.
+const STABLEHLO: [i64; 3] = [1, 17, 0];
 /// The oldest that is read.
 const OLDEST_STABLEHLO: [i64; 3] = [0, 9, 0];
 
