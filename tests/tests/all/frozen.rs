@@ -302,6 +302,29 @@ fn open_sizes() {
     }
 }
 
+/// What is made of a frozen input and an open size is another at each size, and so is what is made of that, although
+/// its own sizes are known.
+#[test]
+fn what_depends_on_a_size_is_not_shared() {
+    let module = read(
+        "ENTRY main { x = f32[?,64] parameter(0) w = f32[64,64] parameter(1)
+      n = s32[] get-dimension-size(x), dimensions={0} f = f32[] convert(n)
+      b = f32[64,64] broadcast(f), dimensions={} s = f32[64,64] multiply(w, b)
+      v = f32[64,64] dot(s, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT d = f32[?,64] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+    );
+    let plain = compile(&module, &Options::default()).expect("it compiles");
+    let mut frozen = compile(&module, &Options::default()).expect("it compiles");
+    let weights = Tensor::from(numbers(ElementType::F32, &[64, 64]));
+    frozen.freeze(1, weights.clone()).expect("a parameter");
+    for rows in [2, 3, 7, 2] {
+        let x = Tensor::from(numbers(ElementType::F32, &[rows, 64]));
+        let expected = plain.run(vec![Arg::Borrowed(&x), Arg::Borrowed(&weights)]);
+        let results = frozen.run(vec![Arg::Borrowed(&x)]);
+        assert_eq!(results.expect("a run"), expected.expect("a run"), "{rows}");
+    }
+}
+
 /// An array of bytes as HLO has it: 40 rows of 600.
 fn constant_bytes() -> String {
     let rows: Vec<String> = (0..40)

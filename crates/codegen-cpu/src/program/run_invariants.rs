@@ -232,8 +232,8 @@ fn is_worth(origin: Origin, bytes: i64) -> bool {
     origin == Origin::Frozen || bytes >= WORTH_KEEPING
 }
 
-/// The values of a plan with open sizes that are written by steps over arrays of known sizes, in which no open
-/// size has a part: of constants they make the same at all sizes.
+/// The values of a plan with open sizes in which no open size has a part: those of steps over arrays of known sizes
+/// that read constants, parameters and such values alone. Of the same arrays they are the same at all sizes.
 pub(crate) fn same_at_all_sizes(plan: &Plan) -> FxHashSet<ValueId> {
     let mut same = FxHashSet::default();
     let mut add = |step: &Step| {
@@ -247,7 +247,13 @@ pub(crate) fn same_at_all_sizes(plan: &Plan) -> FxHashSet<ValueId> {
         let mut touched = Vec::new();
         touches(plan, step, &mut touched);
         let is_known = |touch: &Touch| plan.values[touch.value].shape.static_dims().is_some();
-        if !reads_sizes && touched.iter().all(is_known) {
+        let is_given = |value: ValueId| {
+            let place = &plan.buffers[plan.values[value].buffer].place;
+            matches!(place, Place::Constant(_) | Place::Parameter(_))
+        };
+        let mut read = touched.iter().filter(|touch| !touch.writes);
+        let reads_same = read.all(|touch| is_given(touch.value) || same.contains(&touch.value));
+        if !reads_sizes && reads_same && touched.iter().all(is_known) {
             same.extend(touched.iter().filter(|t| t.writes).map(|t| t.value));
         }
     };
