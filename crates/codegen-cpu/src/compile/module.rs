@@ -298,7 +298,7 @@ pub(crate) struct PlanFunctions {
 /// A loop that is a function of an object, with what it is given.
 pub(crate) struct LoopFunction {
     pub function: FunctionId,
-    /// What lies at the addresses of its table.
+    /// The memory locations whose addresses the function is given, in a table.
     pub table: Vec<Location>,
 }
 
@@ -508,7 +508,8 @@ impl Builder {
         Ok(())
     }
 
-    /// The same of an object, whose steps `resolve` gives addresses.
+    /// Outlines the outermost loops of an object's plan that can be functions, as [`Self::loops`] does for a
+    /// run. `resolve` turns a loop's step into an action with memory locations.
     fn loops_of_object(
         &mut self,
         plan: &Plan,

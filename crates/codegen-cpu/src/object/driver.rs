@@ -229,10 +229,9 @@ impl<'d, 'f> Driver<'d, 'f> {
                 integer::compare(self.builder, *op, left, right)
             }
             Condition::AtMost(terms, most) => {
-                let mut known = FxHashMap::default();
                 let mut largest = self.builder.ins().f64const(0.0);
                 for term in terms {
-                    let bound = self.magnitude(term, &mut known);
+                    let bound = self.magnitude(term);
                     largest = self.builder.ins().fmax(largest, bound);
                 }
                 let most = self.builder.ins().f64const(*most as f64);
@@ -243,38 +242,27 @@ impl<'d, 'f> Driver<'d, 'f> {
     }
 
     /// As [`super::magnitude`], of the sizes that the call is given.
-    fn magnitude(&mut self, term: &Term, known: &mut FxHashMap<Term, Value>) -> Value {
-        if let Some(&known) = known.get(term) {
-            return known;
-        }
-        let mut of = |term: &Term| self.magnitude(term, known);
-        let value = match term.node() {
-            Node::Const(number) => {
-                let number = number.unsigned_abs() as f64;
-                self.builder.ins().f64const(number)
-            }
-            Node::Var(_) => {
-                let size = self.term(term);
-                let size = self.builder.ins().fcvt_from_sint(types::F64, size);
-                self.builder.ins().fabs(size)
-            }
-            Node::Add(a, b) => {
-                let (a, b) = (of(a), of(b));
-                self.builder.ins().fadd(a, b)
-            }
-            Node::Mul(a, b) => {
-                let (a, b) = (of(a), of(b));
-                self.builder.ins().fmul(a, b)
-            }
-            Node::Min(a, b) | Node::Max(a, b) | Node::Mod(a, b) | Node::Select(_, a, b) => {
-                let (a, b) = (of(a), of(b));
-                self.builder.ins().fmax(a, b)
-            }
-            Node::FloorDiv(a, _) | Node::CeilDiv(a, _) => of(a),
-            Node::Cmp(..) => self.builder.ins().f64const(1.0),
-        };
-        known.insert(term.clone(), value);
-        value
+    fn magnitude(&mut self, term: &Term) -> Value {
+        term.fold(&mut |term: &Term, parts: &[Value]| {
+            let number = match term.node() {
+                Node::Var(_) => {
+                    let size = self.term(term);
+                    let size = self.builder.ins().fcvt_from_sint(types::F64, size);
+                    return self.builder.ins().fabs(size);
+                }
+                Node::Add(..) => return self.builder.ins().fadd(parts[0], parts[1]),
+                Node::Mul(..) => return self.builder.ins().fmul(parts[0], parts[1]),
+                Node::FloorDiv(..) | Node::CeilDiv(..) => return parts[0],
+                Node::Min(..) | Node::Max(..) | Node::Mod(..) | Node::Select(..) => {
+                    let first = parts[0];
+                    let rest = parts[1..].iter();
+                    return rest.fold(first, |most, &part| self.builder.ins().fmax(most, part));
+                }
+                Node::Const(number) => number.unsigned_abs() as f64,
+                Node::Cmp(..) => 1.0,
+            };
+            self.builder.ins().f64const(number)
+        })
     }
 
     /// Looks whether the file of constants, which is given behind the parameters, is the object's own.

@@ -295,16 +295,15 @@ fn beyond(plan: &Plan, terms: impl Iterator<Item = Term>, most: i64) -> Vec<Term
 
 /// A bound of a term's absolute value, and of all that is computed on the way to it.
 fn magnitude(term: &Term, of: &dyn Fn(Var) -> f64) -> f64 {
-    let bound = |term: &Term| magnitude(term, of);
-    match term.node() {
+    term.fold(&mut |term: &Term, parts: &[f64]| match term.node() {
         Node::Const(number) => number.unsigned_abs() as f64,
         Node::Var(var) => of(*var),
-        Node::Add(a, b) => bound(a) + bound(b),
-        Node::Mul(a, b) => bound(a) * bound(b),
-        Node::Min(a, b) | Node::Max(a, b) | Node::Mod(a, b) | Node::Select(_, a, b) => {
-            bound(a).max(bound(b))
-        }
-        Node::FloorDiv(a, _) | Node::CeilDiv(a, _) => bound(a),
+        Node::Add(..) => parts.iter().sum(),
+        Node::Mul(..) => parts.iter().product(),
+        Node::FloorDiv(..) | Node::CeilDiv(..) => parts[0],
         Node::Cmp(..) => 1.0,
-    }
+        Node::Min(..) | Node::Max(..) | Node::Mod(..) | Node::Select(..) => {
+            parts.iter().copied().fold(0.0, f64::max)
+        }
+    })
 }

@@ -14,7 +14,7 @@ use tegula_plan::ValueId;
 /// What is in a memory, whatever the sizes of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Content {
-    /// A constant or a frozen parameter, where it lies.
+    /// The constant or frozen parameter at this location.
     Given(Location),
     /// A value of the plan.
     Value(ValueId),

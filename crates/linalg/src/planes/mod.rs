@@ -90,8 +90,8 @@ struct Rows<'a> {
 type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Planes {
-    /// The loop for a product; `None` if it is not of this form. `bounds`: those of the images, if windows
-    /// reach outside of them. The loops for windows need no border then, but there is one for few windows.
+    /// The loop for a product; `None` if it is not of this form. `bounds` are those of the images, if windows
+    /// reach outside of them: only the loops for 3x3, 5x5 and 7x7 elements with AVX-512 support that.
     #[cfg(feature = "std")]
     pub fn new(
         isa: CpuFeatures,
