@@ -129,9 +129,9 @@ enum Step {
     Smaller(usize, usize),
 }
 
-/// What an instruction gives: an element of this array, or a truth.
+/// What kind of scalar an instruction gives: an element of this array, or a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+enum Kind {
     Element(usize),
     Truth,
 }
@@ -158,7 +158,7 @@ impl Picks {
             steps: Vec::new(),
             results: SmallVec::new(),
         };
-        let mut sorts = Vec::new();
+        let mut kinds = Vec::new();
         let mut known: FxHashMap<InstructionId, usize> = FxHashMap::default();
         for (number, id) in computation.parameters.iter().enumerate() {
             let array = number % arrays.max(1);
@@ -168,7 +168,7 @@ impl Picks {
             }
             known.insert(*id, found.steps.len());
             found.steps.push(Step::Element(number >= arrays, array));
-            sorts.push(Sort::Element(array));
+            kinds.push(Kind::Element(array));
         }
         let root = &module[computation.root];
         let is_tuple = matches!(root.op, Op::Tuple);
@@ -176,10 +176,10 @@ impl Picks {
             if known.contains_key(id) || is_tuple && *id == computation.root {
                 continue;
             }
-            let (step, sort) = step(module, *id, &known, &sorts)?;
+            let (step, kind) = step(module, *id, &known, &kinds)?;
             known.insert(*id, found.steps.len());
             found.steps.push(step);
-            sorts.push(sort);
+            kinds.push(kind);
         }
         let own = [computation.root];
         let results = if is_tuple {
@@ -189,7 +189,7 @@ impl Picks {
         };
         for (array, id) in results.iter().enumerate() {
             let at = *known.get(id)?;
-            (sorts.get(at) == Some(&Sort::Element(array))).then_some(())?;
+            (kinds.get(at) == Some(&Kind::Element(array))).then_some(())?;
             found.results.push(at);
         }
         let fits = found.results.len() == arrays && computation.parameters.len() == 2 * arrays;
@@ -274,8 +274,8 @@ fn step(
     module: &Module,
     id: InstructionId,
     known: &FxHashMap<InstructionId, usize>,
-    sorts: &[Sort],
-) -> Option<(Step, Sort)> {
+    kinds: &[Kind],
+) -> Option<(Step, Kind)> {
     let instruction = &module[id];
     let operands: Option<SmallVec<[usize; 3]>> = instruction
         .operands
@@ -283,25 +283,25 @@ fn step(
         .map(|operand| known.get(operand).copied())
         .collect();
     let operands = operands?;
-    let sort = |at: usize| sorts.get(at).copied();
-    let alike = |a: usize, b: usize| sort(a).filter(|own| Some(*own) == sort(b));
-    let elements = |a: usize, b: usize| alike(a, b).filter(|sort| *sort != Sort::Truth);
+    let kind = |at: usize| kinds.get(at).copied();
+    let alike = |a: usize, b: usize| kind(a).filter(|own| Some(*own) == kind(b));
+    let elements = |a: usize, b: usize| alike(a, b).filter(|kind| *kind != Kind::Truth);
     Some(match (&instruction.op, &operands[..]) {
-        (Op::Constant(literals), []) => (Step::Truth(truth(literals.first()?)?), Sort::Truth),
+        (Op::Constant(literals), []) => (Step::Truth(truth(literals.first()?)?), Kind::Truth),
         (Op::Compare { direction, order }, &[a, b]) => {
             elements(a, b)?;
-            (Step::Compare(*direction, *order, a, b), Sort::Truth)
+            (Step::Compare(*direction, *order, a, b), Kind::Truth)
         }
         (Op::Binary(op @ (Binary::And | Binary::Or | Binary::Xor)), &[a, b]) => {
-            alike(a, b).filter(|sort| *sort == Sort::Truth)?;
-            (Step::Logic(*op, a, b), Sort::Truth)
+            alike(a, b).filter(|kind| *kind == Kind::Truth)?;
+            (Step::Logic(*op, a, b), Kind::Truth)
         }
         (Op::Unary(Unary::Not), &[a]) => {
-            sort(a).filter(|sort| *sort == Sort::Truth)?;
-            (Step::Not(a), Sort::Truth)
+            kind(a).filter(|kind| *kind == Kind::Truth)?;
+            (Step::Not(a), Kind::Truth)
         }
         (Op::Select, &[which, a, b]) => {
-            sort(which).filter(|sort| *sort == Sort::Truth)?;
+            kind(which).filter(|kind| *kind == Kind::Truth)?;
             (Step::Select(which, a, b), alike(a, b)?)
         }
         (Op::Binary(Binary::Maximum), &[a, b]) => (Step::Larger(a, b), elements(a, b)?),
