@@ -104,6 +104,28 @@ def along_the_sum(mesh, arguments, results):
     return mesh, of_a_device, tuple(r.sharding for r in results), tuple(a.sharding for a in arguments)
 
 
+def test_programs_are_told_how_arrays_are_cut():
+    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+    own = NamedSharding(mesh, P("x", None))
+    seen = []
+
+    @jax.jit
+    def f(x):
+        y = x @ x.T
+        jax.debug.inspect_array_sharding(y, callback=seen.append)
+        return y
+
+    x = jax.device_put(jnp.arange(64.0).reshape(8, 8), own)
+    np.testing.assert_allclose(f(x), np.asarray(x) @ np.asarray(x).T)
+    assert len(seen) == 1 and seen[0].is_equivalent_to(own, 2), seen
+
+    def fails(sharding):
+        raise ValueError("not this one")
+
+    with pytest.raises(Exception, match="not this one"):
+        jax.jit(lambda x: jax.debug.inspect_array_sharding(x + 1, callback=fails))(x)
+
+
 def test_custom_partitioning():
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 

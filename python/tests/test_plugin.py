@@ -66,6 +66,36 @@ def test_callbacks():
     assert seen == [0.0, 1.0, 2.0]
 
 
+def test_callbacks_change_results_in_place():
+    from jax.experimental.buffer_callback import buffer_callback
+
+    def add(context, out, x, y):
+        total = np.asarray(out)
+        total += np.asarray(x) + 2 * np.asarray(y)
+
+    def call(x, y):
+        shape = jax.ShapeDtypeStruct(y.shape, y.dtype)
+        return buffer_callback(add, shape, input_output_aliases={1: 0})(x, y), y
+
+    x, y = jnp.arange(4.0), jnp.full(4, 10.0)
+    total, kept = jax.jit(call)(x, y)
+    # The second operand is the result's memory, but for its other users it is what it was.
+    np.testing.assert_array_equal(total, np.arange(4) + 30)
+    np.testing.assert_array_equal(kept, np.full(4, 10))
+
+
+def test_what_only_keeps_operations_is_nothing_to_do():
+    from jax.experimental.control_deps import control_dep
+
+    def f(x):
+        y, z = jnp.sin(x), jnp.cos(x)
+        control_dep(y, z)
+        jax.lax.dce_sink(y, prevent_mlir_dce=True)
+        return y + z
+
+    np.testing.assert_allclose(jax.jit(f)(1.0), np.sin(1.0) + np.cos(1.0), rtol=1e-6)
+
+
 def test_callbacks_may_call_jax_and_fail():
     inner = lambda x: np.asarray(jax.jit(lambda y: y * 2)(x))
     outer = lambda x: jax.pure_callback(inner, jax.ShapeDtypeStruct((), jnp.float32), x)

@@ -33,10 +33,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tegula_ir::{ArrayShape, CustomCall, Lapack, Literal};
 
 /// Targets that have a meaning of their own.
-const BUILT_IN: [&str; 7] = [
+const BUILT_IN: [&str; 8] = [
     "LuDecomposition",
     "TopK",
     "Sharding",
+    "InspectSharding",
     "SPMDFullToShardShape",
     "SPMDShardToFullShape",
     "xla.sdy.GlobalToLocalShape",

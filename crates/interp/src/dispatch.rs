@@ -67,15 +67,10 @@ impl Evaluator<'_> {
         if self.is_control(id) {
             return self.control(id, operands);
         }
-        if let Op::CustomCall(call) = &self.module[id].op
+        if let Some(call) = self.module.custom_call_to_run(id)
             && !is_built_in(&call.target)
         {
-            let annotations = self.module[id].annotations.as_deref();
-            return self.handled(
-                &call.to_run(annotations, &self.module[id].shape),
-                &operands,
-                &self.module[id].shape,
-            );
+            return self.handled(&call, &operands, &self.module[id].shape);
         }
         let operands = operands.into_iter().map(Value::into_array);
         let operands = Arrays(operands.collect::<Result<_, _>>()?);
@@ -563,11 +558,10 @@ impl Evaluator<'_> {
                 let (state, bits) = random::bit_generator(*algorithm, x, &bits)?;
                 return results([state, bits], shape);
             }
-            Op::CustomCall(call) if Lapack::is_target(&call.target) => {
-                let call = call.to_run(
-                    self.module[id].annotations.as_deref(),
-                    &self.module[id].shape,
-                );
+            Op::CustomCall(call)
+                if Lapack::is_target(&call.target)
+                    && let Some(call) = self.module.custom_call_to_run(id) =>
+            {
                 return self.lapack(&call, operands, shape);
             }
             Op::CustomCall(call) => return self.custom_call(call, operands, shape),
@@ -597,6 +591,7 @@ impl Evaluator<'_> {
             // Annotations of the partitioner: the values pass through, unless they are to be shards
             // of arrays or the whole of shards.
             "Sharding"
+            | "InspectSharding"
             | "SPMDFullToShardShape"
             | "SPMDShardToFullShape"
             | "xla.sdy.GlobalToLocalShape"

@@ -271,12 +271,19 @@ pub struct CustomCall {
 }
 
 impl CustomCall {
-    /// The call as whoever runs it sees it, with a result of this shape. What it says of memory
-    /// (layouts of operands, aliases) is left out: arrays are dense, row-major and apart. Orders
-    /// that a foreign function wants its arrays in are kept ([`Self::orders`]), as the
-    /// attribute `orders`. The instruction's `backend_config=`, where callees find their options,
-    /// is the last of [`extra`](Self::extra).
-    pub fn to_run(&self, annotations: Option<&Annotations>, result: &Shape) -> Self {
+    /// The call as whoever runs it sees it, with operands and a result of these shapes. Operands
+    /// and results are lists of arrays, dense and row-major. So the layouts of operands are left
+    /// out, but the orders that a foreign function wants its arrays in are kept
+    /// ([`Self::orders`]), as the attribute `orders`, and which results lie in the memory of
+    /// operands is said by numbers of arrays ([`Self::in_place`]). The instruction's
+    /// `backend_config=`, where callees find their options, is the last of
+    /// [`extra`](Self::extra).
+    pub fn to_run(
+        &self,
+        annotations: Option<&Annotations>,
+        operands: &[&Shape],
+        result: &Shape,
+    ) -> Self {
         let orders = self.orders_text(result);
         let orders = orders.map(|text| (ORDERS.into(), text.into()));
         let config = annotations.and_then(|a| a.backend_config.clone());
@@ -284,10 +291,54 @@ impl CustomCall {
         let extra = self.extra.iter().cloned();
         Self {
             operand_layouts: None,
-            aliasing: Vec::new(),
+            aliasing: self.aliased_arrays(operands, result),
             extra: extra.chain(orders).chain(config).collect(),
             ..self.clone()
         }
+    }
+
+    /// Of a call [to run](Self::to_run): the arrays among the operands in whose memory the callee
+    /// finds and leaves arrays among the results, as pairs of an operand and its result. The callee
+    /// may change such a result in place: before the call it holds what the operand does.
+    pub fn in_place(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.aliasing.iter().filter_map(|(result, operand, _)| {
+            let result = usize::try_from(*result.first()?).ok()?;
+            Some((usize::try_from(*operand).ok()?, result))
+        })
+    }
+
+    /// [`aliasing`](Self::aliasing) by numbers of arrays.
+    fn aliased_arrays(
+        &self,
+        operands: &[&Shape],
+        result: &Shape,
+    ) -> Vec<(Vec<i64>, i64, Vec<i64>)> {
+        let arrays = |shape: &Shape| {
+            let mut count = 0;
+            shape.for_each_leaf(&mut |leaf| count += i64::from(leaf.as_array().is_some()));
+            count
+        };
+        // The number of the array at a place within a shape; a call to run says 0 of its one array.
+        let number = |shape: &Shape, index: &[i64]| {
+            let (mut shape, mut before) = (shape, 0);
+            for &step in index {
+                let Some(elements) = shape.as_tuple() else {
+                    return (step == 0).then_some(before);
+                };
+                let step = usize::try_from(step).ok()?;
+                before += elements.get(..step)?.iter().map(arrays).sum::<i64>();
+                shape = elements.get(step)?;
+            }
+            shape.as_array().map(|_| before)
+        };
+        let aliases = self.aliasing.iter().filter_map(|(to, operand, from)| {
+            let operand = usize::try_from(*operand).ok()?;
+            let before = operands.get(..operand)?.iter();
+            let before: i64 = before.map(|shape| arrays(shape)).sum();
+            let operand = before + number(operands.get(operand)?, from)?;
+            Some((vec![number(result, to)?], operand, Vec::new()))
+        });
+        aliases.collect()
     }
 
     /// Of a call [to run](Self::to_run): in which order of dimensions, the fastest-varying first,

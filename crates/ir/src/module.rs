@@ -4,7 +4,7 @@
 //! [`InstructionId`] names an instruction of the whole program. A
 //! [`Computation`] lists its own in an order in which operands come first.
 
-use crate::{Annotations, ModuleAttributes, Op, RunTimeSizes, Shape};
+use crate::{Annotations, CustomCall, ModuleAttributes, Op, RunTimeSizes, Shape};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use tegula_arena::{Arena, entity_impl};
@@ -45,19 +45,6 @@ pub struct Instruction {
     pub span: Span,
     /// Sharding, metadata and the like, if any.
     pub annotations: Option<Box<Annotations>>,
-}
-
-impl Instruction {
-    /// The operation with all that says what it does, wherever it is moved: a custom call as
-    /// whoever [runs](crate::CustomCall::to_run) it sees it.
-    pub fn op_to_run(&self) -> Op {
-        match &self.op {
-            Op::CustomCall(call) => Op::CustomCall(Box::new(
-                call.to_run(self.annotations.as_deref(), &self.shape),
-            )),
-            op => op.clone(),
-        }
-    }
 }
 
 /// A function of parameters: instructions with one root.
@@ -144,6 +131,34 @@ impl Module {
     pub fn operand_shape(&self, instruction: InstructionId, operand: usize) -> Option<&Shape> {
         let id = *self.instructions[instruction].operands.get(operand)?;
         Some(&self.instructions[id].shape)
+    }
+
+    /// The shapes of an instruction's operands.
+    pub fn operand_shapes(&self, instruction: InstructionId) -> SmallVec<[&Shape; 4]> {
+        let operands = self.instructions[instruction].operands.iter();
+        operands.map(|id| &self.instructions[*id].shape).collect()
+    }
+
+    /// An instruction's custom call as whoever [runs](CustomCall::to_run) it sees it; `None` of
+    /// other operations.
+    pub fn custom_call_to_run(&self, instruction: InstructionId) -> Option<CustomCall> {
+        let Op::CustomCall(call) = &self[instruction].op else {
+            return None;
+        };
+        let operands = self.operand_shapes(instruction);
+        let Instruction {
+            annotations, shape, ..
+        } = &self[instruction];
+        Some(call.to_run(annotations.as_deref(), &operands, shape))
+    }
+
+    /// An instruction's operation with all that says what it does, wherever it is moved: a custom
+    /// call is one [to run](Self::custom_call_to_run).
+    pub fn op_to_run(&self, instruction: InstructionId) -> Op {
+        match self.custom_call_to_run(instruction) {
+            Some(call) => Op::CustomCall(Box::new(call)),
+            None => self[instruction].op.clone(),
+        }
     }
 }
 

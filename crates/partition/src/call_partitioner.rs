@@ -5,6 +5,10 @@
 //! call states ([`crate::read::rule`]) says which of its dimensions are cut alike, so that cuts spread
 //! through it; a [`CallPartitioner`] gives the program of one device.
 
+use crate::error::Error;
+use crate::graph::{Graph, Kind};
+use crate::propagate::Propagated;
+use crate::read::shardy::plain;
 use crate::sharding::Sharding;
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +24,53 @@ pub trait CallPartitioner: Send + Sync {
     /// # Errors
     /// Why it cannot be cut.
     fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String>;
+
+    /// Is told how an array is cut, for which a program asks by a custom call of the target
+    /// [`INSPECTION`]: JAX's `inspect_array_sharding`. `config` is the call's `backend_config=`
+    /// without quotes; `None`: the array is each device's own, in a manual computation. If it is not
+    /// implemented, nobody is told.
+    ///
+    /// # Errors
+    /// What went wrong where it was told.
+    fn inspect(&self, _config: &str, _sharding: Option<&Sharding>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// The target of custom calls that ask how their operand is cut.
+pub const INSPECTION: &str = "InspectSharding";
+
+/// Tells the partitioner of calls how the arrays are cut that the program asks about.
+///
+/// # Errors
+/// As [`CallPartitioner::inspect`].
+pub(crate) fn answer_inspections(
+    module: &Module,
+    graph: &Graph,
+    found: &Propagated,
+    calls: &Calls,
+) -> Result<(), Error> {
+    let Some(partitioner) = calls.0.as_deref() else {
+        return Ok(());
+    };
+    let nodes = graph.regions.iter().flat_map(|region| &region.nodes);
+    for node in nodes.filter(|node| matches!(node.kind, Kind::Inspection)) {
+        let instruction = &module[node.instruction];
+        let annotations = instruction.annotations.as_deref();
+        let config = annotations.and_then(|annotations| annotations.backend_config.as_deref());
+        let config = config.map(plain).unwrap_or_default();
+        for &operand in &node.operands {
+            let scope = graph.values[operand].scope;
+            let is_whole = graph.scopes[scope].cut.parts() == 1;
+            let sharding = is_whole.then(|| found.sharding(operand));
+            let told = partitioner.inspect(&config, sharding);
+            told.map_err(|reason| Error::Inspection {
+                name: instruction.name.to_string(),
+                reason,
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// A custom call over whole arrays.

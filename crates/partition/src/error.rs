@@ -44,6 +44,14 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Whoever asked how an array is cut could not take the answer.
+    #[error("`{name}`: it was told how its operand is cut, and failed: {reason}")]
+    Inspection {
+        /// The instruction.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The partitioned program could not be built.
     #[error("`{name}`: {error}")]
     Build {
@@ -89,6 +97,7 @@ impl Error {
             Self::Sharding { name, .. }
             | Self::Manual { name, .. }
             | Self::Call { name, .. }
+            | Self::Inspection { name, .. }
             | Self::Build { name, .. } => name,
             Self::NoDevices | Self::Devices { .. } => return None,
         };

@@ -53,7 +53,7 @@ mod report;
 mod selection;
 mod sharding;
 
-pub use call_partitioner::{CallPartitioner, Calls, CutCall, WholeCall};
+pub use call_partitioner::{CallPartitioner, Calls, CutCall, INSPECTION, WholeCall};
 pub use error::Error;
 pub use propagate::CutReason;
 pub use read::Unreduced;
@@ -205,6 +205,7 @@ pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Erro
     let graph = graph::build(module, &meshes, devices, &options.calls)?;
     let axes = axes::AxisFinder::new(module);
     let found = propagate::propagate(&graph, &axes, &options.parameters);
+    call_partitioner::answer_inspections(module, &graph, &found, &options.calls)?;
     let emitted = emit::emit(module, &graph, &axes, &found, options)?;
     let parameters = graph.regions[graph.entry].parameters.iter();
     Ok(Partitioned {

@@ -258,7 +258,7 @@ impl Propagation<'_> {
             Kind::Operation if level(node) <= wanted => return self.operation(node),
             Kind::CustomPartitioning if level(node) <= wanted => return self.by_rule(node),
             Kind::Operation | Kind::CustomPartitioning | Kind::Once | Kind::OnParts => {}
-            Kind::Constraint | Kind::Barrier => {
+            Kind::Constraint | Kind::Inspection | Kind::Barrier => {
                 for (operand, result) in node.operands.iter().zip(&node.results) {
                     changed |= self.same(*operand, *result, node);
                 }

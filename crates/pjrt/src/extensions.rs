@@ -5,6 +5,7 @@ use crate::ffi;
 use std::ptr;
 
 mod custom_partitioner;
+mod inspection;
 mod layouts;
 mod shardings;
 

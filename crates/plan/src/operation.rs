@@ -2,8 +2,8 @@
 //! it, and how the plan's text writes its attributes as HLO does.
 
 use tegula_ir::{
-    Annotations, ArrayShape, Error, Instruction, Module, ModuleBuilder, Op, Opcode, PrintStyle,
-    Shape, parse_module, print_instruction,
+    Annotations, ArrayShape, Error, Instruction, InstructionId, Module, ModuleBuilder, Op, Opcode,
+    PrintStyle, Shape, parse_module, print_instruction,
 };
 
 /// A module whose entry gives an operation its parameters in order.
@@ -92,13 +92,14 @@ impl Wrapped {
 }
 
 /// A custom call holds its `backend_config=` itself; see `CustomCall::to_run`.
-fn with_config_in_call(root: &Instruction) -> Instruction {
-    let mut root = root.clone();
+fn with_config_in_call(module: &Module, root: InstructionId) -> Instruction {
+    let operands = module.operand_shapes(root);
+    let mut root = module[root].clone();
     if let Op::CustomCall(call) = &mut root.op
         && let Some(annotations) = &mut root.annotations
         && annotations.backend_config.is_some()
     {
-        **call = call.to_run(Some(annotations), &root.shape);
+        **call = call.to_run(Some(annotations), &operands, &root.shape);
         annotations.backend_config = None;
         if **annotations == Annotations::default() {
             root.annotations = None;
@@ -120,7 +121,7 @@ pub(super) fn read(
         (offset, error.message().to_owned())
     })?;
     let entry = module.entry_computation();
-    let root = with_config_in_call(&module[entry.root]);
+    let root = with_config_in_call(&module, entry.root);
     // The attributes must not have brought other instructions with them.
     let alone = module.computations.len() == 1
         && entry.instructions.len() == entry.parameters.len() + 1

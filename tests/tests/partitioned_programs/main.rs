@@ -4,7 +4,7 @@
 
 mod exchanges;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tegula_devices::Topology;
 use tegula_interp::{Options, Value, evaluate, evaluate_devices};
@@ -349,4 +349,53 @@ fn rules_say_which_dimensions_of_a_call_go_together() {
     assert_eq!(refused("([i, j], [j, k])->([i, k], [i, k])"), along_rows);
     let whole = "([i, j], [j, k])->([i, k], [i, k]) need_replication={i}";
     assert_eq!(refused(whole), nothing);
+}
+
+#[test]
+fn programs_are_told_how_an_array_is_cut() {
+    /// Keeps what it is told, and refuses what is asked of "nobody".
+    struct Told(Mutex<Vec<String>>);
+    impl CallPartitioner for Told {
+        fn is_for(&self, _target: &str) -> bool {
+            false
+        }
+        fn cut(&self, _call: &WholeCall<'_>) -> Result<CutCall, String> {
+            Err("there is nothing to cut".to_owned())
+        }
+        fn inspect(&self, config: &str, sharding: Option<&Sharding>) -> Result<(), String> {
+            if config == "nobody" {
+                return Err("nobody is there".to_owned());
+            }
+            let sharding = sharding.map_or("manual".to_owned(), ToString::to_string);
+            let mut told = self.0.lock().expect("no test fails with it");
+            told.push(format!("{config}: {sharding}"));
+            Ok(())
+        }
+    }
+    let module = |config: &str| {
+        let text = format!(
+            "HloModule asks, num_partitions=2
+            ENTRY main {{ x = f32[4,8] parameter(0), sharding={{devices=[2,1]<=[2]}}
+                y = f32[4,8] negate(x)
+                seen = f32[4,8] custom-call(y), custom_call_target=\"InspectSharding\",
+                    custom_call_has_side_effect=true, backend_config=\"{config}\"
+                ROOT z = f32[4,8] exponential(y) }}"
+        );
+        tegula_tests::read(&text).expect("a valid program")
+    };
+    let told = Arc::new(Told(Mutex::default()));
+    let options = tegula_partition::Options {
+        calls: Calls::new(Arc::clone(&told) as Arc<dyn CallPartitioner>),
+        ..tegula_partition::Options::default()
+    };
+    let partitioned = partition(&module("y"), &options).expect("it is cut");
+    let told = told.0.lock().expect("no test fails with it").clone();
+    assert_eq!(told, ["y: {devices=[2,1]<=[2]}"]);
+    let program = partitioned.module.to_string();
+    assert!(!program.contains("custom-call"), "{program}");
+    let refused = partition(&module("nobody"), &options).map(|_| ());
+    assert_eq!(
+        refused.expect_err("it fails").to_string(),
+        "`seen`: it was told how its operand is cut, and failed: nobody is there"
+    );
 }

@@ -264,7 +264,7 @@ impl Builder<'_> {
                 comparator: Box::new(self.comparator(id, *to_apply)?),
             },
             op @ Op::CustomCall(call) if call.called.is_empty() && !is_annotation(op) => {
-                LibraryOp::Operation(Box::new(self.context.module[node.origin].op_to_run()))
+                LibraryOp::Operation(Box::new(self.context.module.op_to_run(node.origin)))
             }
             op if is_routine(op) => LibraryOp::Operation(Box::new(op.clone())),
             op => {

@@ -219,7 +219,11 @@ fn check_lapack(
     call: &CustomCall,
     operands: &[&Shape],
 ) -> Result<(), Error> {
-    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref(), &instruction.shape));
+    let routine = Lapack::of(&call.to_run(
+        instruction.annotations.as_deref(),
+        operands,
+        &instruction.shape,
+    ));
     let (Some(Ok(routine)), Some((ty, _))) = (routine, lapack_target(&call.target)) else {
         return Ok(());
     };

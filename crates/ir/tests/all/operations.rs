@@ -325,3 +325,29 @@ fn literals_read_back_bit_by_bit() {
         }
     }
 }
+
+/// Arrays are counted through tuples and past tokens, and a call to run stays one.
+#[test]
+fn calls_to_run_number_the_arrays_that_lie_in_place() {
+    let text = "HloModule m ENTRY e {
+      t = token[] after-all()
+      a = f32[2] parameter(0)
+      b = f32[3] parameter(1)
+      pair = (f32[2], f32[3]) tuple(a, b)
+      c = (f32[4], (token[], f32[3], f32[2])) custom-call(t, a, pair), custom_call_target=\"f\",
+        output_to_operand_aliasing={{1,1}: (2, {1}), {1,2}: (1, {}), {1,0}: (0, {})}
+      ROOT d = f32[3] custom-call(b), custom_call_target=\"g\",
+        output_to_operand_aliasing={{}: (0, {})}
+    }";
+    let module = parse_module(text).expect("a program");
+    let calls = module.instructions.keys();
+    let calls: Vec<_> = calls
+        .filter_map(|id| module.custom_call_to_run(id))
+        .collect();
+    let in_place = |call: &tegula_ir::CustomCall| call.in_place().collect::<Vec<_>>();
+    assert_eq!(in_place(&calls[0]), [(2, 1), (0, 2)]);
+    assert_eq!(in_place(&calls[1]), [(0, 0)]);
+    let root = &module[module.entry_computation().root];
+    let again = calls[1].to_run(None, &[&root.shape], &root.shape);
+    assert_eq!(again, calls[1]);
+}

@@ -226,6 +226,14 @@ impl Emitter<'_> {
                 }
                 Ok(())
             }
+            Kind::Inspection => {
+                for (operand, result) in node.operands.iter().zip(&node.results) {
+                    let own = self.found.sharding(*operand).clone();
+                    let id = self.wanted(frame, *operand, &own)?;
+                    frame.values.insert(*result, Local { id, sharding: own });
+                }
+                Ok(())
+            }
             Kind::Barrier => self.barrier(frame, node),
             Kind::Once => self.once(frame, node),
             Kind::CustomPartitioning => self.custom_partitioning(frame, node),

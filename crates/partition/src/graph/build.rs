@@ -1,7 +1,7 @@
 //! From a module to a graph.
 
 use super::{Graph, Kind, Node, Region, RegionId, Scope, ScopeId, Value, ValueId};
-use crate::call_partitioner::Calls;
+use crate::call_partitioner::{Calls, INSPECTION};
 use crate::error::Error;
 use crate::read::{Stated, Unreduced, hlo, shardy};
 use crate::sharding::{Cut, Sharding};
@@ -371,6 +371,7 @@ impl Builder<'_> {
             "Sharding" | "xla.sdy.FuncResultSharding" | "xla.sdy.ShardingConstraint" => {
                 (Kind::Constraint, scope)
             }
+            INSPECTION => (Kind::Inspection, scope),
             "xla.sdy.GlobalToLocalShape" => {
                 let cuts = self.manual_cuts(id, "xla.sdy.in_shardings", operands.len())?;
                 let inner = self.scope_of(id, scope)?;

@@ -66,6 +66,8 @@ pub(crate) enum Kind {
     CustomPartitioning,
     /// States a sharding.
     Constraint,
+    /// Asks how its operand is cut; its result is the operand.
+    Inspection,
     /// `opt-barrier`.
     Barrier,
     /// Arrays become each device's own: by operand, how they are cut.

@@ -5,6 +5,7 @@
 //! program of one device with the shardings that it wants. Its other functions are not called: how
 //! cuts spread through a call is what its rule of Shardy's says.
 
+use super::inspection;
 use crate::c_api::*;
 use crate::entry::entries;
 use crate::error::Error;
@@ -70,6 +71,10 @@ impl CallPartitioner for Registered {
     fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String> {
         let callbacks = callbacks(call.target).ok_or("nobody has registered functions for it")?;
         ask(callbacks, call).map_err(|error| error.message)
+    }
+
+    fn inspect(&self, config: &str, sharding: Option<&Sharding>) -> Result<(), String> {
+        inspection::answer(config, sharding)
     }
 }
 

@@ -5,7 +5,7 @@
 //! come with each execution.
 
 use super::attributes::Attributes;
-use super::register::call::{Arrays, zeros};
+use super::register::call::Memory;
 use super::register::configuration;
 use crate::context;
 use crate::error::{Code, Error};
@@ -80,22 +80,9 @@ fn run(
     let index = Attributes::integer(configuration(call), "index");
     let function = index.and_then(function);
     let function = function.ok_or("the execution does not have the Python function")?;
-    let mut results = zeros(shapes)?;
+    let mut memory = Memory::of(call, operands, shapes)?;
+    let [inputs, outputs] = memory.arrays();
     let in_place = *call.target == *IN_PLACE;
-    let aliases = if in_place { aliases(call) } else { Vec::new() };
-    for &(operand, result) in &aliases {
-        if let (Some(from), Some(to)) = (operands.get(operand), results.get_mut(result)) {
-            *to = from.clone();
-        }
-    }
-    let (mut inputs, outputs) = (Arrays::operands(operands), Arrays::results(&mut results));
-    for (operand, result) in aliases {
-        if let (Some(from), Some(to)) =
-            (inputs.buffers.get_mut(operand), outputs.buffers.get(result))
-        {
-            from.data = to.data;
-        }
-    }
     let mut message = [0_u8; 16 << 10];
     // SAFETY: the front end keeps the function during the execution, and the arrays are there.
     let failed = unsafe {
@@ -117,19 +104,7 @@ fn run(
         context::fail(Error::new(Code::Internal, message.clone()));
         return Err(message);
     }
-    Ok(results)
-}
-
-/// Operands whose memory is that of a result, with the result.
-fn aliases(call: &CustomCall) -> Vec<(usize, usize)> {
-    let places = call.aliasing.iter().filter_map(|(result, operand, _)| {
-        let result = result.first().copied().unwrap_or(0);
-        Some((
-            usize::try_from(*operand).ok()?,
-            usize::try_from(result).ok()?,
-        ))
-    });
-    places.collect()
+    Ok(memory.results)
 }
 
 /// A Python function of this execution.

@@ -167,7 +167,7 @@ impl Cursor {
     }
 }
 
-/// The text of bytes; what is not UTF-8 is replaced.
+/// The text of bytes.
 pub(super) fn text(bytes: &[u8]) -> std::sync::Arc<str> {
-    String::from_utf8_lossy(bytes).into()
+    crate::mlir::text_of_bytes(bytes).into()
 }

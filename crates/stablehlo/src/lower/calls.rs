@@ -15,6 +15,10 @@ const IDENTITIES: &[&str] = &[
     "LayoutConstraint",
 ];
 
+/// Custom calls without results that only keep JAX and XLA from dropping or moving operations, which
+/// are pure: nothing is to be done for them.
+const NOTHING_TO_DO: &[&str] = &["control_dep", "dce_sink"];
+
 impl<'m> Lowerer<'m> {
     pub(super) fn call(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let callee = access.attribute("callee")?.as_symbol();
@@ -170,6 +174,9 @@ impl<'m> Lowerer<'m> {
             "stablehlo.dynamic_rng_bit_generator" => return self.dynamic_bits(access, frame),
             "stablehlo.dynamic_top_k" => return self.dynamic_top_k(access, frame),
             _ => {}
+        }
+        if NOTHING_TO_DO.contains(&target) && access.operation.results.is_empty() {
+            return Ok(());
         }
         let operands = self.operands(access, frame)?;
         if IDENTITIES.contains(&target) && operands.len() == 1 {

@@ -1,8 +1,18 @@
-//! A part of a file's bytes that is shared, not copied.
+//! A part of a file's bytes that is shared, not copied, and bytes as text.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+
+/// The text of a string attribute, which may be any bytes. Those that are not UTF-8 are read as
+/// Latin-1, each byte as the character of its number, so that none is lost.
+pub(crate) fn text_of_bytes(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
+    }
+}
 
 /// A range of bytes with shared ownership of what holds them: a buffer or a mapped file.
 #[derive(Clone)]

@@ -12,6 +12,7 @@ mod types;
 
 pub use attribute::{Attribute, Attributes};
 pub use bytes::Bytes;
+pub(crate) use bytes::text_of_bytes;
 pub use elements::Elements;
 pub use location::Location;
 pub use operation::{Block, Module, Operation, Region, Value, ValueId};

@@ -46,6 +46,17 @@ pub(super) fn ragged_dot_dims(
     }
 }
 
+/// A result of a custom call that lies in the memory of an operand.
+pub(super) fn alias((result, operand, inner): &(Vec<i64>, i64, Vec<i64>)) -> Attribute {
+    let fields = [
+        ("output_tuple_indices", Attribute::i64s(result)),
+        ("operand_index", Attribute::i64(*operand)),
+        ("operand_tuple_indices", Attribute::i64s(inner)),
+    ];
+    let fields = fields.map(|(key, value)| (key.into(), value));
+    Attribute::stablehlo_struct("output_operand_alias", fields.into_iter().collect())
+}
+
 fn push_number(attribute: &mut Attribute, key: &str, value: i64) {
     if let Attribute::Struct { fields, .. } = attribute {
         Arc::make_mut(fields).push((key.into(), Attribute::i64(value)));

@@ -682,6 +682,13 @@ impl Raiser<'_> {
             properties.push(("operand_layouts", orders(&stated)));
             properties.push(("result_layouts", orders(&results)));
         }
+        if !call.aliasing.is_empty() {
+            let aliases = call.aliasing.iter().map(attributes::alias);
+            properties.push((
+                "output_operand_aliases",
+                Attribute::Array(aliases.collect()),
+            ));
+        }
         if !call.called.is_empty() {
             let called = call.called.iter().map(|computation| {
                 let name = self.name_of(*computation, None);

@@ -218,8 +218,8 @@ impl<'t> Scanner<'t> {
         value.ok_or_else(|| self.error_at(start, "expected an integer of 64 bits"))
     }
 
-    /// A string in double quotes, with its escapes resolved. MLIR strings are bytes: those that
-    /// are not UTF-8 are replaced.
+    /// A string in double quotes, with its escapes resolved, as [the text of its
+    /// bytes](crate::mlir::text_of_bytes).
     pub(super) fn string(&mut self) -> Result<String, Error> {
         let start = self.at;
         let raw = self.raw_string()?;
@@ -248,8 +248,7 @@ impl<'t> Scanner<'t> {
                 }
             }
         }
-        Ok(String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        Ok(crate::mlir::text_of_bytes(&bytes).into_owned())
     }
 
     /// A string in double quotes as it is written.

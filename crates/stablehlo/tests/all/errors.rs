@@ -113,12 +113,9 @@ fn orders_of_custom_calls_are_kept() {
     let orders = |order: &str| {
         let module = read(call("mine", order).into_bytes()).expect("a program");
         let module = to_module(&module).expect("it is translated");
-        let root = &module[module.entry_computation().root];
-        let mut calls = module.instructions.values().chain([root]);
-        calls.find_map(|instruction| match instruction.op_to_run() {
-            tegula_ir::Op::CustomCall(call) => Some(call.orders()),
-            _ => None,
-        })
+        let mut calls = module.instructions.keys();
+        let call = calls.find_map(|id| module.custom_call_to_run(id));
+        call.map(|call| call.orders())
     };
     assert_eq!(orders("[1, 0]"), Some(None));
     assert_eq!(orders("[0, 1]"), Some(Some(vec![vec![0, 1], vec![1, 0]])));

@@ -197,3 +197,21 @@ fn exchange_with_the_host_is_kept() {
         assert!(hlo.contains(opcode), "{opcode} is not in\n{hlo}");
     }
 }
+
+#[test]
+fn results_in_the_place_of_operands_stay_there() {
+    let stated = "output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = \
+                  [1], operand_index = 0, operand_tuple_indices = []>]";
+    let text = format!(
+        "func.func @main(%x: tensor<3xf32>) -> (tensor<i32>, tensor<3xf32>) {{\n  %r:2 = \
+         stablehlo.custom_call @f(%x) {{{stated}}} : (tensor<3xf32>) -> (tensor<i32>, \
+         tensor<3xf32>)\n  return %r#0, %r#1 : tensor<i32>, tensor<3xf32>\n}}"
+    );
+    let module = to_module(&read(text.into_bytes()).expect("reads")).expect("translates");
+    let calls = module.instructions.keys();
+    let call = calls.filter_map(|id| module.custom_call_to_run(id)).next();
+    let in_place: Vec<_> = call.expect("a call").in_place().collect();
+    assert_eq!(in_place, [(0, 1)]);
+    let raised = print(&from_module(&module).expect("raises"), Form::Pretty);
+    assert!(raised.contains(stated), "{raised}");
+}

@@ -589,7 +589,8 @@ pub(crate) fn partitioned(
             | Partition::Devices { .. }
             | Partition::Sharding { .. }
             | Partition::Manual { .. }
-            | Partition::Call { .. } => ErrorKind::Input,
+            | Partition::Call { .. }
+            | Partition::Inspection { .. } => ErrorKind::Input,
         };
         Error {
             span: error.span(module).unwrap_or_default(),

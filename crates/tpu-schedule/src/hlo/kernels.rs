@@ -145,7 +145,7 @@ pub(super) fn run_kernel(
     let node = &program.nodes[kernel.root];
     match prepared {
         Prepared::Plain => {
-            let mut op = module[node.origin].op_to_run();
+            let mut op = module.op_to_run(node.origin);
             op.map_computations(|id| imported.get(&id).copied().unwrap_or(id));
             operation(new, assignment, module, kernel.root, op, env, &layout)
         }

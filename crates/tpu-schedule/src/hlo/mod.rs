@@ -116,7 +116,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// An instruction's operation, what it calls copied into the new module.
     fn import(&mut self, instruction: InstructionId) -> Result<Op, Error> {
-        let mut op = self.module[instruction].op_to_run();
+        let mut op = self.module.op_to_run(instruction);
         for callee in op.called_computations() {
             self.import_computation(callee)?;
         }

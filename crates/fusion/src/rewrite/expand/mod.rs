@@ -161,6 +161,7 @@ pub(crate) fn is_annotation(op: &Op) -> bool {
 fn stands_for(target: &str) -> Option<Known> {
     match target {
         "Sharding"
+        | "InspectSharding"
         | "SPMDFullToShardShape"
         | "SPMDShardToFullShape"
         | "xla.sdy.GlobalToLocalShape"
@@ -172,7 +173,7 @@ fn stands_for(target: &str) -> Option<Known> {
 
 fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     let mut instruction = module[id].clone();
-    let mut routine = lapack_routine(&instruction)?;
+    let mut routine = lapack_routine(&module, id)?;
     if let Some(Lapack::TriangularSolve {
         left_side,
         lower,
@@ -237,12 +238,9 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
 }
 
 /// The routine of LAPACK that a custom call names.
-fn lapack_routine(instruction: &Instruction) -> Result<Option<Lapack>, Error> {
-    let Op::CustomCall(call) = &instruction.op else {
-        return Ok(None);
-    };
-    let routine = Lapack::of(&call.to_run(instruction.annotations.as_deref(), &instruction.shape))
-        .transpose();
+fn lapack_routine(module: &Module, id: InstructionId) -> Result<Option<Lapack>, Error> {
+    let call = module.custom_call_to_run(id);
+    let routine = call.and_then(|call| Lapack::of(&call)).transpose();
     routine.map_err(Error::input)
 }
 

@@ -8,7 +8,7 @@ use crate::ffi_api::*;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Mutex;
-use tegula_ir::{ArrayShape, ElementType, Literal};
+use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal};
 
 /// The number of an element type.
 pub(crate) fn data_type(element_type: ElementType) -> XLA_FFI_DataType {
@@ -80,7 +80,7 @@ impl Arrays {
     }
 
     /// Operands, which are not to be written.
-    pub(crate) fn operands(literals: &[Literal]) -> Self {
+    fn operands(literals: &[Literal]) -> Self {
         let arrays = literals
             .iter()
             .map(|l| (l.shape(), l.bytes().as_ptr().cast_mut()));
@@ -88,7 +88,7 @@ impl Arrays {
     }
 
     /// Results, to be written.
-    pub(crate) fn results(literals: &mut [Literal]) -> Self {
+    fn results(literals: &mut [Literal]) -> Self {
         let shapes: Vec<(ArrayShape, *mut u8)> = literals
             .iter_mut()
             .map(|l| (l.shape().clone(), l.bytes_mut_ptr()))
@@ -104,12 +104,60 @@ impl Arrays {
     }
 }
 
-/// The literals that a call's results are written to.
-pub(crate) fn zeros(shapes: &[ArrayShape]) -> Result<Vec<Literal>, String> {
-    let zeros = shapes.iter().map(Literal::zeros);
-    zeros
-        .collect::<Result<_, _>>()
-        .map_err(|error| error.to_string())
+/// What a call reads and writes.
+#[derive(Default)]
+pub(crate) struct Memory<'a> {
+    operands: &'a [Literal],
+    /// What the call writes to: zeros, or what the operand in whose place it lies holds.
+    pub(crate) results: Vec<Literal>,
+    /// Operands and the results that lie in their place.
+    in_place: Vec<(usize, usize)>,
+}
+
+impl<'a> Memory<'a> {
+    /// The memory of a call [to run](CustomCall::to_run) with results of these shapes.
+    ///
+    /// # Errors
+    /// A result is to lie in the place of an operand of another shape, or there is no memory.
+    pub(crate) fn of(
+        call: &CustomCall,
+        operands: &'a [Literal],
+        shapes: &[ArrayShape],
+    ) -> Result<Self, String> {
+        let mut results: Vec<(&ArrayShape, Option<&Literal>)> =
+            shapes.iter().map(|shape| (shape, None)).collect();
+        let in_place: Vec<(usize, usize)> = call.in_place().collect();
+        for &(operand, result) in &in_place {
+            let places = operands.get(operand).zip(results.get_mut(result));
+            let (operand, (shape, before)) = places.ok_or("there is no such operand or result")?;
+            if !operand.shape().same_ignoring_layout(shape) {
+                return Err(format!(
+                    "a result of shape {shape:#} cannot lie in the place of an operand of shape {:#}",
+                    operand.shape()
+                ));
+            }
+            *before = Some(operand);
+        }
+        let results = results.into_iter().map(|(shape, before)| match before {
+            Some(operand) => Ok(operand.clone()),
+            None => Literal::zeros(shape).map_err(|error| error.to_string()),
+        });
+        Ok(Self {
+            operands,
+            results: results.collect::<Result<_, _>>()?,
+            in_place,
+        })
+    }
+
+    /// Operands and results as functions see them.
+    pub(crate) fn arrays(&mut self) -> [Arrays; 2] {
+        let mut operands = Arrays::operands(self.operands);
+        let results = Arrays::results(&mut self.results);
+        for &(operand, result) in &self.in_place {
+            operands.buffers[operand].data = results.buffers[result].data;
+        }
+        [operands, results]
+    }
 }
 
 /// A function at a stage.
@@ -118,16 +166,15 @@ pub(crate) struct Stage {
     pub(crate) number: XLA_FFI_ExecutionStage,
 }
 
-/// Calls a function with arrays (none at its instantiation) and waits until it is done.
+/// Calls a function with arrays (none while it is instantiated) and waits until it is done.
 pub(crate) fn call(
     stage: &Stage,
-    operands: &[Literal],
-    results: &mut [Literal],
+    memory: &mut Memory<'_>,
     attributes: &Attributes,
     states: &Mutex<States>,
 ) -> Result<(), Error> {
     let invocation = Invocation::new(states);
-    let (mut inputs, mut outputs) = (Arrays::operands(operands), Arrays::results(results));
+    let [mut inputs, mut outputs] = memory.arrays();
     let (mut input_pointers, mut output_pointers) = (inputs.pointers(), outputs.pointers());
     let mut input_types = vec![XLA_FFI_ArgType_BUFFER; input_pointers.len()];
     let mut output_types = vec![XLA_FFI_RetType_BUFFER; output_pointers.len()];

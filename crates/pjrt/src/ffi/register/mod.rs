@@ -12,7 +12,7 @@ use crate::entry::{Object, entries};
 use crate::error::Error;
 use crate::ffi_api::*;
 use crate::pointers::slice;
-use call::{Stage, call, metadata, zeros};
+use call::{Memory, Stage, call, metadata};
 use host::{States, TYPES};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -107,18 +107,21 @@ fn run(
     shapes: &[ArrayShape],
 ) -> Result<Vec<Literal>, String> {
     let handler = handler(name).ok_or_else(|| format!("{name} is not registered"))?;
-    let mut results = zeros(shapes)?;
     let orders = custom.orders().unwrap_or_default();
     let ordered = ordered(operands, &orders)?;
+    let mut memory = Memory::of(custom, &ordered, shapes)?;
     let ran = handler
         .instance(configuration(custom))
-        .and_then(|instance| handler.execute(&instance, &ordered, &mut results));
+        .and_then(|instance| handler.execute(&instance, &mut memory));
     ran.map_err(|error| {
         let message = error.message.clone();
         context::fail(error);
         message
     })?;
-    row_major(results, orders.get(operands.len()..).unwrap_or_default())
+    row_major(
+        memory.results,
+        orders.get(operands.len()..).unwrap_or_default(),
+    )
 }
 
 /// Arrays with their elements in other orders, the fastest-varying dimension first, but with the
@@ -177,19 +180,15 @@ impl Handler {
         if let Some(function) = self.bundle.instantiate {
             let number = XLA_FFI_ExecutionStage_INSTANTIATE;
             let stage = Stage { function, number };
-            call(&stage, &[], &mut [], &instance.attributes, &instance.states)?;
+            let memory = &mut Memory::default();
+            call(&stage, memory, &instance.attributes, &instance.states)?;
         }
         let instance = Arc::new(instance);
         instances.insert(configuration.to_owned(), Arc::clone(&instance));
         Ok(instance)
     }
 
-    fn execute(
-        &self,
-        instance: &Instance,
-        operands: &[Literal],
-        results: &mut [Literal],
-    ) -> Result<(), Error> {
+    fn execute(&self, instance: &Instance, memory: &mut Memory<'_>) -> Result<(), Error> {
         let stages = [
             (self.bundle.prepare, XLA_FFI_ExecutionStage_PREPARE),
             (self.bundle.initialize, XLA_FFI_ExecutionStage_INITIALIZE),
@@ -198,13 +197,7 @@ impl Handler {
         for (function, number) in stages {
             if let Some(function) = function {
                 let stage = Stage { function, number };
-                call(
-                    &stage,
-                    operands,
-                    results,
-                    &instance.attributes,
-                    &instance.states,
-                )?;
+                call(&stage, memory, &instance.attributes, &instance.states)?;
             }
         }
         Ok(())
