@@ -700,7 +700,13 @@ fn custom_calls_are_functions_of_c() {
     let text = "HloModule m ENTRY e {
         x = f32[3] parameter(0)
         y = f32[3] add(x, x)
-        ROOT r = f32[3] custom-call(y), custom_call_target=\"twice_in_c\", backend_config=\"by 2\"
+        z = f32[3] custom-call(y), custom_call_target=\"twice_in_c\", backend_config=\"by 2\"
+        t = token[] after-all()
+        i = (f32[3], token[]) custom-call(t, z), custom_call_target=\"one_more_in_place\",
+          output_to_operand_aliasing={{0}: (1, {})}
+        j = f32[3] get-tuple-element(i), index=0
+        s = f32[3] subtract(j, z)
+        ROOT r = (f32[3], f32[3]) tuple(z, s)
       }";
     let module = read(text).expect("a program");
     let object =
@@ -716,12 +722,20 @@ fn custom_calls_are_functions_of_c() {
           for (int i = 0; i < 3; i++) y[i] = 2 * x[i];
           return 0;
         }
+        int32_t one_more_in_place(const void *const *operands, void *const *results,
+                                  const int64_t *sizes, const char *config) {
+          float *y = results[0];
+          (void)sizes, (void)config;
+          for (int i = 0; i < 3; i++) y[i] += 1;
+          return operands[0] != results[0];
+        }
         static _Alignas(M_ARENA_ALIGNMENT) char arena[M_ARENA_BYTES + 1];
         int main(void) {
-          float x[3] = {1, 2, 3}, out[3];
-          if (m(x, out, arena) != 0 || out[2] != 12) return 1;
+          float x[3] = {1, 2, 3}, out[3], more[3];
+          if (m(x, out, more, arena) != 0 || out[2] != 12) return 1;
+          for (int i = 0; i < 3; i++) if (more[i] != 1) return 2;
           x[0] = -1;
-          int32_t status = m(x, out, arena);
+          int32_t status = m(x, out, more, arena);
           return strcmp(m_message(status), \"the custom call twice_in_c failed\") != 0;
         }";
     let status = Command::new(link(&folder, &object, program)).status();

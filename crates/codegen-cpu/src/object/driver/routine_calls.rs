@@ -232,7 +232,8 @@ impl Driver<'_, '_> {
 
     /// Calls a function that whoever links the object has:
     /// `int32_t TARGET(const void *const *operands, void *const *results, const int64_t *sizes,
-    /// const char *config)`. What it gives other than 0 ends the run.
+    /// const char *config)`. What it gives other than 0 ends the run. Operands that results lie
+    /// in the place of are copied there before.
     pub(super) fn custom_call(
         &mut self,
         call: &CustomCall,
@@ -240,7 +241,14 @@ impl Driver<'_, '_> {
         operands: &[ValueId],
         results: &[ValueId],
     ) -> Result<(), Error> {
-        let given = self.addresses(operands)?;
+        let mut places = operands.to_vec();
+        for (operand, result) in call.in_place() {
+            let place = places.get_mut(operand).zip(results.get(result));
+            let (place, &result) = place.ok_or_else(|| bug("an operand in place"))?;
+            self.copy(*place, result)?;
+            *place = result;
+        }
+        let given = self.addresses(&places)?;
         let gives = self.addresses(results)?;
         let dims = operands.iter().chain(results).flat_map(|&value| {
             let shape = &self.plan.values[value].shape;
