@@ -219,8 +219,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
             let first = module.instructions.len();
             let mut builder = ModuleBuilder::extend(module);
             let to_apply = composition(&mut builder, &instruction, routine)?;
-            // `build_unverified` adds finished computations only, so the entry computation is named
-            // explicitly.
+            // The builder has added the finished computations; the entry computation stays.
             let entry = builder.module().entry;
             module = builder.build_unverified(entry);
             for new in module.instructions.values_mut().skip(first) {
