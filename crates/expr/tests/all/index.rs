@@ -306,7 +306,7 @@ fn slide_scope_a_dim_outside_is_a_symbol_inside() {
     );
     assert!(inner.import(&outer, &q).unwrap().is_question_mark());
     assert!(inner.add(&i, &own).unwrap().is_affine());
-    // Two levels; the way back and other ways are closed.
+    // Two levels; imports in other directions are errors.
     let mut innermost = inner.nested();
     assert!(innermost.import(&inner, &i).unwrap().is_symbol());
     assert!(innermost.import(&outer, &d).unwrap().is_symbol());
@@ -380,7 +380,7 @@ fn tiles_are_full_or_partial() {
             assert_eq!(count.eval(&at), Ok((n + 15) / 16));
         }
     }
-    // Known to be full: the extent is a multiple, and tiles begin at multiples.
+    // Full by construction: the extent is a multiple, and tiles begin at multiples.
     let mut scope = Scope::new();
     let multiple = Residue::new(16, 0);
     let some = Interval::new(16, 1 << 20);
