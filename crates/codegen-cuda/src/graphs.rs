@@ -37,7 +37,8 @@ enum State {
 impl Recordings {
     /// Runs a piece, by replaying its recording if there is one.
     ///
-    /// # Errors The errors of `work`.
+    /// # Errors
+    /// The errors of `work`.
     pub(crate) fn run(
         &self,
         session: &dyn Session,

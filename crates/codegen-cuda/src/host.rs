@@ -17,7 +17,8 @@ pub(crate) struct HostCall {
 impl HostCall {
     /// The operation of a step of a plan with static sizes.
     ///
-    /// # Errors A size is not static.
+    /// # Errors
+    /// A size is not static.
     pub(crate) fn new(
         whole: &Plan,
         op: &LibraryOp,
@@ -71,7 +72,8 @@ impl HostCall {
 
     /// Computes the results.
     ///
-    /// # Errors The errors of the evaluator.
+    /// # Errors
+    /// The errors of the evaluator.
     pub(crate) fn run(&self, operands: &[Literal]) -> Result<Vec<Literal>, Error> {
         evaluate(&self.plan, operands).map_err(|error| match error {
             EvaluateError::CustomCall(call) => Error::CustomCall(call),

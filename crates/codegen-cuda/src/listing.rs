@@ -19,7 +19,8 @@ pub enum Listing {
 
 /// A plan's device program, as text or machine code.
 ///
-/// # Errors An operation that a type lacks; NVRTC is missing or rejects the program.
+/// # Errors
+/// An operation that a type lacks; NVRTC is missing or rejects the program.
 pub fn listing(plan: &Plan, arch: Arch, what: Listing) -> Result<Vec<u8>, Error> {
     let program = program::program(plan)?;
     let source = program.source();

@@ -74,7 +74,8 @@ const NAMES: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
 /// The compiler, loaded once per process.
 ///
-/// # Errors It is not installed; the error says how to get it.
+/// # Errors
+/// It is not installed; the error says how to get it.
 pub fn compiler() -> Result<&'static Compiler, Error> {
     static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
     let compiler = COMPILER.get_or_init(Compiler::load);
@@ -149,7 +150,8 @@ impl Compiler {
 
     /// Compiles a source.
     ///
-    /// # Errors The compiler's messages.
+    /// # Errors
+    /// The compiler's messages.
     pub fn compile(&self, source: &str, arch: Arch, form: Form) -> Result<Vec<u8>, Error> {
         let _span = tracing::info_span!("nvrtc", bytes = source.len()).entered();
         let text = CString::new(source).map_err(|e| Error::Bug(e.to_string()))?;
@@ -179,7 +181,8 @@ fn built_in_functions(folder: &Path) -> Option<PathBuf> {
 }
 
 impl Functions {
-    /// # Safety The library must be NVRTC.
+    /// # Safety
+    /// The library must be NVRTC.
     unsafe fn of(library: &Library) -> Result<Self, String> {
         // SAFETY: the library is NVRTC, as the caller promises, and the types are those of nvrtc.h.
         unsafe {

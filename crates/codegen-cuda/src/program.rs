@@ -160,7 +160,8 @@ pub(crate) struct Program {
 
 /// Compiles a plan to a device program.
 ///
-/// # Errors An operation that a type lacks.
+/// # Errors
+/// An operation that a type lacks.
 pub(crate) fn program(plan: &Plan) -> Result<Program, Error> {
     let mut maker = Maker {
         plan,

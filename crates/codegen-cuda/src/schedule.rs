@@ -95,7 +95,8 @@ pub(crate) struct Schedule {
 /// which `frozen` holds are kept between runs. The session decides which products the device's
 /// library computes.
 ///
-/// # Errors A size that overflows.
+/// # Errors
+/// A size that overflows.
 pub(crate) fn schedule(
     program: &Program,
     plan: &Plan,

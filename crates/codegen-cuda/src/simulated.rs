@@ -40,8 +40,8 @@ pub struct LaunchReport {
 
 /// Compiles a plan for the simulated device.
 ///
-/// # Errors NVRTC is missing; an operation that a type lacks; PTX that the simulator does not
-/// support.
+/// # Errors
+/// NVRTC is missing; an operation that a type lacks; PTX that the simulator does not support.
 pub fn executable(plan: Plan) -> Result<Executable, Error> {
     assemble(plan, None)
 }

@@ -40,7 +40,8 @@ impl ParseError {
 
 /// Parses a term, which must be the whole text.
 ///
-/// # Errors [`ParseError`] if the text is not a valid term or a name is not known.
+/// # Errors
+/// [`ParseError`] if the text is not a valid term or a name is not known.
 pub fn parse(text: &str, names: &dyn Fn(&str) -> Option<Var>) -> Result<Term, ParseError> {
     let (term, end) = parse_prefix(text, 0, names)?;
     let rest = text.get(end..).unwrap_or("");
@@ -56,7 +57,8 @@ pub fn parse(text: &str, names: &dyn Fn(&str) -> Option<Var>) -> Result<Term, Pa
 /// Parses the longest term that starts at byte `start`; also returns where it ends. Offsets in
 /// errors count from the start of `text`.
 ///
-/// # Errors [`ParseError`] if there is no valid term or a name is not known.
+/// # Errors
+/// [`ParseError`] if there is no valid term or a name is not known.
 pub fn parse_prefix(
     text: &str,
     start: usize,

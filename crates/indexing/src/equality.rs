@@ -152,7 +152,8 @@ pub struct Contradictory;
 
 /// Decides whether two sizes are equal under the assumptions.
 ///
-/// # Errors The assumptions contradict each other.
+/// # Errors
+/// The assumptions contradict each other.
 pub fn same_dim(a: &Term, b: &Term, assumptions: &Assumptions) -> Result<Equality, Contradictory> {
     let mut proofs = Vec::new();
     let (mut all_equal, mut all_differ) = (true, true);

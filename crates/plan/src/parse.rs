@@ -50,8 +50,9 @@ use tegula_ir::{
 
 /// Parses a plan's text.
 ///
-/// # Errors The first deviation from the grammar in this module's documentation, or a reference to
-/// something that does not exist.
+/// # Errors
+/// The first deviation from the grammar in this module's documentation, or a reference to something
+/// that does not exist.
 pub fn parse_plan(text: &str) -> std::result::Result<Plan, PlanParseError> {
     parse_plan_with(text, &[])
 }
@@ -59,7 +60,8 @@ pub fn parse_plan(text: &str) -> std::result::Result<Plan, PlanParseError> {
 /// Parses a plan's text. `constants` are the constants that the text declares as `outside`, by
 /// number.
 ///
-/// # Errors As [`parse_plan`]; also a constant that is missing or has another shape.
+/// # Errors
+/// As [`parse_plan`]; also a constant that is missing or has another shape.
 pub fn parse_plan_with(
     text: &str,
     constants: &[Literal],

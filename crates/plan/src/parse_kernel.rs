@@ -38,7 +38,8 @@ use tegula_ir::{Binary, Direction, ElementType, Opcode, Order, Unary};
 
 /// Parses the text of one kernel.
 ///
-/// # Errors The first deviation from the grammar in this module's documentation.
+/// # Errors
+/// The first deviation from the grammar in this module's documentation.
 pub fn parse_kernel(text: &str) -> Result<Kernel> {
     let mut cursor = Cursor::new(text);
     let read = kernel(&mut cursor)?;

@@ -24,7 +24,8 @@ impl Plan {
 
     /// The values of the plan's symbols for inputs of these shapes.
     ///
-    /// # Errors A message about a requirement of the program that the sizes do not meet.
+    /// # Errors
+    /// A message about a requirement of the program that the sizes do not meet.
     pub fn bind(&self, inputs: &[&ArrayShape]) -> Result<Vec<i64>, String> {
         self.sizes.bind(&self.symbols, inputs)
     }
@@ -64,7 +65,8 @@ impl Plan {
 
 /// Replaces a kernel's variables for symbols by the symbols' values.
 ///
-/// # Errors A dimension longer than the indices in the kernel's code allow.
+/// # Errors
+/// A dimension longer than the indices in the kernel's code allow.
 fn set_symbols(kernel: &mut Kernel, sizes: &[i64]) -> Result<(), String> {
     let values: Vec<Option<Term>> = kernel
         .vars

@@ -10,11 +10,12 @@
 //! along its batch. A cut *shares out* an array if strip `s` of `n` accesses only the `s`-th of `n`
 //! equal parts of the array's memory.
 //!
-//! # Why strips do the same as whole steps The strips of one step write different elements, and
-//! read nothing that other strips of that step write. If several steps use an array and one of them
-//! writes it, each step's strip accesses only its own share, which is the same share for all of
-//! them. So a strip reads what the strip of the same number has written before. Different arrays in
-//! the same memory are either all shared out or not allowed; buffer assignment ensures this.
+//! # Why strips do the same as whole steps
+//! The strips of one step write different elements, and read nothing that other strips of that step
+//! write. If several steps use an array and one of them writes it, each step's strip accesses only
+//! its own share, which is the same share for all of them. So a strip reads what the strip of the
+//! same number has written before. Different arrays in the same memory are either all shared out or
+//! not allowed; buffer assignment ensures this.
 
 use super::{KernelId, Place, Plan, Step, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};

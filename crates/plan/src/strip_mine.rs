@@ -6,10 +6,11 @@
 //! independent of the group are done before it. Of all groups that pay, the pass takes the one with
 //! the most private bytes.
 //!
-//! # The cost Steps that would otherwise wait for memory write a private array once or twice, and
-//! read it as often. On the other hand, an operand that a product does not share out (a matrix of
-//! weights) is read again for each strip, which may be no more than a few times the private bytes.
-//! Measured on attention (`docs/notes/fusion.md`, "Strips").
+//! # The cost
+//! Steps that would otherwise wait for memory write a private array once or twice, and read it as
+//! often. On the other hand, an operand that a product does not share out (a matrix of weights) is
+//! read again for each strip, which may be no more than a few times the private bytes. Measured on
+//! attention (`docs/notes/fusion.md`, "Strips").
 
 use super::strip_legality::{Cut, Cuts, Part, arrays, private, product, touches};
 use super::{KernelId, Plan, Step, ValueId};

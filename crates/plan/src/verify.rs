@@ -44,7 +44,8 @@ const MAX_OVERLAPS: usize = 1 << 23;
 /// that occur at all sizes. Before a run, the plan is also verified [at](Plan::at) the sizes of the
 /// run, which is a proof for these sizes.
 ///
-/// # Errors All violations, up to a hundred.
+/// # Errors
+/// All violations, up to a hundred.
 pub fn verify(plan: &Plan) -> Result<(), VerifierErrors> {
     if !plan.has_open_sizes() {
         return verify_static(plan);

@@ -161,7 +161,8 @@ impl Taps<'_> {
 /// result in batch and space, the columns are the output features of a group, and the sum runs over
 /// the window's positions and the input features.
 ///
-/// # Errors A type that cannot be converted, which is a bug in Tegula.
+/// # Errors
+/// A type that cannot be converted, which is a bug in Tegula.
 pub(super) fn tiled(
     name: &str,
     attributes: Attributes<'_>,

@@ -23,7 +23,8 @@ const THREADS: i64 = 256;
 
 /// A sort of arrays; its arguments are the operands and the results.
 ///
-/// # Errors An operation of the comparator that a type lacks.
+/// # Errors
+/// An operation of the comparator that a type lacks.
 pub(super) fn series(
     name: &str,
     operands: &[&ArrayShape],
@@ -57,7 +58,8 @@ pub(super) fn series(
 
 /// A pass that merges sorted runs of numbers, with their payloads.
 ///
-/// # Errors None for integers.
+/// # Errors
+/// None for integers.
 pub(crate) fn merge(name: &str, operands: &[&ArrayShape]) -> Result<Option<Function>, Error> {
     let types: Vec<ElementType> = operands.iter().map(|s| s.element_type).collect();
     let before = comparator(&types, Direction::Lt);
@@ -80,7 +82,8 @@ fn comparator(types: &[ElementType], direction: Direction) -> Kernel {
 /// The largest or smallest elements along the last dimension with their indices, in order. It sorts
 /// everything and keeps the first elements. The arguments are the operand and both results.
 ///
-/// # Errors A type that has no order.
+/// # Errors
+/// A type that has no order.
 pub(super) fn top_k(
     name: &str,
     operand: &ArrayShape,
@@ -182,7 +185,8 @@ pub(crate) fn bytes(shape: &ArrayShape) -> Term {
 /// The function of one pass. Its parameters are the arrays that it reads, those that it writes,
 /// sizes, and the length of the sorted runs.
 ///
-/// # Errors An operation of the comparator that a type lacks.
+/// # Errors
+/// An operation of the comparator that a type lacks.
 fn function(
     name: &str,
     operands: &[&ArrayShape],

@@ -11,8 +11,9 @@ type Outcome = Result<IndexExpr, IndexError>;
 impl Scope {
     /// `a + b`.
     ///
-    /// # Errors The errors of every operation: an expression of another scope, an undefined
-    /// expression, or numbers that overflow.
+    /// # Errors
+    /// The errors of every operation: an expression of another scope, an undefined expression, or
+    /// numbers that overflow.
     pub fn add(&self, a: &IndexExpr, b: &IndexExpr) -> Outcome {
         let (a, b, denominator, float) = self.common(a, b)?;
         self.ratio(Ratio {
@@ -93,7 +94,8 @@ impl Scope {
 
     /// `a / b` rounded towards negative infinity.
     ///
-    /// # Errors As [`Self::add`]; [`IndexError::NotAnInteger`]; [`IndexError::DivisionByZero`] if
+    /// # Errors
+    /// As [`Self::add`]; [`IndexError::NotAnInteger`]; [`IndexError::DivisionByZero`] if
     /// `b` is known to be zero. A divisor that may be zero is an error at run time only.
     pub fn floor_div(&self, a: &IndexExpr, b: &IndexExpr) -> Outcome {
         let (a, b) = self.dividing(a, b)?;

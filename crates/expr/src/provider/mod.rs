@@ -168,7 +168,8 @@ pub trait ShapeHelper {
 
     /// Computes the sizes with a provider's numbers.
     ///
-    /// # Errors The operation is invalid for all sizes.
+    /// # Errors
+    /// The operation is invalid for all sizes.
     fn compute<P: Provider>(&self, provider: &mut P)
     -> Result<Self::Shapes<P::Index>, Self::Error>;
 

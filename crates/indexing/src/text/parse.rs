@@ -22,7 +22,8 @@ const MAX_VARIABLES: usize = 4096;
 
 /// Parses a map, which must be the whole text.
 ///
-/// # Errors [`ParseError`] with the byte offset where the text stops being a map.
+/// # Errors
+/// [`ParseError`] with the byte offset where the text stops being a map.
 pub fn parse_map(text: &str) -> Result<IndexingMap, ParseError> {
     match text.trim() {
         "UNDEFINED" => return Ok(IndexingMap::undefined()),

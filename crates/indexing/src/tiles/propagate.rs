@@ -82,7 +82,8 @@ impl Tiling {
     /// Derives the operands' tiles from tiles of array `output` of an instruction's result. For a
     /// fusion or call, this goes through the called computation.
     ///
-    /// # Errors The result is not an array.
+    /// # Errors
+    /// The result is not an array.
     pub fn of(
         module: &Module,
         instruction: InstructionId,
@@ -135,7 +136,8 @@ impl Tiling {
     /// Derives the tiles of a computation's parameters, which count as its operands, from tiles of
     /// array `output` of its result.
     ///
-    /// # Errors The result is not an array.
+    /// # Errors
+    /// The result is not an array.
     pub fn of_computation(
         module: &Module,
         computation: ComputationId,
@@ -150,7 +152,8 @@ impl Tiling {
     /// Derives the tile of array `output` of the result that depends on a tile of an operand's
     /// array.
     ///
-    /// # Errors The operand is not an array.
+    /// # Errors
+    /// The operand is not an array.
     pub fn forward(
         module: &Module,
         instruction: InstructionId,

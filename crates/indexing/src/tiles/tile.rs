@@ -132,7 +132,8 @@ impl Tile {
 
     /// The tile for given values of the variables; `None` if nothing is read.
     ///
-    /// # Errors [`EvalError`] if a term has no value.
+    /// # Errors
+    /// [`EvalError`] if a term has no value.
     pub fn at(&self, env: &dyn Fn(Var) -> Option<i64>) -> Result<Option<Vec<Extent>>, EvalError> {
         if !self.present.eval(env)? {
             return Ok(None);

@@ -69,7 +69,8 @@ pub(crate) struct Fused {
 
 /// The function, if the steps are attention of a supported kind and fusing them saves time.
 ///
-/// # Errors A type that cannot be converted, which is a bug in Tegula.
+/// # Errors
+/// A type that cannot be converted, which is a bug in Tegula.
 pub(crate) fn function(name: &str, steps: &Steps<'_>) -> Result<Option<Fused>, Error> {
     let Some((attention, left_is_queries)) = Attention::of(name, steps) else {
         return Ok(None);

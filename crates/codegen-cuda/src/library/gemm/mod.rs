@@ -285,7 +285,8 @@ impl<'a> Product<'a> {
     /// The functions, if tiles suit the product. Their arguments are the factors, the addend if
     /// there is one, and the result.
     ///
-    /// # Errors A type that cannot be converted, which is a bug in Tegula.
+    /// # Errors
+    /// A type that cannot be converted, which is a bug in Tegula.
     pub(super) fn functions(&self, name: &str) -> Result<Option<KernelSequence>, Error> {
         let out = self.types[2];
         if !out.is_float() && !out.is_integer() {

@@ -72,7 +72,8 @@ impl Product<'_> {
     /// The function that sums slices, followed by one that adds them. Their arguments are the
     /// factors, the addend if there is one, and the result.
     ///
-    /// # Errors A type that cannot be converted, which is a bug in Tegula.
+    /// # Errors
+    /// A type that cannot be converted, which is a bug in Tegula.
     pub(super) fn in_slices(
         &self,
         first: Function,

@@ -81,7 +81,8 @@ pub(super) fn is_transposed(product: &Product<'_>) -> bool {
 
 /// The source of a function on tensor cores.
 ///
-/// # Errors A type that cannot be converted, which is a bug in Tegula.
+/// # Errors
+/// A type that cannot be converted, which is a bug in Tegula.
 pub(super) fn text(text: Text<'_>) -> Result<String, Error> {
     let [rows, columns] = text.tiles;
     let row = (Side::new(0, ROWS, "row"), rows);

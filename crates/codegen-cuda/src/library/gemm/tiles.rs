@@ -64,7 +64,8 @@ pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Tiling {
 impl Text<'_> {
     /// Writes a function on the ordinary units.
     ///
-    /// # Errors A type that cannot be converted, which is a bug in Tegula.
+    /// # Errors
+    /// A type that cannot be converted, which is a bug in Tegula.
     pub(super) fn write(mut self) -> Result<String, Error> {
         let product = self.product;
         let [lhs, rhs, out] = product.types;
