@@ -60,7 +60,8 @@ pub(crate) fn first<T>(
 
 /// Looks up a function of a library.
 ///
-/// # Safety `T` must be the type of the function with this name.
+/// # Safety
+/// `T` must be the type of the function with this name.
 pub(crate) unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
     // SAFETY: the caller promises that `T` is the type of the function with this name.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
