@@ -213,7 +213,8 @@ fn integers(op: Binary, element: Element, a: &[i32], b: &[i32]) -> Result<Vec<i3
 
 /// Evaluates an operation on two integers of a type, before the result is wrapped to the type.
 /// Operations without a defined value return what the machine computes: all bits set for a division
-/// by zero, and 0 or the sign for a shift by the width or more.
+/// by zero, the dividend for a remainder by zero, and 0 or the sign for a shift by the width or
+/// more.
 pub(crate) fn integer(op: Binary, element: Element, x: i64, y: i64) -> Option<i64> {
     let bits = i64::from(element.bits());
     let mask = |v: i64| {
