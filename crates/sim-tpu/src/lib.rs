@@ -8,8 +8,9 @@
 //! [`tegula_layout`] how an array is stored in memory.
 //!
 //! # Finding a race in a kernel
-//! The kernel copies an array through two buffers in VMEM, so that one is filled while the other is written back. It
-//! waits for the copy that writes a buffer back only after it has begun to refill that buffer:
+//! The kernel copies an array through two buffers in VMEM, so that one is filled while the other is
+//! written back. It waits for the copy that writes a buffer back only after it has begun to refill
+//! that buffer:
 //!
 //! ```
 //! use tegula_sim_tpu::{Options, read_kernel, simulate};
