@@ -41,7 +41,7 @@
 //! and where discontinuous operations flip; [`envelope`] combines them. The same seed gives the
 //! same result.
 //!
-//! # What is not supported, and why
+//! # What is left out, and why
 //! These return [`Error::Unsupported`], which names the instruction:
 //! - `dynamic-reshape`, `set-dimension-size` to a size that is computed from data;
 //! - `infeed`, `outfeed`, `send` and `recv` without a host ([`evaluate_with_host`] has one), `send`
