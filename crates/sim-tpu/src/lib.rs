@@ -1,6 +1,6 @@
 //! A simulator of a TPU core: memories of physical bytes, copies that run in parallel to the
-//! computation, and engines with a clock. It reports of a tiled program whether it fits, how much
-//! memory padding wastes, whether it has races, and how long it takes and why.
+//! computation, and engines with a clock. It reports whether a tiled program fits, how much memory
+//! padding wastes, whether it has races, and how long it takes and why.
 //!
 //! There is one machine, which runs a [`TpuProgram`]: buffers with a place and a layout, copies
 //! between them, semaphores, computations on slices, loops. People write such a program as text; a
