@@ -281,7 +281,7 @@ impl Lowering<'_> {
         self.give_results();
     }
 
-    /// Gives the program's results their role.
+    /// Marks the buffers of the program's results as results.
     fn give_results(&mut self) {
         let mut number = 0;
         for &id in &self.schedule.results {

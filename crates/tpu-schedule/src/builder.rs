@@ -24,7 +24,7 @@ pub(super) struct Scope {
     pub states: FxHashSet<ValueId>,
 }
 
-/// Makes a schedule.
+/// Builds a schedule.
 pub(super) struct Builder<'a> {
     pub(super) module: &'a Module,
     pub(super) assignment: &'a Assignment,

@@ -266,7 +266,7 @@ fn along(
 pub(super) struct Lanes<'a> {
     kernel: &'a Kernel,
     fixed: FxHashSet<Var>,
-    /// Meaningless if there is one position.
+    /// The variable whose values the positions are; unused if there is only one position.
     inner: Var,
     width: i64,
     /// The values of variables at each position.

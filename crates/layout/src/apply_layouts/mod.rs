@@ -460,7 +460,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The operation as it is, which takes and gives what it says.
+    /// The form in which an operation stays as it is, with these orders of its operands and
+    /// results.
     fn form(&self, node: &Node, takes: SmallVec<[Permutation; 4]>, gives: &[Permutation]) -> Form {
         Form {
             op: self.module[node.origin].op.clone(),

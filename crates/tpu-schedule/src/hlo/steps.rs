@@ -420,7 +420,7 @@ impl Text<'_> {
     }
 }
 
-/// The sources from which kernels are written.
+/// The module, its assigned layouts, and the new id of each computation that was imported from it.
 type At<'a> = (
     &'a Module,
     &'a tegula_layout::assign::Assignment,
