@@ -47,7 +47,7 @@ fn seen_as(
 /// launched as one.
 #[derive(Clone, Debug)]
 pub(super) struct Siblings {
-    /// The line of the last one.
+    /// The line of the last kernel.
     line: u32,
     sizes: Vec<i64>,
     reads: Vec<BufferId>,

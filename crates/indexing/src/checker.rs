@@ -23,7 +23,7 @@ pub struct Checked {
 /// How two maps differ.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Difference {
-    /// They do not have the same kinds and numbers of variables and results.
+    /// The maps differ in the kinds or numbers of their variables or results.
     #[error("the maps have different variables or results")]
     Signature,
     /// One is undefined and the other is not.

@@ -133,8 +133,8 @@ impl IndexingMap {
         }
     }
 
-    /// The run-time variables of `next` that are the position of the participant that runs `next`,
-    /// if that is not the one that runs `self`; each with its value.
+    /// The run-time variables of `next` that stand for the position of the participant that runs
+    /// `next`, each with its value. Empty if `self` reads from the participant that runs it.
     fn position_of_reader(
         &self,
         next: &Self,

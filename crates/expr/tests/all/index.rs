@@ -238,7 +238,7 @@ fn float_literals_are_exact() {
     let third = scope.float_literal(f64::from(1.0f32 / 3.0)).unwrap();
     let third = scope.floor(&scope.mul(&d, &third).unwrap()).unwrap();
     assert_eq!(third.eval(&|_| Some(300)), Ok(100));
-    // A ratio is what it says, and what comes back whole is the dim.
+    // Ratios are exact: a third of a dim, times three, is the dim.
     let back = scope.mul(
         &scope.div(&d, &scope.literal(3)).unwrap(),
         &scope.literal(3),

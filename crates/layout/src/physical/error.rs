@@ -33,7 +33,7 @@ pub enum PhysicalError {
         /// The tile's number.
         level: usize,
     },
-    /// A number is negative that must not be.
+    /// A number that must not be negative is negative.
     #[error("{field} is {value}: it must not be negative")]
     Negative {
         /// The field.

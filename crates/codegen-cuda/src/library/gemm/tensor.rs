@@ -104,7 +104,7 @@ pub(super) fn text(text: Text<'_>) -> Result<String, Error> {
 struct Side {
     operand: usize,
     group: usize,
-    /// The name of the position in the group; `array` is that of the array.
+    /// The variable that holds the position within the group; `array` is the operand's name.
     number: &'static str,
     array: &'static str,
 }

@@ -33,7 +33,7 @@ struct Sum {
     transpose: Option<InstructionId>,
     /// Which operand of the dot is a row of an array.
     side: usize,
-    /// The state that is the array.
+    /// The number of the state that holds the array.
     array: usize,
     /// The instruction of the body that computes the row's index.
     index: InstructionId,
