@@ -1,9 +1,10 @@
 //! Arenas whose elements are named by small typed ids.
 //!
-//! An [`Arena`] owns elements and gives each an id of a type of its own when it is added; single elements
-//! are never removed, so an id stays valid. A [`SecondaryMap`] has more data by the same ids, with a default
-//! where none was given, and an [`EntitySet`] is a set of ids. Ids are 32-bit numbers in the order in which
-//! elements were added, which is the order of every iteration.
+//! An [`Arena`] owns elements and gives each one an id, of a type of its own, when it is added;
+//! single elements are never removed, so an id stays valid. A [`SecondaryMap`] stores further data
+//! for the same ids, with a default value where none was set, and an [`EntitySet`] is a set of ids.
+//! Ids are 32-bit numbers in the order in which elements were added, which is also the order of
+//! every iteration.
 //!
 //! ```
 //! use tegula_arena::{Arena, SecondaryMap, entity_impl};
@@ -28,19 +29,19 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 use std::{iter, slice, vec};
 
-/// An id. [`entity_impl`] implements it.
+/// An id type. [`entity_impl`] implements this trait.
 pub trait EntityRef: Copy + Eq {
-    /// The id of a number.
+    /// The id with this number.
     ///
     /// # Panics
     /// The number does not fit in 32 bits.
     fn new(index: usize) -> Self;
-    /// The number of an id.
+    /// The number of the id.
     fn index(self) -> usize;
 }
 
-/// Implements [`EntityRef`], `from_u32` and `as_u32` for a type with one field, a `u32`; `Display` and `Debug`
-/// write the prefix and the number.
+/// Implements [`EntityRef`], `from_u32` and `as_u32` for a type with one field, a `u32`; `Display`
+/// and `Debug` write the prefix and the number.
 #[macro_export]
 macro_rules! entity_impl {
     ($id:ident, $prefix:literal) => {
@@ -58,7 +59,7 @@ macro_rules! entity_impl {
         }
 
         impl $id {
-            /// The id of a number.
+            /// The id with this number.
             #[inline]
             #[allow(dead_code, unreachable_pub, reason = "of ids of any visibility")]
             pub fn from_u32(index: u32) -> Self {
@@ -87,7 +88,7 @@ macro_rules! entity_impl {
     };
 }
 
-/// Owns elements, each with an id.
+/// A growing list of elements, each with an id.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Arena<K, V> {
     elements: Vec<V>,
@@ -95,7 +96,7 @@ pub struct Arena<K, V> {
 }
 
 impl<K: EntityRef, V> Arena<K, V> {
-    /// An arena without elements.
+    /// An empty arena.
     pub const fn new() -> Self {
         Self {
             elements: Vec::new(),
@@ -103,7 +104,7 @@ impl<K: EntityRef, V> Arena<K, V> {
         }
     }
 
-    /// An arena without elements, with room for so many.
+    /// An empty arena with room for `capacity` elements.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             elements: Vec::with_capacity(capacity),
@@ -111,7 +112,7 @@ impl<K: EntityRef, V> Arena<K, V> {
         }
     }
 
-    /// Adds an element; gives its id.
+    /// Adds an element; returns its id.
     pub fn push(&mut self, element: V) -> K {
         let id = self.next_key();
         self.elements.push(element);
@@ -123,72 +124,72 @@ impl<K: EntityRef, V> Arena<K, V> {
         K::new(self.elements.len())
     }
 
-    /// Makes room for so many more elements.
+    /// Reserves room for `additional` more elements.
     pub fn reserve(&mut self, additional: usize) {
         self.elements.reserve(additional);
     }
 
-    /// Removes all elements: their ids mean nothing from then on.
+    /// Removes all elements; their ids become invalid.
     pub fn clear(&mut self) {
         self.elements.clear();
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
-    /// Whether there are none.
+    /// Whether the arena has no elements.
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// Whether an id is one of this arena's.
+    /// Whether an element has this id.
     pub fn is_valid(&self, id: K) -> bool {
         id.index() < self.elements.len()
     }
 
-    /// An element, if there is one of this id.
+    /// The element with this id, if there is one.
     pub fn get(&self, id: K) -> Option<&V> {
         self.elements.get(id.index())
     }
 
-    /// An element, if there is one of this id.
+    /// The element with this id, if there is one.
     pub fn get_mut(&mut self, id: K) -> Option<&mut V> {
         self.elements.get_mut(id.index())
     }
 
-    /// All ids.
+    /// All ids, in order.
     pub fn keys(&self) -> Keys<K> {
         Keys::new(self.elements.len())
     }
 
-    /// All elements.
+    /// All elements, in order.
     pub fn values(&self) -> slice::Iter<'_, V> {
         self.elements.iter()
     }
 
-    /// All elements.
+    /// All elements, in order.
     pub fn values_mut(&mut self) -> slice::IterMut<'_, V> {
         self.elements.iter_mut()
     }
 
-    /// All elements with their ids.
+    /// All elements with their ids, in order.
     pub fn iter(&self) -> Iter<'_, K, V> {
         self.keys().zip(self.elements.iter())
     }
 
-    /// All elements with their ids.
+    /// All elements with their ids, in order.
     pub fn iter_mut(&mut self) -> IterMut<'_, K, V> {
         self.keys().zip(self.elements.iter_mut())
     }
 
-    /// The elements in their order.
+    /// The elements as a slice, in order.
     pub fn as_slice(&self) -> &[V] {
         &self.elements
     }
 
-    /// The last element with its id.
+    /// The last element, with its id.
     pub fn last(&self) -> Option<(K, &V)> {
         let element = self.elements.last()?;
         Some((K::new(self.elements.len() - 1), element))
@@ -200,7 +201,7 @@ pub type Iter<'a, K, V> = iter::Zip<Keys<K>, slice::Iter<'a, V>>;
 /// Elements with their ids.
 pub type IterMut<'a, K, V> = iter::Zip<Keys<K>, slice::IterMut<'a, V>>;
 
-/// The ids of an arena or a set of so many.
+/// The ids of an arena or a map, in order.
 #[derive(Clone, Debug)]
 pub struct Keys<K> {
     next: usize,
@@ -316,7 +317,8 @@ impl<'a, K: EntityRef, V> IntoIterator for &'a mut Arena<K, V> {
     }
 }
 
-/// More data by the ids of an arena: every id has an element, at first a default.
+/// Further data for the ids of an arena: every id has an element, which is the default until it is
+/// set.
 #[derive(Clone)]
 pub struct SecondaryMap<K, V> {
     elements: Vec<V>,
@@ -325,7 +327,7 @@ pub struct SecondaryMap<K, V> {
 }
 
 impl<K: EntityRef, V: Clone> SecondaryMap<K, V> {
-    /// A map in which every id has the type's default.
+    /// A map in which every id has the default of the type.
     pub fn new() -> Self
     where
         V: Default,
@@ -342,22 +344,22 @@ impl<K: EntityRef, V: Clone> SecondaryMap<K, V> {
         }
     }
 
-    /// The element of an id, if one was given for it or a later one.
+    /// The element of an id, if an element was set for it or for a later id.
     pub fn get(&self, id: K) -> Option<&V> {
         self.elements.get(id.index())
     }
 
-    /// The elements up to the last that was given.
+    /// The elements up to the last one that was set.
     pub fn values(&self) -> slice::Iter<'_, V> {
         self.elements.iter()
     }
 
-    /// The elements up to the last that was given, with their ids.
+    /// The elements up to the last one that was set, with their ids.
     pub fn iter(&self) -> Iter<'_, K, V> {
         Keys::new(self.elements.len()).zip(self.elements.iter())
     }
 
-    /// Gives every id the default again.
+    /// Resets every id to the default.
     pub fn clear(&mut self) {
         self.elements.clear();
     }
@@ -412,17 +414,17 @@ impl<K: EntityRef + fmt::Debug> fmt::Debug for EntitySet<K> {
 }
 
 impl<K: EntityRef> EntitySet<K> {
-    /// A set of none.
+    /// An empty set.
     pub fn new() -> Self {
         Self(SecondaryMap::new())
     }
 
-    /// Adds an id; gives whether it was not in the set.
+    /// Adds an id; returns whether it was not in the set before.
     pub fn insert(&mut self, id: K) -> bool {
         !std::mem::replace(&mut self.0[id], true)
     }
 
-    /// Removes an id; gives whether it was in the set.
+    /// Removes an id; returns whether it was in the set.
     pub fn remove(&mut self, id: K) -> bool {
         std::mem::replace(&mut self.0[id], false)
     }
@@ -432,7 +434,7 @@ impl<K: EntityRef> EntitySet<K> {
         self.0[id]
     }
 
-    /// Removes all.
+    /// Removes all ids.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,14 +1,13 @@
-//! What follows a product and can be done with it: a bias along its rows, then the
-//! positive part or the tanh form of GELU.
+//! Finds operations after a matrix product that cublasLt can fuse into it (an epilogue): a bias
+//! along the rows, followed by ReLU or the tanh form of GELU.
 //!
-//! A kernel is that if it computes, of each element of the product and perhaps one of a
-//! vector, what cublasLt computes before it stores: an expression is brought to the form
-//! P(x) + Q(x) tanh(R(x)) with polynomials P, Q and R, and compared. Roundings in between
-//! must be the same, so only what is in f32 or f64 is joined, and the positive part, which
-//! rounds nothing, of any type.
+//! A kernel qualifies if it computes, from each element of the product and possibly one of a
+//! vector, what cublasLt computes before it stores. To compare them, an expression is brought into
+//! the form P(x) + Q(x) tanh(R(x)) with polynomials P, Q and R. Intermediate rounding must be the
+//! same, so only operations in f32 or f64 are fused, and ReLU, which rounds nothing, for any type.
 //!
-//! The product is then made where the kernel stands, which is the next step, in what the
-//! kernel writes; that must not lie where the product reads.
+//! The product is then computed in place of the kernel, which is the next step, and stored in the
+//! kernel's result. That must not overlap what the product reads.
 
 use crate::attention::{Readers, overlap};
 use crate::library::matrices::{Activation, Epilogue};
@@ -19,18 +18,18 @@ use tegula_fusion::kernel::{Access, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType, Unary};
 use tegula_plan::{Plan, Step, ValueId};
 
-/// What a product is joined with.
+/// The epilogue of a product.
 pub(crate) struct Joined {
     pub epilogue: Epilogue,
     pub bias: Option<ValueId>,
-    /// What is written instead of the product's own result.
+    /// The value that is written instead of the product's own result.
     pub out: ValueId,
-    /// How many steps after the product's it takes.
+    /// The number of steps after the product that it replaces.
     pub steps: usize,
 }
 
-/// What the steps after a dot do to its result that a product can do too. `operands` are
-/// the dot's, `neighbours` how many elements of the result a bias runs along.
+/// Finds the steps after a dot that the library can do as part of it. `operands` are the dot's
+/// operands, and `neighbours` is the number of elements of the result along which a bias runs.
 pub(crate) fn find(
     plan: &Plan,
     after: &[Step],
@@ -54,7 +53,7 @@ pub(crate) fn find(
     let reader = Reader::of(plan, kernel, args, value)?;
     let (epilogue, bias) = reader.epilogue(neighbours)?;
     let out = args[reader.out];
-    // What is added lies where the result does, or apart from it.
+    // The added array must be at the same place as the result, or not overlap it.
     let clash = |&operand: &ValueId| match Some(&operand) == operands.get(2) {
         true => overlap(plan, operand, out) && !plan.same_place(operand, out),
         false => overlap(plan, operand, out),
@@ -70,14 +69,14 @@ pub(crate) fn find(
     })
 }
 
-/// A kernel of one store to a place that is its load's of the product.
+/// A kernel with a single store, at the same index at which it loads the product.
 struct Reader<'a> {
     kernel: &'a Kernel,
     args: &'a [ValueId],
-    /// The parameters that are the product and the result.
+    /// The numbers of the parameters that are the product and the result.
     product: usize,
     out: usize,
-    /// The element's place in both, and the ranges of the variables.
+    /// The linear index of the element in both, and the ranges of the variables.
     place: Term,
     ranges: Vec<Interval>,
 }
@@ -167,7 +166,7 @@ impl<'a> Reader<'a> {
             Value::Form(form) if form == Form::x() && bias.is_some() => None,
             _ => return None,
         };
-        // Halves are rounded before anything is added to them.
+        // Half-precision products are rounded before anything is added to them.
         let joins = !is_half || (bias.is_none() && activation == Some(Activation::Relu));
         let epilogue = Epilogue {
             bias: bias.is_some(),
@@ -176,7 +175,8 @@ impl<'a> Reader<'a> {
         joins.then_some((epilogue, bias))
     }
 
-    /// Whether a place in a vector is how far an element is in its run of neighbours.
+    /// Whether the index into a vector is the position of an element in its run of adjacent
+    /// elements.
     fn runs_along(&self, param: usize, place: &Term, neighbours: i64) -> bool {
         let ranges = &self.ranges[..];
         let within = range_of(place, ranges);
@@ -192,35 +192,36 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is known of scalars.
+/// What is known about scalars.
 struct Values {
     known: FxHashMap<ScalarId, Value>,
-    /// Whether x is the product with or without the bias, once that is known.
+    /// Whether `x` includes the bias, once that is known.
     biased: Option<bool>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Value {
-    /// An element of the product, and one of the bias.
+    /// An element of the product; `Bias` is one of the bias.
     Product,
     Bias,
     Form(Form),
-    /// The positive part of x.
+    /// The positive part of `x` (ReLU).
     Positive,
 }
 
-/// The most that x is multiplied with itself.
+/// The highest power of `x`.
 const DEGREE: usize = 3;
-/// By power of x.
+/// Coefficients by power of `x`.
 type Polynomial = [f64; DEGREE + 1];
 
-/// P(x) + Q(x) tanh(R(x)).
+/// The expression P(x) + Q(x) tanh(R(x)).
 #[derive(Clone, Copy, PartialEq)]
 struct Form {
     plain: Polynomial,
     factor: Polynomial,
     inner: Polynomial,
-    /// Whether it was computed: `x + 1 - 1` is not `x`, as both are rounded.
+    /// Whether it was computed with rounding: `x + 1 - 1` is not `x`, because both operations
+    /// round.
     is_rounded: bool,
 }
 
@@ -274,7 +275,7 @@ impl Form {
         })
     }
 
-    /// Whether it is GELU's tanh form, with constants of f32.
+    /// Whether it is GELU's tanh form, with constants in f32.
     fn is_gelu(&self) -> bool {
         let root = (2.0 / std::f64::consts::PI).sqrt();
         let half = [0.0, 0.5, 0.0, 0.0];
@@ -305,7 +306,7 @@ fn product(a: &Polynomial, b: &Polynomial) -> Option<Polynomial> {
 impl Values {
     fn compute(&mut self, ty: ElementType, op: &ScalarOp, operands: &[ScalarId]) -> Option<Value> {
         if let ScalarOp::Constant(bits) = op {
-            // A constant of another float type is nothing but a zero.
+            // Of constants of other float types, only zero is understood.
             return Some(Value::Form(Form::constant(match ty {
                 ElementType::F32 => f64::from(f32::from_bits(u32::try_from(*bits).ok()?)),
                 ElementType::F64 => f64::from_bits(u64::try_from(*bits).ok()?),
@@ -356,7 +357,7 @@ impl Values {
         }
     }
 
-    /// x, which is with the bias everywhere or nowhere.
+    /// The form `x`, which must include the bias either everywhere or nowhere.
     fn based(&mut self, with_bias: bool) -> Option<Value> {
         let known = *self.biased.get_or_insert(with_bias);
         (known == with_bias).then_some(Value::Form(Form::x()))

@@ -1,4 +1,4 @@
-//! What can go wrong on the way from a plan to results on a CUDA device.
+//! Errors of compiling and running a plan on a CUDA device.
 
 use tegula_custom_call::CustomCallError;
 use tegula_ir::ElementType;
@@ -7,7 +7,7 @@ use tegula_plan::WrongInput;
 /// An error of the CUDA backend.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An element type lacks an operation: the program is wrong.
+    /// An element type lacks an operation: the program is invalid.
     #[error("there is no {op} of {element_type}")]
     NoSuchOperation {
         /// The operation.
@@ -15,22 +15,22 @@ pub enum Error {
         /// The operands' type.
         element_type: ElementType,
     },
-    /// Something that the backend cannot do yet.
+    /// Something that the backend does not support yet.
     #[error("the CUDA backend cannot compile {0} yet")]
     Unsupported(String),
-    /// A library that is needed is not there, and how to get it.
+    /// A required library was not found; the message says how to get it.
     #[error("{0}")]
     MissingLibrary(String),
-    /// The CUDA compiler refuses what was generated: a bug in Tegula.
+    /// The CUDA compiler rejects the generated source, which is a bug in Tegula.
     #[error("the CUDA compiler refuses a generated program: {0}")]
     Compiler(String),
-    /// The plan contradicts itself: a bug in Tegula.
+    /// The plan is inconsistent, which is a bug in Tegula.
     #[error("bug in code generation: {0}")]
     Bug(String),
-    /// The inputs are not what the program takes.
+    /// The inputs do not match the program's parameters.
     #[error(transparent)]
     Input(#[from] WrongInput),
-    /// The sizes of the inputs do not go together.
+    /// The sizes of the inputs are inconsistent.
     #[error("{0}")]
     Sizes(String),
     /// A custom call has no handler, or its handler fails.
@@ -41,17 +41,17 @@ pub enum Error {
         "the program needs {needed} bytes of device memory, which the device does not have: {reason}"
     )]
     OutOfMemory {
-        /// Bytes asked for.
+        /// The number of bytes requested.
         needed: u64,
-        /// What the device says.
+        /// The device's error.
         reason: String,
     },
     /// The device reports an error.
     #[error("the device failed at {step}: {reason}")]
     Device {
-        /// What was done.
+        /// The operation that failed.
         step: String,
-        /// What the device says.
+        /// The device's error.
         reason: String,
     },
     /// An operation that runs on the host failed.

@@ -1,4 +1,4 @@
-//! Running a device program: once written, for every device.
+//! Runs a device program. The runner is written once, for all kinds of devices.
 
 use crate::device::{self, Allocation, Device, Launch, Session};
 use crate::error::Error;
@@ -12,38 +12,38 @@ use std::time::{Duration, Instant};
 use tegula_ir::{ArrayShape, Literal};
 use tegula_plan::{PerSizes, Plan, verify};
 
-/// A compiled plan. It may be run by several threads at once.
+/// A compiled plan, which several threads may run at the same time.
 pub struct Executable {
     plan: Plan,
     program: Program,
     device: Box<dyn Device>,
-    /// By parameter: whether every run is given the same.
+    /// For each parameter, whether every run is given the same array.
     frozen: Vec<bool>,
     /// Constants and frozen parameters on the device.
     kept: Mutex<Option<Kept>>,
-    /// The program at the sizes of runs so far.
+    /// The schedules for the sizes of past runs.
     prepared: PerSizes<Prepared>,
     recordings: Recordings,
     schedules: AtomicU64,
 }
 
-/// What stays on the device from run to run.
+/// What stays on the device between runs.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
-    /// The device's context epoch in which it does.
+    /// The device's context epoch in which it is valid.
     context_epoch: u64,
     address: u64,
 }
 
-/// A schedule with a number of its own.
+/// A schedule, with a unique number.
 struct Prepared {
     number: u64,
     schedule: Schedule,
 }
 
-/// The most iterations of a loop that are asked for before its guard is read.
+/// The most iterations of a loop that are launched before its guard is read.
 const MOST_AHEAD: u32 = 16;
-/// Pieces of fewer launches and copies gain nothing by being recorded.
+/// A piece with fewer launches and copies gains nothing from being recorded.
 const WORTH_RECORDING: usize = 3;
 
 impl Executable {
@@ -60,21 +60,21 @@ impl Executable {
         }
     }
 
-    /// What was compiled.
+    /// The plan that was compiled.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Says that runs from now on are given the same array for a parameter, until this
-    /// is said again: it is copied to the device once. Nothing happens if there is no
+    /// Promises that runs from now on are given the same array for a parameter, until this is
+    /// called again. The array is copied to the device only once. Nothing happens if there is no
     /// such parameter.
     pub fn freeze(&mut self, parameter: usize) {
-        // What a result takes over is changed by every run.
+        // A parameter whose memory a result takes over is changed by every run.
         let taken = self.plan.aliases.iter().any(|a| a.parameter == parameter);
         if let Some(frozen) = self.frozen.get_mut(parameter).filter(|_| !taken) {
             *frozen = true;
         }
-        // Where things lie, and what is there, is another from now on.
+        // From now on, addresses and contents are different.
         let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let (Some(kept), Ok(session)) = (kept.take(), self.device.open())
             && kept.context_epoch == session.context_epoch()
@@ -103,7 +103,7 @@ impl Executable {
         Ok(results)
     }
 
-    /// Does something with a run whose inputs are on the device.
+    /// Uploads the inputs and calls `work` with the run.
     fn on_device(
         &self,
         inputs: &[Cow<'_, Literal>],
@@ -132,16 +132,16 @@ impl Executable {
         work(&run)
     }
 
-    /// How long runs take on the device, with inputs that are there and results that stay
-    /// there: the mean of so many runs, waited for once, after two that are not counted.
-    /// Inputs that results take over are what the run before left.
+    /// The run time on the device, with inputs already there and results left there: the mean of
+    /// `runs` runs, after two that are not counted. It waits only once. An input that a result
+    /// takes over holds what the previous run left.
     ///
     /// # Errors
     /// As [`Self::run`].
     pub fn time(&self, inputs: &[Cow<'_, Literal>], runs: u32) -> Result<Duration, Error> {
         let mut elapsed = Duration::ZERO;
         self.on_device(inputs, &mut |run| {
-            // The second is recorded, so that those after it are alike.
+            // The second run is recorded, so that all further runs are replays.
             for _ in 0..2 {
                 run.actions(&run.prepared.schedule.actions)?;
             }
@@ -157,8 +157,8 @@ impl Executable {
         Ok(elapsed / runs.max(1))
     }
 
-    /// Bytes of device memory that a run on inputs of these shapes takes beyond them
-    /// and the program's constants: the arena and the results.
+    /// The device memory that a run with inputs of these shapes takes in addition to the inputs and
+    /// the program's constants: the arena and the results.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -168,7 +168,7 @@ impl Executable {
         Ok(self.prepare(&*session, inputs)?.schedule.own_bytes)
     }
 
-    /// The program at the sizes of inputs that are as they must be.
+    /// The schedule for inputs that were checked.
     fn prepare(
         &self,
         session: &dyn Session,
@@ -192,8 +192,8 @@ impl Executable {
         })
     }
 
-    /// Where what is kept from run to run is; it is copied there if it is not yet. Its
-    /// places do not depend on sizes that are open: an array that stays is one array.
+    /// The address of the memory kept between runs; the data is copied there at first. Offsets in
+    /// it do not depend on symbolic sizes, because an array that is kept has one fixed size.
     fn keep(
         &self,
         session: &dyn Session,
@@ -235,7 +235,7 @@ struct Run<'a> {
     executable: &'a Executable,
     session: &'a dyn Session,
     prepared: &'a Prepared,
-    /// Where what is kept is, and where the run's own memory begins.
+    /// The address of the memory kept between runs; `base` is where the run's own memory begins.
     kept: u64,
     base: u64,
 }
@@ -354,14 +354,14 @@ impl Run<'_> {
         }
     }
 
-    /// A byte of the device.
+    /// Reads a byte of device memory.
     fn flag(&self, place: u64) -> Result<u8, Error> {
         let mut flag = [0u8];
         self.session.read(self.address(place), &mut flag)?;
         Ok(flag[0])
     }
 
-    /// A launch, a product or a copy.
+    /// Does a launch, a library product or a copy.
     fn simple(&self, session: &dyn Session, action: &Action) -> Result<(), Error> {
         match action {
             Action::Launch {

@@ -1,4 +1,4 @@
-//! Functions of a device program: their text and how they are launched.
+//! Functions of a device program: their source and how they are launched.
 
 use crate::body::Body;
 use crate::error::Error;
@@ -12,23 +12,23 @@ use tegula_fusion::kernel::{Access, IndexVar};
 pub(crate) struct Function {
     /// Its name in the program.
     pub name: String,
-    /// How its work is spread over threads, and why so.
+    /// How its work is spread over threads, and the reason for that.
     pub reason: String,
     /// Its definition.
     pub text: String,
-    /// Threads of a block.
+    /// The number of threads of a block.
     pub block: [u32; 3],
-    /// Blocks, as terms over the plan's symbols.
+    /// The number of blocks, as terms over the plan's symbols.
     pub grid: [Term; 3],
     /// The plan's symbols whose values it takes after its arrays.
     pub symbols: Vec<u32>,
-    /// Whether its last parameter is where a flag is, or nowhere: it does nothing where
-    /// the flag is 0.
+    /// Whether its last parameter is a guard: a pointer to a flag, or null. The function does
+    /// nothing if the flag is 0.
     pub guarded: bool,
 }
 
 impl Function {
-    /// Adds the parameter that makes the function do nothing where a flag is 0.
+    /// Adds the guard parameter, with which the function does nothing if a flag is 0.
     pub(crate) fn guard(&mut self) {
         if self.guarded {
             return;
@@ -56,40 +56,40 @@ impl Function {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KernelSequence {
     pub functions: Vec<Function>,
-    /// Bytes of each array of its own, by which one function hands something on to
-    /// another, as terms over the plan's symbols.
+    /// The size in bytes of each scratch array, which passes data from one function to another, as
+    /// terms over the plan's symbols.
     pub scratch: Vec<Term>,
     pub steps: Vec<Work>,
 }
 
-/// An array of a series.
+/// An array of a kernel sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// One that it is given, by number.
+    /// An argument, by number.
     Given(usize),
-    /// One of its own, by number.
+    /// A scratch array, by number.
     Scratch(usize),
 }
 
-/// A step of a series. Functions have numbers among the series', later the program's.
+/// A step of a kernel sequence. Functions are numbered within the sequence, and later within the
+/// program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Work {
     Launch {
         function: usize,
         arrays: Vec<Slot>,
     },
-    /// Passes of a function that reads one set of arrays and writes another, and whose
-    /// last parameter is the length of the runs that are sorted: at first `run`, then
-    /// doubled until they have the length of all.
+    /// Passes of a function that reads one set of arrays and writes another. Its last parameter is
+    /// the length of the sorted runs: `run` at first, then doubled until runs have the full length.
     Passes {
         function: usize,
         run: i64,
         length: Term,
         from: Vec<Slot>,
         to: Vec<Slot>,
-        /// What passes in between write, in turn with `to`.
+        /// The scratch arrays that intermediate passes write, alternating with `to`.
         between: Vec<Slot>,
-        /// Bytes of each array.
+        /// The size of each array in bytes.
         bytes: Vec<Term>,
     },
 }
@@ -104,12 +104,13 @@ impl Work {
 }
 
 impl KernelSequence {
-    /// One function on `given` arrays.
+    /// A single function with `given` arguments.
     pub(crate) fn one(function: Function, given: usize) -> Self {
         Self::in_turn(vec![function], given, Vec::new())
     }
 
-    /// Functions in turn, each on all `given` arrays, then all of the series' own.
+    /// Functions one after the other, each with all `given` arguments followed by all scratch
+    /// arrays.
     pub(crate) fn in_turn(functions: Vec<Function>, given: usize, scratch: Vec<Term>) -> Self {
         let arrays: Vec<Slot> = (0..given)
             .map(Slot::Given)
@@ -127,12 +128,12 @@ impl KernelSequence {
     }
 }
 
-/// Blocks along one dimension.
+/// A one-dimensional grid of blocks.
 pub(crate) fn linear(blocks: Term) -> [Term; 3] {
     [blocks, Term::constant(1), Term::constant(1)]
 }
 
-/// Symbols that a kernel's terms use, in ascending order.
+/// The symbols that a kernel's terms use, in ascending order.
 pub(crate) fn symbols(kernel: &Kernel) -> Vec<u32> {
     let used = kernel.vars.iter().filter_map(|var| match var {
         IndexVar::Symbol { symbol, .. } => Some(*symbol),
@@ -144,8 +145,7 @@ pub(crate) fn symbols(kernel: &Kernel) -> Vec<u32> {
     used
 }
 
-/// A term over a kernel's variables, which uses symbols only, as one over the plan's
-/// symbols.
+/// Rewrites a term over a kernel's symbols as one over the plan's symbols.
 pub(crate) fn over_symbols(kernel: &Kernel, term: &Term) -> Term {
     term.substitute(&mut |var| match kernel.var(var) {
         Some(IndexVar::Symbol { symbol, .. }) => Some(Term::var(tegula_expr::Var(*symbol))),
@@ -153,7 +153,7 @@ pub(crate) fn over_symbols(kernel: &Kernel, term: &Term) -> Term {
     })
 }
 
-/// The number of points of a kernel's domain, over the kernel's variables.
+/// The number of points of a kernel's domain, as a term over the kernel's variables.
 pub(crate) fn points(kernel: &Kernel) -> Term {
     let extents = kernel
         .domain
@@ -165,9 +165,9 @@ pub(crate) fn points(kernel: &Kernel) -> Term {
     extents.fold(Term::constant(1), |all, extent| all.mul(extent))
 }
 
-/// The head of a kernel's function: its arrays `p0`, ..., those that functions hand on
-/// `q0`, ... of these types, and sizes `s0`, ....
-/// `apart`: none of the arrays that it reads lies where it writes.
+/// The head of a kernel's function: its arrays `p0`, ..., its scratch arrays `q0`, ... of these
+/// types, and sizes `s0`, .... `apart` (no-alias) means that none of the arrays that it reads
+/// overlaps one that it writes.
 pub(crate) fn head(
     name: &str,
     kernel: &Kernel,
@@ -198,7 +198,7 @@ pub(crate) fn head(
     )
 }
 
-/// Whether a kernel has no points whatever the sizes are.
+/// Whether a kernel has no points for all sizes.
 pub(crate) fn is_empty(kernel: &Kernel) -> bool {
     points(kernel).as_constant() == Some(0)
 }
@@ -217,8 +217,8 @@ pub(crate) fn empty(name: &str, kernel: &Kernel) -> Function {
     }
 }
 
-/// Names the domain's variables from the number of a point, `name`, an `unsigned int`
-/// or, if `wide`, an `unsigned long long`.
+/// Declares the domain's variables, computed from the number of a point: the variable `name`, an
+/// `unsigned int` or, if `wide`, an `unsigned long long`.
 ///
 /// # Errors
 /// The kernel breaks its invariants.

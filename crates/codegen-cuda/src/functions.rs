@@ -1,12 +1,11 @@
-//! Device functions that generated text calls.
+//! The device functions that generated source calls.
 //!
-//! Each is the CUDA form of a function of `tegula_scalar` and rounds where
-//! that one does. They use no header. A program gets those that its text names, and
-//! those that these name in turn.
+//! Each is the CUDA form of a function of `tegula_scalar`, with the same rounding. They use no
+//! headers. A program includes those that its source names, and those that they depend on.
 
 use rustc_hash::FxHashSet;
 
-/// Definitions, of which some stand on others before them, separated by empty lines.
+/// Definitions separated by empty lines; some depend on earlier ones.
 const FILES: &[&str] = &[
     include_str!("device/vector.cuh"),
     include_str!("device/tensor.cuh"),
@@ -21,7 +20,7 @@ const FILES: &[&str] = &[
     include_str!("device/complex_functions.cuh"),
 ];
 
-/// The definitions that a text needs, in an order in which they can stand.
+/// The definitions that a source text needs, in a valid order.
 pub(crate) fn needed(text: &str) -> String {
     let all: Vec<&str> = FILES
         .iter()
@@ -29,7 +28,7 @@ pub(crate) fn needed(text: &str) -> String {
         .collect();
     let mut wanted: FxHashSet<&str> = names(text).collect();
     let mut kept = vec![false; all.len()];
-    // Definitions stand on those before them, so one pass from the end finds all.
+    // Definitions depend only on earlier ones, so one backward pass finds all.
     for (definition, kept) in all.iter().zip(&mut kept).rev() {
         if defined(definition).is_some_and(|name| wanted.contains(name)) {
             *kept = true;
@@ -43,7 +42,7 @@ pub(crate) fn needed(text: &str) -> String {
 
 const PREFIX: &str = "tegula_";
 
-/// The names of ours in a text.
+/// The names of our device functions in a text.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let starts = text.match_indices(PREFIX).map(|(start, _)| start);
     starts.map(move |start| {
@@ -53,8 +52,8 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The name that a definition defines: a structure's, or the first that an opening
-/// bracket follows, round or square.
+/// The name that a definition defines: the name of a struct, or the first name followed by an
+/// opening bracket, round or square.
 fn defined(definition: &str) -> Option<&str> {
     let code = definition.lines().find(|line| !line.starts_with("//"))?;
     let mut all = names(code);

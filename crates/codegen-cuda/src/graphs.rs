@@ -1,27 +1,27 @@
-//! Straight pieces of runs that a device has recorded.
+//! Recordings of straight-line pieces of runs (CUDA graphs).
 //!
-//! A recording has addresses in it, so it belongs to a place of a run's memory. A device
-//! hands out the same places again and again; a piece is recorded when it is done at a
-//! place for the second time.
+//! A recording contains addresses, so it is valid for one base address of a run's memory. A device
+//! tends to allocate the same addresses again, so a piece is recorded when it runs for the second
+//! time at the same base address.
 
 use crate::device::{Recording, Session};
 use crate::error::Error;
 use rustc_hash::FxHashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A piece: its schedule, its number in it, and where the run's memory begins.
+/// Identifies a piece: its schedule, its number in that, and the base address of the run's memory.
 pub(crate) type Piece = (u64, usize, u64);
 
-/// How many pieces are known: what is recorded takes memory.
+/// The most pieces that are tracked, because recordings take memory.
 const MOST: usize = 256;
 
-/// What was recorded of an executable's runs.
+/// The recordings of an executable's runs.
 #[derive(Default)]
 pub(crate) struct Recordings(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// The context epoch of the device to which all this belongs.
+    /// The device's context epoch in which all recordings were made.
     context_epoch: u64,
     pieces: FxHashMap<Piece, State>,
 }
@@ -30,15 +30,15 @@ struct Known {
 enum State {
     Done,
     Recorded(Recording),
-    /// The device does not record it.
+    /// The device cannot record it.
     Never,
 }
 
 impl Recordings {
-    /// Does a piece, by what was recorded of it if possible.
+    /// Runs a piece, by replaying its recording if there is one.
     ///
     /// # Errors
-    /// What the work says.
+    /// The errors of `work`.
     pub(crate) fn run(
         &self,
         session: &dyn Session,
@@ -155,7 +155,7 @@ mod tests {
             run(&recordings, &device, (0, 0, 256));
         }
         run(&recordings, &device, (0, 0, 512));
-        // Another context epoch of the device knows nothing of it.
+        // Recordings are not valid in another context epoch.
         device.context_epoch.set(1);
         run(&recordings, &device, (0, 0, 256));
         let expected = [

@@ -1,5 +1,5 @@
-//! Operations that run on the host: the operands are copied there, the Plan's
-//! evaluator does the operation, and the results are copied back.
+//! Operations that run on the host: the operands are copied there, the Plan evaluator computes the
+//! operation, and the results are copied back.
 
 use crate::error::Error;
 use tegula_expr::Term;
@@ -8,17 +8,17 @@ use tegula_ir::{ArrayShape, Literal};
 use tegula_plan::{Buffer, Place, Plan, PlanValue, Step, ValueId};
 use tegula_plan_interp::{EvaluateError, evaluate};
 
-/// One such operation on arrays of known shapes: a plan of nothing else.
+/// One such operation on arrays of known shapes, as a plan with a single step.
 #[derive(Clone, Debug)]
 pub(crate) struct HostCall {
     plan: Plan,
 }
 
 impl HostCall {
-    /// The operation of a step of a plan without open sizes.
+    /// The operation of a step of a plan with static sizes.
     ///
     /// # Errors
-    /// A size that is not known.
+    /// A size is not static.
     pub(crate) fn new(
         whole: &Plan,
         op: &LibraryOp,
@@ -57,7 +57,7 @@ impl HostCall {
         Ok(Self { plan })
     }
 
-    /// What is done.
+    /// The name of the operation.
     pub(crate) fn name(&self) -> &str {
         &self.plan.name
     }
@@ -70,10 +70,10 @@ impl HostCall {
             .map(|&v| &self.plan.values[v].shape)
     }
 
-    /// Does it.
+    /// Computes the results.
     ///
     /// # Errors
-    /// What the evaluator says.
+    /// The errors of the evaluator.
     pub(crate) fn run(&self, operands: &[Literal]) -> Result<Vec<Literal>, Error> {
         evaluate(&self.plan, operands).map_err(|error| match error {
             EvaluateError::CustomCall(call) => Error::CustomCall(call),

@@ -1,9 +1,9 @@
-//! The CUDA backend: a Plan to CUDA C++, compiled by NVRTC, launched on a device.
+//! The CUDA backend: compiles a Plan to CUDA C++, which NVRTC compiles and a device runs.
 //!
-//! Each kernel of the plan becomes one `__global__` function; dots and convolutions
-//! become such functions too. All functions of a program are one source that includes
-//! no header, compiled once and kept on disk. What the device has no routine for runs
-//! on the host between launches.
+//! Each kernel of the plan becomes one or several `__global__` functions, and so do dots and
+//! convolutions. All functions of a program form one source that includes no headers; it is
+//! compiled once and cached on disk. Operations without a device function run on the host between
+//! launches.
 //!
 //! # Invariants
 //! - Results are those of the Plan evaluator: integers and data movement to the bit,
@@ -65,8 +65,8 @@ mod simulated;
 mod terms;
 mod types;
 
-/// What kernels of rows may keep: so much of a row fits the registers of its threads, and
-/// memory that is near only a multiprocessor's own is far from the next kernel.
+/// Limits of fusion. Row fusion keeps as much of a row as fits the registers of its threads; from
+/// kernel to kernel, data goes through memory that is far from the multiprocessors.
 pub const LIMITS: tegula_fusion::Limits = tegula_fusion::Limits {
     row_bytes: 32 << 10,
     min_columns: 2,

@@ -1,13 +1,13 @@
-//! Where libraries of CUDA are looked for, when they are first needed.
+//! Finds CUDA libraries when they are first needed.
 //!
-//! They are looked for in the folders that `TEGULA_CUDA_LIBS` names, in `nvrtc` of the
-//! build folder (`scripts/get-nvrtc` puts them there), and where the system has its
-//! libraries. Nothing of CUDA is needed to build this crate.
+//! They are searched for in the folders named by `TEGULA_CUDA_LIBS`, in `nvrtc` of the build folder
+//! (`scripts/get-nvrtc` puts them there), and in the system's library folders. Building this crate
+//! needs nothing of CUDA.
 
 use libloading::Library;
 use std::path::{Path, PathBuf};
 
-/// Where a library is looked for before the system's places.
+/// The folders that are searched before the system's.
 fn folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     if let Some(named) = std::env::var_os("TEGULA_CUDA_LIBS") {
@@ -15,7 +15,7 @@ fn folders() -> Vec<PathBuf> {
     }
     let build = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     folders.push(build.join("nvrtc"));
-    // A test runs in its package's folder, a program anywhere.
+    // A test runs in its package's folder, but a program may run anywhere.
     if let Ok(program) = std::env::current_exe() {
         folders.extend(
             program
@@ -32,8 +32,8 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The first library of these names, the preferred one first, that `open` takes; else the
-/// last reason why one that was there did not do, or why the system has none.
+/// Opens the first available library of these names, the preferred one first. If none can be
+/// opened, returns the last error of a file that was found, or else the system's first error.
 pub(crate) fn first<T>(
     names: &[&str],
     open: impl Fn(&Path) -> Result<T, String>,
@@ -58,12 +58,12 @@ pub(crate) fn first<T>(
     Err(last)
 }
 
-/// A function of a library.
+/// Looks up a function of a library.
 ///
 /// # Safety
-/// `T` is the type of the function of this name.
+/// `T` must be the type of the function with this name.
 pub(crate) unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
-    // SAFETY: the caller promises: `T` is the type of the function of this name.
+    // SAFETY: the caller promises that `T` is the type of the function with this name.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     found.map(|f| *f).map_err(|e| e.to_string())
 }

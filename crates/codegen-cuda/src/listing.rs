@@ -1,4 +1,4 @@
-//! The text of a plan's device program.
+//! Prints a plan's device program.
 
 use crate::error::Error;
 use crate::nvrtc::{Arch, Form, compiler};
@@ -8,18 +8,19 @@ use tegula_plan::Plan;
 /// A form of a device program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// CUDA C++, which needs no CUDA library, after what a library does where it is found.
+    /// CUDA C++, for which no CUDA library is needed. It begins with a list of what a library would
+    /// do.
     Cuda,
-    /// What NVRTC makes of it for a virtual architecture.
+    /// PTX, as compiled by NVRTC for a virtual architecture.
     Ptx,
-    /// Machine code for an architecture.
+    /// Machine code for an architecture (a cubin).
     Cubin,
 }
 
-/// A plan's device program: text, but for machine code.
+/// A plan's device program, as text or machine code.
 ///
 /// # Errors
-/// An operation that a type lacks; NVRTC is missing or refuses the program.
+/// An operation that a type lacks; NVRTC is missing or rejects the program.
 pub fn listing(plan: &Plan, arch: Arch, what: Listing) -> Result<Vec<u8>, Error> {
     let program = program::program(plan)?;
     let source = program.source();

@@ -1,5 +1,5 @@
-//! NVRTC, the compiler from CUDA C++ to PTX and machine code, as a library that is
-//! looked for when it is first needed.
+//! NVRTC, the compiler from CUDA C++ to PTX and machine code. The library is loaded when it is
+//! first needed.
 
 use crate::error::Error;
 use crate::libraries::{self, symbol};
@@ -8,25 +8,25 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What NVRTC makes of a source.
+/// The output of NVRTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// The virtual machine's text.
+    /// PTX.
     Ptx,
-    /// Machine code of one architecture.
+    /// Machine code for one architecture.
     Cubin,
 }
 
-/// A GPU's architecture by its compute capability: 90 is 9.0.
+/// A GPU's architecture, by its compute capability: 90 means 9.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arch(pub u32);
 
 impl Arch {
-    /// The oldest that generated programs run on: the instructions for NaN and `bf16`
-    /// begin with it.
+    /// The oldest architecture that generated programs run on: the first with instructions for NaN
+    /// and `bf16`.
     pub const OLDEST: Self = Self(80);
 
-    /// The architecture of a name like `sm_90`, if programs can be made for it.
+    /// Parses a name such as `sm_90`; `None` if programs cannot be compiled for it.
     pub fn from_name(name: &str) -> Option<Self> {
         let digits = name.strip_prefix("sm_")?;
         let arch = Self(digits.parse().ok()?);
@@ -34,8 +34,8 @@ impl Arch {
     }
 }
 
-/// Options that the meaning of programs depends on: every operation is rounded by
-/// itself, as the reference evaluator does.
+/// Options that the results of programs depend on: every operation is rounded separately, as in the
+/// reference evaluator.
 const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17"];
 
 /// The loaded library.
@@ -43,8 +43,8 @@ pub struct Compiler {
     version: (i32, i32),
     functions: Functions,
     place: String,
-    // Its code must stay as long as the functions; the part with its built-in
-    // functions was loaded before it.
+    // Keeps the libraries loaded: `functions` points into their code. The library of built-in
+    // functions was loaded before NVRTC.
     _libraries: Vec<Library>,
 }
 
@@ -69,13 +69,13 @@ struct Functions {
     cubin: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
 }
 
-/// Names of the library, the newest first.
+/// Names of the library, newest version first.
 const NAMES: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
-/// The compiler of this process.
+/// The compiler, loaded once per process.
 ///
 /// # Errors
-/// It is not there; the error says how to get it.
+/// It is not installed; the error says how to get it.
 pub fn compiler() -> Result<&'static Compiler, Error> {
     static COMPILER: OnceLock<Result<Compiler, String>> = OnceLock::new();
     let compiler = COMPILER.get_or_init(Compiler::load);
@@ -97,17 +97,19 @@ impl Compiler {
 
     fn open(path: &Path) -> Result<Self, String> {
         let mut libraries = Vec::new();
-        // NVRTC looks for its built-in functions by name, where it may not find them.
+        // NVRTC looks up its library of built-in functions by name, and might not find it.
         if let Some(built_in) = path.parent().and_then(built_in_functions) {
-            // SAFETY: the library's initialisation is NVIDIA's and asks nothing of us.
+            // SAFETY: loading the library runs only NVIDIA's own initialisers, which have no
+            // preconditions.
             libraries.extend(unsafe { Library::new(built_in) }.ok());
         }
-        // SAFETY: the library's initialisation is NVIDIA's and asks nothing of us.
+        // SAFETY: loading the library runs only NVIDIA's own initialisers, which have no
+        // preconditions.
         let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
         // SAFETY: the names and types are those of nvrtc.h, which have not changed
         // since CUDA 11.1.
         let functions = unsafe { Functions::of(&library)? };
-        // SAFETY: the type is that of nvrtc.h, and both numbers can be written.
+        // SAFETY: the type is that of nvrtc.h, and `major` and `minor` can be written.
         let version = unsafe {
             let ask = symbol::<unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int>(
                 &library,
@@ -133,12 +135,12 @@ impl Compiler {
         self.version
     }
 
-    /// Where it was found.
+    /// The path of the library.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What options a compilation for an architecture is given.
+    /// The options of a compilation for an architecture.
     pub fn options(arch: Arch, form: Form) -> Vec<String> {
         let kind = if form == Form::Ptx { "compute" } else { "sm" };
         let mut options = vec![format!("--gpu-architecture={kind}_{}", arch.0)];
@@ -149,12 +151,12 @@ impl Compiler {
     /// Compiles a source.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's messages.
     pub fn compile(&self, source: &str, arch: Arch, form: Form) -> Result<Vec<u8>, Error> {
         let _span = tracing::info_span!("nvrtc", bytes = source.len()).entered();
         let text = CString::new(source).map_err(|e| Error::Bug(e.to_string()))?;
         let mut options = Self::options(arch, form);
-        // Its own cache needs a home folder; ours knows the program's text.
+        // NVRTC's own cache needs a home folder; ours is keyed by the program's text.
         options.push("-no-cache".to_owned());
         let options: Result<Vec<CString>, _> = options.into_iter().map(CString::new).collect();
         let options = options.map_err(|e| Error::Bug(e.to_string()))?;
@@ -164,7 +166,7 @@ impl Compiler {
     }
 }
 
-/// The library of built-in functions beside NVRTC.
+/// The library of built-in functions next to NVRTC.
 fn built_in_functions(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
     let mut found: Vec<PathBuf> = entries
@@ -180,9 +182,9 @@ fn built_in_functions(folder: &Path) -> Option<PathBuf> {
 
 impl Functions {
     /// # Safety
-    /// The library is NVRTC.
+    /// The library must be NVRTC.
     unsafe fn of(library: &Library) -> Result<Self, String> {
-        // SAFETY: the types are those of nvrtc.h.
+        // SAFETY: the library is NVRTC, as the caller promises, and the types are those of nvrtc.h.
         unsafe {
             Ok(Self {
                 create: symbol(library, "nvrtcCreateProgram")?,
@@ -199,7 +201,7 @@ impl Functions {
     }
 }
 
-/// A program being compiled, destroyed when it goes.
+/// A program being compiled; destroyed on drop.
 struct Program<'a> {
     functions: &'a Functions,
     handle: Handle,
@@ -207,7 +209,7 @@ struct Program<'a> {
 
 impl Drop for Program<'_> {
     fn drop(&mut self) {
-        // SAFETY: the handle is that of a program which nothing else destroys.
+        // SAFETY: the handle belongs to this program, which nothing else destroys.
         unsafe { (self.functions.destroy)(&raw mut self.handle) };
     }
 }
@@ -215,7 +217,7 @@ impl Drop for Program<'_> {
 impl<'a> Program<'a> {
     fn new(functions: &'a Functions, text: &CString) -> Result<Self, Error> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the text and the name end with a zero; there are no headers.
+        // SAFETY: the text and the name are zero-terminated, and there are no headers.
         let code = unsafe {
             (functions.create)(
                 &raw mut handle,
@@ -237,7 +239,7 @@ impl<'a> Program<'a> {
     fn compile(&self, options: &[CString]) -> Result<(), Error> {
         let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
-        // SAFETY: so many texts that end with a zero.
+        // SAFETY: `pointers` holds `count` zero-terminated strings.
         let code = unsafe { (self.functions.compile)(self.handle, count, pointers.as_ptr()) };
         if code == 0 {
             return Ok(());
@@ -272,13 +274,13 @@ impl<'a> Program<'a> {
         get: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
     ) -> Result<Vec<u8>, c_int> {
         let mut length = 0;
-        // SAFETY: the size can be written.
+        // SAFETY: `length` can be written.
         let code = unsafe { size(self.handle, &raw mut length) };
         if code != 0 {
             return Err(code);
         }
         let mut bytes = vec![0u8; length];
-        // SAFETY: NVRTC writes as many bytes as it has said.
+        // SAFETY: NVRTC writes as many bytes as it has reported, and `bytes` has that length.
         match unsafe { get(self.handle, bytes.as_mut_ptr().cast()) } {
             0 => Ok(bytes),
             code => Err(code),

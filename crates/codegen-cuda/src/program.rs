@@ -1,5 +1,5 @@
-//! A plan as a device program: one source with every kernel, and the steps that
-//! launch them.
+//! Turns a plan into a device program: one source with every kernel, and the stages that launch
+//! them.
 
 use crate::attention;
 use crate::counted;
@@ -18,7 +18,7 @@ use tegula_fusion::{Contraction, LibraryOp};
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_plan::{KernelId, Plan, Step, ValueId};
 
-/// A step of a device program. Values are the plan's.
+/// A stage of a device program; values are the plan's.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
     /// Launches functions one after the other on these arrays.
@@ -26,7 +26,7 @@ pub(crate) enum Stage {
         launches: Launches,
         arguments: Vec<ValueId>,
     },
-    /// A product that a library may do; if it does not, what else does it.
+    /// A matrix product for a library, and the stages that compute it otherwise.
     Product {
         product: Box<Product>,
         otherwise: Vec<Stage>,
@@ -45,22 +45,22 @@ pub(crate) enum Stage {
         predicate: ValueId,
         body: Vec<Stage>,
     },
-    /// A loop that stays on the device: functions of the body do nothing once the
-    /// predicate does not hold, so iterations may be asked for before it is known.
+    /// A loop that stays on the device. Functions of the body do nothing once the predicate is
+    /// false, so iterations may be launched before it is known.
     Repeat {
         condition: Vec<Stage>,
         predicate: ValueId,
         body: Vec<Stage>,
     },
-    /// A loop of so many iterations.
+    /// A loop with a known number of iterations.
     Times { count: u64, body: Vec<Stage> },
     Conditional {
         selector: ValueId,
         is_pred: bool,
         branches: Vec<Vec<Stage>>,
     },
-    /// A choice that stays on the device: a function makes a flag for each branch, and the
-    /// branches' functions do nothing where theirs is 0.
+    /// A conditional that stays on the device. A function sets a flag for each branch, and the
+    /// functions of branches whose flag is 0 do nothing.
     Choice {
         selector: ValueId,
         choose: usize,
@@ -68,11 +68,11 @@ pub(crate) enum Stage {
     },
 }
 
-/// A dot that is a product of matrices, with what follows it.
+/// A dot that is a matrix product, with its epilogue.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub contraction: Contraction,
-    /// The dot's factors, and what is added if something is.
+    /// The dot's factors, and the addend if there is one.
     pub operands: Vec<ValueId>,
     pub epilogue: Epilogue,
     pub bias: Option<ValueId>,
@@ -80,7 +80,7 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// The product of matrices that it is in a plan, if sizes are known and suit.
+    /// The matrix product, if sizes are static and suitable.
     pub(crate) fn matrices(&self, plan: &Plan) -> Option<Matrices> {
         let shape = |value: ValueId| &plan.values[value].shape;
         let &[lhs, rhs, ref added @ ..] = &self.operands[..] else {
@@ -96,19 +96,19 @@ impl Product {
     }
 }
 
-/// Launches of a counted loop inside of one that may have ended.
+/// The most launches of a counted loop inside a loop that may have ended already.
 const MOST_IN_VAIN: u64 = 32;
 
 impl Stage {
-    /// Whether the host need not wait for the device in it.
+    /// Whether the host need not wait for the device within the stage.
     fn stays(&self) -> bool {
         match self {
             Self::Launch { .. } | Self::Copy { .. } | Self::Choice { .. } => true,
-            // Asked for in vain, many launches take longer than a look at the predicate.
+            // Many launches without effect take longer than reading the predicate.
             Self::Times { body, .. } => {
                 self.launches() <= MOST_IN_VAIN && body.iter().all(Self::stays)
             }
-            // There, the device's own functions do it, which can be left out.
+            // In such a loop, our own functions are used, because they can be skipped.
             Self::Product { otherwise, .. } => otherwise.iter().all(Self::stays),
             _ => false,
         }
@@ -116,7 +116,7 @@ impl Stage {
 }
 
 impl Stage {
-    /// How many launches, copies and looks at the device it is.
+    /// The number of launches, copies and reads of the device.
     fn launches(&self) -> u64 {
         let all = |stages: &[Self]| stages.iter().map(Self::launches).sum::<u64>();
         match self {
@@ -128,8 +128,8 @@ impl Stage {
         }
     }
 
-    /// Whether it is better not asked for in vain: what a library may do, and passes of a
-    /// sort, of which one of a single element is a copy of the driver's.
+    /// Whether it is worth reading the predicate first: for what a library may do, and for passes
+    /// of a sort, since sorting a single element is a copy by the driver.
     fn is_worth_a_look(&self) -> bool {
         match self {
             Self::Product { .. } => true,
@@ -143,8 +143,8 @@ impl Stage {
     }
 }
 
-/// The steps of a series, whose functions have the program's numbers, and the bytes of
-/// each array of its own.
+/// The steps of a kernel sequence, with functions numbered as in the program, and the size in bytes
+/// of each scratch array.
 #[derive(Clone, Debug)]
 pub(crate) struct Launches {
     pub steps: Vec<Work>,
@@ -158,7 +158,7 @@ pub(crate) struct Program {
     pub stages: Vec<Stage>,
 }
 
-/// Makes the program of a plan.
+/// Compiles a plan to a device program.
 ///
 /// # Errors
 /// An operation that a type lacks.
@@ -179,17 +179,17 @@ pub(crate) fn program(plan: &Plan) -> Result<Program, Error> {
     })
 }
 
-/// What stands for the name of a function that has none yet.
+/// A placeholder for the name of a function that has none yet.
 const UNNAMED: &str = "routine_without_name";
 
 struct Maker<'a> {
     plan: &'a Plan,
-    /// Kernels of which some step reads an array where it writes.
+    /// Kernels for which some step passes overlapping arrays to read and write.
     together: FxHashSet<KernelId>,
     readers: attention::Readers,
     functions: Vec<Function>,
     kernels: FxHashMap<KernelId, Launches>,
-    /// Library operations' functions by their text without a name, and their sizes.
+    /// The functions of library operations, by their text without names and their sizes.
     routines: FxHashMap<String, Launches>,
 }
 
@@ -229,12 +229,12 @@ impl Maker<'_> {
             part_of.insert(middle, None);
             part_of.insert(end, Some(found));
         }
-        // Steps that a product before them is given to do.
+        // The number of steps that a product before them includes.
         let mut joined = 0;
         for (number, step) in steps.iter().enumerate() {
             match part_of.remove(&number) {
                 None if joined > 0 => joined -= 1,
-                // What is near is not a matter of strips here.
+                // Strips are of no use on this device, so their steps run one after the other.
                 None if let Step::Strips { steps, .. } = step => {
                     stages.extend(self.stages(steps)?);
                 }
@@ -266,7 +266,7 @@ impl Maker<'_> {
                 launches: self.kernel(*kernel)?,
                 arguments: args.clone(),
             },
-            // Strips are done step by step.
+            // The steps of strips are handled by the caller.
             Step::Strips { .. } => return Ok(None),
             Step::Copy { from, to } if self.plan.same_place(*from, *to) => return Ok(None),
             Step::Copy { from, to } => Stage::Copy {
@@ -300,7 +300,7 @@ impl Maker<'_> {
         }))
     }
 
-    /// A dot that a library may do, and how many of the steps after it are in it.
+    /// A dot that a library may compute, and the number of following steps that it includes.
     fn product(
         &mut self,
         before: &[Step],
@@ -352,8 +352,8 @@ impl Maker<'_> {
         Ok(Some((Stage::Product { product, otherwise }, steps)))
     }
 
-    /// One of several lists of stages. If they are few launches of functions, all are asked
-    /// for: that takes less time than waiting for the selector.
+    /// A conditional. If the branches are few function launches, all are launched, because that
+    /// takes less time than waiting for the selector.
     fn choice(
         &mut self,
         selector: ValueId,
@@ -412,16 +412,16 @@ impl Maker<'_> {
         })
     }
 
-    /// Has stages do nothing once the predicate of the loop that they are in does not hold.
+    /// Makes stages do nothing once the predicate of the enclosing loop is false.
     fn guard(&mut self, stages: &mut Vec<Stage>) -> Result<(), Error> {
-        // Nor can a call of a library.
+        // A library call cannot be skipped by the device either.
         let all = std::mem::take(stages).into_iter();
         stages.extend(all.flat_map(|stage| match stage {
             Stage::Product { otherwise, .. } => otherwise,
             other => vec![other],
         }));
         for stage in stages {
-            // A copy of the driver's cannot be left out by the device.
+            // A copy by the driver cannot be skipped by the device.
             if let Stage::Copy { from, to } = *stage {
                 *stage = self.copy(from, to)?;
             }
@@ -498,10 +498,10 @@ impl Maker<'_> {
         })
     }
 
-    /// The numbers of a library operation's functions, which have no names yet.
+    /// The numbers of a library operation's functions, which get their names here.
     fn routine(&mut self, what: &str, mut series: KernelSequence) -> Launches {
-        // Functions of the same text differ in how many blocks they have, where only the
-        // number of batches does.
+        // Functions with the same text may differ in the number of blocks, if only the number of
+        // batches differs.
         let functions = series.functions.iter();
         let same = |f: &Function| format!("{}{:?}{:?}", f.text, f.block, f.grid);
         let mut unnamed: String = functions.map(same).collect();
@@ -521,8 +521,8 @@ impl Maker<'_> {
     }
 }
 
-/// A function that sets a flag for each branch of a choice; a choice that is itself left out
-/// takes none.
+/// A function that sets a flag for each branch of a conditional. If the conditional itself is
+/// skipped, all flags are 0.
 fn choose(name: &str, is_pred: bool, branches: usize) -> Function {
     let last = branches.saturating_sub(1);
     let (selector, branch) = match is_pred {
@@ -554,8 +554,8 @@ fn choose(name: &str, is_pred: bool, branches: usize) -> Function {
 }
 
 impl Program {
-    /// What cublasLt is given where it is found, and which functions do it elsewhere, as
-    /// comments.
+    /// A listing, as comments, of the products passed to cublasLt if it is found, and of the
+    /// functions used otherwise.
     pub(crate) fn products(&self, plan: &Plan) -> String {
         let mut text = String::new();
         self.note_products(plan, &self.stages, &mut text);
@@ -601,7 +601,7 @@ impl Program {
         }
     }
 
-    /// The source of all functions: CUDA C++ that includes no header.
+    /// The source of all functions: CUDA C++ that includes no headers.
     pub(crate) fn source(&self) -> String {
         let mut text = String::new();
         for function in &self.functions {

@@ -1,8 +1,8 @@
-//! Loops that combine elements in any order: reductions.
+//! Recognises reductions: loops that combine elements in any order.
 //!
-//! A loop, or several inside one another, is a reduction if each carried scalar is
-//! used once, by an operation that may be reordered, whose result it becomes. Sums of
-//! floating-point numbers may be reordered: the Plan asks for no order.
+//! A loop, or several nested ones, is a reduction if each carried scalar is used only once, by an
+//! operation that may be reordered and whose result is its next value. Sums of floats may be
+//! reordered, because the Plan does not specify an order.
 
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
@@ -14,13 +14,13 @@ use tegula_ir::{Binary, Category, ElementType};
 pub(crate) struct Reduction<'a> {
     /// The loops' variables, outermost first.
     pub vars: Vec<Var>,
-    /// Their extents' product.
+    /// The product of their extents.
     pub extent: Term,
-    /// What the whole starts from.
+    /// The initial values.
     pub init: &'a [ScalarId],
     /// The carried scalars as the innermost body sees them.
     pub carried: &'a [ScalarId],
-    /// How an element is combined with each.
+    /// The operation that combines an element with each carried scalar.
     pub combine: Vec<Binary>,
     /// The innermost body.
     pub body: &'a Block,
@@ -43,7 +43,7 @@ pub(crate) fn of<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Reduct
     let IndexVar::Loop(extent) = kernel.var(*var)? else {
         return None;
     };
-    // A loop that does nothing but pass its state to one inside.
+    // A loop that only passes its state to an inner loop.
     if let [inner @ Statement::Loop { .. }] = &body.statements[..]
         && let Some(mut nest) = of(kernel, inner)
         && nest.init == &carried[..]
@@ -72,7 +72,8 @@ pub(crate) fn of<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Reduct
     })
 }
 
-/// The operation by which a state becomes the next, if that is all it is used for.
+/// The operation that computes the next value from a carried scalar, if the scalar is used for
+/// nothing else.
 fn combination(vars: &[IndexVar], body: &Block, state: ScalarId, next: ScalarId) -> Option<Binary> {
     let mut found = None;
     for statement in &body.statements {
@@ -117,8 +118,8 @@ pub(crate) fn may_be_reordered(op: Binary, ty: ElementType) -> bool {
     }
 }
 
-/// The element, as C text of the carried type, that changes nothing: -0 for sums,
-/// because 0 would change a -0.
+/// The neutral element, as C text of the carrier type: -0 for sums, because adding 0 would change
+/// -0.
 pub(crate) fn neutral(op: Binary, ty: ElementType) -> Option<String> {
     let double = ty == ElementType::F64;
     let float = ty.is_float();

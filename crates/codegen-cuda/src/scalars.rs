@@ -1,6 +1,6 @@
-//! Scalar operations: one HLO elementwise operation to one C expression.
+//! Scalar operations: turns an HLO elementwise operation into a C expression.
 //!
-//! Operands are names of carried scalars (see `types`), so they may occur several
+//! Operands are names of scalars in their carrier type (see `types`), so they may occur several
 //! times. Each result is rounded or wrapped to its type.
 
 use crate::error::Error;
@@ -10,10 +10,10 @@ use crate::types::{
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
 
-/// An operation with the types it is on.
+/// An operation with its types.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'a> {
-    /// Which.
+    /// The operation.
     pub op: &'a ScalarOp,
     /// The first operand's type.
     pub from: ElementType,
@@ -22,8 +22,8 @@ pub(crate) struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// The expression of the result. An index has been computed before, as a
-    /// `long long` or `int`, and is the only operand.
+    /// The expression of the result. For an index, the only operand is its value, computed earlier
+    /// as a `long long` or `int`.
     ///
     /// # Errors
     /// The type lacks the operation.
@@ -113,7 +113,7 @@ fn integer_unary(op: Unary, ty: ElementType, x: &str) -> Option<String> {
     Some(wrapped(ty, &value))
 }
 
-/// The CUDA function of an operation on `float`; that on `double` has no `f`.
+/// The CUDA function of an operation on `float`; the name for `double` lacks the `f`.
 fn function(op: Unary) -> Option<&'static str> {
     Some(match op {
         Unary::Abs => "fabsf",
@@ -163,10 +163,10 @@ fn float_unary(op: Unary, ty: ElementType, x: &str) -> Option<String> {
             };
             format!("tegula_{name}({x})")
         }
-        // Zeros in place of subnormal numbers, as on every target.
+        // Subnormal numbers become zeros, as on every target.
         Unary::Exp if !double => format!("tegula_flushed(expf({x}))"),
         Unary::Erf if !double => format!("erff(tegula_flushed({x}))"),
-        // CUDA's own keep an array in local memory.
+        // CUDA's own functions use an array in local memory.
         Unary::Sin | Unary::Cos | Unary::Tan => {
             let name = match op {
                 Unary::Sin => "sin",
@@ -175,7 +175,7 @@ fn float_unary(op: Unary, ty: ElementType, x: &str) -> Option<String> {
             };
             format!("tegula_{name}({x})")
         }
-        // The machine's own approximation has half of a double's bits.
+        // The hardware's approximation has only half of a double's bits.
         Unary::Rsqrt if double => format!("(1.0 / sqrt({x}))"),
         _ => {
             let name = function(op)?;
@@ -266,7 +266,7 @@ fn integer_binary(op: Binary, ty: ElementType, a: &str, b: &str) -> Option<Strin
         Binary::And => return Some(format!("({a} & {b})")),
         Binary::Or => return Some(format!("({a} | {b})")),
         Binary::Xor => format!("{a} ^ {b}"),
-        // The operands may be expressions: a clamp's.
+        // The operands may be expressions, for example in a clamp.
         Binary::Maximum | Binary::Minimum => {
             let name = if op == Binary::Maximum { "max" } else { "min" };
             let simple = |x: &str| x.bytes().all(|c| c.is_ascii_alphanumeric());
@@ -335,7 +335,7 @@ fn float_binary(op: Binary, ty: ElementType, a: &str, b: &str) -> Option<String>
             } else {
                 "minimum"
             };
-            // One of the operands: there is nothing to round.
+            // The result is one of the operands, so there is nothing to round.
             return Some(format!("tegula_{name}({a}, {b})"));
         }
         _ => return None,
@@ -385,7 +385,8 @@ fn compare(
             _ => None,
         },
         Category::Float if order == Order::Total => {
-            // Instructions give NaNs with other bits than codes of a byte have.
+            // For one-byte formats, the NaN's code is used: the float instructions yield NaNs with
+            // other bits.
             let number = |x: &str| match ty.float_format() {
                 Some(format) if ty.bits() <= 8 => {
                     let signed = format.nan_code(false) != format.nan_code(true);
@@ -444,14 +445,14 @@ fn float_to_float(from: ElementType, to: ElementType, x: &str) -> String {
     }
 }
 
-/// A double rounded to a narrow float directly.
+/// Rounds a double to a narrow float in one step.
 fn rounded_once(to: ElementType, x: &str) -> String {
     let format = format_of(to);
     format!("tegula_decode<{format}>(tegula_encode<{format}>({x}))")
 }
 
 fn integer_to_float(from: ElementType, to: ElementType, x: &str) -> String {
-    // A pred and whatever has at most 24 bits are exact in a float.
+    // A `pred` and integers of at most 16 bits are exact in a float.
     let exact = from.category() == Category::Boolean || from.bits() <= 16;
     match to {
         ElementType::F64 => format!("(double){x}"),
@@ -459,7 +460,7 @@ fn integer_to_float(from: ElementType, to: ElementType, x: &str) -> String {
         _ if exact => rounded(to, &format!("(float){x}")),
         _ if from.bits() <= 32 => rounded_once(to, &format!("(double){x}")),
         _ => {
-            // An index may be shorter than the type that it stands for.
+            // An index may be computed in fewer bits than its type has.
             let unsigned = if from.is_signed() { "" } else { "unsigned " };
             rounded_once(to, &format!("tegula_to_odd(({unsigned}long long){x})"))
         }
@@ -492,7 +493,7 @@ fn bitcast(from: ElementType, to: ElementType, x: &str) -> Option<String> {
         return Some(x.to_owned());
     }
     let bits = match (from, to) {
-        // Complex numbers have the width of an f64 or of nothing else.
+        // Among complex types, only `c64` has the width of another type, `f64`.
         (ElementType::C64, _) => format!(
             "(((unsigned long long)(unsigned int)__float_as_int({x}.im) << 32) | (unsigned int)__float_as_int({x}.re))"
         ),

@@ -1,10 +1,9 @@
-//! A device program at the sizes of a run: every address is a place in one
-//! allocation, every launch has its numbers.
+//! A device program at the sizes of a run: every address is an offset in one allocation, and every
+//! launch has its numbers.
 //!
-//! What is kept from run to run comes first: constants, and parameters that are frozen;
-//! then other parameters, results, the arena, and memory that calls need for
-//! themselves. Launches and copies that follow each other are one straight piece, which
-//! a device may record and do again as a whole.
+//! The allocation begins with what is kept between runs: constants, and parameters that are frozen.
+//! The other parameters, results, the arena and scratch memory follow. Consecutive launches and
+//! copies form one straight-line piece, which a device may record and replay as a whole.
 
 use crate::device::{Choice, Session};
 use crate::error::Error;
@@ -16,7 +15,7 @@ use tegula_expr::Term;
 use tegula_ir::ArrayShape;
 use tegula_plan::{Place, Plan, ValueId};
 
-/// One thing that a run does. Places are bytes from the allocation's start.
+/// One action of a run. Places are byte offsets in the allocation.
 #[derive(Debug)]
 pub(crate) enum Action {
     Launch {
@@ -28,9 +27,9 @@ pub(crate) enum Action {
         /// The address of the guard: the last argument of a function that has one.
         guard: Option<u64>,
     },
-    /// A product that the device's library does.
+    /// A product computed by the device's library.
     Product(Box<Product>),
-    /// Launches, products and copies, by number among the schedule's.
+    /// Consecutive launches, products and copies, numbered within the schedule.
     Straight {
         number: usize,
         actions: Vec<Action>,
@@ -41,7 +40,7 @@ pub(crate) enum Action {
         iteration: Vec<Action>,
         guard: u64,
     },
-    /// So many iterations.
+    /// A fixed number of iterations.
     Times {
         count: u64,
         iteration: Vec<Action>,
@@ -68,7 +67,7 @@ pub(crate) enum Action {
     },
 }
 
-/// A product, and where its arrays are; see [`crate::device::Product`].
+/// A product, and the places of its arrays; see [`crate::device::Product`].
 #[derive(Debug)]
 pub(crate) struct Product {
     pub matrices: Matrices,
@@ -76,28 +75,28 @@ pub(crate) struct Product {
     pub places: [Option<u64>; 6],
 }
 
-/// What a run does, and with how much memory.
+/// The actions of a run, and how much memory it takes.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pub actions: Vec<Action>,
-    /// Where each constant, parameter and result lies.
+    /// The places of constants, parameters and results.
     pub constants: Vec<u64>,
     pub parameters: Vec<u64>,
     pub results: Vec<(u64, ArrayShape)>,
-    /// Bytes of what is kept, which has an allocation of its own.
+    /// The size of the memory kept between runs, in bytes; it is a separate allocation.
     pub kept: u64,
-    /// Bytes of the whole.
+    /// The size of the whole allocation, in bytes.
     pub bytes: u64,
-    /// Bytes of the arena and the results.
+    /// The size of the arena and the results, in bytes.
     pub own_bytes: u64,
 }
 
-/// Resolves a program of a plan at given sizes; `plan` is that at these sizes. The
-/// parameters for which `frozen` holds are kept from run to run; the session says which
-/// products the device's library does.
+/// Resolves a plan's program at given sizes; `plan` is the plan at these sizes. Parameters for
+/// which `frozen` holds are kept between runs. The session decides which products the device's
+/// library computes.
 ///
 /// # Errors
-/// A size that does not fit.
+/// A size that overflows.
 pub(crate) fn schedule(
     program: &Program,
     plan: &Plan,
@@ -165,10 +164,10 @@ pub(crate) fn schedule(
     })
 }
 
-/// What device memory is aligned to.
+/// The alignment of device memory, in bytes.
 const ALIGNMENT: u64 = 256;
 
-/// To how many bytes a place is aligned, as all of memory is at most.
+/// The alignment of a place in bytes, at most that of device memory.
 fn alignment(place: u64) -> u32 {
     let bits = place.trailing_zeros().min(ALIGNMENT.trailing_zeros());
     1 << bits
@@ -198,18 +197,18 @@ struct Resolver<'a> {
     parameters: Vec<u64>,
     results: Vec<u64>,
     arena: u64,
-    /// Where memory that one call needs for itself begins, and where the most of it
-    /// ends.
+    /// The start of the scratch memory of single calls; `end` is the highest end of any call's
+    /// scratch memory.
     scratch: u64,
     end: u64,
-    /// The guard of the loop whose body is resolved.
+    /// The guard of the loop whose body is being resolved.
     guard: Option<u64>,
-    /// How many straight pieces there are so far.
+    /// The number of straight-line pieces so far.
     straight: usize,
 }
 
 impl Resolver<'_> {
-    /// A parameter that a result may take over is written to the result's place.
+    /// A parameter that a result may take over is stored in the result's place.
     fn alias_parameters(&mut self) {
         for alias in &self.plan.aliases {
             if let (Some(parameter), Some(&result)) = (
@@ -255,7 +254,7 @@ impl Resolver<'_> {
         Ok(self.pieces(actions))
     }
 
-    /// A product by the device's library; none if it has none for it.
+    /// A product by the device's library; `None` if the library does not support it.
     fn product(&mut self, product: &program::Product) -> Result<Option<Action>, Error> {
         let Some(matrices) = product.matrices(self.plan) else {
             return Ok(None);
@@ -296,7 +295,7 @@ impl Resolver<'_> {
         }))))
     }
 
-    /// Puts launches, products and copies that follow each other together.
+    /// Groups consecutive launches, products and copies.
     fn pieces(&mut self, actions: Vec<Action>) -> Vec<Action> {
         let mut all: Vec<Action> = Vec::with_capacity(actions.len());
         for action in actions {
@@ -326,7 +325,7 @@ impl Resolver<'_> {
         predicate: ValueId,
         body: &[Stage],
     ) -> Result<Action, Error> {
-        // The predicate's own memory may be used again by the body.
+        // The body may reuse the predicate's own memory, so the guard is a copy.
         let guard = reserve(&mut self.scratch, 1)?;
         self.end = self.end.max(self.scratch);
         let mut actions = Vec::new();
@@ -349,7 +348,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// The branches of a choice that stays on the device, each under its flag.
+    /// The branches of a conditional that stays on the device, each guarded by its flag.
     fn choice(
         &mut self,
         selector: ValueId,
@@ -438,7 +437,7 @@ impl Resolver<'_> {
         }])
     }
 
-    /// Functions one after the other on given places and some of their own.
+    /// Launches of functions one after the other, on given places and scratch memory.
     fn launches(&mut self, launches: &Launches, given: &[u64]) -> Result<Vec<Action>, Error> {
         let mut end = self.scratch;
         let mut own = Vec::with_capacity(launches.scratch.len());
@@ -483,8 +482,8 @@ impl Resolver<'_> {
             .map_err(|_| Error::Sizes("an array's size is negative".to_owned()))
     }
 
-    /// Passes that double the length of runs from the first to the last. What is sorted may lie
-    /// where the result will.
+    /// Passes that double the length of sorted runs, from `run` on. The source may be at the same
+    /// place as the result.
     fn passes(
         &self,
         function: usize,
@@ -508,14 +507,14 @@ impl Resolver<'_> {
         }
         let mut source = from;
         let mut actions = Vec::with_capacity(widths.len());
-        // The first pass would write what it reads.
+        // The first pass would otherwise overwrite what it reads.
         let over = source.iter().zip(&to).any(|(from, to)| from == to);
         if over && widths.len() % 2 == 1 {
             actions = copies(&source, &between)?;
             source.clone_from(&between);
         }
         for (pass, &width) in widths.iter().enumerate() {
-            // The last pass writes what is wanted.
+            // The last pass writes the result.
             let target = match (widths.len() - pass) % 2 {
                 1 => &to,
                 _ => &between,
@@ -527,7 +526,7 @@ impl Resolver<'_> {
         Ok(actions)
     }
 
-    /// No launch if there is nothing to do; `last` follows the sizes.
+    /// A launch; `None` if there is nothing to do. `last` is an argument that follows the sizes.
     fn launch(
         &self,
         number: usize,
@@ -555,7 +554,7 @@ impl Resolver<'_> {
             .iter()
             .map(|&s| self.number(&Term::var(tegula_expr::Var(s))));
         let guard = self.guard.filter(|_| function.guarded);
-        // Outside of guarded loops the function gets a null pointer as its guard.
+        // Outside of guarded loops, the function's guard is a null pointer.
         let nowhere = (function.guarded && guard.is_none()).then_some(0);
         let sizes = sizes.chain(last.map(Ok)).chain(nowhere.map(Ok));
         Ok(Some(Action::Launch {
@@ -568,6 +567,6 @@ impl Resolver<'_> {
     }
 }
 
-/// The most blocks along the first dimension of a grid (CUDA C++ Programming Guide,
-/// technical specifications per compute capability).
+/// The most blocks along the first dimension of a grid (CUDA C++ Programming Guide, technical
+/// specifications per compute capability).
 const MAX_BLOCKS: u32 = i32::MAX as u32;

@@ -1,8 +1,7 @@
-//! A device that is simulated: the PTX that NVRTC makes is interpreted, and what it
-//! does wrong is an error.
+//! A simulated device: it interprets the PTX that NVRTC generates, and reports errors in it.
 //!
-//! Races, accesses out of bounds and reads of what was never written fail the run with
-//! the kernel and the instruction.
+//! Races, out-of-bounds accesses and reads of uninitialised memory fail the run with the kernel and
+//! the instruction.
 
 use crate::device::{Choice, Device, Launch, Product, Recording, Session};
 use crate::error::Error;
@@ -16,15 +15,15 @@ use tegula_ir::Literal;
 use tegula_plan::Plan;
 use tegula_sim_ptx::{LaunchError, Memory, MemoryError, Module, Options, Report, launch};
 
-/// The simulated device's memory: 16 GiB, of which the host uses what is written.
+/// The size of the simulated memory: 16 GiB, of which the host allocates only what is written.
 const CAPACITY: u64 = 1 << 34;
-/// The architecture that is simulated.
+/// The simulated architecture.
 const ARCH: Arch = Arch(90);
 
 struct Simulated {
     module: Module,
     memory: Mutex<Memory>,
-    /// What launches report, where somebody wants to know.
+    /// The reports of launches, if they are collected.
     reports: Option<Reports>,
 }
 
@@ -42,13 +41,12 @@ pub struct LaunchReport {
 /// Compiles a plan for the simulated device.
 ///
 /// # Errors
-/// There is no NVRTC; an operation that a type lacks; PTX that the simulator does not
-/// know.
+/// NVRTC is missing; an operation that a type lacks; PTX that the simulator does not support.
 pub fn executable(plan: Plan) -> Result<Executable, Error> {
     assemble(plan, None)
 }
 
-/// Runs a plan on the simulated device and tells what each launch did, in order.
+/// Runs a plan on the simulated device, and returns a report for each launch, in order.
 ///
 /// # Errors
 /// As [`executable`] and [`Executable::run`].
@@ -63,7 +61,7 @@ pub fn measure(plan: Plan, inputs: &[Literal]) -> Result<(Vec<Literal>, Vec<Laun
 
 fn assemble(plan: Plan, reports: Option<Reports>) -> Result<Executable, Error> {
     let program = program(&plan)?;
-    // Programs that are simulated are tests: many, and used once.
+    // Simulated programs are tests, which are many and used only once, so they are not cached.
     let ptx = compiler()?.compile(&program.source(), ARCH, Form::Ptx)?;
     let text = String::from_utf8(ptx).map_err(|e| Error::Bug(e.to_string()))?;
     let module = Module::parse(&text).map_err(|e| Error::Device {
@@ -140,7 +138,7 @@ impl Session for &Simulated {
     }
 
     fn free(&self, address: u64) {
-        // The address was given by `allocate`, and each is given back once.
+        // The address comes from `allocate`, and each is freed once.
         let _ = self.memory().free(address);
     }
 
@@ -173,7 +171,7 @@ impl Session for &Simulated {
         };
         let options = Options {
             statistics: self.reports.is_some(),
-            // A thread without a point may leave before the others.
+            // A thread without a point may return before the others.
             exited_at_barriers: false,
             ..Options::default()
         };

@@ -1,23 +1,22 @@
-//! Index terms to C expressions.
+//! Turns index terms into C expressions.
 //!
-//! A term is computed in 32 bits where its value and those of its parts fit,
-//! whatever the variables are in their ranges, and in 64 bits elsewhere. Quotients,
-//! remainders and choices are given names once per block, so that terms that share
-//! them are short.
+//! A term is computed in 32 bits if its value and those of its subterms fit for all values of the
+//! variables in their ranges, otherwise in 64 bits. Quotients, remainders and selections are
+//! assigned to variables once per block, so that terms which share them are short.
 
 use rustc_hash::FxHashMap;
 use tegula_expr::{Cmp, Interval, Node, Term, Var, range_of};
 
-/// An expression, and whether it is of 64 bits.
+/// An expression, and whether it has 64 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expression {
     pub text: String,
     pub wide: bool,
-    /// Whether it can stand in a product or quotient without brackets.
+    /// Whether it needs no parentheses as an operand of a product or quotient.
     atom: bool,
 }
 
-/// A literal of 32 or 64 bits; the smallest numbers have none of their own.
+/// A literal of 32 or 64 bits; the smallest numbers cannot be written as a single literal.
 pub(crate) fn literal(value: i64, wide: bool) -> String {
     match (value, wide) {
         (i64::MIN, _) => "(-9223372036854775807ll - 1)".to_owned(),
@@ -27,25 +26,25 @@ pub(crate) fn literal(value: i64, wide: bool) -> String {
     }
 }
 
-/// Whether every number of the range is one of 32 bits. The largest and smallest
-/// are left out, so that a sum of two such numbers less one is one too.
+/// Whether all numbers in the range fit in 32 bits. The largest and the smallest number are
+/// excluded, so that a sum of two such numbers minus one fits as well.
 pub(crate) fn is_short(range: Interval) -> bool {
     range.is_empty() || (range.lower >= -i64::from(i32::MAX) && range.upper < i64::from(i32::MAX))
 }
 
-/// Writes terms into a text of statements.
+/// Writes terms as C statements and expressions.
 #[derive(Debug)]
 pub(crate) struct Terms {
-    /// By variable: all values that it can take.
+    /// For each variable, its range.
     pub ranges: Vec<Interval>,
-    /// By variable: its name, and whether it is of 64 bits.
+    /// For each variable, its name and whether it has 64 bits.
     names: Vec<Option<(String, bool)>>,
-    /// What has a name, by block from the outermost.
+    /// The terms that have names, by block, outermost first.
     known: Vec<FxHashMap<Term, Expression>>,
     temporaries: usize,
 }
 
-/// Terms larger than this are given a name, so that no expression is long.
+/// Larger terms are assigned to a variable, so that no expression is long.
 const LARGEST_INLINE: u32 = 9;
 
 impl Terms {
@@ -59,21 +58,21 @@ impl Terms {
         }
     }
 
-    /// A variable that the kernel does not have, with all values that it can take.
+    /// A new variable that the kernel does not have, with its range.
     pub(crate) fn fresh(&mut self, range: Interval) -> Var {
         self.ranges.push(range);
         self.names.push(None);
         Var(self.ranges.len() as u32 - 1)
     }
 
-    /// Names a variable from here on.
+    /// Sets the name of a variable from here on.
     pub(crate) fn name(&mut self, var: Var, name: &str, wide: bool) {
         if let Some(slot) = self.names.get_mut(var.0 as usize) {
             *slot = Some((name.to_owned(), wide));
         }
     }
 
-    /// Whether a variable takes 64 bits.
+    /// Whether a variable needs 64 bits.
     pub(crate) fn is_wide(&self, var: Var) -> bool {
         let range = self.ranges.get(var.0 as usize).copied();
         !is_short(range.unwrap_or(Interval::FULL))
@@ -92,7 +91,7 @@ impl Terms {
         range_of(term, &self.ranges)
     }
 
-    /// An expression of the term; statements that it needs go to `out`.
+    /// The expression of a term; the statements that it needs are appended to `out`.
     pub(crate) fn term(&mut self, term: &Term, out: &mut Vec<String>) -> Expression {
         term.fold(&mut |term: &Term, parts: &[Expression]| self.node(term, parts, out))
     }
@@ -117,7 +116,7 @@ impl Terms {
             Node::Const(value) => return plain(literal(*value, wide), *value >= 0),
             Node::Var(var) => {
                 let name = self.names.get(var.0 as usize).cloned().flatten();
-                // A plan's verifier has seen that variables are defined before.
+                // The plan's verifier has checked that variables are defined before they are used.
                 let (text, wide) = name.unwrap_or_else(|| ("0".to_owned(), false));
                 return Expression {
                     text,
@@ -174,7 +173,7 @@ impl Terms {
         expression
     }
 
-    /// Without a sign in the way, C's division is meant.
+    /// A division: C's own operators can be used if no operand may be negative.
     fn division(
         &mut self,
         term: &Term,

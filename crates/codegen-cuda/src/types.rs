@@ -1,9 +1,9 @@
-//! How element types appear in CUDA C++.
+//! Element types in CUDA C++.
 //!
-//! An element is *stored* as the bytes that it takes in a literal, and *carried*
-//! through a kernel in a type that the machine computes with: integers of at most
-//! 32 bits in an `int` or `unsigned int` that is kept wrapped to their width, floats
-//! of fewer than 32 bits as the `float` of the same value.
+//! An element is *stored* as the bytes that it has in a literal. In a kernel, it is *carried* in a
+//! type that the machine can compute with: integers of at most 32 bits in an `int` or `unsigned
+//! int` that is wrapped to their width, and floats of fewer than 32 bits as a `float` of the same
+//! value.
 
 use tegula_ir::{Category, ElementType, FloatFormat, Specials};
 
@@ -42,7 +42,7 @@ pub(crate) fn is_narrow_float(ty: ElementType) -> bool {
     ty.is_float() && ty.bits() < 32
 }
 
-/// The carried scalar of a stored element.
+/// Converts a stored element to its carrier type.
 pub(crate) fn load(ty: ElementType, stored: &str) -> String {
     match ty {
         ElementType::Pred => format!("({stored} != 0)"),
@@ -54,7 +54,7 @@ pub(crate) fn load(ty: ElementType, stored: &str) -> String {
     }
 }
 
-/// The element to store of a carried scalar.
+/// Converts a carried scalar to the stored element.
 pub(crate) fn store(ty: ElementType, carried: &str) -> String {
     match ty {
         ElementType::Pred => format!("(unsigned char)({carried} ? 1 : 0)"),
@@ -68,7 +68,7 @@ pub(crate) fn store(ty: ElementType, carried: &str) -> String {
     }
 }
 
-/// A float's value rounded to a type that is carried wider.
+/// Rounds a float to a type that is carried as a wider one.
 pub(crate) fn rounded(ty: ElementType, value: &str) -> String {
     if !is_narrow_float(ty) {
         return value.to_owned();
@@ -77,8 +77,8 @@ pub(crate) fn rounded(ty: ElementType, value: &str) -> String {
     load(ty, &stored)
 }
 
-/// An integer expression of at least the type's width, wrapped to it; the expression
-/// is unsigned or cannot overflow.
+/// Wraps an integer expression, which has at least the type's width and is unsigned or cannot
+/// overflow, to the type's width.
 pub(crate) fn wrapped(ty: ElementType, value: &str) -> String {
     let (bits, signed) = (ty.bits(), ty.is_signed());
     match (bits, signed) {
@@ -124,7 +124,8 @@ pub(crate) fn constant(ty: ElementType, bits: u128) -> String {
     }
 }
 
-/// The shortest text that reads back as the number; by its bits if it is not finite.
+/// The shortest text that parses to the number; numbers that are not finite are written by their
+/// bits.
 fn single(value: f32) -> String {
     if value.is_finite() {
         format!("{value:?}f")
@@ -142,7 +143,7 @@ fn double(bits: u64) -> String {
     }
 }
 
-/// The unsigned integer type of the stored bits of a type, and their expression.
+/// The stored bits of a scalar, as an expression of an unsigned integer type.
 pub(crate) fn stored_bits(ty: ElementType, carried: &str) -> Option<String> {
     Some(match ty {
         ElementType::F32 => format!("(unsigned int)__float_as_int({carried})"),
@@ -154,7 +155,7 @@ pub(crate) fn stored_bits(ty: ElementType, carried: &str) -> Option<String> {
     })
 }
 
-/// The carried scalar of stored bits in an unsigned integer.
+/// Converts stored bits in an unsigned integer to a carried scalar.
 pub(crate) fn of_stored_bits(ty: ElementType, bits: &str) -> Option<String> {
     Some(match ty {
         ElementType::Pred => format!("(({bits} & 0xff) != 0)"),

@@ -1,5 +1,5 @@
-//! A kernel in blocks: its operations on one block of the result, and, where a product's
-//! depth is cut too, on one block of that.
+//! Blocking (tiling) of a kernel: its operations on one block of the result and, if a product's
+//! depth is divided too, on one block of the depth.
 
 use super::follow::{Follows, follow};
 use super::search::{Cut, Search};
@@ -11,44 +11,45 @@ use tegula_ir::{
 use tegula_sim_tpu::speeds::Speeds;
 use tegula_sim_tpu::work;
 
-/// A kernel in blocks.
+/// A kernel divided into blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    /// What is done on a block.
+    /// The computation on one block.
     pub work: OnBlock,
-    /// For each dimension of the result, then a product's depth: how many blocks.
+    /// The number of blocks along each dimension of the result, then along a product's depth.
     pub counts: Vec<i64>,
-    /// For each parameter and then the result, by dimension.
+    /// How each dimension is divided, for each parameter and then for the result.
     pub cuts: Vec<Vec<Cut>>,
-    /// For how many blocks of an array that moves there is room.
+    /// The number of buffers for each array that moves from block to block.
     pub copies: i64,
 }
 
-/// What is done on a block.
+/// The computation on one block.
 #[derive(Clone, Debug)]
 pub(super) enum OnBlock {
     /// The kernel.
     Whole(Box<Module>),
-    /// Sums over blocks of a product's depth, then what follows the product.
+    /// The partial sums of a product over blocks of its depth, then the operations after the
+    /// product.
     Sums(Box<Sums>),
 }
 
-/// A product's sums over blocks of its depth, and what follows.
+/// The partial sums of a product over blocks of its depth, and the operations after it.
 #[derive(Clone, Debug)]
 pub(super) struct Sums {
     /// The product on one block.
     pub partial: Module,
-    /// Of which parameters it is.
+    /// The numbers of the parameters that the product reads.
     pub partial_reads: Vec<usize>,
-    /// From the sums, and then these parameters, to the result.
+    /// Computes the result from the sums and the parameters in `last_reads`.
     pub last: Module,
-    /// Which parameters it reads.
+    /// The numbers of the parameters that it reads.
     pub last_reads: Vec<usize>,
-    /// The sums.
+    /// The shape of the sums.
     pub shape: ArrayShape,
 }
 
-/// What limits blocks and what makes them slow.
+/// The limits for blocks, and what determines their speed.
 pub(super) struct Limits<'a> {
     /// Bytes of VMEM.
     pub bytes: i64,
@@ -57,11 +58,11 @@ pub(super) struct Limits<'a> {
 }
 
 impl Blocks {
-    /// Cuts a kernel so that what is `staged` (by parameter, then the result) fits, if
-    /// possible twice where it moves from block to block.
+    /// Divides a kernel into blocks so that the arrays for which `staged` holds (parameters, then
+    /// the result) fit. If possible, those that move from block to block are double-buffered.
     ///
     /// # Errors
-    /// The bytes that the smallest blocks need.
+    /// The number of bytes that the smallest blocks need.
     pub(super) fn of(
         module: &Module,
         staged: &[bool],
@@ -74,7 +75,7 @@ impl Blocks {
         let rank = extents.len();
         let mut cut: Vec<usize> = (0..rank).collect();
         cut.retain(|&dim| follow(module, &[dim], None).is_some());
-        // Together they may still disagree: the later ones give way.
+        // Dimensions may be incompatible with one another; later ones are dropped then.
         while follow(module, &cut, None).is_none() && cut.pop().is_some() {}
         let product = the_product(module);
         let product = product.filter(|&(dot, _)| follow(module, &cut, Some(dot)).is_some());
@@ -103,7 +104,7 @@ impl Blocks {
             speeds: limits.speeds,
             bytes,
         };
-        // Without room for two blocks of each array there may be room for one.
+        // If two buffers per array do not fit, one may.
         let sizes = search.sizes(&cut).or_else(|_| {
             search.copies = 1;
             search.sizes(&cut)
@@ -127,12 +128,12 @@ impl Blocks {
     }
 }
 
-/// Whether the matrix units do an operation.
+/// Whether the matrix units compute an operation.
 pub(super) fn is_product(op: &Op) -> bool {
     matches!(op, Op::Dot { .. } | Op::Convolution { .. })
 }
 
-/// The kernel's only product, if it sums over one dimension, and how many it sums.
+/// The kernel's only product, if it sums over a single dimension, and the size of that.
 fn the_product(module: &Module) -> Option<(InstructionId, i64)> {
     let entry = module.entry_computation();
     let is_dot = |id: &&InstructionId| matches!(module[**id].op, Op::Dot { .. });
@@ -151,7 +152,7 @@ fn the_product(module: &Module) -> Option<(InstructionId, i64)> {
     Some((dot, *size.get(usize::try_from(left).ok()?)?))
 }
 
-/// A kernel's operations with the sizes of a block.
+/// Rewrites a kernel's operations for the size of a block.
 struct Rewrite<'a> {
     module: &'a Module,
     follows: &'a FxHashMap<InstructionId, Follows>,
@@ -174,7 +175,7 @@ impl Rewrite<'_> {
         shape
     }
 
-    /// All of it.
+    /// The whole kernel on a block.
     fn whole(&self) -> Option<Module> {
         let entry = self.module.entry_computation();
         let given = entry.parameters.iter();
@@ -182,7 +183,7 @@ impl Rewrite<'_> {
         self.part(&given, entry.root, None)
     }
 
-    /// The product alone, and what follows it.
+    /// The product alone, and the operations after it.
     fn sums(&self, dot: InstructionId) -> Option<OnBlock> {
         let entry = self.module.entry_computation();
         let given = |of: &FxHashSet<InstructionId>| -> Vec<usize> {
@@ -216,7 +217,7 @@ impl Rewrite<'_> {
         })))
     }
 
-    /// What a value is computed from, without what `given` are.
+    /// Everything that a value is computed from, up to the values in `given`.
     fn cone(
         &self,
         root: InstructionId,
@@ -232,8 +233,7 @@ impl Rewrite<'_> {
         found
     }
 
-    /// The operations from the values that are given to one of them, which may get
-    /// another shape.
+    /// The operations between the given values and a root, which may get another shape.
     fn part(
         &self,
         given: &[(InstructionId, Shape)],
@@ -278,7 +278,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// An operation whose attributes say how large its result is.
+/// An operation with attributes for the block's size of its result.
 fn op_on_block(module: &Module, instruction: &Instruction, shape: &Shape) -> Option<Op> {
     let dims = shape.as_array()?.static_dims()?;
     let rank = |operand: usize| {

@@ -1,5 +1,5 @@
-//! Loops and choices: the statements between their markers in the schedule become the
-//! parts of a `while` or of `if`s. What decides is copied to SMEM, from where the scalar
+//! Lowers loops and conditionals. The statements between their markers in the schedule become the
+//! parts of a `while` or of `if`s. The predicate or selector is copied to SMEM, where the scalar
 //! unit reads it.
 
 use super::{LowerError, Lowering, whole};
@@ -9,19 +9,20 @@ use tegula_ir::{ArrayShape, ElementType, Literal, ModuleBuilder, Op, Shape};
 use tegula_sim_tpu::program::{BufferId, Comparison, Space, Statement, StatementKind, VariableId};
 use tegula_tpu_schedule::{Held, Source, Step};
 
-/// A loop or choice whose parts are being written.
+/// A loop or conditional whose parts are being lowered.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// The statements around it.
+    /// The enclosing statements.
     outside: Vec<Statement>,
-    /// The parts that are written.
+    /// The parts that are complete.
     parts: Vec<Vec<Statement>>,
-    /// A loop's predicate or a choice's selector.
+    /// A loop's predicate or a conditional's selector.
     decides: Option<VariableId>,
 }
 
 impl Lowering<'_> {
-    /// A part begins, and the one before ends. Some buffers' lives end with what decides.
+    /// Ends the current part and begins the next one. `ended` are buffers whose lives end at the
+    /// predicate or selector.
     pub(super) fn part(
         &mut self,
         control: usize,
@@ -55,7 +56,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A loop or choice ends.
+    /// Ends a loop or conditional.
     pub(super) fn leave(&mut self, control: usize) -> Result<(), LowerError> {
         self.wait();
         let is_loop = self.schedule.controls[control].is_loop;
@@ -76,7 +77,7 @@ impl Lowering<'_> {
         let selector = self.schedule.controls[control].decides.value;
         let shape = &self.assignment.program.values[selector].shape;
         let is_predicate = shape.element_type == ElementType::Pred;
-        // A predicate takes the first branch if it is true; a number out of range the
+        // A predicate selects the first branch if it is true; a number out of range selects the
         // last one.
         let mut otherwise = last;
         for (number, then) in open.parts.into_iter().enumerate().rev() {
@@ -101,7 +102,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Copies a value to where a loop or choice wants it.
+    /// Copies a value to its place in a loop or conditional.
     pub(super) fn pass(
         &mut self,
         what: Held,
@@ -129,7 +130,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Writes a constant of one value to a buffer.
+    /// Writes a constant with one element to a buffer.
     fn fill(&mut self, literal: &Literal, to: BufferId) -> Result<(), LowerError> {
         let mut builder = ModuleBuilder::new("fill");
         let mut new = builder.computation("fill");
@@ -140,8 +141,7 @@ impl Lowering<'_> {
         self.compute(builder.build_unverified(entry), &[], &[to])
     }
 
-    /// Reads a value of one element into a variable, by way of SMEM, whose words are of
-    /// 32 bits.
+    /// Reads a value of one element into a variable, through SMEM, whose words have 32 bits.
     fn scalar(&mut self, held: Held) -> Result<VariableId, LowerError> {
         let word = ArrayShape::new(ElementType::S32, &[]);
         let in_hbm = self.plain("scalar", Space::Hbm, word.clone());
@@ -186,7 +186,7 @@ impl Lowering<'_> {
         Ok(variable)
     }
 
-    /// Copies a buffer, and waits for it.
+    /// Copies a buffer and waits for the copy.
     pub(super) fn copy_whole(&mut self, from: BufferId, to: BufferId) {
         let semaphore = self.semaphore("assign");
         self.start(from, to, semaphore.clone());

@@ -1,11 +1,10 @@
-//! Which dimensions of a kernel's values follow which dimension of its result.
+//! Determines which dimensions of a kernel's values correspond to which dimension of its result.
 //!
-//! A dimension can be cut if every operation from the result back to the operands
-//! treats its elements alike and independently: such a dimension of an operation's
-//! result is the same dimension of its operands, or none of theirs. Walking backwards
-//! from the result finds which dimension each value's dimensions follow; where two users
-//! of a value disagree, or an operation needs all of a dimension, the result's dimension
-//! cannot be cut.
+//! A dimension can be divided into blocks if every operation from the result back to the operands
+//! treats its elements uniformly and independently, so that a dimension of an operation's result
+//! corresponds to one dimension of each operand, or to none. Walking backwards from the result
+//! finds the correspondence for each value. If two users of a value disagree, or if an operation
+//! needs a whole dimension at once, the result's dimension cannot be divided.
 
 use rustc_hash::FxHashMap;
 use tegula_ir::helpers::{DotDim, kept_dimensions};
@@ -13,12 +12,12 @@ use tegula_ir::{
     ArrayShape, ConvDims, DotDims, GatherDims, Instruction, InstructionId, Module, Op,
 };
 
-/// For each dimension of a value the dimension of the result that it follows.
+/// For each dimension of a value, the dimension of the result that it corresponds to.
 pub(super) type Follows = Vec<Option<usize>>;
 
-/// Which dimensions follow those of the result that are cut; `None` if one of them
-/// cannot be. With a product, what it sums over is cut too, and followed as the
-/// dimension behind the result's.
+/// The dimensions that correspond to those of the result in `cut`; `None` if one of these cannot be
+/// divided. If a product is given, the dimension that it sums over is divided too, and is numbered
+/// after the result's.
 pub(super) fn follow(
     module: &Module,
     cut: &[usize],
@@ -42,7 +41,7 @@ pub(super) fn follow(
             continue;
         }
         if own.iter().all(Option::is_none) {
-            // All of it is computed at every block, from all of its operands.
+            // It is computed completely for every block, from its complete operands.
             for &operand in &instruction.operands {
                 let rank = module[operand].shape.as_array()?.dims.len();
                 agree(&mut all, operand, vec![None; rank])?;
@@ -61,8 +60,8 @@ pub(super) fn follow(
     Some(all)
 }
 
-/// Notes how a value is cut; `None` if another user needs it otherwise. Constants and
-/// what has one element may be made for each user alike.
+/// Records how a value is divided; `None` if another user needs it differently. Constants and
+/// values with one element may be made separately for each user.
 fn agree(
     all: &mut FxHashMap<InstructionId, Follows>,
     id: InstructionId,
@@ -77,7 +76,7 @@ fn agree(
     }
 }
 
-/// How the operands of an instruction are cut if its result is cut so.
+/// How the operands of an instruction are divided if its result is divided in this way.
 fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Option<Vec<Follows>> {
     let shapes: Option<Vec<&ArrayShape>> = instruction
         .operands
@@ -95,7 +94,7 @@ fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Opt
             own.get(along)?.is_none().then(Vec::new)
         }
         op if op.is_elementwise() || matches!(op, Op::Copy) => {
-            // Scalars beside arrays are whole.
+            // Scalar operands are not divided.
             let of = |at: usize| match shapes[at].dims.len() == own.len() {
                 true => own.clone(),
                 false => whole(at),
@@ -116,7 +115,7 @@ fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Opt
         }
         Op::Reshape => Some(vec![of_reshape(shapes.first()?, result, own)?]),
         Op::Slice(slices) => {
-            // What is cut must be taken whole.
+            // Divided dimensions must not be sliced.
             let operand = shapes.first()?.static_dims()?;
             for ((follows, slice), &size) in own.iter().zip(slices).zip(&operand) {
                 if follows.is_some() && !slice.is_whole(size) {
@@ -154,7 +153,7 @@ fn of_operands(module: &Module, instruction: &Instruction, own: &Follows) -> Opt
     }
 }
 
-/// A dimension that a reshape keeps: as many elements before it and as large.
+/// The dimension that a reshape preserves: with the same size and as many elements before it.
 fn of_reshape(operand: &ArrayShape, result: &ArrayShape, own: &Follows) -> Option<Follows> {
     let (from, to) = (operand.static_dims()?, result.static_dims()?);
     let mut follows = vec![None; from.len()];
@@ -175,7 +174,7 @@ fn of_reshape(operand: &ArrayShape, result: &ArrayShape, own: &Follows) -> Optio
     Some(follows)
 }
 
-/// What a gather takes whole can be cut, and so can what it is indexed by.
+/// Dimensions that a gather takes completely can be divided, and so can those of its indices.
 fn of_gather(
     shapes: &[&ArrayShape],
     dims: &GatherDims,
@@ -207,7 +206,7 @@ fn of_gather(
     Some(vec![left, right])
 }
 
-/// A product that is cut along what it sums over, too.
+/// A product that is also divided along the dimension that it sums over.
 fn of_product(
     module: &Module,
     instruction: &Instruction,
@@ -238,7 +237,7 @@ fn of_dot(shapes: &[&ArrayShape], dims: &DotDims, own: &Follows) -> Option<Vec<F
     sides.map(|dims| dims.iter().map(of).collect()).collect()
 }
 
-/// Batches and output features can be cut; positions overlap and cannot.
+/// Batches and output features can be divided; spatial positions overlap, so they cannot.
 fn of_convolution(shapes: &[&ArrayShape], dims: &ConvDims, own: &Follows) -> Option<Vec<Follows>> {
     let [input, kernel] = shapes else { return None };
     for &spatial in &dims.output_spatial {

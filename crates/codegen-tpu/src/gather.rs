@@ -1,8 +1,8 @@
-//! A gather of rows from an array that stays in HBM: the indices go to SMEM, and the
-//! rows are copied to VMEM one by one, a batch of them ahead of where they are used.
+//! Lowers a gather of rows from an array that stays in HBM. The indices go to SMEM, and the rows
+//! are copied to VMEM one by one; a batch of copies is in flight ahead of use.
 //!
-//! A copy takes whole tiles, so a row comes with the others of its tile and is picked
-//! out in VMEM.
+//! A copy consists of whole tiles, so the other rows of the tile come with each row, and the row is
+//! selected in VMEM.
 
 use super::kernel::Array;
 use super::search::tile_of;
@@ -21,9 +21,9 @@ use tegula_sim_tpu::program::{
 
 use tegula_target::TileRule;
 
-/// Rows that are copied while as many are picked out.
+/// The number of rows being copied while the same number is selected.
 const BATCH: i64 = 32;
-/// The most elements along a tile that are copied for one row.
+/// The most elements along a tile that may be copied for one row.
 const MOST_ROWS_OF_A_TILE: i64 = 64;
 
 /// A gather of rows.
@@ -31,23 +31,23 @@ struct Rows {
     /// The gather, and what it takes.
     gather: InstructionId,
     indices: InstructionId,
-    /// Which parameter it gathers from, and along which dimension.
+    /// The parameter that it gathers from, and the dimension.
     parameter: usize,
     dimension: usize,
     dims: GatherDims,
-    /// How many rows are asked for, and how many there are.
+    /// The number of gathered rows, and the number of rows of the table.
     count: i64,
     extent: i64,
-    /// Rows of a tile.
+    /// The number of rows of a tile.
     tile: i64,
-    /// The table, and one row of it, which keeps the dimension.
+    /// The shape of the table, and that of a row, which keeps the dimension.
     table: ArrayShape,
     row: Vec<i64>,
 }
 
 impl Rows {
-    /// The gather of a kernel that has one, of rows of an array that is staged; `shapes` are
-    /// those of the arrays as they lie.
+    /// The gather of a kernel that has exactly one, of rows of a staged array. `shapes` are the
+    /// arrays' shapes with their layouts in memory.
     fn of(module: &Module, reads: &[Array], shapes: &[&ArrayShape]) -> Option<Self> {
         let entry = module.entry_computation();
         let is_gather = |id: &&InstructionId| matches!(module[**id].op, Op::Gather { .. });
@@ -103,8 +103,8 @@ impl Rows {
         })
     }
 
-    /// The table's shape with other sizes, with its order of dimensions, and one more in
-    /// front.
+    /// The table's shape with other sizes, in its own order of dimensions, with a further dimension
+    /// in front.
     fn like_table(&self, front: i64, sizes: &[i64]) -> Option<ArrayShape> {
         let mut all = vec![front];
         all.extend(sizes);
@@ -119,7 +119,7 @@ impl Rows {
         Some(shape)
     }
 
-    /// The indices, clamped to rows that there are, as a vector of words.
+    /// The indices, clamped to existing rows, as a vector of words.
     fn indices_module(&self, module: &Module, reads: &[usize]) -> Result<Module, LowerError> {
         let mut builder = ModuleBuilder::extend(module.clone());
         let mut new = builder.computation("indices");
@@ -135,7 +135,7 @@ impl Rows {
         Ok(builder.build_unverified(entry))
     }
 
-    /// One row of the tile that has it.
+    /// Selects a row of the tile that contains it.
     fn row_module(&self, block: &ArrayShape) -> Result<Module, LowerError> {
         let mut builder = ModuleBuilder::new("row");
         let mut new = builder.computation("row");
@@ -153,7 +153,7 @@ impl Rows {
         Ok(builder.build_unverified(entry))
     }
 
-    /// The rest of the kernel, which has the rows as its first parameter.
+    /// The rest of the kernel; the gathered rows are its first parameter.
     fn rest_module(
         &self,
         module: &Module,
@@ -168,7 +168,8 @@ impl Rows {
         for &read in reads {
             given(&mut new, module, read, &mut made);
         }
-        // Batches of indices, then the dimensions of a row without the one of rows.
+        // The batch dimensions of the indices, then the dimensions of a row except the gathered
+        // one.
         let indices = module[self.indices].shape.as_array();
         let indices = indices
             .and_then(ArrayShape::static_dims)
@@ -198,8 +199,8 @@ impl Rows {
     }
 }
 
-/// Indices as words that are at least 0 and at most `last`. They are clamped in their own
-/// type where not all of its values are words.
+/// Converts indices to words between 0 and `last`. They are clamped in their own type if that has
+/// values which are not words.
 pub(super) fn clamped_words(
     new: &mut ComputationBuilder<'_>,
     indices: InstructionId,
@@ -224,13 +225,13 @@ pub(super) fn clamped_words(
     Ok(new.convert(clamped, ElementType::S32)?)
 }
 
-/// A table as it lies in HBM. The kernel may see it by another layout of the same bytes, whose
-/// tiles are others; if by other dimensions, its places are not the kernel's.
+/// A table with its layout in HBM. The kernel may see the same bytes with another layout, whose
+/// tiles differ. If it sees other dimensions, its positions do not apply to the table.
 pub(super) fn as_it_lies(seen: &ArrayShape, lies: &ArrayShape) -> Option<ArrayShape> {
     (seen.dims == lies.dims).then(|| lies.clone())
 }
 
-/// A vector of words.
+/// The shape of a vector of words.
 pub(super) fn words_shape(count: i64) -> ArrayShape {
     let mut shape = ArrayShape::new(ElementType::S32, &[count]);
     shape.layout = TileRule::Compact
@@ -240,7 +241,7 @@ pub(super) fn words_shape(count: i64) -> ArrayShape {
     shape
 }
 
-/// A parameter of the kernel as the next one of a computation.
+/// Adds a parameter of the kernel as the next parameter of a computation.
 pub(super) fn given(
     new: &mut ComputationBuilder<'_>,
     module: &Module,
@@ -252,7 +253,7 @@ pub(super) fn given(
     made.insert(id, parameter);
 }
 
-/// Copies what a value is computed from, up to what is there already.
+/// Copies everything that a value is computed from, except for what has been copied already.
 pub(super) fn copy_cone(
     new: &mut ComputationBuilder<'_>,
     module: &Module,
@@ -275,7 +276,7 @@ pub(super) fn copy_cone(
     root.ok_or_else(|| tegula_ir::Error::bug("a kernel has no root").into())
 }
 
-/// One element of a vector.
+/// A slice with one element of a vector.
 pub(super) fn element(buffer: BufferId, at: &Term) -> Slice {
     Slice {
         buffer,
@@ -298,8 +299,8 @@ fn cone(
     found
 }
 
-/// The parameters of a kernel that some of its values are computed from, not counting what
-/// only `without` is computed from.
+/// The parameters of a kernel that some of its values depend on, ignoring those needed only for
+/// `without`.
 pub(super) fn parameters_of(
     module: &Module,
     roots: &[InstructionId],
@@ -316,14 +317,14 @@ pub(super) fn parameters_of(
 }
 
 impl Lowering<'_> {
-    /// The shapes of arrays as they lie.
+    /// The shapes of arrays with their layouts in memory.
     pub(super) fn shapes_of(&self, arrays: &[Array]) -> Vec<&ArrayShape> {
         let shape = |array: &Array| &self.program.buffers[array.buffer].shape;
         arrays.iter().map(shape).collect()
     }
 
-    /// A kernel that gathers rows of an array in HBM, if it is one, and if copying its
-    /// rows is less than copying the array.
+    /// Lowers a kernel that gathers rows of an array in HBM, if it is one and copying its rows
+    /// moves less than copying the array.
     pub(super) fn gather_rows(
         &mut self,
         module: &Module,
@@ -352,7 +353,7 @@ impl Lowering<'_> {
         let of = |numbers: &[usize]| -> Vec<BufferId> {
             numbers.iter().map(|&number| reads[number].buffer).collect()
         };
-        // The indices, to where the scalar unit reads.
+        // The indices go to SMEM, where the scalar unit reads them.
         let first = parameters_of(module, &[rows.indices], None);
         let words = self.plain("indices", Space::Vmem, words_shape(rows.count));
         let indices = rows.indices_module(module, &first)?;
@@ -413,7 +414,7 @@ impl Lowering<'_> {
             entries.extend(rows.row.iter().map(|_| SliceEntry::Whole));
             Slice { buffer, entries }
         };
-        // The last tile may have fewer rows: they are picked from those that there are.
+        // The last tile may have fewer rows.
         let tile = rows.tile.min(rows.extent);
         let rest = rows.extent % tile;
         let block = |size: i64| {

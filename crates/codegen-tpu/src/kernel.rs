@@ -1,5 +1,5 @@
-//! A kernel as a computation in VMEM: what lies in HBM is staged as a whole, or in
-//! blocks that follow the result's.
+//! Lowers a kernel to a computation in VMEM: arrays in HBM are staged as a whole, or in blocks that
+//! correspond to the result's.
 
 use super::blocks::{Blocks, Limits, OnBlock, is_product};
 use super::room::begin;
@@ -19,13 +19,13 @@ use tegula_layout::physical::PhysicalLayout;
 /// An array of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Array {
-    /// Where it lies.
+    /// The buffer that holds it.
     pub buffer: BufferId,
-    /// Whether it has to be brought to VMEM.
+    /// Whether it has to be copied to VMEM.
     pub staged: bool,
 }
 
-/// The same elements in the same order, with other sizes or of another type.
+/// The same elements in the same order, with other sizes or another type.
 fn seen_as(
     new: &mut ComputationBuilder<'_>,
     value: InstructionId,
@@ -42,12 +42,12 @@ fn seen_as(
     Ok(new.push_named(Some("view"), Op::Reshape, &[value], Some(shape))?)
 }
 
-/// Kernels one behind the other that the real compiler has as one with several results:
-/// their results are of one size, they share an operand, and none reads another's result.
-/// They are begun as one.
+/// Consecutive kernels that libtpu's compiler would make one kernel with several results: their
+/// results have the same size, they share an operand, and none reads another's result. They are
+/// launched as one.
 #[derive(Clone, Debug)]
 pub(super) struct Siblings {
-    /// The line of the last of them.
+    /// The line of the last kernel.
     line: u32,
     sizes: Vec<i64>,
     reads: Vec<BufferId>,
@@ -68,7 +68,7 @@ impl Siblings {
         })
     }
 
-    /// Whether a kernel is one of them, which it is from here on.
+    /// Whether a kernel belongs to them; if so, it is added.
     fn take(&mut self, other: &Self) -> bool {
         let meets = |a: &[BufferId], b: &[BufferId]| a.iter().any(|id| b.contains(id));
         let joins = other.line == self.line + 1
@@ -86,7 +86,7 @@ impl Siblings {
 }
 
 impl Lowering<'_> {
-    /// A kernel of the program.
+    /// Lowers a kernel of the program.
     pub(super) fn kernel(
         &mut self,
         region: usize,
@@ -115,7 +115,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A copy into another layout.
+    /// Lowers a copy to another layout.
     pub(super) fn relayout(
         &mut self,
         from: tegula_tpu_schedule::BufferId,
@@ -132,7 +132,7 @@ impl Lowering<'_> {
         self.compute(module, &reads, &writes)
     }
 
-    /// For a result that is a view: the operations that show it.
+    /// The operations of the view that a result is, if it is one.
     pub(super) fn view_module(
         &self,
         id: tegula_tpu_schedule::BufferId,
@@ -157,7 +157,7 @@ impl Lowering<'_> {
         )
     }
 
-    /// The chain of views from a buffer's bytes to it.
+    /// Applies the chain of views that leads from a buffer's bytes to this buffer.
     fn show(
         &self,
         new: &mut ComputationBuilder<'_>,
@@ -176,8 +176,8 @@ impl Lowering<'_> {
             let op = self.module[origin].op.clone();
             let shape = self.shape(view);
             shown = match op {
-                // What is left of bitcasts keeps the order of elements: it is a reshape, of
-                // which the assigned layouts say nothing.
+                // Remaining bitcasts keep the order of elements: they are reshapes, and the
+                // assigned layouts do not apply to them.
                 Op::Bitcast => seen_as(new, shown, shape)?,
                 op => new.push_named(Some("view"), op, &[shown], Some(shape))?,
             };
@@ -185,7 +185,8 @@ impl Lowering<'_> {
         Ok(shown)
     }
 
-    /// A kernel's module with the arrays as parameters of which its operands are views.
+    /// Prepends the operands' views to a kernel's module, so that its parameters are the viewed
+    /// arrays.
     fn through_views(
         &self,
         module: Module,
@@ -228,7 +229,7 @@ impl Lowering<'_> {
         Ok(builder.build_unverified(entry))
     }
 
-    /// The buffers whose bytes these have.
+    /// The buffers that hold the bytes of these.
     pub(super) fn held_by(
         &self,
         ids: &[tegula_tpu_schedule::BufferId],
@@ -241,7 +242,7 @@ impl Lowering<'_> {
         ids.iter().map(of).collect()
     }
 
-    /// A computation of whole arrays, or one over blocks of them.
+    /// Computes on whole arrays, or over blocks of them.
     pub(super) fn compute(
         &mut self,
         module: Module,
@@ -262,7 +263,7 @@ impl Lowering<'_> {
         {
             return Ok(());
         }
-        // Single elements are the scalar unit's business.
+        // The scalar unit handles single elements.
         let is_array = |array: &Array| {
             let shape = &self.program.buffers[array.buffer].shape;
             shape.element_count().is_none_or(|count| count > 1)
@@ -280,8 +281,8 @@ impl Lowering<'_> {
             .iter()
             .map(|&buffer| self.bytes(&self.program.buffers[buffer].shape))
             .sum();
-        // A product that fits is not cut: the published times of such products are those
-        // of whole operands.
+        // A product that fits is not divided: the published times of such products are for whole
+        // operands.
         let fits = needed <= self.scoped;
         let ops = module.entry_computation().instructions.iter();
         let is_product = ops.map(|&id| &module[id].op).any(is_product);
@@ -320,8 +321,9 @@ impl Lowering<'_> {
         }
     }
 
-    /// Begins a kernel that is lowered to several computations, which begin none; whether
-    /// it is part of another one, which is to be put back behind it.
+    /// Launches a kernel that is lowered to several computations, which then launch none
+    /// themselves. Returns whether it is a part of another kernel; the caller restores that
+    /// afterwards.
     pub(super) fn launch(&mut self) -> bool {
         if !self.launched {
             self.push(StatementKind::Launch);
@@ -334,7 +336,7 @@ impl Lowering<'_> {
         bytes.map_or(i64::MAX / 8, begin)
     }
 
-    /// A place in VMEM while a kernel runs.
+    /// A buffer in VMEM for the time while a kernel runs.
     fn vmem(&mut self, name: String, mut shape: ArrayShape) -> BufferId {
         if let Some(layout) = &mut shape.layout {
             layout.memory_space = tegula_tpu_schedule::VMEM;
@@ -349,13 +351,13 @@ impl Lowering<'_> {
         })
     }
 
-    /// One for a block of an array.
+    /// A buffer for a block of an array.
     fn scratch(&mut self, of: BufferId, shape: ArrayShape) -> BufferId {
         let name = format!("{}_block", self.program.buffers[of].name);
         self.vmem(name, shape)
     }
 
-    /// A semaphore of its own.
+    /// A new semaphore.
     pub(super) fn semaphore(&mut self, name: &str) -> SemaphoreRef {
         let array: SemaphoreId = self.semaphores(name, 1);
         SemaphoreRef {
@@ -364,7 +366,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Brings whole arrays to VMEM, computes, and writes the results back.
+    /// Copies whole arrays to VMEM, computes, and copies the results back.
     fn whole_arrays(&mut self, module: Module, reads: &[Array], writes: &[Array]) {
         let mut places: Vec<(BufferId, BufferId)> = Vec::new();
         for array in reads.iter().chain(writes) {
@@ -425,7 +427,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Begins a copy of a whole buffer.
+    /// Starts a copy of a whole buffer.
     pub(super) fn start(&mut self, from: BufferId, to: BufferId, semaphore: SemaphoreRef) {
         let slice = |buffer: BufferId| whole(buffer, &self.program.buffers[buffer].shape);
         let (source, destination) = (slice(from), slice(to));
@@ -547,8 +549,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The statements at one point of a grid; with the buffer of the sums, the block of a
-    /// product's depth and how many there are.
+    /// The statements for one point of the grid. The last argument is the buffer of partial sums,
+    /// and the block of a product's depth with their number.
     fn on_block(
         &self,
         work: &OnBlock,

@@ -1,14 +1,13 @@
-//! A scheduled program as a [`TpuProgram`].
+//! Lowers a scheduled program to a [`TpuProgram`].
 //!
-//! Every buffer of the [`Schedule`] becomes a buffer with its place and its life, every
-//! copy a start and a wait, every kernel a computation. A kernel computes in VMEM: what
-//! lies in HBM is brought there as a whole if there is room, else block by block
-//! (`blocks`). It may use what lies behind the schedule's buffers, which is at least what
-//! the schedule reserves for it; that it uses no more is proved (`room`). A view has no
-//! buffer: whoever reads it reads the array that it shows and begins with the view's
-//! operation.
+//! Every buffer of the [`Schedule`] becomes a buffer with an offset and a lifetime, every copy a
+//! start and a wait, every kernel a computation. Kernels compute in VMEM. Arrays in HBM are copied
+//! there as a whole if there is room, otherwise block by block (`blocks`). A kernel may use the
+//! memory beyond the schedule's buffers, which is at least what the schedule reserves for it;
+//! `room` proves that it uses no more. A view has no buffer: a kernel that reads it reads the
+//! viewed array and begins with the view's operation.
 //!
-//! Constants become parameters behind the program's own ([`Lowered::constants`]).
+//! Constants become parameters after the program's own ([`Lowered::constants`]).
 
 mod blocks;
 mod control;
@@ -37,15 +36,15 @@ use tegula_tpu_schedule::{Schedule, Source, Step};
 /// Why a program cannot be run on the simulated machine.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LowerError {
-    /// A kind of instruction that the lowering does not have.
+    /// A kind of instruction that the lowering does not support.
     #[error("`{instruction}`: {what} cannot be run on the simulated TPU yet")]
     Unsupported {
         /// The instruction.
         instruction: String,
-        /// What it is.
+        /// A description of it.
         what: &'static str,
     },
-    /// A kernel whose arrays have no room in VMEM, and which cannot be cut.
+    /// A kernel whose arrays do not fit in VMEM and which cannot be divided into blocks.
     #[error(
         "`{instruction}` needs {needed} bytes of VMEM at once where {limit} are left for a \
          kernel, and cannot be cut into blocks"
@@ -53,12 +52,12 @@ pub enum LowerError {
     Room {
         /// The kernel's instruction.
         instruction: String,
-        /// What its smallest blocks need.
+        /// The bytes that its smallest blocks need.
         needed: i64,
         /// The limit.
         limit: i64,
     },
-    /// A kernel that was lowered to more than there is room for.
+    /// A kernel that was lowered to code which needs more memory than is reserved for it.
     #[error(
         "`{instruction}` holds {needed} bytes of VMEM beside what is kept there, and {limit} \
          are reserved for it"
@@ -66,47 +65,47 @@ pub enum LowerError {
     Reserved {
         /// The kernel's instruction.
         instruction: String,
-        /// What it holds at once.
+        /// The bytes that it holds at once.
         needed: i64,
-        /// What is left for it.
+        /// The bytes that are available to it.
         limit: i64,
     },
-    /// What the choice of blocks needs to know of the chip.
+    /// A parameter of the chip that the choice of blocks needs is missing.
     #[error(transparent)]
     Chip(#[from] MissingParam),
-    /// An instruction that cannot be written.
+    /// An instruction that cannot be built.
     #[error(transparent)]
     Module(#[from] tegula_ir::Error),
 }
 
-/// A program for the simulated machine, and what it has to be given besides arguments.
+/// A program for the simulated machine, and the constants that it takes in addition to its
+/// arguments.
 #[derive(Clone, Debug)]
 pub struct Lowered {
     /// The program.
     pub program: TpuProgram,
-    /// Arguments behind the program's own.
+    /// The arguments after the program's own.
     pub constants: Vec<Literal>,
     /// For each flattened result, where it comes from.
     pub results: Vec<ResultOf>,
-    /// By line of the program (from 1): the instruction of the module.
+    /// For each line of the program (from 1), the instruction of the module.
     pub instructions: Vec<String>,
 }
 
 /// Where a result of the program comes from.
 #[derive(Clone, Debug)]
 pub enum ResultOf {
-    /// The lowered program's result of this number, seen through a module of one
-    /// parameter if it is a view of it.
+    /// Result number `.0` of the lowered program. If the result is a view of it, the module
+    /// computes the view from its only parameter.
     Result(usize, Option<Module>),
-    /// A parameter, by number (constants behind the program's own), likewise.
+    /// A parameter, by number (constants come after the program's own), with a view as above.
     Parameter(usize, Option<Module>),
 }
 
-/// Lowers the scheduled program.
+/// Lowers a scheduled program.
 ///
 /// # Errors
-/// It has an instruction that the machine has no form for, or a kernel for which VMEM
-/// has no room.
+/// An instruction that the machine does not support, or a kernel that does not fit in VMEM.
 pub fn lower(
     module: &Module,
     assignment: &Assignment,
@@ -147,20 +146,20 @@ struct Lowering<'a> {
     module: &'a Module,
     assignment: &'a Assignment,
     schedule: &'a Schedule,
-    /// Bytes of VMEM that the kernel being lowered may use while it runs.
+    /// The bytes of VMEM that the kernel being lowered may use.
     scoped: i64,
-    /// Bytes of VMEM.
+    /// The size of VMEM in bytes.
     vmem: i64,
-    /// Bytes of SMEM.
+    /// The size of SMEM in bytes.
     smem: i64,
     speeds: Speeds,
     program: TpuProgram,
     buffers: FxHashMap<tegula_tpu_schedule::BufferId, BufferId>,
     constants: Vec<Literal>,
-    /// Loops and choices whose parts are being written, the innermost last.
+    /// The loops and conditionals that are being lowered, the innermost last.
     open: Vec<Open>,
     instructions: Vec<String>,
-    /// For a buffer that is a view: which operation shows it, of which buffer.
+    /// For a buffer that is a view, the operation and the viewed buffer.
     views: FxHashMap<
         tegula_tpu_schedule::BufferId,
         (tegula_fusion::NodeId, tegula_tpu_schedule::BufferId),
@@ -168,9 +167,9 @@ struct Lowering<'a> {
     line: u32,
     /// Waits for copies whose data nothing has read yet.
     waits: Vec<Statement>,
-    /// Whether what is lowered is part of a kernel that was begun.
+    /// Whether the statements belong to a kernel that was launched already.
     launched: bool,
-    /// The kernels before, if others may be begun with them.
+    /// The preceding kernels, if others may be launched with them.
     siblings: Option<kernel::Siblings>,
 }
 
@@ -198,7 +197,7 @@ impl Lowering<'_> {
             let ended: Vec<tegula_tpu_schedule::BufferId> =
                 lives.iter().enumerate().filter_map(ended).collect();
             if let Step::Part { control, .. } = step {
-                // What decides is read where it was made.
+                // The predicate or selector is read where it was computed.
                 self.part(*control, step, &ended)?;
                 continue;
             }
@@ -226,7 +225,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The bytes of VMEM up to where the schedule's own buffers lie at a step.
+    /// The bytes of VMEM up to the end of the schedule's buffers that are live at a step.
     fn held(&self, lives: &[(usize, usize)], step: usize) -> i64 {
         let buffers = self.schedule.buffers.iter().zip(lives);
         let live = buffers.filter(|(_, life)| life.0 <= step && step <= life.1);
@@ -240,7 +239,7 @@ impl Lowering<'_> {
         self.program.semaphores.push(Semaphores { name, count })
     }
 
-    /// Every buffer that has bytes of its own.
+    /// Declares every buffer that has its own bytes.
     fn declare_buffers(&mut self) {
         let parameters = self.assignment.program.parameters.len();
         for (id, buffer) in self.schedule.buffers.iter().enumerate() {
@@ -282,7 +281,7 @@ impl Lowering<'_> {
         self.give_results();
     }
 
-    /// Buffers that the program gives have the role.
+    /// Marks the buffers of the program's results as results.
     fn give_results(&mut self) {
         let mut number = 0;
         for &id in &self.schedule.results {
@@ -312,7 +311,7 @@ impl Lowering<'_> {
         self.schedule.results.iter().map(of).collect()
     }
 
-    /// Waits for the copies that have been said to be done.
+    /// Emits the pending waits.
     fn wait(&mut self) {
         self.program.body.append(&mut self.waits);
     }
@@ -335,7 +334,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What the statements from here on stand for.
+    /// Records which step the following statements belong to.
     fn note(&mut self, step: &Step) {
         let program = &self.assignment.program;
         let name = |value: ValueId| name_of(self.module, program, value).unwrap_or("constant");
@@ -372,7 +371,7 @@ impl Lowering<'_> {
         self.line += 1;
     }
 
-    /// A kernel's own array, which lives from here on.
+    /// A kernel's own array, live from here on.
     fn plain(&mut self, name: &str, space: Space, shape: ArrayShape) -> BufferId {
         let buffer = self.program.buffers.push(Buffer {
             name: name.to_owned(),
@@ -386,7 +385,7 @@ impl Lowering<'_> {
         buffer
     }
 
-    /// A scalar, by a name of its own that begins so.
+    /// A new scalar variable whose name begins with `name`.
     fn variable(&mut self, name: &str, range: Option<(i64, i64)>) -> VariableId {
         let name = format!("{name}{}", self.program.variables.len());
         self.program.variables.push(Variable { name, range })
@@ -400,7 +399,7 @@ impl Lowering<'_> {
 
     fn step(&mut self, step: &Step, copies: SemaphoreId) -> Result<(), LowerError> {
         match step {
-            // What a kernel fetches for itself is begun before the waits; its launch is
+            // Copies that a kernel starts itself come before the waits, so that its launch is
             // hidden behind both.
             Step::Kernel {
                 region,
@@ -422,10 +421,10 @@ impl Lowering<'_> {
         }
     }
 
-    /// Starts or waits for a copy between memories, slice by slice.
+    /// Starts a copy between memories, or waits for it, slice by slice.
     fn copy(&mut self, number: usize, copies: SemaphoreId, start: bool) -> Result<(), LowerError> {
         if start {
-            // It may copy what another copy brings.
+            // It may copy data that another copy brings.
             self.wait();
         }
         let transfer = &self.schedule.transfers[number];
@@ -479,7 +478,7 @@ impl Lowering<'_> {
     }
 }
 
-/// All of a buffer.
+/// A slice that covers a whole buffer.
 fn whole(buffer: BufferId, shape: &ArrayShape) -> Slice {
     Slice {
         buffer,

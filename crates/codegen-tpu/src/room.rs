@@ -1,10 +1,11 @@
-//! Places what kernels hold in VMEM while they run, and proves that there is room.
+//! Assigns VMEM offsets to the buffers that kernels use while they run, and proves that there is
+//! room.
 //!
-//! The schedule says where its own buffers lie. What a kernel holds besides (blocks,
-//! windows, sums) goes behind the last of those that live then, in the order in which it
-//! is declared. Two limits are checked at every declaration: the memory's end, and what a
-//! kernel may hold in all. Nothing is taken over from how the sizes of blocks were
-//! chosen: the statements are walked, and every buffer is measured again.
+//! The schedule fixes the offsets of its own buffers. A kernel's other buffers (blocks, windows,
+//! sums) are placed after the last of those that are live then, in the order of their declaration.
+//! Two limits are checked at every declaration: the end of the memory, and the most that a kernel
+//! may use. This does not rely on how block sizes were chosen: it walks the statements and measures
+//! every buffer again.
 
 use super::LowerError;
 use tegula_ir::ArrayShape;
@@ -13,7 +14,7 @@ use tegula_sim_tpu::alignment;
 use tegula_sim_tpu::copies_of;
 use tegula_sim_tpu::program::{BufferId, Space, Statement, StatementKind, TpuProgram};
 
-/// The first place in VMEM behind so many bytes.
+/// The first usable offset in VMEM after this many bytes.
 pub(super) fn begin(end: i64) -> i64 {
     let granule = alignment(Space::Vmem);
     match end.rem_euclid(granule) {
@@ -22,11 +23,11 @@ pub(super) fn begin(end: i64) -> i64 {
     }
 }
 
-/// Gives every buffer in VMEM that has none a place. `vmem` is the memory, `scoped` what a
-/// kernel may hold of it, in bytes; `instructions` are named by line.
+/// Assigns an offset to every buffer in VMEM that has none. `vmem` is the size of the memory,
+/// `scoped` what a kernel may use of it, in bytes; `instructions` has the names by line.
 ///
 /// # Errors
-/// A kernel holds more, or there is no room behind the buffers that live beside it.
+/// A kernel uses more, or there is no room after the buffers that are live at the same time.
 pub(super) fn place(
     program: &mut TpuProgram,
     vmem: i64,
@@ -46,13 +47,13 @@ pub(super) fn place(
     placed
 }
 
-/// Bytes of VMEM that a buffer holds.
+/// The bytes of VMEM that a buffer occupies.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     buffer: BufferId,
     start: i64,
     end: i64,
-    /// Whether it is a kernel's, not the schedule's.
+    /// Whether it belongs to a kernel rather than to the schedule.
     own: bool,
 }
 
@@ -83,7 +84,8 @@ impl Placer<'_> {
                 StatementKind::If {
                     then, otherwise, ..
                 } => {
-                    // Behind it lives what lives behind either.
+                    // After the conditional, the buffers that are live after either branch are
+                    // live.
                     let before = self.live.clone();
                     self.statements(then)?;
                     let after = std::mem::replace(&mut self.live, before);
@@ -190,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_holds_too_much_is_named() {
-        // 12 KiB are held at once by the first kernel.
+        // The first kernel holds 12 KiB at once.
         assert!(placed(20480, 12288, TWO_KERNELS).is_ok());
         let error = placed(1 << 20, 12287, TWO_KERNELS).unwrap_err();
         assert_eq!(

@@ -1,63 +1,63 @@
-//! How large blocks should be: among sizes that fit, those with which a pipeline over
-//! them takes least time by a simple estimate.
+//! Chooses the sizes of blocks: among those that fit, the ones with which a pipeline over the
+//! blocks is fastest by a simple estimate.
 //!
-//! A step of the pipeline takes as long as its slowest part: its arithmetic, what HBM
-//! moves for it (blocks that are fetched again included), or, where blocks are small, the
-//! wait for the next one, which begins to be fetched when the step begins and is there a
-//! latency after its bytes. The first blocks and the last have nothing that hides them.
+//! A step of the pipeline takes as long as its slowest part: its arithmetic, its HBM traffic
+//! (including blocks that are fetched again), or, for small blocks, the wait for the next block.
+//! The fetch of that begins with the step and completes after its transfer time plus a latency. The
+//! first fetches and the last write are not overlapped with anything.
 
 use super::follow::Follows;
 use rustc_hash::FxHashMap;
 use tegula_ir::{ArrayShape, InstructionId, Module, TileDim};
 use tegula_sim_tpu::speeds::Speeds;
 
-/// The most choices that are compared.
+/// The most combinations that are compared.
 const MOST_CHOICES: usize = 50_000;
 
-/// How an array is cut along one of its dimensions.
+/// How an array is divided along one of its dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// It is not.
+    /// It is not divided.
     Whole,
-    /// Into blocks of this size, which follow a dimension of the result.
+    /// It is divided into blocks of this size, which correspond to a dimension of the result.
     Follows {
-        /// The result's dimension; the one behind them is a product's depth.
+        /// The dimension of the result; the number after the last one means a product's depth.
         dim: usize,
-        /// Elements of a block.
+        /// The number of elements of a block.
         size: i64,
     },
 }
 
-/// The search for the sizes of blocks.
+/// The search for block sizes.
 pub(super) struct Search<'a> {
     pub module: &'a Module,
     /// The parameters, then the result.
     pub arrays: &'a [InstructionId],
-    /// Whether each of them moves between HBM and VMEM.
+    /// Whether each of them is copied between HBM and VMEM.
     pub staged: &'a [bool],
     pub follows: &'a FxHashMap<InstructionId, Follows>,
-    /// The result's dimensions, then what a product sums over.
+    /// The extents of the result's dimensions, then that of a product's depth.
     pub extents: &'a [i64],
-    /// For how many blocks of an array that moves there is to be room.
+    /// The number of buffers for each array that moves from block to block.
     pub copies: i64,
-    /// Sums of a product are kept for a block, if its depth is cut: their value.
+    /// The value for which partial sums are kept, if a product's depth is divided.
     pub sums: Option<InstructionId>,
-    /// Bytes of VMEM there are.
+    /// The bytes of VMEM available.
     pub limit: i64,
-    /// Seconds of the whole kernel's arithmetic.
+    /// The time of the whole kernel's arithmetic, in seconds.
     pub arithmetic: f64,
-    /// Whether it has a product, whose results come a latency after its operands.
+    /// Whether it has a product, whose results come with a latency.
     pub has_product: bool,
     pub speeds: &'a Speeds,
-    /// Bytes of an array with its padding.
+    /// The size of an array in bytes, including padding.
     pub bytes: &'a dyn Fn(&ArrayShape) -> i64,
 }
 
 impl Search<'_> {
-    /// The sizes of the blocks along `cut`, whole along the others.
+    /// The block sizes along the dimensions in `cut`; the other dimensions are not divided.
     ///
     /// # Errors
-    /// The bytes that the smallest blocks need.
+    /// The number of bytes that the smallest blocks need.
     pub(super) fn sizes(&self, cut: &[usize]) -> Result<Vec<i64>, i64> {
         let mut choices: Vec<Vec<i64>> = vec![self.extents.to_vec()];
         for &dim in cut {
@@ -65,7 +65,7 @@ impl Search<'_> {
             while let Some(next) = along.last().and_then(|&size| self.smaller(dim, size)) {
                 along.push(next);
             }
-            // Every second size where there would be too many.
+            // If there would be too many combinations, every second size is left out.
             while along.len() > 2 && choices.len() * along.len() > MOST_CHOICES {
                 let last = along.len() - 1;
                 let mut at = 0..;
@@ -100,7 +100,7 @@ impl Search<'_> {
         best.map(|(_, _, sizes)| sizes).ok_or(least)
     }
 
-    /// Along each dimension how many blocks.
+    /// The number of blocks along each dimension.
     pub(super) fn counts(&self, sizes: &[i64]) -> Vec<i64> {
         let counts = self.extents.iter().zip(sizes);
         counts
@@ -108,7 +108,7 @@ impl Search<'_> {
             .collect()
     }
 
-    /// The estimate for a choice.
+    /// The estimated time of a choice, in seconds.
     fn seconds(&self, sizes: &[i64]) -> f64 {
         let counts = self.counts(sizes);
         let steps: f64 = counts.iter().map(|&count| count as f64).product();
@@ -149,7 +149,7 @@ impl Search<'_> {
             return transfer + steps * arithmetic;
         }
         let latency = self.speeds.copy_latency.unwrap_or(self.speeds.latency_in);
-        // Nobody waits where nothing is fetched.
+        // If nothing is fetched, there is nothing to wait for.
         let next = match fetched > 0.0 {
             true => latency + fetched / steps / bandwidth,
             false => 0.0,
@@ -160,7 +160,7 @@ impl Search<'_> {
         by_copies.max(by_steps)
     }
 
-    /// The bytes of an array's block, and whether it moves.
+    /// The size of an array's block in bytes, and whether it moves from block to block.
     fn block(&self, id: InstructionId, sizes: &[i64]) -> (i64, bool) {
         let Some(shape) = self.module[id].shape.as_array() else {
             return (i64::MAX / 8, false);
@@ -176,7 +176,7 @@ impl Search<'_> {
         ((self.bytes)(&block), moves)
     }
 
-    /// Bytes of VMEM for a choice.
+    /// The bytes of VMEM that a choice needs.
     fn needed(&self, sizes: &[i64]) -> i64 {
         let mut total = 0_i64;
         for (at, &id) in self.arrays.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Search<'_> {
             }
         }
         if let Some(sums) = self.sums {
-            // At least as wide as the product's result.
+            // The sums are at least as wide as the product's result.
             total = total.saturating_add(self.block(sums, sizes).0.saturating_mul(2));
         }
         total
@@ -205,9 +205,9 @@ impl Search<'_> {
         follows.iter().map(cut).collect()
     }
 
-    /// The next smaller block along a dimension: about half, whole tiles of the arrays
-    /// that follow it. Where an array that stays in VMEM is cut, or where sums go over
-    /// the blocks, they are all of one size.
+    /// The next smaller block size along a dimension: about half, in whole tiles of the arrays that
+    /// correspond to it. If an array that stays in VMEM is divided, or if partial sums run over the
+    /// blocks, all blocks have the same size.
     fn smaller(&self, dim: usize, size: i64) -> Option<i64> {
         let mut granule = 1;
         let mut exact = self.sums.is_some() && dim + 1 == self.extents.len();
@@ -233,7 +233,7 @@ impl Search<'_> {
     }
 }
 
-/// Elements of a tile along a dimension.
+/// The size of a tile along a dimension, in elements.
 pub(super) fn tile_of(shape: &ArrayShape, dim: usize) -> i64 {
     let Some(layout) = &shape.layout else {
         return 1;

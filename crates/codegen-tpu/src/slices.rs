@@ -1,9 +1,9 @@
-//! A slice whose place is data, of an array that stays in HBM: where it begins goes to
-//! SMEM, and the tiles that have it are copied, not the array.
+//! Lowers a slice with a run-time start of an array that stays in HBM. The start goes to SMEM, and
+//! only the tiles that contain the slice are copied.
 //!
-//! A copy takes whole tiles. So as many are copied as can hold the slice wherever it
-//! begins, from the tile in which it begins or, near the end, from so far before the end.
-//! The kernel then slices what was copied.
+//! A copy consists of whole tiles. So as many tiles are copied as can hold the slice wherever it
+//! begins: from the tile in which it begins or, near the end of the array, from that many tiles
+//! before the end. The kernel then takes the slice from the copied tiles.
 
 use super::gather::{
     as_it_lies, clamped_words, copy_cone, element, given, parameters_of, words_shape,
@@ -21,13 +21,13 @@ use tegula_sim_tpu::program::{BufferId, SliceEntry, Space, StatementKind, Variab
 
 use tegula_target::TileRule;
 
-/// A dimension along which a slice's beginning is data.
+/// A dimension along which a slice has a run-time start.
 #[derive(Clone, Copy, Debug)]
 struct Moving {
     dimension: usize,
-    /// The operand that says where.
+    /// The operand that is the start.
     start: InstructionId,
-    /// Elements of the array, of the slice, of a tile, and of what is copied.
+    /// The numbers of elements of the array, of the slice, of a tile, and of what is copied.
     extent: i64,
     size: i64,
     tile: i64,
@@ -35,12 +35,12 @@ struct Moving {
 }
 
 impl Moving {
-    /// The last element at which the slice can begin.
+    /// The last possible start of the slice.
     fn last(&self) -> i64 {
         self.extent - self.size
     }
 
-    /// The last element from which a copy can begin.
+    /// The last possible start of the copy.
     fn last_copied(&self) -> i64 {
         self.extent - self.copied
     }
@@ -55,7 +55,8 @@ struct Part {
 }
 
 impl Part {
-    /// The first such slice of a kernel; `shapes` are those of the arrays as they lie.
+    /// The first such slice of a kernel; `shapes` are the arrays' shapes with their layouts in
+    /// memory.
     fn of(module: &Module, reads: &[Array], shapes: &[&ArrayShape]) -> Option<Self> {
         let entry = module.entry_computation();
         let all = entry.instructions.iter();
@@ -112,7 +113,7 @@ impl Part {
         })
     }
 
-    /// What is copied.
+    /// The shape of what is copied.
     fn block(&self) -> Option<ArrayShape> {
         let mut dims = self.table.static_dims()?.to_vec();
         for moving in &self.moving {
@@ -128,7 +129,7 @@ impl Part {
         Some(shape)
     }
 
-    /// Where the slice begins along each dimension that moves, as a vector of words.
+    /// The start of the slice along each dimension, as a vector of words.
     fn starts_module(&self, module: &Module, reads: &[usize]) -> Result<Module, LowerError> {
         let mut builder = ModuleBuilder::extend(module.clone());
         let mut new = builder.computation("starts");
@@ -148,7 +149,7 @@ impl Part {
         Ok(builder.build_unverified(entry))
     }
 
-    /// The kernel with what was copied and the words as its first parameters.
+    /// The rest of the kernel; the copied tiles and the words are its first parameters.
     fn rest_module(
         &self,
         module: &Module,
@@ -184,7 +185,7 @@ impl Part {
     }
 }
 
-/// Where the slice begins within what was copied along a dimension.
+/// The start of the slice relative to the copied tiles, along a dimension.
 fn within(
     new: &mut ComputationBuilder<'_>,
     words: InstructionId,
@@ -208,8 +209,8 @@ fn within(
 }
 
 impl Lowering<'_> {
-    /// A kernel that slices an array in HBM at a place that is data, if it is one, and if
-    /// copying the slice is less than half of copying the array.
+    /// Lowers a kernel with a slice with run-time start of an array in HBM, if it is one and the
+    /// slice is less than half of the array.
     pub(super) fn slice_in_place(
         &mut self,
         module: &Module,
@@ -257,7 +258,7 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// Copies the tiles that have the slice.
+    /// Copies the tiles that contain the slice.
     fn copy_part(&mut self, part: &Part, table: BufferId, scalars: BufferId, tiles: BufferId) {
         let mut source = whole(table, &part.table);
         for (number, moving) in part.moving.iter().enumerate() {

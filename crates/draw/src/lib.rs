@@ -1,8 +1,8 @@
 //! Pictures that the command line and the explorer share.
 //!
-//! - [`layout`]: an array under a tiled layout: where each element is in memory, and which places
-//!   are padding; as SVG or as text.
-//! - [`tiles`]: which elements of each array the tiles of a result take.
+//! - [`layout`]: an array in a tiled layout: the position of each element in memory, and which
+//!   positions are padding; as SVG or as text.
+//! - [`tiles`]: the elements of each array that the tiles of a result read.
 //! - [`slice_report`]: what a program does on a slice of TPUs, as a page with a picture over time.
 //! - [`tpu_report`]: what a simulated TPU core did, as sections of HTML with pictures over time, or
 //!   as a whole page.
@@ -19,7 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it is not: it computes nothing about programs. The same data gives the same bytes.
+//! This crate computes nothing about programs. The same data gives the same bytes.
 
 pub mod layout;
 pub mod slice_report;

@@ -1,4 +1,4 @@
-//! A page about a program on a slice of TPUs: what its time is spent on, and a picture of the core and
+//! A page about a program on a slice of TPUs: how its time is spent, and a picture of the core and
 //! the links over time.
 
 use crate::tpu_report::escape;
@@ -6,19 +6,19 @@ use std::fmt::Write as _;
 use tegula_sim_slice::{Event, Report, Row};
 use tegula_sim_tpu::report::{bytes_text, seconds_text};
 
-/// The page's style is that of the report of one core.
+/// The style sheet, which is that of the report of one core.
 const STYLE: &str = include_str!("tpu_report/style.css");
 
-/// Width of the picture, in units of the drawing.
+/// The width of the picture, in SVG units.
 const WIDTH: f64 = 1120.0;
-/// Room for the names of rows.
+/// The width of the column of row names.
 const LABELS: f64 = 70.0;
-/// Height of a row.
+/// The height of a row.
 const ROW: f64 = 34.0;
-/// Boxes of a picture that are drawn: narrower ones than this are joined with their neighbours.
+/// The least width of a box: narrower boxes are merged with adjacent ones.
 const NARROW: f64 = 0.6;
 
-/// The page.
+/// The whole page as HTML.
 pub fn html(name: &str, report: &Report) -> String {
     let (name, chip) = (escape(name), escape(&report.chip));
     let mut page = String::with_capacity(1 << 16);
@@ -117,7 +117,7 @@ fn exchanges(page: &mut String, report: &Report) {
     page.push_str("</ul>\n</section>\n");
 }
 
-/// One picture for the whole step, and one for the first iteration of each loop.
+/// Draws one picture of the whole step, and one of the first iteration of each loop.
 fn timelines(page: &mut String, report: &Report) {
     let whole = Window {
         title: "The step".to_owned(),
@@ -128,7 +128,7 @@ fn timelines(page: &mut String, report: &Report) {
     let loops = report.timeline.iter().filter(|event| event.what == "loop");
     let mut windows = vec![whole];
     for found in loops {
-        // Its first iteration: the events one deeper that begin in it.
+        // The first iteration consists of the events one level deeper that begin in it.
         let inside = report.timeline.iter().filter(|event| {
             event.depth == found.depth + 1
                 && event.start >= found.start
@@ -158,7 +158,7 @@ fn timelines(page: &mut String, report: &Report) {
     }
 }
 
-/// A piece of time that is drawn.
+/// An interval of time that is drawn.
 struct Window {
     title: String,
     start: f64,

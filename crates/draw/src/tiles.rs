@@ -1,28 +1,28 @@
-//! Which elements of each array the tiles of a result take: the last two dimensions of each
-//! array as a grid, every element marked with the first tile that takes it, and those that
-//! several tiles take marked as shared.
+//! Pictures of the elements of each array that the tiles of a result read: the last two dimensions
+//! of each array as a grid, every element marked with the first tile that reads it; elements read
+//! by several tiles are marked as shared.
 //!
-//! Large arrays are drawn smaller: one cell then stands for a block of elements and shows its
-//! first one.
+//! Large arrays are drawn smaller: one cell then stands for a block of elements and shows its first
+//! one.
 
 use crate::layout::svg::{COLOURS, Canvas, HEIGHT};
 use std::fmt::Write;
 use tegula_expr::Var;
 use tegula_indexing::tiles::{Extent, Tile, TilingSpace};
 
-/// Tiles whose elements are marked.
+/// The most tiles whose elements are marked.
 const MAX_TILES: usize = 20_000;
 
-/// How large a grid may be.
+/// The largest size of a grid.
 #[derive(Clone, Copy, Debug)]
 pub struct PictureLimits {
-    /// Rows.
+    /// The most rows.
     pub rows: i64,
-    /// Columns.
+    /// The most columns.
     pub columns: i64,
 }
 
-/// What is drawn: arrays, the result first.
+/// A picture of several arrays, the result first.
 #[derive(Debug)]
 pub struct Picture {
     title: String,
@@ -30,28 +30,28 @@ pub struct Picture {
     notes: Vec<String>,
 }
 
-/// One array's first plane of the last two dimensions.
+/// The first plane of an array's last two dimensions.
 #[derive(Debug)]
 struct Grid {
     title: String,
-    /// Elements that a cell stands for, down and across.
+    /// The number of elements that a cell stands for, vertically and horizontally.
     scale: (i64, i64),
     cells: Vec<Vec<Cell>>,
 }
 
-/// What takes an element.
+/// The tiles that take an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cell {
-    /// The number of the first tile.
+    /// The number of the first tile that takes it.
     tile: Option<usize>,
-    /// Whether others take it too.
+    /// Whether several tiles take it.
     is_shared: bool,
 }
 
-/// An array: its name, its sizes, and its tiles.
+/// An array: its name, its sizes, and its tile in the tiling space.
 pub type Array = (String, Vec<i64>, Vec<Tile>);
 
-/// Marks what every tile takes. Run-time values are at their least.
+/// Marks the elements that every tile takes. Run-time values are taken at their least.
 pub fn paint(
     title: String,
     space: &TilingSpace,
@@ -90,7 +90,7 @@ pub fn paint(
     }
 }
 
-/// The number of the result's tile: what is summed over does not count.
+/// The number of the result's tile, in which reduced dimensions do not count.
 fn number_of(at: &[i64], space: &TilingSpace, counts: &[i64]) -> usize {
     let parallel = space.parallel().count();
     let number = at.iter().zip(counts).take(parallel);
@@ -131,7 +131,7 @@ impl Grid {
         }
     }
 
-    /// Marks the elements of one tile in the first plane.
+    /// Marks the elements of one tile that are in the first plane.
     fn mark(&mut self, tile: &Tile, at: &[i64], space: &TilingSpace, number: usize) {
         let dims = space.dims.len();
         let env = |var: Var| {
@@ -154,7 +154,7 @@ impl Grid {
         if !outer.iter().all(holds_first) {
             return;
         }
-        // Of a cell that stands for several elements, the first counts.
+        // A cell that stands for several elements shows the first one.
         let indices = |extent: &Extent, scale: i64| -> Vec<usize> {
             let all = (0..extent.size).map(|j| extent.first + j * extent.stride);
             all.filter(|index| index % scale == 0)
@@ -179,7 +179,8 @@ impl Grid {
     }
 }
 
-/// Draws in text: a letter for each tile, `*` for what several take, `.` for what none does.
+/// Draws a picture as text: a letter for each tile, `*` for elements of several tiles, `.` for
+/// elements of none.
 pub fn text(picture: &Picture) -> String {
     let mut out = String::new();
     for grid in &picture.arrays {
@@ -205,7 +206,7 @@ fn letter(tile: usize) -> char {
     char::from(LETTERS[tile % LETTERS.len()])
 }
 
-/// Draws in SVG.
+/// Draws a picture in SVG.
 pub fn svg(picture: &Picture) -> String {
     let mut canvas = Canvas::default();
     let mut y = HEIGHT;

@@ -1,8 +1,8 @@
-//! Smart constructors: they fold what is decided by the operands alone.
+//! Smart constructors: they build terms and fold what the operands alone decide.
 //!
-//! Folding is local and cheap (constants, neutral elements, constants moved to
-//! the right and merged); whatever needs ranges is [`crate::canonicalize`]'s
-//! work. A fold whose result does not fit `i64` is left unfolded.
+//! Folding is local and cheap: constants, neutral elements, constants moved to the right and
+//! merged. Whatever needs the variables' ranges is left to [`crate::canonicalize`]. A fold whose
+//! result does not fit in `i64` is not done.
 
 use crate::number::{ceil_div, floor_div, floor_mod};
 use crate::term::{Cmp, Node, Term};

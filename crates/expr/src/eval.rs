@@ -1,4 +1,4 @@
-//! Evaluation of a term at a point.
+//! Evaluates a term at a point.
 
 use thiserror::Error;
 
@@ -14,7 +14,7 @@ pub enum EvalError {
     /// A divisor was zero.
     #[error("division by zero")]
     DivisionByZero,
-    /// The value, or an operand of anything but a sum, does not fit `i64`.
+    /// The value, or an operand of a node other than a sum, does not fit in `i64`.
     #[error("the value does not fit 64 bits")]
     Overflow,
 }
@@ -22,12 +22,12 @@ pub enum EvalError {
 type Value = Result<i128, EvalError>;
 
 impl Term {
-    /// The value of the term where `env` gives the values of variables.
+    /// The value of the term; `env` returns the values of variables.
     ///
-    /// Sums and multiples are exact whatever the order of their terms; the
-    /// result and the operands of every other node must fit `i64`. That is what
-    /// code with wrapping 64-bit additions and multiplications computes too. Of
-    /// a selection only the chosen branch needs a value.
+    /// Sums and multiples are exact whatever the order of their terms. The result, and the operands
+    /// of every other node, must fit in `i64`. Code with wrapping 64-bit additions and
+    /// multiplications computes the same values. Of a selection, only the chosen branch needs a
+    /// value.
     ///
     /// # Errors
     /// [`EvalError`] where the term has no value.
@@ -52,7 +52,7 @@ fn divisor(value: &Value) -> Value {
     }
 }
 
-/// Both operands with the divisor made positive: `a / b == -a / -b`.
+/// Both operands of a division, with the divisor made positive: `a / b == -a / -b`.
 fn quotient(a: &Value, b: &Value) -> Result<(i128, i128), EvalError> {
     let (a, b) = (narrow(a)?, divisor(b)?);
     Ok(if b < 0 { (-a, -b) } else { (a, b) })
@@ -94,7 +94,7 @@ fn step(node: &Node, children: &[Value], env: &dyn Fn(Var) -> Option<i64>) -> Va
                 narrow(b)
             }
         }
-        // `fold` hands each node as many results as it has operands.
+        // `fold` passes one result for each operand, so this does not occur.
         _ => Err(EvalError::Overflow),
     }
 }

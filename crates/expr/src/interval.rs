@@ -1,4 +1,4 @@
-//! Intervals of integers, and the sets of integers that leave one remainder.
+//! Intervals and residue classes of integers.
 
 use crate::number::{wide_ceil, wide_floor};
 
@@ -91,19 +91,20 @@ impl Interval {
         Self::new(self.lower.min(other.lower), self.upper.max(other.upper))
     }
 
-    /// `a + b` for every `a` and `b`; what does not fit `i64` is cut off.
+    /// The interval of all `a + b`, clamped to `i64`.
     #[must_use]
     pub fn add(&self, other: &Self) -> Self {
         Wide::from(*self).add(Wide::from(*other)).narrow()
     }
 
-    /// `a * factor` for every `a`; what does not fit `i64` is cut off.
+    /// The interval of all `a * factor`, clamped to `i64`.
     #[must_use]
     pub fn scale(&self, factor: i64) -> Self {
         Wide::from(*self).scale(i128::from(factor)).narrow()
     }
 
-    /// The elements that leave the residue's remainder: both ends move inward.
+    /// The smallest interval that contains the elements in the residue class: both ends move
+    /// inwards.
     #[must_use]
     pub fn snap(&self, residue: &Residue) -> Self {
         if self.is_empty() {
@@ -118,13 +119,13 @@ impl Interval {
         if lower > upper {
             return Self::EMPTY;
         }
-        // Both lie between the old ends, so both fit.
+        // Both are between the old ends, so both fit.
         Wide { lower, upper }.narrow()
     }
 }
 
-/// An interval whose ends need not fit `i64`: sums are exact before they are
-/// used, so a partial sum may leave `i64` and come back.
+/// An interval whose ends need not fit in `i64`. Sums are computed exactly, so a partial sum may
+/// exceed `i64` temporarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wide {
     pub(crate) lower: i128,
@@ -167,7 +168,7 @@ impl Wide {
         }
     }
 
-    /// The part that fits `i64`.
+    /// Clamps the ends to `i64`.
     pub(crate) fn narrow(self) -> Interval {
         let clamp = |value: i128| {
             i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
@@ -186,8 +187,8 @@ impl Wide {
         }
     }
 
-    /// The hull of `f` over the four pairs of ends: exact for a function that
-    /// is monotone in each argument.
+    /// The hull of `f` over the four combinations of ends, which is exact if `f` is monotonic in
+    /// each argument.
     pub(crate) fn corners(a: Self, b: Self, f: impl Fn(i128, i128) -> i128) -> Self {
         let [p, q, r, s] = [
             f(a.lower, b.lower),
@@ -202,12 +203,11 @@ impl Wide {
     }
 }
 
-/// The integers `x` with `x mod modulus == remainder`. Modulus 1 is every
-/// integer, modulus 0 the one integer `remainder`; otherwise
-/// `0 <= remainder < modulus`.
+/// A residue class: the integers `x` with `x mod modulus == remainder`. Modulus 1 means every
+/// integer, and modulus 0 the single integer `remainder`; otherwise `0 <= remainder < modulus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Residue {
-    /// The distance between neighbours; never negative.
+    /// The distance between adjacent elements; never negative.
     pub modulus: i64,
     /// The smallest non-negative element, or the only one if the modulus is 0.
     pub remainder: i64,
@@ -220,7 +220,7 @@ impl Residue {
         remainder: 0,
     };
 
-    /// One integer.
+    /// A single integer.
     pub const fn point(value: i64) -> Self {
         Self {
             modulus: 0,
@@ -243,7 +243,7 @@ impl Residue {
     fn from_wide(modulus: u128, value: i128) -> Self {
         match i64::try_from(modulus) {
             Ok(0) => i64::try_from(value).map_or(Self::ANY, Self::point),
-            // The remainder is below the modulus, so it fits.
+            // The remainder is less than the modulus, so it fits.
             Ok(m) => Self {
                 modulus: m,
                 remainder: i64::try_from(value.rem_euclid(i128::from(m))).unwrap_or(0),
@@ -260,7 +260,7 @@ impl Residue {
         value.rem_euclid(self.modulus) == self.remainder
     }
 
-    /// `a + b` for every `a` and `b`.
+    /// The residue class of all `a + b`.
     #[must_use]
     pub fn add(&self, other: &Self) -> Self {
         let modulus = wide_gcd(self.modulus.into(), other.modulus.into());
@@ -270,7 +270,7 @@ impl Residue {
         )
     }
 
-    /// `a * b` for every `a` and `b`.
+    /// The residue class of all `a * b`.
     #[must_use]
     pub fn mul(&self, other: &Self) -> Self {
         let (m, r) = (i128::from(self.modulus), i128::from(self.remainder));
@@ -295,11 +295,11 @@ impl Residue {
         if (s - r).rem_euclid(g) != 0 {
             return None;
         }
-        // Chinese remainder: r + m * k with m * k = s - r (mod n).
+        // By the Chinese remainder theorem: r + m * k with m * k = s - r (mod n).
         let k = ((s - r) / g).rem_euclid(n / g) * inverse.rem_euclid(n / g) % (n / g);
         let modulus = (m / g) * n;
         if i64::try_from(modulus).is_err() {
-            // The exact set has no representation; either side is a superset.
+            // The exact set cannot be represented; either operand is a superset of it.
             return Some(if m >= n { *self } else { *other });
         }
         Some(Self::from_wide(modulus.unsigned_abs(), r + m * k))

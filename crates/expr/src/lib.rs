@@ -1,24 +1,22 @@
-//! The one term language of Tegula: integer terms for indices, shapes, loop
-//! bounds, buffer sizes and alignment proofs.
+//! Integer terms, the one language of Tegula for indices, shapes, loop bounds, buffer sizes and
+//! alignment proofs.
 //!
-//! A [`Term`] is an immutable, cheaply cloned tree over `i64` constants and
-//! variables. What a variable means (a dimension of an indexing map, a symbolic
-//! extent of a shape, a loop counter of a kernel) is the business of whoever
-//! owns the term; here it is a number.
+//! A [`Term`] is an immutable tree over `i64` constants and variables that is cheap to clone. The
+//! owner of a term gives its variables a meaning (a dimension of an indexing map, a symbolic extent
+//! of a shape, a loop counter of a kernel); here, a variable is a number.
 //!
-//! What the crate offers, in the order of use:
+//! The crate provides, in the order of use:
 //! - smart constructors on [`Term`] that fold what the operands alone decide;
-//! - [`Term::eval`], the meaning of a term;
-//! - [`range_of`] and [`residue_of`]: bounds and remainders from those of the
-//!   variables;
+//! - [`Term::eval`], which defines the meaning of a term;
+//! - [`range_of`] and [`residue_of`]: bounds and residues, derived from those of the variables;
 //! - [`canonicalize`]: the canonical form over the variables' ranges;
 //! - [`parse`] and [`Term::display`]: text in both spellings;
 //! - [`Provider`]: numbers from analyses, evaluators or backends behind one
 //!   interface, so that the shape of an operation is written once;
 //! - [`index`]: index expressions, which are terms with a kind and a scope.
 //!
-//! What it is not: it knows no arrays, no operations and no e-graph. Searching
-//! for better forms is the indexing crate's business.
+//! What it does not do: it knows nothing of arrays, operations or e-graphs. The indexing crate
+//! searches for better forms.
 //!
 //! # Invariants
 //! - No operation wraps: a constructor that would overflow while folding leaves

@@ -37,16 +37,15 @@ pub(crate) fn wide_ceil(a: i128, b: i128) -> i128 {
     quotient + i128::from(a.rem_euclid(b) != 0)
 }
 
-/// The number that a float is, as a fraction of integers in lowest terms with a
-/// positive denominator; `None` if it is not finite, or has bits above 2^62 or below
-/// 2^-62.
+/// The exact value of a float, as a fraction in lowest terms with a positive denominator; `None` if
+/// it is not finite, or has bits above 2^62 or below 2^-62.
 pub fn exact_ratio(value: f64) -> Option<(i64, i64)> {
     let (mut numerator, mut denominator) = (value, 1i64);
     while numerator.is_finite() && numerator.fract() != 0.0 {
         numerator *= 2.0;
         denominator = denominator.checked_mul(2)?;
     }
-    // 2^63 is the first double above all i64.
+    // 2^63 is the smallest double greater than every i64.
     let fits = numerator.is_finite() && numerator.abs() < 9_223_372_036_854_775_808.0;
     fits.then_some((numerator as i64, denominator))
 }

@@ -1,4 +1,4 @@
-//! Terms from text: both spellings of every operator.
+//! Parses terms, with both spellings of every operator.
 //!
 //! ```text
 //! comparison := sum [("==" | "!=" | "<" | "<=" | ">" | ">=") sum]
@@ -8,28 +8,28 @@
 //!             | ("min" | "max") "(" comparison "," comparison ")"
 //!             | "select" "(" comparison "," comparison "," comparison ")"
 //! ```
-//! `floorDiv` and `ceilDiv` are read too. Operators of one line associate to
-//! the left. Parentheses may nest [`MAX_NESTING`] deep.
+//! `floorDiv` and `ceilDiv` are accepted too. Operators of the same precedence associate to the
+//! left. Parentheses may nest [`MAX_NESTING`] deep.
 
 use thiserror::Error;
 
 use crate::term::{Cmp, Term, Var};
 
-/// The deepest nesting of parentheses and signs that is read.
+/// The deepest nesting of parentheses and signs that is accepted.
 pub const MAX_NESTING: u32 = 100;
 
-/// A text that is no term.
+/// A text that is not a valid term.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message} at byte {offset}")]
 pub struct ParseError {
-    /// Bytes from the start of the text to where the error was noticed.
+    /// The byte offset at which the error was noticed.
     pub offset: usize,
     /// What is wrong there.
     pub message: String,
 }
 
 impl ParseError {
-    /// An error at a byte of the text.
+    /// An error at a byte offset of the text.
     pub fn new(offset: usize, message: impl Into<String>) -> Self {
         Self {
             offset,
@@ -38,10 +38,10 @@ impl ParseError {
     }
 }
 
-/// Reads one term; the whole text must be used.
+/// Parses a term, which must be the whole text.
 ///
 /// # Errors
-/// [`ParseError`] where the text is no term or a name is not known.
+/// [`ParseError`] if the text is not a valid term or a name is not known.
 pub fn parse(text: &str, names: &dyn Fn(&str) -> Option<Var>) -> Result<Term, ParseError> {
     let (term, end) = parse_prefix(text, 0, names)?;
     let rest = text.get(end..).unwrap_or("");
@@ -54,11 +54,11 @@ pub fn parse(text: &str, names: &dyn Fn(&str) -> Option<Var>) -> Result<Term, Pa
     ))
 }
 
-/// Reads the longest term that starts at byte `start`, and says where it ends.
-/// Offsets in errors count from the start of `text`.
+/// Parses the longest term that starts at byte `start`; also returns where it ends. Offsets in
+/// errors count from the start of `text`.
 ///
 /// # Errors
-/// [`ParseError`] where there is no term or a name is not known.
+/// [`ParseError`] if there is no valid term or a name is not known.
 pub fn parse_prefix(
     text: &str,
     start: usize,
@@ -114,7 +114,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The word that starts here, without taking it.
+    /// The next word, which is not taken.
     fn word(&mut self) -> &str {
         self.peek();
         let rest = self.text.get(self.at..).unwrap_or(&[]);

@@ -1,9 +1,9 @@
-//! Terms as text.
+//! Prints terms.
 //!
-//! Precedence, loosest first: comparison, sum, product and quotient, atom. An
-//! operand of the same precedence but another operator is put in parentheses,
-//! so `(a mod b) * c` and `a / b / c` read back as they were. Printing keeps its
-//! own stack, because terms may be deep.
+//! From lowest to highest, the precedences are comparison, sum, product or quotient, and atom. An
+//! operand of the same precedence but with another operator is put in parentheses, so `(a mod b) *
+//! c` and `a / b / c` parse to the same terms. Printing keeps its own stack, because terms may be
+//! deep.
 
 use std::fmt::{self, Write};
 
@@ -12,14 +12,14 @@ use crate::term::{Cmp, Node, Term, Var};
 /// How operators are spelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Floor quotient as `/`: what XLA prints today.
+    /// Floor division as `/`, as XLA prints it.
     #[default]
     Xla,
-    /// Floor quotient as `floordiv`: the spelling of the founding documents.
+    /// Floor division as `floordiv`, as MLIR prints it.
     Document,
 }
 
-/// Where the names of variables come from.
+/// A source of names for variables.
 pub trait Names {
     /// Writes the variable's name.
     ///
@@ -34,7 +34,7 @@ impl<F: Fn(Var) -> String> Names for F {
     }
 }
 
-/// `v0`, `v1`, ...: names for terms that nobody has named yet.
+/// The default names `v0`, `v1`, ...
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbered;
 
@@ -44,7 +44,7 @@ impl Names for Numbered {
     }
 }
 
-/// A term with names and a style, ready to print.
+/// Displays a term with names and a style.
 pub struct Printed<'a, N: ?Sized> {
     term: &'a Term,
     names: &'a N,
@@ -52,7 +52,7 @@ pub struct Printed<'a, N: ?Sized> {
 }
 
 impl Term {
-    /// The term with names and a style, ready to print.
+    /// Displays the term with names and a style.
     pub fn display<'a, N: Names + ?Sized>(&'a self, names: &'a N, style: Style) -> Printed<'a, N> {
         Printed {
             term: self,
@@ -68,18 +68,18 @@ impl fmt::Debug for Term {
     }
 }
 
-/// Where an operand stands, which decides whether it needs parentheses.
+/// The context of an operand, which decides whether it needs parentheses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Anything may stand here: the root, in parentheses, an argument.
+    /// No parentheses are needed: the root, inside parentheses, an argument.
     Open,
     /// An operand of a comparison.
     Compared,
-    /// A term of a sum, with a plus sign or none.
+    /// A term of a sum, without a minus sign.
     Added,
-    /// A term of a sum behind a minus sign.
+    /// A term of a sum after a minus sign.
     Subtracted,
-    /// Behind a leading minus sign, which binds tighter than a product.
+    /// After a leading minus sign, which binds more tightly than a product.
     Negated,
     /// The left operand of a product-like operator.
     Left(&'static str),
@@ -121,7 +121,7 @@ fn comparison(op: Cmp) -> &'static str {
     }
 }
 
-/// Whether a node of this kind needs parentheses at this place.
+/// Whether a node of this kind needs parentheses in this context.
 fn parenthesised(node: &Node, operator: &'static str, place: Place) -> bool {
     match node {
         Node::Cmp(..) => place != Place::Open,

@@ -1,4 +1,4 @@
-//! Bounds and remainders of terms from bounds of their variables.
+//! Bounds and residues of terms, derived from those of their variables.
 
 use std::hash::BuildHasher;
 
@@ -6,12 +6,12 @@ use crate::interval::{Interval, Residue, Wide};
 use crate::number::{wide_ceil, wide_floor};
 use crate::term::{Cmp, Node, Term, Var};
 
-/// Where the bounds of variables come from.
+/// A source of bounds for variables.
 pub trait VarRanges {
     /// All values that the variable can take; [`Interval::FULL`] if unknown.
     fn range(&self, var: Var) -> Interval;
 
-    /// The remainder that the variable always leaves, if one is known.
+    /// The residue of the variable, if one is known.
     fn residue(&self, _var: Var) -> Residue {
         Residue::ANY
     }
@@ -45,20 +45,19 @@ impl<R: VarRanges + ?Sized> VarRanges for &R {
     }
 }
 
-/// An interval that holds every value of the term over its variables' ranges.
+/// An interval that contains every value of the term for variables in their ranges.
 ///
-/// Operands are taken as independent; canonicalise first where a variable
-/// occurs twice.
+/// Operands are treated as independent; canonicalise first if a variable occurs twice.
 pub fn range_of(term: &Term, ranges: &(impl VarRanges + ?Sized)) -> Interval {
     facts_of(term, ranges).0
 }
 
-/// A remainder that every value of the term leaves.
+/// A residue that contains every value of the term.
 pub fn residue_of(term: &Term, ranges: &(impl VarRanges + ?Sized)) -> Residue {
     facts_of(term, ranges).1
 }
 
-/// Bounds and remainder of a term; see [`range_of`] and [`residue_of`].
+/// The bounds and residue of a term; see [`range_of`] and [`residue_of`].
 pub fn facts_of(term: &Term, ranges: &(impl VarRanges + ?Sized)) -> (Interval, Residue) {
     let (range, residue) = term.fold(&mut |term: &Term, children: &[(Wide, Residue)]| {
         combine(term.node(), children, ranges)
@@ -117,8 +116,8 @@ pub(crate) fn combine(
     (Wide::from(range.narrow().snap(&residue)), residue)
 }
 
-/// The remainder common to two terms: both are `r` modulo the gcd of the moduli
-/// and of the difference.
+/// A residue that contains those of two terms: both remainders are equal modulo the gcd of the
+/// moduli and the difference.
 fn either(a: Residue, b: Residue) -> Residue {
     let distance = i128::from(a.remainder) - i128::from(b.remainder);
     match i64::try_from(distance) {
@@ -151,7 +150,7 @@ fn divide(a: Facts, b: Facts, round: fn(i128, i128) -> i128) -> Facts {
         return unknown;
     }
     if b.0.lower < 0 {
-        // The divisor's sign is open, so only the magnitude is bounded.
+        // The sign of the divisor is unknown, so only the magnitude is bounded.
         let most = a.0.lower.abs().max(a.0.upper.abs());
         return (
             Wide {
@@ -161,7 +160,7 @@ fn divide(a: Facts, b: Facts, round: fn(i128, i128) -> i128) -> Facts {
             Residue::ANY,
         );
     }
-    // A divisor of 0 gives no value: the smallest that gives one is 1.
+    // A divisor of 0 yields no value, so it is at least 1 where there is one.
     let b = Wide {
         lower: b.0.lower.max(1),
         upper: b.0.upper,
@@ -212,7 +211,7 @@ fn compare(op: Cmp, a: Facts, b: Facts) -> Facts {
     }
 }
 
-/// The truth of a comparison, if bounds or remainders decide it.
+/// The truth of a comparison, if bounds or residues decide it.
 fn decide(op: Cmp, a: Facts, b: Facts) -> Option<bool> {
     if a.0.lower > a.0.upper || b.0.lower > b.0.upper {
         return None;

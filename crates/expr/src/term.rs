@@ -1,9 +1,8 @@
 //! Terms: immutable trees with shared subterms.
 //!
-//! A term is a pointer to a node that also keeps a hash, a size and a depth, so
-//! that hashing is free, comparison stops at shared subterms, and every walk
-//! knows whether plain recursion is safe. Nothing here recurses on deep trees:
-//! comparison and destruction keep their own stacks.
+//! A term is a pointer to a node that also stores a hash, a size and a depth. So hashing is free,
+//! comparison stops at shared subterms, and every traversal knows whether plain recursion is safe.
+//! Nothing here recurses on deep trees: comparison and destruction keep their own stacks.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -12,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashSet, FxHasher};
 use smallvec::SmallVec;
 
-/// A variable, numbered by whoever owns the term.
+/// A variable; the owner of the term assigns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Var(pub u32);
 

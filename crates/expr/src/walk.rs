@@ -1,7 +1,7 @@
-//! Walks over terms: bottom-up folding, substitution, variables.
+//! Traversals of terms: bottom-up folding, substitution, and collecting variables.
 //!
-//! Small trees are walked by recursion; large ones with a stack and a memo by
-//! address, so that depth costs no stack and a shared subterm is visited once.
+//! Small trees are traversed by recursion. Large ones use an explicit stack and a memo by address,
+//! so depth needs no call stack, and a shared subterm is visited once.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -12,14 +12,14 @@ use crate::term::{Node, SMALL, Term, Var};
 pub type LinearTerms = SmallVec<[(Term, i64); 4]>;
 
 impl Term {
-    /// Folds the term bottom-up: `f` gets each term with the results of its
-    /// direct subterms, left to right.
+    /// Folds the term bottom-up: `f` is given each term with the results of its direct subterms,
+    /// from left to right.
     pub fn fold<R: Clone>(&self, f: &mut impl FnMut(&Self, &[R]) -> R) -> R {
         self.fold_with(f, &|_, _| None, &|f, term, children| f(term, children))
     }
 
-    /// As [`Term::fold`], with a state for both functions; what `known` answers is
-    /// not walked into.
+    /// Like [`Term::fold`], with a state for both functions. Terms for which `known` returns a
+    /// result are not traversed.
     pub(crate) fn fold_with<S, R: Clone>(
         &self,
         state: &mut S,
@@ -70,7 +70,7 @@ impl Term {
         last.unwrap_or_else(|| f(state, self, &[]))
     }
 
-    /// Rebuilds the term from folded subterms through the smart constructors.
+    /// Rebuilds the term from folded subterms with the smart constructors.
     pub(crate) fn rebuild(&self, children: &[Self]) -> Self {
         match (self.node(), children) {
             (Node::Add(..), [a, b]) => a.add(b),
@@ -86,7 +86,7 @@ impl Term {
         }
     }
 
-    /// Replaces the variables for which `f` answers a term.
+    /// Replaces the variables for which `f` returns a term.
     #[must_use]
     pub fn substitute(&self, f: &mut dyn FnMut(Var) -> Option<Self>) -> Self {
         self.fold(&mut |term: &Self, children: &[Self]| {
@@ -101,8 +101,8 @@ impl Term {
         })
     }
 
-    /// Calls `f` for each occurrence of a variable, from the left; the
-    /// occurrences inside a subterm that is shared by address come once.
+    /// Calls `f` for each occurrence of a variable, from left to right. Occurrences in a subterm
+    /// that is shared by address are reported once.
     pub fn for_each_var(&self, f: &mut dyn FnMut(Var)) {
         let mut seen = FxHashSet::default();
         let mut stack: SmallVec<[&Self; 16]> = SmallVec::from_iter([self]);
@@ -124,9 +124,8 @@ impl Term {
         found
     }
 
-    /// The term as `constant + sum of coefficient * atom`: atoms are no sums and
-    /// no multiples, distinct and sorted, coefficients not zero. `None` if the
-    /// numbers grow too large.
+    /// The term as `constant + sum of coefficient * atom`. Atoms are neither sums nor multiples,
+    /// distinct and sorted, and coefficients are not zero. `None` if the numbers grow too large.
     pub fn as_linear(&self) -> Option<(LinearTerms, i64)> {
         let linear = crate::canon::Linear::try_from_term(self)?;
         Some((linear.terms, linear.constant))

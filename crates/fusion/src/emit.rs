@@ -1,10 +1,10 @@
-//! From clusters to kernels: walks from a materialised value down to the
-//! materialised values it reads, composing indexing maps on the way.
+//! Kernel emission: turns clusters into kernels. Emission walks from a materialised value to the
+//! materialised values that it is computed from, composing indexing maps on the way.
 //!
-//! `element(value, index)` gives the scalar of a value at an index: a load if the
-//! value is in memory, else the scalar form of the operation that defines it with
-//! the operands' elements at the indices that the operation's map names. A value
-//! that is asked for twice at the same index in one scope is computed once.
+//! `element(value, index)` returns the scalar of a value at an index. If the value is in memory,
+//! that is a load; otherwise it is the scalar form of the operation that defines the value, applied
+//! to the elements of the operands at the indices that the operation's maps give. A value that is
+//! needed several times at the same index in one scope is computed once.
 
 mod elements;
 mod half_power;
@@ -34,29 +34,29 @@ use tegula_ir::{Binary, ElementType, InstructionId, Literal, Module, Unary};
 
 pub(crate) type Scalars = SmallVec<[ScalarId; 2]>;
 
-/// What every kernel of a program is built from.
+/// The inputs from which every kernel of a program is built.
 pub(crate) struct Context<'a> {
     pub module: &'a Module,
     pub program: &'a Program,
     pub clusters: &'a Clusters,
     pub maps: ReadMaps<'a>,
-    /// Sums and products of at most so many terms are written out.
+    /// Sums and products of at most this many terms are unrolled.
     pub shallow: i64,
-    /// Whether every element that an update changes has a thread, see
+    /// Whether an update computes each changed element at a point of its own, see
     /// [`Limits::spread_updates`](crate::Limits::spread_updates).
     pub spread_updates: bool,
 }
 
-/// One iteration of nested loops: from the emitter, an index per loop and the
-/// carried scalars, the next carried scalars.
+/// Emits one iteration of nested loops. It is given the emitter, one index per loop and the carried
+/// scalars, and returns the next carried scalars.
 type Iteration<'f, 'a> =
     &'f mut dyn FnMut(&mut Emitter<'a>, &[Term], &[ScalarId]) -> Result<Scalars, Error>;
 
-/// From the emitter and an index, the scalars there.
+/// Emits the scalars at an index.
 type AtIndex<'f, 'a> = &'f mut dyn FnMut(&mut Emitter<'a>, &[Term]) -> Result<Scalars, Error>;
 
-/// Iterations of loops, one in another, that are written out: a product of products would
-/// be as many statements as the product of their depths.
+/// The most iterations that nested unrolled loops may have together: nesting multiplies their
+/// statements.
 const MAX_WRITTEN_OUT: i64 = 16;
 
 /// Builds one kernel.
@@ -67,23 +67,23 @@ pub(crate) struct Emitter<'a> {
     pub maps: &'a ReadMaps<'a>,
     pub kernel: Kernel,
     pub args: Vec<ValueId>,
-    /// The values that the kernel computes at its own index though they are in memory,
-    /// and that index.
+    /// The values that the kernel itself writes, and its own index: at that index it computes them
+    /// rather than loading them.
     own: (Vec<ValueId>, Vec<Term>),
-    /// The kernel's variable for each of the module's symbols that it uses.
+    /// The kernel's variable for each symbol of the module that it uses.
     pub symbols: FxHashMap<Var, Var>,
-    /// Open blocks, outermost first.
+    /// The open blocks, outermost first.
     scopes: Vec<Scope>,
     definitions: Definitions,
-    /// Whether something was asked for that need not be computed.
+    /// Whether a simplification was made, so that statements may be unused.
     simplified: bool,
-    /// Loops of so many iterations are written out.
+    /// Loops of at most this many iterations are unrolled.
     pub(crate) shallow: i64,
-    /// Whether every element that an update changes has a thread.
+    /// Whether an update computes each changed element at a point of its own.
     pub(crate) spread_updates: bool,
-    /// How many iterations of such loops are around.
+    /// The product of the trip counts of the unrolled loops around the current statement.
     written_out: i64,
-    /// The node whose kernel this is, for error messages.
+    /// The instruction whose kernel this is, for error messages.
     root: InstructionId,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Emitter<'a> {
 struct Scope {
     block: Block,
     memo: FxHashMap<(ValueId, Vec<Term>), ScalarId>,
-    /// What was computed from what.
+    /// The scalars computed in this scope, by type, operation and operands.
     computed: FxHashMap<(ElementType, ScalarOp, Operands), ScalarId>,
 }
 
@@ -128,8 +128,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Over the index space of values of one shape: computes their scalars at an index,
-    /// and stores them.
+    /// Emits a kernel over the index space of `values`, which have one shape: computes their
+    /// scalars at each index and stores them.
     pub(crate) fn over(
         &mut self,
         values: &[ValueId],
@@ -145,14 +145,14 @@ impl<'a> Emitter<'a> {
         }
         self.own = (values.to_vec(), index.clone());
         let scalars = compute(self, &index)?;
-        // Last: an output may lie where an input does.
+        // Stores come last, because an output may share memory with an input.
         for (&output, &scalar) in outputs.iter().zip(&scalars) {
             self.store(output, &index, scalar);
         }
         Ok(())
     }
 
-    /// Whether a value is computed where this kernel asks for it.
+    /// Whether the kernel computes the value at this index rather than loading it.
     fn computes(&self, value: ValueId, index: &[Term]) -> bool {
         let (own, at) = &self.own;
         !self.clusters.is_materialised(value) || (own.contains(&value) && index == at)
@@ -164,7 +164,7 @@ impl<'a> Emitter<'a> {
 
     // ---- index variables and blocks -------------------------------------
 
-    /// A domain variable per dimension; a dimension of size 1 needs none.
+    /// Adds a domain variable for each dimension; a dimension of size 1 needs none.
     pub(crate) fn domain(&mut self, dims: &[Term]) -> Vec<Term> {
         let index = |extent: &Term| {
             if extent.as_constant() == Some(1) {
@@ -185,7 +185,7 @@ impl<'a> Emitter<'a> {
         canonicalize(term, &KernelRanges(&self.kernel.vars))
     }
 
-    /// A truth value, simplified.
+    /// Simplifies a truth value.
     fn simplify_condition(&self, term: &Term) -> Term {
         let simple = self.simplify(term);
         if self.symbols.is_empty() {
@@ -219,8 +219,8 @@ impl<'a> Emitter<'a> {
             .collect()
     }
 
-    /// Nested loops over the extents with carried scalars. `body` is given one
-    /// index per extent and the carried scalars, and gives the next ones.
+    /// Emits nested loops over the extents with carried scalars. `body` is given one index per
+    /// extent and the carried scalars, and returns the next ones.
     pub(crate) fn loops(
         &mut self,
         extents: &[Term],
@@ -268,7 +268,7 @@ impl<'a> Emitter<'a> {
         Ok(results)
     }
 
-    /// As [`loops`](Self::loops); few iterations are written out, one after the other.
+    /// Like [`loops`](Self::loops), but loops of few iterations are unrolled.
     pub(crate) fn short_loops(
         &mut self,
         extents: &[Term],
@@ -298,7 +298,7 @@ impl<'a> Emitter<'a> {
         Ok(carried)
     }
 
-    /// Runs one of two blocks; one that always runs is emitted in place.
+    /// Emits a conditional; if the condition is constant, only the block that runs.
     pub(crate) fn branch(
         &mut self,
         condition: &Term,
@@ -330,8 +330,8 @@ impl<'a> Emitter<'a> {
 
     // ---- scalars ---------------------------------------------------------
 
-    /// A scalar that an operation gives: a new one, unless it is known already or
-    /// another operation gives it.
+    /// The scalar that an operation computes. Reuses a known scalar or a simpler operation if there
+    /// is one.
     pub(crate) fn compute(
         &mut self,
         element_type: ElementType,
@@ -391,7 +391,7 @@ impl<'a> Emitter<'a> {
         self.compute(to, ScalarOp::Convert, &[value])
     }
 
-    /// The first element of a literal as a constant.
+    /// The first element of a literal, as a constant.
     pub(crate) fn literal(&mut self, literal: &Literal) -> ScalarId {
         let element_type = literal.element_type();
         let mut bytes = [0u8; 16];
@@ -403,7 +403,7 @@ impl<'a> Emitter<'a> {
         self.compute(element_type, ScalarOp::Constant(bits), &[])
     }
 
-    /// The integer that a scalar is a constant for.
+    /// The value of a scalar that is an integer constant.
     pub(crate) fn constant_of(&self, scalar: ScalarId) -> Option<i128> {
         let statements = self.scopes.iter().flat_map(|s| &s.block.statements);
         let bits = statements.rev().find_map(|statement| match statement {
@@ -417,7 +417,7 @@ impl<'a> Emitter<'a> {
         crate::analysis::trip_count::integer(self.kernel.scalars[scalar], bits?)
     }
 
-    /// Makes an integer scalar, clamped to a range, an index variable.
+    /// An index variable for an integer scalar, clamped to a range.
     pub(crate) fn bind(&mut self, value: ScalarId, lower: i64, upper: i64) -> Term {
         if lower == upper {
             return Term::constant(lower);
@@ -436,7 +436,8 @@ impl<'a> Emitter<'a> {
         self.bind_exact(clamped, lower, upper)
     }
 
-    /// An integer scalar as an index; one that is too large for that as the largest.
+    /// Converts an integer scalar to an index; values too large for an index become the largest
+    /// one.
     pub(crate) fn index(&mut self, value: ScalarId) -> ScalarId {
         let mut value = value;
         if self.kernel.scalars[value] == ElementType::U64 {
@@ -447,7 +448,7 @@ impl<'a> Emitter<'a> {
         self.convert(value, ElementType::S64)
     }
 
-    /// Makes an integer scalar known to lie in a range an index variable.
+    /// An index variable for an integer scalar that is known to lie in a range.
     pub(crate) fn bind_exact(&mut self, value: ScalarId, lower: i64, upper: i64) -> Term {
         let var = self.kernel.push_var(IndexVar::Runtime {
             value,
@@ -475,7 +476,7 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// A scalar parameter that stands for no value of the program.
+    /// Adds a scalar parameter that belongs to no value of the program.
     pub(crate) fn scalar_param(&mut self, element_type: ElementType, access: Access) -> usize {
         self.kernel.params.push(Param {
             access,

@@ -1,27 +1,27 @@
-//! What can go wrong when a module is flattened, fused or planned.
+//! Errors of flattening, fusing and planning a module.
 
 use tegula_ir::{InstructionId, Module, Span};
 
-/// What kind of error it is.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The program asks for something that cannot be compiled yet.
     Unsupported,
     /// The program is larger than a stated limit.
     Limit,
-    /// Tegula contradicts itself.
+    /// An internal inconsistency: a bug in Tegula.
     Bug,
 }
 
-/// An error with the instruction it is about.
+/// An error, and the instruction that it is about.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What kind of error it is.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What is wrong, naming the instruction, and what to do.
+    /// What is wrong, naming the instruction, and what to do about it.
     pub message: String,
-    /// Where the program says it; empty if unknown.
+    /// The place in the program's text; empty if unknown.
     pub span: Span,
 }
 
@@ -36,12 +36,12 @@ impl Error {
         Self::about(ErrorKind::Limit, module, instruction, what)
     }
 
-    /// Tegula contradicts itself at this instruction.
+    /// An internal inconsistency at this instruction.
     pub fn bug(module: &Module, instruction: InstructionId, what: &str) -> Self {
         Self::about(ErrorKind::Bug, module, instruction, what)
     }
 
-    /// Tegula contradicts itself, at no instruction that could be named.
+    /// An internal inconsistency that cannot be attributed to an instruction.
     pub fn internal(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Bug,

@@ -1,8 +1,7 @@
-//! The fused graph: what a program becomes once clusters are kernels.
+//! The fused graph: the form of a program after clusters have become kernels.
 //!
-//! A [`FusedRegion`] is a petgraph graph whose nodes are [`Unit`]s and whose
-//! edges are the values that one unit makes and another reads. Node indices in
-//! ascending order are a valid schedule.
+//! A [`FusedRegion`] is a petgraph graph. Its nodes are [`Unit`]s, and its edges are the values
+//! that one unit produces and another reads. Node indices in ascending order are a valid schedule.
 
 use crate::cluster::Clusters;
 use crate::kernel::{Access, Kernel};
@@ -14,28 +13,28 @@ use tegula_ir::Op;
 /// A named routine of a backend's runtime.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LibraryOp {
-    /// A matrix product over batches, of types that [`is_product_of`] lists. A third
-    /// operand, of the result's shape and type, which is f32 or f64, is added to it; the
-    /// result may lie in its place.
+    /// A batched matrix product of types for which [`is_product_of`] holds. A third operand, of the
+    /// result's shape and type, which is f32 or f64, is added to it; the result may share that
+    /// operand's memory.
     ///
     /// [`is_product_of`]: crate::is_product_of
     Dot(Box<Contraction>),
     /// Sorts all operands together along a dimension.
     Sort {
-        /// The dimension sorted along.
+        /// The dimension to sort along.
         dimension: usize,
-        /// A kernel without a domain. Its parameters are scalars: for each operand
-        /// the element of `a` and of `b`, then the `pred` it writes: whether `a`
-        /// goes before `b`.
+        /// A kernel without a domain, whose parameters are scalars: for each operand an element of
+        /// `a` and one of `b`, then the `pred` that it writes, which says whether `a` goes before
+        /// `b`.
         comparator: Box<Kernel>,
     },
-    /// Any other operation, by its own attributes; it calls no computation.
+    /// Any other operation that calls no computation, with its attributes.
     Operation(Box<Op>),
 }
 
 impl LibraryOp {
-    /// Whether the routine may write a result over an operand: a dot over what it is added to,
-    /// a sort over what it sorts.
+    /// Whether the routine may write this result over this operand: a dot over the operand that is
+    /// added to it, a sort over the array that it sorts.
     pub fn may_write_over(&self, operand: usize, result: usize) -> bool {
         match self {
             Self::Dot(_) => operand == 2,
@@ -54,12 +53,12 @@ impl LibraryOp {
     }
 }
 
-/// A kernel and the values its parameters are.
+/// A kernel with the values of its parameters.
 #[derive(Clone, Debug)]
 pub struct BoundKernel {
     /// The kernel.
     pub kernel: Kernel,
-    /// One value per parameter that the kernel is [given](Kernel::given).
+    /// One value for each parameter that the kernel is [given](Kernel::given).
     pub args: Vec<ValueId>,
 }
 
@@ -68,53 +67,52 @@ pub struct BoundKernel {
 pub enum Unit {
     /// A generated kernel.
     Kernel(BoundKernel),
-    /// The same bytes under another value, whose dimensions and element type may
-    /// differ.
+    /// Copies the bytes of a value to another, whose dimensions and element type may differ.
     Copy {
-        /// What is copied.
+        /// The source.
         from: ValueId,
-        /// What it becomes.
+        /// The destination.
         to: ValueId,
     },
-    /// A call of a named routine.
+    /// A call of a library routine.
     Library {
-        /// Which.
+        /// The routine.
         op: LibraryOp,
-        /// What it reads.
+        /// The values that it reads.
         operands: Vec<ValueId>,
-        /// What it writes.
+        /// The values that it writes.
         results: Vec<ValueId>,
     },
     /// A loop.
     While {
-        /// Computes the predicate from the states.
+        /// Computes from the states whether to go on.
         condition: FusedRegion,
         /// Computes the next states from the states.
         body: FusedRegion,
         /// The states at the start of an iteration.
         states: Vec<ValueId>,
-        /// Their first values.
+        /// The initial states.
         operands: Vec<ValueId>,
-        /// Their last values.
+        /// The states after the last iteration.
         results: Vec<ValueId>,
     },
-    /// A choice.
+    /// A conditional.
     Conditional {
-        /// A pred or an s32.
+        /// A `pred` or an `s32`.
         selector: ValueId,
-        /// By selector value; a pred selects 0 for true and 1 for false.
+        /// The branches by selector value; a `pred` selects 0 for true and 1 for false.
         branches: Vec<FusedRegion>,
-        /// What the branch taken gives.
+        /// The results of the branch that runs.
         results: Vec<ValueId>,
     },
 }
 
-/// Units in order, and what the region gives.
+/// Units in order, and the region's results.
 #[derive(Clone, Debug, Default)]
 pub struct FusedRegion {
-    /// The units; edges are the values passed.
+    /// The units; edges are the values passed between them.
     pub graph: DiGraph<(NodeId, Unit), ValueId>,
-    /// What the region gives.
+    /// The region's results.
     pub results: Vec<ValueId>,
 }
 
@@ -123,19 +121,19 @@ pub struct FusedRegion {
 pub struct Fused {
     /// The flattened program.
     pub program: Program,
-    /// What was fused, and why.
+    /// Which values were fused, and why.
     pub clusters: Clusters,
-    /// The whole program.
+    /// The region of the whole program.
     pub entry: FusedRegion,
 }
 
-/// The units of each step of a region, in the program's order or that of a schedule.
+/// The units of each step of a region, in the program's order or in the order of a schedule.
 pub(crate) type Steps = Vec<Vec<(NodeId, Unit)>>;
-/// For each step, those that cannot come before it is done.
+/// For each step, the steps that must come after it.
 pub(crate) type Waiting = Vec<Vec<usize>>;
 
 impl Unit {
-    /// The values of its region, or around it, that it reads.
+    /// The values that the unit reads from its own region or from enclosing ones.
     pub fn reads(&self) -> Vec<ValueId> {
         match self {
             Self::Kernel(bound) => bound.with_access(|a| a != Access::Write),
@@ -162,7 +160,7 @@ impl Unit {
         }
     }
 
-    /// The values it makes or changes.
+    /// The values that the unit produces or changes.
     pub fn writes(&self) -> Vec<ValueId> {
         match self {
             Self::Kernel(bound) => bound.with_access(|a| a != Access::Read),
@@ -180,7 +178,7 @@ impl FusedRegion {
         self.graph.node_weights().map(|(id, unit)| (*id, unit))
     }
 
-    /// Every value that a unit reads or that the region gives.
+    /// Every value that a unit reads or that is a result of the region.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> {
         let reads = self.units().flat_map(|(_, unit)| unit.reads());
         reads.chain(self.results.iter().copied())
@@ -188,7 +186,7 @@ impl FusedRegion {
 }
 
 impl BoundKernel {
-    /// The values of the parameters with a wanted access.
+    /// The values of those parameters whose access satisfies `wanted`.
     pub(crate) fn with_access(&self, wanted: impl Fn(Access) -> bool) -> Vec<ValueId> {
         let pairs = self.kernel.params.iter().zip(&self.args);
         pairs

@@ -1,4 +1,4 @@
-//! Clusters and the fused graph as text: what is computed where, and why.
+//! Text of clusters and of the fused graph: what is computed where, and why.
 
 use crate::cluster::Clusters;
 use crate::fused::{Fused, FusedRegion, Unit};
@@ -6,11 +6,11 @@ use crate::program::{Def, NodeId, Program, ValueId};
 use std::fmt;
 use tegula_ir::{Module, Shape};
 
-/// The clusters of a module's flat program, to be printed: for each value, whether it is written to
+/// Displays the clusters of a module's flat program: for each value, whether it is written to
 /// memory, and why.
 #[derive(Clone, Copy, Debug)]
 pub struct ClustersText<'a> {
-    /// The module that the program's nodes stand for instructions of.
+    /// The module that the program was flattened from.
     pub module: &'a Module,
     /// The program.
     pub program: &'a Program,
@@ -31,11 +31,11 @@ impl fmt::Display for ClustersText<'_> {
     }
 }
 
-/// The fused graph of a module, to be printed: units in order, then why each value is in memory or
-/// is not.
+/// Displays the fused graph of a module: the units in order, then for each value why it is in
+/// memory or why not.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedText<'a> {
-    /// The module that the graph's nodes stand for instructions of.
+    /// The module that the graph was made from.
     pub module: &'a Module,
     /// The graph.
     pub fused: &'a Fused,

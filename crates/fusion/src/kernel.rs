@@ -39,26 +39,24 @@ pub enum Access {
     Write,
     /// Loads and stores, or stores that leave some elements as they were.
     Update,
-    /// No array that the kernel is given, but one of each point's own, which is stored
-    /// to before it is loaded from. Such parameters come last; their sizes are
-    /// constant.
+    /// A local array of each point's own, which the kernel is not given and which is stored to
+    /// before it is loaded from. Such parameters come last, and their sizes are constant.
     Local,
 }
 
-/// One array that a kernel is given.
+/// A parameter: an array that the kernel is given, or a local one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Param {
     /// How it is used.
     pub access: Access,
-    /// What its elements are.
+    /// The type of its elements.
     pub element_type: ElementType,
-    /// Its size along each dimension.
+    /// The size of each dimension.
     pub dims: Vec<Term>,
 }
 
 impl Param {
-    /// How many elements lie before the one at an index: they are dense and
-    /// row-major.
+    /// The linear position of the element at an index. Arrays are dense and row-major.
     pub fn elements_before(&self, index: &[Term]) -> Term {
         let pairs = index.iter().zip(&self.dims);
         pairs.fold(Term::constant(0), |before, (term, dim)| {
@@ -67,7 +65,7 @@ impl Param {
     }
 }
 
-/// What an index variable of a kernel is.
+/// The kind of an index variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum IndexVar {
     /// A dimension of the domain, from 0 to the extent.
@@ -83,9 +81,9 @@ pub enum IndexVar {
         /// The largest value it can have.
         upper: i64,
     },
-    /// A symbol of the module, by its number.
+    /// A symbol of the module.
     Symbol {
-        /// The module's symbol.
+        /// The number of the symbol.
         symbol: u32,
         /// The smallest value it can have.
         lower: i64,
@@ -94,12 +92,12 @@ pub enum IndexVar {
     },
 }
 
-/// What computes a scalar from scalars.
+/// An operation that computes a scalar from scalars.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ScalarOp {
-    /// A constant, as the little-endian bits of the storage form.
+    /// A constant, given as the little-endian bits of its storage form.
     Constant(u128),
-    /// The value of an index term, converted as HLO's `convert` from s64.
+    /// The value of an index term, converted from `s64` as by HLO's `convert`.
     Index(Term),
     /// HLO's elementwise operation of one operand.
     Unary(Unary),
@@ -127,14 +125,14 @@ pub enum ScalarOp {
 /// Statements in order, and the scalars that the block yields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// What is done.
+    /// The statements.
     pub statements: Vec<Statement>,
-    /// What is yielded to the enclosing statement; empty for a body.
+    /// The scalars yielded to the enclosing statement; none for a kernel's body.
     pub results: SmallVec<[ScalarId; 2]>,
 }
 
 impl Block {
-    /// Whether some statement, here or in a block inside, is one that `is_it` names.
+    /// Whether `is_it` holds for any statement in the block or in blocks nested in it.
     pub fn any(&self, is_it: impl Fn(&Statement) -> bool + Copy) -> bool {
         self.statements.iter().any(|statement| {
             is_it(statement)
@@ -152,34 +150,34 @@ impl Block {
 /// One statement of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Statement {
-    /// A scalar from scalars.
+    /// Computes a scalar from scalars.
     Compute {
-        /// What is defined.
+        /// The scalar that is defined.
         result: ScalarId,
-        /// What computes it.
+        /// The operation.
         op: ScalarOp,
-        /// What it is computed from.
+        /// The operands.
         operands: SmallVec<[ScalarId; 3]>,
     },
-    /// An element of a parameter.
+    /// Loads an element of a parameter.
     Load {
-        /// What is defined.
+        /// The scalar that is defined.
         result: ScalarId,
         /// The parameter.
         param: usize,
-        /// Where, by dimension.
+        /// The index in each dimension.
         index: Vec<Term>,
     },
-    /// Writes an element of a parameter.
+    /// Stores to an element of a parameter.
     Store {
         /// The parameter.
         param: usize,
-        /// Where, by dimension.
+        /// The index in each dimension.
         index: Vec<Term>,
-        /// What is written.
+        /// The scalar that is stored.
         value: ScalarId,
     },
-    /// Makes an integer (or pred) scalar available to terms.
+    /// Makes an integer (or `pred`) scalar available to terms.
     Bind {
         /// The variable of kind [`IndexVar::Runtime`].
         var: Var,
@@ -188,32 +186,32 @@ pub enum Statement {
     Loop {
         /// The variable of kind [`IndexVar::Loop`].
         var: Var,
-        /// What the carried scalars start as.
+        /// The initial values of the carried scalars.
         init: SmallVec<[ScalarId; 2]>,
         /// The carried scalars as the body sees them.
         carried: SmallVec<[ScalarId; 2]>,
-        /// One iteration; yields the next carried scalars.
+        /// One iteration; it yields the next carried scalars.
         body: Block,
         /// The carried scalars after the last iteration.
         results: SmallVec<[ScalarId; 2]>,
     },
     /// Runs one of two blocks.
     If {
-        /// Not zero: the first.
+        /// A nonzero value selects `then`.
         condition: Term,
-        /// Run where the condition holds.
+        /// Runs if the condition is not zero.
         then: Block,
-        /// Run elsewhere.
+        /// Runs if the condition is zero.
         otherwise: Block,
-        /// What the block that ran yields.
+        /// The scalars that the block that ran yields.
         results: SmallVec<[ScalarId; 2]>,
     },
 }
 
 impl Block {
-    /// The operation by which a scalar that a loop carries becomes the next, perhaps on
-    /// a condition, if that is all that either is used for.
-    /// `vars` are the kernel's.
+    /// The operation that combines a loop-carried scalar `state` into `next`, perhaps under a
+    /// condition, provided that neither scalar is used for anything else. `vars` are the kernel's
+    /// index variables.
     pub fn combination(
         &self,
         vars: &[IndexVar],
@@ -222,7 +220,7 @@ impl Block {
     ) -> Option<Binary> {
         let mut users = self.statements.iter().filter(|s| s.uses(vars, state));
         let user = users.next()?;
-        // What is stored or used on the way depends on the order.
+        // If a partial result is stored or used otherwise, the order of the combinations matters.
         if users.next().is_some() || self.statements.iter().any(|s| s.uses(vars, next)) {
             return None;
         }
@@ -253,7 +251,8 @@ impl Block {
 }
 
 impl Statement {
-    /// Whether it, or one in it, uses a scalar, in a kernel of these variables.
+    /// Whether the statement, or one nested in it, uses a scalar. `vars` are the kernel's index
+    /// variables.
     pub fn uses(&self, vars: &[IndexVar], scalar: ScalarId) -> bool {
         let in_block = |block: &Block| {
             block.results.contains(&scalar) || block.statements.iter().any(|s| s.uses(vars, scalar))
@@ -289,10 +288,10 @@ impl Statement {
     }
 }
 
-/// A kernel. See the module's text.
+/// A kernel. See the [module](self)'s text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// What it is given.
+    /// The parameters.
     pub params: Vec<Param>,
     /// The index variables, by number.
     pub vars: Vec<IndexVar>,
@@ -300,7 +299,7 @@ pub struct Kernel {
     pub domain: Vec<Var>,
     /// The element type of each scalar.
     pub scalars: ScalarTypes,
-    /// What is done at each point.
+    /// The body, run at each point of the domain.
     pub body: Block,
 }
 
@@ -338,7 +337,7 @@ impl std::ops::Index<ScalarId> for ScalarTypes {
 }
 
 impl Kernel {
-    /// The number of arrays that the kernel is given: its parameters but for those of
+    /// The number of arrays that the kernel is given: all parameters except those of
     /// [`Access::Local`].
     pub fn given(&self) -> usize {
         let local = |p: &&Param| p.access == Access::Local;
@@ -352,7 +351,7 @@ impl Kernel {
         id
     }
 
-    /// How many values a variable of the domain or of a loop goes through.
+    /// The number of values that a domain or loop variable takes.
     pub fn extent(&self, var: Var) -> Option<&Term> {
         match self.var(var)? {
             IndexVar::Domain(extent) | IndexVar::Loop(extent) => Some(extent),
@@ -360,23 +359,23 @@ impl Kernel {
         }
     }
 
-    /// As [`Self::extent`], if it is known before a run.
+    /// Like [`Self::extent`], but only if it is constant.
     pub fn constant_extent(&self, var: Var) -> Option<i64> {
         self.extent(var)?.as_constant()
     }
 
-    /// What a variable is, if there is such a variable.
+    /// The kind of a variable, if there is such a variable.
     pub fn var(&self, var: Var) -> Option<&IndexVar> {
         self.vars.get(var.0 as usize)
     }
 
-    /// The scalar of this number; for readers of text.
+    /// The scalar with this number, for parsers.
     pub fn scalar(index: usize) -> ScalarId {
         ScalarId::new(index)
     }
 }
 
-/// The ranges of a kernel's index variables, which these are.
+/// The ranges of index variables, for a kernel's list of variables.
 pub struct KernelRanges<'a>(pub &'a [IndexVar]);
 
 impl VarRanges for KernelRanges<'_> {
@@ -385,11 +384,11 @@ impl VarRanges for KernelRanges<'_> {
     }
 }
 
-/// The most points that a dimension or a loop of open size has: whoever gives a plan its sizes
-/// checks that. So indices have 32 bits.
+/// The largest extent of a dimension or loop of symbolic size, so that indices have 32 bits. It is
+/// checked when a plan is given its sizes.
 pub const MAX_OPEN_EXTENT: i64 = i32::MAX as i64;
 
-/// The values that an index variable can have.
+/// The range of values that an index variable can have.
 pub fn var_range(var: Option<&IndexVar>) -> Interval {
     let (lower, upper) = match var {
         Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {

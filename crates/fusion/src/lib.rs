@@ -1,12 +1,12 @@
-//! The fused graph and its kernels.
+//! Kernel fusion: from a verified module to the fused graph and its kernels.
 //!
-//! In a verified module, operations that are compositions of others are
-//! [written out](expand); it is [flattened](flatten) (no tuples, no calls), its values
-//! are [clustered](cluster) into what is written to memory and what is computed
-//! where it is read, and each cluster becomes a [`Kernel`] by composing indexing
-//! maps. The result is a graph of [`Unit`]s for layout and buffer assignment.
+//! Operations that are compositions of others are [expanded](expand), and the module is
+//! [flattened](flatten) (no tuples, no calls). [Clustering](cluster) decides which values are
+//! written to memory and which are computed where they are read, and each cluster becomes a
+//! [`Kernel`] by composing indexing maps. The result is a graph of [`Unit`]s for layout and buffer
+//! assignment.
 //!
-//! It knows no memory: neither buffers nor addresses, and no target.
+//! This crate knows no target, and nothing about memory: neither buffers nor addresses.
 //!
 //! # Invariants
 //! - A fused program computes what the module computes, whatever the clusters:
@@ -64,6 +64,7 @@ pub use rewrite::expand::{Routines, expand, expand_for};
 pub use rewrite::hoist_loop_products::hoist_loop_products;
 pub use rewrite::sink_loop_reductions::sink_loop_reductions;
 
-/// The target of custom calls that stand for exchanges between the devices that run a program. They keep their
-/// order where that is possible, and else have another, which is the same on each device.
+/// The target name of custom calls that represent exchanges between the devices that run a program.
+/// They keep the program's order where possible; otherwise they get another order, which is the
+/// same on each device.
 pub const COLLECTIVE: &str = "tegula.collective";

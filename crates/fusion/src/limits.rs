@@ -1,35 +1,33 @@
-//! What a backend's kernels may keep: the limits of clustering and row fusion.
+//! Per-backend limits of clustering and row fusion.
 
-/// What kernels may keep.
+/// Limits on the kernels that fusion makes for a backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Bytes of a row that a kernel may keep for itself; 0: kernels of rows are not
-    /// made.
+    /// The most bytes of a row that a row-fused kernel may keep for itself; 0 disables row fusion.
     pub row_bytes: usize,
-    /// Rows of fewer columns stay as they are: what is done once per row and pass
-    /// would cost more than the memory's time.
+    /// The least number of columns for row fusion: for shorter rows, the cost per row and pass
+    /// exceeds the memory traffic saved.
     pub min_columns: i64,
-    /// Products of at most this depth, of which one operand has few rows or columns of its
-    /// own, are computed where they are read, and sums of so many elements are written out;
-    /// 0: routines compute all products, and sums are loops.
+    /// Products of at most this depth, one operand of which has few rows or columns of its own, are
+    /// computed where they are read, and sums of at most this many elements are unrolled. 0:
+    /// library routines compute all products, and sums are loops.
     pub shallow: usize,
-    /// Whether kernels compute many elements at once, as the lanes of vectors: a loop inside
-    /// of another one has no lanes, and elements at indices of their own are read one by one.
+    /// Whether kernels are vectorised. An inner loop is not vectorised then, and a gather of single
+    /// elements is scalar.
     pub lanes: bool,
-    /// Points along short innermost dimensions that kernels with loops do as one, so that what
-    /// does not depend on them is computed once; 0: none.
+    /// The most points along short innermost dimensions that a kernel with loops computes together,
+    /// so that what does not depend on these dimensions is computed once; 0 disables this.
     pub short: i64,
-    /// Whether updates of an array are spread over elements as soon as their order does not
-    /// matter, at the cost of more reads: for machines of many threads, which are slow one by
-    /// one.
+    /// Whether updates become a computation per element, at the cost of more reads, whenever their
+    /// order does not matter. This is for machines with many threads, each of them slow.
     pub spread_updates: bool,
 }
 
 impl Limits {
-    /// Points that the dimension before short ones has at least: along it there are lanes.
+    /// The least extent of the dimension before short ones, which is the one that is vectorised.
     pub const NEXT_TO_SHORT: i64 = 16;
 
-    /// No kernels of rows.
+    /// No row fusion, no unrolling, no vectors.
     pub const NO_ROWS: Self = Self {
         row_bytes: 0,
         min_columns: i64::MAX,
@@ -41,7 +39,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// What a core's own cache keeps beside everything else that goes through it.
+    /// For a CPU: the row should fit a core's own cache together with the other data that is
+    /// accessed.
     fn default() -> Self {
         Self {
             row_bytes: 128 << 10,

@@ -1,8 +1,8 @@
-//! The passes from a module to its fused graph, in their order: [`flatten`], then [`fuse`].
+//! The pass pipeline from a module to its fused graph: [`flatten`], then [`fuse`].
 //!
-//! Between the two, layouts are chosen (`tegula_layout`). Before them come
-//! [`expand`](crate::expand), [`hoist_loop_products`](crate::hoist_loop_products) and
-//! [`sink_loop_reductions`](crate::sink_loop_reductions), which are passes on modules.
+//! Between the two, layouts are chosen (`tegula_layout`). The passes [`expand`](crate::expand),
+//! [`hoist_loop_products`](crate::hoist_loop_products) and
+//! [`sink_loop_reductions`](crate::sink_loop_reductions) on modules come before them.
 
 use crate::cluster::cluster;
 use crate::error::Error;
@@ -21,7 +21,7 @@ use crate::rewrite::loop_invariant_motion::move_out;
 use crate::schedule::emit_regions::emit_kernels;
 use tegula_ir::{Module, PassManager};
 
-/// The passes of [`flatten`] by name, and those of [`fuse`].
+/// The names of the passes of [`flatten`] and of those of [`fuse`].
 pub const PASSES: [&[&str]; 2] = [
     &["flatten", "fold-constants", "gvn", "dce"],
     &[
@@ -33,18 +33,18 @@ pub const PASSES: [&[&str]; 2] = [
     ],
 ];
 
-/// What becomes of counted loops of few iterations and little work.
+/// What to do with counted loops of few iterations and little work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShortLoops {
-    /// They stay loops.
+    /// Keep them as loops.
     Kept,
-    /// Their iterations are written out: a state is a value then, which fuses with what is made
-    /// of it. (JAX's random numbers are such loops.)
+    /// Unroll them. Their states become ordinary values, which fuse with their users. (JAX's random
+    /// numbers are computed in such loops.)
     Unrolled,
 }
 
-/// Flattens a verified module, [expanded](crate::expand): no tuples, no calls, no copies, and
-/// equal results of costly operations are one.
+/// Flattens a verified, [expanded](crate::expand) module: removes tuples, calls and copies, and
+/// merges equal results of costly operations.
 ///
 /// # Errors
 /// An instruction that has no meaning on one device, a size that does not follow from those of
@@ -69,7 +69,7 @@ pub fn flatten(
     Ok(program)
 }
 
-/// Fuses a flattened program. `limits` says what its kernels may keep.
+/// Fuses a flattened program, within a backend's `limits` on kernels.
 ///
 /// # Errors
 /// An operation that cannot be compiled yet, by name.

@@ -1,10 +1,9 @@
-//! The flattened program: regions of nodes over array values, with no tuples,
-//! calls or copies left.
+//! The flat program: regions of nodes over array values, without tuples, calls and copies.
 //!
-//! A node stands for one HLO instruction at one place: an instruction of a
-//! computation that is called twice gives two nodes. Loops and conditionals hold
-//! regions; a region sees its own values, and the values around it that it uses
-//! unchanged (a loop state that an iteration passes through is not carried).
+//! A node represents one execution site of an HLO instruction: an instruction of a computation that
+//! is called twice becomes two nodes. Loops and conditionals contain regions. A region can use its
+//! own values and values of the enclosing regions. A loop state that no iteration changes is such
+//! an outer value and is not carried.
 
 pub(crate) mod contraction;
 pub(crate) mod flatten;
@@ -25,54 +24,55 @@ entity_impl!(ValueId, "x");
 pub struct NodeId(u32);
 entity_impl!(NodeId, "n");
 
-/// Where a value comes from.
+/// The definition of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Def {
-    /// A parameter of the program, by flattened number.
+    /// A parameter of the program, by its number after flattening tuples.
     Parameter(usize),
     /// A constant.
     Constant(Literal),
-    /// A result of a node.
+    /// Result number `.1` of a node.
     Node(NodeId, usize),
-    /// The state of a loop at the start of an iteration.
+    /// A loop state at the start of an iteration.
     LoopState,
 }
 
 /// An array value of the program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// Element type and dimensions; no layout.
+    /// Its element type and dimensions, without a layout.
     pub shape: ArrayShape,
-    /// Where it comes from.
+    /// Its definition.
     pub def: Def,
 }
 
-/// What a node does.
+/// The kind of a node.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
     /// The operation of the node's instruction.
     Op,
-    /// A dot, the node's instruction, with what was folded into it; a third operand is
-    /// added to the product.
+    /// The node's instruction, a dot, with transpositions and sums folded into it. A third operand
+    /// is added to the product.
     Contraction(Box<Contraction>),
-    /// A loop. Operands are the carried states' first values, results their last.
+    /// A loop. The operands are the initial values of the carried states, the results their final
+    /// values.
     While {
-        /// Ends in one pred scalar: whether to go on.
+        /// Computes one `pred` scalar: whether to go on.
         condition: Region,
-        /// Ends in the next states.
+        /// Computes the next states.
         body: Region,
-        /// The states at the start of an iteration, seen by both regions.
+        /// The states at the start of an iteration, visible in both regions.
         states: Vec<ValueId>,
     },
-    /// A choice. The operand is the selector, results those of the region taken.
+    /// A conditional. The operand is the selector; the results are those of the branch that runs.
     Conditional {
-        /// By selector value; a pred selects 0 for true and 1 for false.
+        /// The branches by selector value; a `pred` selects 0 for true and 1 for false.
         branches: Vec<Region>,
     },
 }
 
 impl NodeKind {
-    /// The regions inside.
+    /// The regions that the node contains.
     pub fn regions(&self) -> SmallVec<[&Region; 2]> {
         match self {
             Self::Op | Self::Contraction(_) => SmallVec::new(),
@@ -84,42 +84,42 @@ impl NodeKind {
     }
 }
 
-/// One operation at one place.
+/// One operation at one place of the program.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it does.
+    /// The kind of node.
     pub kind: NodeKind,
-    /// What it reads.
+    /// The values that it reads.
     pub operands: SmallVec<[ValueId; 4]>,
-    /// What it gives.
+    /// The values that it defines.
     pub results: SmallVec<[ValueId; 2]>,
-    /// The instruction it stands for.
+    /// The instruction that it was made from.
     pub origin: InstructionId,
 }
 
-/// Nodes in order, and what they are for.
+/// Nodes in order, and the region's results.
 #[derive(Clone, Debug, Default)]
 pub struct Region {
-    /// Operands before users.
+    /// The nodes, operands before users.
     pub nodes: Vec<NodeId>,
-    /// What the region gives.
+    /// The region's results.
     pub results: Vec<ValueId>,
 }
 
 /// A flattened program.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Every value.
+    /// All values.
     pub values: Arena<ValueId, Value>,
-    /// Every node.
+    /// All nodes.
     pub nodes: Arena<NodeId, Node>,
-    /// The parameters, flattened.
+    /// The parameters, with tuples flattened.
     pub parameters: Vec<ValueId>,
-    /// The whole program.
+    /// The region of the whole program.
     pub entry: Region,
 }
 
-/// The arrays of a shape, in order.
+/// The array leaves of a shape, in order.
 pub fn array_leaves(shape: &Shape) -> Vec<&ArrayShape> {
     let mut leaves = Vec::new();
     shape.for_each_leaf(&mut |leaf| leaves.extend(leaf.as_array()));

@@ -1,13 +1,12 @@
-//! How long the analysis takes, on one core: all maps of all fusions of programs,
-//! random maps, a chain of reshapes.
+//! Benchmarks of the analysis on one core: all maps of all fusions of programs, random maps, and a
+//! chain of reshapes.
 //!
 //!     TEGULA_CORPUS=FOLDER cargo bench -p tegula-indexing [-- programs|random|simplifiers|reshapes]
 //!
-//! A fusion is what a loop fusion would be: a value that is written to memory (a
-//! contraction, a reduction, an operation with run-time indices, the root,
-//! whatever has several users that are not cheap to compute again) with all cheap
-//! operations between it and the values it is computed from. Times are minima over
-//! the repetitions: of each fusion, map or chain.
+//! The fusions imitate loop fusion: a value that is written to memory (a contraction, a reduction,
+//! an operation with run-time indices, the root, or a value with several users that is expensive to
+//! recompute), with all cheap operations between it and the written values that it is computed
+//! from. Times are minima over the repetitions, for each fusion, map or chain.
 
 #[allow(dead_code, reason = "of what tests share, this takes a part")]
 #[path = "../tests/all/common/mod.rs"]
@@ -24,7 +23,7 @@ use tegula_ir::{InstructionId, Module, Op, Shape, parse_module};
 
 const REPETITIONS: usize = 10;
 
-/// Whether an operation is computed where it is read.
+/// Whether an operation is cheap enough to be computed where it is read.
 fn is_cheap(op: &Op) -> bool {
     op.is_elementwise()
         || matches!(
@@ -44,7 +43,7 @@ fn is_cheap(op: &Op) -> bool {
         )
 }
 
-/// Maps from a root down through cheap operations; gives how many there are.
+/// Computes the maps from a root down through cheap operations; returns how many there are.
 fn fusion(
     module: &Module,
     root: InstructionId,
@@ -87,8 +86,8 @@ fn fusion(
     reads
 }
 
-/// All fusions of a module: how many there are, how many maps, and how long they
-/// take. Each is timed on its own, so that a moment without it does not count.
+/// All fusions of a module: the number of fusions and of maps, and the time they take. Each fusion
+/// is timed by itself, so that an interruption spoils only one measurement.
 fn fusions(module: &Module) -> (usize, usize, Duration) {
     let (mut roots, mut maps, mut total) = (0, 0, Duration::ZERO);
     for computation in module.computations.values() {
@@ -169,8 +168,7 @@ fn random_maps(count: u64) {
     );
 }
 
-/// Maps of one fused graph: several over one domain, whose results have terms in
-/// common.
+/// Maps of one fused graph: several over one domain, whose results have common terms.
 fn shared_domains(count: u64) {
     let groups: Vec<Vec<IndexingMap>> = (0..count).map(group).collect();
     let size: usize = groups.iter().map(Vec::len).sum();
@@ -193,7 +191,7 @@ fn shared_domains(count: u64) {
     );
 }
 
-/// Eight maps over one domain: results of two random ones, taken together.
+/// Eight maps over one domain, whose results are those of two random maps.
 fn group(case: u64) -> Vec<IndexingMap> {
     let map = random_map(case, 10, case % 2 == 1);
     let terms: Vec<_> = (0..)
@@ -215,15 +213,15 @@ fn group(case: u64) -> Vec<IndexingMap> {
         .collect()
 }
 
-/// Twelve reshapes between arrays of rank 12: `aligned` ones split and merge
-/// neighbours; others deal the same primes in another order, so that nothing fits.
+/// Twelve reshapes between arrays of rank 12. `aligned` ones split and merge adjacent dimensions;
+/// the others distribute the same primes in another order, so that dimensions do not line up.
 fn reshapes(aligned: bool) {
     let mut random = Random(12);
     let primes = [2i64, 3, 5, 2, 7, 3, 2, 5, 2, 3, 2, 2];
     let shapes: Vec<Vec<i64>> = (0..=12)
         .map(|_| {
             if aligned {
-                // The same order, in other groups, padded with ones.
+                // The same order of primes, grouped differently and padded with ones.
                 let mut dims = vec![1];
                 for prime in primes {
                     if random.range(0, 1) == 1 && dims.len() < 12 {

@@ -1,10 +1,9 @@
 //! An independent check that two maps are the same function.
 //!
-//! It knows nothing of the rules: both maps are evaluated, at every point if
-//! there are few, else at the corners of the bounds, around them, and at points
-//! drawn by a fixed generator. Sameness means: the same points are in the domain,
-//! and the results there are equal. Where a term of the first map has no value,
-//! the second may do anything.
+//! It uses none of the simplifier's rules. It evaluates both maps: at every point if there are few,
+//! otherwise at the corners of the bounds, near them, and at points from a generator with a fixed
+//! seed. Two maps are the same if their domains have the same points and the results there are
+//! equal. Where a term of the first map has no value, the second map may do anything.
 
 use tegula_expr::Interval;
 use thiserror::Error;
@@ -12,7 +11,7 @@ use thiserror::Error;
 use crate::map::{IndexingMap, Status};
 use crate::points::{Point, box_size, for_each_point};
 
-/// What a check looked at.
+/// What a check has covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Points evaluated in both maps.
@@ -24,7 +23,7 @@ pub struct Checked {
 /// How two maps differ.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Difference {
-    /// They do not have the same kinds and numbers of variables and results.
+    /// The maps differ in the kinds or numbers of their variables or results.
     #[error("the maps have different variables or results")]
     Signature,
     /// One is undefined and the other is not.

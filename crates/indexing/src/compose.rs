@@ -1,4 +1,4 @@
-//! Maps made of maps: composition, and dropping variables that nothing uses.
+//! Composition of maps, and removal of unused variables.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -30,7 +30,7 @@ impl IndexingMap {
             return Self::empty();
         }
         let (dims, ranges) = (self.dims.len(), self.ranges.len());
-        // Where the variables of either map go in the composition.
+        // The positions of either map's variables in the composition.
         let own = |var: usize| {
             if var < dims + ranges {
                 var
@@ -103,8 +103,8 @@ impl IndexingMap {
         map
     }
 
-    /// Makes run-time variables that have one value in every run one variable:
-    /// those of equal sizes, and those that read one element in the same way.
+    /// Merges run-time variables that have the same value in every run: those of equal sizes, and
+    /// those that read the same element in the same way.
     pub fn merge_runtime_variables(&mut self) {
         let first = self.dims.len() + self.ranges.len();
         let mut position = 1;
@@ -133,8 +133,8 @@ impl IndexingMap {
         }
     }
 
-    /// The run-time variables of `next` that stand for the position of whoever
-    /// runs it, where that is another participant than the one that runs `self`.
+    /// The run-time variables of `next` that stand for the position of the participant that runs
+    /// `next`, each with its value. Empty if `self` reads from the participant that runs it.
     fn position_of_reader(
         &self,
         next: &Self,
@@ -153,8 +153,8 @@ impl IndexingMap {
             .collect()
     }
 
-    /// Whose array the composition leads to. Positions in one kind of groups say
-    /// nothing of positions in another.
+    /// The participant whose array the composition leads to. Positions in groups of different kinds
+    /// are unrelated.
     fn participant_after(
         &self,
         next: &Self,
@@ -178,8 +178,8 @@ impl IndexingMap {
         }
     }
 
-    /// Drops constraints that the bounds imply; an unsatisfiable one makes the
-    /// map empty. Cheap: intervals only.
+    /// Drops constraints that the bounds imply. An unsatisfiable constraint makes the map empty.
+    /// Uses intervals only, so it is cheap.
     fn drop_decided_constraints(&mut self) {
         let bounds = self.bounds();
         let mut impossible = bounds.iter().any(Interval::is_empty);
@@ -193,8 +193,8 @@ impl IndexingMap {
         }
     }
 
-    /// Two variables of one name could not be told apart in print: the later one
-    /// goes back to its default name.
+    /// Resets duplicate names of variables to their default: in print, the variables could not be
+    /// told apart.
     fn forget_duplicate_names(&mut self) {
         let mut seen = rustc_hash::FxHashSet::default();
         for variable in self.variables_mut() {
@@ -206,9 +206,9 @@ impl IndexingMap {
         }
     }
 
-    /// Drops range and run-time variables that occur in no result and no
-    /// constraint. Dimensions stay, for they say where the map starts. A range
-    /// variable with empty bounds stays too: it makes the domain empty.
+    /// Drops range and run-time variables that occur in no result and no constraint. Dimensions
+    /// stay, because they are the index that the map starts from. A range variable with empty
+    /// bounds stays too, because it makes the domain empty.
     pub fn remove_unused_variables(&mut self) {
         let mut used = vec![false; self.variable_count()];
         let mark = |term: &Term, used: &mut Vec<bool>| {
@@ -226,8 +226,8 @@ impl IndexingMap {
         {
             mark(term, &mut used);
         }
-        // A source's index may use variables only if its own variable is used;
-        // later run-time variables may depend on earlier ones.
+        // The index of a source uses variables only if its own variable is used. Later run-time
+        // variables may depend on earlier ones.
         let first_runtime = self.dims.len() + self.ranges.len();
         for (position, runtime) in self.runtime.iter().enumerate().rev() {
             if !used.get(first_runtime + position).copied().unwrap_or(false) {
@@ -259,8 +259,8 @@ impl IndexingMap {
         self.keep_variables(&used);
     }
 
-    /// Drops the constraints that involve a range or run-time variable of which no
-    /// result depends: what they exclude is then included, so that the map is a superset.
+    /// Drops constraints that involve a range or run-time variable on which no result depends. The
+    /// map then includes what they excluded, so it becomes a superset.
     pub(crate) fn drop_loose_constraints(&mut self) {
         let mut used = vec![false; self.variable_count()];
         used.iter_mut()
@@ -288,7 +288,7 @@ impl IndexingMap {
         }
     }
 
-    /// Drops the variables whose flag is false; they must occur nowhere.
+    /// Removes the variables whose flag is false; they must not occur in any term.
     pub(crate) fn keep_variables(&mut self, keep: &[bool]) {
         let mut number = 0;
         let numbers: SmallVec<[usize; 8]> = keep
@@ -309,7 +309,7 @@ impl IndexingMap {
         });
     }
 
-    /// The map whose range variables are dimensions, after its own.
+    /// The map with its range variables turned into dimensions, after its own dimensions.
     #[must_use]
     pub fn ranges_as_dims(&self) -> Self {
         let mut map = self.clone();

@@ -1,5 +1,5 @@
-//! Are two sizes equal? The simplifier decides, under what is assumed of
-//! the variables: ranges, divisibility, equalities, sizes that are equal or 1.
+//! Decides whether two sizes are equal, using the simplifier, under assumptions about the
+//! variables: ranges, divisibility, equalities, and sizes that are equal or 1.
 //!
 //! ```
 //! use tegula_expr::{Interval, Term, Var};
@@ -22,15 +22,15 @@ use tegula_expr::{Cmp, Interval, Names, Node, Residue, Style, Term, Var, canonic
 use tegula_ir::{Module, Symbol};
 use thiserror::Error;
 
-/// The most combinations of "equal or 1" that are told apart; each doubles them.
+/// The most case distinctions for "equal or 1" assumptions; each assumption doubles the number.
 const MAX_CASES: usize = 64;
 
-/// The most guards of a program that are tried, for each may rely on all before it,
-/// and the most nodes of one. What is not tried, runs check.
+/// The most guards of a program that are examined, because each may rely on all before it, and the
+/// most nodes of a guard. Other guards are checked at run time.
 const MAX_SETTLED: usize = 64;
 const MAX_GUARD: u32 = 256;
 
-/// Something that holds wherever sizes are compared.
+/// A fact that holds wherever sizes are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Assumption {
     /// The term lies in the interval.
@@ -39,13 +39,12 @@ pub enum Assumption {
     Multiple(Term, i64),
     /// Both terms have the same value.
     Equal(Term, Term),
-    /// The first term has the value of the second, or is 1: a dimension that is
-    /// broadcast if need be.
+    /// The first term equals the second, or is 1: a dimension that may be broadcast.
     EqualOrOne(Term, Term),
 }
 
 impl Assumption {
-    /// The assumption in words, with the names of variables.
+    /// Displays the assumption with the given names of variables.
     pub fn display<'a, N: Names + ?Sized>(&'a self, names: &'a N) -> impl fmt::Display + 'a {
         let spell = |term: &Term| term.display(names, Style::Xla).to_string();
         fmt::from_fn(move |f| match self {
@@ -61,7 +60,7 @@ impl Assumption {
     }
 }
 
-/// What is known of the variables of sizes.
+/// What is known about the variables of sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assumptions {
     /// The values of each variable, by number.
@@ -70,7 +69,7 @@ pub struct Assumptions {
 }
 
 impl Assumptions {
-    /// Variables with these bounds, by number.
+    /// Assumes nothing beyond the bounds of the variables, given by number.
     pub fn new(bounds: Vec<Interval>) -> Self {
         Self {
             bounds,
@@ -78,12 +77,12 @@ impl Assumptions {
         }
     }
 
-    /// Assumes something more.
+    /// Adds an assumption.
     pub fn assume(&mut self, assumption: Assumption) {
         self.all.push(assumption);
     }
 
-    /// Assumes that a term is not below a number.
+    /// Assumes that a term is at least `lower`.
     pub fn at_least(&mut self, term: &Term, lower: i64) {
         let range = Interval::new(lower, i64::MAX);
         self.assume(Assumption::In(term.clone(), range));
@@ -95,8 +94,9 @@ impl Assumptions {
         both
     }
 
-    /// Every choice between "equal" and "1", without the others' choices where there
-    /// are too many: what holds under fewer assumptions holds.
+    /// All combinations of choices between "equal" and "1". If there would be too many, the
+    /// remaining assumptions are left out, which is sound: what holds under fewer assumptions holds
+    /// under more.
     fn cases(&self) -> Vec<Vec<Assumption>> {
         let mut cases = vec![Vec::new()];
         for assumption in &self.all {
@@ -121,15 +121,15 @@ impl Assumptions {
     }
 }
 
-/// Whether two sizes are equal.
+/// The answer to whether two sizes are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Equality {
     /// For all values of their variables; a proof for each case.
     Yes(Vec<Proof>),
-    /// For no values of their variables; a proof for each case that the difference,
-    /// the proof's term, is not zero.
+    /// The sizes differ for all values of their variables. Each case has a proof that the
+    /// difference, which is the proof's term, is not zero.
     No(Vec<Proof>),
-    /// Neither was proved: if it matters, a run has to check it.
+    /// Neither was proved. If it matters, it has to be checked at run time.
     Unknown,
 }
 
@@ -145,15 +145,15 @@ impl Equality {
     }
 }
 
-/// The assumptions leave no values at all.
+/// The assumptions contradict each other: no values satisfy them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("what is assumed of the sizes contradicts itself")]
 pub struct Contradictory;
 
-/// Whether two sizes are equal, under the assumptions.
+/// Decides whether two sizes are equal under the assumptions.
 ///
 /// # Errors
-/// The assumptions leave no values.
+/// The assumptions contradict each other.
 pub fn same_dim(a: &Term, b: &Term, assumptions: &Assumptions) -> Result<Equality, Contradictory> {
     let mut proofs = Vec::new();
     let (mut all_equal, mut all_differ) = (true, true);
@@ -173,8 +173,8 @@ pub fn same_dim(a: &Term, b: &Term, assumptions: &Assumptions) -> Result<Equalit
     }
 }
 
-/// The simplest form of `a - b` in one case and what is known of it; `None` if the
-/// case leaves no values.
+/// The simplest form of `a - b` in one case, with what is known about it; `None` if no values
+/// satisfy the case.
 fn difference(a: &Term, b: &Term, bounds: &[Interval], case: &[Assumption]) -> Option<Proof> {
     let mut map = IndexingMap {
         dims: bounds.iter().map(|&range| Variable::new(range)).collect(),
@@ -220,8 +220,8 @@ fn difference(a: &Term, b: &Term, bounds: &[Interval], case: &[Assumption]) -> O
     })
 }
 
-/// Puts in place of variables what terms that are zero make of them; a term that
-/// gives no variable becomes a constraint. `None` if one cannot be zero.
+/// Substitutes variables using terms that are known to be zero. A term that cannot be solved for a
+/// variable becomes a constraint. `None` if a term cannot be zero.
 fn substitute_all(map: &mut IndexingMap, mut zeros: Vec<Term>) -> Option<()> {
     while let Some(zero) = zeros.pop() {
         let bounds = map.bounds().to_vec();
@@ -240,20 +240,20 @@ fn substitute_all(map: &mut IndexingMap, mut zeros: Vec<Term>) -> Option<()> {
         let replace = |term: &Term| term.substitute(&mut |v| (v == var).then(|| value.clone()));
         zeros.iter_mut().for_each(|term| *term = replace(term));
         map.for_each_term(&mut |term| *term = replace(term));
-        // The variable's bounds hold for what it is.
+        // The substituted term must stay within the variable's bounds.
         map.constrain(value.clone(), range.unwrap_or(Interval::FULL));
     }
     Some(())
 }
 
-/// A variable that stands alone in a sum that is zero, and what it is.
+/// Solves a linear term that is zero for one of its variables: returns the variable and its value.
 fn solved(zero: &Term) -> Option<(Var, Term)> {
     let (terms, constant) = zero.as_linear()?;
     let alone = |var: Var| {
         let occurrences = terms.iter().filter(|(atom, _)| atom.mentions(var));
         occurrences.count() == 1
     };
-    // The last variable becomes the others: names of inputs come first.
+    // The variable with the highest number is replaced: the names of inputs come first.
     let candidates = terms
         .iter()
         .filter_map(|(atom, factor)| Some((atom.as_var()?, *factor)));
@@ -267,9 +267,9 @@ fn solved(zero: &Term) -> Option<(Var, Term)> {
     Some((var, if factor == 1 { rest.neg() } else { rest }))
 }
 
-/// What more would have to be assumed for two sizes to be equal: the fewest of
-/// "this variable is at least 1" and "this dividend is a multiple" that suffice,
-/// else that they are equal.
+/// What would also have to be assumed for two sizes to be equal: the fewest assumptions of the
+/// forms "this variable is at least 1" and "this dividend is a multiple" that suffice, or else that
+/// the sizes are equal.
 pub fn missing(a: &Term, b: &Term, assumptions: &Assumptions) -> Vec<Assumption> {
     let mut candidates = Vec::new();
     for term in [a, b] {
@@ -316,21 +316,21 @@ fn collect_candidates(term: &Term, bounds: &[Interval], found: &mut Vec<Assumpti
 }
 
 impl Proof {
-    /// A proof that leaves nothing to show: both sides are the same term.
+    /// Whether the proof is trivial: both sides are the same term.
     pub fn is_immediate(&self) -> bool {
         self.steps.is_empty() && self.residue == Residue::point(0)
     }
 }
 
-/// What a module's symbols are known to be.
+/// The ranges of a module's symbols, as assumptions.
 pub fn assumptions_of(module: &Module) -> Assumptions {
     let range = |symbol: &Symbol| Interval::new(symbol.lower, symbol.upper);
     Assumptions::new(module.symbols.iter().map(range).collect())
 }
 
-/// Decides the guards of a module whose sizes are resolved: one that is proved goes,
-/// one that never holds is an error, the others stay for runs to check. Each may rely
-/// on those before it, which a run checks first.
+/// Discharges the guards of a module whose symbolic sizes are resolved. A guard that is proved is
+/// removed, and one that never holds is an error; the others stay, to be checked at run time. Each
+/// guard may rely on those before it, which are checked first at run time.
 ///
 /// # Errors
 /// Sizes that can never be as the program needs them, naming the instruction.

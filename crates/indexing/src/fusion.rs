@@ -1,9 +1,9 @@
-//! The maps of a fusion or call: compositions along every path through the called
-//! computation, in both directions.
+//! The maps of fusions and calls: compositions along every path through the called computation, in
+//! both directions.
 //!
-//! A loop reads what its iterations read, taken together until nothing new comes;
-//! where new maps keep coming, the whole array. What decides how often it runs
-//! counts as read, and so does the operand that chooses a branch.
+//! A loop reads what its iterations read; maps are collected until no new ones appear. If new maps
+//! keep appearing, the whole array counts as read. The values that decide how often a loop runs
+//! count as read too, and so does the operand that selects a branch.
 
 mod control;
 mod walk;
@@ -20,22 +20,22 @@ use crate::ops::{
 };
 use crate::simplify::Simplifier;
 
-/// Different maps kept for one value.
+/// The most different maps kept for one value.
 const MAX_MAPS: usize = 64;
-/// Calls inside calls that are looked into.
+/// The deepest nesting of calls that is analysed.
 const MAX_DEPTH: u32 = 16;
 
-/// An array of an instruction's result: the instruction, and which leaf.
+/// An array of an instruction's result: the instruction, and the number of the leaf.
 type Value = (InstructionId, usize);
 type Maps = Result<Vec<IndexingMap>, Unknown>;
 
-/// For each array of each operand of a fusion, call, loop or conditional, all maps
-/// from indices of the array `output` of its result (numbered through the tuple,
-/// from the left) to indices of the operand, simplified, without duplicates and
-/// without unused variables. Other instructions give their own maps.
+/// For each array of each operand of a fusion, call, loop or conditional: all maps from indices of
+/// array `output` of the result (numbered through the tuple, from the left) to indices of the
+/// operand. The maps are simplified, without duplicates and unused variables. Other instructions
+/// yield their own maps.
 ///
-/// An operand that the output does not read has no maps. One unknown path makes
-/// its operand unknown, but no other.
+/// An operand that the output does not read has no maps. One unknown path makes its operand
+/// unknown, but no other operand.
 pub fn fusion_output_to_input(
     module: &Module,
     fusion: InstructionId,
@@ -45,8 +45,8 @@ pub fn fusion_output_to_input(
     backward(module, fusion, output, simplifier, 0)
 }
 
-/// As [`fusion_output_to_input`], from indices of the operands to the indices of
-/// array `output` of the result that depend on them.
+/// Like [`fusion_output_to_input`], but from indices of the operands to the indices of array
+/// `output` of the result that depend on them.
 pub fn fusion_input_to_output(
     module: &Module,
     fusion: InstructionId,
@@ -56,12 +56,12 @@ pub fn fusion_input_to_output(
     forward(module, fusion, output, simplifier, 0)
 }
 
-/// What is known of the arrays of values inside a fusion.
+/// The maps of all arrays inside a fusion: instruction, leaf and maps.
 type ValueMaps = Vec<(InstructionId, usize, Maps)>;
 
-/// The maps from a tiling space to the operands of an instruction, or of a call through
-/// its computation; of that, to its values, too. `start` leads from the space to array
-/// `output` of the result.
+/// The maps from a tiling space to the operands of an instruction. For a call, they go through its
+/// computation, and the maps to the values in it are returned as well. `start` maps the space to
+/// array `output` of the result.
 pub(crate) fn space_to_values(
     module: &Module,
     (call, output): Value,
@@ -77,7 +77,7 @@ pub(crate) fn space_to_values(
     let mut found = walk::from_space(module, callee, output, start, sequential, simplifier)?;
     let computation = module.computations.get(callee).ok_or(Cause::Malformed)?;
     let data = module.instructions.get(call).ok_or(Cause::Malformed)?;
-    // A computation of its own has no caller: its parameters are its operands.
+    // A computation that is analysed on its own has no caller: its parameters are the operands.
     let symbols = match call == computation.root {
         true => FxHashMap::default(),
         false => caller_sizes(module, callee, &data.operands),
@@ -107,7 +107,7 @@ pub(crate) fn space_to_values(
     Ok((reads, values))
 }
 
-/// The same answer for every array of every operand.
+/// Returns the maps that `maps` yields for every array of every operand.
 fn every_operand(
     module: &Module,
     call: InstructionId,
@@ -132,15 +132,15 @@ fn all_unknown(module: &Module, call: InstructionId, cause: &Cause) -> Vec<Opera
     every_operand(module, call, |_, _| unknown(call, cause.clone()))
 }
 
-/// What an instruction's array comes from.
+/// How an instruction computes one array of its result.
 enum Callee<'a> {
-    /// Array `.1` of what a computation gives.
+    /// It is array `.1` of a computation's result.
     Computation(ComputationId, usize),
-    /// What one of these gives, nobody knows which.
+    /// It is the result of one of these computations; which one is not known.
     Branches(&'a [ComputationId]),
-    /// Any number of runs of a body.
+    /// It is the result of any number of runs of a loop's body.
     Loop,
-    /// The instruction itself.
+    /// The instruction computes it itself.
     Nothing,
 }
 
@@ -216,7 +216,7 @@ fn unknown(instruction: InstructionId, cause: Cause) -> Maps {
     Err(Unknown { cause, instruction })
 }
 
-/// What the symbols of a computation's parameters are to its caller.
+/// The sizes that the caller passes for the symbols of a computation's parameters.
 fn caller_sizes(
     module: &Module,
     callee: ComputationId,
@@ -241,7 +241,7 @@ fn caller_sizes(
     sizes
 }
 
-/// The maps with the caller's sizes.
+/// Replaces symbols by the caller's sizes.
 fn with_sizes(mut maps: Maps, symbols: &FxHashMap<Var, Term>) -> Maps {
     for map in maps.iter_mut().flatten() {
         rename_sizes(map, symbols);

@@ -1,34 +1,32 @@
-//! Indexing maps: exactly which elements every operation reads.
+//! Indexing maps, which describe exactly what elements every operation reads.
 //!
-//! An [`IndexingMap`] is a function from the index of one array to indices of
-//! another, with the domain on which it holds. The crate
-//! - derives maps from HLO instructions, from results to operands
-//!   ([`output_to_input`]) and back ([`input_to_output`]), and composes them
-//!   through fusions ([`fusion_output_to_input`]);
+//! An [`IndexingMap`] is a function from the index of one array to indices of another, together
+//! with the domain on which it holds. The crate
+//! - derives maps from HLO instructions, from results to operands ([`output_to_input`]) and back
+//!   ([`input_to_output`]), and composes them through fusions ([`fusion_output_to_input`]);
 //! - composes, evaluates, enumerates and compares maps;
-//! - simplifies them ([`Simplifier`]): domains are narrowed, results take their
-//!   simplest form, several terms take the forms that are cheapest together;
-//! - turns them around and rewrites them ([`IndexingMap::inverse`], ...);
-//! - counts what they read ([`utilization`]) and how a warp's loads coalesce
-//!   ([`coalescing`]), and proves alignment ([`is_multiple_of`], [`stride_along`],
-//!   [`contiguous_elements`]);
-//! - takes tiles through instructions and whole fusions ([`tiles`]), with the conditions on
-//!   their sizes;
-//! - decides whether two sizes are equal, under assumptions ([`equality`]);
-//! - reads and prints them ([`parse_map`], [`IndexingMap::display`]).
+//! - simplifies them ([`Simplifier`]): it narrows domains, simplifies results, and chooses the
+//!   forms of several terms that are cheapest together;
+//! - inverts and rewrites them ([`IndexingMap::inverse`], ...);
+//! - counts what they read ([`utilization`]) and how a warp's loads coalesce ([`coalescing`]), and
+//!   proves alignment ([`is_multiple_of`], [`stride_along`], [`contiguous_elements`]);
+//! - propagates tiles through instructions and whole fusions ([`tiles`]), with conditions on their
+//!   sizes;
+//! - decides whether two sizes are equal under assumptions ([`equality`]);
+//! - parses and prints maps ([`parse_map`], [`IndexingMap::display`]).
 //!
-//! What it is not: it chooses no fusion and no layout, and emits no code; it does not look at data.
+//! What it does not do: it chooses no fusion and no layout, emits no code, and does not look at
+//! data.
 //!
 //! # Invariants
-//! - Unknown is a value: an operation without a description gives [`Unknown`]
-//!   with its cause, and nothing panics, whatever the attributes say.
-//! - Simplification neither loses nor adds a point of a domain and changes no
-//!   result on any point, for any bounds; arithmetic is checked, and every search
-//!   has a bound that the [`Report`] names if it was met.
-//! - Terms of different domains never meet: no constraint of one map rewrites a
-//!   term of another, and what else a simplifier holds changes no result.
-//! - A map says whether it names exactly the elements that are read or more
-//!   ([`Exactness`]).
+//! - Unknown is a value: an operation without a description yields [`Unknown`] with its cause, and
+//!   nothing panics, whatever the attributes say.
+//! - Simplification neither removes nor adds a point of a domain, and changes no result at any
+//!   point, for any bounds. Arithmetic is checked, and every search has a bound; [`Report`] names
+//!   the bounds that were hit.
+//! - Terms of different domains do not interact: no constraint of one map rewrites a term of
+//!   another, and whatever else a simplifier has cached does not change a result.
+//! - A map says whether it names exactly the elements that are read, or more ([`Exactness`]).
 //!
 //! ```
 //! use tegula_indexing::{IndexingMap, Simplifier};

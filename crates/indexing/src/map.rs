@@ -1,4 +1,4 @@
-//! The indexing map: a function from points of a domain to indices.
+//! The indexing map: a function from the points of a domain to indices.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tegula_ir::{InstructionId, ReplicaGroups};
 /// A variable of a map: its bounds, and its name if it is not the default one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Variable {
-    /// All values it takes, both ends included.
+    /// The values that it takes, both ends included.
     pub bounds: Interval,
     /// Its name; `None` for the default (`d0`, `s0`, `rt0`, ...).
     pub name: Option<Arc<str>>,
@@ -53,7 +53,7 @@ pub enum RuntimeSource {
     Position(Arc<ReplicaGroups>),
 }
 
-/// Of a collective: whose array a map leads to.
+/// The participant of a collective whose array a map leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Participant {
     /// The groups in which participants exchange; no list means all of them.
@@ -67,47 +67,47 @@ pub struct Participant {
 pub struct RuntimeVariable {
     /// Its bounds and name.
     pub variable: Variable,
-    /// Where its value comes from; `None` if nobody said.
+    /// Where its value comes from; `None` if unknown.
     pub source: Option<RuntimeSource>,
-    /// Its largest value, where that is a term over variables of the map that has
-    /// it (sizes known at run time); a clamped source is clamped to it. The bounds
-    /// hold for all values of those variables.
+    /// Its largest value, if that depends on sizes known at run time: a term over the variables of
+    /// its map. A clamped source is clamped to it. The bounds hold for all values of those sizes.
     pub upper_bound: Option<Term>,
 }
 
-/// A restriction of the domain: `lower <= term <= upper`.
+/// A constraint on the domain: `lower <= term <= upper`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Constraint {
-    /// The restricted term.
+    /// The constrained term.
     pub term: Term,
-    /// What it must lie in.
+    /// The interval that it must be in.
     pub interval: Interval,
 }
 
-/// Whether a map is known to be a function at all, and on some point.
+/// Whether a map is defined, and whether its domain is known to be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Results and domain say all.
+    /// The map is defined by its results and domain.
     #[default]
     Ok,
-    /// The domain is known to have no point.
+    /// The domain is known to be empty.
     Empty,
-    /// The relation has no description as a map.
+    /// The relation cannot be described as a map.
     Undefined,
 }
 
 /// Whether a map names exactly the related indices or more than those.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Exactness {
-    /// Every point of the domain is a real access.
+    /// Every point of the domain is an element that is really accessed.
     #[default]
     Exact,
-    /// Every real access is a point of the domain; some points may be none.
+    /// Every element that is accessed is a point of the domain, but some points may not be
+    /// accessed.
     Superset,
 }
 
 impl Exactness {
-    /// The exactness of what is made of both.
+    /// The exactness of something derived from both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         if self == Self::Exact { other } else { self }
@@ -131,18 +131,18 @@ pub struct IndexingMap {
     pub runtime: Vec<RuntimeVariable>,
     /// One term for each dimension of the array the map leads to.
     pub results: Vec<Term>,
-    /// What restricts the domain beyond the bounds.
+    /// Constraints on the domain beyond the bounds.
     pub constraints: Vec<Constraint>,
-    /// Whether every point is a real access.
+    /// Whether every point is really accessed.
     pub exactness: Exactness,
-    /// Whose array the results index; `None` for that of whoever runs the map.
+    /// The participant whose array the results index; `None` if it is the one that runs the map.
     pub participant: Option<Box<Participant>>,
-    /// Whether the map is defined, and not empty as far as known.
+    /// Whether the map is defined, and whether it is known to be empty.
     pub status: Status,
 }
 
 impl IndexingMap {
-    /// A map with nothing but dimensions of the given sizes.
+    /// A map with only dimensions, of the given sizes.
     pub fn over(sizes: &[i64]) -> Self {
         let dims = sizes.iter().map(|size| Variable::of_size(*size)).collect();
         Self {
@@ -158,7 +158,7 @@ impl IndexingMap {
         map
     }
 
-    /// The map of a relation that has no description.
+    /// The map of a relation that cannot be described.
     pub fn undefined() -> Self {
         Self {
             status: Status::Undefined,
@@ -166,7 +166,7 @@ impl IndexingMap {
         }
     }
 
-    /// A map without a point.
+    /// A map with an empty domain.
     pub fn empty() -> Self {
         Self {
             status: Status::Empty,
@@ -174,12 +174,12 @@ impl IndexingMap {
         }
     }
 
-    /// Whether the map is known to have no point.
+    /// Whether the domain is known to be empty.
     pub fn is_empty(&self) -> bool {
         self.status == Status::Empty
     }
 
-    /// Whether the relation has no description.
+    /// Whether the relation cannot be described.
     pub fn is_undefined(&self) -> bool {
         self.status == Status::Undefined
     }
@@ -221,8 +221,8 @@ impl IndexingMap {
         variable(self.dims.len() + self.ranges.len() + position)
     }
 
-    /// Adds a range variable and gives its term. Later variables keep their
-    /// meaning: the run-time variables in all terms are renumbered.
+    /// Adds a range variable and returns its term. The run-time variables in all terms are
+    /// renumbered to make room.
     pub fn push_range(&mut self, variable: impl Into<Variable>) -> Term {
         let position = self.ranges.len();
         let first_runtime = self.dims.len() + position;
@@ -237,7 +237,7 @@ impl IndexingMap {
         self.range(position)
     }
 
-    /// Adds a run-time variable and gives its term.
+    /// Adds a run-time variable and returns its term.
     pub fn push_runtime(&mut self, bounds: Interval, source: Option<RuntimeSource>) -> Term {
         self.runtime.push(RuntimeVariable {
             variable: Variable::new(bounds),
@@ -247,14 +247,13 @@ impl IndexingMap {
         self.runtime_term(self.runtime.len() - 1)
     }
 
-    /// Restricts the domain.
+    /// Adds a constraint to the domain.
     pub fn constrain(&mut self, term: Term, interval: Interval) {
         self.constraints.push(Constraint { term, interval });
     }
 
-    /// Everything that keeps the variables from taking all values of `outer`:
-    /// the bounds that are narrower, and the constraints. A reader that runs over
-    /// `outer` tests exactly these.
+    /// Everything that keeps the variables from taking all values in `outer`: narrower bounds, and
+    /// the constraints. A loop over `outer` has to test exactly these.
     pub fn restrictions(&self, outer: &[Interval]) -> Vec<Constraint> {
         let mut found = Vec::new();
         for (position, own) in self.variables().enumerate() {
@@ -272,8 +271,8 @@ impl IndexingMap {
         found
     }
 
-    /// Calls `f` with every term: results, constraints, indices of sources and
-    /// limits of run-time variables, the participant.
+    /// Calls `f` with every term: results, constraints, source indices and upper bounds of run-time
+    /// variables, and the participant's position.
     pub fn for_each_term(&mut self, f: &mut dyn FnMut(&mut Term)) {
         self.results.iter_mut().for_each(&mut *f);
         self.constraints
@@ -290,15 +289,15 @@ impl IndexingMap {
         }
     }
 
-    /// The map to the only element of a scalar, on the same domain.
+    /// The map to the only element of a scalar, with the same domain.
     #[must_use]
     pub(crate) fn without_results(mut self) -> Self {
         self.results.clear();
         self
     }
 
-    /// Lets run-time variables that come from elements take any value in their
-    /// bounds.
+    /// Removes the sources of run-time variables that are elements, so that these may take any
+    /// value in their bounds.
     pub(crate) fn forget_elements(&mut self) {
         for runtime in &mut self.runtime {
             if matches!(runtime.source, Some(RuntimeSource::Element { .. })) {
@@ -307,7 +306,7 @@ impl IndexingMap {
         }
     }
 
-    /// Whether no result has a division, remainder, minimum, maximum or the like.
+    /// Whether no result contains a division, remainder, minimum, maximum or the like.
     pub fn is_affine(&self) -> bool {
         self.results.iter().all(Term::is_affine)
     }

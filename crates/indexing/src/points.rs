@@ -1,4 +1,4 @@
-//! Maps as sets of points: evaluation, bounded enumeration, equality by value.
+//! Maps as sets of points: evaluation, bounded enumeration, and comparison by value.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::map::{IndexingMap, Status};
 /// A point: a value for each variable of a map.
 pub type Point = SmallVec<[i64; 8]>;
 
-/// One access: the dimensions' and run-time variables' values, and the results.
+/// An access: the values of the dimensions and run-time variables, and the results.
 pub type Access = (Vec<i64>, Vec<i64>);
 
 impl IndexingMap {
@@ -55,9 +55,8 @@ impl IndexingMap {
         Ok(true)
     }
 
-    /// Every point of the domain with its results, in lexicographic order, or
-    /// `None` if the bounds hold more than `limit` points or a term has no value
-    /// somewhere.
+    /// Every point of the domain with its results, in lexicographic order; `None` if the bounds
+    /// contain more than `limit` points, or if a term has no value somewhere.
     pub fn enumerate(&self, limit: usize) -> Option<Vec<(Point, Vec<i64>)>> {
         if self.status == Status::Undefined {
             return None;
@@ -85,8 +84,8 @@ impl IndexingMap {
         (!failed).then_some(found)
     }
 
-    /// The relation: which indices each start is related to. Ranges are not part
-    /// of it, so maps with differently arranged ranges compare equal.
+    /// The relation that the map describes: all pairs of a starting index and a result. Ranges are
+    /// not a part of it, so maps whose ranges are arranged differently compare equal.
     pub fn accesses(&self, limit: usize) -> Option<BTreeSet<Access>> {
         let (dims, ranges) = (self.dims.len(), self.ranges.len());
         let points = self.enumerate(limit)?;
@@ -105,8 +104,8 @@ impl IndexingMap {
         )
     }
 
-    /// Whether two maps relate the same indices, by enumeration; `None` if either
-    /// has more than `limit` points in its bounds.
+    /// Whether two maps describe the same relation, by enumeration; `None` if either has more than
+    /// `limit` points in its bounds.
     pub fn same_value(&self, other: &Self, limit: usize) -> Option<bool> {
         if self.status == Status::Undefined || other.status == Status::Undefined {
             return Some(self.status == other.status);
@@ -115,14 +114,14 @@ impl IndexingMap {
     }
 }
 
-/// The number of points of a box, or `None` beyond 2^127.
+/// The number of points of a box; `None` if it does not fit.
 pub(crate) fn box_size(bounds: &[Interval]) -> Option<u128> {
     bounds.iter().try_fold(1u128, |product, interval| {
         product.checked_mul(interval.count())
     })
 }
 
-/// Visits the points of a box in lexicographic order until `visit` says stop.
+/// Visits the points of a box in lexicographic order until `visit` returns false.
 pub(crate) fn for_each_point(bounds: &[Interval], visit: &mut dyn FnMut(&[i64]) -> bool) {
     if bounds.iter().any(Interval::is_empty) {
         return;

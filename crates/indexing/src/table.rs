@@ -1,9 +1,9 @@
-//! Functions of one variable that are written as a list of values.
+//! Functions of one variable given by a table of values.
 //!
-//! A permutation of participants is such a function: `own == 0 ? 1 : own == 1 ? 2 : -1`. Put
-//! into another one by substitution it would stand in the place of every mention of the
-//! variable, and a chain of permutations would grow exponentially. Looked up instead, the
-//! composition is a list again, no longer than the first.
+//! A permutation of participants is such a function: `own == 0 ? 1 : own == 1 ? 2 : -1`. Composing
+//! two of them by substitution would repeat the inner one at every mention of the variable, and a
+//! chain of permutations would grow exponentially. Instead, the values of the inner table are
+//! looked up in the outer one, so the composition is again a table, no longer than the inner one.
 
 use tegula_expr::{Cmp, Node, Term, Var};
 
@@ -15,7 +15,7 @@ struct Table {
 }
 
 impl Table {
-    /// The table that a term is; `None` if it is anything else.
+    /// The table that a term represents; `None` if it is no table.
     fn of(term: &Term) -> Option<Self> {
         let mut found: Option<Var> = None;
         let mut values: Vec<(i64, i64)> = Vec::new();
@@ -57,7 +57,7 @@ impl Table {
     }
 }
 
-/// `term` with `inner` for its variable `var`, if both are tables.
+/// Substitutes `inner` for the variable `var` of `term`, if both are tables.
 pub(crate) fn composed(term: &Term, var: Var, inner: &Term) -> Option<Term> {
     let outer = Table::of(term).filter(|outer| outer.var == var)?;
     let mut inner = Table::of(inner)?;

@@ -1,25 +1,24 @@
-//! Maps turned around and rewritten: the inverse, ranges as dimensions, ranges
-//! rescaled by the remainder they leave.
+//! Transformations of maps: the inverse, turning ranges into dimensions, and rescaling ranges with
+//! a fixed remainder.
 
 use rustc_hash::FxHashMap;
 use tegula_expr::{Canonicalizer, Interval, Node, Term, Var, range_of};
 
 use crate::map::{Constraint, IndexingMap, Status, Variable, renumber, variable};
 
-/// Rounds of joining quotients with remainders and of taking sums apart.
+/// The most rounds of joining quotients with remainders and of splitting sums.
 const MAX_ROUNDS: usize = 64;
-/// Terms of a sum that is taken apart.
+/// The most terms of a sum that is split.
 const MAX_TERMS: usize = 16;
 
 impl IndexingMap {
-    /// The inverse relation: from indices that the map leads to, to the indices it
-    /// starts from. The new dimensions are the results, in the order of the
-    /// results, with the bounds that the results have.
+    /// The inverse relation: from indices that the map leads to, to the indices that it starts
+    /// from. The new dimensions are the results, in their order and with their bounds.
     ///
-    /// A dimension that the results determine becomes a term over them (a sum in
-    /// mixed radix is taken apart, quotient and remainder are put together); one
-    /// that they do not becomes a range variable, kept by constraints. Exact for
-    /// every map; undefined for an undefined one. Not simplified.
+    /// A dimension that the results determine becomes a term over them: mixed-radix sums are split,
+    /// and quotients are joined with remainders. A dimension that they do not determine becomes a
+    /// range variable with constraints. The inverse is exact for every map, undefined for an
+    /// undefined one, and not simplified.
     ///
     /// ```
     /// use tegula_indexing::{IndexingMap, Simplifier};
@@ -44,9 +43,8 @@ impl IndexingMap {
         Inversion::new(self).finish()
     }
 
-    /// The map over fewer values of its range variables: where a constraint says
-    /// that a range variable leaves one remainder, `s mod 4 in [1, 1]`, the
-    /// variable becomes `4 * s + 1` and the constraint goes.
+    /// Rescales range variables with a fixed remainder: for a constraint `s mod 4 in [1, 1]`, the
+    /// range variable is replaced by `4 * s + 1`, and the constraint is removed.
     ///
     /// ```
     /// use tegula_indexing::IndexingMap;
@@ -94,7 +92,7 @@ impl IndexingMap {
     }
 }
 
-/// `v mod m in [r, r]` with `0 <= r < m`.
+/// Recognises a constraint `v mod m in [r, r]` with `0 <= r < m`.
 fn one_remainder(constraint: &Constraint) -> Option<(Var, i64, i64)> {
     let Node::Mod(inner, modulus) = constraint.term.node() else {
         return None;
@@ -108,20 +106,19 @@ fn one_remainder(constraint: &Constraint) -> Option<(Var, i64, i64)> {
         .map(|var| (var, modulus, remainder))
 }
 
-/// `left = right`: a term over the old variables, one over the new dimensions.
+/// An equation `left = right`; `left` is over the old variables, `right` over the new dimensions.
 struct Equation {
     left: Term,
     right: Term,
 }
 
-/// While variables have their old numbers, the new dimensions have numbers from
-/// here on.
+/// New dimensions are numbered from here on as long as old variables keep their numbers.
 const NEW: usize = 1 << 24;
 
 struct Inversion<'a> {
     map: &'a IndexingMap,
     equations: Vec<Equation>,
-    /// Old variables as terms over new dimensions.
+    /// Old variables as terms over the new dimensions.
     solved: FxHashMap<Var, Term>,
     constraints: Vec<Constraint>,
 }
@@ -170,7 +167,7 @@ impl<'a> Inversion<'a> {
         (var.0 as usize) < self.known() && !self.solved.contains_key(&var)
     }
 
-    /// Makes one equation of `x / c = q` and `x mod c = r`: `x = c * q + r`.
+    /// Joins `x / c = q` and `x mod c = r` into `x = c * q + r`.
     fn join(&mut self) -> bool {
         let found = self
             .equations
@@ -181,7 +178,7 @@ impl<'a> Inversion<'a> {
                     return None;
                 };
                 let c = c.as_constant().filter(|c| *c > 1)?;
-                // `(y / b) mod c` goes with `y / (b * c)`.
+                // `(y / b) mod c` is joined with `y / (b * c)`.
                 let (base, divisor) = match inner.node() {
                     Node::FloorDiv(y, b) => (y, b.as_constant()?.checked_mul(c)?),
                     _ => (inner, c),
@@ -193,7 +190,7 @@ impl<'a> Inversion<'a> {
                 let other = self.equations.iter().position(is_quotient);
                 match other {
                     Some(other) => Some((at, Some(other), inner.clone(), c)),
-                    // The operand may lie in one period.
+                    // Alternatively, the operand may be within one period.
                     None => {
                         let bounds = self.map.bounds();
                         let range = range_of(inner, bounds.as_slice());
@@ -228,7 +225,7 @@ impl<'a> Inversion<'a> {
         true
     }
 
-    /// Makes equations for the terms of one that says `c + sum of k * t = r`.
+    /// Splits an equation `c + sum of k * t = r` into equations for its terms.
     fn split(&mut self) -> bool {
         let found = self.equations.iter().position(|equation| {
             !matches!(
@@ -242,7 +239,7 @@ impl<'a> Inversion<'a> {
         let equation = self.equations.remove(position);
         if let Some((parts, rest)) = self.parts(&equation) {
             self.equations.extend(parts);
-            // Nothing may be left over.
+            // The remainder must be zero.
             if rest.as_constant() != Some(0) {
                 self.constraints.push(Constraint {
                     term: rest,
@@ -253,8 +250,8 @@ impl<'a> Inversion<'a> {
         true
     }
 
-    /// The terms of a sum in mixed radix, the largest coefficient first, as long
-    /// as the others stay below it; and what must be 0.
+    /// The equations for the terms of a mixed-radix sum, largest coefficient first, as long as the
+    /// smaller terms stay below each coefficient; and a term that must be 0.
     fn parts(&self, equation: &Equation) -> Option<(Vec<Equation>, Term)> {
         let (terms, constant) = equation.left.as_linear()?;
         if terms.is_empty() || terms.len() > MAX_TERMS {
@@ -270,7 +267,8 @@ impl<'a> Inversion<'a> {
             parts.push((atom.clone(), *k, range_of(atom, self.map)));
         }
         parts.sort_by_key(|(_, k, _)| std::cmp::Reverse(k.unsigned_abs()));
-        // All coefficients positive: a negative one counts from the upper end.
+        // Terms with a negative coefficient are counted from their upper end, so that all
+        // coefficients are positive.
         let mut low = i128::from(constant);
         for (_, k, range) in &parts {
             let end = if *k > 0 { range.lower } else { range.upper };
@@ -288,7 +286,7 @@ impl<'a> Inversion<'a> {
             if reach >= i128::from(size) {
                 return None;
             }
-            // The distance of the term from the end that counts.
+            // The distance of the term from the end that it is counted from.
             let distance = rest.floor_div(&size.into());
             rest = rest.modulo(&size.into());
             let right = if *k > 0 {
@@ -304,7 +302,7 @@ impl<'a> Inversion<'a> {
         Some((found, rest))
     }
 
-    /// Dimensions and ranges; run-time variables are no unknowns.
+    /// The number of dimensions and ranges; run-time variables are not solved for.
     fn known(&self) -> usize {
         self.map.dims.len() + self.map.ranges.len()
     }

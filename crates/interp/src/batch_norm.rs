@@ -1,7 +1,7 @@
 //! `batch-norm-training`, `-inference` and `-grad`, over all dimensions but one.
 //!
-//! Computed in `f64`, each result rounded once. The formulas are those of XLA's
-//! operation semantics, with the biased variance.
+//! The results are computed in `f64` and rounded once. The formulas are those of XLA's operation
+//! semantics, with the biased variance.
 
 use crate::error::{OpError, invalid};
 use crate::movement::position;
@@ -14,7 +14,7 @@ struct Features<'a> {
     array: &'a Literal,
     values: Vec<f64>,
     count: usize,
-    /// Neighbouring elements of the same feature.
+    /// The number of adjacent elements of the same feature.
     inner: usize,
 }
 
@@ -37,12 +37,12 @@ impl<'a> Features<'a> {
         i / self.inner % self.count
     }
 
-    /// Elements of each feature.
+    /// The number of elements of each feature.
     fn elements(&self) -> f64 {
         self.values.len() as f64 / self.count as f64
     }
 
-    /// The sum of `f(feature, element's position)` over each feature.
+    /// For each feature, the sum of `f(feature, position)` over its elements.
     fn sums(&self, f: impl Fn(usize, usize) -> f64) -> Vec<f64> {
         let mut sums = vec![0.0; self.count];
         for i in 0..self.values.len() {
@@ -52,7 +52,7 @@ impl<'a> Features<'a> {
         sums
     }
 
-    /// An array of `f(feature, element's position)`.
+    /// An array whose elements are `f(feature, position)`.
     fn map(&self, f: impl Fn(usize, usize) -> f64) -> Result<Literal, OpError> {
         let values: Vec<f64> = (0..self.values.len())
             .map(|i| f(self.feature(i), i))
@@ -60,7 +60,7 @@ impl<'a> Features<'a> {
         from_f64s(self.array.shape(), &values)
     }
 
-    /// A vector with an element for each feature, as operand.
+    /// The values of an operand that has one element for each feature.
     fn operand(&self, x: &Literal) -> Result<Vec<f64>, OpError> {
         if x.len() != self.count || !x.element_type().is_float() {
             return Err(invalid("not one value for each feature"));
@@ -68,7 +68,7 @@ impl<'a> Features<'a> {
         Ok(to_f64s(x))
     }
 
-    /// A vector with an element for each feature, of the scale's type.
+    /// A vector with one element for each feature, of the scale's type.
     fn result(&self, scale: &Literal, values: &[f64]) -> Result<Literal, OpError> {
         let shape = ArrayShape::new(scale.element_type(), &[self.count as i64]);
         from_f64s(&shape, values)
@@ -115,9 +115,9 @@ pub(crate) fn inference(
     })
 }
 
-/// What elements of a normalised array are sums of, by magnitude: the scaled part and the
-/// offset, which may cancel. With how many terms of such a sum its error is that of the
-/// scaled part: four operations before the sum, each rounded.
+/// The magnitude of the terms of each element of a normalised array (the scaled part and the
+/// offset, which may cancel), and a number of terms for which the error of such a sum is that of
+/// the scaled part: four operations before the sum, each rounded.
 pub(crate) fn magnitudes(
     normalised: &Literal,
     offset: &Literal,
@@ -132,8 +132,7 @@ pub(crate) fn magnitudes(
     Ok((x.values.iter().enumerate().map(of).collect(), 16))
 }
 
-/// What the mean and the variance of each feature are sums of, by magnitude, and how many terms
-/// that is.
+/// The magnitude of the terms that the mean and the variance of each feature sum, and their number.
 pub(crate) fn moment_magnitudes(
     x: &Literal,
     mean: &Literal,
@@ -147,7 +146,7 @@ pub(crate) fn moment_magnitudes(
     Ok(([of_mean, of_variance], n as usize))
 }
 
-/// The gradients of the operand, the scale and the offset.
+/// The gradients with respect to the operand, the scale and the offset.
 pub(crate) fn gradient(
     operands: [&Literal; 5],
     epsilon: f32,
@@ -180,8 +179,8 @@ pub(crate) fn gradient(
     ])
 }
 
-/// What the elements of each gradient are sums of, by magnitude, and how many terms that is:
-/// those of a feature, each of a few operations.
+/// The magnitude of the terms that each gradient's elements sum, and their number: the elements of
+/// a feature, each computed by a few operations.
 pub(crate) fn gradient_magnitudes(
     operands: [&Literal; 5],
     epsilon: f32,

@@ -1,4 +1,4 @@
-//! A computation that is called for each element: compiled to scalar steps if it has no others, else
+//! Computations called once for each element: compiled to scalar steps where that is possible, else
 //! interpreted.
 
 use crate::error::{OpError, invalid};
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tegula_ir::{Binary, ComputationId, Literal};
 use tegula_scalar::{Bits, BitsMut};
 
-/// A computation ready to be called per element.
+/// A computation that is ready to be called for each element.
 pub(crate) struct Callee<'e, 'm> {
     evaluator: &'e mut Evaluator<'m>,
     computation: ComputationId,
@@ -35,8 +35,7 @@ impl<'e, 'm> Callee<'e, 'm> {
         self.program.as_ref()?.as_binary()
     }
 
-    /// Calls the computation on one element of each parameter; gives one element
-    /// of each result.
+    /// Calls the computation on one element of each parameter; returns one element of each result.
     pub(crate) fn call(&mut self, arguments: &[u128]) -> Result<SmallVec<[u128; 2]>, OpError> {
         tegula_limits::check()?;
         match &self.program {
@@ -74,7 +73,7 @@ impl<'e, 'm> Callee<'e, 'm> {
             .collect())
     }
 
-    /// Calls a computation of one result, a `pred`.
+    /// Calls a computation whose result is a single `pred`.
     pub(crate) fn test(&mut self, arguments: &[u128]) -> Result<bool, OpError> {
         let results = self.call(arguments)?;
         let result = results.first().copied();
@@ -83,7 +82,7 @@ impl<'e, 'm> Callee<'e, 'm> {
             .ok_or_else(|| invalid("a called computation has no result"))
     }
 
-    /// Calls a computation of one result.
+    /// Calls a computation with a single result.
     pub(crate) fn call_one(&mut self, arguments: &[u128]) -> Result<u128, OpError> {
         let results = self.call(arguments)?;
         let result = results.first().copied();
@@ -91,7 +90,7 @@ impl<'e, 'm> Callee<'e, 'm> {
     }
 }
 
-/// `map(operands...)`: a computation on each element.
+/// Evaluates `map(operands...)`: a computation on each element.
 pub(crate) fn map(
     operands: &[&Literal],
     shape: &tegula_ir::ArrayShape,

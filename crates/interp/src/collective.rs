@@ -1,10 +1,11 @@
 //! Collectives: operations on the arrays of several devices.
 //!
-//! Each device gives all its operands to all members of its group and computes its own result
-//! from everyone's. Results follow the positions of members in the group: sums of floats begin
+//! Each device gives all its operands to all members of its group and computes its own result from
+//! everyone's operands. Results follow the positions of members in the group: sums of floats begin
 //! with the first member's element and are rounded to the type after each addition.
 //!
-//! The start forms exchange at once; the done forms take the result from what they gave.
+//! Start operations exchange the arrays at once; done operations return the result that the start
+//! operation computed.
 
 use crate::callee::Callee;
 use crate::dispatch::left_out;
@@ -19,10 +20,10 @@ use tegula_devices::{Alone, Communicator, Exchange, Group, Outgoing};
 use tegula_ir::{ArrayShape, ComputationId, ElementType, InstructionId, Literal, Op, Shape};
 use tegula_scalar::{Bits, BitsMut};
 
-/// By position in the group, by number of the operand.
+/// The operands of each member, by position in the group and number of the operand.
 type Parts = Vec<Arc<[Literal]>>;
 
-/// What all members of a group gave, as one of them sees it.
+/// The operands of all members of a group, as one of them sees them.
 struct Gathered {
     parts: Parts,
     /// The position of this device.
@@ -30,14 +31,14 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Everyone's operand of this number, by position.
+    /// The operand of this number of each member, by position.
     fn of(&self, operand: usize) -> Result<Vec<&Literal>, OpError> {
         let all = self.parts.iter().map(|part| part.get(operand));
         let all = all.collect::<Option<Vec<_>>>();
         all.ok_or_else(|| invalid("members have another number of operands"))
     }
 
-    /// One result for each operand.
+    /// Computes one result for each operand.
     fn each(
         &self,
         mut result: impl FnMut(&[&Literal]) -> Result<Literal, OpError>,
@@ -50,7 +51,7 @@ impl Gathered {
 }
 
 impl Evaluator<'_> {
-    /// `replica-id` and `partition-id`: 0 on a device that is alone.
+    /// Evaluates `replica-id` and `partition-id`; they are 0 where only one device runs.
     pub(crate) fn own_number(&self, id: InstructionId) -> Result<Literal, OpError> {
         let mut result = Literal::zeros(&self.resolve(&self.module[id].shape)?)?;
         if let Some(communicator) = &self.communicator {
@@ -86,7 +87,7 @@ impl Evaluator<'_> {
         let given = operands.clone();
         let topology = communicator.topology();
         let Some(group) = Group::of(op, topology, communicator.device())? else {
-            // A broadcast without this device.
+            // A broadcast to groups that do not include this device.
             let zeros = operands
                 .iter()
                 .map(|operand| Literal::zeros(operand.shape()));
@@ -127,7 +128,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// This device's results where arrays are sent: each member gets what it needs and no more.
+    /// This device's results of an operation that moves arrays: each member receives only what it
+    /// needs.
     fn sent(
         &mut self,
         op: &Op,
@@ -193,7 +195,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// What all members have, combined: the same for all of them.
+    /// Combines the arrays of all members once, since all members have the same result.
     fn combined_once(
         &mut self,
         to_apply: ComputationId,
@@ -281,7 +283,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The members' arrays combined element by element, first to last.
+    /// Combines the members' arrays element by element, from the first member to the last.
     fn folded(&mut self, parts: &[&Literal], to_apply: ComputationId) -> Result<Literal, OpError> {
         let (first, others) = parts
             .split_first()
@@ -306,14 +308,15 @@ impl Evaluator<'_> {
     }
 }
 
-/// Whether a permutation has the operands of the form that updates its second one.
+/// Whether the operands of a permutation are those of the form that updates its second operand in
+/// place.
 fn writes_in_place(operands: &[Literal]) -> bool {
     let is_index = |literal: &Literal| literal.element_type() == ElementType::S32;
     matches!(operands, [_, _, to, from] if is_index(to) && is_index(from))
 }
 
-/// The number that a device has in a permutation, and how many there are: of its partition if there is
-/// a channel, else of its replica.
+/// The number of a device in a permutation, and how many numbers there are: those of partitions if
+/// there is a channel, else those of replicas.
 fn permuted(communicator: &dyn Communicator, channel_id: Option<i64>) -> (usize, usize) {
     let (topology, device) = (communicator.topology(), communicator.device());
     match channel_id {
@@ -322,7 +325,7 @@ fn permuted(communicator: &dyn Communicator, channel_id: Option<i64>) -> (usize,
     }
 }
 
-/// The number that a permutation sends from to this one.
+/// The number from which a permutation sends to this number.
 fn source_of(
     pairs: &[(i64, i64)],
     number: usize,
@@ -343,7 +346,7 @@ fn source_of(
     Ok(found)
 }
 
-/// Arrays as the value of a shape: one for an array, a tuple otherwise.
+/// Arrays as a value of a shape: the array itself for an array shape, else a tuple.
 fn arranged(literals: Vec<Literal>, shape: &Shape) -> Result<Value, OpError> {
     let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
     match shape {
@@ -359,8 +362,8 @@ fn same_shape(a: &Literal, b: &Literal) -> Result<(), OpError> {
     }
 }
 
-/// An array's sizes, of which one dimension is cut: how many rows of it there are, its size, and
-/// the bytes of what is within it.
+/// How an array is split along a dimension: the number of outer rows, the dimension's size, the
+/// bytes of one inner slice, and the array's sizes.
 fn around(shape: &ArrayShape, dimension: i64) -> Result<(usize, usize, usize, Vec<i64>), OpError> {
     let dims = shape
         .static_dims()
@@ -379,7 +382,7 @@ fn around(shape: &ArrayShape, dimension: i64) -> Result<(usize, usize, usize, Ve
     ))
 }
 
-/// Part `index` of `count` equal ones along a dimension.
+/// Part `index` of an array that is cut into `count` equal parts along a dimension.
 fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<Literal, OpError> {
     let (outer, size, inner, mut dims) = around(whole.shape(), dimension)?;
     if count == 0 || size % count != 0 {
@@ -398,7 +401,7 @@ fn part(whole: &Literal, dimension: i64, index: usize, count: usize) -> Result<L
     Ok(Literal::from_bytes(&shape, &bytes)?)
 }
 
-/// Arrays one after the other along a dimension.
+/// Concatenates arrays along a dimension.
 fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, OpError> {
     let first = parts.first().ok_or_else(|| invalid("a group of nobody"))?;
     let (outer, size, inner, mut dims) = around(first.shape(), dimension)?;
@@ -414,10 +417,12 @@ fn joined(parts: &[&Literal], dimension: i64) -> Result<Literal, OpError> {
     Ok(Literal::from_bytes(&shape, &bytes)?)
 }
 
-/// `ragged-all-to-all(input, output, input_offsets, send_sizes, output_offsets, recv_sizes)`.
+/// Evaluates `ragged-all-to-all(input, output, input_offsets, send_sizes, output_offsets,
+/// recv_sizes)`.
 ///
-/// Row `j` of the last four, of `updates` entries each, is about member `j`: that many rows of the
-/// input from an offset on are sent to it, and written there from the output offset on.
+/// Row `j` of the last four operands, with `updates` entries each, concerns member `j`:
+/// `send_sizes` rows of the input, from `input_offsets` on, are sent to it and written there from
+/// `output_offsets` on.
 fn ragged(all: &Gathered) -> Result<Literal, OpError> {
     let operand = |number: usize| -> Result<Vec<Vec<i64>>, OpError> {
         let tables = all.of(number)?;

@@ -1,4 +1,4 @@
-//! Operations on tuples and tokens, and those that call whole computations.
+//! Operations on tuples and tokens, and operations that call whole computations.
 
 use crate::dispatch::left_out;
 use crate::error::{OpError, invalid};
@@ -33,7 +33,7 @@ fn is_true(value: &Value) -> Result<bool, OpError> {
     Ok(literal.bytes()[0] != 0)
 }
 
-/// A value of a shape, all zeros: a context that nobody reads.
+/// A value of a shape with all elements zero: a context that nobody reads.
 fn zeros(evaluator: &Evaluator<'_>, shape: &Shape) -> Result<Value, OpError> {
     Ok(match shape {
         Shape::Tuple(shapes) => {
@@ -47,7 +47,8 @@ fn zeros(evaluator: &Evaluator<'_>, shape: &Shape) -> Result<Value, OpError> {
 }
 
 impl Evaluator<'_> {
-    /// A constant tuple, which is of no operation group; `None` for the rest.
+    /// Evaluates a constant tuple, which belongs to no operation group; `None` for any other
+    /// operation.
     pub(crate) fn structural(
         &self,
         id: InstructionId,
@@ -146,7 +147,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The tuple of a start operation: what is known, and empty contexts.
+    /// The tuple of a start operation: the known values, and empty contexts.
     pub(crate) fn started(
         &self,
         id: InstructionId,
@@ -160,7 +161,7 @@ impl Evaluator<'_> {
         Ok(Value::Tuple(elements))
     }
 
-    /// Counts an iteration of any loop.
+    /// Counts an iteration of a loop.
     pub(crate) fn count_iteration(&mut self) -> Result<(), OpError> {
         tegula_limits::check()?;
         self.iterations += 1;
@@ -184,8 +185,8 @@ impl Evaluator<'_> {
         Ok(state)
     }
 
-    /// A `pred` takes the first branch if true, else the second; an index out of
-    /// range takes the last.
+    /// Evaluates a conditional. A `pred` selects the first branch if true, else the second; an
+    /// index out of range selects the last.
     fn conditional(
         &mut self,
         branches: &[ComputationId],
@@ -213,7 +214,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Literals as the leaves of a tuple.
+/// A tuple with literals as its leaves.
 fn tuple_of(shape: &Shape, leaves: &mut dyn Iterator<Item = &Literal>) -> Result<Value, OpError> {
     match shape {
         Shape::Tuple(shapes) => {

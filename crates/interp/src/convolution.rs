@@ -1,11 +1,10 @@
-//! `convolution`: patches of the input as the rows of a matrix, times the kernel.
+//! `convolution` as a matrix product: patches of the input times the kernel (im2col).
 //!
-//! With everything in the order `[batch, spatial..., feature]`, the row of a
-//! result position holds the input elements under the window there (zero in the
-//! padding and between dilated elements), and the kernel, `[spatial..., input
-//! feature, output feature]`, is the other factor. Feature groups split the
-//! features of input and result; batch groups split the batch of the input and
-//! the features of the result.
+//! With all arrays in the order `[batch, spatial..., feature]`, the row of a result position holds
+//! the input elements under the window there (zero in the padding and between dilated elements),
+//! and the kernel, `[spatial..., input feature, output feature]`, is the other factor. Feature
+//! groups split the features of input and result; batch groups split the batch of the input and the
+//! features of the result.
 
 use crate::dot::{
     Domain, Product, in_one_type, load_complex, load_floats, load_integers, ordered, store_complex,
@@ -20,16 +19,16 @@ use crate::window::Windows;
 use smallvec::smallvec;
 use tegula_ir::{ArrayShape, ConvDims, Literal, WindowDim};
 
-/// Elements of the patch matrix that are made at a time.
+/// The number of elements of the patch matrix that are built at a time.
 const PATCH_ELEMENTS: usize = 1 << 20;
 
 /// The sizes and groups of a convolution, in canonical order.
 struct Geometry<'a> {
     window: &'a [WindowDim],
-    /// The input's spatial sizes and the result's.
+    /// The spatial sizes of the input, and those of the result.
     input: Sizes,
     output: Sizes,
-    /// The input's batch and features, the result's batch and features.
+    /// The batch sizes and numbers of features of input and result.
     batch: usize,
     features: usize,
     out_batch: usize,
@@ -39,7 +38,7 @@ struct Geometry<'a> {
 }
 
 impl Geometry<'_> {
-    /// Input features of one group: what the kernel's input features are.
+    /// The input features of one group, which is the kernel's number of input features.
     fn group_features(&self) -> usize {
         if self.batch_groups > 1 {
             self.features
@@ -56,8 +55,8 @@ impl Geometry<'_> {
         self.groups * self.batch_groups
     }
 
-    /// Where, in an image's spatial elements, the input element under each element
-    /// of the kernel's window lies at a result position.
+    /// For each element of the kernel's window at a result position, the spatial position of the
+    /// input element under it, if there is one.
     fn under_window(&self, position: usize, places: &mut Vec<Option<usize>>) {
         let mut at: Sizes = smallvec![0; self.output.len()];
         let mut rest = position;
@@ -111,7 +110,7 @@ impl Geometry<'_> {
         result
     }
 
-    /// The kernel's output features of one group.
+    /// The part of the kernel with the output features of one group.
     fn group_kernel<T: Entry>(&self, kernel: &[T], group: usize, group_out: usize) -> Vec<T> {
         let first = group * group_out;
         let rows = kernel.chunks_exact(self.out_features.max(1));
@@ -119,7 +118,7 @@ impl Geometry<'_> {
             .collect()
     }
 
-    /// The rows of the patch matrix for `count` result positions from `start`.
+    /// Builds the rows of the patch matrix for `count` result positions from `start` on.
     fn patches<T: Entry>(&self, input: &[T], group: usize, start: usize, count: usize) -> Vec<T> {
         let (features, width) = (self.features, self.group_features());
         let positions = product(&self.output);
@@ -158,7 +157,7 @@ impl Geometry<'_> {
     }
 }
 
-/// The dimension numbers `[first, spatial..., last]`.
+/// The dimension numbers in the order `[first, spatial..., last]`.
 fn canonical_order(first: i64, spatial: &[i64], last: i64, rank: usize) -> Result<Sizes, OpError> {
     let numbers: Vec<i64> = std::iter::once(first)
         .chain(spatial.iter().copied())
@@ -173,7 +172,7 @@ fn canonical_order(first: i64, spatial: &[i64], last: i64, rank: usize) -> Resul
     Ok(order)
 }
 
-/// `convolution(input, kernel)`. `magnitudes` asks for sums of absolute products.
+/// Evaluates `convolution(input, kernel)`; `magnitudes` asks for the sums of absolute products too.
 pub(crate) fn convolution(
     input: &Literal,
     kernel: &Literal,
@@ -213,7 +212,7 @@ pub(crate) fn convolution(
     );
     let geometry = geometry(&input, &kernel, window, groups, batch_groups)?;
 
-    // The result is made in canonical order and then put in its own.
+    // The result is computed in canonical order and then transposed.
     let mut canonical: Sizes = smallvec![geometry.out_batch];
     canonical.extend(geometry.output.iter().copied());
     canonical.push(geometry.out_features);

@@ -1,4 +1,4 @@
-//! Which function evaluates which operation.
+//! Dispatch: which function evaluates which operation.
 
 use crate::callee::{Callee, map};
 use crate::error::{OpError, invalid, unsupported};
@@ -30,7 +30,7 @@ impl Arrays {
         self.0.iter().skip(start).collect()
     }
 
-    /// All operands in two halves: inputs and initial values, say.
+    /// The operands split into two halves, such as inputs and initial values.
     fn halves(&self) -> (Vec<&Literal>, Vec<&Literal>) {
         let (a, b) = self.0.split_at(self.0.len() / 2);
         (a.iter().collect(), b.iter().collect())
@@ -46,7 +46,7 @@ impl Arrays {
     }
 }
 
-/// One result as an array, several as a tuple.
+/// The value of an operation: the array if its shape is an array, else a tuple.
 fn results(literals: impl IntoIterator<Item = Literal>, shape: &Shape) -> Result<Value, OpError> {
     let mut values: Vec<Value> = literals.into_iter().map(Value::Array).collect();
     match shape {
@@ -204,8 +204,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Checks that an operand gives the size which the shape has, as the sizes of a run are known
-    /// before it: not one that depends on data.
+    /// Checks that an operand that gives a size equals the size in the shape, which was resolved
+    /// before the run: the operand must not depend on data.
     fn gives_size(
         &self,
         (id, operand): (InstructionId, usize),
@@ -225,8 +225,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The same memory as another shape: through the order of elements that each
-    /// side's layout gives.
+    /// Reinterprets the same memory as another shape: the elements are reordered by the layouts of
+    /// both sides.
     fn bitcast(&self, id: InstructionId, x: &Literal) -> Result<Literal, OpError> {
         let module = self.module;
         let shape = self.resolve(&module[id].shape)?;
@@ -305,7 +305,7 @@ impl Evaluator<'_> {
         elementwise::convert(&sums, &shape).map(Value::Array)
     }
 
-    /// Operations that call a computation for each element.
+    /// Evaluates an operation that calls a computation for each element.
     fn calling(&mut self, id: InstructionId, operands: Arrays) -> Result<Value, OpError> {
         let module = self.module;
         let shape = &module[id].shape;
@@ -389,7 +389,7 @@ impl Evaluator<'_> {
         self.rounded(literals, to_apply, shape)
     }
 
-    /// Results of a computation called per element, perturbed if it rounds.
+    /// The results of a computation called for each element, perturbed if it rounds.
     fn rounded(
         &mut self,
         literals: Vec<Literal>,
@@ -402,7 +402,7 @@ impl Evaluator<'_> {
         Ok(value)
     }
 
-    /// Moves what a batch norm makes by the errors of what it sums.
+    /// Perturbs a normalised array by the errors of the sums that it is computed from.
     fn perturb_normalised(
         &mut self,
         normalised: Literal,
@@ -416,8 +416,8 @@ impl Evaluator<'_> {
         self.perturb_sums(normalised, Some(&magnitudes), terms)
     }
 
-    /// Moves the mean and the variance of a batch norm by the errors of the sums that they are,
-    /// if those are no more exact than what is summed.
+    /// Perturbs the mean and the variance of a batch norm by the errors of their sums, unless the
+    /// sums are more precise than the elements.
     fn perturb_moments(
         &mut self,
         [mean, variance]: [Literal; 2],
@@ -435,7 +435,7 @@ impl Evaluator<'_> {
         ])
     }
 
-    /// Moves the gradients of a batch norm by the errors of what they are sums of.
+    /// Perturbs the gradients of a batch norm by the errors of their sums.
     fn perturb_gradients(
         &mut self,
         gradients: [Literal; 3],
@@ -454,8 +454,8 @@ impl Evaluator<'_> {
         results(moved.collect::<Result<Vec<_>, _>>()?, shape)
     }
 
-    /// A routine's last operand, moved by the errors of the sums that factors or solutions make
-    /// it up of.
+    /// A routine's last operand, perturbed by the backward error: that of the sums by which the
+    /// factors or solutions reproduce it.
     fn moved_operand(
         &mut self,
         routine: Lapack,
@@ -469,7 +469,7 @@ impl Evaluator<'_> {
         by_sums(last, &magnitudes, terms, directions)
     }
 
-    /// A routine of LAPACK.
+    /// Evaluates a LAPACK routine.
     fn lapack(
         &mut self,
         call: &CustomCall,
@@ -588,8 +588,8 @@ impl Evaluator<'_> {
                 let k = k.ok_or_else(|| invalid("the result is not a pair of arrays"))?;
                 top_k(self, x, k, true, shape)
             }
-            // Annotations of the partitioner: the values pass through, unless they are to be shards
-            // of arrays or the whole of shards.
+            // The partitioner's annotations pass their values through, except those that convert
+            // between whole arrays and shards.
             "Sharding"
             | "InspectSharding"
             | "SPMDFullToShardShape"
@@ -606,7 +606,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A custom call that has a handler.
+    /// Evaluates a custom call that has a handler.
     fn handled(
         &self,
         call: &CustomCall,
@@ -621,7 +621,7 @@ impl Evaluator<'_> {
         arranged(shape, &mut given.into_iter())
     }
 
-    /// The shapes of the arrays in a value of a shape.
+    /// The shapes of the arrays in a value of this shape.
     pub(crate) fn array_shapes(&self, shape: &Shape) -> Result<Vec<ArrayShape>, OpError> {
         let mut shapes = Vec::new();
         shape.for_each_leaf(&mut |leaf| {
@@ -633,7 +633,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// A value of a shape from the arrays in it.
+/// A value of a shape, built from its arrays.
 pub(crate) fn arranged(
     shape: &Shape,
     arrays: &mut impl Iterator<Item = Literal>,
@@ -667,7 +667,7 @@ fn top_k(
     results([values, places], shape)
 }
 
-/// Why an operation is left out; the crate's documentation lists them.
+/// The error for an operation that is not supported; the crate's documentation lists these.
 pub(crate) fn left_out(op: &Op) -> OpError {
     unsupported(match op {
         Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. } => {

@@ -1,9 +1,9 @@
-//! `dot`: operands brought to `[batch, m, k]` and `[batch, k, n]`, then products.
+//! `dot`: the operands are transposed to `[batch, m, k]` and `[batch, k, n]` and multiplied.
 //!
-//! Where types differ, operands are converted to [`product_type`] first, and the sum to the
-//! result's type last. In between all is of one type: floats are accumulated in `f64` and
-//! rounded once, integers wrap, `pred` is or of and. `operand_precision` and `algorithm` are
-//! about speed, and ignored.
+//! Where the types differ, the operands are first converted to [`product_type`], and the sums last
+//! to the result's type. In between, all values have one type: floats are accumulated in `f64` and
+//! rounded once, integers wrap, `pred` is computed with `and` and `or`. `operand_precision` and
+//! `algorithm` concern speed and are ignored.
 
 use crate::error::{OpError, invalid};
 use crate::matmul::{Entry, matmul};
@@ -15,16 +15,16 @@ use tegula_ir::helpers::product_type;
 use tegula_ir::{ArrayShape, Category, DotDims, ElementType, Literal};
 use tegula_scalar::{C64, Number, decode, encode};
 
-/// A sum of products, and how large its terms are together, if that was asked.
+/// The sums of products of a dot, with the magnitudes of the terms if they were asked for.
 pub(crate) struct Product {
-    /// Of the type in which the products were summed.
+    /// In the type in which the products were summed.
     pub(crate) sums: Literal,
     pub(crate) magnitudes: Option<Vec<f64>>,
-    /// Products summed into each element.
+    /// The number of products in each sum.
     pub(crate) terms: usize,
 }
 
-/// What the products of two arrays are computed in.
+/// The kind of arithmetic for the products of two arrays.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Domain {
     Float,
@@ -85,7 +85,7 @@ pub(crate) fn store_integers(
     shape: &ArrayShape,
     values: &[Wrapping<i64>],
 ) -> Result<Literal, OpError> {
-    // As counts of true products, which become `pred` by not being zero.
+    // The sums count the true products; a count that is not zero becomes true.
     let values: Vec<i64> = values.iter().map(|x| x.0).collect();
     from_i64s(shape, &values)
 }
@@ -99,7 +99,7 @@ pub(crate) fn store_complex(shape: &ArrayShape, values: &[C64]) -> Result<Litera
     })
 }
 
-/// `x` with dimensions in the order given.
+/// `x` transposed to the given order of dimensions.
 pub(crate) fn ordered(x: &Literal, order: &[usize]) -> Result<Literal, OpError> {
     if order.iter().enumerate().all(|(i, &d)| i == d) && order.len() == x.shape().rank() {
         return Ok(x.clone());
@@ -171,7 +171,7 @@ impl Sides {
     }
 }
 
-/// `dot(lhs, rhs)`. `magnitudes` asks for the sums of absolute products.
+/// Evaluates `dot(lhs, rhs)`; `magnitudes` asks for the sums of absolute products too.
 pub(crate) fn dot(
     lhs: &Literal,
     rhs: &Literal,

@@ -1,8 +1,8 @@
 //! Elementwise operations on arrays.
 //!
-//! The element type is looked at once per array. `f32`, `f64` and the integers
-//! of whole bytes have loops of their own; narrow floats go through `f32`; the
-//! rest goes element by element through the functions on raw bits.
+//! The element type is dispatched once for each array. `f32`, `f64` and the integers of whole bytes
+//! have loops of their own; narrower floats are computed in `f32`; other types are computed element
+//! by element by the functions on raw bits.
 
 use crate::error::{OpError, invalid};
 use crate::lanes::{from_f32s, is_single, to_f32s};
@@ -14,7 +14,7 @@ use tegula_ir::{
 use tegula_scalar as scalar;
 use tegula_scalar::{Bits, BitsMut};
 
-/// `op` on every element.
+/// Applies `op` to every element.
 pub(crate) fn unary(op: Unary, x: &Literal) -> Result<Literal, OpError> {
     let ty = x.element_type();
     let function = || lacks(op.opcode().name(), ty);
@@ -34,7 +34,7 @@ pub(crate) fn unary(op: Unary, x: &Literal) -> Result<Literal, OpError> {
     map_bits(x, &shape, |x| scalar::apply_unary(op, ty, x).unwrap_or(0))
 }
 
-/// `op` on every pair of elements; an operand of one element is repeated.
+/// Applies `op` to every pair of elements; an operand with one element is broadcast.
 pub(crate) fn binary(op: Binary, a: &Literal, b: &Literal) -> Result<Literal, OpError> {
     let (a, b) = (&repeated(a, b)?, &repeated(b, a)?);
     let ty = a.element_type();
@@ -126,7 +126,7 @@ where
     Ok(result)
 }
 
-/// `a direction b` for every pair of elements.
+/// Evaluates `a direction b` for every pair of elements.
 pub(crate) fn compare(
     direction: Direction,
     order: Order,
@@ -168,7 +168,7 @@ fn compare_native<T: NativeType + PartialOrd>(
     zip_native::<T, u8>(a, b, shape, holds)
 }
 
-/// `on_true` where `predicate`, else `on_false`; the predicate may be a scalar.
+/// Selects `on_true` where `predicate` holds, else `on_false`; the predicate may be a scalar.
 pub(crate) fn select(
     predicate: &Literal,
     on_true: &Literal,
@@ -196,7 +196,7 @@ pub(crate) fn select(
     Ok(result)
 }
 
-/// `min(high, max(low, x))`; the bounds may be scalars.
+/// Evaluates `min(high, max(low, x))`; the bounds may be scalars.
 pub(crate) fn clamp(low: &Literal, x: &Literal, high: &Literal) -> Result<Literal, OpError> {
     let ty = x.element_type();
     if ty.is_complex() {
@@ -209,11 +209,11 @@ pub(crate) fn clamp(low: &Literal, x: &Literal, high: &Literal) -> Result<Litera
     }
     let raised = binary(Binary::Maximum, low, x)?;
     let clamped = binary(Binary::Minimum, &raised, high)?;
-    // An array of one element looks like a scalar to `binary`.
+    // `binary` treats an array with one element like a scalar, which changes the shape.
     Ok(clamped.reshaped(x.shape())?)
 }
 
-/// Every element converted to the shape's type.
+/// Converts every element to the shape's type.
 pub(crate) fn convert(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let (from, to) = (x.element_type(), shape.element_type);
     if from == to {
@@ -225,7 +225,7 @@ pub(crate) fn convert(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpErro
     map_bits(x, shape, |x| scalar::apply_convert(from, to, x))
 }
 
-/// Every element rounded to fewer bits.
+/// Rounds every element to fewer bits.
 pub(crate) fn reduce_precision(
     x: &Literal,
     exponent_bits: u32,
@@ -243,7 +243,7 @@ pub(crate) fn reduce_precision(
     })
 }
 
-/// Every element rounded to an integer by a random number.
+/// Rounds every element to an integer stochastically, with the given random bits.
 pub(crate) fn stochastic_convert(
     x: &Literal,
     random: &Literal,
@@ -266,7 +266,7 @@ fn lacks(what: &str, ty: ElementType) -> OpError {
     invalid(format!("{ty} has no {what}"))
 }
 
-/// `x`, or `x` repeated if it is a scalar and `other` is not.
+/// `x`, broadcast if it is a scalar and `other` is not.
 fn repeated(x: &Literal, other: &Literal) -> Result<Literal, OpError> {
     if x.len() == other.len() {
         return Ok(x.clone());

@@ -1,4 +1,5 @@
-//! How far results may lie from the evaluator's: what tests judge other targets by.
+//! Bounds on how far correct results may differ from the evaluator's; tests judge other targets by
+//! them.
 
 use crate::error::Error;
 use crate::eval::{Evaluator, Options};
@@ -6,34 +7,33 @@ use crate::value::Value;
 use tegula_ir::{InstructionId, Literal, Module};
 use tegula_scalar::{Number, decode};
 
-/// What several perturbed runs say of one element.
+/// The range of one element in several perturbed runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// The smallest value seen (of a complex element: of either part).
+    /// The smallest value seen (for a complex element, of either part).
     pub low: f64,
     /// The largest value seen.
     pub high: f64,
-    /// Whether the runs disagree on something discrete about it: an integer or
-    /// `pred` that differs, or a float that is NaN or infinite in some runs only.
-    /// Such an element cannot be judged.
+    /// Whether the runs differ in something discrete: an integer or `pred`, or whether a float is
+    /// NaN or infinite. Such an element cannot be judged.
     pub flipped: bool,
 }
 
-/// What several perturbed runs say of a program's results.
+/// The ranges of a program's results in several perturbed runs.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     /// The result of the run without perturbation.
     pub result: Value,
-    /// By flattened result, by element, row-major. A complex element has two
+    /// The bounds by flattened result, then by element, row-major. A complex element has two
     /// entries, one for each part.
     pub bounds: Vec<Vec<Bounds>>,
-    /// Discontinuous instructions (compare, floor, sort, convert to integer, ...)
-    /// of which some run's result differs from the unperturbed one's. Whatever
-    /// depends on them may jump by more than `bounds` shows.
+    /// Discontinuous instructions (compare, floor, sort, convert to integer, ...) whose result in
+    /// some run differs from the unperturbed one. Results that depend on them may differ by more
+    /// than `bounds` shows.
     pub unstable: Vec<InstructionId>,
 }
 
-/// Evaluates once exactly and `runs` times perturbed, and bounds the results.
+/// Evaluates once unperturbed and `runs` times perturbed, and bounds the results.
 pub fn envelope(module: &Module, arguments: &[Value], runs: usize) -> Result<Envelope, Error> {
     let (result, steady) = recorded(module, arguments, None)?;
     let mut bounds: Vec<Vec<Bounds>> = result.leaves().into_iter().map(start).collect();
@@ -78,7 +78,7 @@ fn is_exact(literal: &Literal) -> bool {
     !literal.element_type().is_float() && !literal.element_type().is_complex()
 }
 
-/// The elements as real numbers, both parts of complex ones.
+/// The elements as real numbers; a complex element gives both parts.
 fn numbers(literal: &Literal) -> Vec<f64> {
     let (ty, bits) = (literal.element_type(), tegula_scalar::Bits::of(literal));
     let mut numbers = Vec::with_capacity(literal.len());

@@ -1,4 +1,4 @@
-//! Evaluation errors: what the program asks for that is unsupported, invalid or over a limit.
+//! Evaluation errors: the program asks for something unsupported or invalid, or exceeds a limit.
 
 use std::sync::Arc;
 use tegula_custom_call::CustomCallError;
@@ -6,29 +6,29 @@ use tegula_devices::{ExchangeError, GroupError};
 use tegula_ir::{LiteralError, Opcode};
 use tegula_limits::Stopped;
 
-/// Why a program could not be evaluated.
+/// The reason why a program could not be evaluated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The caller's arguments are not what the entry computation takes.
+    /// An argument is not what the entry computation takes.
     #[error("argument {index}: {reason}")]
     Argument {
-        /// Which argument.
+        /// The number of the argument.
         index: usize,
         /// What is wrong with it.
         reason: String,
     },
-    /// The sizes of the arguments do not go together.
+    /// The sizes of the arguments are inconsistent.
     #[error("{reason}")]
     Sizes {
-        /// Which sizes, and who needs it.
+        /// The sizes, and the instruction that needs them to agree.
         reason: String,
     },
-    /// The evaluator does not do this; the crate's documentation lists what.
+    /// The evaluator does not support an operation; the crate's documentation lists these.
     #[error("{instruction}: {opcode}: not supported: {reason}")]
     Unsupported {
         /// The instruction's name.
         instruction: Arc<str>,
-        /// What it does.
+        /// The instruction's opcode.
         opcode: Opcode,
         /// What is not supported, and why.
         reason: String,
@@ -38,56 +38,56 @@ pub enum Error {
     Invalid {
         /// The instruction's name.
         instruction: Arc<str>,
-        /// What it does.
+        /// The instruction's opcode.
         opcode: Opcode,
-        /// Which rule.
+        /// The rule.
         reason: String,
     },
-    /// The handler of a custom call fails.
+    /// The handler of a custom call failed.
     #[error("{instruction}: {reason}")]
     CustomCall {
         /// The instruction's name.
         instruction: Arc<str>,
-        /// How.
+        /// The handler's error.
         reason: CustomCallError,
     },
-    /// The other devices cannot be reached.
+    /// Other devices cannot be reached.
     #[error("{instruction}: {reason}")]
     Exchange {
         /// The instruction's name.
         instruction: Arc<str>,
-        /// Who is missing, and why.
+        /// The missing device, and why it is missing.
         reason: ExchangeError,
     },
-    /// The host has nothing to receive.
+    /// The host has nothing for the program to receive.
     #[error("{instruction}: {reason}")]
     Transfer {
         /// The instruction's name.
         instruction: Arc<str>,
-        /// What it waited for.
+        /// What the program waited for.
         reason: String,
     },
-    /// More memory, nesting or time than the evaluator gives.
+    /// The evaluation exceeds a limit of memory, nesting or steps.
     #[error("{instruction}: {opcode}: {reason}")]
     Limit {
         /// The instruction's name.
         instruction: Arc<str>,
-        /// What it does.
+        /// The instruction's opcode.
         opcode: Opcode,
-        /// Which limit.
+        /// The limit.
         reason: String,
     },
-    /// A limit of the run was exceeded, or it was interrupted.
+    /// A limit of the process was exceeded, or the run was interrupted.
     #[error("{instruction}: {reason}")]
     Stopped {
-        /// The name of the instruction that was evaluated.
+        /// The name of the instruction that was being evaluated.
         instruction: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: Stopped,
     },
 }
 
-/// An error of an operation, before it is known which instruction it was.
+/// An error in an operation, before its instruction is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum OpError {
     Unsupported(String),
@@ -97,7 +97,7 @@ pub(crate) enum OpError {
     Exchange(ExchangeError),
     Transfer(String),
     Stopped(Stopped),
-    /// An error of an instruction of a called computation.
+    /// An error in an instruction of a called computation.
     Called(Box<Error>),
 }
 

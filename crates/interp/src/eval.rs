@@ -1,8 +1,7 @@
-//! The evaluator: computations, instruction by instruction.
+//! The evaluator, which interprets computations instruction by instruction.
 //!
-//! A computation is walked in order, each value kept until its last use. An
-//! operand that is used for the last time is handed over, not shared, so that an
-//! update in a loop works in place.
+//! It evaluates a computation in order and keeps each value until its last use. An operand used for
+//! the last time is moved, not shared, so that an update in a loop works in place.
 
 use crate::error::{Error, OpError, invalid};
 use crate::perturb::{Directions, by_sums, by_ulps, hidden_nans, negate_hidden};
@@ -21,32 +20,31 @@ use tegula_ir::{
 };
 use tegula_limits::Stopped;
 
-/// How to evaluate.
+/// Options of an evaluation.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Move the result of every operation that rounds by up to an ulp, by this
-    /// seed; see the crate's documentation.
+    /// The seed with which the result of every operation that rounds is moved by up to an ulp; see
+    /// the crate's documentation.
     pub perturb: Option<u64>,
-    /// Stop with an error after so many iterations of while loops, all together.
+    /// The most iterations of all while loops together; more are an error.
     pub max_iterations: Option<u64>,
-    /// Stop with an error after so many instructions, all together.
+    /// The most instructions that are evaluated; more are an error.
     pub max_instructions: Option<u64>,
-    /// Stop with an error where values that are still needed take more bytes than this.
+    /// The most bytes of values that are still needed; more are an error.
     pub max_bytes: Option<u64>,
 }
 
-/// Computations called within computations; the verifier forbids cycles, this
-/// keeps the stack.
+/// The deepest nesting of calls. The verifier forbids cycles; this limit protects the stack.
 const MAX_DEPTH: usize = 200;
 
-/// When values of a computation's instructions are used for the last time.
+/// The last uses of the values of a computation's instructions.
 struct Plan {
-    /// By position of an instruction in its computation: the position of its last
-    /// user, or `usize::MAX` for the root, or its own position if there is none.
+    /// For each instruction, by position: the position of its last user, `usize::MAX` for the root,
+    /// or its own position if it has no user.
     last_use: Vec<usize>,
 }
 
-/// A run of a module.
+/// The state of one evaluation of a module.
 pub(crate) struct Evaluator<'m> {
     pub(crate) module: &'m Module,
     pub(crate) options: Options,
@@ -56,24 +54,24 @@ pub(crate) struct Evaluator<'m> {
     programs: FxHashMap<ComputationId, Option<Rc<Program>>>,
     symbols: Vec<Option<i64>>,
     depth: usize,
-    /// Operations perturbed so far.
+    /// The number of operations perturbed so far.
     perturbed: u64,
     pub(crate) iterations: u64,
-    /// Instructions evaluated so far.
+    /// The number of instructions evaluated so far.
     evaluated: u64,
-    /// Bytes of the values that computations under way keep.
+    /// Bytes of the values that active computations keep.
     kept: u64,
-    /// Results of discontinuous operations and choices, if they are recorded.
+    /// Results of discontinuous operations and decisions, if they are recorded.
     pub(crate) discrete: Option<Vec<(InstructionId, u64)>>,
-    /// The way to the other devices, if several run the program.
+    /// The connection to the other devices, if several run the program.
     pub(crate) communicator: Option<Arc<dyn Communicator>>,
-    /// The host that it may exchange arrays with.
+    /// The host that the program can exchange arrays with.
     pub(crate) host: Option<Host>,
-    /// How many bytes the memory limits leave for values.
+    /// The bytes that the memory limits leave for values.
     room: Option<u64>,
 }
 
-/// The host of a run.
+/// The connection to the host.
 pub(crate) struct Host {
     pub(crate) queues: Arc<HostQueues>,
     /// How long `recv` waits.
@@ -133,7 +131,7 @@ impl<'m> Evaluator<'m> {
                 );
                 return Err(Error::Argument { index, reason });
             }
-            // Without resolved sizes, each symbol is what the argument says.
+            // Without resolved sizes, the arguments determine the value of each symbol.
             if module.sizes.sources.is_empty() {
                 self.bind(shape, argument)
                     .map_err(|reason| Error::Argument { index, reason })?;
@@ -146,7 +144,7 @@ impl<'m> Evaluator<'m> {
             .map_err(|error| error.at(name, tegula_ir::Opcode::Call))
     }
 
-    /// Evaluates one instruction by itself.
+    /// Evaluates a single instruction.
     pub(crate) fn run_instruction(
         &mut self,
         id: InstructionId,
@@ -161,7 +159,7 @@ impl<'m> Evaluator<'m> {
         value.map_err(|error| error.at(name, opcode))
     }
 
-    /// Checks what the program requires of its arguments' sizes.
+    /// Checks the program's conditions on its arguments' sizes.
     fn guards(&mut self, arguments: &[Value]) -> Result<(), Error> {
         let sizes = &self.module.sizes;
         if sizes.sources.is_empty() {
@@ -180,7 +178,7 @@ impl<'m> Evaluator<'m> {
         Ok(())
     }
 
-    /// Takes the sizes of symbolic dimensions from an argument.
+    /// Binds symbolic dimensions to the sizes of an argument.
     fn bind(&mut self, shape: &Shape, argument: &Value) -> Result<(), String> {
         match (shape, argument) {
             (Shape::Tuple(shapes), Value::Tuple(elements)) => {
@@ -231,7 +229,7 @@ impl<'m> Evaluator<'m> {
         }
     }
 
-    /// A shape with all its sizes known, and no layout.
+    /// The shape with all sizes resolved and without a layout.
     pub(crate) fn resolve(&self, shape: &Shape) -> Result<ArrayShape, OpError> {
         let array = shape.as_array();
         let array = array.ok_or_else(|| invalid("the result is not an array"))?;
@@ -240,7 +238,8 @@ impl<'m> Evaluator<'m> {
         Ok(ArrayShape::new(array.element_type, &dims))
     }
 
-    /// The program of a computation that is called per element, if it has one.
+    /// The compiled program of a computation that is called for each element, if it can be
+    /// compiled.
     pub(crate) fn program(&mut self, id: ComputationId) -> Option<Rc<Program>> {
         let module = self.module;
         let compile = || Program::compile(module, id).map(Rc::new);
@@ -320,7 +319,7 @@ impl<'m> Evaluator<'m> {
         result.ok_or_else(|| invalid("the root is not an instruction of its computation"))
     }
 
-    /// Counts a value that is needed further on.
+    /// Counts the bytes of a value that is still needed.
     fn keep(&mut self, value: &Value) -> Result<(), OpError> {
         self.kept = self.kept.saturating_add(value.byte_size());
         match self.options.max_bytes {
@@ -331,7 +330,7 @@ impl<'m> Evaluator<'m> {
         }
     }
 
-    /// Fails if an array of this shape, beside what is kept, exceeds a memory limit.
+    /// Fails if an array of this shape, together with the values kept, exceeds a memory limit.
     fn check_room(&self, shape: &Shape) -> Result<(), OpError> {
         let (Some(limit), Some(array)) = (self.room, shape.as_array()) else {
             return Ok(());
@@ -363,8 +362,7 @@ impl<'m> Evaluator<'m> {
         }
     }
 
-    /// The operands of the instruction at a position, moved out if this is their
-    /// last use.
+    /// The operands of the instruction at a position; each is moved out if this is its last use.
     fn operands(
         &mut self,
         id: InstructionId,
@@ -389,7 +387,7 @@ impl<'m> Evaluator<'m> {
         Ok(taken)
     }
 
-    /// Evaluates one instruction, perturbs and records as asked.
+    /// Evaluates one instruction, and perturbs and records its result if asked to.
     fn instruction(
         &mut self,
         id: InstructionId,
@@ -398,7 +396,8 @@ impl<'m> Evaluator<'m> {
         self.step()?;
         let module = self.module;
         let op = &module[id].op;
-        // A complex power is the exponential of a product, whose error is one of the exponent.
+        // A complex power is the exponential of a product, whose error acts like an error of the
+        // exponent.
         if let (Op::Binary(Binary::Power), [_, exponent]) = (op, &mut operands[..])
             && is_complex(exponent)
         {
@@ -410,7 +409,7 @@ impl<'m> Evaluator<'m> {
         };
         self.check_room(&module[id].shape)?;
         let value = self.dispatch(id, operands);
-        // What was stopped gives a value that means nothing, or any error.
+        // If the run was stopped, the value or error has no meaning.
         tegula_limits::check()?;
         let mut value = value?;
         if let (Value::Array(zeros), false) = (&mut value, hidden.is_empty())
@@ -432,7 +431,7 @@ impl<'m> Evaluator<'m> {
         Ok(value)
     }
 
-    /// Records what an instruction has chosen by comparing, if that is asked for.
+    /// Records a decision that an instruction made by comparing, if decisions are recorded.
     pub(crate) fn note_choice(&mut self, id: InstructionId, choice: &impl Hash) {
         if let Some(discrete) = &mut self.discrete {
             discrete.push((id, FxBuildHasher.hash_one(choice)));
@@ -445,8 +444,8 @@ impl<'m> Evaluator<'m> {
         Some(Directions::new(seed, self.perturbed))
     }
 
-    /// Moves every float of a value, if that is asked; if it was not rounded, or sums are put
-    /// where they may be meant to be, only the signs of its NaNs.
+    /// Perturbs every float of a value, if asked to. If the value was not rounded, or sums are
+    /// settled in this run, only the signs of its NaNs change.
     pub(crate) fn perturb(&mut self, value: &mut Value, rounds: bool) {
         match value {
             Value::Array(literal) => match self.next_directions() {
@@ -459,7 +458,7 @@ impl<'m> Evaluator<'m> {
         }
     }
 
-    /// Moves sums, if that is asked, given the sums of absolute terms.
+    /// Perturbs sums, if asked to, given the sums of the absolute terms.
     pub(crate) fn perturb_sums(
         &mut self,
         x: Literal,
@@ -485,7 +484,8 @@ fn is_complex(value: &Value) -> bool {
     matches!(value, Value::Array(literal) if literal.element_type().is_complex())
 }
 
-/// Elementwise operations that give a NaN where an operand is one: perhaps another.
+/// Whether an elementwise operation returns a NaN, perhaps a different one, where an operand is
+/// NaN.
 fn computes(op: &Op) -> bool {
     matches!(
         op,
@@ -493,8 +493,8 @@ fn computes(op: &Op) -> bool {
     )
 }
 
-/// Operations other than elementwise ones whose floats are rounded as a whole;
-/// sums and calls see to their own.
+/// Whether the floats of an operation that is not elementwise are perturbed as rounded results;
+/// sums and calls are perturbed where they are evaluated.
 fn rounds_inside(op: &Op) -> bool {
     matches!(
         op,
@@ -509,7 +509,7 @@ fn rounds_inside(op: &Op) -> bool {
     )
 }
 
-/// Whether an instruction is a conversion that loses nothing.
+/// Whether an instruction is a conversion without loss.
 fn is_exact_convert(module: &Module, id: InstructionId) -> bool {
     let ty = |shape: &Shape| shape.as_array().map(|array| array.element_type);
     let types = module
@@ -519,7 +519,7 @@ fn is_exact_convert(module: &Module, id: InstructionId) -> bool {
     let Some((from, to)) = types.filter(|_| module[id].op == Op::Convert) else {
         return false;
     };
-    // Of a complex number, what its parts are.
+    // A complex number is judged by the type of its parts.
     let format = |ty: ElementType| ty.complex_part().unwrap_or(ty).float_format();
     match (format(from), format(to)) {
         (Some(from), Some(to)) => {
@@ -530,7 +530,7 @@ fn is_exact_convert(module: &Module, id: InstructionId) -> bool {
     }
 }
 
-/// Whether an instruction turns floats into something discontinuous.
+/// Whether an instruction's result depends on floats discontinuously.
 fn is_discrete(module: &Module, id: InstructionId) -> bool {
     let element_type = |shape: &Shape| shape.as_array().map(|array| array.element_type);
     let from = module.operand_shape(id, 0).and_then(element_type);
@@ -553,8 +553,8 @@ fn is_discrete(module: &Module, id: InstructionId) -> bool {
     }
 }
 
-/// A hash of what is discrete in a value: for a sort or top-k, of its integers,
-/// or of nothing if it has none.
+/// A hash of the discrete part of a value: of its integers for a sort or top-k, and constant if it
+/// has none.
 fn digest(value: &Value) -> u64 {
     use std::hash::Hasher;
     let mut hasher = rustc_hash::FxHasher::default();
@@ -568,13 +568,13 @@ fn digest(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// Whether an operation is not run where nothing uses its results: a custom call without a side
-/// effect, which may have no meaning here. The other targets remove it.
+/// Whether an operation is skipped if nothing uses its results: a custom call without a side
+/// effect, which may have no meaning to the evaluator. The other targets remove it.
 fn can_be_left_out(op: &Op) -> bool {
     matches!(op, Op::CustomCall(call) if !call.has_side_effect)
 }
 
-/// A shape in the words of an error message.
+/// The text of a shape in error messages.
 fn describe(shape: &Shape) -> String {
     match shape {
         Shape::Array(array) => {

@@ -1,7 +1,7 @@
 //! `fft` over up to three dimensions, in `f64`.
 //!
-//! A line of length `n = p * m` is `p` interleaved lines of length `m` (Cooley and
-//! Tukey, 1965); a prime length is summed as the definition says.
+//! A line of length `n = p * m` is transformed as `p` interleaved lines of length `m` (Cooley and
+//! Tukey, 1965); a line of prime length is summed as the definition states.
 
 use crate::dot::{load_complex, load_floats, store_complex};
 use crate::error::{OpError, invalid};
@@ -39,7 +39,7 @@ impl Transform {
         }
     }
 
-    /// The transform of every `stride`-th element of a line, unscaled.
+    /// The unscaled transform of every `stride`-th element of a line.
     fn recurse(&self, line: &[C64], stride: usize) -> Vec<C64> {
         let n = self.len / stride;
         if n <= 1 {
@@ -58,8 +58,8 @@ impl Transform {
     }
 }
 
-/// `exp(2 pi i k / n)` for `k < n`, each part to about a unit of its last place at 1: the
-/// angle is brought into an eighth of the circle before anything is rounded.
+/// `exp(2 pi i k / n)` for `k < n`, with each part accurate to about an ulp of 1: the angle is
+/// reduced to an eighth of the circle before anything is rounded.
 fn root_of_unity(k: usize, n: usize) -> C64 {
     let (k, n) = (4 * k as u128, n as u128);
     let (quarter, rest) = (k / n, k % n);
@@ -107,7 +107,7 @@ fn along(x: &mut [C64], dims: &[usize], dimension: usize, inverse: bool) {
     }
 }
 
-/// `fft(x)` over the last dimensions, of the lengths given.
+/// Evaluates `fft(x)` over the last dimensions, with the given lengths.
 pub(crate) fn fft(
     x: &Literal,
     shape: &ArrayShape,
@@ -119,7 +119,7 @@ pub(crate) fn fft(
         .static_dims()
         .map(|dims| dims.iter().map(|&d| d as usize).collect())
         .ok_or_else(|| invalid("the result has no fixed size"))?;
-    // A signal of no elements, whatever the lengths.
+    // A signal without elements has an empty result, whatever the lengths.
     if in_dims.contains(&0) {
         return Ok(Literal::zeros(shape)?);
     }
@@ -131,7 +131,7 @@ pub(crate) fn fft(
         return Err(invalid("more transformed dimensions than dimensions"));
     };
     let last = in_dims.len() - 1;
-    // The dimensions of the full complex array, halves completed.
+    // The dimensions of the full complex array, before a half is dropped.
     let mut dims: Sizes = in_dims.clone();
     for (d, &len) in (first..).zip(length) {
         dims[d] = usize::try_from(len).map_err(|_| invalid("a length is negative"))?;
@@ -178,17 +178,17 @@ pub(crate) fn fft(
     }
 }
 
-/// The first half of the transform of a real line, whose first and (if the length
-/// is even) middle elements are real.
+/// The first half of the transform of a real line. Its first element, and if the length is even its
+/// middle element, are real.
 fn keep_half(row: &[C64], half: usize) -> impl Iterator<Item = C64> {
     let real = move |k: usize| k == 0 || 2 * k == row.len();
     let element = move |k: usize| C64::new(row[k].re, if real(k) { 0.0 } else { row[k].im });
     (0..half).map(element)
 }
 
-/// Lines of `half` elements completed to `len` by `x[len - k] = conj(x[k])`. The
-/// imaginary parts of the first and (if `len` is even) the middle element, which
-/// a real line does not have, are dropped.
+/// Completes lines of `half` elements to `len` by `x[len - k] = conj(x[k])`. The imaginary parts of
+/// the first element, and if `len` is even of the middle one, are dropped: the transform of a real
+/// line has none.
 fn complete(values: &[C64], half: usize, len: usize) -> Vec<C64> {
     let mut full = Vec::with_capacity(values.len() / half * len);
     for row in values.chunks_exact(half) {
@@ -202,13 +202,13 @@ fn complete(values: &[C64], half: usize, len: usize) -> Vec<C64> {
     full
 }
 
-/// Errors of the size of a rounding that each term of a transform brings: libraries have
-/// the root it is multiplied by from the sine and cosine of a rounded angle of up to 6.28,
-/// which is off by up to 4 units, and the product is rounded itself.
+/// Rounding errors counted for each term of a transform: libraries compute the root that it is
+/// multiplied by from the sine and cosine of a rounded angle of up to 6.28, which is off by up to 4
+/// units, and the product is rounded as well.
 const ROUNDINGS_OF_A_TERM: usize = 8;
 
-/// For each element of a transform's result, the sum of the absolute values that
-/// it is a sum of; and how many errors these bring.
+/// For each element of a transform's result, the sum of the absolute values of its terms; and the
+/// number of rounding errors of that sum.
 pub(crate) fn magnitudes(
     x: &Literal,
     result: &Literal,
@@ -222,7 +222,7 @@ pub(crate) fn magnitudes(
         // The other half of the input is its mirror image.
         FftType::Irfft => 2.0 / terms as f64,
     };
-    // Transforms are contiguous; the side that is not halved has all terms.
+    // Transforms are contiguous; the array that is not halved has all terms.
     let whole = if kind == FftType::Irfft { result } else { x };
     let transforms = (whole.len() / terms).max(1);
     let values = crate::numbers::to_f64s(&crate::numbers::parts(x)?);

@@ -1,10 +1,9 @@
 //! `gather` and `scatter`.
 //!
-//! Both pair *index vectors* with *windows*. The index array holds a vector of
-//! starts along `index_vector_dim`; its other dimensions (with the update's or
-//! result's batch dimensions) say which vector. A window is a box of the operand
-//! of which some dimensions, of size 1, are left out (collapsed or inserted) or
-//! are paired with a dimension of the indices (batching).
+//! Both operations pair *index vectors* with *windows*. The index array holds a vector of starts
+//! along `index_vector_dim`; its other dimensions, which are the batch dimensions of the updates or
+//! result, select the vector. A window is a box of the operand; some of its dimensions, of size 1,
+//! are left out (collapsed or inserted) or are paired with a dimension of the indices (batching).
 
 use crate::callee::Callee;
 use crate::error::{OpError, invalid};
@@ -18,15 +17,15 @@ use tegula_scalar::{Bits, BitsMut};
 struct Starts {
     /// The elements of the index array.
     values: Vec<i64>,
-    /// Sizes of the index array without the vector dimension.
+    /// The sizes of the index array without the vector dimension.
     batch: Sizes,
-    /// Strides of the index array, by batch dimension.
+    /// The strides of the index array, by batch dimension.
     batch_strides: Strides,
-    /// The distance between components of a vector.
+    /// The distance between the components of a vector.
     component_stride: usize,
-    /// The operand dimension that each component is for.
+    /// The operand dimension of each component.
     components: Sizes,
-    /// Operand dimension and batch position (in `batch`) of batching dimensions.
+    /// For each batching dimension, the operand dimension and the position in `batch`.
     batching: Vec<(usize, usize)>,
 }
 
@@ -75,7 +74,7 @@ impl Starts {
         })
     }
 
-    /// Where the window of an index starts in the operand, not clamped.
+    /// The start of an index's window in the operand, not clamped.
     fn at(&self, batch_index: &[usize], operand_rank: usize) -> Vec<i64> {
         let mut start = vec![0; operand_rank];
         let base: isize = (batch_index.iter().zip(&self.batch_strides))
@@ -92,7 +91,7 @@ impl Starts {
     }
 }
 
-/// Calls `visit` with every index below `dims`, last dimension fastest.
+/// Calls `visit` with every index below `dims`, the last dimension fastest.
 fn for_each_index(
     dims: &[usize],
     mut visit: impl FnMut(&[usize]) -> Result<(), OpError>,
@@ -119,8 +118,8 @@ fn others(rank: usize, a: &[usize], b: &[usize]) -> Sizes {
         .collect()
 }
 
-/// `gather(operand, indices)`: a window at each index, its start clamped so that
-/// it lies inside.
+/// Evaluates `gather(operand, indices)`: a window for each index vector, its start clamped so that
+/// the window lies inside the operand.
 pub(crate) fn gather(
     operand: &Literal,
     index_array: &Literal,
@@ -147,7 +146,7 @@ pub(crate) fn gather(
         })
         .collect();
     let larger = slice.iter().zip(&operand_dims).any(|(s, d)| s > d);
-    // Where there is no index, no slice is taken, of whatever size.
+    // Without index vectors no slice is taken, so any slice size is valid.
     if slice.len() != rank || larger && !starts.batch.contains(&0) {
         return Err(invalid("a slice is larger than its array"));
     }
@@ -207,9 +206,8 @@ pub(crate) fn gather(
     Ok(result)
 }
 
-/// `scatter(operands..., indices, updates...)`: each window of the updates is
-/// combined into the operands in the order of the updates. A window that does not
-/// lie inside is skipped whole.
+/// Evaluates `scatter(operands..., indices, updates...)`: combines each window of the updates into
+/// the operands, in the order of the updates. A window that is not completely inside is skipped.
 pub(crate) fn scatter(
     mut operands: Vec<Literal>,
     index_array: &Literal,

@@ -1,7 +1,7 @@
-//! Arrays as vectors of what is computed on.
+//! Conversions between arrays and the vectors that are computed on.
 //!
-//! Narrow floats are computed on as `f32` and rounded once when stored; types
-//! without a kernel of their own are computed on as raw bits, one by one.
+//! Narrow floats are computed on as `f32` and rounded once when stored; types without a loop of
+//! their own are computed on as raw bits, one by one.
 
 use crate::error::OpError;
 
@@ -14,7 +14,7 @@ pub(crate) fn is_single(ty: ElementType) -> bool {
     ty.is_float() && ty != ElementType::F64
 }
 
-/// The elements of a float array of at most 32 bits, widened.
+/// The elements of a float array of at most 32 bits, widened to `f32`.
 pub(crate) fn to_f32s(literal: &Literal) -> Cow<'_, [f32]> {
     if let Some(values) = literal.as_f32s() {
         Cow::Borrowed(values)
@@ -31,7 +31,7 @@ pub(crate) fn to_f32s(literal: &Literal) -> Cow<'_, [f32]> {
     }
 }
 
-/// An array of floats of at most 32 bits, each rounded once.
+/// An array of floats of at most 32 bits, each rounded once from `f32`.
 pub(crate) fn from_f32s(shape: &ArrayShape, values: &[f32]) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let ty = shape.element_type;

@@ -1,9 +1,9 @@
-//! The reference evaluator: the meaning of every operation, plain and obviously
-//! right. Every other target is tested against it.
+//! The reference evaluator, which defines the meaning of every operation in a plain, obviously
+//! correct way. Every other target is tested against it.
 //!
-//! It walks a module's computations instruction by instruction on host literals.
-//! It does not fuse, plan, choose layouts or use the machine's vector units; it is
-//! fast enough that whole models finish, and no faster.
+//! It interprets a module's computations instruction by instruction on host literals. It does not
+//! fuse, plan, choose layouts or use vector instructions; it is just fast enough that whole models
+//! finish.
 //!
 //! ```
 //! use tegula_interp::{Value, evaluate};
@@ -27,40 +27,37 @@
 //! ```
 //!
 //! # What operations mean
-//! Each result is rounded to its type. Elementwise operations on floats narrower
-//! than `f32` are computed in `f32` and rounded once; `f32` transcendental functions
-//! are computed in `f64` and rounded once. Dot, convolution and sums accumulate
-//! floats in `f64` and round once; integers wrap. The corners (NaN, division by
-//! zero, shifts beyond the width, conversions, ...) are described where they are
-//! computed, in [`tegula_scalar`].
+//! Each result is rounded to its type. Elementwise operations on floats narrower than `f32` are
+//! computed in `f32` and rounded once; `f32` transcendental functions are computed in `f64` and
+//! rounded once. Dot, convolution and sums accumulate floats in `f64` and round once; integers
+//! wrap. The special cases (NaN, division by zero, shifts by the width or more, conversions, ...)
+//! are described where they are computed, in [`tegula_scalar`].
 //!
 //! # Perturbation
-//! With [`Options::perturb`], the result of every operation that rounds (an
-//! addition, a dot, a conversion to a narrower float; not a select, a maximum or a
-//! copy) is moved by a pseudo-random -1, 0 or +1 ulp of its type; sums by the
-//! error that another order of summation may make. Several such runs show how far
-//! the results of another correct implementation may lie, and where discontinuous
-//! operations flip: [`envelope`] puts them together. The same seed gives the same
-//! result.
+//! With [`Options::perturb`], the result of every operation that rounds (an addition, a dot, a
+//! conversion to a narrower float; not a select, a maximum or a copy) is moved by a pseudo-random
+//! -1, 0 or +1 ulp of its type; sums are moved by the error that another order of summation may
+//! make. Several such runs show how far the results of another correct implementation may differ,
+//! and where discontinuous operations flip; [`envelope`] combines them. The same seed gives the
+//! same result.
 //!
 //! # What is left out, and why
-//! These give [`Error::Unsupported`], which names the instruction:
+//! These return [`Error::Unsupported`], which names the instruction:
 //! - `dynamic-reshape`, `set-dimension-size` to a size that is computed from data;
 //! - `infeed`, `outfeed`, `send` and `recv` without a host ([`evaluate_with_host`] has one), `send`
 //!   and `recv` between devices, and a `collective-permute` that writes in place;
 //! - collectives, in a program that one device evaluates ([`evaluate_devices`] evaluates several;
-//!   `replica-id` and `partition-id` of one are 0);
+//!   `replica-id` and `partition-id` of a single device are 0);
 //! - `rng-get-and-update-state`: a run has no random state from earlier runs;
-//! - custom calls other than `LuDecomposition`, `TopK`, [LAPACK](tegula_ir::Lapack)'s, the partitioner's
-//!   annotations and those with a [handler](tegula_custom_call::register_custom_call): their meaning is
-//!   their own;
-//! - a `bitcast` between tiled layouts: it would show the padding.
+//! - custom calls other than `LuDecomposition`, `TopK`, [LAPACK](tegula_ir::Lapack)'s, the
+//!   partitioner's annotations and those with a
+//!   [handler](tegula_custom_call::register_custom_call): only their authors know their meaning;
+//! - a `bitcast` between tiled layouts: it would expose the padding.
 //!
 //! # Invariants
-//! - No input makes it panic; a module that breaks the verifier's rules gets
-//!   [`Error::Invalid`].
-//! - The same module, arguments and options give the same bits, on every machine
-//!   and with any number of threads.
+//! - No input causes a panic; a module that breaks the verifier's rules gets [`Error::Invalid`].
+//! - The same module, arguments and options give the same bits, on every machine and with any
+//!   number of threads.
 //! - Values are never written while shared: an argument is never changed.
 
 mod batch_norm;
@@ -106,8 +103,8 @@ use tegula_ir::{InstructionId, Module};
 /// Evaluates a module's entry computation on arguments, by parameter number.
 ///
 /// # Errors
-/// [`Error::Argument`] if the arguments are not of the parameters' shapes;
-/// otherwise what the instruction named in the error met.
+/// [`Error::Argument`] if the arguments do not have the parameters' shapes; otherwise the error of
+/// the instruction that it names.
 pub fn evaluate(module: &Module, arguments: &[Value]) -> Result<Value, Error> {
     evaluate_with(module, arguments, &Options::default())
 }
@@ -115,7 +112,7 @@ pub fn evaluate(module: &Module, arguments: &[Value]) -> Result<Value, Error> {
 /// [`evaluate`] with options.
 ///
 /// # Errors
-/// As [`evaluate`], and [`Error::Limit`] beyond [`Options::max_iterations`].
+/// Those of [`evaluate`], and [`Error::Limit`] beyond a limit of [`Options`].
 pub fn evaluate_with(
     module: &Module,
     arguments: &[Value],
@@ -124,11 +121,11 @@ pub fn evaluate_with(
     eval::Evaluator::new(module, options.clone()).run(arguments)
 }
 
-/// [`evaluate_with`], with a host that the program exchanges arrays with. A `recv` waits at most
-/// `timeout` for what it receives.
+/// [`evaluate_with`], with a host that the program exchanges arrays with. A `recv` waits for its
+/// arrays at most for `timeout`.
 ///
 /// # Errors
-/// As [`evaluate_with`], and [`Error::Transfer`] where the host has nothing for the program.
+/// Those of [`evaluate_with`], and [`Error::Transfer`] where the host has nothing for the program.
 pub fn evaluate_with_host(
     module: &Module,
     arguments: &[Value],
@@ -142,7 +139,7 @@ pub fn evaluate_with_host(
     evaluator.run(arguments)
 }
 
-/// Evaluates a module on several devices at once, each on its own arguments, and gives each
+/// Evaluates a module on several devices at once, each with its own arguments; returns each
 /// device's result, by number.
 ///
 /// # Errors
@@ -171,11 +168,11 @@ pub fn evaluate_devices(
     })
 }
 
-/// Evaluates a module as one of several devices, which are reached through `communicator`. All of
+/// Evaluates a module as one of several devices, which are connected through `communicator`. All of
 /// them must evaluate the same module.
 ///
 /// # Errors
-/// As [`evaluate_with`], and [`Error::Exchange`] where the other devices do not take part.
+/// Those of [`evaluate_with`], and [`Error::Exchange`] where the other devices do not take part.
 pub fn evaluate_on(
     module: &Module,
     arguments: &[Value],
@@ -188,11 +185,11 @@ pub fn evaluate_on(
 }
 
 /// Evaluates one instruction of a module on its operands as one of several devices: a collective,
-/// `partition-id` or `replica-id` of a program that another target runs. All devices must come to
-/// the same instruction.
+/// `partition-id` or `replica-id` of a program that another target runs. All devices must reach the
+/// same instruction.
 ///
 /// # Errors
-/// As [`evaluate_on`]; [`Error::Invalid`] for operands that the instruction does not have.
+/// Those of [`evaluate_on`]; [`Error::Invalid`] for operands that do not fit the instruction.
 pub fn evaluate_instruction_on(
     module: &Module,
     instruction: InstructionId,

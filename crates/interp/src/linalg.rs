@@ -1,7 +1,7 @@
 //! Cholesky, triangular solve, LU and QR, for real and complex matrices.
 //!
-//! Everything is computed in complex `f64`, a real matrix being one without
-//! imaginary parts, and rounded once at the end.
+//! Everything is computed in complex `f64` and rounded once at the end; a real matrix has zero
+//! imaginary parts.
 
 mod backward;
 mod lapack;
@@ -17,7 +17,7 @@ use tegula_scalar::{C64, divide};
 pub(crate) use backward::magnitudes;
 pub(crate) use lapack::lapack;
 
-/// A square or oblong matrix, row-major.
+/// A matrix, row-major.
 #[derive(Clone)]
 struct Matrix {
     rows: usize,
@@ -34,7 +34,7 @@ impl Matrix {
         &mut self.entries[row * self.columns + column]
     }
 
-    /// The transpose, each entry changed by `f`.
+    /// The transpose, with `f` applied to each entry.
     fn transposed(&self, f: impl Fn(C64) -> C64) -> Self {
         let mut entries = Vec::with_capacity(self.entries.len());
         for column in 0..self.columns {
@@ -55,7 +55,7 @@ impl Matrix {
     }
 }
 
-/// The matrices of an array's last two dimensions.
+/// The matrices in an array's last two dimensions.
 fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), OpError> {
     let dims = sizes(x);
     let [batch @ .., rows, columns] = dims.as_slice() else {
@@ -77,7 +77,7 @@ fn matrices(x: &Literal) -> Result<(Sizes, Vec<Matrix>), OpError> {
     Ok((batch.into(), (0..product(batch)).map(matrix).collect()))
 }
 
-/// An array of the matrices.
+/// An array that consists of the matrices.
 fn store(ty: ElementType, dims: &[usize], matrices: &[Matrix]) -> Result<Literal, OpError> {
     let shape = ArrayShape::new(ty, &to_i64s(dims));
     let entries: Vec<C64> = matrices
@@ -94,9 +94,9 @@ fn conjugate(x: C64) -> C64 {
     C64::new(x.re, -x.im)
 }
 
-/// `cholesky(a)`: the triangular `l` with `l * adjoint(l) = a`, or `u` with
-/// `adjoint(u) * u = a`. Only the named triangle of `a` is read; the other
-/// triangle of the result is zero. NaN throughout if `a` is not positive definite.
+/// Evaluates `cholesky(a)`: the triangular `l` with `l * adjoint(l) = a`, or `u` with `adjoint(u) *
+/// u = a`. Only the named triangle of `a` is read; the other triangle of the result is zero. The
+/// result is all NaN if `a` is not positive definite.
 pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, OpError> {
     let (_, inputs) = matrices(a)?;
     let factor = |matrix: &Matrix| {
@@ -112,7 +112,7 @@ pub(crate) fn cholesky(a: &Literal, lower: bool) -> Result<Literal, OpError> {
     store(a.element_type(), &sizes(a), &factors)
 }
 
-/// Cholesky-Banachiewicz, row by row.
+/// The Cholesky-Banachiewicz algorithm, row by row.
 fn cholesky_lower(a: &Matrix) -> Matrix {
     let n = a.rows;
     let zero = C64::default();
@@ -137,7 +137,7 @@ fn cholesky_lower(a: &Matrix) -> Matrix {
     l
 }
 
-/// The flags of a triangular solve.
+/// The attributes of a triangular solve.
 #[derive(Clone, Copy)]
 pub(crate) struct Solve {
     pub(crate) left_side: bool,
@@ -147,7 +147,7 @@ pub(crate) struct Solve {
 }
 
 impl Solve {
-    /// The flags of a routine that solves.
+    /// The attributes of a LAPACK routine that solves.
     fn of(routine: Lapack) -> Option<Self> {
         match routine {
             Lapack::TriangularSolve {
@@ -181,8 +181,8 @@ impl Solve {
     }
 }
 
-/// `triangular-solve(a, b)`: `x` with `op(a) x = b`, or `x op(a) = b`. Only the
-/// named triangle of `a` is read, and not its diagonal if that is ones.
+/// Evaluates `triangular-solve(a, b)`: `x` with `op(a) x = b`, or `x op(a) = b`. Only the named
+/// triangle of `a` is read, without its diagonal if that is ones.
 pub(crate) fn triangular_solve(a: &Literal, b: &Literal, flags: Solve) -> Result<Literal, OpError> {
     let (a_batch, a_matrices) = matrices(a)?;
     let (b_batch, b_matrices) = matrices(b)?;
@@ -206,7 +206,7 @@ fn solve(a: &Matrix, b: &Matrix, flags: Solve) -> Matrix {
     if flags.left_side {
         return substitute(&a, b, lower, flags.unit_diagonal);
     }
-    // x a = b is transpose(a) transpose(x) = transpose(b).
+    // x a = b is equivalent to transpose(a) transpose(x) = transpose(b).
     lower = !lower;
     let solution = substitute(
         &a.transposed(|x| x),
@@ -217,7 +217,7 @@ fn solve(a: &Matrix, b: &Matrix, flags: Solve) -> Matrix {
     solution.transposed(|x| x)
 }
 
-/// Forward or backward substitution.
+/// Solves by forward or backward substitution.
 fn substitute(a: &Matrix, b: &Matrix, lower: bool, unit_diagonal: bool) -> Matrix {
     let n = a.rows;
     let mut x = b.clone();
@@ -237,13 +237,11 @@ fn substitute(a: &Matrix, b: &Matrix, lower: bool, unit_diagonal: bool) -> Matri
     x
 }
 
-/// The custom call `LuDecomposition`: both factors in one array (the unit
-/// diagonal of the lower one left out), the row each step swapped with, and the
-/// permutation of the rows that all the swaps make: row `i` of `l * u` is row
-/// `permutation[i]` of `a`.
+/// Evaluates the custom call `LuDecomposition`: both factors in one array (the lower factor's unit
+/// diagonal is left out), the row that each step swapped with, and the permutation of the rows that
+/// all swaps make together: row `i` of `l * u` is row `permutation[i]` of `a`.
 ///
-/// The pivot is the entry of largest `|re| + |im|`, the first of equals, as in
-/// LAPACK's getrf.
+/// The pivot is the entry of largest `|re| + |im|`, the first one of equals, as in LAPACK's getrf.
 pub(crate) fn lu(a: &Literal) -> Result<[Literal; 3], OpError> {
     let (batch, inputs) = matrices(a)?;
     let (rows, columns) = match sizes(a).as_slice() {
@@ -273,7 +271,7 @@ pub(crate) fn lu(a: &Literal) -> Result<[Literal; 3], OpError> {
     ])
 }
 
-/// One step of Gaussian elimination; gives the row swapped with.
+/// One step of Gaussian elimination; returns the row swapped with.
 fn eliminate(matrix: &mut Matrix, step: usize) -> usize {
     let size = |x: C64| x.re.abs() + x.im.abs();
     let mut pivot = step;
@@ -334,7 +332,7 @@ mod tests {
         }
     }
 
-    /// `a` with ones or a strong diagonal, and zeros outside its triangle.
+    /// `a` with ones or large entries on the diagonal, and zeros outside its triangle.
     fn triangle(a: &Matrix, lower: bool, unit: bool) -> Matrix {
         let mut a = a.clone();
         for i in 0..a.rows {

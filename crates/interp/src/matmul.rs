@@ -1,18 +1,18 @@
-//! The product of two dense matrices, which dots and convolutions come down to.
+//! The product of two dense matrices, used by dots and convolutions.
 //!
-//! Blocked so that a 4 x 4 tile of the result stays in registers, and split by
-//! rows between two threads when it is large. Every element is the sum of its
-//! products in increasing order within blocks of 256, whatever the split, so
-//! results do not depend on the number of threads.
+//! It is blocked so that a 4 x 4 tile of the result stays in registers, and is split by rows
+//! between two threads if it is large. Every element is the sum of its products in increasing order
+//! within blocks of 256, however the rows are split, so results do not depend on the number of
+//! threads.
 
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
-/// What a matrix can hold.
+/// The element type of a matrix.
 pub(crate) trait Entry:
     Copy + Default + Send + Sync + Add<Output = Self> + Mul<Output = Self>
 {
-    /// The entry whose products bound those of this one.
+    /// The magnitude of this entry: magnitudes of products are bounded by products of magnitudes.
     fn magnitude(self) -> f64;
 }
 
@@ -34,14 +34,14 @@ impl Entry for num_complex::Complex64 {
     }
 }
 
-/// The side of a tile.
+/// The rows and columns of a tile.
 const TILE: usize = 4;
-/// Products summed in one go.
+/// The number of products that are summed in one block.
 const DEPTH: usize = 256;
-/// Below this many products one thread is enough.
+/// The number of products from which on a second thread is used.
 const PARALLEL: usize = 1 << 21;
 
-/// `a[m,k] * b[k,n]`, row-major.
+/// The product `a[m,k] * b[k,n]`, row-major.
 pub(crate) fn matmul<T: Entry>(a: &[T], b: &[T], m: usize, k: usize, n: usize) -> Vec<T> {
     let mut c = vec![T::default(); m * n];
     if c.is_empty() || k == 0 {
@@ -62,7 +62,7 @@ pub(crate) fn matmul<T: Entry>(a: &[T], b: &[T], m: usize, k: usize, n: usize) -
     c
 }
 
-/// Adds `a * b` to `c` for as many rows as `c` has.
+/// Adds `a * b` to the rows of `c`.
 fn rows<T: Entry>(a: &[T], b: &[T], c: &mut [T], k: usize, n: usize) {
     if tegula_limits::is_stopped() {
         return;
@@ -97,7 +97,7 @@ fn rows<T: Entry>(a: &[T], b: &[T], c: &mut [T], k: usize, n: usize) {
     }
 }
 
-/// One row of the result, for matrices too flat for tiles.
+/// Computes one row of the result, for matrices with too few rows for tiles.
 fn row<T: Entry>(a: &[T], b: &[T], c: &mut [T], n: usize) {
     let mut block = vec![T::default(); n];
     for (a, b) in a.chunks(DEPTH).zip(b.chunks(DEPTH * n)) {
@@ -113,8 +113,8 @@ fn row<T: Entry>(a: &[T], b: &[T], c: &mut [T], n: usize) {
     }
 }
 
-/// Rows in groups of [`TILE`], each group's columns one after the other; missing
-/// rows are zero.
+/// Packs rows in groups of [`TILE`], each group's columns one after the other; missing rows are
+/// zero.
 fn pack_rows<T: Entry>(a: &[T], m: usize, k: usize, start: usize, depth: usize) -> Vec<[T; TILE]> {
     let mut panels = Vec::with_capacity(m.div_ceil(TILE) * depth);
     for i in (0..m).step_by(TILE) {
@@ -126,7 +126,7 @@ fn pack_rows<T: Entry>(a: &[T], m: usize, k: usize, start: usize, depth: usize) 
     panels
 }
 
-/// [`TILE`] columns from `j`, by rows; missing columns are zero.
+/// Packs [`TILE`] columns from `j` on, row by row; missing columns are zero.
 fn pack_columns<T: Entry>(
     columns: &mut Vec<[T; TILE]>,
     b: &[T],

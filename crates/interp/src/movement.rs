@@ -1,4 +1,4 @@
-//! Operations that move elements and compute nothing.
+//! Operations that only move elements.
 
 use crate::error::{OpError, invalid};
 use crate::strided::{Sizes, Walk, product, read_along, row_major, sizes, write_along};
@@ -6,7 +6,7 @@ use tegula_ir::{ArrayShape, ElementType, Literal, PadDim, SliceDim, TO_END};
 use tegula_scalar::{Bits, BitsMut};
 use tegula_scalar::{Number, encode};
 
-/// Dimension numbers as positions below `rank`.
+/// Dimension numbers as positions below `rank`; an error if one is out of range.
 pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, OpError> {
     let position = |&number: &i64| {
         usize::try_from(number)
@@ -17,12 +17,12 @@ pub(crate) fn positions(numbers: &[i64], rank: usize) -> Result<Sizes, OpError> 
     numbers.iter().map(position).collect()
 }
 
-/// One dimension number as a position below `rank`.
+/// A dimension number as a position below `rank`; an error if it is out of range.
 pub(crate) fn position(number: i64, rank: usize) -> Result<usize, OpError> {
     positions(&[number], rank).map(|found| found[0])
 }
 
-/// The elements that `walk` visits, under a shape of their number.
+/// The elements that `walk` visits, as an array of a shape.
 fn read(x: &Literal, shape: &ArrayShape, walk: &Walk) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(&shape.with_element_type(x.element_type()))?;
     if sizes(&result) != walk.dims {
@@ -39,12 +39,12 @@ fn shape_of(ty: ElementType, dims: &[usize]) -> ArrayShape {
     ArrayShape::new(ty, &crate::strided::to_i64s(dims))
 }
 
-/// The position along one dimension, as an element of the shape's type.
+/// Evaluates `iota`: the position along one dimension, in the shape's element type.
 pub(crate) fn iota(shape: &ArrayShape, dimension: i64) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let dims = sizes(&result);
     let dimension = position(dimension, dims.len())?;
-    // Beside a dimension of no elements, another one may be of any size.
+    // Besides a dimension without elements, another dimension may have any size.
     if result.is_empty() {
         return Ok(result);
     }
@@ -60,7 +60,7 @@ pub(crate) fn iota(shape: &ArrayShape, dimension: i64) -> Result<Literal, OpErro
     Ok(result)
 }
 
-/// `x` repeated: operand dimension `i` becomes result dimension `dimensions[i]`.
+/// Evaluates `broadcast`: operand dimension `i` becomes result dimension `dimensions[i]`.
 pub(crate) fn broadcast(
     x: &Literal,
     shape: &ArrayShape,
@@ -83,7 +83,7 @@ pub(crate) fn broadcast(
     read(x, shape, &walk)
 }
 
-/// `x` with result dimension `i` being operand dimension `permutation[i]`.
+/// Evaluates `transpose`: result dimension `i` is operand dimension `permutation[i]`.
 pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, OpError> {
     let dims = sizes(x);
     let sources = positions(permutation, dims.len())?;
@@ -101,7 +101,7 @@ pub(crate) fn transpose(x: &Literal, permutation: &[i64]) -> Result<Literal, OpE
     read(x, &shape_of(x.element_type(), &walk.dims), &walk)
 }
 
-/// `x` back to front along some dimensions.
+/// Evaluates `reverse` along some dimensions.
 pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, OpError> {
     let dims = sizes(x);
     let mut walk = Walk::dense(&dims);
@@ -112,8 +112,7 @@ pub(crate) fn reverse(x: &Literal, dimensions: &[i64]) -> Result<Literal, OpErro
     read(x, x.shape(), &walk)
 }
 
-/// Every `stride`-th element from `start` up to `limit`, by dimension.
-/// As many elements along each dimension as the shape says, from the first on.
+/// The leading elements along each dimension, as many as the shape has.
 pub(crate) fn first_elements(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let slices = shape.dims.iter().map(|dim| SliceDim {
         start: 0,
@@ -149,7 +148,7 @@ pub(crate) fn slice(x: &Literal, slices: &[SliceDim]) -> Result<Literal, OpError
     read(x, &shape_of(x.element_type(), &walk.dims), &walk)
 }
 
-/// `x` with `value` around and between its elements; negative padding crops.
+/// Evaluates `pad`: `x` with `value` around and between its elements; negative padding crops.
 pub(crate) fn pad(
     x: &Literal,
     value: &Literal,
@@ -188,7 +187,7 @@ pub(crate) fn pad(
     Ok(result)
 }
 
-/// An array of one value.
+/// An array filled with one value.
 pub(crate) fn filled(shape: &ArrayShape, value: &Literal) -> Result<Literal, OpError> {
     if value.len() != 1 || value.element_type() != shape.element_type {
         return Err(invalid(
@@ -205,7 +204,7 @@ pub(crate) fn filled(shape: &ArrayShape, value: &Literal) -> Result<Literal, OpE
     Ok(result)
 }
 
-/// The operands one after the other along a dimension.
+/// Evaluates `concatenate` along a dimension.
 pub(crate) fn concatenate(
     operands: &[&Literal],
     shape: &ArrayShape,
@@ -235,8 +234,8 @@ pub(crate) fn concatenate(
     Ok(result)
 }
 
-/// The same bits as another type. Where the widths differ, the last dimension
-/// of the wider array's neighbour counts the parts, the least significant first.
+/// Reinterprets the bits as another type. If the widths differ, the array of the narrower type has
+/// an additional last dimension for the parts, the least significant part first.
 pub(crate) fn bitcast_convert(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let (from, to) = (x.element_type().bits(), shape.element_type.bits());
     if from >= 8 && to >= 8 {
@@ -245,8 +244,8 @@ pub(crate) fn bitcast_convert(x: &Literal, shape: &ArrayShape) -> Result<Literal
     repack(x, shape)
 }
 
-/// [`bitcast_convert`] where a type is narrower than a byte, and so takes a
-/// whole byte of its own here: through a dense string of bits.
+/// [`bitcast_convert`] where a type is narrower than a byte: such elements take a whole byte each
+/// here, so the bits go through a dense bit string.
 fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let (from, to) = (
         x.element_type().bits() as usize,
@@ -269,7 +268,7 @@ fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
             .iter()
             .rev()
             .fold(0u128, |word, &bit| word << 1 | u128::from(bit));
-        // Decoding and encoding extends the sign of a narrow integer.
+        // Encoding sign-extends a narrow integer.
         let signed = ty.is_signed() && to < 8;
         out.set(
             i,
@@ -283,7 +282,7 @@ fn repack(x: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     Ok(result)
 }
 
-/// The starts of a dynamic slice, each clamped so that the slice lies inside.
+/// The starts of a dynamic slice, clamped so that the slice lies inside.
 fn clamped_starts(
     starts: &[&Literal],
     dims: &[usize],
@@ -308,7 +307,7 @@ fn clamped_starts(
         .collect())
 }
 
-/// The start indices: a scalar each, or one vector (the older form).
+/// The start indices: one scalar each, or one vector (the older form).
 fn index_values(starts: &[&Literal]) -> Result<Vec<i64>, OpError> {
     let mut values = Vec::new();
     for start in starts {
@@ -342,7 +341,7 @@ fn window(dims: &[usize], slice: &[usize], starts: &[usize]) -> Walk {
     walk
 }
 
-/// A window of `x` at clamped run-time starts.
+/// The window of `x` at clamped run-time starts.
 pub(crate) fn dynamic_slice(
     x: &Literal,
     starts: &[&Literal],
@@ -362,7 +361,7 @@ pub(crate) fn dynamic_slice(
     )
 }
 
-/// `x` with a window at clamped run-time starts replaced by `update`.
+/// `x` with the window at clamped run-time starts replaced by `update`.
 pub(crate) fn dynamic_update_slice(
     mut x: Literal,
     update: &Literal,

@@ -1,4 +1,4 @@
-//! Arrays as vectors of numbers, and back.
+//! Conversions between arrays and vectors of numbers.
 
 use crate::error::OpError;
 use tegula_ir::{ArrayShape, Literal};
@@ -12,7 +12,7 @@ pub(crate) fn to_f64(number: Number) -> f64 {
     }
 }
 
-/// The elements of a float array, exactly.
+/// The elements of a float array as `f64`, exactly.
 pub(crate) fn to_f64s(x: &Literal) -> Vec<f64> {
     if let Some(values) = x.as_f64s() {
         return values.to_vec();
@@ -20,7 +20,7 @@ pub(crate) fn to_f64s(x: &Literal) -> Vec<f64> {
     crate::lanes::to_f32s(x).iter().map(|&x| x.into()).collect()
 }
 
-/// The elements of a float array, or the parts of those of a complex one.
+/// The elements of a float array, or the real and imaginary parts of a complex one.
 pub(crate) fn parts(x: &Literal) -> Result<Literal, OpError> {
     let Some(part) = x.element_type().complex_part() else {
         return Ok(x.clone());
@@ -29,7 +29,7 @@ pub(crate) fn parts(x: &Literal) -> Result<Literal, OpError> {
     Ok(Literal::from_bytes(&shape, x.bytes())?)
 }
 
-/// An array of floats, each rounded once.
+/// An array of floats, each rounded once from `f64`.
 pub(crate) fn from_f64s(shape: &ArrayShape, values: &[f64]) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let ty = shape.element_type;
@@ -59,7 +59,7 @@ pub(crate) fn to_i64s(x: &Literal) -> Vec<i64> {
     (0..x.len()).map(number).collect()
 }
 
-/// An array of integers, each wrapped.
+/// An array of integers, each wrapped to the type.
 pub(crate) fn from_i64s(shape: &ArrayShape, values: &[i64]) -> Result<Literal, OpError> {
     let mut result = Literal::zeros(shape)?;
     let mut out = BitsMut::of(&mut result);

@@ -1,30 +1,34 @@
-//! Perturbation: moving results by what another correct implementation may
-//! differ, to see how far that carries.
+//! Perturbation: moves results by as much as another correct implementation may differ, to see how
+//! far the differences propagate.
 //!
-//! An element is moved by -1, 0 or +1 ulp, chosen by the seed, the number of operations
-//! perturbed before, and the element's position. Runs go in pairs, of which one moves
-//! everything the other way: what ties in the first run, and is moved apart, has both orders.
-//! Elements go in groups of 20 neighbours, of which any two are moved by different steps in at
-//! least one of three pairs; those of different groups are moved alike in all three by a chance of
-//! 1 in 20. Of a complex number each part is moved by that much of the
-//! larger one: products and quotients are accurate to their size, not to each part, which may
-//! cancel. A sum of `n` terms (dot, convolution, reduce, fft) is first moved, one way or the other,
-//! by half to all of `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type sums are
-//! kept in: the size of the error that another order of summation makes (Higham,
-//! "Accuracy and Stability of Numerical Algorithms", section 4.2, takes `n` in the
-//! worst case and `sqrt(n)` as the rule of thumb), and by `n` of that type's smallest
-//! numbers: a product too small for it may round to one of them or to zero, or be exact in
-//! a fused multiply-add (section 2.2). Zeros and infinities stay, and nothing becomes
-//! infinite. The NaNs of an operation, of an exact one too, may change their
-//! sign, all or none: which they have is nobody's promise, and `TOTALORDER` and bit casts see it.
-//! In a format that has no NaN it is the sign of the zero that stands for one, which quotients see.
+//! An element is moved by -1, 0 or +1 ulp, chosen by the seed, the number of operations perturbed
+//! before, and the element's position. Runs form pairs, of which the second moves everything the
+//! opposite way: values that tie in the unperturbed run and are moved apart occur in both orders.
+//! Elements form groups of 20 adjacent ones; any two of a group are moved by different steps in at
+//! least one of three pairs, and two of different groups are moved alike in all three with a
+//! probability of 1 in 20. Each part of a complex number is moved by ulps of the larger part:
+//! products and quotients are accurate relative to the whole number, not to each part, which may
+//! cancel.
 //!
-//! In the run with seed 0 every sum is the nearest multiple of a power of two that is at least
-//! twice its error instead: what cancels is zero, what is meant to be whole or equal is so, and
-//! what a program does there no number beside it shows; and nothing is moved, for what is added
-//! to such a sum may cancel it. One whose terms together
-//! are beyond the type's largest number is NaN, as in some order infinities may meet, and zero
-//! if it is NaN because products of `f64` met that are; and every NaN changes its sign.
+//! A sum of `n` terms (dot, convolution, reduce, fft) is first moved up or down by half to all of
+//! `sqrt(n) * u * sum |term|`, where `u` is half an ulp of 1 in the type in which sums are kept.
+//! This is the size of the error that another order of summation makes (Higham, "Accuracy and
+//! Stability of Numerical Algorithms", section 4.2, takes `n` in the worst case and `sqrt(n)` as
+//! the rule of thumb). The sum is also moved by `n` of that type's smallest numbers: a product too
+//! small for the type may round to one of them or to zero, or be exact in a fused multiply-add
+//! (section 2.2). Zeros and infinities stay, and nothing becomes infinite.
+//!
+//! All NaNs of an operation, even of an exact one, may change their sign together: no
+//! implementation promises a sign, and `TOTALORDER` and bit casts see it. In a format without NaN
+//! this applies to the sign of the zero that stands for NaN, which quotients see.
+//!
+//! In the run with seed 0 sums are settled instead: every sum becomes the nearest multiple of a
+//! power of two that is at least twice its error. Terms that cancel then give exactly zero, and
+//! sums meant to be integers or equal become so, which shows what the program does there and at no
+//! number nearby. Nothing else is moved in this run, because what is added to such a sum may cancel
+//! it. A sum whose absolute terms together exceed the type's largest number becomes NaN, as
+//! infinities may meet in some order, and a sum that is NaN because infinite products of `f64` met
+//! becomes zero. Every NaN changes its sign.
 
 use crate::error::OpError;
 use crate::numbers::{from_f64s, to_f64s};
@@ -40,9 +44,9 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What an element is moved by in three pairs of runs. No two are alike, and one in three pairs at
-/// most is 0, which leaves little unmoved by all of the few runs: `pow(1, x)` is 1 whatever `x`, and
-/// beside 1 anything.
+/// The steps by which elements are moved in three pairs of runs. All rows differ, and at most one
+/// step of a row is 0, so that few elements stay unmoved in all runs: `pow(1, x)` is 1 for every
+/// `x`, but can be anything for a base near 1.
 const STEPS: [[i8; 3]; 20] = [
     [1, 1, 1],
     [1, 1, -1],
@@ -66,25 +70,25 @@ const STEPS: [[i8; 3]; 20] = [
     [-1, -1, 0],
 ];
 
-/// One of the numbers below 20 for each, in an order that the word says: a multiple by what has
-/// no factor in common with 20, and a shift, leave none out.
+/// The entry at `place` of a permutation of the numbers below 20 that `word` selects: multiplying
+/// by a factor coprime to 20 and adding a shift reaches every number once.
 fn permuted(word: u64, place: usize) -> usize {
     let factor = [1, 3, 7, 9, 11, 13, 17, 19][(word % 8) as usize];
     let shift = (word >> 8) as usize % 20;
     (place * factor + shift) % 20
 }
 
-/// A stream of -1, 0 and +1 by position.
+/// A pseudo-random sequence of -1, 0 and +1 by position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Directions {
-    /// Of one pair of runs, and of three of them that follow each other.
+    /// The random word of this pair of runs, and that of three consecutive pairs.
     stream: u64,
     stream_of_three: u64,
-    /// Which of the three pairs it is.
+    /// The number of this pair among the three.
     pair: usize,
     /// 1, or -1 in the second run of a pair; 0 if nothing moves.
     way: i8,
-    /// Whether sums are put where they may be meant to be.
+    /// Whether sums are settled: rounded to where they may be meant to be.
     pub(crate) settles: bool,
     /// Whether NaNs change their sign.
     flip_nans: bool,
@@ -105,10 +109,11 @@ impl Directions {
         }
     }
 
-    /// Whether the NaNs of an operation change their sign in a run: in three of any six runs
-    /// from a multiple of six on, no two of 20 operations that follow each other in the same three.
-    /// So of any two there is a run where only the one does, and a run where only the other does;
-    /// operations that are further apart have the same three by a chance of 1 in 20.
+    /// Whether the NaNs of an operation change their sign in a run. They do in three of any six
+    /// runs that begin at a multiple of six, and no two of 20 consecutive operations do in the same
+    /// three. So for any two of them there is a run where only the first one's change, and one
+    /// where only the second one's do; operations farther apart share their three runs with a
+    /// probability of 1 in 20.
     fn flips_nans(seed: u64, operation: u64) -> bool {
         let (round, run) = ((seed - 1) / 6, (seed - 1) % 6);
         let (group, place) = (operation / 20, operation % 20);
@@ -119,21 +124,21 @@ impl Directions {
             .is_some_and(|runs| (runs >> run) & 1 == 1)
     }
 
-    /// Those by which nothing moves but the signs of NaNs.
+    /// The directions that change only the signs of NaNs.
     pub(crate) fn of_nans(self) -> Self {
         Self { way: 0, ..self }
     }
 
-    /// -1, 0 or +1. As many elements as there are [`STEPS`] have one each, in an order of
-    /// their own.
+    /// The step -1, 0 or +1 of an element. Within each group of as many elements as there are
+    /// [`STEPS`], every element has another row of [`STEPS`], in an order of the group's own.
     fn step_at(self, position: usize) -> i8 {
         let (group, place) = (position / STEPS.len(), position % STEPS.len());
         let word = mix(self.stream_of_three.wrapping_add(group as u64));
         STEPS[permuted(word, place)][self.pair] * self.way
     }
 
-    /// From 1/2 to 1, or from -1 to -1/2: what cancels must show in few runs how far it may
-    /// be off, and no two sums are off by the same.
+    /// A factor from 1/2 to 1, or from -1 to -1/2: a few runs must show how far a cancelled sum may
+    /// be off, and no two sums should be off by the same amount.
     fn part_at(self, position: usize) -> f64 {
         let word = mix(self.stream.wrapping_add(position as u64));
         let size = 0.5 + (word >> 12) as f64 / 2f64.powi(53);
@@ -141,8 +146,8 @@ impl Directions {
         sign * size * f64::from(self.way)
     }
 
-    /// The bits of one part of a complex number, moved by -1, 0 or +1 ulp of the part
-    /// of this magnitude.
+    /// The bits of one part of a complex number, moved by -1, 0 or +1 ulp of `larger`, the larger
+    /// part's magnitude.
     fn moved_beside(self, ty: ElementType, bits: u128, larger: u128, position: usize) -> u128 {
         let Some(format) = ty.float_format() else {
             return bits;
@@ -157,7 +162,7 @@ impl Directions {
         u128::from(format.encode(moved))
     }
 
-    /// The bits of a float, moved by -1, 0 or +1 ulp; of a NaN, perhaps negated.
+    /// The bits of a float, moved by -1, 0 or +1 ulp; a NaN may be negated instead.
     fn moved(self, ty: ElementType, bits: u128, position: usize) -> u128 {
         let Some(format) = ty.float_format() else {
             return bits;
@@ -201,7 +206,7 @@ pub(crate) fn by_ulps(x: &mut Literal, directions: Directions) {
     }
 }
 
-/// The elements of an operation's result that stand for a NaN: zeros, in a format that has none.
+/// The elements of an operation's result that are zero in place of a NaN, in a format without NaN.
 pub(crate) fn hidden_nans(op: &Op, ty: ElementType, operands: &[Value]) -> Vec<usize> {
     let has_none = |format: FloatFormat| format.specials == Specials::FiniteOnly;
     if !ty.float_format().is_some_and(has_none) {
@@ -224,7 +229,7 @@ pub(crate) fn hidden_nans(op: &Op, ty: ElementType, operands: &[Value]) -> Vec<u
     (0..len).filter(|&i| is_nan(i)).collect()
 }
 
-/// Changes the signs of such elements, if those of NaNs change.
+/// Changes the signs of such zeros if NaNs change their sign in this run.
 pub(crate) fn negate_hidden(x: &mut Literal, hidden: &[usize], directions: Directions) {
     let sign = x
         .element_type()
@@ -243,13 +248,13 @@ fn word(bytes: &[u8]) -> u128 {
     u128::from_le_bytes(word)
 }
 
-/// The bits of a float's absolute value: larger ones are larger numbers.
+/// The bits of a float's absolute value; they are ordered like the numbers.
 fn magnitude(ty: ElementType, bits: u128) -> u128 {
     let sign = ty.float_format().map_or(0, FloatFormat::sign_mask);
     bits & !u128::from(sign)
 }
 
-/// Moves sums by the error of another order of summation.
+/// Moves sums by the error that another order of summation may make.
 pub(crate) fn by_sums(
     x: &Literal,
     magnitudes: &[f64],
@@ -276,17 +281,17 @@ pub(crate) fn by_sums(
     let scale = terms.sqrt() * epsilon / 2.0;
     let mut values = to_f64s(x);
     for (i, (value, &magnitude)) in values.iter_mut().zip(magnitudes).enumerate() {
-        // Half of the smallest number for each product; a complex term has two.
+        // Half of the smallest number for each product; a complex term has two products.
         let underflow = if magnitude > 0.0 {
             terms * smallest
         } else {
             0.0
         };
         let error = scale * magnitude + underflow;
-        // Of infinite terms the sum is infinite in any order.
+        // A sum of infinite terms is infinite in any order.
         let orders_differ = value.is_finite() || value.is_infinite() && magnitude.is_finite();
-        // Infinities that met may have been products of finite numbers, which a fused
-        // multiply-add does not round; where sums are kept in a wider type there are none.
+        // The infinities that met may be products of finite numbers, which a fused multiply-add
+        // does not round to infinity; where sums are kept in a wider type this cannot happen.
         if directions.settles && value.is_nan() && magnitude.is_infinite() && ty == ElementType::F64
         {
             *value = 0.0;
@@ -307,7 +312,7 @@ pub(crate) fn by_sums(
     from_f64s(x.shape(), &values)
 }
 
-/// The nearest multiple of the smallest power of two that is at least twice an error.
+/// The nearest multiple of the smallest power of two that is at least twice the error.
 fn settled(value: f64, error: f64) -> f64 {
     let distance = (2.0 * error).log2().ceil().exp2();
     match distance > 0.0 {
@@ -353,7 +358,7 @@ mod tests {
     fn a_nan_of_a_format_without_one_is_a_zero_of_either_sign() {
         let ty = ElementType::F4E2M1FN;
         let shape = tegula_ir::ArrayShape::new(ty, &[3]);
-        // 0, 1, 0 by 0, 0, 1
+        // 0, 1, 0 divided by 0, 0, 1.
         let [a, b] = [[0, 2, 0], [0, 0, 2]]
             .map(|codes: [u8; 3]| Value::Array(Literal::from_bytes(&shape, &codes).unwrap()));
         let divide = Op::Binary(tegula_ir::Binary::Divide);

@@ -1,11 +1,10 @@
-//! Computations that are called per element, compiled once.
+//! Compiled scalar computations, which are called for each element.
 //!
-//! The function of a reduce, the comparator of a sort, the combiner of a scatter
-//! are computations over scalars, called as often as there are elements. A
-//! [`Program`] is such a computation as a list of steps over registers of raw
-//! bits, run with the same scalar functions as everything else. A computation
-//! that is not of scalar steps alone (a `while`, say) is interpreted instead; a
-//! [`Callee`](crate::callee::Callee) is either.
+//! The function of a reduce, the comparator of a sort and the combiner of a scatter are
+//! computations over scalars, called as often as there are elements. A [`Program`] is such a
+//! computation as a list of steps over registers of raw bits, executed by the same scalar functions
+//! as all other operations. A computation with other operations (a `while`, for example) is
+//! interpreted instead; a [`Callee`](crate::callee::Callee) is either of them.
 
 use smallvec::SmallVec;
 use tegula_ir::{
@@ -34,9 +33,9 @@ enum Step {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Program {
     pub(crate) parameters: usize,
-    /// Each step and the register it writes.
+    /// The steps, each with the register it writes.
     steps: Vec<(Step, Register)>,
-    /// What the registers hold at the start: constants, else 0.
+    /// The initial contents of the registers: constants, or 0.
     pub(crate) initial: Vec<u128>,
     results: Vec<Register>,
     /// Whether a step rounds a float.
@@ -44,7 +43,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// The program of a computation, if it is one of scalar steps alone.
+    /// Compiles a computation, if it consists of scalar steps alone.
     pub(crate) fn compile(module: &Module, id: ComputationId) -> Option<Self> {
         let mut builder = Builder {
             module,
@@ -64,8 +63,8 @@ impl Program {
         Some(builder.program)
     }
 
-    /// The operation, if the program is a single binary one of its two
-    /// parameters (in either order where that is the same).
+    /// The operation, if the program is a single binary operation on its two parameters (in either
+    /// order if it is commutative).
     pub(crate) fn as_binary(&self) -> Option<Binary> {
         match (self.steps.as_slice(), self.results.as_slice()) {
             (&[(Step::Binary(op, _, a, b), out)], &[result]) if result == out => {
@@ -123,7 +122,7 @@ impl Program {
     }
 }
 
-/// Where the value of an instruction is.
+/// The registers that hold the value of an instruction.
 #[derive(Clone, Debug)]
 enum Registers {
     One(Register),
@@ -151,7 +150,7 @@ struct Builder<'m> {
     program: Program,
 }
 
-/// Programs are for small functions; a bigger one is interpreted.
+/// The limits of compiled programs: larger functions are interpreted.
 const MAX_STEPS: usize = 10_000;
 const MAX_INLINE_DEPTH: usize = 20;
 
@@ -274,8 +273,8 @@ fn scalar_type(shape: &Shape) -> Option<ElementType> {
     Some(array.element_type)
 }
 
-/// Whether an operation on floats may round: where two correct implementations
-/// may differ in the last place.
+/// Whether an operation on floats may round, so that two correct implementations may differ in the
+/// last place.
 pub(crate) fn op_rounds(op: &Op) -> bool {
     match op {
         Op::Unary(unary) => !matches!(

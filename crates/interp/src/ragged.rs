@@ -1,8 +1,9 @@
-//! Products of groups (`ragged-dot`) and of scaled operands (`scaled-dot`), by their definitions.
+//! `ragged-dot` (products of groups) and `scaled-dot` (products of scaled operands), evaluated by
+//! their definitions.
 //!
 //! Types are converted as for a [`dot`](crate::dot). As in XLA's evaluator, a row belongs to the
-//! first group that ends behind it, and a row behind all groups gives zero; sizes of groups may be
-//! anything.
+//! first group that ends after it, a row after all groups gives zero, and group sizes may have any
+//! value.
 
 use crate::dot::{
     Domain, Product, dot, in_one_type, load_complex, load_floats, load_integers, store_complex,
@@ -17,10 +18,10 @@ use crate::strided::{Sizes, product, sizes};
 use tegula_ir::helpers::scaled_type;
 use tegula_ir::{ArrayShape, Binary, Dim, DimNumbers, DotDims, Literal};
 
-/// Where an element is, by dimension.
+/// The position of an element, by dimension.
 type Index = Vec<usize>;
 
-/// The places of elements of an array, last dimension fastest.
+/// Advances an index to the next element, the last dimension fastest.
 fn next(index: &mut [usize], sizes: &[usize]) {
     for (place, &size) in index.iter_mut().zip(sizes).rev() {
         *place += 1;
@@ -36,13 +37,13 @@ fn offset(index: &[usize], sizes: &[usize]) -> usize {
     pairs.fold(0, |offset, (&place, &size)| offset * size + place)
 }
 
-/// What the ragged dimension of the left operand is.
+/// The role of the left operand's ragged dimension.
 enum Mode {
-    /// A dimension of the result; the right operand's dimension of groups.
+    /// It is a dimension of the result; `group` is the right operand's dimension of groups.
     Free {
         group: usize,
     },
-    /// The contracted dimension of this number.
+    /// It is the contracted dimension of this number.
     Contracted {
         number: usize,
     },
@@ -62,9 +63,9 @@ struct Ragged<'a> {
     ragged: usize,
     batch: [Sizes; 2],
     contracting: [Sizes; 2],
-    /// The dimensions of each operand that are the result's.
+    /// The dimensions of each operand that appear in the result.
     free: [Sizes; 2],
-    /// The dimensions of the left operand that `groups` has in front of its last.
+    /// The dimensions of the left operand that precede the last dimension of `groups`.
     prefix: Sizes,
     sizes: [Sizes; 2],
     groups: &'a [i64],
@@ -147,7 +148,7 @@ impl<'a> Ragged<'a> {
         })
     }
 
-    /// Where each group ends, for the element of the left operand that these places are of.
+    /// The end of each group, for the left operand's element at this position.
     fn ends(&self, lhs: &[usize]) -> Vec<i64> {
         let mut index: Index = self.prefix.iter().map(|&dim| lhs[dim]).collect();
         index.push(0);
@@ -216,7 +217,7 @@ impl<'a> Ragged<'a> {
         sum
     }
 
-    /// Whether a term is of the group whose result this is.
+    /// Whether a term belongs to the group of this result element.
     fn is_term(&self, group: &[usize], terms: &[usize], lhs: &[usize]) -> bool {
         let (Mode::Contracted { number }, [group]) = (&self.mode, group) else {
             return true;
@@ -227,7 +228,8 @@ impl<'a> Ragged<'a> {
     }
 }
 
-/// `ragged-dot(lhs, rhs, groups)`. `magnitudes` asks for the sums of absolute products.
+/// Evaluates `ragged-dot(lhs, rhs, groups)`; `magnitudes` asks for the sums of absolute products
+/// too.
 pub(crate) fn ragged_dot(
     [lhs, rhs, groups]: [&Literal; 3],
     attributes: &Attributes<'_>,
@@ -276,7 +278,8 @@ pub(crate) fn ragged_dot(
     })
 }
 
-/// `scaled-dot(lhs, rhs, lhs_scale, rhs_scale)`: each operand times its scale, then a dot.
+/// Evaluates `scaled-dot(lhs, rhs, lhs_scale, rhs_scale)`: each operand times its scale, then a
+/// dot.
 pub(crate) fn scaled_dot(
     [lhs, rhs, lhs_scale, rhs_scale]: [&Literal; 4],
     dims: &DotDims,
@@ -297,7 +300,8 @@ pub(crate) fn scaled_dot(
     dot(&lhs, &rhs, dims, &shape.with_element_type(ty), magnitudes)
 }
 
-/// Scales of equal parts as one for each element.
+/// Broadcasts scales, each of which applies to an equal part of the operand, to one for each
+/// element.
 fn by_parts(scale: &Literal, shape: &ArrayShape) -> Result<Literal, OpError> {
     let mut split = ArrayShape::new(shape.element_type, &[]);
     let mut places = DimNumbers::new();

@@ -1,4 +1,4 @@
-//! `rng-bit-generator` and `rng` on arrays; their words are those of [`tegula_scalar::random`].
+//! `rng-bit-generator` and `rng` on arrays, with the random words of [`tegula_scalar::random`].
 
 use crate::error::{OpError, invalid, unsupported};
 use crate::strided::sizes;
@@ -6,7 +6,7 @@ use tegula_ir::{ArrayShape, Literal, RngAlgorithm, RngDistribution};
 use tegula_scalar::random::{draw, element_of_word, has_random_bits, join, random_words};
 use tegula_scalar::{Bits, BitsMut};
 
-/// `rng-bit-generator(state)`: the new state and an array of random bits.
+/// Evaluates `rng-bit-generator(state)`: the new state and an array of random bits.
 pub(crate) fn bit_generator(
     algorithm: RngAlgorithm,
     state: &Literal,
@@ -26,7 +26,7 @@ pub(crate) fn bit_generator(
     Ok((store_state(state, &words)?, bits))
 }
 
-/// The state as 64-bit words, whichever type it is given in.
+/// The state as 64-bit words, whichever type it has.
 fn state_words(state: &Literal) -> Result<Vec<u64>, OpError> {
     let bits = Bits::of(state);
     let words: Vec<u64> = match state.element_type().bits() {
@@ -47,7 +47,7 @@ fn store_state(state: &Literal, words: &[u64]) -> Result<Literal, OpError> {
     Ok(Literal::from_bytes(state.shape(), &bytes)?)
 }
 
-/// `rng(a, b)`: uniform in `[a, b)`, or normal of mean `a` and deviation `b`.
+/// Evaluates `rng(a, b)`: uniform in `[a, b)`, or normal with mean `a` and standard deviation `b`.
 pub(crate) fn rng(
     distribution: RngDistribution,
     a: &Literal,
@@ -77,11 +77,12 @@ mod tests {
         let shape = |dims: &[i64]| ArrayShape::new(ElementType::U32, dims);
         let words = |c: u64| threefry([5, 0], halves(c));
         let (next, bits) = bit_generator(RngAlgorithm::ThreeFry, &state, &shape(&[3, 2])).unwrap();
-        // The second dimension is even: pairs lie along it.
+        // The second dimension is even: pairs are formed along it.
         let expected: Vec<u32> = (7..10).flat_map(words).collect();
         assert_eq!(bits.as_u32s(), Some(&expected[..]));
         assert_eq!(next.as_u64s(), Some(&[5, 10][..]));
-        // No dimension is even: the larger one is paired, and its end dropped.
+        // No dimension is even: pairs are formed along the largest one, and its last word is
+        // dropped.
         let (next, bits) = bit_generator(RngAlgorithm::ThreeFry, &state, &shape(&[3])).unwrap();
         assert_eq!(
             bits.as_u32s(),

@@ -1,9 +1,9 @@
 //! `reduce`.
 //!
-//! A reduction by a single addition, maximum, ... of one operand is recognised and
-//! folded over a vector of `f64`, `i64` or `u64`; any other calls its computation
-//! for each element. Sums of floats are accumulated in `f64` and rounded once;
-//! products are rounded to the type at every step; the rest is exact.
+//! A reduction of one operand by a single operation (addition, maximum, ...) is recognised and
+//! folded over a vector of `f64`, `i64` or `u64`; any other reduction calls its computation for
+//! each element. Sums of floats are accumulated in `f64` and rounded once; products are rounded to
+//! the type at every step; other operations are exact.
 
 use crate::callee::Callee;
 use crate::error::{OpError, invalid};
@@ -17,7 +17,7 @@ use tegula_scalar::{
     Number, binary_pred, binary_signed, binary_unsigned, decode, encode, maximum_f64, minimum_f64,
 };
 
-/// A function of two elements that combines them, by what it computes on.
+/// A function that combines two elements, by the type that it computes on.
 pub(crate) enum Fold {
     /// Sums of floats, unrounded.
     Sum,
@@ -54,7 +54,7 @@ impl Fold {
     }
 }
 
-/// Applies a fold of whatever kind to arrays of its own kind.
+/// Applies a fold of any kind to arrays of that kind.
 pub(crate) fn with_fold(
     fold: &Fold,
     x: &Literal,
@@ -84,7 +84,7 @@ fn first<T: Copy>(values: &[T]) -> Result<T, OpError> {
     value.ok_or_else(|| invalid("the initial value is not a scalar"))
 }
 
-/// A loop nest that folds, generic over what it folds.
+/// A loop nest that folds, generic over the type of the elements.
 pub(crate) trait FoldKernel {
     fn sums(&self, x: &[f64], init: f64) -> Vec<f64>;
     fn floats(&self, x: &[f64], init: f64, f: &dyn Fn(f64, f64) -> f64) -> Vec<f64>;
@@ -113,13 +113,13 @@ macro_rules! fold_kernel {
 }
 pub(crate) use fold_kernel;
 
-/// Which elements a reduce combines into which.
+/// The elements that a reduce combines into each result.
 struct Nest {
-    /// Where each result's elements begin, by result.
+    /// For each result, the offset of its first element.
     kept: Vec<isize>,
-    /// Where each element to combine lies from there, in order.
+    /// The offsets from there of the elements to combine, in order.
     reduced: Vec<isize>,
-    /// Whether neighbours in memory go to the same result.
+    /// Whether elements adjacent in memory belong to the same result.
     inner_reduced: bool,
 }
 
@@ -152,7 +152,7 @@ impl Nest {
             };
             return self.kept.iter().map(line).collect();
         }
-        // The same order for each result, but along the memory.
+        // The order for each result is the same, but memory is traversed contiguously.
         let mut results = vec![init; self.kept.len()];
         for &place in &self.reduced {
             for (result, &start) in results.iter_mut().zip(&self.kept) {
@@ -171,17 +171,17 @@ fn kept_dims(dims: &[usize], dimensions: &[i64]) -> Sizes {
     kept.map(|d| dims[d]).collect()
 }
 
-/// The result of a reduce, and for a sum of floats how large its terms are
-/// together: what an error estimate needs.
+/// The results of a reduce; for a sum of floats also the sum of its absolute terms, which error
+/// estimates need.
 pub(crate) struct Reduced {
     pub(crate) results: Vec<Literal>,
     pub(crate) magnitudes: Option<Vec<f64>>,
-    /// Elements combined into each.
+    /// The number of elements combined into each result.
     pub(crate) terms: usize,
 }
 
-/// `reduce(inputs..., inits...)`. `magnitudes` asks for the sum of absolute
-/// values where the reduction is a sum of floats.
+/// Evaluates `reduce(inputs..., inits...)`; `magnitudes` asks for the sums of absolute values where
+/// the reduction is a sum of floats.
 pub(crate) fn reduce(
     inputs: &[&Literal],
     inits: &[&Literal],
@@ -194,7 +194,7 @@ pub(crate) fn reduce(
     };
     let dims = sizes(x);
     let kept = crate::strided::to_i64s(&kept_dims(&dims, dimensions));
-    // Of no results, as many elements as one likes may be combined to each.
+    // Without results, any number of elements may be combined into each.
     if kept.contains(&0) {
         let empty = |x: &&Literal| Literal::zeros(&ArrayShape::new(x.element_type(), &kept));
         return Ok(Reduced {

@@ -1,4 +1,4 @@
-//! `scan`: a computation applied to the slices of arrays along a dimension, one after the other.
+//! `scan`: applies a computation to the slices of arrays along a dimension, in order.
 
 use crate::error::{OpError, invalid, unsupported};
 use crate::eval::Evaluator;
@@ -7,7 +7,7 @@ use crate::strided::sizes;
 use crate::value::Value;
 use tegula_ir::{ArrayShape, ComputationId, Dim, InstructionId, Literal, Op, Shape, SliceDim};
 
-/// An array at a place along a dimension, without it.
+/// The slice of an array at a position along a dimension, without that dimension.
 fn at(x: &Literal, dimension: usize, place: usize) -> Result<Literal, OpError> {
     let mut shape = x.shape().with_element_type(x.element_type());
     let whole = sizes(x);
@@ -30,7 +30,7 @@ fn at(x: &Literal, dimension: usize, place: usize) -> Result<Literal, OpError> {
     Ok(slice(x, &slices)?.reshaped(&shape)?)
 }
 
-/// What steps gave as one array, with the dimension put in.
+/// Stacks the outputs of all steps along the dimension.
 fn together(steps: &[Literal], shape: &ArrayShape, dimension: usize) -> Result<Literal, OpError> {
     let mut one = shape.clone();
     *one.dims
@@ -45,7 +45,7 @@ fn together(steps: &[Literal], shape: &ArrayShape, dimension: usize) -> Result<L
 }
 
 impl Evaluator<'_> {
-    /// `scan(inputs..., carries...)`: the outputs of all steps, then the last carries.
+    /// Evaluates `scan(inputs..., carries...)`: the outputs of all steps, then the last carries.
     pub(crate) fn scan(
         &mut self,
         id: InstructionId,
@@ -108,7 +108,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// What a step gives: outputs, then carries.
+    /// Evaluates a step: its outputs, then its carries.
     fn scan_step(
         &mut self,
         to_apply: ComputationId,

@@ -1,7 +1,7 @@
 //! `sort` and `topk`: a stable merge sort with the program's comparator.
 //!
-//! The comparator may be anything, also no order at all, so the sort must not
-//! assume one; merging does not.
+//! The comparator may be any computation, even one that is not an order, so the algorithm must not
+//! rely on an order; a merge sort does not.
 
 use crate::callee::Callee;
 use crate::error::{OpError, invalid};
@@ -11,7 +11,7 @@ use tegula_ir::{ArrayShape, Direction, Literal, Order};
 use tegula_scalar::{Bits, BitsMut};
 use tegula_scalar::{Number, apply_compare, encode};
 
-/// Sorts stably: `before(a, b)` says whether `a` must come before `b`.
+/// Sorts stably; `before(a, b)` returns whether `a` must come before `b`.
 pub(crate) fn merge_sort<T: Copy>(
     items: Vec<T>,
     before: &mut dyn FnMut(&T, &T) -> Result<bool, OpError>,
@@ -25,7 +25,7 @@ pub(crate) fn merge_sort<T: Copy>(
             let end = (start + 2 * width).min(from.len());
             let (mut left, mut right) = (start, middle);
             for slot in &mut to[start..end] {
-                // The right one goes first only if it must.
+                // The right element goes first only if it must.
                 let take_right =
                     right < end && (left == middle || before(&from[right], &from[left])?);
                 let source = if take_right { &mut right } else { &mut left };
@@ -39,8 +39,8 @@ pub(crate) fn merge_sort<T: Copy>(
     Ok(from)
 }
 
-/// The operands, each line along `dimension` in the order the comparator wants
-/// for the elements of all operands at the same place.
+/// Evaluates `sort`: the lines of all operands along `dimension` are permuted together, in the
+/// order of the comparator.
 pub(crate) fn sort(
     operands: &[&Literal],
     dimension: i64,
@@ -80,10 +80,10 @@ pub(crate) fn sort(
     Ok(results)
 }
 
-/// The first `k` elements by rank along the last dimension, and where they were.
+/// Evaluates `topk`: the first `k` elements by rank along the last dimension, and their positions.
 ///
-/// Floats are compared in the total order, so NaN is the largest and `-NaN` the
-/// smallest; equal elements come in the order of their positions.
+/// Floats are compared in the total order, so NaN is the largest and `-NaN` the smallest; equal
+/// elements are in the order of their positions.
 pub(crate) fn top_k(
     x: &Literal,
     k: i64,

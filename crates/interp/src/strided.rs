@@ -1,9 +1,9 @@
-//! Strided copies: the one loop behind every operation that only moves elements.
+//! Strided copies: the loop behind every operation that only moves elements.
 //!
-//! A [`Walk`] visits elements of an array: `offset + sum(index[d] * strides[d])`
-//! for every index of `dims`, last dimension fastest. Reading along a walk into a
-//! dense array is a transposition, a broadcast, a slice or a reversal; writing a
-//! dense array along one is a pad, a concatenation or an update.
+//! A [`Walk`] visits elements of an array: those at `offset + sum(index[d] * strides[d])` for every
+//! index of `dims`, the last dimension fastest. Reading along a walk into a dense array is a
+//! transposition, a broadcast, a slice or a reversal; writing a dense array along one is a pad, a
+//! concatenation or an update.
 
 use crate::error::{OpError, invalid};
 use smallvec::{SmallVec, smallvec};
@@ -14,7 +14,7 @@ pub(crate) type Sizes = SmallVec<[usize; 6]>;
 /// Distances in elements, by dimension.
 pub(crate) type Strides = SmallVec<[isize; 6]>;
 
-/// Which elements of an array are visited, in which order.
+/// The elements of an array that are visited, and their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     pub(crate) dims: Sizes,
@@ -29,7 +29,7 @@ pub(crate) fn sizes(literal: &Literal) -> Sizes {
         .collect()
 }
 
-/// Distances between neighbours of a dense row-major array.
+/// The strides of a dense row-major array.
 pub(crate) fn row_major(dims: &[usize]) -> Strides {
     let mut strides: Strides = smallvec![0; dims.len()];
     let mut step = 1isize;
@@ -45,13 +45,13 @@ pub(crate) fn product(dims: &[usize]) -> usize {
     dims.iter().product()
 }
 
-/// Sizes as `i64`, as shapes have them.
+/// Sizes as `i64`, as shapes store them.
 pub(crate) fn to_i64s(dims: &[usize]) -> SmallVec<[i64; 6]> {
     dims.iter().map(|&size| size as i64).collect()
 }
 
 impl Walk {
-    /// Every element of a dense array, in order.
+    /// A walk over every element of a dense array, in order.
     pub(crate) fn dense(dims: &[usize]) -> Self {
         Self {
             dims: dims.into(),
@@ -60,7 +60,7 @@ impl Walk {
         }
     }
 
-    /// Fails unless every element visited is among the first `len`.
+    /// Fails unless every visited element is among the first `len`.
     fn check(&self, len: usize) -> Result<(), OpError> {
         if self.dims.contains(&0) {
             return Ok(());
@@ -78,7 +78,7 @@ impl Walk {
         }
     }
 
-    /// The same walk with neighbouring dimensions merged where they are one run.
+    /// The same walk with adjacent dimensions merged where they are contiguous.
     fn merged(&self) -> Self {
         let mut merged = Self {
             dims: smallvec![],
@@ -132,7 +132,7 @@ impl Walk {
         }
     }
 
-    /// The offsets visited, in order.
+    /// The visited offsets, in order.
     pub(crate) fn offsets(&self) -> Vec<isize> {
         let mut offsets = Vec::with_capacity(product(&self.dims));
         let (len, stride) = self.row();
@@ -148,8 +148,8 @@ impl Walk {
     }
 }
 
-/// Copies the elements (of `size` bytes) that a walk visits in `src` to the
-/// front of `dst`, densely.
+/// Copies the elements (of `size` bytes) that a walk visits in `src` to the front of `dst`,
+/// densely.
 pub(crate) fn read_along(
     dst: &mut [u8],
     src: &[u8],
@@ -169,8 +169,8 @@ pub(crate) fn read_along(
     Ok(())
 }
 
-/// Copies the elements (of `size` bytes) of a dense `src` to where a walk goes
-/// in `dst`.
+/// Copies the elements (of `size` bytes) of a dense `src` to the positions that a walk visits in
+/// `dst`.
 pub(crate) fn write_along(
     dst: &mut [u8],
     src: &[u8],

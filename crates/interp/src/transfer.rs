@@ -1,7 +1,7 @@
-//! Transfers with the host: `infeed`, `outfeed`, and `send` and `recv` that name a host.
+//! Transfers between program and host: `infeed`, `outfeed`, and `send` and `recv` that name a host.
 //!
-//! `send` hands its arrays over at once. `recv` waits only at its `recv-done`, so that a program
-//! may begin to receive before it sends what the host answers.
+//! `send` delivers its arrays at once. Only `recv-done` waits for the arrays of a `recv`, so that a
+//! program may begin to receive before it sends what the host answers.
 
 use crate::dispatch::{arranged, left_out};
 use crate::error::{OpError, invalid, unsupported};
@@ -10,7 +10,7 @@ use crate::value::Value;
 use tegula_ir::{InstructionId, Literal, Op, Opcode, Shape};
 
 impl Evaluator<'_> {
-    /// The value of a transfer, from those of its operands.
+    /// Evaluates a transfer, given the values of its operands.
     pub(crate) fn transfer(&self, id: InstructionId, operands: &[Value]) -> Result<Value, OpError> {
         let instruction = &self.module[id];
         let (op, shape) = (&instruction.op, &instruction.shape);
@@ -57,7 +57,7 @@ impl Evaluator<'_> {
                 host.queues.send(channel, first_arrays(operands));
                 self.zeros(shape)
             }
-            // What it gives is not there before `recv-done`, and nothing else may read it.
+            // The received arrays do not exist before `recv-done`, and nothing else may read them.
             Opcode::Recv => self.zeros(shape),
             Opcode::RecvDone => {
                 let entry = host.queues.receive(channel, host.timeout);
@@ -71,7 +71,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A value of a shape from the arrays of an entry.
+    /// A value of a shape from the arrays of a queue entry.
     fn received(&self, shape: &Shape, entry: Vec<Literal>) -> Result<Value, OpError> {
         let mut arrays = entry.into_iter();
         let value = arranged(shape, &mut arrays)?;
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A value of zeros.
+    /// A value with all elements zero.
     fn zeros(&self, shape: &Shape) -> Result<Value, OpError> {
         let shapes = self.array_shapes(shape)?;
         let zeros = shapes.iter().map(Literal::zeros);

@@ -1,4 +1,4 @@
-//! Values: what an instruction gives.
+//! Values of instructions.
 
 use crate::error::{OpError, invalid};
 use tegula_ir::{Literal, Shape};
@@ -45,7 +45,7 @@ impl Value {
         leaves
     }
 
-    /// Bytes of all its arrays.
+    /// The total bytes of its arrays.
     pub(crate) fn byte_size(&self) -> u64 {
         match self {
             Self::Array(literal) => literal.bytes().len() as u64,
@@ -54,8 +54,8 @@ impl Value {
         }
     }
 
-    /// Whether this value has the shape: kinds, element types, ranks and static
-    /// sizes. Symbolic and bounded sizes are checked against nothing here.
+    /// Whether this value has the shape: its structure, element types, ranks and static sizes.
+    /// Symbolic and bounded sizes are not checked.
     pub fn matches(&self, shape: &Shape) -> bool {
         match (self, shape) {
             (Self::Array(literal), Shape::Array(array)) => {

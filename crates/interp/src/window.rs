@@ -1,9 +1,8 @@
 //! Sliding windows: `reduce-window` and `select-and-scatter`.
 //!
-//! The window at result position `o` covers, along each dimension, the positions
-//! `o * stride - padding_low + w * window_dilation` of the dilated base, in which
-//! element `i` is at `i * base_dilation`. Positions in the padding or between
-//! elements have no element and are skipped.
+//! The window at result position `o` covers, along each dimension, the positions `o * stride -
+//! padding_low + w * window_dilation` of the dilated base, in which element `i` is at `i *
+//! base_dilation`. Positions in the padding and between elements hold no element and are skipped.
 
 use crate::callee::Callee;
 use crate::error::{OpError, invalid};
@@ -19,7 +18,7 @@ pub(crate) struct Windows<'a> {
     window: &'a [WindowDim],
     base: Sizes,
     strides: Strides,
-    /// How many positions the window takes, by dimension.
+    /// The number of the window's positions, by dimension.
     pub(crate) positions: Sizes,
 }
 
@@ -39,7 +38,7 @@ impl<'a> Windows<'a> {
         })
     }
 
-    /// Elements of the window.
+    /// The number of elements of the window.
     fn size(&self) -> usize {
         self.window.iter().map(|w| w.size as usize).product()
     }
@@ -98,7 +97,7 @@ impl<'a> Windows<'a> {
 
 fold_kernel!(Windows<'_>);
 
-/// How many positions a window takes along a dimension of `size` elements.
+/// The number of a window's positions along a dimension of `size` elements.
 fn count(w: &WindowDim, size: usize) -> Option<usize> {
     if w.size < 1 || w.stride < 1 || w.base_dilation < 1 || w.window_dilation < 1 {
         return None;
@@ -117,7 +116,7 @@ fn count(w: &WindowDim, size: usize) -> Option<usize> {
     usize::try_from((base - window) / w.stride + 1).ok()
 }
 
-/// `reduce-window(inputs..., inits...)`; `magnitudes` as for a reduce.
+/// Evaluates `reduce-window(inputs..., inits...)`; `magnitudes` is as for a reduce.
 pub(crate) fn reduce_window(
     inputs: &[&Literal],
     inits: &[&Literal],
@@ -209,10 +208,10 @@ fn general(
     error.map_or(Ok(results), Err)
 }
 
-/// Which of two elements a select-and-scatter prefers: for the usual comparisons
-/// a function of the values, else a call.
+/// How a select-and-scatter chooses between two elements: a function of the values for the usual
+/// comparisons, else a call.
 pub(crate) trait Prefer {
-    /// Whether the chosen element stays, given a candidate.
+    /// Whether the chosen element is kept, given a candidate.
     fn keeps(&mut self, chosen: u128, candidate: u128) -> Result<bool, OpError>;
 }
 
@@ -222,8 +221,8 @@ impl Prefer for Callee<'_, '_> {
     }
 }
 
-/// The place in the operand that each window position of a select-and-scatter
-/// chooses; `None` where the window has no element.
+/// The position in the operand that a select-and-scatter chooses for each window position; `None`
+/// where the window has no element.
 pub(crate) fn select_places(
     operand: &Literal,
     window: &[WindowDim],
@@ -253,9 +252,9 @@ pub(crate) fn select_places(
     error.map_or(Ok((windows.positions, places)), Err)
 }
 
-/// Combines each source element into the result at its chosen place, in order.
+/// Combines each source element into the result at its chosen position, in order.
 ///
-/// A sum of floats is accumulated in `f64` and rounded once, like a reduce.
+/// A sum of floats is accumulated in `f64` and rounded once, as in a reduce.
 pub(crate) fn scatter_places(
     operand: &Literal,
     source: &Literal,

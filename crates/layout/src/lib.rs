@@ -1,15 +1,16 @@
-//! Layouts: in which order and in which tiles the elements of an array are stored.
+//! Layouts: the order and the tiles in which the elements of an array are stored.
 //!
-//! [`physical`] says where an element is stored under a tiled layout. [`assign`] chooses a layout
-//! for each array of a flattened program as an optimisation of stated costs, for a CPU, a GPU or a
-//! TPU chip. [`apply_layouts`] rewrites a program so that an array in another order of dimensions
-//! is a row-major array of permuted dimensions; no later pass knows of orders.
+//! [`physical`] computes where an element is stored under a tiled layout. [`assign`] chooses a
+//! layout for each array of a flat program by minimising a cost model, for a CPU, a GPU or a TPU
+//! chip. [`apply_layouts`] rewrites a program so that an array in another order of dimensions is a
+//! row-major array of permuted dimensions; later passes do not know of orders.
 //!
 //! # What a tile is
-//! An array in memory is a list of elements, and its layout says in which order. `{1,0}` is row-major: dimension 1
-//! is the one whose neighbours are neighbours in memory. `{1,0:T(2,2)}` cuts the array into tiles of 2 by 2, which
-//! follow each other in that order; in each tile the elements do. A tile that the array does not fill is stored
-//! whole, so 3 by 5 elements take the place of 4 by 6:
+//! An array in memory is a list of elements, and its layout determines their order. `{1,0}` is
+//! row-major: elements adjacent along dimension 1 are adjacent in memory.
+//! `{1,0:T(2,2)}` divides the array into tiles of 2 by 2, stored one after the other in that order;
+//! within each tile, the elements have that order too. A tile that the array does not fill is
+//! stored completely, so 3 by 5 elements take the space of 4 by 6:
 //!
 //! ```text
 //! row 0   0  1 |  4  5 |  8  .        each number is a place in memory,
@@ -35,8 +36,9 @@
 //! # }
 //! ```
 //!
-//! `T(8,128)` is what a TPU's vector registers hold; `T(8,128)(2,1)` cuts tiles into smaller ones again, here pairs
-//! of rows of 16-bit numbers that are packed into words. `tegula shape 'f32[3,5]{1,0:T(2,2)}' --draw` draws any of them.
+//! `T(8,128)` is what a TPU's vector registers hold. `T(8,128)(2,1)` divides each tile into smaller
+//! ones, here pairs of rows of 16-bit numbers packed into words. `tegula shape
+//! 'f32[3,5]{1,0:T(2,2)}' --draw` draws any of them.
 
 pub mod apply_layouts;
 pub mod assign;

@@ -1,22 +1,21 @@
-//! How often loops run.
+//! Trip counts of loops, for cost models.
 
 use tegula_fusion::{Def, Node, NodeKind, Program, ValueId};
 use tegula_ir::{Binary, Direction, InstructionId, Literal, Module, Op};
 
-/// How often a loop is assumed to run whose count is not known: the default of open XLA's
+/// The trip count that is assumed if it is not known: the default of open XLA's
 /// `xla_tpu_memory_space_assignment_while_execution_count`.
 const ASSUMED_TRIPS: f64 = 5.0;
-/// Iterations that are counted before giving up.
+/// The most iterations that are counted.
 const MOST_TRIPS: i64 = 1 << 40;
 
-/// How often a loop runs: counted if a counter goes from a constant by a constant to a
-/// constant, else assumed.
+/// The trip count of a loop: exact if its counter goes by a constant step from one constant to
+/// another, else assumed.
 pub fn trips(module: &Module, program: &Program, node: &Node) -> f64 {
     counted(module, program, &node.kind, &node.operands).map_or(ASSUMED_TRIPS, |count| count as f64)
 }
 
-/// The loops of a program whose number of iterations is not known, and the number that is
-/// assumed of them.
+/// The loops of a program whose trip count is not known, with the assumed number.
 pub fn assumed_trips(module: &Module, program: &Program) -> Vec<(InstructionId, u64)> {
     let nodes = program.nodes.values();
     let loops = nodes.filter(|node| matches!(node.kind, NodeKind::While { .. }));
@@ -74,7 +73,7 @@ fn counted(module: &Module, program: &Program, kind: &NodeKind, first: &[ValueId
     Some(distance.max(0).checked_add(step - 1)? / step).filter(|&count| count < MOST_TRIPS)
 }
 
-/// A constant of one small integer.
+/// The value of a literal that is one small integer.
 fn integer(literal: &Literal) -> Option<i64> {
     let bytes = literal.bytes();
     let is_integer = literal.element_type().is_integer();

@@ -1,10 +1,10 @@
-//! Limits of a run or a compilation: a timeout, a memory limit and an interrupt flag, in one mechanism
-//! for all targets.
+//! Limits of a run or a compilation: a timeout, a memory limit and an interrupt flag, in one
+//! mechanism for all targets.
 //!
-//! [`Limits::within`] runs some work in a *scope*. Code that may take long calls [`check`] now and then,
-//! and code that is about to allocate arrays [claims](claim) their bytes. Both return [`Stopped`] as an
-//! error once a limit of the scope, or of a scope around it, is exceeded. Scopes belong to threads: who
-//! hands work to another thread enters the [`current`] scope there.
+//! [`Limits::within`] runs work in a *scope*. Code that may take long calls [`check`] regularly,
+//! and code that is about to allocate arrays [claims](claim) their bytes. Both return [`Stopped`]
+//! as an error once a limit of the scope, or of an enclosing scope, is exceeded. Scopes belong to
+//! threads: code that hands work to another thread enters the [`current`] scope there.
 //!
 //! ```
 //! use std::time::Duration;
@@ -23,16 +23,17 @@
 //! ```
 //!
 //! # Model
-//! Everything that can stop work is a *signal* that is raised once: an [`Interrupt`], and each scope. A
-//! scope follows its interrupt and the scope around it, and a watchdog thread raises scopes whose
-//! deadline has passed. The process counts the raised scopes, so that a check is the load of one number
-//! which is nearly always zero. Generated code loads the flag of its own scope ([`StopFlag`]).
+//! Everything that can stop work is a *signal* that is raised once: an [`Interrupt`] is one, and
+//! each scope has one. A scope's signal is raised along with its interrupt and with the enclosing
+//! scope; a watchdog thread raises the scopes whose deadline has passed. The process counts the
+//! raised scopes, so that a check only loads one number, which is nearly always zero. Generated
+//! code loads the flag of its own scope ([`StopFlag`]).
 //!
 //! # Invariants
-//! - Work that was stopped gives an error, never a result: [`Limits::within`] checks once more at the
-//!   end. Stopped code may therefore leave arrays half written.
-//! - The limits of an outer scope hold inside of an inner one.
-//! - Nothing here allocates or frees arrays: claims are a count, kept by those who do.
+//! - Stopped work returns an error, never a result: [`Limits::within`] checks once more at the end.
+//!   Stopped code may therefore leave arrays half written.
+//! - The limits of an outer scope also apply inside an inner one.
+//! - This crate allocates and frees no arrays: claims are a count, kept by the code that allocates.
 
 mod memory;
 mod signal;
@@ -47,7 +48,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use watchdog::Watch;
 
-/// Why work was stopped.
+/// The reason why work was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -63,19 +64,19 @@ pub enum Stopped {
          in use"
     )]
     Memory {
-        /// Bytes that were to be allocated.
+        /// The bytes to be allocated.
         wanted: u64,
-        /// Bytes in use before.
+        /// The bytes in use before.
         used: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// The time limit cannot be enforced: the system gives no thread to watch it.
+    /// The time limit cannot be enforced: the system provides no thread for the watchdog.
     #[error("a time limit needs a thread that watches it, and this system does not give one")]
     NoWatchdog,
 }
 
-/// A flag that stops all work which was given it, from any thread. Clones are the same flag.
+/// A flag that any thread can set to stop all work that it was given to. Clones share the flag.
 ///
 /// ```
 /// use tegula_limits::{Interrupt, Limits, Stopped, check};
@@ -100,7 +101,7 @@ impl Interrupt {
         Self::default()
     }
 
-    /// Sets the flag, for good: work that was given it stops, and work that will be does not begin.
+    /// Sets the flag permanently: work with this flag stops, and later work does not begin.
     pub fn interrupt(&self) {
         self.0.raise(Stopped::Interrupted);
     }
@@ -118,15 +119,16 @@ impl fmt::Debug for Interrupt {
     }
 }
 
-/// What a run or a compilation may take. By default everything.
+/// The limits of a run or a compilation. By default there are none.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How long it may take.
+    /// The longest time that it may take.
     pub timeout: Option<Duration>,
-    /// How many bytes its arrays may have at once: those that it allocates, not those it is given.
+    /// The most bytes that its arrays may take at once: the arrays that it allocates, not its
+    /// arguments.
     pub memory: Option<u64>,
-    /// What stops it.
+    /// The flag that stops it.
     pub interrupt: Option<Interrupt>,
 }
 
@@ -136,36 +138,36 @@ impl Limits {
         Self::default()
     }
 
-    /// Sets how long the work may take.
+    /// Sets the longest time that the work may take.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sets how many bytes the work's arrays may have at once.
+    /// Sets the most bytes that the work's arrays may take at once.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
     }
 
-    /// Gives the work a flag that stops it.
+    /// Sets the flag that stops the work.
     #[must_use]
     pub fn interrupt(mut self, interrupt: &Interrupt) -> Self {
         self.interrupt = Some(interrupt.clone());
         self
     }
 
-    /// Whether nothing is limited.
+    /// Whether there are no limits.
     pub fn is_none(&self) -> bool {
         self.timeout.is_none() && self.memory.is_none() && self.interrupt.is_none()
     }
 
-    /// Does work within these limits, and those of the scopes around it. The timeout begins now.
+    /// Runs work within these limits and those of the enclosing scopes. The timeout starts now.
     ///
     /// # Errors
-    /// What the work fails with, or why it was stopped.
+    /// The work's error, or the reason why it was stopped.
     pub fn within<R, E: From<Stopped>>(&self, work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         if self.is_none() {
             return unless_stopped(work);
@@ -175,7 +177,7 @@ impl Limits {
     }
 }
 
-/// Does work; what it gives, an error too, means nothing if it was stopped.
+/// Runs work; if it was stopped, its result or error is discarded.
 fn unless_stopped<R, E: From<Stopped>>(work: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
     check()?;
     let result = work();
@@ -183,22 +185,22 @@ fn unless_stopped<R, E: From<Stopped>>(work: impl FnOnce() -> Result<R, E>) -> R
     result
 }
 
-/// How many scopes are raised and not yet over.
+/// The number of scopes that are raised and still exist.
 static RAISED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static CURRENT: RefCell<Option<Scope>> = const { RefCell::new(None) };
 }
 
-/// The limits that hold for what a thread does. It can be carried to other threads.
+/// The limits that apply to a thread's work. A scope can be entered on other threads.
 #[derive(Clone)]
 pub struct Scope(Arc<Limited>);
 
 struct Limited {
     signal: Arc<Signal>,
-    /// The most bytes.
+    /// The most bytes that may be claimed.
     memory: u64,
-    /// Bytes claimed now.
+    /// The bytes that are claimed now.
     used: AtomicU64,
     outer: Option<Scope>,
 }
@@ -234,9 +236,9 @@ impl Scope {
         Ok((scope, watch))
     }
 
-    /// Does work on this thread within the scope.
+    /// Runs work on this thread within the scope.
     pub fn enter<R>(&self, work: impl FnOnce() -> R) -> R {
-        /// Restores the scope of before, also after a panic.
+        /// Restores the previous scope when dropped, also after a panic.
         struct Leave(Option<Scope>);
         impl Drop for Leave {
             fn drop(&mut self) {
@@ -252,7 +254,7 @@ impl Scope {
     /// Fails if the scope was stopped.
     ///
     /// # Errors
-    /// Why it was.
+    /// The reason why it was stopped.
     pub fn check(&self) -> Result<(), Stopped> {
         self.0.signal.cause().map_or(Ok(()), Err)
     }
@@ -263,7 +265,7 @@ pub fn current() -> Option<Scope> {
     CURRENT.with(|current| current.borrow().clone())
 }
 
-/// Does work on this thread within a scope that another thread gave, if it was in one.
+/// Runs work on this thread within another thread's scope, if that thread was in one.
 pub fn enter<R>(scope: Option<&Scope>, work: impl FnOnce() -> R) -> R {
     match scope {
         Some(scope) => scope.enter(work),
@@ -271,10 +273,10 @@ pub fn enter<R>(scope: Option<&Scope>, work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Fails if the work of this thread is to stop. Takes about a nanosecond.
+/// Fails if this thread's work must stop. Takes about a nanosecond.
 ///
 /// # Errors
-/// Why it is to stop.
+/// The reason why it must stop.
 #[inline]
 pub fn check() -> Result<(), Stopped> {
     match RAISED.load(Ordering::Relaxed) {
@@ -283,7 +285,7 @@ pub fn check() -> Result<(), Stopped> {
     }
 }
 
-/// Whether the work of this thread is to stop.
+/// Whether this thread's work must stop.
 #[inline]
 pub fn is_stopped() -> bool {
     check().is_err()
@@ -297,7 +299,7 @@ fn check_current() -> Result<(), Stopped> {
     })
 }
 
-/// The stop flag of a thread's scope, for loops that look at it directly: generated code, for one.
+/// The stop flag of a thread's scope, for loops that read it directly, such as generated code.
 #[derive(Clone, Debug)]
 pub struct StopFlag(Option<Scope>);
 
@@ -310,13 +312,14 @@ impl StopFlag {
     /// Fails if the flag is set.
     ///
     /// # Errors
-    /// Why it is.
+    /// The reason why it is set.
     #[inline]
     pub fn check(&self) -> Result<(), Stopped> {
         self.0.as_ref().map_or(Ok(()), Scope::check)
     }
 
-    /// The address of the flag, valid as long as this exists: a byte that is zero until the work is to stop.
+    /// The address of the flag, a byte that is zero until the work must stop. It is valid as long
+    /// as this value exists.
     pub fn address(&self) -> *const u8 {
         static NEVER: AtomicU8 = AtomicU8::new(0);
         let flag = self

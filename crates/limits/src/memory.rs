@@ -1,9 +1,9 @@
-//! The bytes that a scope's arrays have, counted by those who allocate them.
+//! The count of the bytes of a scope's arrays, kept by the code that allocates them.
 
 use crate::{Scope, Stopped, current};
 use std::sync::atomic::Ordering;
 
-/// Bytes that are counted until this is dropped.
+/// Bytes that count as claimed until this value is dropped.
 #[derive(Debug)]
 #[must_use = "the bytes are counted until the claim is dropped"]
 pub struct Claim {
@@ -12,7 +12,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Counts the bytes for good, in all scopes around: what was allocated stays longer than they.
+    /// Keeps the bytes counted permanently, in all enclosing scopes: the allocation outlives them.
     pub fn keep(mut self) {
         self.scope = None;
     }
@@ -24,7 +24,7 @@ impl Drop for Claim {
     }
 }
 
-/// Takes bytes away from scopes: from the innermost one to before `end`.
+/// Subtracts bytes from the scopes from the innermost one outwards, up to but not including `end`.
 fn give_back(innermost: Option<&Scope>, end: Option<&Scope>, bytes: u64) {
     let mut next = innermost;
     while let Some(scope) = next {
@@ -36,10 +36,10 @@ fn give_back(innermost: Option<&Scope>, end: Option<&Scope>, bytes: u64) {
     }
 }
 
-/// Counts bytes that are about to be allocated, in this thread's scope and those around it.
+/// Claims bytes that are about to be allocated, in this thread's scope and the enclosing ones.
 ///
 /// # Errors
-/// They exceed a memory limit: nothing is counted then.
+/// The bytes exceed a memory limit; nothing is counted then.
 pub fn claim(bytes: u64) -> Result<Claim, Stopped> {
     let innermost = current();
     let mut next = innermost.as_ref();
@@ -63,7 +63,7 @@ pub fn claim(bytes: u64) -> Result<Claim, Stopped> {
     })
 }
 
-/// How many bytes may still be claimed on this thread. [`None`] without a limit.
+/// The bytes that may still be claimed on this thread; [`None`] without a limit.
 pub fn room() -> Option<u64> {
     let innermost = current();
     let mut room = u64::MAX;

@@ -1,4 +1,4 @@
-//! A signal that is raised once, with a cause, and raises those that follow it.
+//! Signals, which are raised once, with a cause, and then raise the signals that follow them.
 
 use crate::Stopped;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 #[derive(Default)]
 pub(crate) struct Signal {
-    /// 0: not raised; else a cause.
+    /// 0 until the signal is raised, then its cause.
     cause: AtomicU8,
     followers: Mutex<Vec<Weak<Signal>>>,
-    /// Where it is counted while it is raised.
+    /// The counter that counts the signal while it is raised.
     count: Option<&'static AtomicUsize>,
 }
 
@@ -24,7 +24,7 @@ impl Signal {
         signal
     }
 
-    /// Why it was raised, if it was.
+    /// The cause, if the signal was raised.
     pub(crate) fn cause(&self) -> Option<Stopped> {
         match self.cause.load(Ordering::Acquire) {
             0 => None,
@@ -33,19 +33,20 @@ impl Signal {
         }
     }
 
-    /// The byte that is not zero once it was raised.
+    /// The byte that is not zero once the signal was raised.
     pub(crate) fn flag(&self) -> &AtomicU8 {
         &self.cause
     }
 
-    /// Raises it and all that follow it; the first cause stays.
+    /// Raises the signal and all that follow it; the first cause stays.
     pub(crate) fn raise(&self, cause: Stopped) {
         let code = match cause {
             Stopped::Timeout => TIMEOUT,
             _ => INTERRUPTED,
         };
         let followers = std::mem::take(&mut *{
-            // Under the lock: a follower that comes now sees the cause, or is in the list.
+            // Under the lock, so that a follower added concurrently either sees the cause or is in
+            // the list.
             let followers = self.followers();
             let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
             if self
@@ -65,7 +66,7 @@ impl Signal {
         }
     }
 
-    /// From now on `follower` is raised with this one.
+    /// Makes `follower` be raised along with this signal.
     pub(crate) fn followed_by(&self, follower: &Arc<Self>) {
         let mut followers = self.followers();
         if let Some(cause) = self.cause() {
@@ -73,7 +74,7 @@ impl Signal {
             follower.raise(cause);
             return;
         }
-        // Those of finished work are forgotten when the list would grow.
+        // Followers of finished work are removed when the list would grow.
         if followers.len() == followers.capacity() {
             followers.retain(|known| known.strong_count() > 0);
         }

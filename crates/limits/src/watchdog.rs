@@ -1,4 +1,5 @@
-//! The thread that raises signals at their deadlines. It starts with the first deadline of the process.
+//! The watchdog thread, which raises signals at their deadlines. It starts with the first deadline
+//! of the process.
 
 use crate::Stopped;
 use crate::signal::Signal;
@@ -16,12 +17,12 @@ static EARLIER: Condvar = Condvar::new();
 struct Watched {
     /// Whether the thread was started.
     runs: bool,
-    /// The number of the next deadline: several may be at the same time.
+    /// The number of the next deadline, which tells equal times apart.
     next: u64,
     deadlines: BTreeMap<(Instant, u64), Weak<Signal>>,
 }
 
-/// A deadline, which is forgotten when this is dropped.
+/// A registered deadline; dropping this value removes it.
 pub(crate) struct Watch((Instant, u64));
 
 impl Drop for Watch {
@@ -30,13 +31,14 @@ impl Drop for Watch {
     }
 }
 
-/// Raises a signal after some time. [`None`] if that is farther away than clocks go, or over already.
+/// Raises a signal after a timeout. Returns [`None`] if the timeout is beyond the range of the
+/// clock or zero.
 pub(crate) fn watch(timeout: Duration, signal: &Arc<Signal>) -> Result<Option<Watch>, Stopped> {
     if timeout.is_zero() {
         signal.raise(Stopped::Timeout);
         return Ok(None);
     }
-    // There is neither a clock nor a thread in a browser.
+    // A browser has neither a clock nor threads.
     if cfg!(all(target_family = "wasm", target_os = "unknown")) {
         return Err(Stopped::NoWatchdog);
     }
@@ -75,7 +77,7 @@ fn run() {
         }
         let due = watched.deadlines.remove(&(at, number));
         if let Some(signal) = due.and_then(|signal| signal.upgrade()) {
-            // Not under the lock: a scope that ends takes it.
+            // The lock is released first, because a scope that ends takes it.
             drop(watched);
             signal.raise(Stopped::Timeout);
             drop(signal);

@@ -1,7 +1,7 @@
-//! From a fused program to a plan: values are numbered, equal kernels merged,
-//! and every passing of a value (into a loop, around it, out of a branch, to the
-//! caller) becomes a copy. Buffer assignment then removes most copies by giving
-//! both ends one buffer.
+//! Builds a plan from a fused program. Values are numbered, equal kernels are merged, and every
+//! place where a value is passed on (into a loop, to the next iteration, out of a branch, to the
+//! caller) becomes a copy. Buffer assignment then removes most copies by giving both ends the same
+//! buffer.
 
 use super::memory_planning::{WantedAliases, assign_buffers};
 use super::strip_mine::{StripLimits, strip_mine};
@@ -12,11 +12,10 @@ use tegula_expr::Term;
 use tegula_fusion::{BoundKernel, Def, Error, Fused, FusedRegion, Kernel, Unit, array_leaves};
 use tegula_ir::{ArrayShape, Module, PassManager, Shape};
 
-/// The passes of [`plan`] by name.
+/// The names of the passes of [`plan`].
 pub const PASSES: [&str; 3] = ["build-plan", "strip-mine", "plan-memory"];
 
-/// Plans a fused program, with steps done strip by strip where limits are given and it is
-/// worth it.
+/// Plans a fused program. If `strips` is given, steps are strip-mined where that pays.
 ///
 /// # Errors
 /// A value whose size in bytes does not fit, or an inconsistency.
@@ -39,7 +38,7 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The plan of a fused program, in which no value has memory yet.
+/// Builds the plan of a fused program, before any value has memory.
 fn build(module: &Module, fused: &Fused) -> Result<Plan, Error> {
     let mut builder = Builder {
         fused,
@@ -52,7 +51,7 @@ fn build(module: &Module, fused: &Fused) -> Result<Plan, Error> {
         },
         values: FxHashMap::default(),
         kernels: FxHashMap::default(),
-        // Until buffers are assigned, every value is in this one.
+        // All values are in this buffer until buffers are assigned.
         unassigned: BufferId::new(0),
         read: fused.entry.reads().collect(),
     };
@@ -72,8 +71,8 @@ fn build(module: &Module, fused: &Fused) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// The parameters that may become results: those that the program's header aliases
-/// with one, then those that it gives away.
+/// The parameters whose memory may become a result's: those that the program's header aliases with
+/// a result, then those that it donates.
 fn wanted_aliases(module: &Module) -> WantedAliases {
     let entry = module.entry_computation();
     let of_parameter = |number: i64, index: &[i64]| {
@@ -106,7 +105,7 @@ fn wanted_aliases(module: &Module) -> WantedAliases {
     }
 }
 
-/// The number of an array among those of a shape, by its place.
+/// The number of an array leaf of a shape, given its tuple index.
 fn leaf(shape: &Shape, index: &[i64]) -> Option<usize> {
     let Some((&first, rest)) = index.split_first() else {
         return shape.as_array().map(|_| 0);
@@ -277,8 +276,8 @@ impl Builder<'_> {
         let predicate = self.value(predicate)?;
         let mut steps = self.region(body)?;
         let mut next = self.all(&body.results)?;
-        // The states change together: one that becomes another's old value is
-        // saved before any is overwritten.
+        // All states change at once. A next value that is another state's old value is saved before
+        // any state is overwritten.
         for value in &mut next {
             if states.contains(value) {
                 let saved = self.fresh_like(*value);

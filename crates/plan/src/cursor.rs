@@ -1,15 +1,15 @@
-//! A position in a plan's text, and the smallest things that are read there:
-//! symbols, words, numbers, quoted names, terms.
+//! A lexer for the text of a plan: a position in the text, and the tokens there (symbols, words,
+//! numbers, quoted names, terms).
 
 use tegula_arena::EntityRef;
 use tegula_expr::{Term, Var, parse_prefix};
 use tegula_ir::ElementType;
 
-/// How deep steps and blocks may nest in a text: what
-/// [`tegula_fusion::MAX_DEPTH`] lets a program have, and loops inside kernels.
+/// How deeply steps and blocks may nest in a text: the limit [`tegula_fusion::MAX_DEPTH`] of
+/// programs, plus loops inside of kernels.
 pub(super) const MAX_DEPTH: u32 = 300;
 
-/// Why a text is no plan, and where.
+/// Why and where a text is not a valid plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
 pub struct PlanParseError {
@@ -23,7 +23,7 @@ pub struct PlanParseError {
 
 pub(super) type Result<T> = std::result::Result<T, PlanParseError>;
 
-/// Reads a text from left to right; blanks and line ends separate.
+/// Reads a text from left to right; tokens may be separated by blanks and line ends.
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -39,7 +39,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The whole text's length in bytes.
+    /// The length of the whole text in bytes.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
@@ -48,14 +48,14 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// The byte of the next thing that is not blank.
+    /// The byte offset of the next token.
     pub(super) fn offset(&mut self) -> usize {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_ascii_start().len();
         self.at
     }
 
-    /// The byte after what was taken last.
+    /// The byte offset just after the last token taken.
     pub(super) fn position(&self) -> usize {
         self.at
     }
@@ -64,7 +64,7 @@ impl<'a> Cursor<'a> {
         self.offset() >= self.text.len()
     }
 
-    /// An error at a byte of the text.
+    /// Returns an error at a byte offset of the text.
     pub(super) fn error_at<T>(&self, offset: usize, message: impl Into<String>) -> Result<T> {
         let mut offset = offset.min(self.text.len());
         while !self.text.is_char_boundary(offset) {
@@ -80,13 +80,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// An error at the next thing.
+    /// Returns an error at the next token.
     pub(super) fn error<T>(&mut self, message: impl Into<String>) -> Result<T> {
         let offset = self.offset();
         self.error_at(offset, message)
     }
 
-    /// "expected ..., found ...", at the next thing.
+    /// Returns an error "expected ..., found ..." at the next token.
     pub(super) fn expected<T>(&mut self, what: &str) -> Result<T> {
         let found = match (self.peek_word(), self.rest().chars().next()) {
             ("", None) => "the end of the text".to_owned(),
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
         self.error(format!("expected {what}, found {found}"))
     }
 
-    /// Takes the symbol if it is next.
+    /// Takes a symbol if it is next, and returns whether it was.
     pub(super) fn take(&mut self, symbol: &str) -> bool {
         self.offset();
         let found = self.rest().starts_with(symbol);
@@ -118,8 +118,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The word that is next, or an empty one: letters, digits, `_`, and `-`
-    /// unless it begins an arrow.
+    /// The next word without taking it; empty if there is none. Words consist of letters, digits,
+    /// `_`, and `-` unless that begins an arrow.
     pub(super) fn peek_word(&mut self) -> &'a str {
         self.offset();
         let rest = self.rest();
@@ -135,14 +135,14 @@ impl<'a> Cursor<'a> {
         rest.get(..length).unwrap_or_default()
     }
 
-    /// Takes the word that is next, or an empty one.
+    /// Takes the next word; empty if there is none.
     pub(super) fn word(&mut self) -> &'a str {
         let word = self.peek_word();
         self.at += word.len();
         word
     }
 
-    /// Takes this word if it is next.
+    /// Takes this word if it is next, and returns whether it was.
     pub(super) fn take_word(&mut self, word: &str) -> bool {
         let found = self.peek_word() == word;
         if found {
@@ -176,7 +176,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes `0x...`, at most 128 bits.
+    /// Takes a hexadecimal number `0x...` of at most 128 bits.
     pub(super) fn bits(&mut self) -> Result<u128> {
         let offset = self.offset();
         if !self.take("0x") {
@@ -191,7 +191,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes a number with a letter in front, such as `x12`.
+    /// Takes a number with a letter before it, such as `x12`.
     pub(super) fn numbered(&mut self, prefix: char, what: &str) -> Result<u32> {
         let word = self.peek_word();
         let digits = word.strip_prefix(prefix).unwrap_or_default();
@@ -200,14 +200,14 @@ impl<'a> Cursor<'a> {
         }
         let offset = self.at;
         self.at += word.len();
-        // The largest number stands for none in entity maps.
+        // Entity maps reserve the largest number for "none".
         match digits.parse::<u32>() {
             Ok(number) if number < u32::MAX => Ok(number),
             _ => self.error_at(offset, format!("{} is out of range", shortened(word))),
         }
     }
 
-    /// Takes an entity of which there are `count`.
+    /// Takes a reference to one of `count` entities.
     pub(super) fn entity<E: EntityRef>(
         &mut self,
         prefix: char,
@@ -222,7 +222,7 @@ impl<'a> Cursor<'a> {
         Ok(E::new(index))
     }
 
-    /// Takes the number `next`: lists are numbered from 0 without gaps.
+    /// Takes the number `next`: entries of lists are numbered from 0 without gaps.
     pub(super) fn expect_number(&mut self, next: usize) -> Result<()> {
         let offset = self.offset();
         match self.integer::<usize>()? {
@@ -231,7 +231,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the entity `next`: each is declared in the order of its number.
+    /// Takes the declaration of entity number `next`: entities are declared in order.
     pub(super) fn expect_next(&mut self, prefix: char, what: &str, next: usize) -> Result<()> {
         let offset = self.offset();
         match self.numbered(prefix, what)? as usize {
@@ -243,7 +243,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes a text in quotes, as `{:?}` writes it.
+    /// Takes a quoted string with escapes as `{:?}` writes them.
     pub(super) fn quoted(&mut self) -> Result<String> {
         let start = self.offset();
         if !self.take("\"") {
@@ -271,13 +271,13 @@ impl<'a> Cursor<'a> {
         self.error_at(start, "the name that starts here has no end")
     }
 
-    /// Takes a term; `names` says what each variable is.
+    /// Takes a term; `names` maps names to variables.
     pub(super) fn term(&mut self, names: &dyn Fn(&str) -> Option<Var>) -> Result<Term> {
         self.offset();
-        // Only what is left is handed on: offsets are from here.
+        // The rest of the text is passed on, so offsets count from here.
         match parse_prefix(self.rest(), 0, names) {
             Ok((term, length)) => {
-                // The reader of terms looks past line ends for an operator.
+                // The parser of terms may look for an operator beyond the line end.
                 let taken = self.rest().get(..length).unwrap_or_default();
                 self.at += taken.trim_ascii_end().len();
                 Ok(term)
@@ -301,7 +301,7 @@ impl<'a> Cursor<'a> {
         line
     }
 
-    /// Takes everything up to and with the next `end`.
+    /// Takes everything up to and including the next `end`.
     pub(super) fn through(&mut self, end: char) -> Result<&'a str> {
         let Some(position) = self.rest().find(end) else {
             return self.error(format!("there is no `{end}` after this"));
@@ -312,7 +312,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// Takes `open item, item close`.
+    /// Takes a list `open item, item close`.
     pub(super) fn list(
         &mut self,
         open: &str,
@@ -334,7 +334,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes one level deeper, unless that is too deep; [`Self::leave`] comes back.
+    /// Enters a nesting level, or returns an error if that is too deep; [`Self::leave`] leaves it.
     pub(super) fn enter(&mut self) -> Result<()> {
         if self.depth >= MAX_DEPTH {
             return self.error(format!("nested more than {MAX_DEPTH} levels deep"));
@@ -348,7 +348,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The character that an escape sequence stands for; the backslash is taken.
+/// The character that an escape sequence stands for; its backslash has been taken.
 fn unescape(characters: &mut std::str::CharIndices<'_>) -> Option<char> {
     Some(match characters.next()?.1 {
         'n' => '\n',
@@ -394,7 +394,7 @@ fn balanced_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// At most 40 characters of a text, for messages.
+/// The first 40 characters of a text, for error messages.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
@@ -402,7 +402,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// An element type's name.
+/// Takes the name of an element type.
 pub(super) fn element_type(cursor: &mut Cursor<'_>) -> Result<ElementType> {
     match ElementType::from_name(cursor.peek_word()) {
         Some(element_type) => {
@@ -413,7 +413,7 @@ pub(super) fn element_type(cursor: &mut Cursor<'_>) -> Result<ElementType> {
     }
 }
 
-/// `[lower, upper]`.
+/// Takes bounds `[lower, upper]`.
 pub(super) fn bounds(cursor: &mut Cursor<'_>) -> Result<(i64, i64)> {
     cursor.expect("[")?;
     let lower = cursor.integer()?;

@@ -1,4 +1,4 @@
-//! A plan as data: its text, constants with it.
+//! Serialises a plan with its constants.
 
 use crate::{Plan, parse_plan};
 use serde::de::Error;

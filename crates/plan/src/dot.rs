@@ -1,29 +1,28 @@
-//! The loops of a dot over row-major arrays: which of its dimensions are batch,
-//! free and contracted, with the strides of each.
+//! A dot as loops over row-major arrays: its batch, free and contracted dimensions, and the strides
+//! of each.
 
 use smallvec::SmallVec;
 use tegula_fusion::{Contraction, Label, Labels};
 use tegula_ir::ArrayShape;
 
-/// One dimension: its size, and its stride in elements in each array (0 where
-/// the array does not have it).
+/// One dimension: its size, and its stride in elements in each array (0 if the array lacks it).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DotDim {
     /// The number of elements.
     pub size: usize,
-    /// The distance between neighbours in the left operand.
+    /// The stride in the left operand, in elements.
     pub lhs_stride: usize,
-    /// The distance between neighbours in the right operand.
+    /// The stride in the right operand, in elements.
     pub rhs_stride: usize,
-    /// The distance between neighbours in the result.
+    /// The stride in the result, in elements.
     pub out_stride: usize,
 }
 
 /// Dimensions, outermost first.
 pub type DotDimList = SmallVec<[DotDim; 4]>;
 
-/// A dot as loops. Dimensions of each kind are in the order of the result, those
-/// contracted in the order of the left operand.
+/// A dot as loops. Batch and free dimensions are in the order of the result, contracted ones in the
+/// order of the left operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DotView {
     /// Dimensions of both operands and the result.
@@ -37,16 +36,15 @@ pub struct DotView {
 }
 
 impl DotView {
-    /// The loops of a dot; `None` if the shapes are not static or the labels do not
-    /// fit them.
+    /// The loops of a dot; `None` if the shapes are not static or do not match the labels.
     pub fn new(lhs: &ArrayShape, rhs: &ArrayShape, contraction: &Contraction) -> Option<Self> {
         let dims = Self::dims(lhs, rhs, contraction)?;
         Some(Self::of(&dims, contraction))
     }
 
-    /// One of the equal strips into which dimensions are cut, each into so many parts: its
-    /// loops, and for each of those dimensions how far a strip's first elements are from those
-    /// of the strip before, in elements: left, right, result.
+    /// The loops of one strip of a dot whose dimensions `cut` are each divided into equal parts.
+    /// Also returns, for each of these dimensions, the distance between the first elements of
+    /// adjacent strips: in the left operand, the right operand and the result, in elements.
     pub fn strip(
         lhs: &ArrayShape,
         rhs: &ArrayShape,
@@ -89,7 +87,7 @@ impl DotView {
         Some(dims)
     }
 
-    /// The loops over dimensions by label.
+    /// The loops over dimensions that are given by label.
     fn of(dims: &[DotDim], contraction: &Contraction) -> Self {
         let (left, right) = (flat(&contraction.lhs), flat(&contraction.rhs));
         let pick = |order: &[Label], wanted: &dyn Fn(&Label) -> bool| -> DotDimList {
@@ -106,7 +104,7 @@ impl DotView {
         }
     }
 
-    /// How many elements the result has; `None` if that does not fit.
+    /// The number of elements of the result; `None` if it overflows.
     pub fn elements(&self) -> Option<usize> {
         self.free()
             .try_fold(1usize, |n, dim| n.checked_mul(dim.size))
@@ -119,14 +117,14 @@ impl DotView {
             .chain(&self.rhs_free)
     }
 
-    /// Calls `visit` for each element of the result with its offset, and those of
-    /// its row and column in the operands: left, right, result.
+    /// Calls `visit` for each element of the result, with the offsets of its row in the left
+    /// operand, its column in the right one, and the element itself in the result.
     pub fn for_each(&self, mut visit: impl FnMut(usize, usize, usize)) {
         let all: DotDimList = self.free().copied().collect();
         walk(&all, [0; 3], &mut |[lhs, rhs, out]| visit(lhs, rhs, out));
     }
 
-    /// Calls `visit` for each summand, with its offsets from the row and column.
+    /// Calls `visit` for each summand, with its offsets from the row and the column.
     pub fn for_each_contracted(&self, mut visit: impl FnMut(usize, usize)) {
         walk(&self.contracted, [0; 3], &mut |[lhs, rhs, _]| {
             visit(lhs, rhs);
@@ -154,7 +152,7 @@ fn walk(dims: &[DotDim], at: [usize; 3], visit: &mut dyn FnMut([usize; 3])) {
     }
 }
 
-/// Sets the row-major strides of an array's labels, outermost first.
+/// Sets the row-major strides of an array's labels, which are given outermost first.
 fn strides(labels: &[Label], dims: &mut [DotDim], set: impl Fn(&mut DotDim, usize)) -> Option<()> {
     let mut stride = 1usize;
     for &label in labels.iter().rev() {

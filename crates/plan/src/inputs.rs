@@ -1,25 +1,25 @@
-//! What every executor of plans does before a run: the inputs are what the plan takes,
-//! and what was made for their sizes before is used again.
+//! What every executor of plans does before a run: it checks the inputs against the plan, and looks
+//! up what earlier runs prepared for the same sizes.
 
 use super::Plan;
 use std::sync::{Arc, Mutex, PoisonError};
 use tegula_ir::{ArrayShape, Shape};
 
-/// An input that is not what a plan takes.
+/// An input that does not match the plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("input {index}: expected {expected}, got {actual}")]
 pub struct WrongInput {
-    /// Which input.
+    /// The number of the input.
     pub index: usize,
-    /// What the plan takes.
+    /// What the plan expects.
     pub expected: String,
-    /// What was given.
+    /// What was passed.
     pub actual: String,
 }
 
 impl Plan {
-    /// Checks the number, the types and the known sizes of inputs; open sizes are
-    /// [bound](Self::bind) and checked by themselves.
+    /// Checks the number, types and static sizes of inputs. Symbolic sizes are [bound](Self::bind)
+    /// and checked separately.
     ///
     /// # Errors
     /// The first input that is missing, one too many, or of another shape.
@@ -47,7 +47,7 @@ impl Plan {
     }
 }
 
-/// Whether an array is of a shape, as far as that says.
+/// Whether an array may have the expected shape, whose symbolic sizes are unknown.
 fn may_be(expected: &ArrayShape, actual: &ArrayShape) -> bool {
     let mut dims = expected.dims.iter().zip(&actual.dims);
     expected.element_type == actual.element_type
@@ -57,13 +57,13 @@ fn may_be(expected: &ArrayShape, actual: &ArrayShape) -> bool {
         })
 }
 
-/// For how many different sizes of inputs something is kept.
+/// The number of different input sizes for which a result is kept.
 const MAX_SIZES: usize = 32;
 
 /// The values of a plan's symbols, and what was made for them.
 type AtSizes<T> = (Vec<i64>, Arc<T>);
 
-/// What was made for the sizes of runs so far, the last used last.
+/// A cache of what was made for the sizes of past runs, the most recently used last.
 #[derive(Debug)]
 pub struct PerSizes<T>(Mutex<Vec<AtSizes<T>>>);
 
@@ -74,8 +74,8 @@ impl<T> Default for PerSizes<T> {
 }
 
 impl<T> PerSizes<T> {
-    /// What was made for these sizes, or what `make` gives for them, which is kept. Two
-    /// runs may make it at once.
+    /// Returns what was made for these sizes, or calls `make` and keeps its result. Two runs may
+    /// call `make` at the same time.
     ///
     /// # Errors
     /// What `make` says.
@@ -87,7 +87,7 @@ impl<T> PerSizes<T> {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = lock();
         if let Some(found) = known.iter().rposition(|(own, _)| *own == sizes) {
-            // The last used goes last.
+            // The most recently used entry is last.
             known[found..].rotate_left(1);
             let last = known.len() - 1;
             return Ok(Arc::clone(&known[last].1));

@@ -1,20 +1,21 @@
-//! The lines of a kernel's text: which statement each of them says.
+//! Maps the lines of a kernel's text to the statements that they show.
 
 use crate::KernelText;
 use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
 
-/// What a line of a kernel's text says.
+/// The meaning of a line of a kernel's text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KernelLine<'k> {
     /// A dimension of the domain.
     Domain(Var),
-    /// A statement. A loop and a conditional begin here; what is inside has lines of its own.
+    /// A statement. For a loop or conditional, this is its first line; nested statements have their
+    /// own lines.
     Statement(&'k Statement),
 }
 
-/// The lines of [`KernelText`], counted from 1, that say a dimension of the domain or a statement.
+/// The lines of [`KernelText`], counted from 1, that show a dimension of the domain or a statement.
 pub fn kernel_lines(kernel: &Kernel) -> Vec<(usize, KernelLine<'_>)> {
     let is_domain = |var: &&Var| matches!(kernel.var(**var), Some(IndexVar::Domain(_)));
     let symbols = kernel.vars.iter();
@@ -24,7 +25,7 @@ pub fn kernel_lines(kernel: &Kernel) -> Vec<(usize, KernelLine<'_>)> {
     let mut lines: Vec<_> = domain
         .map(|(at, &var)| (first + at, KernelLine::Domain(var)))
         .collect();
-    // The body ends before the last brace.
+    // The body ends just before the last brace.
     let all = KernelText(kernel).to_string().lines().count();
     let mut next = all - length(&kernel.body);
     block_lines(&kernel.body, &mut next, &mut lines);
@@ -54,7 +55,7 @@ fn block_lines<'k>(block: &'k Block, next: &mut usize, lines: &mut Vec<(usize, K
     *next += usize::from(!block.results.is_empty());
 }
 
-/// How many lines a block's text has.
+/// The number of lines in the text of a block.
 fn length(block: &Block) -> usize {
     let mut next = 0;
     block_lines(block, &mut next, &mut Vec::new());

@@ -1,10 +1,10 @@
-//! The Plan: what a backend compiles. Kernels, library calls and control flow
-//! over values that have an address.
+//! The Plan, which backends compile: kernels, library calls and control flow over values that have
+//! an address.
 //!
-//! Values are arrays without tuples; each is stored in a [`Buffer`]: a parameter's
-//! memory, a result's, a constant's, or a place in the arena. Two values may
-//! share a buffer; a [`Step::Copy`] between two values of one buffer does
-//! nothing. The schedule is a tree of steps run in order.
+//! Values are arrays; there are no tuples. Each is stored in a [`Buffer`]: the memory of a
+//! parameter, a result or a constant, or a place in the arena. Two values may share a buffer; a
+//! [`Step::Copy`] between them does nothing then. The schedule is a tree of steps that run in
+//! order.
 //!
 //! A plan prints (`Display`) and reads back ([`parse_plan`]) as an equal plan.
 //!
@@ -103,58 +103,59 @@ entity_impl!(BufferId, "b");
 pub struct KernelId(u32);
 entity_impl!(KernelId, "k");
 
-/// An array with a place.
+/// An array and the buffer that holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanValue {
     /// Element type and dimensions. Elements are dense and row-major.
     pub shape: ArrayShape,
-    /// Where it lies.
+    /// The buffer that holds it.
     pub buffer: BufferId,
 }
 
-/// Whose memory a buffer is.
+/// Where a buffer's memory comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
-    /// The caller's, by flattened parameter number; not written.
+    /// The caller's memory for the parameter with this number, after flattening tuples. It is never
+    /// written.
     Parameter(usize),
-    /// A result's: fresh for each run, or a parameter's at first ([`Alias`]). Values that
-    /// are needed no longer when the result is written may lie there before.
+    /// A result's memory, which is fresh for each run, or initially holds a parameter ([`Alias`]).
+    /// Before the result is written, it may hold values that are not needed any more by then.
     Output {
-        /// Which, by flattened result number.
+        /// The number of the result, after flattening tuples.
         result: usize,
-        /// From which byte on: 0 for the result itself.
+        /// The offset in bytes; 0 for the result itself.
         from: i64,
     },
-    /// A constant's, by number; not written.
+    /// The constant with this number; never written.
     Constant(usize),
-    /// The arena's, from this byte on.
+    /// The arena, from this byte offset on.
     Arena(Term),
 }
 
 impl Place {
-    /// Where a result lies.
+    /// The place of a result.
     pub fn output(result: usize) -> Self {
         Self::Output { result, from: 0 }
     }
 }
 
-/// A result whose memory holds a parameter when a run starts: the caller's own
-/// memory if the caller gives it away, else a copy.
+/// A result whose memory holds a parameter when a run starts: the caller's own memory if the caller
+/// donates it, else a copy.
 ///
-/// The parameter's value lies in the result's buffer, and steps may write there
-/// once they have read what they need of it.
+/// The parameter's value is in the result's buffer. Steps may overwrite it once its last reader has
+/// run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// The parameter, by flattened number.
+    /// The parameter's number, after flattening tuples.
     pub parameter: usize,
-    /// The result, by flattened number.
+    /// The result's number, after flattening tuples.
     pub output: usize,
 }
 
-/// Memory for values.
+/// A piece of memory for values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Whose memory it is.
+    /// Where the memory comes from.
     pub place: Place,
     /// Its size in bytes.
     pub bytes: Term,
@@ -165,57 +166,56 @@ pub struct Buffer {
 pub enum Step {
     /// Runs a kernel over its domain.
     Kernel {
-        /// Which.
+        /// The kernel.
         kernel: KernelId,
         /// One value per parameter.
         args: Vec<ValueId>,
     },
-    /// Runs a named routine.
+    /// Runs a library routine.
     Library {
-        /// Which.
+        /// The routine.
         op: LibraryOp,
-        /// What it reads.
+        /// The values that it reads.
         operands: Vec<ValueId>,
-        /// What it writes.
+        /// The values that it writes.
         results: Vec<ValueId>,
     },
     /// Copies the bytes of one value to another of the same size.
     Copy {
-        /// What is read.
+        /// The source.
         from: ValueId,
-        /// What is written.
+        /// The destination.
         to: ValueId,
     },
-    /// Runs the condition; while the predicate is true, the body and again the
-    /// condition.
+    /// Runs the condition; while the predicate is true, runs the body and then the condition again.
     While {
-        /// Ends by writing the predicate.
+        /// Writes the predicate.
         condition: Vec<Step>,
         /// A `pred` scalar.
         predicate: ValueId,
         /// One iteration.
         body: Vec<Step>,
     },
-    /// Runs one branch. A `pred` selector takes branch 0 if true, else 1; an
-    /// `s32` its own, or the last if there is none of that number.
+    /// Runs one branch. A `pred` selector takes branch 0 if true, else 1. An `s32` selector takes
+    /// the branch with its number, or the last one if there is none.
     Conditional {
         /// A `pred` or `s32` scalar.
         selector: ValueId,
         /// The branches.
         branches: Vec<Vec<Step>>,
     },
-    /// Runs kernels and calls, which can be [cut](cuts), for each strip in turn. Strips may
-    /// also be done at once, or each step whole before the next: that is the same.
+    /// Runs kernels and calls that can be [cut](cuts), for each strip in turn. Running strips at
+    /// the same time, or each step as a whole before the next, gives the same results.
     Strips {
-        /// Into how many equal strips each step is cut.
+        /// The number of equal strips that each step is cut into.
         count: i64,
-        /// The steps of a strip.
+        /// The steps that each strip runs.
         steps: Vec<Step>,
     },
 }
 
 impl Step {
-    /// The blocks of steps inside of it.
+    /// The blocks of steps nested in this step.
     pub fn blocks(&self) -> SmallVec<[&[Step]; 2]> {
         match self {
             Self::Kernel { .. } | Self::Library { .. } | Self::Copy { .. } => SmallVec::new(),
@@ -251,37 +251,37 @@ impl Step {
     }
 }
 
-/// A plan. See the module's text.
+/// A plan; see the crate's documentation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The program's name.
     pub name: String,
     /// The symbols that terms use.
     pub symbols: Vec<Symbol>,
-    /// Every value.
+    /// All values.
     pub values: Arena<ValueId, PlanValue>,
-    /// Every buffer.
+    /// All buffers.
     pub buffers: Arena<BufferId, Buffer>,
-    /// Every kernel; equal ones are one.
+    /// All kernels, without duplicates.
     pub kernels: Arena<KernelId, Kernel>,
-    /// Constants that are too large for a kernel's text.
+    /// Constants that are too large to be part of a kernel.
     pub constants: Vec<Literal>,
-    /// The parameters, flattened.
+    /// The parameters, after flattening tuples.
     pub parameters: Vec<ValueId>,
-    /// The results, flattened.
+    /// The results, after flattening tuples.
     pub results: Vec<ValueId>,
-    /// What is done.
+    /// The steps, in order.
     pub steps: Vec<Step>,
     /// The size of the arena in bytes.
     pub arena_bytes: Term,
-    /// Where the symbols' values come from, and what a run checks of them.
+    /// Where the symbols' values come from, and what a run checks about them.
     pub sizes: RunTimeSizes,
-    /// Results that start as a parameter.
+    /// Results whose memory holds a parameter at first.
     pub aliases: Vec<Alias>,
 }
 
 impl Plan {
-    /// Whether two values lie in the same memory.
+    /// Whether two values share a buffer.
     pub fn same_place(&self, a: ValueId, b: ValueId) -> bool {
         self.values[a].buffer == self.values[b].buffer
     }

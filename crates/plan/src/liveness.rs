@@ -1,11 +1,11 @@
-//! Liveness of a plan's values, and which of them need memory of their own.
+//! Liveness analysis of a plan's values, and their interference: which of them need separate
+//! memory.
 //!
-//! Two values interfere if one is written while the other still has to be read.
-//! A step's results interfere with its operands too, because it may write before
-//! it has read everything. Four exceptions: a copy's ends hold the same bytes; a
-//! kernel that reads an operand only where it then writes may work in place, and so may a
-//! dot that is added to an array and a sort; a parameter that a kernel updates is one value before and
-//! after.
+//! Two values interfere if one is written while the other still has to be read. The results of a
+//! step also interfere with its operands, because it may write before it has read everything. There
+//! are exceptions. The two ends of a copy hold the same bytes. A kernel that reads an operand only
+//! where it writes afterwards may work in place, and so may a dot that is added to an array, and a
+//! sort. A parameter that a kernel updates is one value before and after.
 
 use super::strip_legality::{Part, arrays, cuts};
 use super::{KernelId, Plan, Step, ValueId};
@@ -16,7 +16,7 @@ use tegula_expr::Term;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, Statement};
 
-/// A set of values. Thousands may be live at once, so sets of them are compressed bits.
+/// A set of values, as a compressed bitmap: thousands of values may be live at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ValueSet(RoaringBitmap);
 
@@ -60,17 +60,18 @@ impl FromIterator<ValueId> for ValueSet {
 
 type Live = ValueSet;
 
-/// What buffer assignment has to know of a plan's values.
+/// What buffer assignment needs to know about a plan's values.
 #[derive(Default)]
 pub(super) struct Interference {
-    /// Of two values that must not share memory, one has the other in its set.
+    /// The interference graph: of two values that must not share memory, one has the other in its
+    /// set.
     pub edges: FxHashMap<ValueId, ValueSet>,
-    /// Copies: from, to, and how many loops they are in.
+    /// The copies: source, destination, and the number of loops around the copy.
     pub copies: Vec<(ValueId, ValueId, u32)>,
-    /// An operand and a result of a kernel that may share all their memory, but
-    /// not a part of it.
+    /// Pairs of an operand and a result of a kernel that may share all of their memory, but not a
+    /// part of it.
     pub in_place: Vec<(ValueId, ValueId)>,
-    /// How many steps write each value.
+    /// The number of steps that write each value.
     pub writes: FxHashMap<ValueId, u32>,
 }
 
@@ -90,13 +91,14 @@ pub(super) fn interference(plan: &Plan) -> Interference {
 struct Pass<'a> {
     plan: &'a Plan,
     out: Interference,
-    /// What a block reads before writing, by the block's address.
+    /// The values that a block reads before it writes them, by the block's address.
     summaries: FxHashMap<*const Step, Live>,
     in_place: FxHashMap<KernelId, Vec<(usize, usize)>>,
 }
 
 impl Pass<'_> {
-    /// Walks steps backwards; `live` is what is read after them, then before.
+    /// Walks the steps backwards. `live` holds the values read after the steps, and on return those
+    /// read before.
     fn steps(&mut self, steps: &[Step], live: &mut Live, depth: u32) {
         for step in steps.iter().rev() {
             self.step(step, live, depth);
@@ -139,9 +141,9 @@ impl Pass<'_> {
                 predicate,
                 body,
             } => {
-                // `live` is what is live after the condition: what the body, the loop's test, or the
-                // steps behind the loop read first. What is live before the condition is also live
-                // at the end of the body, because the condition comes next.
+                // `live` is what is live after the condition: the predicate, and what the body or
+                // the steps after the loop read first. What is live before the condition is also
+                // live at the end of the body, because the condition runs next.
                 live.extend(&self.reads_first(body));
                 live.insert(*predicate);
                 let mut before_body = live.clone();
@@ -168,9 +170,9 @@ impl Pass<'_> {
         }
     }
 
-    /// What one strip's step writes must not lie where another strip's step still reads: two
-    /// arrays of which one is written share no memory, or all of it if both are shared out in
-    /// the same way.
+    /// Adds interference for strips. What one strip's step writes must not overlap what another
+    /// strip's step still reads. So two arrays, one of which is written, share either no memory, or
+    /// all of it if both are shared out between the strips in the same way.
     fn strips(&mut self, count: i64, steps: &[Step]) {
         let plan = self.plan;
         let cuts = cuts(plan, count, steps).unwrap_or_default();
@@ -206,7 +208,7 @@ impl Pass<'_> {
             .or_insert_with(|| in_place_pairs(kernel))
             .clone();
         let with = |wanted: fn(Access) -> bool| {
-            // Without what is each point's own.
+            // Excludes local parameters, which are separate for each point.
             let params = kernel.params.iter().enumerate().take(args.len());
             params
                 .filter(move |(_, p)| wanted(p.access))
@@ -232,7 +234,7 @@ impl Pass<'_> {
         live.extend_from(with(|a| a != Access::Write).map(|i| args[i]));
     }
 
-    /// Notes a write of `value` while `live` is still to be read.
+    /// Records that `value` is written while `live` still has to be read.
     fn write(&mut self, value: ValueId, live: &Live, except: &[ValueId]) {
         *self.out.writes.entry(value).or_default() += 1;
         let edges = self.out.edges.entry(value).or_default();
@@ -261,7 +263,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The values that steps read before they write them.
+    /// The values that the steps read before they write them.
     fn reads_first(&mut self, steps: &[Step]) -> Live {
         let key = steps.as_ptr();
         if let Some(known) = self.summaries.get(&key).filter(|_| !steps.is_empty()) {
@@ -275,7 +277,7 @@ impl Pass<'_> {
         live
     }
 
-    /// From the values that are read after steps to those that are read before and after.
+    /// Turns the set of values live after the steps into the set live before them.
     fn before(&mut self, steps: &[Step], live: &mut Live) {
         for step in steps.iter().rev() {
             match step {
@@ -325,9 +327,8 @@ impl Pass<'_> {
     }
 }
 
-/// The pairs (read, written) of parameters such that each point may store the one over the
-/// other: where it stores an element it has loaded what was there, and it loads nothing
-/// that another point stores over.
+/// The pairs (read, written) of parameters that may share memory: each point loads an element
+/// before it stores over it, and loads nothing that another point overwrites.
 fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
     let mut pairs = Vec::new();
     for (w, written) in kernel.params.iter().enumerate() {
@@ -348,13 +349,12 @@ fn in_place_pairs(kernel: &Kernel) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// The one place of a body that stores a parameter: in the outermost block, or in a loop
-/// of it.
+/// The only store to a parameter in a body: in the outermost block, or in a loop in it.
 struct OnlyStore<'k> {
-    /// Which statement of the outermost block it is or is in.
+    /// The number of the outermost block's statement that is or contains the store.
     position: usize,
     index: &'k [Term],
-    /// The dimensions along which a loop stores.
+    /// The dimensions along which a loop moves the store.
     along: Vec<bool>,
 }
 
@@ -397,8 +397,8 @@ fn only_store(body: &Block, param: usize) -> Option<OnlyStore<'_>> {
 }
 
 impl OnlyStore<'_> {
-    /// Whether a point loads a parameter only where it stores, or before the loop that
-    /// stores and only along what that loop will store.
+    /// Whether a point loads a parameter only at the index of the store, or before the loop that
+    /// stores and at indices that this loop will store to.
     fn is_after_loads(&self, body: &Block, param: usize) -> bool {
         let here = |at: &[Term]| at == self.index;
         let row = |at: &[Term]| {
@@ -417,7 +417,7 @@ impl OnlyStore<'_> {
     }
 }
 
-/// Whether something holds of the indices of all loads of a parameter.
+/// Whether a condition holds for the indices of all loads of a parameter.
 fn all_loads(statements: &[Statement], param: usize, holds: &dyn Fn(&[Term]) -> bool) -> bool {
     statements.iter().all(|statement| match statement {
         Statement::Load {

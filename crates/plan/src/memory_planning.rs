@@ -1,6 +1,6 @@
-//! Buffer assignment: values that copies connect share a buffer where they do
-//! not interfere, and buffers that do not interfere share bytes: of a result's memory,
-//! which nobody else needs before the result is written, or of the arena.
+//! Buffer assignment. Values connected by copies share a buffer if they do not interfere, and
+//! buffers that do not interfere share bytes: those of a result's memory, which is free until the
+//! result is written, or of the arena.
 
 use super::liveness::{Interference, ValueSet, interference};
 use super::strip_legality::private_values;
@@ -11,15 +11,15 @@ use tegula_expr::{Term, canonicalize};
 use tegula_fusion::{Error, ErrorKind};
 use tegula_ir::{ALIGNMENT, Span};
 
-/// Parameters that may become results.
+/// Parameters whose memory may become a result's.
 pub(super) struct WantedAliases {
-    /// A parameter and the result that it becomes.
+    /// Pairs of a parameter and the result that takes over its memory.
     pub pairs: Vec<Alias>,
-    /// Parameters that may become any result of their size.
+    /// Parameters whose memory may be taken over by any result of the same size.
     pub donors: Vec<usize>,
 }
 
-/// Gives every value of a plan its buffer.
+/// Assigns a buffer to every value of a plan.
 pub(super) fn assign_buffers(plan: &mut Plan, wanted: &WantedAliases) -> Result<(), Error> {
     let facts = interference(plan);
     let mut classes = Classes::new(plan, &facts)?;
@@ -34,18 +34,18 @@ pub(super) fn assign_buffers(plan: &mut Plan, wanted: &WantedAliases) -> Result<
     classes.write_back(plan)
 }
 
-/// Sets of values that share a buffer, by union-find.
+/// Classes of values that share a buffer, as a union-find structure.
 struct Classes {
     parent: SecondaryMap<ValueId, Option<ValueId>>,
     place: FxHashMap<ValueId, Place>,
-    /// The size in bytes, canonical.
+    /// The size in bytes, in canonical form.
     bytes: SecondaryMap<ValueId, Term>,
-    /// For a class, values that its members must not share memory with, or whose class
-    /// has a member of this one in its set.
+    /// Edges of the interference graph of classes: values that a class's members must not share
+    /// memory with. An edge may be stored at either end.
     edges: FxHashMap<ValueId, ValueSet>,
-    /// The members of classes that have several.
+    /// The members of each class with more than one.
     members: FxHashMap<ValueId, ValueSet>,
-    /// The values that only strips have to do with. Their classes have none but such.
+    /// The values that are used only inside of strips. They share classes only with one another.
     private: FxHashSet<ValueId>,
 }
 
@@ -83,8 +83,8 @@ impl Classes {
         Ok(classes)
     }
 
-    /// Puts parameters into the memory of results, where the program allows it and
-    /// the parameter is not read any more when the result is written.
+    /// Puts parameters into the memory of results, where the program allows it and the parameter is
+    /// not read any more when the result is written.
     fn join_aliases(&mut self, plan: &Plan, wanted: &WantedAliases) -> Vec<Alias> {
         let mut joined: Vec<Alias> = Vec::new();
         let any_output = wanted.donors.iter().flat_map(|&parameter| {
@@ -100,7 +100,7 @@ impl Classes {
             let taken = joined
                 .iter()
                 .any(|j| j.parameter == parameter || j.output == output);
-            // Whose parameter is handed out twice has no memory to give away.
+            // A value that is passed as two parameters has no memory of its own to give away.
             let unique = plan.parameters.iter().filter(|&&p| p == from).count() == 1;
             if taken || !unique {
                 continue;
@@ -130,8 +130,8 @@ impl Classes {
         )
     }
 
-    /// A value that is only ever a copy of a parameter or a constant is that
-    /// memory under another name.
+    /// Treats a value that is only ever a copy of one parameter or constant as another name of that
+    /// memory.
     fn follow_fixed(&mut self, plan: &Plan, facts: &Interference) {
         let mut copies = Vec::new();
         all_copies(&plan.steps, &mut copies);
@@ -146,7 +146,7 @@ impl Classes {
 
     fn join_copies(&mut self, facts: &Interference) {
         let mut copies = facts.copies.clone();
-        // Copies in inner loops cost most, then large ones.
+        // Copies in inner loops cost most, then copies of large values.
         copies.sort_by_key(|&(from, to, depth)| {
             (
                 std::cmp::Reverse((depth, representative(&self.bytes[from]))),
@@ -155,15 +155,16 @@ impl Classes {
             )
         });
         for (from, to, _) in copies {
-            // No edge keeps the ends of a copy apart, because they may be one buffer. If they
-            // are not, they must not overlap either: one size may be written as two terms.
+            // The ends of a copy do not interfere, because they may share one buffer. If they do
+            // not share it, they must not overlap partially either; the same size may be written as
+            // two different terms.
             if !self.try_join(from, to) {
                 self.separate(from, to);
             }
         }
     }
 
-    /// Puts two values into one class unless something speaks against it.
+    /// Puts two values into one class if nothing forbids it; returns whether they are in one class.
     fn try_join(&mut self, a: ValueId, b: ValueId) -> bool {
         let (a, b) = (self.root(a), self.root(b));
         if a == b {
@@ -196,7 +197,7 @@ impl Classes {
         true
     }
 
-    /// Whether some member of one class must not share memory with one of the other.
+    /// Whether a member of one class must not share memory with a member of the other.
     fn interfere(&self, a: ValueId, b: ValueId) -> bool {
         let meets = |from: ValueId, to: ValueId| {
             let Some(edges) = self.edges.get(&from) else {
@@ -243,8 +244,8 @@ impl Classes {
         Ok(())
     }
 
-    /// The place of each class that has none yet, and the arena's size. Classes of known
-    /// size come first, then slots for the others.
+    /// Chooses the place of each class that has none yet, and the size of the arena. Classes of
+    /// static size come first, then slots for the others.
     fn pack(
         &self,
         roots: &[ValueId],
@@ -256,7 +257,8 @@ impl Classes {
         let size = |r: &ValueId| representative(&self.bytes[*r]);
         known.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
         open.sort_by_key(|r| (std::cmp::Reverse(size(r)), *r));
-        // Private ones come last: who keeps but a strip of them needs no arena for them.
+        // Private values come last, so that an executor that keeps only a strip of them can leave
+        // out that part of the arena.
         let (private, known): (Vec<ValueId>, Vec<ValueId>) =
             known.iter().partition(|r| self.private.contains(r));
         let mut places = FxHashMap::default();
@@ -277,7 +279,7 @@ impl Classes {
         Ok((places, end))
     }
 
-    /// The memories of results whose size is known, the smallest first.
+    /// The memory of results of static size, smallest first.
     fn outputs(&self, plan: &Plan) -> Vec<Room> {
         let mut rooms: Vec<Room> = Vec::new();
         for (result, &value) in plan.results.iter().enumerate() {
@@ -294,9 +296,9 @@ impl Classes {
         rooms
     }
 
-    /// First fit by decreasing size: each class in the smallest result that has room for
-    /// it, or else in the arena behind what is there, at the lowest offset at which it
-    /// overlaps none that it interferes with. Gives the end of the arena.
+    /// Places classes by first fit in order of decreasing size. Each class goes into the smallest
+    /// result with room for it, or else into the arena from `begin` on, at the lowest offset where
+    /// it overlaps no class that it interferes with. Returns the end of the arena.
     fn first_fit(
         &self,
         classes: &[ValueId],
@@ -341,8 +343,8 @@ impl Classes {
         Ok(end)
     }
 
-    /// Groups of classes of open sizes that do not interfere. Which of two is larger
-    /// may depend on the run, so a group has room for the largest, whichever it is.
+    /// Groups classes of symbolic size that do not interfere. Which of two is larger may depend on
+    /// the run, so a group takes as much memory as its largest member.
     fn slots(&self, open: &[ValueId], near: &mut Neighbours<'_>) -> Vec<Slot> {
         let mut slots: Vec<Slot> = Vec::new();
         for &root in open {
@@ -374,14 +376,14 @@ impl Classes {
     }
 }
 
-/// The neighbours of one class at a time in the interference graph of classes: the answers of
-/// [`Classes::interfere`]. Placing a class asks about most of those that have a place, so the
+/// The neighbours of one class at a time in the interference graph of classes; it answers the same
+/// as [`Classes::interfere`]. Placing a class asks about most of the classes placed so far, so the
 /// neighbours are marked once, and each question is one load.
 struct Neighbours<'a> {
     classes: &'a Classes,
     /// The class of each value.
     roots: SecondaryMap<ValueId, Option<ValueId>>,
-    /// For each class, those that have one of its members in their `edges`.
+    /// For each class, the classes whose `edges` contain one of its members.
     named_by: SecondaryMap<ValueId, Vec<ValueId>>,
     /// The neighbours of the marked class.
     listed: Vec<ValueId>,
@@ -390,7 +392,7 @@ struct Neighbours<'a> {
 }
 
 impl<'a> Neighbours<'a> {
-    /// Classes must not be joined any more.
+    /// Classes must not be merged any more after this.
     fn new(classes: &'a Classes, plan: &Plan) -> Self {
         let mut roots = SecondaryMap::default();
         for value in plan.values.keys() {
@@ -413,7 +415,7 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// Marks the neighbours of `class`, and no others.
+    /// Marks the neighbours of `class` and no others.
     fn mark(&mut self, class: ValueId) {
         for other in self.listed.drain(..) {
             self.near[other] = false;
@@ -436,17 +438,17 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// A memory that classes may lie in.
+/// Memory in which classes can be placed.
 struct Room {
-    /// Whose it is; `None`: the arena.
+    /// The number of the result; `None` for the arena.
     result: Option<usize>,
     bytes: i64,
-    /// Where each class in it begins and ends, by where it begins.
+    /// The start and end of each class placed in it, sorted by start.
     taken: Vec<(i64, i64, ValueId)>,
 }
 
 impl Room {
-    /// The lowest offset for so many bytes beside the classes that it may not overlap.
+    /// The lowest offset with room for `size` bytes that overlaps no class for which `apart` holds.
     fn lowest(&self, size: i64, apart: impl Fn(ValueId) -> bool) -> Option<i64> {
         let most = self.bytes.checked_sub(size).filter(|&most| most >= 0)?;
         let mut offset = 0;
@@ -462,18 +464,18 @@ impl Room {
     }
 }
 
-/// Room in the arena for classes that are never needed at once.
+/// Memory in the arena shared by classes of which no two are needed at the same time.
 struct Slot {
     bytes: Term,
     members: Vec<ValueId>,
 }
 
-/// A size, or a guess at one that is known only at run time.
+/// A size in bytes; an estimate if it is known only at run time.
 fn representative(bytes: &Term) -> i64 {
     bytes.eval(&|_| Some(64)).unwrap_or(i64::MAX)
 }
 
-/// There are programs whose arrays are right, each by itself.
+/// Each array by itself may be small enough although all together are not.
 fn too_large() -> Error {
     Error {
         kind: ErrorKind::Limit,

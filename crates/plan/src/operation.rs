@@ -1,12 +1,12 @@
-//! An operation by itself, as a module of nothing else: how the evaluator runs
-//! it, and how the plan's text writes its attributes as HLO does.
+//! A module that consists of a single operation. The evaluator runs library operations as such
+//! modules, and the plan's text uses them to write attributes as HLO does.
 
 use tegula_ir::{
     Annotations, ArrayShape, Error, Instruction, InstructionId, Module, ModuleBuilder, Op, Opcode,
     PrintStyle, Shape, parse_module, print_instruction,
 };
 
-/// A module whose entry gives an operation its parameters in order.
+/// A module whose entry computation applies an operation to its parameters, in order.
 ///
 /// # Errors
 /// Operands that do not suit the operation.
@@ -24,7 +24,7 @@ pub fn module_of(
     Ok(builder.build_unverified(entry))
 }
 
-/// The shape of an operation that gives these arrays.
+/// The shape of an operation with these results: an array, or a tuple.
 fn joined(results: &[&ArrayShape]) -> Shape {
     match results {
         [one] => Shape::Array((*one).clone()),
@@ -41,7 +41,7 @@ pub(super) fn print_attributes(
     let module = module_of(op, operands, results)?;
     let root = module.entry_computation().root;
     let text = print_instruction(&module, root, PrintStyle::Short);
-    // `name = shape opcode(operands), attributes`; names have no brackets.
+    // The line is `name = shape opcode(operands), attributes`, and names contain no brackets.
     let call = format!(" {}(", op.opcode().name());
     let attributes = text
         .split_once(&call)
@@ -51,13 +51,13 @@ pub(super) fn print_attributes(
         .unwrap_or_default())
 }
 
-/// A text that [`read`] reads, and where in it the attributes begin.
+/// The text of a module for [`read`], and the offset in it where the attributes begin.
 pub(super) struct Wrapped {
     text: String,
     start: usize,
 }
 
-/// Writes a module of one operation around attributes from a plan's text.
+/// Writes the text of a module with one operation that has the attributes from a plan's text.
 pub(super) fn wrap(
     opcode: Opcode,
     attributes: &str,
@@ -85,13 +85,13 @@ pub(super) fn wrap(
 }
 
 impl Wrapped {
-    /// How much text it takes.
+    /// The length of the text in bytes.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 }
 
-/// A custom call holds its `backend_config=` itself; see `CustomCall::to_run`.
+/// Moves `backend_config=` into the custom call; see `CustomCall::to_run`.
 fn with_config_in_call(module: &Module, root: InstructionId) -> Instruction {
     let operands = module.operand_shapes(root);
     let mut root = module[root].clone();
@@ -108,8 +108,7 @@ fn with_config_in_call(module: &Module, root: InstructionId) -> Instruction {
     root
 }
 
-/// Reads the operation back. An error says how many bytes into the attributes
-/// it is.
+/// Parses the operation. An error comes with its byte offset in the attributes.
 pub(super) fn read(
     wrapped: &Wrapped,
     opcode: Opcode,
@@ -122,7 +121,7 @@ pub(super) fn read(
     })?;
     let entry = module.entry_computation();
     let root = with_config_in_call(&module, entry.root);
-    // The attributes must not have brought other instructions with them.
+    // The attributes must not have introduced other instructions.
     let alone = module.computations.len() == 1
         && entry.instructions.len() == entry.parameters.len() + 1
         && root.operands[..] == entry.parameters[..]
@@ -133,7 +132,7 @@ pub(super) fn read(
             "expected nothing but the operation's attributes".to_owned(),
         ));
     }
-    // What cannot be built could be neither printed nor run.
+    // An operation that cannot be built could be neither printed nor run.
     match module_of(&root.op, operands, results) {
         Ok(_) => Ok(root.op.clone()),
         Err(error) => Err((0, error.message().to_owned())),

@@ -1,4 +1,4 @@
-//! The reader of a plan's text: what [`Plan`]'s `Display` prints.
+//! The parser for the text of plans, as printed by [`Plan`]'s `Display`.
 //!
 //! ```text
 //! plan     := "plan" quoted "arena" term "{" symbol* size* guard* constant* buffer*
@@ -30,11 +30,11 @@
 //! gaps, in order. Terms of a plan name its symbols `p0`, `p1`, ...
 //!
 //! # Invariants
-//! - What is printed reads back as an equal plan, if its terms and literals
-//!   nest no deeper than their own readers allow.
-//! - Reading never panics; its time and memory are bounded by the text's length.
-//! - Every id in the plan that is read exists. What else a plan must keep is
-//!   left to [`verify`](super::verify).
+//! - What is printed reads back as an equal plan, if its terms and literals nest no deeper than
+//!   their own parsers allow.
+//! - Parsing never panics, and its time and memory are bounded by the text's length.
+//! - Every id in the resulting plan exists. All other invariants of plans are left to
+//!   [`verify`](super::verify).
 
 use super::cursor::{Cursor, PlanParseError, Result, bounds, element_type};
 use super::operation;
@@ -48,19 +48,20 @@ use tegula_ir::{
     parse_literal, parse_shape,
 };
 
-/// Reads a plan's text.
+/// Parses a plan's text.
 ///
 /// # Errors
-/// The first thing that is not as the grammar of this module's text has it, or
-/// that names what does not exist.
+/// The first deviation from the grammar in this module's documentation, or a reference to something
+/// that does not exist.
 pub fn parse_plan(text: &str) -> std::result::Result<Plan, PlanParseError> {
     parse_plan_with(text, &[])
 }
 
-/// Reads a plan's text. Constants that the text says are outside are these, by number.
+/// Parses a plan's text. `constants` are the constants that the text declares as `outside`, by
+/// number.
 ///
 /// # Errors
-/// As [`parse_plan`]; a constant that is not there, or has another shape.
+/// As [`parse_plan`]; also a constant that is missing or has another shape.
 pub fn parse_plan_with(
     text: &str,
     constants: &[Literal],
@@ -75,17 +76,17 @@ pub fn parse_plan_with(
     Ok(reader.plan)
 }
 
-/// The symbol of a name in a plan's terms.
+/// The symbol with this name in a plan's terms.
 fn symbol_name(name: &str) -> Option<Var> {
     Some(Var(name.strip_prefix('p')?.parse::<u32>().ok()?))
 }
 
 struct Reader<'a> {
     cursor: Cursor<'a>,
-    /// Constants that the text need not have.
+    /// The constants that the text leaves out.
     outside: &'a [Literal],
     plan: Plan,
-    /// Bytes of text made to read HLO operations.
+    /// The total length of the HLO texts built to parse operations, in bytes.
     wrapped: usize,
 }
 
@@ -94,7 +95,7 @@ impl Reader<'_> {
         self.cursor.expect_word("plan")?;
         self.plan.name = self.cursor.quoted()?;
         self.cursor.expect_word("arena")?;
-        // The symbols that it names come after it.
+        // The symbols that the term names are declared after it.
         self.plan.arena_bytes = self.cursor.term(&symbol_name)?;
         self.cursor.expect("{")?;
         while self.cursor.take_word("symbol") {
@@ -152,7 +153,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether the arena's size uses only symbols that there are.
+    /// Checks that the arena's size uses only declared symbols.
     fn known_symbols(&mut self) -> Result<()> {
         let count = self.plan.symbols.len();
         let mut unknown = None;
@@ -245,7 +246,7 @@ impl Reader<'_> {
         }
         self.cursor.expect_word("of")?;
         let start = self.cursor.offset();
-        // With a layout stated, braces that follow can only be the elements.
+        // Because a layout is stated, the braces that follow can only be the elements.
         let bare = shape.with_element_type(shape.element_type);
         let prefix = format!("{bare}{} ", Layout::row_major(shape.rank()));
         let elements = self.cursor.line();
@@ -310,7 +311,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A term over the plan's symbols.
+    /// Parses a term over the plan's symbols.
     fn term(&mut self) -> Result<Term> {
         let count = self.plan.symbols.len();
         let known = |var: &Var| (var.0 as usize) < count;
@@ -335,7 +336,7 @@ impl Reader<'_> {
         };
         if self.cursor.follows_on_line('{') {
             let layout = self.cursor.through('}')?;
-            // The text without a layout has no place for one to be missing.
+            // `Display` prints the shape without its layout, so the layout can be appended.
             match parse_shape(&format!("{shape}{layout}")) {
                 Ok(Shape::Array(with_layout)) => shape.layout = with_layout.layout,
                 Ok(_) => return self.cursor.error_at(start, "expected an array"),
@@ -384,7 +385,7 @@ impl Reader<'_> {
         Ok(ids)
     }
 
-    /// Steps up to and with the closing brace.
+    /// Parses steps up to and including the closing brace.
     fn steps(&mut self) -> Result<Vec<Step>> {
         self.cursor.enter()?;
         let mut steps = Vec::new();
@@ -514,7 +515,8 @@ impl Reader<'_> {
         Ok(labels.into_iter().collect())
     }
 
-    /// An operation's attributes, to the line's end; its operands say its shapes.
+    /// Parses an operation's attributes, up to the line's end. The shapes are those of the operands
+    /// and results.
     fn operation(
         &mut self,
         opcode: Opcode,
@@ -533,7 +535,7 @@ impl Reader<'_> {
         let (operands, results): (Vec<_>, Vec<_>) =
             (operands.iter().collect(), results.iter().collect());
         let wrapped = operation::wrap(opcode, attributes, &operands, &results);
-        // Short names of large shapes must not make a short text long work.
+        // A short text that names large shapes many times must not cause much work.
         self.wrapped = self.wrapped.saturating_add(wrapped.len());
         if self.wrapped > self.cursor.len().saturating_mul(64).saturating_add(1 << 16) {
             let message = "the operations name too many large shapes";

@@ -1,4 +1,4 @@
-//! The reader of a kernel's text, part of a plan's.
+//! The parser for the text of a kernel, which is part of a plan's text.
 //!
 //! ```text
 //! kernel  := "kernel" "(" [param {"," param}] ")" "{" header* block "}"
@@ -22,9 +22,9 @@
 //! results := "(" [result {"," result}] ")"
 //! scalars := "(" [vN {"," vN}] ")"
 //! ```
-//! A scalar (`vN`) and an index variable (`iN`) is declared where it is defined;
-//! `unused` declares those that nothing defines, so that numbers are kept.
-//! Whether definitions come before uses is left to the verifier.
+//! Scalars (`vN`) and index variables (`iN`) are declared where they are defined. `unused` declares
+//! those that no statement defines, so that all numbers are kept. The verifier checks that
+//! definitions come before uses.
 
 use super::cursor::{Cursor, Result, bounds, element_type};
 use smallvec::SmallVec;
@@ -36,10 +36,10 @@ use tegula_fusion::kernel::{
 };
 use tegula_ir::{Binary, Direction, ElementType, Opcode, Order, Unary};
 
-/// Reads the text of one kernel.
+/// Parses the text of one kernel.
 ///
 /// # Errors
-/// The first thing that is not as the grammar of this module's text has it.
+/// The first deviation from the grammar in this module's documentation.
 pub fn parse_kernel(text: &str) -> Result<Kernel> {
     let mut cursor = Cursor::new(text);
     let read = kernel(&mut cursor)?;
@@ -49,7 +49,7 @@ pub fn parse_kernel(text: &str) -> Result<Kernel> {
     }
 }
 
-/// Reads the text of an operation on scalars.
+/// Parses the text of an operation on scalars.
 ///
 /// # Errors
 /// As [`parse_kernel`].
@@ -68,7 +68,7 @@ pub fn parse_scalar_op(text: &str) -> Result<ScalarOp> {
     }
 }
 
-/// Reads a kernel.
+/// Parses a kernel.
 pub(super) fn kernel(cursor: &mut Cursor<'_>) -> Result<Kernel> {
     let start = cursor.offset();
     cursor.expect_word("kernel")?;
@@ -93,7 +93,7 @@ struct Reader<'c, 'a> {
     cursor: &'c mut Cursor<'a>,
     vars: BTreeMap<u32, IndexVar>,
     scalars: BTreeMap<u32, ElementType>,
-    /// The letters and numbers that are used, and where.
+    /// Uses of scalars and variables: the letter, the number and the offset in the text.
     used: Vec<(char, u32, usize)>,
 }
 
@@ -174,7 +174,7 @@ impl Reader<'_, '_> {
         self.declare_var(at, var, kind)
     }
 
-    /// `= vN in [lower, upper]`.
+    /// Parses `= vN in [lower, upper]`.
     fn run_time(&mut self) -> Result<IndexVar> {
         self.cursor.expect("=")?;
         let value = self.scalar()?;
@@ -196,7 +196,7 @@ impl Reader<'_, '_> {
         self.term()
     }
 
-    /// The number of a variable that is being declared, and where it stands.
+    /// Parses the number of a variable that is being declared; also returns its offset.
     fn new_var(&mut self) -> Result<(usize, u32)> {
         let at = self.cursor.offset();
         Ok((at, self.cursor.numbered('i', "an index variable")?))
@@ -209,7 +209,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A scalar that is being defined, with its type.
+    /// Parses a scalar that is being defined, with its type.
     fn result(&mut self) -> Result<ScalarId> {
         let at = self.cursor.offset();
         let number = self.cursor.numbered('v', "a scalar")?;
@@ -242,7 +242,7 @@ impl Reader<'_, '_> {
         Ok(ScalarId::from_u32(number))
     }
 
-    /// Scalars with commas between them.
+    /// Parses scalars separated by commas.
     fn scalars<const N: usize>(&mut self) -> Result<SmallVec<[ScalarId; N]>>
     where
         [ScalarId; N]: smallvec::Array<Item = ScalarId>,
@@ -255,7 +255,7 @@ impl Reader<'_, '_> {
         Ok(ids)
     }
 
-    /// A term over the kernel's index variables.
+    /// Parses a term over the kernel's index variables.
     fn term(&mut self) -> Result<Term> {
         let at = self.cursor.offset();
         let used = std::cell::RefCell::new(std::mem::take(&mut self.used));
@@ -280,7 +280,7 @@ impl Reader<'_, '_> {
         Ok(terms)
     }
 
-    /// A block up to and with the closing brace.
+    /// Parses a block up to and including the closing brace.
     fn block(&mut self) -> Result<Block> {
         self.cursor.enter()?;
         let mut block = Block::default();
@@ -399,7 +399,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// An operation and how many scalars it takes.
+    /// Parses the name of an operation; also returns how many scalars it takes.
     fn operation(&mut self) -> Result<(ScalarOp, usize)> {
         let word = self.cursor.peek_word();
         let opcode = Opcode::from_name(word);
@@ -457,7 +457,7 @@ impl Reader<'_, '_> {
         Ok(ScalarOp::Compare(direction, order))
     }
 
-    /// Checks that numbers have no gaps and what is used is declared.
+    /// Checks that numbers have no gaps, and that everything used is declared.
     fn finish(self, kernel: &mut Kernel, start: usize) -> Result<()> {
         for &(letter, number, at) in &self.used {
             let known = match letter {

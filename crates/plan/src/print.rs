@@ -1,5 +1,5 @@
-//! A plan as text. [`super::parse_plan`] reads it back; the grammar
-//! is in the text of its module.
+//! Prints a plan as text. [`super::parse_plan`] reads it back; the grammar is in the documentation
+//! of its module.
 
 use super::operation::print_attributes;
 use super::{Place, Plan, Step, ValueId};
@@ -16,7 +16,7 @@ impl Display for Plan {
     }
 }
 
-/// The text of a plan without the elements of its constants, which are kept elsewhere.
+/// Displays a plan without the elements of its constants, which are stored separately.
 /// [`super::parse_plan_with`] reads it back.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanWithoutConstants<'a>(pub &'a Plan);
@@ -27,8 +27,8 @@ impl Display for PlanWithoutConstants<'_> {
     }
 }
 
-/// The text of an operation on scalars, as it is in a kernel's text. [`super::parse_scalar_op`]
-/// reads it back.
+/// Displays an operation on scalars as in a kernel's text. [`super::parse_scalar_op`] reads it
+/// back.
 #[derive(Clone, Copy, Debug)]
 pub struct ScalarOpText<'a>(pub &'a ScalarOp);
 
@@ -124,13 +124,13 @@ fn scalars(ids: &[ScalarId]) -> String {
         .join(", ")
 }
 
-/// A term over the plan's symbols.
+/// Prints a term over the plan's symbols.
 fn outer(term: &Term) -> String {
     term.display(&|var: Var| format!("p{}", var.0), Style::Document)
         .to_string()
 }
 
-/// A term over a kernel's index variables.
+/// Prints a term over a kernel's index variables.
 fn inner(term: &Term) -> String {
     term.display(&|var: Var| format!("i{}", var.0), Style::Document)
         .to_string()
@@ -140,7 +140,7 @@ fn terms(index: &[Term]) -> String {
     index.iter().map(inner).collect::<Vec<_>>().join(", ")
 }
 
-/// A shape with its terms; HLO's text has `?` for them.
+/// Prints a shape with its terms, for which HLO's text would have `?`.
 fn shape(shape: &ArrayShape) -> String {
     let dim = |dim: &Dim| match dim {
         Dim::Static(size) => size.to_string(),
@@ -226,11 +226,11 @@ fn attributes(plan: &Plan, op: &Op, operands: &[ValueId], results: &[ValueId]) -
             .collect()
     };
     let text = print_attributes(op, &shapes(operands), &shapes(results));
-    // What cannot be built as HLO does not read back.
+    // An operation that cannot be built as HLO does not read back.
     text.unwrap_or_else(|_| format!(" ? {op:?}"))
 }
 
-/// A kernel as text, in the form in which a Plan's text has it.
+/// Displays a kernel as in a plan's text.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelText<'a>(pub &'a Kernel);
 
@@ -279,7 +279,7 @@ fn write_kernel(f: &mut Formatter<'_>, kernel: &Kernel, depth: usize) -> fmt::Re
     writeln!(f, "{}}}", "  ".repeat(depth))
 }
 
-/// Declares what no statement defines, so that the text keeps all numbers.
+/// Declares variables and scalars that no statement defines, so that the text keeps all numbers.
 fn write_unused(f: &mut Formatter<'_>, kernel: &Kernel, pad: &str) -> fmt::Result {
     let mut defined = Defined::default();
     defined.vars.extend(&kernel.domain);

@@ -1,10 +1,9 @@
-//! A stable merge sort for comparators that a program supplies: whatever they
-//! answer, it ends and loses nothing.
+//! A stable merge sort for comparators that a program supplies. Even with an inconsistent
+//! comparator it terminates and loses no element.
 
-/// Sorts by `before`, keeping the order of elements of which neither goes before
-/// the other.
+/// Sorts stably by `before`, which says whether one element goes before another.
 pub fn merge_sort<T: Copy>(items: &mut [T], before: &mut dyn FnMut(&T, &T) -> bool) {
-    // Short runs by insertion, then merged pairwise.
+    // Short runs are sorted by insertion, then merged pairwise.
     const RUN: usize = 8;
     for run in items.chunks_mut(RUN) {
         for i in 1..run.len() {

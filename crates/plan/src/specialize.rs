@@ -1,9 +1,8 @@
-//! A plan at given sizes: every term over the plan's symbols becomes a number.
+//! Specialises a plan to given sizes: every term over the plan's symbols becomes a number.
 //!
-//! Whoever runs a plan with open sizes asks for it at the sizes of the run, which
-//! is as good as a plan of a static program: the evaluator runs it, the verifier
-//! checks it, a backend takes sizes and places from it. Values, buffers, kernels
-//! and steps keep their numbers.
+//! To run a plan with symbolic sizes, it is specialised to the sizes of the run. The result is like
+//! the plan of a static program: it can be evaluated and verified, and a backend takes sizes and
+//! places from it. Values, buffers, kernels and steps keep their numbers.
 
 use super::{Place, Plan};
 use tegula_expr::{Interval, Term, Var};
@@ -17,16 +16,16 @@ impl Plan {
         !self.sizes.sources.is_empty()
     }
 
-    /// The values that the plan's symbols can have, by number.
+    /// The range of values of each of the plan's symbols, by number.
     pub fn symbol_ranges(&self) -> Vec<Interval> {
         let range = |s: &tegula_ir::Symbol| Interval::new(s.lower, s.upper);
         self.symbols.iter().map(range).collect()
     }
 
-    /// The values of the plan's symbols on inputs of these shapes.
+    /// The values of the plan's symbols for inputs of these shapes.
     ///
     /// # Errors
-    /// What the program requires of the sizes and does not hold, in words.
+    /// A message about a requirement of the program that the sizes do not meet.
     pub fn bind(&self, inputs: &[&ArrayShape]) -> Result<Vec<i64>, String> {
         self.sizes.bind(&self.symbols, inputs)
     }
@@ -64,10 +63,10 @@ impl Plan {
     }
 }
 
-/// Puts the symbols' values in the place of a kernel's variables for them.
+/// Replaces a kernel's variables for symbols by the symbols' values.
 ///
 /// # Errors
-/// A dimension that is longer than indices of the kernel's code are.
+/// A dimension longer than the indices in the kernel's code allow.
 fn set_symbols(kernel: &mut Kernel, sizes: &[i64]) -> Result<(), String> {
     let values: Vec<Option<Term>> = kernel
         .vars

@@ -1,21 +1,21 @@
-//! Strips: steps that go through the same parts of their arrays, done part by part.
+//! Legality of strip mining: which steps can be done together part by part.
 //!
-//! A product writes rows that a kernel reads and another product reads after that. Done one
-//! step after the other, all the rows go to memory and come back; done strip by strip
-//! ([`Step::Strips`]), so many rows at a time, they stay near, and an array that only such
-//! steps have to do with needs no more memory than a strip of it.
+//! Suppose that a product writes rows that a kernel reads and another product reads after that.
+//! Done one step after the other, all the rows go to memory and come back. Done strip by strip
+//! ([`Step::Strips`]), a number of rows at a time, they stay in the cache, and an array that only
+//! these steps use needs only enough memory for one strip.
 //!
-//! A step is *cut* along a dimension: a kernel along the outermost one of its domain, a dot
-//! along one of its labels (or point by point along one of the batch, and along another one),
-//! a convolution along its batch. An array is *shared out* by a cut if what strip `s` of `n`
-//! has to do with lies in the `s`-th of `n` equal parts of the array's memory.
+//! A step is *cut* along a dimension: a kernel along the outermost one of its domain, a dot along
+//! one of its labels (or point by point along a batch label, and along another one), a convolution
+//! along its batch. A cut *shares out* an array if strip `s` of `n` accesses only the `s`-th of `n`
+//! equal parts of the array's memory.
 //!
 //! # Why strips do the same as whole steps
-//! A step's strips write different elements and read nothing that other strips of the step
-//! write. Of an array that one of the steps writes and another has to do with, each step's
-//! strip has to do with its own part, which is the same for all of them: so a strip reads
-//! what the strip of the same number has written before. Arrays that lie in the same memory
-//! without being one array are shared out by all, as buffer assignment sees to.
+//! The strips of one step write different elements, and read nothing that other strips of that step
+//! write. If several steps use an array and one of them writes it, each step's strip accesses only
+//! its own share, which is the same share for all of them. So a strip reads what the strip of the
+//! same number has written before. Different arrays in the same memory are either all shared out or
+//! not allowed; buffer assignment ensures this.
 
 use super::{KernelId, Place, Plan, Step, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -28,19 +28,19 @@ use tegula_ir::{ArrayShape, Op};
 /// How a step is cut into strips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// The sizes of the dimensions that are cut, outermost first. All but the last one are cut
+    /// The sizes of the dimensions that are cut, outermost first. All except the last one are cut
     /// point by point.
     pub extents: SmallVec<[i64; 2]>,
-    /// Of a dot: the dimensions.
+    /// For a dot, the labels of these dimensions.
     pub labels: SmallVec<[Label; 2]>,
-    /// What a strip has of each array: of a kernel's arguments, of a call's operands and then
-    /// its results.
+    /// What a strip accesses of each array: of a kernel's arguments, or of a call's operands and
+    /// then its results.
     pub parts: SmallVec<[Part; 8]>,
 }
 
 impl Cut {
-    /// Into how many equal parts each dimension is cut for so many strips; `None` if that does
-    /// not go.
+    /// The number of equal parts that each dimension is cut into for this number of strips; `None`
+    /// if it does not divide evenly.
     pub fn counts(&self, strips: i64) -> Option<SmallVec<[i64; 2]>> {
         let (&last, outer) = self.extents.split_last()?;
         let points = product(outer);
@@ -51,25 +51,25 @@ impl Cut {
     }
 }
 
-/// The product of sizes, at most what fits: of an array without elements they may be large.
+/// The product of sizes, saturating: the sizes of an array without elements may be large.
 pub(super) fn product(sizes: &[i64]) -> i64 {
     sizes.iter().fold(1, |n: i64, &size| n.saturating_mul(size))
 }
 
-/// What a strip has to do with of an array.
+/// The part of an array that a strip accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Its share of the memory: the array is shared out.
     Share,
-    /// Part of it, at distances that depend on the strip's number; of what is written, elements
-    /// that no other strip has.
+    /// A part of it whose position depends on the strip's number. If it is written, no other strip
+    /// writes these elements.
     Elsewhere,
-    /// Perhaps all of it.
+    /// Possibly all of it.
     Any,
 }
 
 impl Part {
-    /// Of an array of these dimensions, outermost first, of which some are cut.
+    /// The part of an array with these dimensions, outermost first, some of which are cut.
     fn of(dims: &[Label], cut: &[Label]) -> Self {
         match dims.starts_with(cut) {
             true => Self::Share,
@@ -79,8 +79,8 @@ impl Part {
     }
 }
 
-/// The arrays that a kernel or a call is given, in the order of [`Cut::parts`], and
-/// whether they are written; none for other steps.
+/// The arrays that a kernel or a call is given, in the order of [`Cut::parts`], and whether each is
+/// written; none for other steps.
 pub(super) fn arrays(plan: &Plan, step: &Step) -> SmallVec<[(ValueId, bool); 8]> {
     match step {
         Step::Kernel { kernel, args } => {
@@ -100,7 +100,7 @@ pub(super) fn arrays(plan: &Plan, step: &Step) -> SmallVec<[(ValueId, bool); 8]>
     }
 }
 
-/// The ways to cut a step.
+/// Finds and caches the ways to cut steps.
 #[derive(Default)]
 pub(super) struct Cuts {
     /// The way to cut each kernel, if there is one.
@@ -108,15 +108,15 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    /// How each of several steps is cut so that strips of all of them can be done together, in
-    /// ways that are `wanted`; `None` if they cannot.
+    /// How to cut each of several steps so that their strips can be done together, using only cuts
+    /// for which `wanted` holds; `None` if that is not possible.
     pub(super) fn together(
         &mut self,
         plan: &Plan,
         steps: &[Step],
         wanted: &dyn Fn(&Cut) -> bool,
     ) -> Option<Vec<Cut>> {
-        // Whether more than one step has to do with an array, and one of them writes it.
+        // Whether more than one step uses an array, and one of them writes it.
         let mut joint: FxHashMap<ValueId, (usize, bool)> = FxHashMap::default();
         for (number, step) in steps.iter().enumerate() {
             for (value, writes) in arrays(plan, step) {
@@ -139,8 +139,8 @@ impl Cuts {
         steps.iter().map(cut).collect()
     }
 
-    /// The ways to cut a step: those along one dimension first, of these the one along the
-    /// outermost dimension of its result.
+    /// The ways to cut a step. Cuts along one dimension come first, and among them the one along
+    /// the outermost dimension of the result.
     pub(super) fn of(&mut self, plan: &Plan, step: &Step) -> SmallVec<[Cut; 4]> {
         match step {
             Step::Kernel { kernel, .. } => {
@@ -171,7 +171,7 @@ impl Cuts {
     }
 }
 
-/// A kernel is cut along the outermost dimension of its domain.
+/// The cut of a kernel, along the outermost dimension of its domain.
 fn kernel_cut(kernel: &Kernel) -> Option<Cut> {
     let outermost = *kernel.domain.first()?;
     let Some(IndexVar::Domain(extent)) = kernel.var(outermost) else {
@@ -206,8 +206,8 @@ fn kernel_cut(kernel: &Kernel) -> Option<Cut> {
     })
 }
 
-/// Whether the element after so many others lies in the share of an array that has the number
-/// of the outermost point, where shares have `stride` elements.
+/// Whether an element with linear index `before` is in the share with the number of the outermost
+/// point, if shares have `stride` elements.
 fn stays_in_share(before: &Term, outermost: Var, stride: i64, ranges: &KernelRanges<'_>) -> bool {
     let first = Term::var(outermost).mul(&Term::constant(stride));
     let rest = canonicalize(&before.sub(&first), ranges);
@@ -233,9 +233,9 @@ fn each_access<'k>(block: &'k Block, visit: &mut dyn FnMut(usize, &'k [Term])) {
     }
 }
 
-/// A dot is cut along a dimension of its result that is the outermost one, of those with
-/// several elements, of the result or of an operand; or, if that is one of its batch, point by
-/// point along it, and along the next.
+/// The cuts of a dot: along a dimension of the result that is, among those with several elements,
+/// the outermost one of the result or of an operand. If that is a batch dimension, also point by
+/// point along it and along the next dimension.
 fn dot_cuts(
     contraction: &Contraction,
     [lhs, rhs]: [&ArrayShape; 2],
@@ -277,7 +277,7 @@ fn dot_cuts(
     cuts
 }
 
-/// A convolution is cut along the batch, if that is outermost in the input and the output.
+/// The cut of a convolution along its batch, if that is outermost in the input and the output.
 fn convolution_cut(op: &Op, input: &ArrayShape, output: &ArrayShape) -> Option<Cut> {
     let Op::Convolution {
         dims,
@@ -301,8 +301,8 @@ fn convolution_cut(op: &Op, input: &ArrayShape, output: &ArrayShape) -> Option<C
     })
 }
 
-/// The values that several steps of one [`Step::Strips`] have to do with and no others: a
-/// strip of them is all that has to be there at a time.
+/// The values that several steps of one [`Step::Strips`] use and no others. Only one strip of them
+/// has to be in memory at a time.
 pub fn private_values(plan: &Plan) -> FxHashSet<ValueId> {
     let touches = touches(plan);
     let mut all = FxHashSet::default();
@@ -312,7 +312,7 @@ pub fn private_values(plan: &Plan) -> FxHashSet<ValueId> {
     all
 }
 
-/// How many steps have to do with each value; the program's caller counts as one.
+/// How many steps use each value; the program's caller counts as one.
 pub(super) fn touches(plan: &Plan) -> FxHashMap<ValueId, usize> {
     let mut touches = FxHashMap::default();
     count(plan, &plan.steps, &mut touches);
@@ -341,8 +341,7 @@ fn count(plan: &Plan, steps: &[Step], touches: &mut FxHashMap<ValueId, usize>) {
     }
 }
 
-/// Of the values that several of these steps have to do with, and which they thus share out,
-/// those that no other steps have.
+/// Those values used by several of these steps, and hence shared out, that no other steps use.
 pub(super) fn private(
     plan: &Plan,
     steps: &[Step],
@@ -376,12 +375,12 @@ fn each_strips<'s>(steps: &'s [Step], visit: &mut dyn FnMut(&'s [Step])) {
     }
 }
 
-/// How the steps of so many [`Step::Strips`] are cut; `None` if they cannot be done so.
+/// How the steps of a [`Step::Strips`] are cut into `count` strips; `None` if they cannot be.
 pub fn cuts(plan: &Plan, count: i64, steps: &[Step]) -> Option<Vec<Cut>> {
     Cuts::default().together(plan, steps, &|cut| cut.counts(count).is_some())
 }
 
-/// The part of an array's bytes that a strip has of it.
+/// The range of bytes of an array that a strip accesses.
 pub fn part_of(bytes: i64, count: i64, strip: i64) -> std::ops::Range<i64> {
     let part = bytes / count;
     strip * part..(strip + 1) * part

@@ -1,16 +1,16 @@
-//! Which steps are done strip by strip ([`strips`](super::strip_legality)).
+//! Strip mining: chooses which steps are done strip by strip ([`strips`](super::strip_legality)).
 //!
-//! Wherever a step writes an array that is too large to stay near, the steps behind it that
-//! can be done strip by strip with it are looked at, one more at a time, as far as arrays
-//! become *private*: nothing but these steps has to do with them. What has nothing to do with
-//! them is done before. Of all such runs of steps that are worth it, the one is taken that
-//! makes most bytes private.
+//! Wherever a step writes an array too large for the cache, the pass looks at the following steps
+//! that can be done strip by strip with it. It adds one more at a time, as long as further arrays
+//! become *private*, which means that only these steps use them. Steps in between that are
+//! independent of the group are done before it. Of all groups that pay, the pass takes the one with
+//! the most private bytes.
 //!
 //! # The cost
-//! A private array is written and read once or twice each by steps that would else wait for
-//! memory. Against that, what a product does not share out (a matrix of weights) is read
-//! again for each strip: no more than a few times the private bytes may be.
-//! Measured on attention (`docs/notes/fusion.md`, "Strips").
+//! Steps that would otherwise wait for memory write a private array once or twice, and read it as
+//! often. On the other hand, an operand that a product does not share out (a matrix of weights) is
+//! read again for each strip, which may be no more than a few times the private bytes. Measured on
+//! attention (`docs/notes/fusion.md`, "Strips").
 
 use super::strip_legality::{Cut, Cuts, Part, arrays, private, product, touches};
 use super::{KernelId, Plan, Step, ValueId};
@@ -20,31 +20,32 @@ use tegula_expr::Term;
 use tegula_fusion::kernel::{IndexVar, Statement};
 use tegula_fusion::{Kernel, Rename};
 
-/// When steps are done strip by strip.
+/// When to do steps strip by strip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StripLimits {
-    /// Bytes of private arrays from which on it is worth it.
+    /// The least number of bytes of private arrays.
     pub private: i64,
-    /// Bytes of a strip of them that stay near.
+    /// The number of bytes of private arrays per strip that fit the cache.
     pub near: i64,
-    /// Rows of a product that has one operand in common for all strips: fewer take longer.
+    /// The least number of rows per strip of a product that shares one operand between all strips:
+    /// fewer rows are slow.
     pub rows: i64,
-    /// How many bytes may be read again, strip by strip, for each private byte: so often that
-    /// goes to memory and comes back if it is not private (it is written, mostly worked on in
-    /// place, and read).
+    /// The most bytes that may be read again strip by strip, for each private byte. A byte that is
+    /// not private goes to memory and comes back about this many times (it is written, mostly
+    /// worked on in place, and read).
     pub again: i64,
 }
 
 impl StripLimits {
-    /// Of a CPU. From a few times what a core's own cache keeps on it is worth it; what all
-    /// cores share keeps strips.
+    /// Limits for a CPU: strips pay from a few times the size of a core's own cache on, and one
+    /// strip fits the shared cache.
     pub const CPU: Self = Self {
         private: 4 << 20,
         near: 1 << 20,
         rows: 128,
         again: 4,
     };
-    /// Wherever it can be done, as finely as it can be: to see that it changes nothing.
+    /// Uses as many strips as possible wherever they are legal, to test that strips change nothing.
     pub const ALWAYS: Self = Self {
         private: 0,
         near: 0,
@@ -53,13 +54,13 @@ impl StripLimits {
     };
 }
 
-/// How many times as many strips as would be near are still taken, if no number between
-/// divides what is cut.
+/// If no number in between divides the dimensions, up to this many times as many strips are taken
+/// as would fit the cache.
 const FINER: i64 = 8;
-/// Steps that are looked at together.
+/// The most steps in a group.
 const MAX_STEPS: usize = 16;
 
-/// Puts steps of a plan, whose values have no places yet, into [`Step::Strips`].
+/// Puts steps of a plan into [`Step::Strips`]; its values have no places yet.
 pub(super) fn strip_mine(plan: &mut Plan, limits: StripLimits) {
     if !plan.sizes.sources.is_empty() {
         return;
@@ -83,7 +84,7 @@ pub(super) fn strip_mine(plan: &mut Plan, limits: StripLimits) {
 struct Miner {
     plan: Plan,
     limits: StripLimits,
-    /// How many steps have to do with each value; the program's caller counts as one.
+    /// How many steps use each value; the program's caller counts as one.
     touches: FxHashMap<ValueId, usize>,
     cuts: Cuts,
 }
@@ -92,12 +93,12 @@ struct Miner {
 #[derive(Clone)]
 struct Group {
     steps: Vec<Step>,
-    /// Which of the block's steps are done before them.
+    /// The block's steps that are done before the group.
     before: Vec<usize>,
-    /// The first of the block's steps that comes after.
+    /// The index of the first step of the block after the group.
     end: usize,
     count: i64,
-    /// Bytes of private arrays.
+    /// The number of bytes of private arrays.
     private: i64,
 }
 
@@ -165,8 +166,8 @@ impl Miner {
         best
     }
 
-    /// Finer strips of the same steps, where they are too coarse to stay near: products are cut
-    /// along another dimension as well, and kernels' outermost two dimensions become one.
+    /// Cuts the same steps into finer strips if the strips do not fit the cache: products are cut
+    /// along another dimension as well, and the outermost two dimensions of kernels become one.
     fn finer(&mut self, coarse: &Group) -> Option<Group> {
         let wanted = coarse.private / self.limits.near.max(1);
         if coarse.count >= wanted {
@@ -187,14 +188,14 @@ impl Miner {
         (group.count > coarse.count).then_some(group)
     }
 
-    /// The number of a kernel.
+    /// The number of a kernel, which is added unless there is an equal one.
     fn kernel(&mut self, kernel: Kernel) -> KernelId {
         let mut known = self.plan.kernels.iter();
         let known = known.find_map(|(id, known)| (*known == kernel).then_some(id));
         known.unwrap_or_else(|| self.plan.kernels.push(kernel))
     }
 
-    /// Whether a step may as well be done before others that precede it.
+    /// Whether a step is independent of others that precede it, so that it can be done before them.
     fn is_apart(&self, others: &[Step], step: &Step) -> bool {
         let own: Vec<(ValueId, bool)> = match step {
             Step::Copy { from, to } => vec![(*from, false), (*to, true)],
@@ -212,7 +213,7 @@ impl Miner {
         self.plan.values[value].shape.byte_size().unwrap_or(0)
     }
 
-    /// The bytes of the arrays that only these steps have to do with.
+    /// The number of bytes of arrays that only these steps use.
     fn private_bytes(&self, steps: &[Step]) -> i64 {
         let private = private(&self.plan, steps, &self.touches);
         private.iter().map(|&value| self.bytes(value)).sum()
@@ -230,7 +231,7 @@ impl Miner {
             return None;
         }
         let mut most: i64 = cuts.iter().map(|cut| product(&cut.extents)).min()?;
-        // Of operands that every strip of a call reads.
+        // The bytes of operands that every strip of a call reads.
         let mut whole = 0;
         for (step, cut) in group.steps.iter().zip(cuts) {
             let Step::Library { operands, .. } = step else {
@@ -240,7 +241,7 @@ impl Miner {
             let of_all = of_all.filter(|(_, part)| **part == Part::Any);
             let bytes: i64 = of_all.map(|(&operand, _)| self.bytes(operand)).sum();
             whole += bytes;
-            // A batch is divided as it comes, and so are images.
+            // Batches and images are divided without a minimum of rows.
             let rows_alone = bytes > 0 && !cut.labels.is_empty();
             if rows_alone || cut.extents.len() > 1 {
                 most = most.min(product(&cut.extents) / rows);
@@ -261,8 +262,8 @@ fn outermost_extent(kernel: &Kernel) -> Option<i64> {
     kernel.constant_extent(*kernel.domain.first()?)
 }
 
-/// The kernel with one dimension in the place of its two outermost ones. What is left must
-/// have lanes: a further dimension, or loops.
+/// The kernel with its two outermost dimensions merged into one. What remains must be vectorisable:
+/// a further dimension, or loops.
 fn with_outermost_merged(kernel: &Kernel) -> Option<Kernel> {
     let &[outer, inner, ref rest @ ..] = &kernel.domain[..] else {
         return None;
@@ -283,7 +284,7 @@ fn with_outermost_merged(kernel: &Kernel) -> Option<Kernel> {
     Some(merged)
 }
 
-/// Drops the kernels that no step runs.
+/// Removes the kernels that no step runs.
 fn keep_used_kernels(plan: &mut Plan) {
     let mut used = Vec::new();
     each_kernel(&mut plan.steps, &mut |kernel| used.push(*kernel));

@@ -1,15 +1,15 @@
-//! What the verifier of plans and kernels finds wrong.
+//! The errors of the verifier of plans and kernels.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// One invariant that a plan or a kernel breaks.
+/// An invariant that a plan or kernel violates.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct VerifierError(pub(super) String);
 
-/// Everything that the verifier finds wrong with a plan: at least one error. It reads as the slice of its errors and
-/// prints them behind each other.
+/// All errors that the verifier finds in a plan, at least one. It dereferences to the slice of its
+/// errors, and prints them one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierErrors(Vec<VerifierError>);
 

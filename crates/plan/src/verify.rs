@@ -1,22 +1,22 @@
-//! The Plan verifier: an independent look at what buffer assignment did.
+//! The Plan verifier: checks independently that buffer assignment is correct.
 //!
-//! It walks the schedule and tracks which values hold what was last written to
-//! them. A write to a value spoils every other value whose bytes overlap, except
-//! where a copy just made them equal. At a loop's head a value is good only if it
-//! is good before the loop and no iteration leaves it spoiled.
+//! It walks the schedule and tracks which values still hold what was last written to them. Writing
+//! a value invalidates every other value whose bytes overlap, unless a copy has just made them
+//! equal. At a loop's head, a value is valid only if it is valid before the loop and after every
+//! iteration.
 //!
-//! Beyond the invariants of [`super`] it checks that:
-//! - ids exist; a buffer lies in the memory it names, a value in its buffer;
-//! - kernels are well-formed (`verify_kernel`), and one that writes over what it
-//!   reads does so element by element;
-//! - library calls suit their operands and write over none of them;
-//! - strips of steps may be done one after the other (`strips` says why);
+//! Beyond the invariants of [`super`], it checks that:
+//! - ids exist, a buffer is inside the memory it names, and a value fits its buffer;
+//! - kernels are well-formed (`verify_kernel`), and a kernel that overwrites what it reads does so
+//!   element by element;
+//! - library calls match their operands and overwrite none of them, except where the routine may;
+//! - strips of steps may be done one after the other (`strips` explains why);
 //! - predicates and selectors are scalars of the right type.
 //!
 //! It does not check that the indices of loads and stores are in bounds.
 //!
-//! Time and memory are bounded by the plan's size times the depth of its loops,
-//! and by [`MAX_OVERLAPS`].
+//! Time and memory are bounded by the plan's size times the depth of its loops, and by
+//! [`MAX_OVERLAPS`].
 
 use super::strip_legality::{Part, arrays, cuts};
 use super::verifier_error::VerifierErrors;
@@ -32,20 +32,20 @@ use tegula_ir::{ArrayShape, ElementType, Guard};
 
 type Good = FxHashSet<ValueId>;
 
-/// What steps do to values: `true` if they end up written, `false` if spoiled.
+/// What steps do to values: `true` if a value ends up written, `false` if invalidated.
 type Effect = FxHashMap<ValueId, bool>;
 
-/// How many pairs of values with bytes in common are looked at.
+/// The most pairs of overlapping values that are examined.
 const MAX_OVERLAPS: usize = 1 << 23;
 
-/// Checks a plan.
+/// Verifies a plan.
 ///
-/// A plan with open sizes is checked at a few sizes that its guards allow: that
-/// finds what is wrong for all sizes. Whoever runs it checks it [at](Plan::at) the
-/// sizes of the run as well, which is a proof for these.
+/// A plan with symbolic sizes is verified at a few sizes that its guards allow, which finds errors
+/// that occur at all sizes. Before a run, the plan is also verified [at](Plan::at) the sizes of the
+/// run, which is a proof for these sizes.
 ///
 /// # Errors
-/// Everything that is wrong with it, up to a hundred things.
+/// All violations, up to a hundred.
 pub fn verify(plan: &Plan) -> Result<(), VerifierErrors> {
     if !plan.has_open_sizes() {
         return verify_static(plan);
@@ -58,12 +58,12 @@ pub fn verify(plan: &Plan) -> Result<(), VerifierErrors> {
     Ok(())
 }
 
-/// Sizes that the plan's guards allow, most of them `size`.
+/// Sizes that the plan's guards allow, most of them equal to `size`.
 fn allowed_sizes(plan: &Plan, size: i64) -> Option<Vec<i64>> {
     let mut sizes: Vec<i64> = (plan.symbols.iter())
         .map(|symbol| size.clamp(symbol.lower, symbol.upper.max(symbol.lower)))
         .collect();
-    // A guard that says what one input's size is comes before its uses.
+    // A guard that defines the size of an input precedes guards that use it.
     for guard in &plan.sizes.guards {
         if let (Cmp::Eq, Some(var)) = (guard.op, guard.left.as_var()) {
             let value = guard.right.eval(&|v| sizes.get(v.0 as usize).copied());
@@ -98,7 +98,7 @@ fn verify_static(plan: &Plan) -> Result<(), VerifierErrors> {
         matches!(place, Place::Constant(_) | Place::Parameter(_))
     };
     let mut good: Good = plan.values.keys().filter(fixed).collect();
-    // What starts in a result's memory is there as long as nothing is written over it.
+    // A parameter that shares a result's memory is valid until it is overwritten.
     let aliased = plan
         .aliases
         .iter()
@@ -115,7 +115,7 @@ fn verify_static(plan: &Plan) -> Result<(), VerifierErrors> {
 struct Verifier<'a> {
     plan: &'a Plan,
     errors: Vec<String>,
-    /// For each value, the others whose bytes overlap its own.
+    /// For each value, the other values whose bytes overlap its own.
     overlapping: Vec<Vec<ValueId>>,
 }
 
@@ -127,7 +127,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Bytes of the arena, `None`, or of an output that a value takes.
+    /// The bytes of a value in the arena (`None`) or in an output.
     fn extent(&self, id: ValueId) -> Option<(Option<usize>, i64, i64)> {
         let value = &self.plan.values[id];
         let bytes = value.shape.byte_size().filter(|&bytes| bytes > 0)?;
@@ -169,7 +169,7 @@ impl Verifier<'_> {
         &self.overlapping[value.as_u32() as usize]
     }
 
-    /// Whether two values are one or have bytes in common.
+    /// Whether two values are the same or have bytes in common.
     fn touch(&self, a: ValueId, b: ValueId) -> bool {
         let empty = self.plan.values[a].shape.byte_size() == Some(0);
         (a == b && !empty) || self.overlapping(a).contains(&b)
@@ -264,8 +264,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Strips do the same as whole steps if what one writes is nothing that another has to do
-    /// with, but for shares of the same memory.
+    /// Checks that strips do the same as whole steps: what one strip writes is not accessed by
+    /// another, except that arrays in the same memory may be shared out in the same way.
     fn strips(&mut self, count: i64, steps: &[Step]) {
         let Some(cuts) = cuts(self.plan, count, steps) else {
             return self.error(format!("steps cannot be cut into {count} strips together"));
@@ -280,7 +280,7 @@ impl Verifier<'_> {
         for (i, &(a, a_written, a_shared_out)) in uses.iter().enumerate() {
             for &(b, b_written, b_shared_out) in &uses[i + 1..] {
                 let written = a_written || b_written;
-                // One array is what the cuts were made for.
+                // For a single array, the cuts themselves guarantee it.
                 if a == b || !written || !self.touch(a, b) {
                     continue;
                 }
@@ -314,7 +314,7 @@ impl Verifier<'_> {
         self.steps(body, &mut inside);
     }
 
-    /// Adds what steps do to what was done before them.
+    /// Adds the effect of steps to the effect of those before them.
     fn effect(&self, steps: &[Step], effect: &mut Effect) {
         for step in steps {
             match step {
@@ -355,7 +355,8 @@ impl Verifier<'_> {
         effect.insert(value, true);
     }
 
-    /// One of several: spoiled if one spoils it, written if all write it.
+    /// The effect of a conditional: a value is invalidated if any branch does so, and written if
+    /// all branches write it.
     fn choice(&self, branches: &[Vec<Step>], effect: &mut Effect) {
         let mut counts: FxHashMap<ValueId, usize> = FxHashMap::default();
         let mut spoiled = Vec::new();
@@ -408,7 +409,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether a routine takes and gives such arrays.
+    /// Checks whether a routine accepts arrays of these shapes.
     fn suits(
         &self,
         op: &LibraryOp,
@@ -449,8 +450,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// A kernel may be given one memory for two parameters only if it reads an
-    /// element of the one just where it writes it to the other.
+    /// Checks that a kernel may be given the same memory for two parameters: it must read an
+    /// element of one only where it writes it to the other.
     fn sharing(&mut self, id: KernelId, args: &[ValueId], written: usize, other: usize) {
         let kernel = &self.plan.kernels[id];
         let access = |param: usize| kernel.params[param].access;

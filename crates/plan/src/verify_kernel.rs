@@ -1,14 +1,13 @@
-//! The part of the verifier that looks at a kernel by itself: the invariants of
-//! [`tegula_fusion::kernel`] that can be seen without knowing sizes.
+//! The part of the verifier that checks a kernel by itself: the invariants of
+//! [`tegula_fusion::kernel`] that can be checked without knowing sizes.
 //!
-//! - Scalars and index variables are defined once, before their uses, in the same
-//!   block or one that encloses it.
-//! - Loads and stores give one term per dimension, move scalars of the
-//!   parameter's type and respect its access. Local parameters come last, and their
-//!   sizes are constant.
-//! - What loops and choices pass agrees in number and types.
+//! - Scalars and index variables are defined once, before their uses, in the same block or an
+//!   enclosing one.
+//! - Loads and stores have one index term per dimension, move scalars of the parameter's type, and
+//!   respect its access. Local parameters come last, and their sizes are constant.
+//! - What loops and conditionals pass on agrees in number and types.
 //!
-//! That an index is in bounds is not checked: it may depend on data.
+//! It does not check that indices are in bounds, because they may depend on data.
 
 use super::verifier_error::VerifierError;
 use tegula_expr::{Term, Var};
@@ -64,10 +63,9 @@ fn check_kernel(kernel: &Kernel) -> Result<(), String> {
     }
 }
 
-/// Whether a kernel that is given the same memory for a parameter that it reads
-/// and one that it writes still computes the same: at each point it loads the
-/// one only at the index at which it then stores the other, or, if it stores in a loop,
-/// before that loop and in what that loop stores to.
+/// Whether a kernel computes the same if a parameter that it reads and one that it writes are given
+/// the same memory. At each point it must load the one only at the index where it later stores the
+/// other; or, if it stores in a loop, before that loop and only at indices that the loop stores to.
 pub(super) fn works_in_place(kernel: &Kernel, read: usize, written: usize) -> bool {
     let (Some(from), Some(to)) = (kernel.params.get(read), kernel.params.get(written)) else {
         return false;
@@ -103,7 +101,7 @@ pub(super) fn works_in_place(kernel: &Kernel, read: usize, written: usize) -> bo
         })
     };
     let same = |at: &[Term]| at == index;
-    // Along the loop's own dimension the element may be any that it stores later.
+    // Along the loop's own dimension, it may be any element that the loop stores.
     let same_row = |at: &[Term]| {
         at.len() == index.len()
             && (at.iter().zip(index)).all(|(a, b)| a == b || var.is_some_and(|var| b.mentions(var)))
@@ -119,7 +117,7 @@ fn is_store(statement: &Statement, of: usize) -> bool {
     matches!(statement, Statement::Store { param, .. } if *param == of)
 }
 
-/// Whether something holds of all statements, inner ones too.
+/// Whether a condition holds for all statements, including nested ones.
 fn all(statements: &[Statement], holds: &dyn Fn(&Statement) -> bool) -> bool {
     statements.iter().all(|statement| {
         holds(statement)
@@ -133,14 +131,14 @@ fn all(statements: &[Statement], holds: &dyn Fn(&Statement) -> bool) -> bool {
     })
 }
 
-/// Where a definition stands relative to the statement that is looked at.
+/// Where the definition of a scalar or variable is, relative to the current statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// Not defined yet.
     Before,
     /// Defined, and its block is still open.
     Inside,
-    /// Its block has ended.
+    /// Defined in a block that has ended.
     After,
 }
 
@@ -182,7 +180,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The type of a scalar that is used.
+    /// The type of a scalar that is used; an error if it is not defined here.
     fn used(&self, id: ScalarId) -> Result<ElementType, String> {
         let inside = self.scalars.get(id.as_u32() as usize) == Some(&Scope::Inside);
         let element_type = self.kernel.scalars.get(id).filter(|_| inside);
@@ -221,7 +219,7 @@ impl Check<'_> {
         self.all_used(&block.results).map(|_| ())
     }
 
-    /// A block of its own; gives the types that it yields.
+    /// Checks a nested block and returns the types that it yields.
     fn inner(&mut self, block: &Block, first: usize) -> Result<Vec<ElementType>, String> {
         self.block(block)?;
         let types = self.all_used(&block.results)?;
@@ -393,7 +391,7 @@ impl Check<'_> {
     }
 }
 
-/// The type of what an operation makes of one operand.
+/// The result type of a unary operation.
 fn of_one(op: Unary, operand: ElementType) -> ElementType {
     match op {
         Unary::IsFinite => ElementType::Pred,

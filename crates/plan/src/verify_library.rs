@@ -1,5 +1,5 @@
-//! The part of the verifier that looks at a library call: whether the routine
-//! takes and gives arrays of such shapes.
+//! The part of the verifier that checks a library call: whether the routine accepts arrays of these
+//! shapes.
 
 use super::operation::module_of;
 use super::verify_kernel::verify_kernel;
@@ -8,7 +8,7 @@ use tegula_fusion::kernel::Access;
 use tegula_fusion::{Contraction, Kernel, LibraryOp, is_product_of};
 use tegula_ir::{ArrayShape, ElementType};
 
-/// Whether a routine takes and gives such arrays.
+/// Checks whether a routine accepts arrays of these shapes.
 pub(super) fn library_suits(
     op: &LibraryOp,
     operands: &[&ArrayShape],

@@ -1,11 +1,10 @@
-//! The part of the verifier that looks at places alone: that ids exist, that
-//! every buffer lies in the memory it claims, every value in its buffer.
+//! The part of the verifier that checks places alone: that ids exist, every buffer is inside its
+//! memory, and every value fits its buffer.
 
 use super::{Alias, BufferId, Place, Plan, Step, ValueId};
 use tegula_ir::ALIGNMENT;
 
-/// Whether every id in the plan names something. Without that nothing else can
-/// be looked at.
+/// Checks that every id in the plan exists. Nothing else can be checked before that.
 pub(super) fn ids_exist(plan: &Plan) -> Result<(), String> {
     for (id, value) in &plan.values {
         if plan.buffers.get(value.buffer).is_none() {
@@ -51,7 +50,7 @@ fn steps(plan: &Plan, steps_: &[Step]) -> Result<(), String> {
     })
 }
 
-/// What is wrong with the places of buffers and values.
+/// The errors in the places of buffers and values.
 pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
     let mut errors = Vec::new();
     if plan.arena_bytes.as_constant().is_none_or(|bytes| bytes < 0) {
@@ -88,7 +87,7 @@ pub(super) fn misplaced(plan: &Plan) -> Vec<String> {
     errors
 }
 
-/// A result starts as one parameter of the same size, and as no other.
+/// Checks that a result is aliased with one parameter of the same size, and with no other.
 fn alias(plan: &Plan, number: usize) -> Result<(), String> {
     let (before, alias) = match plan.aliases.get(..=number).and_then(<[_]>::split_last) {
         Some((alias, before)) => (before, *alias),
@@ -141,8 +140,7 @@ fn buffer(plan: &Plan, id: BufferId) -> Result<(), String> {
     }
 }
 
-/// Whether a buffer of so many bytes from a place on lies inside what there is of a memory,
-/// aligned.
+/// Checks that a buffer with this start and size is inside the available memory, and aligned.
 fn inside(
     id: BufferId,
     (what, available): (&str, Option<i64>),

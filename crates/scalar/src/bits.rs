@@ -1,4 +1,4 @@
-//! Operations on one element of any type, as raw bits: the slow general way.
+//! Operations on one element of any type given as raw bits: general, but slow.
 
 use super::complex::{binary_c32, binary_c64, part_c64, unary_c64, widen};
 use super::number::{Number, decode, encode, encode_double};
@@ -7,8 +7,8 @@ use tegula_ir::{
     Binary, Category, Direction, ElementType, Order, Scalar, Unary, unary_result_type,
 };
 
-/// `op(x)` on an element of type `ty`; the result is of
-/// [`unary_result_type`]. `None` if the type lacks the operation.
+/// `op(x)` on an element of type `ty`; the result has the type [`unary_result_type`]. `None` if the
+/// type lacks the operation.
 pub fn apply_unary(op: Unary, ty: ElementType, x: u128) -> Option<u128> {
     let width = ty.bits();
     let number = decode(ty, x);
@@ -38,9 +38,8 @@ fn unary_complex(op: Unary, x: super::C64) -> Option<Number> {
         .or_else(|| unary_c64(op, x).map(Number::ComplexDouble))
 }
 
-/// `op(a, b)` on elements of type `ty`, the result of the same type; but
-/// `complex` takes two floats and gives the complex type of them. `None` if the
-/// type lacks the operation.
+/// `op(a, b)` on elements of type `ty`, with a result of the same type; only `complex` takes two
+/// floats and returns the complex type of them. `None` if the type lacks the operation.
 pub fn apply_binary(op: Binary, ty: ElementType, a: u128, b: u128) -> Option<u128> {
     if op == Binary::Complex {
         return match ty {
@@ -91,7 +90,7 @@ pub fn apply_convert(from: ElementType, to: ElementType, x: u128) -> u128 {
     encode(to, decode(from, x))
 }
 
-/// The second argument if the `pred` is true, else the third.
+/// `on_true` if the `pred` is true, else `on_false`.
 pub fn apply_select(predicate: u128, on_true: u128, on_false: u128) -> u128 {
     if predicate & 0xff != 0 {
         on_true
@@ -100,10 +99,10 @@ pub fn apply_select(predicate: u128, on_true: u128, on_false: u128) -> u128 {
     }
 }
 
-/// `min(high, max(low, x))`, NaN if any is.
+/// `min(high, max(low, x))`; NaN if any of them is.
 ///
-/// Complex numbers are ordered by their real parts alone, and of two that are then alike the
-/// bound that is looked at first is taken: this is what XLA compiles.
+/// Complex numbers are compared by their real parts alone. Where those are equal, the lower bound
+/// wins over `x`, and the result of that over the upper bound, as in the code that XLA compiles.
 pub fn apply_clamp(ty: ElementType, low: u128, x: u128, high: u128) -> Option<u128> {
     if ty.is_complex() {
         let raised = if real(ty, low) >= real(ty, x) { low } else { x };
@@ -114,7 +113,7 @@ pub fn apply_clamp(ty: ElementType, low: u128, x: u128, high: u128) -> Option<u1
     apply_binary(Binary::Minimum, ty, raised, high)
 }
 
-/// The real part of a complex number, NaN for any other.
+/// The real part of a complex number; NaN for any other number.
 fn real(ty: ElementType, x: u128) -> f64 {
     match decode(ty, x) {
         Number::ComplexSingle(x) => x.re.into(),
@@ -137,8 +136,8 @@ pub fn apply_reduce_precision(
     Some(u128::from(reduced))
 }
 
-/// The same bits as another type of the same width. A signed integer narrower
-/// than a byte is stored with its sign extended, an unsigned one with zeros.
+/// Reinterprets the bits as another type of the same width. A signed integer narrower than a byte
+/// is stored sign-extended, an unsigned one zero-extended.
 pub fn apply_bitcast(from: ElementType, to: ElementType, x: u128) -> u128 {
     if from.bits() >= 8 {
         return x;
@@ -151,9 +150,9 @@ pub fn apply_bitcast(from: ElementType, to: ElementType, x: u128) -> u128 {
     }
 }
 
-/// A float converted to a signed integer by rounding up in magnitude with the
-/// probability of its fraction: where `random`, an unsigned number as wide as
-/// the float, is below the fraction times `2^width`. `None` for other types.
+/// Stochastic conversion of a float to a signed integer: rounds up in magnitude with the
+/// probability of the fraction, that is if `random`, an unsigned number as wide as the float, is
+/// below the fraction times `2^width`. `None` for other types.
 pub fn apply_stochastic_convert(
     from: ElementType,
     to: ElementType,
@@ -185,7 +184,7 @@ pub fn has_binary(op: Binary, ty: ElementType) -> bool {
     apply_binary(op, ty, 0, 0).is_some()
 }
 
-/// The stored bits of a [`Scalar`] converted to `ty`.
+/// The stored bits of a [`Scalar`], converted to `ty`.
 pub fn bits_from_scalar(ty: ElementType, scalar: Scalar) -> u128 {
     let part = ty.complex_part();
     match (scalar, part) {
@@ -246,7 +245,7 @@ mod tests {
         assert_eq!(clamp(low, number(2.0, 9.0), high), high);
         assert_eq!(clamp(low, number(-1.0, 9.0), high), low);
         assert_eq!(clamp(low, number(1.0, 9.0), high), number(1.0, 9.0));
-        // Nothing is greater than a NaN, so the other one is taken.
+        // No comparison with NaN holds, so the other one is taken.
         assert_eq!(clamp(low, number(f32::NAN, 0.0), high), high);
         assert_eq!(clamp(number(f32::NAN, 0.0), low, high), low);
     }

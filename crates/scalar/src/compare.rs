@@ -1,13 +1,13 @@
-//! Comparisons, in the partial order of each type and in IEEE's total order.
+//! Comparisons in the partial order of each type and in IEEE's total order.
 
 use super::number::Number;
 use std::cmp::Ordering;
 use tegula_ir::{Direction, Order};
 
-/// Whether `a direction b`.
+/// Whether `a direction b` holds.
 ///
-/// `None` for an ordering of complex numbers, and if the operands are of
-/// different kinds. In the partial order a NaN is unequal to everything.
+/// `None` for an ordering of complex numbers, and if the operands are of different kinds. In the
+/// partial order NaN is unequal to everything.
 pub fn compare(direction: Direction, order: Order, a: Number, b: Number) -> Option<bool> {
     let ordering = match (a, b) {
         (Number::Pred(a), Number::Pred(b)) => Some(a.cmp(&b)),
@@ -28,7 +28,7 @@ pub fn compare(direction: Direction, order: Order, a: Number, b: Number) -> Opti
     Some(holds(direction, ordering))
 }
 
-/// Whether an ordering (`None`: unordered) satisfies a direction.
+/// Whether an ordering satisfies a direction; `None` is the ordering of incomparable values.
 #[inline(always)]
 pub fn holds(direction: Direction, ordering: Option<Ordering>) -> bool {
     match direction {

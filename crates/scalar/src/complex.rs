@@ -1,8 +1,8 @@
 //! Functions of complex numbers.
 //!
-//! Sums and products of `c64` are made of `f32` operations in the obvious order,
-//! each rounded, so that a compiler which writes them out gets the same bits.
-//! Everything else is computed in `f64` and rounded once per part.
+//! Sums and products of `c64` consist of `f32` operations in the textbook order, each rounded, so
+//! that a compiler that emits them gets the same bits. All other functions are computed in `f64`
+//! and rounded once for each part.
 
 mod functions;
 mod inverse;
@@ -12,12 +12,12 @@ pub use functions::divide;
 use num_complex::Complex;
 use tegula_ir::{Binary, Unary};
 
-/// A pair of `f32`.
+/// A complex number with `f32` parts.
 pub type C32 = Complex<f32>;
-/// A pair of `f64`.
+/// A complex number with `f64` parts.
 pub type C64 = Complex<f64>;
 
-/// `op(x)` where the result is complex; `None` for an operation complex numbers
+/// `op(x)` for an operation with a complex result; `None` for an operation that complex numbers
 /// lack or whose result is real (see [`part_c64`]).
 pub fn unary_c64(op: Unary, x: C64) -> Option<C64> {
     let function = match op {
@@ -47,7 +47,7 @@ pub fn unary_c64(op: Unary, x: C64) -> Option<C64> {
     Some(function(x))
 }
 
-/// `op(x)` where the result is real: `abs`, `real`, `imag`.
+/// `op(x)` for an operation with a real result: `abs`, `real`, `imag`.
 pub fn part_c64(op: Unary, x: C64) -> Option<f64> {
     match op {
         Unary::Abs => Some(functions::size(x)),
@@ -57,7 +57,7 @@ pub fn part_c64(op: Unary, x: C64) -> Option<f64> {
     }
 }
 
-/// `op(a, b)` on `c128`; `None` for an operation complex numbers lack.
+/// `op(a, b)` on `c128`; `None` for an operation that complex numbers lack.
 pub fn binary_c64(op: Binary, a: C64, b: C64) -> Option<C64> {
     Some(match op {
         Binary::Add => a + b,
@@ -70,7 +70,7 @@ pub fn binary_c64(op: Binary, a: C64, b: C64) -> Option<C64> {
     })
 }
 
-/// `op(a, b)` on `c64`; `None` for an operation complex numbers lack.
+/// `op(a, b)` on `c64`; `None` for an operation that complex numbers lack.
 pub fn binary_c32(op: Binary, a: C32, b: C32) -> Option<C32> {
     Some(match op {
         Binary::Add => a + b,
@@ -80,12 +80,12 @@ pub fn binary_c32(op: Binary, a: C32, b: C32) -> Option<C32> {
     })
 }
 
-/// Both parts in `f64`.
+/// The number with both parts in `f64`.
 pub fn widen(x: C32) -> C64 {
     C64::new(x.re.into(), x.im.into())
 }
 
-/// Both parts rounded to `f32`.
+/// The number with both parts rounded to `f32`.
 pub fn narrow(x: C64) -> C32 {
     C32::new(x.re as f32, x.im as f32)
 }
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// As XLA:CPU of jax 0.12 gives it, but for signs of zeros.
+    /// The results are those of XLA:CPU in jax 0.12, except for signs of zeros.
     #[test]
     fn infinities_and_nan() {
         let (inf, nan) = (f64::INFINITY, f64::NAN);

@@ -1,8 +1,8 @@
-//! The elements of an array, one by one, as the bits that it stores.
+//! Access to the elements of an array, one by one, as the bits that it stores.
 
 use tegula_ir::Literal;
 
-/// The elements of an array as raw bits.
+/// The elements of an array as raw bits, for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Bits<'a> {
     bytes: &'a [u8],
@@ -57,7 +57,7 @@ impl<'a> BitsMut<'a> {
         .get(index)
     }
 
-    /// Stores an element; nothing beyond the end.
+    /// Stores an element; has no effect beyond the end.
     #[inline]
     pub fn set(&mut self, index: usize, value: u128) {
         let start = index * self.size;

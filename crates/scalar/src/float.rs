@@ -1,15 +1,14 @@
 //! Functions of real floating-point numbers.
 //!
-//! The `f32` form of a transcendental function is its `f64` form rounded once,
-//! so it is within half an ulp (plus a hair) of the true value on every machine;
-//! the `f64` forms are those of `libm`, which are the same code everywhere.
-//! Functions that IEEE 754 defines exactly (abs, sqrt, rounding, ...) are used
-//! as they are in both widths.
+//! The `f32` form of a transcendental function is its `f64` form rounded once, so it is within
+//! little more than half an ulp of the true value on every machine; the `f64` forms are those of
+//! `libm`, which is the same code everywhere. Functions that IEEE 754 defines exactly (abs, sqrt,
+//! rounding, ...) are used directly in both widths.
 //!
-//! `exp`, `logistic` and `power`, and `erf` in `f32`, never give a subnormal number: what
-//! would be less than the smallest normal number when rounded is a zero of its sign. Masked
-//! scores (`exp` of -95, -1e9, ...) are such numbers, vector units take ten times as long for
-//! them, and so XLA and the fast modes of GPUs flush them too. Other operations keep
+//! `exp`, `logistic` and `power`, and `erf` in `f32`, never return a subnormal number: a result
+//! that would be less than the smallest normal number when rounded becomes a zero of its sign.
+//! Masked scores (`exp` of -95, -1e9, ...) are such numbers, and vector units take ten times as
+//! long for them, which is why XLA and the fast modes of GPUs flush them too. Other operations keep
 //! subnormal numbers.
 
 use tegula_ir::{Binary, Unary};
@@ -87,13 +86,13 @@ pub fn unary_f64_function(op: Unary) -> Option<fn(f64) -> f64> {
     })
 }
 
-/// `op(x)` in `f32`. An operation that floats lack gives NaN; see
+/// `op(x)` in `f32`. The result is NaN for an operation that floats lack; see
 /// [`unary_f32_function`].
 pub fn unary_f32(op: Unary, x: f32) -> f32 {
     unary_f32_function(op).map_or(f32::NAN, |f| f(x))
 }
 
-/// `op(x)` in `f64`. An operation that floats lack gives NaN.
+/// `op(x)` in `f64`. The result is NaN for an operation that floats lack.
 pub fn unary_f64(op: Unary, x: f64) -> f64 {
     unary_f64_function(op).map_or(f64::NAN, |f| f(x))
 }
@@ -130,21 +129,21 @@ pub fn binary_f64_function(op: Binary) -> Option<fn(f64, f64) -> f64> {
     })
 }
 
-/// `op(a, b)` in `f32`. An operation that floats lack gives NaN.
+/// `op(a, b)` in `f32`. The result is NaN for an operation that floats lack.
 pub fn binary_f32(op: Binary, a: f32, b: f32) -> f32 {
     binary_f32_function(op).map_or(f32::NAN, |f| f(a, b))
 }
 
-/// `op(a, b)` in `f64`. An operation that floats lack gives NaN.
+/// `op(a, b)` in `f64`. The result is NaN for an operation that floats lack.
 pub fn binary_f64(op: Binary, a: f64, b: f64) -> f64 {
     binary_f64_function(op).map_or(f64::NAN, |f| f(a, b))
 }
 
-/// The number below which a magnitude is less than the smallest normal `f32` when rounded: half
-/// a unit in the last place below 2^-126.
+/// The magnitude below which a number rounds to less than the smallest normal `f32`: half a unit in
+/// the last place below 2^-126.
 pub const LEAST_ROUNDED_TO_NORMAL: f64 = f32::MIN_POSITIVE as f64 * (1.0 - 1.0 / (1 << 25) as f64);
 
-/// The nearest `f32`; a zero of the same sign in place of a subnormal number.
+/// The nearest `f32`; a zero of the same sign instead of a subnormal number.
 fn rounded_to_normal(x: f64) -> f32 {
     match x.abs() < LEAST_ROUNDED_TO_NORMAL {
         true => 0f32.copysign(x as f32),
@@ -152,7 +151,7 @@ fn rounded_to_normal(x: f64) -> f32 {
     }
 }
 
-/// The same of an `f64`, which is rounded already.
+/// The `f64` itself; a zero of the same sign instead of a subnormal number.
 fn zero_if_subnormal(x: f64) -> f64 {
     if x.is_subnormal() {
         0f64.copysign(x)
@@ -161,7 +160,7 @@ fn zero_if_subnormal(x: f64) -> f64 {
     }
 }
 
-/// `x`, but a zero of its sign if it is subnormal.
+/// The `f32` itself; a zero of the same sign instead of a subnormal number.
 fn without_subnormal(x: f32) -> f32 {
     if x.is_subnormal() {
         0f32.copysign(x)
@@ -170,14 +169,14 @@ fn without_subnormal(x: f32) -> f32 {
     }
 }
 
-/// `a % b`, that is C's `fmod`: a division where the quotient is not large, in place of the
-/// long division, bit by bit, that this is in most libraries.
+/// `a % b`, which is C's `fmod`: computed by a division where the quotient is not large, instead of
+/// the bitwise long division of most libraries.
 fn remainder(a: f64, b: f64) -> f64 {
-    /// Quotients from here on have no unit, or are not exact to one.
+    /// From here on quotients are not exact to one unit.
     const LARGE: f64 = (1u64 << 51) as f64;
     let (of, by) = (a.abs(), b.abs());
     let quotient = of / by;
-    // Parts of products must be normal numbers.
+    // The parts of the products must be normal numbers.
     let usual = quotient < LARGE && by > 1e-200 && of < 1e200;
     if !usual {
         return a % b;
@@ -185,15 +184,15 @@ fn remainder(a: f64, b: f64) -> f64 {
     if of < by {
         return a;
     }
-    // At most one too large, when rounded up. The difference of the two is exact: it is less than
-    // `by`, or its negative, and a multiple of the last digit of one of both.
+    // Rounding up may make the quotient too large by one. The difference is exact: its magnitude is
+    // less than `by`, and it is a multiple of the last digit of one of the operands.
     let [high, low] = exact_product(quotient.trunc(), by);
     let rest = (of - high) - low;
     let rest = if rest < 0.0 { rest + by } else { rest };
     rest.copysign(a)
 }
 
-/// `x y` as a sum of two (Dekker, "A floating-point technique for extending the available
+/// `x y` as a sum of two numbers (Dekker, "A floating-point technique for extending the available
 /// precision", 1971): products of halves are exact.
 fn exact_product(x: f64, y: f64) -> [f64; 2] {
     let halves = |x: f64| {
@@ -205,7 +204,7 @@ fn exact_product(x: f64, y: f64) -> [f64; 2] {
     [high, x1 * y1 - high + x1 * y2 + x2 * y1 + x2 * y2]
 }
 
-/// The area hyperbolic cosine: NaN below 1, where `libm`'s is what rounding leaves of 0.
+/// The inverse hyperbolic cosine; NaN below 1, where `libm` may return a rounding residue instead.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
@@ -218,7 +217,7 @@ pub fn maximum_f32(a: f32, b: f32) -> f32 {
     } else if b > a {
         b
     } else if a == b {
-        // Equal, or zeros of any sign: clear the sign if either is positive.
+        // Equal numbers or zeros of any sign: the sign is cleared if either is positive.
         f32::from_bits(a.to_bits() & b.to_bits())
     } else {
         a + b
@@ -265,7 +264,7 @@ pub fn minimum_f64(a: f64, b: f64) -> f64 {
     }
 }
 
-/// -1, +1, or the operand itself if it is a zero or NaN.
+/// The sign: -1, +1, or the operand itself if it is zero or NaN.
 fn sign(x: f64) -> f64 {
     if x.is_nan() || x == 0.0 {
         x
@@ -296,7 +295,7 @@ mod tests {
             let (a, b) = match i % 4 {
                 0 => (f64::from_bits(word), f64::from_bits(other)),
                 1 => (word as i64 as f64 / 1e12, other as i64 as f64 / 1e17),
-                // Multiples, and what is next to them.
+                // Multiples and the numbers next to them.
                 2 => {
                     let b = (other >> 11) as f64;
                     let a = b * (word >> 45) as f64;

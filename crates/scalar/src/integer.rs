@@ -1,9 +1,8 @@
 //! Functions of integers of 1 to 64 bits.
 //!
-//! A signed integer of `width` bits travels sign-extended in an `i64`, an
-//! unsigned one zero-extended in a `u64`; every result is wrapped to its width.
-//! Nothing traps: division by zero and the overflow of `MIN / -1` have values,
-//! as XLA defines them.
+//! A signed integer of `width` bits is passed sign-extended in an `i64`, an unsigned one
+//! zero-extended in a `u64`; every result is wrapped to its width. Nothing traps: division by zero
+//! and the overflow of `MIN / -1` have the values that XLA defines.
 
 use tegula_ir::{Binary, Unary};
 
@@ -25,7 +24,7 @@ fn mask(width: u32) -> u64 {
     u64::MAX >> (64 - width.clamp(1, 64))
 }
 
-/// `op(x)` on a signed integer; `None` for an operation integers lack.
+/// `op(x)` on a signed integer; `None` for an operation that integers lack.
 #[inline(always)]
 pub fn unary_signed(op: Unary, x: i64, width: u32) -> Option<i64> {
     let bits = wrap_unsigned(x as u64, width);
@@ -43,7 +42,7 @@ pub fn unary_signed(op: Unary, x: i64, width: u32) -> Option<i64> {
     Some(wrap_signed(result, width))
 }
 
-/// `op(x)` on an unsigned integer; `None` for an operation integers lack.
+/// `op(x)` on an unsigned integer; `None` for an operation that integers lack.
 #[inline(always)]
 pub fn unary_unsigned(op: Unary, x: u64, width: u32) -> Option<u64> {
     let result = match op {
@@ -59,11 +58,10 @@ pub fn unary_unsigned(op: Unary, x: u64, width: u32) -> Option<u64> {
     Some(wrap_unsigned(result, width))
 }
 
-/// `op(a, b)` on signed integers; `None` for an operation integers lack.
+/// `op(a, b)` on signed integers; `None` for an operation that integers lack.
 ///
-/// `x / 0 = -1`, `x % 0 = x`, `MIN / -1 = MIN`, `MIN % -1 = 0`; a shift by the
-/// width or more (the amount read as unsigned) gives 0, or the sign for an
-/// arithmetic right shift.
+/// `x / 0 = -1`, `x % 0 = x`, `MIN / -1 = MIN`, `MIN % -1 = 0`; a shift by the width or more (the
+/// amount is read as unsigned) gives 0, or the sign for an arithmetic right shift.
 #[inline(always)]
 pub fn binary_signed(op: Binary, a: i64, b: i64, width: u32) -> Option<i64> {
     let amount = wrap_unsigned(b as u64, width);
@@ -92,10 +90,10 @@ pub fn binary_signed(op: Binary, a: i64, b: i64, width: u32) -> Option<i64> {
     Some(wrap_signed(result, width))
 }
 
-/// `op(a, b)` on unsigned integers; `None` for an operation integers lack.
+/// `op(a, b)` on unsigned integers; `None` for an operation that integers lack.
 ///
-/// `x / 0` is all ones and `x % 0 = x`; shifts as in [`binary_signed`], the
-/// arithmetic one taking the top bit for a sign.
+/// `x / 0` is all ones and `x % 0 = x`; shifts are as in [`binary_signed`], and the arithmetic
+/// right shift extends the top bit.
 #[inline(always)]
 pub fn binary_unsigned(op: Binary, a: u64, b: u64, width: u32) -> Option<u64> {
     let in_range = b < u64::from(width);
@@ -123,12 +121,11 @@ pub fn binary_unsigned(op: Binary, a: u64, b: u64, width: u32) -> Option<u64> {
     Some(wrap_unsigned(result, width))
 }
 
-/// `base` to the power `exponent`, wrapping. A negative exponent gives what the
-/// reciprocal truncates to: 1, -1 or 0.
+/// `base` to the power `exponent`, wrapping. A negative exponent gives the reciprocal, truncated:
+/// 1, -1 or 0.
 ///
-/// XLA:CPU (jaxlib 0.10) looks at the low six bits of the exponent only, so that
-/// `2^64` is 1 in `s64`, and takes a large unsigned exponent for a negative one;
-/// that is not followed.
+/// This differs from XLA:CPU (jaxlib 0.10), which uses only the low six bits of the exponent, so
+/// that `2^64` is 1 in `s64`, and takes a large unsigned exponent for a negative one.
 fn power_signed(base: i64, exponent: i64) -> i64 {
     match (base, exponent) {
         (_, 0..) => power_unsigned(base as u64, exponent as u64) as i64,
@@ -151,7 +148,7 @@ fn power_unsigned(base: u64, exponent: u64) -> u64 {
     result
 }
 
-/// `op(x)` on a truth value; `None` for an operation `pred` lacks.
+/// `op(x)` on a truth value; `None` for an operation that `pred` lacks.
 #[inline(always)]
 pub fn unary_pred(op: Unary, x: bool) -> Option<bool> {
     match op {
@@ -161,8 +158,8 @@ pub fn unary_pred(op: Unary, x: bool) -> Option<bool> {
     }
 }
 
-/// `op(a, b)` on truth values; `None` for an operation `pred` lacks. Addition is
-/// `or`, multiplication is `and`.
+/// `op(a, b)` on truth values; `None` for an operation that `pred` lacks. Addition is `or`,
+/// multiplication is `and`.
 #[inline(always)]
 pub fn binary_pred(op: Binary, a: bool, b: bool) -> Option<bool> {
     match op {

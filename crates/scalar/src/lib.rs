@@ -1,13 +1,14 @@
-//! What every operation does to one element: the scalar functions, and the words of random numbers.
+//! The definition of every operation on one element: the scalar functions, and the words of random
+//! numbers.
 //!
-//! These are *the* definitions. The reference evaluator's array loops call them, the Plan
-//! evaluator evaluates scalar bodies with them, and a backend that does not generate
-//! code for a function calls it here, so that all targets agree to the bit.
+//! All targets share these definitions: the reference evaluator's array loops call them, the Plan
+//! evaluator evaluates scalar bodies with them, and a backend that does not generate code for a
+//! function calls it here, so that all targets agree to the bit.
 //!
-//! There are two ways in. Code that knows the type uses the typed functions
-//! ([`unary_f32`], [`binary_signed`], [`compare`], ...). Code that does not uses
-//! the `apply_*` functions on raw bits: a `u128` holds the bytes that one element
-//! takes in a [`Literal`](tegula_ir::Literal), little endian, zeros above.
+//! There are two interfaces. Code that knows the type uses the typed functions ([`unary_f32`],
+//! [`binary_signed`], [`compare`], ...). Code that does not uses the `apply_*` functions on raw
+//! bits: a `u128` holds the bytes that one element takes in a [`Literal`](tegula_ir::Literal),
+//! little endian, with zeros above.
 //!
 //! ```
 //! use tegula_ir::{ElementType, Unary};

@@ -1,4 +1,4 @@
-//! One element as a number: between its stored bits and what is computed on.
+//! Elements as numbers, and their conversion from and to stored bits.
 
 use super::complex::{C32, C64, narrow, widen};
 use super::integer::{wrap_signed, wrap_unsigned};
@@ -24,8 +24,8 @@ pub enum Number {
     ComplexDouble(C64),
 }
 
-/// The value of an element of type `ty` stored as `bits` (its bytes, little
-/// endian; any above are ignored).
+/// The value of an element of type `ty` stored as `bits` (its bytes, little endian; bits above them
+/// are ignored).
 pub fn decode(ty: ElementType, bits: u128) -> Number {
     match ty {
         ElementType::F64 => Number::Double(f64::from_bits(bits as u64)),
@@ -58,7 +58,7 @@ pub fn decode_single(ty: ElementType, bits: u32) -> f32 {
     }
 }
 
-/// The bits of a float of at most 32 bits nearest to `x`, ties to even.
+/// The bits of the float of at most 32 bits nearest to `x`, ties to even.
 pub fn encode_single(ty: ElementType, x: f32) -> u32 {
     match ty {
         ElementType::F32 => x.to_bits(),
@@ -68,7 +68,7 @@ pub fn encode_single(ty: ElementType, x: f32) -> u32 {
     }
 }
 
-/// The bits of a real float nearest to `x`, ties to even, rounded once.
+/// The bits of the real float nearest to `x`, ties to even, rounded once.
 pub fn encode_double(ty: ElementType, x: f64) -> u64 {
     match ty {
         ElementType::F64 => x.to_bits(),
@@ -77,17 +77,17 @@ pub fn encode_double(ty: ElementType, x: f64) -> u64 {
     }
 }
 
-/// The element of type `ty` that holds `number`, converted as HLO's `convert`
-/// does: integers wrap; floats round to nearest even; a float becomes an integer
-/// by truncation with saturation, NaN by 0; anything becomes `pred` by `!= 0`; a
-/// complex number becomes real by its real part.
+/// The stored element of type `ty` for `number`, converted as HLO's `convert` does: integers wrap;
+/// floats round to nearest even; a float becomes an integer by truncation with saturation, and NaN
+/// becomes 0; any number becomes a `pred` by `!= 0`; a complex number becomes real by its real
+/// part.
 pub fn encode(ty: ElementType, number: Number) -> u128 {
     let bits = ty.bits();
     match ty.category() {
         Category::Boolean => u128::from(is_nonzero(number)),
         Category::Signed => {
             let value = wrap_signed(to_signed(number, bits), bits);
-            // Sign-extended to the stored byte, and no further.
+            // Sign-extended to the stored byte only.
             u128::from(wrap_unsigned(value as u64, bits.max(8)))
         }
         Category::Unsigned => u128::from(wrap_unsigned(to_unsigned(number, bits), bits)),
@@ -103,7 +103,7 @@ fn is_nonzero(number: Number) -> bool {
         Number::Unsigned(x) => x != 0,
         Number::Single(x) => x != 0.0,
         Number::Double(x) => x != 0.0,
-        // As other types that are not complex: its real part.
+        // A complex number converts by its real part, as to other types that are not complex.
         Number::ComplexSingle(x) => x.re != 0.0,
         Number::ComplexDouble(x) => x.re != 0.0,
     }
@@ -153,9 +153,9 @@ fn encode_float(ty: ElementType, number: Number) -> u64 {
     }
 }
 
-/// An integer rounded once. Types narrower than 32 bits go through an `f64`
-/// rounded to odd, which keeps what the second rounding needs to know
-/// (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+/// An integer converted to a float, rounded once. Types narrower than 32 bits go through an `f64`
+/// rounded to odd, which keeps what the second rounding needs to know (Boldo and Melquiond,
+/// "Emulation of FMA and correctly rounded sums", 2008).
 fn encode_integer(ty: ElementType, x: i128) -> u64 {
     match ty {
         ElementType::F64 => (x as f64).to_bits(),
@@ -245,8 +245,7 @@ mod tests {
 
     #[test]
     fn integers_to_narrow_floats_round_once() {
-        // Halfway between two bf16 values, and one more: rounding through f32
-        // would lose the one.
+        // One more than halfway between two bf16 values: rounding through f32 would lose the one.
         let x = (1i64 << 40) + (1 << 32) + 1;
         let expected = ((1i64 << 40) + (1 << 33)) as f32;
         assert_eq!(

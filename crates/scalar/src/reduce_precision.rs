@@ -1,13 +1,12 @@
-//! `reduce-precision`: a float rounded to fewer exponent and mantissa bits.
+//! `reduce-precision`: rounds a float to fewer exponent and mantissa bits.
 
 use tegula_ir::FloatFormat;
 
-/// The float of format `format` with bits `x`, rounded to `exponent_bits` and
-/// `mantissa_bits` (no more than the format has), to nearest even.
+/// The float of format `format` with bits `x`, rounded to `exponent_bits` and `mantissa_bits` (no
+/// more than the format has), to nearest even.
 ///
-/// What exceeds the smaller exponent range becomes an infinity, what falls below
-/// it a zero: subnormal numbers of the smaller format are flushed, as XLA does.
-/// NaN stays as it is.
+/// A number above the smaller exponent range becomes an infinity, one below it a zero: subnormal
+/// numbers of the smaller format are flushed, as XLA does. NaN stays as it is.
 pub fn reduce_precision(
     format: FloatFormat,
     exponent_bits: u32,
@@ -38,8 +37,8 @@ pub fn reduce_precision(
     sign | size
 }
 
-/// Clears the low `dropped` bits, rounding to nearest even. A carry out of the
-/// mantissa goes into the exponent, where it belongs.
+/// Clears the low `dropped` bits, rounding to nearest even. A carry out of the mantissa correctly
+/// increments the exponent.
 fn round_low_bits(x: u64, dropped: u32) -> u64 {
     let unit = 1u64 << dropped;
     let last = (x >> dropped) & 1;
@@ -71,7 +70,7 @@ mod tests {
         );
         assert!(f32_to(5, 2, f32::NAN).is_nan());
         assert_eq!(f32_to(5, 2, f32::INFINITY), f32::INFINITY);
-        // A tie goes to the even exponent where no mantissa is left.
+        // Without mantissa bits, a tie goes to the even exponent.
         assert_eq!(f32_to(8, 0, 3.0), 2.0);
         assert_eq!(f32_to(8, 0, 6.0), 8.0);
         assert_eq!(f32_to(8, 7, f32::MAX), f32::INFINITY);

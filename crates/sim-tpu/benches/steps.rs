@@ -1,6 +1,6 @@
-//! How many grid steps a second are simulated: a product of matrices in blocks of 128,
-//! with values and without. The best of five runs, as other work on the machine only
-//! takes time.
+//! Measures how many grid steps are simulated per second: a matrix product in blocks of 128, with
+//! and without values. Reports the best of five runs, because other work on the machine only slows
+//! a run down.
 
 use std::time::Instant;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};

@@ -1,17 +1,16 @@
-//! The simulator's clock against published timings.
+//! Calibrates the simulator's clock with published timings.
 //!
-//! Two numbers of a chip are not published and are fitted, on all of its timings
-//! together: a loop's step, and the latency of copies after the first. What a timing
-//! contains besides the program (dispatch) is the method's, not the chip's: of the
-//! notebook's it is known roughly, of the tables' it is fitted too.
-//! Fitting on points is no validation, so every split of them is tried that leaves one
-//! or two out: what is fitted on the others is judged on those.
+//! Two numbers of a chip are not published and are fitted to all of its timings together: the time
+//! of a loop's step, and the latency of copies after the first. The time that a timing contains
+//! besides the program (dispatch) belongs to the method, not to the chip: for the notebook it is
+//! known roughly, for the tables it is fitted too. A fit is no validation on its own points, so
+//! every split that leaves out one or two points is tried: the numbers fitted on the other points
+//! are judged on those left out.
 //!
 //!     cargo run --release -p tegula-sim-tpu --example calibration
 //!
-//! Sources: v5e: outputs of JAX's Pallas notebook `docs/pallas/tpu/matmul.ipynb`
-//! (`timeit`). 7x: tables of AI-Hypercomputer/accelerator-microbenchmarks v1.1-legacy,
-//! per core.
+//! Sources: for v5e the outputs of JAX's Pallas notebook `docs/pallas/tpu/matmul.ipynb` (`timeit`);
+//! for 7x the tables of AI-Hypercomputer/accelerator-microbenchmarks v1.1-legacy, per core.
 
 use tegula_layout::assign::{Machine, assign};
 
@@ -19,13 +18,13 @@ use tegula_codegen_tpu::lower;
 use tegula_sim_tpu::{Options, TpuProgram, read_kernel, simulate};
 use tegula_target::{Chip, Param};
 
-/// Seconds of a step that are tried.
+/// The candidates for the time of a step, in seconds.
 const STEPS: [f64; 7] = [0.0, 50e-9, 100e-9, 150e-9, 200e-9, 250e-9, 300e-9];
-/// Seconds of a copy's latency that are tried.
+/// The candidates for a copy's latency, in seconds.
 const LATENCIES: [f64; 7] = [0.0, 100e-9, 200e-9, 300e-9, 400e-9, 500e-9, 600e-9];
 
-/// Seconds of dispatch in each timing of the notebook, whose smallest product takes 0.119 ms
-/// where the chip's peak allows 0.011.
+/// The seconds of dispatch in each timing of the notebook, whose smallest product takes 0.119 ms
+/// where the chip's peak would allow 0.011 ms.
 const NOTEBOOK_DISPATCH: f64 = 100e-6;
 
 /// A published timing.
@@ -100,7 +99,7 @@ fn main() {
         (8192, 3210.0),
     ];
     let points = copies.map(|(mebibytes, gigabytes)| {
-        // Read and written.
+        // Every byte is read and written.
         let seconds = 2.0 * f64::from(mebibytes) * f64::from(1 << 20) / (gigabytes * 1e9);
         let text = format!(
             "HloModule copy\nENTRY main {{ p = f32[{},1024] parameter(0)\n ROOT n = f32[{0},1024] negate(p) }}",
@@ -158,7 +157,7 @@ fn blocked(n: i64, [bm, bk, bn]: [i64; 3]) -> TpuProgram {
     read_kernel(&text).expect("the kernel is right")
 }
 
-/// A program as it is compiled for a chip.
+/// A program compiled for a chip.
 fn compiled(chip: &Chip, text: &str) -> TpuProgram {
     let module = tegula_ir::parse_module(text).expect("the program is right");
     let machine = Machine::tpu(chip).expect("the chip has layouts");
@@ -179,7 +178,7 @@ fn compiled(chip: &Chip, text: &str) -> TpuProgram {
     lowered.expect("the program can be lowered").program
 }
 
-/// Predicted seconds for each step and latency that are tried.
+/// The predicted seconds for each candidate step and latency.
 fn predict(chip: &Chip, program: &TpuProgram) -> Vec<f64> {
     let options = Options {
         record_timeline: false,
@@ -203,14 +202,14 @@ fn predict(chip: &Chip, program: &TpuProgram) -> Vec<f64> {
     tried().into_iter().map(predict).collect()
 }
 
-/// Every step with every latency.
+/// Every candidate step with every candidate latency.
 fn tried() -> Vec<(f64, f64)> {
     let with = |step: f64| LATENCIES.map(|latency| (step, latency));
     STEPS.into_iter().flat_map(with).collect()
 }
 
-/// What was tried, by number, and the dispatch (if it is not known) with the least mean error
-/// over some points.
+/// The number of the candidate, and the dispatch if it is not known, with the least mean error over
+/// some points.
 fn fit(
     predicted: &[Vec<f64>],
     measured: &[f64],
@@ -219,7 +218,7 @@ fn fit(
 ) -> (usize, f64) {
     let mut best = (0, 0.0, f64::INFINITY);
     for (step, _) in tried().iter().enumerate() {
-        // The best dispatch makes one of the points exact, or is none.
+        // The best dispatch makes one of the points exact, or is zero.
         let exact = chosen.iter().map(|&i| measured[i] - predicted[i][step]);
         let dispatches: Vec<f64> = match known {
             Some(dispatch) => vec![dispatch],
@@ -238,14 +237,14 @@ fn fit(
     (best.0, best.1)
 }
 
-/// In percent.
+/// The relative error in percent.
 fn error(predicted: f64, measured: f64) -> f64 {
     100.0 * (predicted / measured - 1.0)
 }
 
-/// Fits a chip's numbers, and the timings' dispatch if it is not known, on all of its points
-/// but one or two, for each way to leave such out, and shows how far off those are: by group,
-/// with the mean error in percent that it may have.
+/// Fits a chip's numbers, and the timings' dispatch if it is not known, on all of its points but
+/// one or two, for each choice of those, and prints the errors of the points left out: by group,
+/// with the mean error in percent that the group may have.
 fn judge(chip: &Chip, known: Option<f64>, groups: &[(&str, Vec<Point>, f64)]) {
     let points: Vec<&Point> = groups.iter().flat_map(|(_, points, _)| points).collect();
     let predicted: Vec<Vec<f64>> = points.iter().map(|p| predict(chip, &p.program)).collect();
@@ -259,7 +258,7 @@ fn judge(chip: &Chip, known: Option<f64>, groups: &[(&str, Vec<Point>, f64)]) {
         tried()[step].1 * 1e9,
         dispatch * 1e6
     );
-    // For each point: its errors in the splits that leave it out.
+    // For each point, its errors in the splits that leave it out.
     let mut left_out: Vec<Vec<f64>> = vec![Vec::new(); points.len()];
     for first in 0..points.len() {
         for second in first..points.len() {

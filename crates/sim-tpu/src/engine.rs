@@ -1,56 +1,56 @@
 //! The clock of a core.
 //!
-//! The core runs its statements in order; within one computation its units work side by
-//! side, so that a computation takes as long as its slowest unit. Copies run beside the
-//! core: those of one direction one after the other, those of different directions
-//! sharing the bandwidth of HBM. A copy is done a latency after its last byte was moved:
-//! the published one, which fits a transfer on its own, for the first of a direction, and
-//! the chip's `copy_latency` for later ones. Waiting for one that is not done is a stall, and
-//! is charged to it. A kernel of a compiled program begins with a launch: it computes no
-//! sooner than the published latency from there, whatever it reads (the real compiler's
-//! estimates have no kernel below 1824 cycles on v5e, of which 1700 are that latency). One
-//! that fetches operands of the matrix units from HBM waits `product_start` longer (there
-//! 3870 cycles for products of any few numbers, and none where the operands are in VMEM).
+//! The core runs its statements in order. Within one computation its units work in parallel, so a
+//! computation takes as long as its slowest unit. Copies run in parallel to the core: copies of one
+//! direction follow each other, copies of different directions share the bandwidth of HBM. A copy
+//! is done a latency after its last byte was moved: for the first copy of a direction that is the
+//! published latency, which fits a transfer on its own, and for later ones the chip's
+//! `copy_latency`. Waiting for a copy that is not done is a stall and is charged to that copy. A
+//! kernel of a compiled program begins with a launch: its first computation starts no sooner than
+//! the published latency after the launch, whatever it reads (in the estimates of libtpu's compiler
+//! for v5e no kernel takes fewer than 1824 cycles, of which 1700 are that latency). A kernel that
+//! fetches operands of the matrix units from HBM waits `product_start` longer (in the same
+//! estimates 3870 cycles for products of any few numbers, and none where the operands are in VMEM).
 //!
-//! The core's time is therefore a sum of [`Cause`]s, and an engine is idle for exactly
-//! those that are not its own: [`Engines::stalls`] is complete.
+//! The core's time is therefore a sum over [`Cause`]s, and an engine is idle exactly for the causes
+//! that are not its own: [`Engines::stalls`] is complete.
 
 use crate::program::Space;
 use crate::speeds::Speeds;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A copy that was begun, by number.
+/// The number of a copy that was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub usize);
 
 /// What a copy moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// From this memory.
+    /// The memory that is read.
     pub from: Space,
-    /// To this one.
+    /// The memory that is written.
     pub to: Space,
-    /// Physical bytes, padding that travels included.
+    /// Physical bytes, including padding that is moved.
     pub bytes: i64,
 }
 
-/// What the units of the core have to do for one computation, in cycles.
+/// The cycles that one computation needs on each unit of the core.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// The matrix units, all of them together.
+    /// Cycles of the matrix units, all of them together.
     pub matrix: f64,
-    /// The vector unit.
+    /// Cycles of the vector unit.
     pub vector: f64,
-    /// Loads from and stores to VMEM.
+    /// Cycles of loads from and stores to VMEM.
     pub memory: f64,
-    /// The cross-lane units.
+    /// Cycles of the cross-lane units.
     pub cross_lane: f64,
-    /// Arithmetic operations, a multiplication and an addition each one.
+    /// Arithmetic operations; a multiplication and an addition count as one each.
     pub operations: f64,
 }
 
 impl Work {
-    /// The cycles of the slowest unit, and which it is.
+    /// The cycles of the slowest unit, and that unit.
     pub fn bound(&self) -> (f64, Engine) {
         let mut slowest = (self.matrix, Engine::Matrix);
         for (cycles, engine) in [
@@ -65,7 +65,7 @@ impl Work {
         slowest
     }
 
-    /// The work of doing both.
+    /// The work of both computations together.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -78,16 +78,16 @@ impl Work {
     }
 }
 
-/// A part of the core or a direction of copies.
+/// A unit of the core, or a direction of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Engine {
-    /// Issues statements.
+    /// The scalar unit, which issues statements.
     Scalar,
     /// The matrix units.
     Matrix,
     /// The vector unit.
     Vector,
-    /// Loads from and stores to VMEM.
+    /// The load and store unit of VMEM.
     Memory,
     /// The cross-lane units.
     CrossLane,
@@ -98,7 +98,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Every engine, in the order of reports.
+    /// Every engine, in the order of the report.
     pub const ALL: [Self; 7] = [
         Self::Scalar,
         Self::Matrix,
@@ -109,7 +109,7 @@ impl Engine {
         Self::CopyOut,
     ];
 
-    /// Its name in reports.
+    /// The engine's name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar unit",
@@ -123,106 +123,107 @@ impl Engine {
     }
 }
 
-/// What the core's time went to.
+/// What the core spends time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// A computation, bound by a unit.
+    /// A computation, bound by this unit.
     Compute(Engine),
-    /// Waiting for a copy that was begun at this line.
+    /// Waiting for a copy.
     Copy {
-        /// Its direction.
+        /// The direction of the copy.
         engine: Engine,
-        /// The line of its start.
+        /// The line that started the copy.
         started: u32,
     },
-    /// A kernel that was launched a moment ago.
+    /// Waiting for the launch of a kernel.
     Launch,
-    /// Issuing statements and stepping loops.
+    /// Issuing statements and advancing loops.
     Issue,
     /// Waiting for a signal of another core.
     Core,
 }
 
-/// Something that an engine did.
+/// An interval in which an engine did one thing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Which engine.
+    /// The engine.
     pub engine: Engine,
-    /// From, in seconds.
+    /// Start, in seconds.
     pub from: f64,
-    /// To, in seconds.
+    /// End, in seconds.
     pub to: f64,
-    /// The statement's line.
+    /// The line of the statement.
     pub line: u32,
-    /// Bytes, if it is a copy.
+    /// Bytes moved, for a copy.
     pub bytes: i64,
-    /// What it did.
+    /// What the engine did.
     pub kind: SpanKind,
 }
 
 /// What an engine did in a [`Span`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Computed or copied.
+    /// It computed or copied.
     Work,
-    /// Waited for a copy or another core.
+    /// It waited for a copy or another core.
     Wait,
-    /// Started a kernel.
+    /// It waited for the launch of a kernel.
     Launch,
-    /// Issued statements and stepped loops, one after the other; the span's line is the first's.
+    /// It issued statements and advanced loops, one after the other; the span's line is the first
+    /// statement's.
     Issue,
 }
 
-/// What the statement of one line did in all its executions.
+/// What the statement of one line did in total, over all its executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LineUse {
     /// Arithmetic operations.
     pub operations: f64,
     /// Bytes copied between HBM and the core.
     pub bytes: f64,
-    /// Seconds of its computations.
+    /// Duration of its computations, in seconds.
     pub seconds: f64,
 }
 
-/// Most spans that are kept; those after are counted.
+/// The most spans that are kept; further ones are only counted.
 const MOST_SPANS: usize = 1 << 20;
 
-/// A copy on its way.
+/// A copy that was started.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     line: u32,
     engine: Engine,
     bytes: i64,
-    /// When its last byte was moved and the latency is over; infinite before.
+    /// Time at which it is done, latency included; infinite while that is not known.
     done: f64,
-    /// When its first byte moved.
+    /// Time at which its first byte moved.
     began: f64,
 }
 
-/// A direction: copies in order, the first being moved.
+/// The copies of one direction, in order; the first one is being moved.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     waiting: VecDeque<usize>,
-    /// Bytes of the first that are still to be moved.
+    /// Bytes of the first copy that are still to be moved.
     left: f64,
-    /// Whether a copy has ended here.
+    /// Whether a copy of this direction has ended before.
     used: bool,
 }
 
-/// The engines of one core and the time that each has reached.
+/// The engines of one core, and the time that the core has reached.
 #[derive(Clone, Debug)]
 pub struct Engines {
     speeds: Speeds,
     now: f64,
-    /// When the kernel that was launched last can compute.
+    /// Time from which the kernel launched last can compute.
     ready: f64,
-    /// Whether it has computed nothing yet.
+    /// Whether that kernel has computed nothing yet.
     fresh: bool,
-    /// Whether it fetches from HBM.
+    /// Whether that kernel fetches from HBM.
     fetches: bool,
     /// The time up to which copies have been moved.
     moved_to: f64,
-    /// When the link to other chips has moved what was begun.
+    /// Time at which the link to other chips has moved every copy started so far.
     link_free: f64,
     flights: Vec<Flight>,
     queues: [Queue; 2],
@@ -234,7 +235,7 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Engines of these speeds at time zero; `record` keeps a timeline.
+    /// Engines with these speeds at time zero; `record` keeps a timeline.
     pub fn new(speeds: &Speeds, record: bool) -> Self {
         Self {
             speeds: speeds.clone(),
@@ -254,7 +255,7 @@ impl Engines {
         }
     }
 
-    /// The speeds.
+    /// The chip's speeds.
     pub fn speeds(&self) -> &Speeds {
         &self.speeds
     }
@@ -264,7 +265,7 @@ impl Engines {
         self.now
     }
 
-    /// Begins a copy for the statement of a line.
+    /// Starts a copy; the statement's line is charged.
     pub fn start(&mut self, transfer: &Transfer, line: u32) -> TransferId {
         self.issue(line);
         self.move_copies(self.now);
@@ -293,7 +294,7 @@ impl Engines {
         TransferId(id)
     }
 
-    /// Waits for a copy for the statement of a line.
+    /// Waits for a copy; the statement's line is charged.
     pub fn wait(&mut self, transfer: TransferId, line: u32) {
         self.issue(line);
         let Some(&flight) = self.flights.get(transfer.0) else {
@@ -316,14 +317,14 @@ impl Engines {
         }
     }
 
-    /// Begins a kernel of a compiled program for the statement of a line.
+    /// Launches a kernel of a compiled program; the statement's line is charged.
     pub fn launch(&mut self, line: u32) {
         self.ready = self.now + self.speeds.latency_in;
         (self.fresh, self.fetches) = (true, false);
         self.issue(line);
     }
 
-    /// Computes for the statement of a line.
+    /// Runs a computation; the statement's line is charged.
     pub fn compute(&mut self, work: &Work, line: u32) {
         self.issue(line);
         if self.fresh && self.fetches && work.matrix > 0.0 {
@@ -359,12 +360,12 @@ impl Engines {
         self.now += seconds;
     }
 
-    /// Goes once round a loop for the statement of a line.
+    /// Advances a loop by one iteration; the statement's line is charged.
     pub fn step(&mut self, line: u32) {
         self.scalar(self.speeds.step, line);
     }
 
-    /// The core has run its last statement; copies that nobody waited for are moved to
+    /// Ends the run after the core's last statement: copies that nobody waited for are moved to
     /// their end.
     pub fn finish(&mut self) {
         while self.queues.iter().any(|queue| !queue.waiting.is_empty()) {
@@ -373,25 +374,25 @@ impl Engines {
         }
     }
 
-    /// What the core's time went to, by line.
+    /// The core's time in seconds by line and cause.
     pub fn causes(&self) -> impl Iterator<Item = (u32, Cause, f64)> {
         self.causes
             .iter()
             .map(|(&(line, cause), &seconds)| (line, cause, seconds))
     }
 
-    /// How long an engine worked, in seconds.
+    /// How long an engine was busy, in seconds.
     pub fn busy(&self, engine: Engine) -> f64 {
         self.busy[engine as usize]
     }
 
-    /// What each line's statement did.
+    /// What the statement of each line did.
     pub fn lines(&self) -> &BTreeMap<u32, LineUse> {
         &self.lines
     }
 
-    /// For an engine that was idle: whom it waited for, by line, in seconds. Together
-    /// with [`Engines::busy`] of the core's units this is all of the core's time.
+    /// The seconds in which an engine was idle, by line and cause. Together with [`Engines::busy`]
+    /// of the core's units this is all of the core's time.
     pub fn stalls(&self, engine: Engine) -> Vec<(u32, Cause, f64)> {
         let own = |cause: Cause| match cause {
             Cause::Compute(slowest) => slowest == engine,
@@ -404,7 +405,7 @@ impl Engines {
         waits
     }
 
-    /// What the engines did, if it was recorded, and how much was left out.
+    /// The recorded spans, empty if nothing was recorded, and the number of spans left out.
     pub fn timeline(&self) -> (&[Span], usize) {
         (
             self.spans.as_deref().unwrap_or_default(),
@@ -412,8 +413,8 @@ impl Engines {
         )
     }
 
-    /// Begins a copy of so many bytes to another core for the statement of a line: copies over the
-    /// link follow each other. Gives when it is there, too.
+    /// Starts a copy of so many bytes to another core; the statement's line is charged. Copies over
+    /// the link follow each other. Also returns the arrival time in seconds.
     pub fn sends(&mut self, bytes: i64, line: u32) -> (TransferId, f64) {
         self.issue(line);
         let seconds = bytes.max(0) as f64 / self.speeds.link_bandwidth;
@@ -422,7 +423,7 @@ impl Engines {
         (self.arrives(done, line, bytes), done)
     }
 
-    /// A copy over a link that is done at a time.
+    /// Registers a copy over a link that is done at a given time.
     pub fn arrives(&mut self, done: f64, line: u32, bytes: i64) -> TransferId {
         self.lines.entry(line).or_default().bytes += bytes.max(0) as f64;
         self.flights.push(Flight {
@@ -435,7 +436,7 @@ impl Engines {
         TransferId(self.flights.len() - 1)
     }
 
-    /// Waits for another core until a time.
+    /// Waits for another core until a given time.
     pub fn wait_until(&mut self, time: f64, line: u32) {
         if time > self.now {
             *self.causes.entry((line, Cause::Core)).or_default() += time - self.now;
@@ -444,12 +445,12 @@ impl Engines {
         }
     }
 
-    /// Lets time pass for the statement of a line.
+    /// Lets a number of seconds pass; the statement's line is charged.
     pub fn delay(&mut self, seconds: f64, line: u32) {
         self.scalar(seconds, line);
     }
 
-    /// Issues an instruction of the scalar unit for the statement of a line.
+    /// Issues one instruction of the scalar unit; the statement's line is charged.
     pub fn issue(&mut self, line: u32) {
         self.scalar(1.0 / self.speeds.clock, line);
     }
@@ -459,7 +460,8 @@ impl Engines {
         self.busy[Engine::Scalar as usize] += seconds;
         let from = self.now;
         self.now += seconds;
-        // Statements follow each other at once: one span of them says as much as thousands.
+        // Statements that follow each other without a gap share one span: it says as much as
+        // thousands.
         let last = self.spans.as_mut().and_then(|spans| spans.last_mut());
         match last {
             Some(last) if last.kind == SpanKind::Issue && last.to == from => last.to = self.now,
@@ -467,13 +469,13 @@ impl Engines {
         }
     }
 
-    /// The rate of each direction that has something to move, in bytes per second.
+    /// The rate of each direction that has bytes to move, in bytes per second.
     fn rate(&self) -> f64 {
         let active = self.queues.iter().filter(|queue| !queue.waiting.is_empty());
         self.speeds.bandwidth / active.count().max(1) as f64
     }
 
-    /// When the next copy's last byte is moved if nothing is begun before.
+    /// Time at which the next copy's last byte is moved if no other copy starts before.
     fn next_completion(&self) -> f64 {
         let rate = self.rate();
         let heads = self.queues.iter().filter(|queue| !queue.waiting.is_empty());
@@ -481,7 +483,7 @@ impl Engines {
         self.moved_to + soonest.unwrap_or(0.0)
     }
 
-    /// Moves bytes up to a time.
+    /// Moves the bytes of all copies up to a given time.
     fn move_copies(&mut self, until: f64) {
         loop {
             let idle = self.queues.iter().all(|queue| queue.waiting.is_empty());
@@ -496,7 +498,8 @@ impl Engines {
             }
             let bytes = (next - self.moved_to) * self.rate();
             self.moved_to = next;
-            // The smallest remainder ends here, whatever rounding left of it.
+            // The copy with the fewest remaining bytes ends here, whatever remainder rounding left
+            // of it.
             let ends = self.queues.iter().filter(|queue| !queue.waiting.is_empty());
             let least = ends.map(|queue| queue.left).min_by(f64::total_cmp);
             for at in 0..self.queues.len() {
@@ -512,7 +515,7 @@ impl Engines {
         }
     }
 
-    /// The first copy of a direction has moved its last byte.
+    /// Ends the first copy of a direction: its last byte was moved.
     fn end_first(&mut self, at: usize, now: f64) {
         let Some(id) = self.queues[at].waiting.pop_front() else {
             return;

@@ -1,15 +1,15 @@
-//! Grids written out.
+//! Expands grids into loops and copies.
 //!
-//! A grid means loops over its points in order. An input window's block for the next
-//! point is fetched while this point is worked on, if it is another block; it is waited
-//! for at the point where it is new. An output window's block is written back behind the
-//! last point of a run of points that share it; the next block goes into the next of the
-//! window's buffers, once what was written back from there is done. With one buffer an
-//! input's next block is fetched behind the point's work instead.
+//! A grid stands for loops over its points in order. An input window's block for the next point is
+//! fetched while the present point computes, if it is a different block; the program waits for it
+//! at the first point that uses it. An output window's block is written back after the last point
+//! of a run of points that share it; the next block goes into the next of the window's buffers,
+//! once the write-back from that buffer is done. A window with one buffer fetches its next input
+//! block after the point's computation instead.
 //!
-//! For a window `w` the text has the variables `w_slot` (which of its buffers is worked
-//! on), `w_new` (whether this point is the first with its block), `w_next` (whether the
-//! next point has another), and for an output `w_count` (blocks written back so far).
+//! For a window `w` the expanded text has the variables `w_slot` (the index of its present buffer),
+//! `w_new` (whether this point is the first with its block), `w_next` (whether the next point has a
+//! different block), and for an output `w_count` (the number of blocks written back so far).
 
 use crate::program::{
     BufferId, Comparison, Grid, SemaphoreId, SemaphoreRef, Semaphores, Slice, SliceEntry, Space,
@@ -22,7 +22,7 @@ use tegula_expr::{Cmp, Term};
 use tegula_ir::{ArrayShape, Layout};
 use tegula_target::TileRule;
 
-/// The program with every grid written out.
+/// The program with every grid expanded.
 pub fn expand(program: &TpuProgram) -> Cow<'_, TpuProgram> {
     let mut is_grid = |s: &Statement| matches!(s.kind, StatementKind::Grid(_));
     if find_statement(&program.body, &mut is_grid).is_none() {
@@ -41,7 +41,7 @@ struct Expander<'p> {
     program: &'p mut TpuProgram,
 }
 
-/// A window with what its expansion counts by.
+/// A window with the semaphores and variables of its expansion.
 struct Expanded {
     window: Window,
     semaphores: SemaphoreId,
@@ -49,10 +49,11 @@ struct Expanded {
     new: VariableId,
     next: VariableId,
     count: VariableId,
-    /// Of a window whose place is computed by statements: its indices here and at the next point.
+    /// For a window whose indices are computed by statements: the index variables for this point
+    /// and for the next.
     at: Vec<VariableId>,
     to: Vec<VariableId>,
-    /// The indices as terms of what the statements define.
+    /// The indices as terms over the variables that those statements define.
     given: Vec<Term>,
 }
 
@@ -76,7 +77,7 @@ impl Expanded {
         }
     }
 
-    /// The next of the window's buffers.
+    /// The index of the window's next buffer.
     fn next_slot(&self) -> Term {
         (term(self.slot) + 1).modulo(&self.window.buffers.into())
     }
@@ -98,7 +99,7 @@ impl Expanded {
         }
     }
 
-    /// The block of the array at a point.
+    /// The block of the window's array at a point.
     fn array(&self, program: &TpuProgram, at: &dyn Fn(&Term) -> Term) -> Slice {
         let dims = program.buffers[self.window.array].shape.static_dims();
         let dims = dims.unwrap_or_default();
@@ -143,7 +144,7 @@ impl Expanded {
         })
     }
 
-    /// An index at the next point.
+    /// A window index at the next point.
     fn index_at(&self, next: &dyn Fn(&Term) -> Term, index: &Term) -> Term {
         if self.at.is_empty() {
             return next(index);
@@ -154,7 +155,7 @@ impl Expanded {
         })
     }
 
-    /// 1 if the block of the next point is another one.
+    /// A term that is 1 if the next point has a different block, else 0.
     fn changes(&self, next: &dyn Fn(&Term) -> Term) -> Term {
         let differ = self.window.indices.iter().map(|index| {
             let there = self.index_at(next, index);
@@ -201,12 +202,12 @@ impl Expander<'_> {
         self.program.variables.push(Variable { name, range: None })
     }
 
-    /// Gives a window its buffers and variables.
+    /// Creates the buffers and variables of a window.
     fn window(&mut self, mut window: Window) -> Expanded {
         let buffer = &mut self.program.buffers[window.block];
         let name = buffer.name.clone();
         if buffer.space == Space::Smem && buffer.shape.layout.is_none() {
-            // SMEM holds single words: arrays there are row-major and have no tiles.
+            // SMEM is word-addressed: arrays there are row-major and have no tiles.
             let layout = Layout::row_major(buffer.shape.dims.len());
             buffer.shape.layout = Some(Box::new(layout));
         }
@@ -253,7 +254,8 @@ impl Expander<'_> {
             let slot = term(window.slot);
             in_slot(&mut body, window.window.block, &slot);
         }
-        // The next point, innermost dimension first, and whether there is none.
+        // The values of the next point, innermost dimension first, and whether this point is the
+        // last.
         let mut last = Term::constant(1);
         let mut inner = Vec::new();
         let mut next_values = Vec::new();
@@ -345,7 +347,7 @@ impl Expander<'_> {
         self.epilogue(&windows, out);
     }
 
-    /// What is done at one point.
+    /// The statements of one point.
     fn point(
         &self,
         windows: &[Expanded],
@@ -411,8 +413,8 @@ impl Expander<'_> {
         }
     }
 
-    /// What computes a window's indices with other values of the grid's variables, and the
-    /// indices.
+    /// The statements that compute a window's indices for other values of the grid's variables, and
+    /// the indices.
     fn placed(
         &mut self,
         window: &Expanded,
@@ -430,7 +432,7 @@ impl Expander<'_> {
         (statements, window.given.iter().map(renamed).collect())
     }
 
-    /// Waits for what is still being written back, and ends the blocks' lives.
+    /// Waits for write-backs that are under way, and ends the blocks' lives.
     fn epilogue(&mut self, windows: &[Expanded], out: &mut Vec<Statement>) {
         for w in windows {
             if w.window.output {
@@ -456,7 +458,7 @@ impl Expander<'_> {
     }
 }
 
-/// An array of so many blocks, which lie one behind the other, each in its own tiles.
+/// The shape of several copies of a block, stored one after the other, each in its own tiles.
 pub fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
     let mut shape = block.clone();
     shape.dims.insert(0, copies.into());
@@ -472,7 +474,7 @@ pub fn copies_of(block: &ArrayShape, copies: i64) -> ArrayShape {
     shape
 }
 
-/// Lets the slices of a block lead to one of the window's buffers.
+/// Redirects the slices of a block to one of the window's buffers.
 fn in_slot(statements: &mut [Statement], block: BufferId, slot: &Term) {
     let enter = |slice: &mut Slice| {
         if slice.buffer == block {

@@ -1,11 +1,11 @@
-//! What is wrong with a program: stable codes, one finding per place.
+//! Findings: what is wrong with a program, with stable codes and one finding per place.
 
 use crate::program::BufferId;
 use rustc_hash::FxHashMap;
 
 macro_rules! codes {
     ($($variant:ident $code:literal $also:expr, $severity:ident $doc:literal;)*) => {
-        /// A kind of finding. Codes are stable.
+        /// A kind of finding, with a stable code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $(#[doc = $doc] $variant,)* }
 
@@ -18,17 +18,17 @@ macro_rules! codes {
                 match self { $(Self::$variant => $code,)* }
             }
 
-            /// The code by which users of the real compiler know it.
+            /// The code that libtpu's compiler uses for the same error, if there is one.
             pub const fn also(self) -> Option<&'static str> {
                 match self { $(Self::$variant => $also,)* }
             }
 
-            /// How bad it is.
+            /// How serious it is.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
 
-            /// What it means, in one line.
+            /// Its meaning in one line.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $doc,)* }
             }
@@ -62,7 +62,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether two accesses lack an order.
+    /// Whether it is a data race: two accesses without an order.
     pub fn is_race(self) -> bool {
         matches!(
             self,
@@ -70,7 +70,7 @@ impl Code {
         )
     }
 
-    /// Whether a memory is too small.
+    /// Whether it says that a memory is too small.
     pub fn is_capacity(self) -> bool {
         matches!(
             self,
@@ -79,12 +79,12 @@ impl Code {
     }
 }
 
-/// How bad a finding is.
+/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// The program does not do what it says, or not on this chip.
+    /// The program does not do what it says, or does not run on this chip.
     Error,
-    /// It does, but something is left in a state that is hardly meant.
+    /// The program works, but leaves something in a state that is hardly intended.
     Warning,
 }
 
@@ -98,36 +98,36 @@ impl Severity {
     }
 }
 
-/// Something that is wrong, where it was met first.
+/// A defect at the place where it was first met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind of thing.
+    /// The kind of defect.
     pub code: Code,
     /// What is wrong, with names and numbers.
     pub message: String,
     /// What to do about it.
     pub help: String,
-    /// The statement, as the printer writes it.
+    /// The statement, as the program's printer writes it.
     pub instruction: String,
-    /// Its line; 0 if there is none.
+    /// The statement's line; 0 if there is none.
     pub line: u32,
-    /// The buffer that it is about.
+    /// The buffer concerned.
     pub buffer: Option<String>,
-    /// How often it was met.
+    /// How often the defect was met.
     pub count: u64,
 }
 
-/// The most findings that are kept; further places only count.
+/// The most findings that are kept; further places are only counted.
 const MAX_FINDINGS: usize = 1000;
 
-/// The findings so far.
+/// The findings collected so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     seen: FxHashMap<(Code, u32, Option<BufferId>), usize>,
     list: Vec<Finding>,
 }
 
-/// What a finding says, made only where it is new.
+/// The texts of a finding; they are made only for a new one.
 pub(crate) struct Told {
     pub(crate) message: String,
     pub(crate) help: String,
@@ -165,13 +165,13 @@ impl Findings {
         });
     }
 
-    /// The first of some kind; nothing is looked at while there is no finding.
+    /// The first finding of a wanted kind; the predicate is not called while there are none.
     pub(crate) fn first(&self, wanted: impl Fn(Code) -> bool) -> Option<&Finding> {
         self.list.iter().find(|finding| wanted(finding.code))
     }
 
-    /// By line, then code. What is read of an output block that comes again, and was
-    /// therefore lost, is one finding, not two.
+    /// The findings by line, then code. A read of an output block that was lost because its window
+    /// came to it again is one finding, not two.
     pub(crate) fn into_list(self) -> Vec<Finding> {
         let Self { seen, mut list } = self;
         let mut again: Vec<Option<String>> = Vec::new();

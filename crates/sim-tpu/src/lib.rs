@@ -1,15 +1,16 @@
-//! A simulated TPU core: memories of physical bytes, copies that run beside the
-//! computation, and engines with a clock. It says of a tiled placement whether it fits,
-//! what is wasted in padding, whether it races, and how long it takes and why.
+//! A simulator of a TPU core: memories of physical bytes, copies that run in parallel to the
+//! computation, and engines with a clock. It reports whether a tiled program fits, how much memory
+//! padding wastes, whether it has races, and how long it takes and why.
 //!
-//! There is one machine. A [`TpuProgram`] is what it runs: buffers with a place and a
-//! layout, copies between them, semaphores, computations on slices, loops. People write
-//! one as text; a compiled program is lowered to one. What a computation means is
-//! [`tegula_interp`]'s business, how an array lies in memory [`tegula_layout`]'s.
+//! There is one machine, which runs a [`TpuProgram`]: buffers with a place and a layout, copies
+//! between them, semaphores, computations on slices, loops. People write such a program as text; a
+//! compiled program is lowered to one. [`tegula_interp`] defines what a computation means,
+//! [`tegula_layout`] how an array is stored in memory.
 //!
-//! # A kernel with a race, found
-//! The kernel copies an array through two buffers in VMEM, so that one is filled while the other is written back. It
-//! waits for the copy that writes a buffer back only after it has begun to refill that buffer:
+//! # Finding a race in a kernel
+//! The kernel copies an array through two buffers in VMEM, so that one is filled while the other is
+//! written back. It waits for the copy that writes a buffer back only after it has begun to refill
+//! that buffer:
 //!
 //! ```
 //! use tegula_sim_tpu::{Options, read_kernel, simulate};
@@ -49,25 +50,26 @@
 //! # }
 //! ```
 //!
-//! With [`Options::functional`] and inputs it computes values, too, and follows padding to see whether a result
-//! depends on it.
+//! With [`Options::functional`] and inputs it also computes values, and follows padding to see
+//! whether a result depends on it.
 //!
 //! # Parts
 //!
-//! - [`program`]: the data; [`text`]: its text, in and out; [`expand`]: grids written out;
-//! - [`pallas`]: a kernel of Pallas as a [`TpuProgram`];
-//! - [`engine`]: the clock: what runs when, and who waited for whom;
-//! - [`speeds`]: a chip's numbers, as the clock uses them;
-//! - [`work`]: what a computation asks of the units;
+//! - [`program`]: the data structures of a program; [`text`]: its parser and printer; [`expand`]:
+//!   grids expanded into loops;
+//! - [`pallas`]: a Pallas kernel as a [`TpuProgram`];
+//! - [`engine`]: the clock: what runs when, and who waits for whom;
+//! - [`speeds`]: a chip's speeds, as the clock uses them;
+//! - [`work`]: the cycles that a computation needs on each unit;
 //! - `machine`: runs the statements on `memory`, with or without values;
-//! - `check`: what is checked before running, and which elements padding reaches;
-//! - [`finding`], [`report`]: what comes out; [`chrome_trace`]: that as a timeline for tools
+//! - `check`: the checks before a run, and which elements depend on padding;
+//! - [`finding`], [`report`]: the results; [`chrome_trace`]: the timeline in a format for tools
 //!   (`tegula-draw` makes a page for people).
 //!
 //! # Invariants
 //! - The simulator executes a [`TpuProgram`] and nothing else.
 //! - Every number of a chip is a parameter of [`tegula_target::Chip`] with a source.
-//! - Same program, same chip, same options: the same report, to the byte.
+//! - The same program, chip and options give the same report, byte for byte.
 
 mod check;
 pub mod engine;
@@ -84,8 +86,8 @@ pub mod text;
 mod trace;
 pub mod work;
 
-/// A module with the operands of its products rounded as the matrix units round them:
-/// what a program means on a TPU.
+/// The module with the operands of its matrix products rounded as the matrix units round them: what
+/// the program computes on a TPU.
 pub fn as_matrix_units_round(module: tegula_ir::Module) -> std::sync::Arc<tegula_ir::Module> {
     machine::matrix::rounded(&std::sync::Arc::new(module))
 }

@@ -1,11 +1,12 @@
-//! What lines of a simulated program are called in reports.
+//! Names of a simulated program's lines in reports.
 
-/// What a line of the program is called.
+/// The source of the names.
 #[derive(Clone, Copy, Debug)]
 pub enum Lines<'a> {
-    /// The lines of a kernel's text.
+    /// The program is a kernel's text; a line is named by its text.
     Text(&'a str),
-    /// By line from 1, the instruction that was lowered.
+    /// The program was lowered; line `i`, from 1, is named by the instruction that it was lowered
+    /// from.
     Instructions(&'a [String]),
 }
 
@@ -21,7 +22,7 @@ impl Lines<'_> {
         found.unwrap_or("").trim()
     }
 
-    /// What a line is called in a sentence.
+    /// The name of a line inside a sentence.
     pub fn name(&self, line: u32) -> String {
         match self {
             Self::Instructions(_) if !self.get(line).is_empty() => self.get(line).to_owned(),

@@ -1,9 +1,9 @@
-//! A program for one TPU core as data: what a person writes to have a placement
-//! checked, and what a plan is lowered to.
+//! The representation of a program for one TPU core: what a person writes to have a placement
+//! checked, and what a compiled plan is lowered to.
 //!
-//! The core runs statements in order. A copy ([`StatementKind::Start`]) runs beside
-//! them and raises its semaphore when it is done. Terms are over the program's
-//! [`Variable`]s: a variable's number is its [`Var`].
+//! The core runs statements in order. A copy ([`StatementKind::Start`]) runs in parallel to them
+//! and raises its semaphore when it is done. Terms are over the program's [`Variable`]s; a
+//! variable's number is its [`Var`].
 
 mod visit;
 
@@ -28,7 +28,7 @@ entity_impl!(BufferId, "buffer");
 pub struct SemaphoreId(u32);
 entity_impl!(SemaphoreId, "semaphore");
 
-/// A vector that the core holds in registers.
+/// A vector register of a program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegisterId(u32);
 entity_impl!(RegisterId, "register");
@@ -39,7 +39,7 @@ pub struct VariableId(u32);
 entity_impl!(VariableId, "variable");
 
 impl VariableId {
-    /// The variable as terms know it.
+    /// The variable as it appears in terms.
     pub fn var(self) -> Var {
         Var(self.0)
     }
@@ -48,61 +48,62 @@ impl VariableId {
 /// A kernel, or a whole program, for one core.
 #[derive(Clone, Debug, Default)]
 pub struct TpuProgram {
-    /// Its name.
+    /// The program's name.
     pub name: String,
     /// Every buffer that the body declares.
     pub buffers: Arena<BufferId, Buffer>,
-    /// Every array of semaphores, all zero at first.
+    /// Every array of semaphores; all counts start at zero.
     pub semaphores: Arena<SemaphoreId, Semaphores>,
-    /// Loop variables, `let` names, scalars that were loaded.
+    /// Loop variables, `let` names, and loaded scalars.
     pub variables: Arena<VariableId, Variable>,
-    /// Vectors in registers, as [`StatementKind::Vector`] computes with them.
+    /// Vector registers, used by [`StatementKind::Vector`].
     pub registers: Arena<RegisterId, Register>,
-    /// What is run, in order.
+    /// The statements, in order.
     pub body: Vec<Statement>,
-    /// Dimensions of buffers that their source does not have, in order: the one that counts a
-    /// window's buffers, and those that a kernel's argument lacks of its window. Messages do not
-    /// count them.
+    /// The dimensions of buffers that do not exist in their source, in order: the dimension that
+    /// numbers a window's buffers, and dimensions of a window that the kernel's argument lacks.
+    /// Messages do not count them.
     pub hidden: FxHashMap<BufferId, Vec<usize>>,
-    /// Where statements are from, if that is not the program's own text: a statement's line is
-    /// then the number of its place, from 1.
+    /// The places that statements come from, if they do not come from the program's own text; a
+    /// statement's line is then the number of its place, from 1.
     pub places: Vec<Place>,
-    /// Whether operations on types that the units do not have (64-bit, complex) are
-    /// sequences of those that they have, as a compiler writes them. In a kernel that a
-    /// person writes they are a mistake.
+    /// Whether operations on types that the units lack (64-bit, complex) stand for sequences of
+    /// supported operations, as a compiler generates them. In a kernel that a person writes such
+    /// operations are an error.
     pub emulates: bool,
 }
 
 impl TpuProgram {
-    /// Whether it is a kernel of Pallas: its compiler packs and addresses what texts state.
+    /// Whether the program is a Pallas kernel: its compiler handles packing and addressing that a
+    /// text must state.
     pub fn is_of_pallas(&self) -> bool {
         !self.places.is_empty() || !self.registers.is_empty()
     }
 
-    /// The dimensions of a buffer that its source does not have.
+    /// The dimensions of a buffer that do not exist in its source.
     pub(crate) fn hidden_dimensions(&self, buffer: BufferId) -> &[usize] {
         self.hidden.get(&buffer).map_or(&[], Vec::as_slice)
     }
 
-    /// The number of a buffer's dimension as its source counts them.
+    /// The number of a buffer's dimension as its source counts it.
     pub(crate) fn source_dimension(&self, buffer: BufferId, dimension: usize) -> usize {
         let hidden = self.hidden_dimensions(buffer).iter();
         dimension - hidden.filter(|hidden| **hidden < dimension).count()
     }
 
-    /// The place in the source of a statement's line, if the program has places.
+    /// The place in the source for a statement's line, if the program has places.
     pub fn place(&self, line: u32) -> Option<&Place> {
         let at = usize::try_from(line.checked_sub(1)?).ok()?;
         self.places.get(at)
     }
 
-    /// A statement's line as messages name it: that of its source.
+    /// A statement's line in its source, as messages name it.
     pub fn source_line(&self, line: u32) -> u32 {
         self.place(line).map_or(line, |place| place.line)
     }
 }
 
-/// A memory of the chip.
+/// A memory of a TPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// The chip's large memory.
@@ -115,14 +116,14 @@ pub enum Space {
     Cmem,
 }
 
-/// What a buffer is to the outside.
+/// How a buffer communicates with the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Nothing: not initialised, gone at the end.
+    /// Not at all: it starts uninitialised, and its content is lost at the end.
     Scratch,
-    /// Holds the argument of this number when the program starts.
+    /// It holds the argument of this number when the program starts.
     Parameter(usize),
-    /// What it holds at the end is the result of this number.
+    /// Its content at the end is the result of this number.
     Result(usize),
     /// Both: a result that shares its memory with a parameter.
     Updated {
@@ -134,7 +135,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The argument that the buffer holds at first.
+    /// The number of the argument that the buffer holds at the start.
     pub fn parameter(self) -> Option<usize> {
         match self {
             Self::Parameter(number)
@@ -145,7 +146,7 @@ impl Role {
         }
     }
 
-    /// The result that the buffer holds at the end.
+    /// The number of the result that the buffer holds at the end.
     pub fn result(self) -> Option<usize> {
         match self {
             Self::Result(number) | Self::Updated { result: number, .. } => Some(number),
@@ -157,32 +158,32 @@ impl Role {
 /// An array in a memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// Its name. Text tells equal ones apart by a number.
+    /// The buffer's name. The printed text tells equal names apart by a number.
     pub name: String,
-    /// Where it lies.
+    /// The memory that holds it.
     pub space: Space,
-    /// Element type, static dimensions, and the layout with its tiles. Without a layout
-    /// it has the chip's default one.
+    /// Element type, static dimensions, and the layout with its tiles. Without a layout the buffer
+    /// has the chip's default layout.
     pub shape: ArrayShape,
-    /// What it is to the outside.
+    /// How it communicates with the caller.
     pub role: Role,
-    /// The byte at which it begins, if that was chosen; else the simulator places it.
+    /// The offset of its first byte, if it is fixed; else the simulator places the buffer.
     pub offset: Option<i64>,
-    /// Whether it counts as scratch of the whole program and not against the limit of
-    /// scoped VMEM: what a compiler's schedule keeps from kernel to kernel.
+    /// Whether it counts as scratch memory of the whole program and not against the limit of scoped
+    /// VMEM: a buffer that a compiler's schedule keeps from kernel to kernel.
     pub program_lifetime: bool,
 }
 
 /// An array of semaphores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Semaphores {
-    /// Its name. Text tells equal ones apart by a number.
+    /// The array's name. The printed text tells equal names apart by a number.
     pub name: String,
-    /// How many there are.
+    /// The number of semaphores.
     pub count: i64,
 }
 
-/// A vector in registers.
+/// A vector register.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Register {
     /// Its logical sizes.
@@ -191,7 +192,7 @@ pub struct Register {
     pub element: Element,
 }
 
-/// A place in the source that a program was made from.
+/// A place in the source that a program was translated from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The file's name; empty if it is not known.
@@ -203,19 +204,19 @@ pub struct Place {
 /// A variable of terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
-    /// Its name; an inner scope may use a name again.
+    /// The variable's name; an inner scope may use the name again.
     pub name: String,
-    /// What is known of a scalar that was loaded, both ends included.
+    /// The assumed range of a loaded scalar, both ends included.
     pub range: Option<(i64, i64)>,
 }
 
 /// A statement with its place in the text.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// What is done.
+    /// What the statement does.
     pub kind: StatementKind,
-    /// The line of the text, from 1. A lowered program counts instructions of the module
-    /// it comes from, or is 0.
+    /// The line of the text, from 1. In a lowered program it is the number of the instruction that
+    /// the statement comes from, or 0.
     pub line: u32,
 }
 
@@ -237,79 +238,80 @@ impl Statement {
     }
 }
 
-/// What is done.
+/// What a statement does.
 #[derive(Clone, Debug)]
 pub enum StatementKind {
-    /// A buffer's life begins. Those of a text's head come first in the body.
+    /// Begins a buffer's life. Declarations of a text's head come first in the body.
     Declare(BufferId),
-    /// A buffer's life ends.
+    /// Ends a buffer's life.
     Free(BufferId),
-    /// Begins a copy; the shapes of both slices agree.
+    /// Starts a copy; both slices have the same shape.
     Start {
-        /// What is read.
+        /// The slice that is read.
         source: Slice,
-        /// What is written.
+        /// The slice that is written.
         destination: Slice,
-        /// Counts the bytes when it is done.
+        /// The semaphore that is raised by the bytes when the copy is done.
         semaphore: SemaphoreRef,
-        /// Where the destination is another core's: that core, and a semaphore here that counts
-        /// the bytes when all were read. The other one is the other core's.
+        /// For a copy to another core: that core, and a semaphore of this core that is raised when
+        /// all bytes were read. `semaphore` is then the other core's.
         remote: Option<Remote>,
     },
-    /// Waits until a semaphore has counted the bytes of a copy from here to there, whichever copies
-    /// they were of.
+    /// Waits until a semaphore was raised by as many bytes as a copy between these slices moves,
+    /// whichever copies they belong to.
     WaitCopy {
-        /// What such a copy reads.
+        /// The source of such a copy.
         source: Slice,
-        /// What it writes.
+        /// The destination of such a copy.
         destination: Slice,
         /// The semaphore.
         semaphore: SemaphoreRef,
     },
-    /// Waits for the oldest copy on a semaphore that was not yet waited for.
+    /// Waits for the oldest copy on a semaphore that was not waited for yet.
     Wait {
         /// The semaphore.
         semaphore: SemaphoreRef,
-        /// Waits for so many bytes instead.
+        /// The number of bytes to wait for instead of one whole copy.
         bytes: Option<Term>,
     },
-    /// Adds to a counting semaphore.
+    /// Raises a counting semaphore.
     Signal {
         /// The semaphore.
         semaphore: SemaphoreRef,
-        /// How much.
+        /// The amount that is added.
         amount: Term,
-        /// The core whose semaphore it is, if it is not this one's.
+        /// The core that owns the semaphore, if it is not this core.
         core: Option<Term>,
     },
-    /// Waits until a counting semaphore has so much, and takes it.
+    /// Waits until a counting semaphore has an amount, and subtracts it.
     Await {
         /// The semaphore.
         semaphore: SemaphoreRef,
-        /// How much.
+        /// The amount.
         amount: Term,
     },
-    /// Computes on slices.
+    /// A computation on slices.
     Compute(Box<Compute>),
-    /// Straight-line code on vectors in registers, which is scheduled as one.
+    /// Straight-line code on vector registers, which is scheduled as one block.
     Vector(Box<VectorBlock>),
-    /// Computes with scalars in the scalar unit.
+    /// A computation of the scalar unit.
     Scalar {
-        /// Takes the value.
+        /// The variable that takes the result.
         variable: VariableId,
-        /// What is computed.
+        /// The operation.
         operation: ScalarOperation,
-        /// What it is given.
+        /// The operands.
         operands: Vec<Term>,
     },
-    /// Writes a scalar to SMEM.
+    /// Stores a scalar to SMEM.
     StoreScalar {
         /// A slice of one element.
         destination: Slice,
         /// The value.
         value: Term,
     },
-    /// Names a value of which it is known that it is a multiple of a number. Checked when run.
+    /// Names a value that is assumed to be a multiple of a number. The simulator checks this when
+    /// it runs.
     AssumeMultiple {
         /// The name.
         variable: VariableId,
@@ -317,62 +319,62 @@ pub enum StatementKind {
         value: Term,
         /// The number.
         multiple: i64,
-        /// Stands for the value divided by the number, in proofs.
+        /// A name for the value divided by the number, which proofs use.
         quotient: VariableId,
     },
     /// Reads a counting semaphore.
     ReadSemaphore {
-        /// Takes the count.
+        /// The variable that takes the count.
         variable: VariableId,
         /// The semaphore.
         semaphore: SemaphoreRef,
     },
-    /// The number of the core that runs the program.
+    /// Reads the number of the core that runs the program.
     CoreNumber {
-        /// Takes the number.
+        /// The variable that takes the number.
         variable: VariableId,
     },
-    /// Lets time pass.
+    /// Waits for a time.
     Delay {
-        /// How long, in nanoseconds.
+        /// The time in nanoseconds.
         nanoseconds: Term,
     },
-    /// Prints a text for who runs the kernel.
+    /// Prints a text for the user.
     Print(Box<Print>),
-    /// Checks a condition: it is a finding if it does not hold.
+    /// An assertion: it is a finding if the condition does not hold.
     Assert {
-        /// Not 0 if it holds.
+        /// The condition, which holds if it is not 0.
         condition: Term,
-        /// What it says if it does not hold.
+        /// The message if it does not hold.
         message: Arc<str>,
     },
-    /// Runs the body for each value from `low` up to, not including, `high`.
+    /// Runs the body for each value from `low` to `high`, exclusive.
     For {
-        /// Takes the values.
+        /// The loop variable.
         variable: VariableId,
         /// The first value.
         low: Term,
-        /// One past the last.
+        /// The exclusive upper bound.
         high: Term,
-        /// What is run.
+        /// The statements of the loop.
         body: Vec<Statement>,
     },
-    /// Runs `condition`; while `test` holds after it, the body and again the condition.
+    /// A loop: runs `condition`, and while `test` holds after it, `body` and `condition` again.
     While {
-        /// Loads what the test reads.
+        /// The statements that load what the test reads.
         condition: Vec<Statement>,
-        /// Whether to go on.
+        /// The test for another iteration.
         test: Comparison,
-        /// What is run.
+        /// The statements of the loop.
         body: Vec<Statement>,
     },
     /// Runs one of two bodies.
     If {
-        /// Which.
+        /// The condition.
         condition: Comparison,
-        /// If it holds.
+        /// The statements that run if it holds.
         then: Vec<Statement>,
-        /// If not.
+        /// The statements that run if it does not hold.
         otherwise: Vec<Statement>,
     },
     /// Names a term's value.
@@ -382,22 +384,22 @@ pub enum StatementKind {
         /// The value.
         value: Term,
     },
-    /// Gives a name of an enclosing scope another value: what counts from one pass of a
-    /// loop to the next.
+    /// Gives a name of an enclosing scope another value, such as a count that is kept from one
+    /// iteration of a loop to the next.
     Set {
         /// The name.
         variable: VariableId,
         /// The value.
         value: Term,
     },
-    /// Reads a scalar from SMEM into a variable.
+    /// Loads a scalar from SMEM into a variable.
     Load {
-        /// Takes the value.
+        /// The variable that takes the value.
         variable: VariableId,
         /// A slice of one element of an integer buffer in SMEM.
         source: Slice,
     },
-    /// States what a loaded scalar can be. Checked when run.
+    /// States the range of a loaded scalar. The simulator checks it when it runs.
     Assume {
         /// The variable.
         variable: VariableId,
@@ -406,138 +408,139 @@ pub enum StatementKind {
         /// The greatest value.
         high: Term,
     },
-    /// A kernel of a compiled program begins: it computes no sooner than a fetch's
-    /// latency from here. Copies go on meanwhile.
+    /// Launches a kernel of a compiled program: its first computation starts no sooner than a
+    /// fetch's latency after this. Copies continue meanwhile.
     Launch,
-    /// A pipeline over a grid; it means its expansion to starts and waits.
+    /// A pipeline over a grid, which stands for its expansion to starts and waits of copies.
     Grid(Box<Grid>),
 }
 
-/// The other end of a copy that leaves the core.
+/// The other core of a copy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remote {
     /// The core of the destination.
     pub core: Term,
-    /// A semaphore of this core that counts the bytes once they were read.
+    /// A semaphore of this core that is raised once the bytes were read.
     pub sent: Option<SemaphoreRef>,
 }
 
-/// A text with values.
+/// A text with values, for printing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Print {
     /// The text.
     pub text: Arc<str>,
-    /// Whether `$0`, `$1`, ... in the text stand for the values (`$x0` in hexadecimal); else they
-    /// follow it.
+    /// Whether `$0`, `$1`, ... in the text stand for the values (`$x0` in hexadecimal); otherwise
+    /// the values follow the text.
     pub formatted: bool,
-    /// What is printed.
+    /// The values.
     pub values: Vec<PrintedValue>,
 }
 
 /// A value that is printed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PrintedValue {
-    /// A scalar, of this type.
+    /// A scalar of this type.
     Scalar(Term, Element),
-    /// The elements of an array, which are of this type.
+    /// The elements of an array of this type.
     Array(Slice, Element),
 }
 
-/// What is computed with scalars. A variable holds an integer with its sign, a truth value as 0 or
-/// 1, and a floating-point number as the bits of the f32 that it is.
+/// An operation on scalars. A variable holds an integer sign-extended, a truth value as 0 or 1, and
+/// a floating-point number by the bits of its f32.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScalarOperation {
-    /// One operand of a type.
+    /// An operation on one operand of a type.
     Unary(Unary, Element),
-    /// Two operands of a type.
+    /// An operation on two operands of a type.
     Binary(Binary, Element),
-    /// Two integers of a type compared.
+    /// A comparison of two integers of a type.
     CompareInt(IntPredicate, Element),
-    /// Two floating-point numbers compared.
+    /// A comparison of two floating-point numbers.
     CompareFloat(FloatPredicate),
-    /// A truth value and what it chooses from.
+    /// A selection: a truth value and two values to select from.
     Select,
-    /// From one type to another.
+    /// A conversion from one type to another.
     Cast(Cast, Element, Element),
 }
 
-/// Straight-line code on vectors.
+/// A block of straight-line vector code.
 #[derive(Clone, Debug, Default)]
 pub struct VectorBlock {
-    /// What is computed, in order.
+    /// The operations, in order.
     pub operations: Vec<VectorOperation>,
 }
 
 /// An operation on vectors.
 #[derive(Clone, Debug)]
 pub struct VectorOperation {
-    /// What is done.
+    /// The operation.
     pub op: VectorOp,
-    /// What it is given: of a store, the vector first; then a mask, if there is one.
+    /// The operands: for a store the vector first; then a mask, if there is one.
     pub operands: Vec<VectorOperand>,
-    /// What takes its result.
+    /// The register or variable that takes the result.
     pub result: Option<VectorResult>,
-    /// As of a statement.
+    /// The line, counted like that of a [`Statement`].
     pub line: u32,
 }
 
-/// What is done to vectors.
+/// The kind of a vector operation.
 #[derive(Clone, Debug)]
 pub enum VectorOp {
-    /// The operand itself.
+    /// Copies the operand.
     Move,
-    /// What a slice holds.
+    /// Loads a vector from a slice.
     Load(View),
-    /// Writes a vector to a slice.
+    /// Stores a vector to a slice.
     Store {
-        /// Where to.
+        /// The destination.
         view: View,
-        /// Whether it is added to what is there.
+        /// Whether the vector is added to the destination's content.
         add: bool,
     },
-    /// An operation without memory.
+    /// A computation without memory access.
     Compute(Op),
 }
 
 /// An operand of a vector operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VectorOperand {
-    /// A vector.
+    /// A vector register.
     Register(RegisterId),
-    /// A scalar, of this type.
+    /// A scalar of this type.
     Scalar(Term, Element),
 }
 
-/// What takes the result of a vector operation.
+/// The destination of a vector operation's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VectorResult {
-    /// A vector.
+    /// A vector register.
     Register(RegisterId),
-    /// A scalar.
+    /// A scalar variable.
     Variable(VariableId),
 }
 
-/// A part of a buffer as vectors are loaded from and stored to it: a slice, perhaps in another
-/// shape, of which again a part is taken.
+/// The part of a buffer that a vector load or store accesses: a slice, optionally reshaped, of
+/// which a part is taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// The slice.
     pub slice: Slice,
-    /// Other shapes: the sizes, with as many elements as before, and what is taken of each.
+    /// Further shapes: the sizes, with as many elements as before, and the part that is taken of
+    /// each.
     pub reshaped: Vec<(Vec<i64>, Vec<SliceEntry>)>,
-    /// The distance of elements along each dimension that the last step keeps; all 1 if empty.
-    /// The sizes of its ranges count the elements that are taken.
+    /// The distance between consecutive elements along each dimension that the last stage keeps;
+    /// all 1 if empty. The sizes of its ranges count the elements that are taken.
     pub strides: Vec<i64>,
 }
 
 /// A comparison of terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Left.
+    /// The left side.
     pub left: Term,
-    /// How.
+    /// The operator.
     pub cmp: Cmp,
-    /// Right.
+    /// The right side.
     pub right: Term,
 }
 
@@ -546,41 +549,42 @@ pub struct Comparison {
 pub struct SemaphoreRef {
     /// The array.
     pub array: SemaphoreId,
-    /// Which; 0 where the array has one.
+    /// The index; 0 where the array has one semaphore.
     pub index: Term,
 }
 
-/// Part of a buffer: one entry per dimension.
+/// A part of a buffer: one entry for each dimension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
     /// The buffer.
     pub buffer: BufferId,
-    /// One entry per dimension of the buffer.
+    /// One entry for each dimension of the buffer.
     pub entries: Vec<SliceEntry>,
 }
 
-/// What a slice takes of one dimension.
+/// The part of one dimension that a slice takes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SliceEntry {
     /// All of it.
     Whole,
-    /// One element; the slice does not have the dimension.
+    /// One element; the slice drops the dimension.
     Element(Term),
-    /// `size` elements from `start` on.
+    /// `size` elements beginning at `start`.
     Range {
-        /// The first.
+        /// The first element.
         start: Term,
-        /// How many.
+        /// The number of elements.
         size: i64,
-        /// Whether elements beyond the end of the dimension are left out: what a window
-        /// whose block does not divide the array does at the edge.
+        /// Whether elements past the end of the dimension are left out, as for a window at the
+        /// array's edge whose block does not divide the array.
         clipped: bool,
     },
-    /// As many elements from `start` on as is known when the statement runs: of copies alone.
+    /// A number of elements from `start` on that is known only when the statement runs; only copies
+    /// may use it.
     Sized {
-        /// The first.
+        /// The first element.
         start: Term,
-        /// How many.
+        /// The number of elements.
         size: Term,
     },
 }
@@ -588,72 +592,74 @@ pub enum SliceEntry {
 /// An operand of a computation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
-    /// Part of a buffer in VMEM or SMEM.
+    /// A part of a buffer in VMEM or SMEM.
     Slice(Slice),
-    /// A value in the text.
+    /// A constant in the text.
     Literal(Literal),
 }
 
 /// A computation: `destination = operation(operands)`.
 #[derive(Clone, Debug)]
 pub struct Compute {
-    /// What is written, in VMEM or SMEM; several if the operation gives a tuple.
+    /// The slices that are written, in VMEM or SMEM; several if the operation returns a tuple.
     pub destinations: Vec<Slice>,
-    /// Adds the result to what is there.
+    /// Whether the result is added to the destination's content.
     pub accumulate: bool,
-    /// What is computed: a module whose entry computation has one parameter per operand
-    /// with the slices' shapes, and the destinations' shapes as result. A single
-    /// operation or the computation of a fusion.
+    /// The operation: a module whose entry computation has one parameter for each operand, with the
+    /// slices' shapes, and the destinations' shapes as its result. It is a single operation or the
+    /// computation of a fusion.
     pub operation: Arc<Module>,
-    /// What it is given.
+    /// The operands.
     pub operands: Vec<Operand>,
 }
 
-/// A pipeline: for each point of the grid the windows' blocks are in VMEM.
+/// A pipeline: at each point of the grid the windows' blocks are in VMEM.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// Outermost first.
+    /// The dimensions, outermost first.
     pub dimensions: Vec<GridDimension>,
-    /// What is fetched or written back.
+    /// The blocks that are fetched or written back.
     pub windows: Vec<Window>,
-    /// Run at each point.
+    /// The statements that run at each point.
     pub body: Vec<Statement>,
 }
 
 /// A dimension of a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridDimension {
-    /// Takes the values.
+    /// The variable that takes the values.
     pub variable: VariableId,
     /// The first value.
     pub low: Term,
-    /// One past the last.
+    /// The exclusive upper bound.
     pub high: Term,
     /// Whether the points may be visited in any order.
     pub parallel: bool,
 }
 
-/// A block of an array in HBM that is in VMEM while a point is worked on.
+/// A block of an array in HBM that is in VMEM during a grid point.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// What the body calls the block: a buffer in VMEM with `buffers` blocks in its
-    /// first dimension once expanded; the body's slices have the block's dimensions.
+    /// The buffer by which the body refers to the block. After expansion it is a buffer in VMEM
+    /// with `buffers` blocks along its first dimension; before, the body's slices have the block's
+    /// dimensions.
     pub block: BufferId,
-    /// The array.
+    /// The array in HBM.
     pub array: BufferId,
     /// The block's size along each dimension of the array.
     pub sizes: Vec<i64>,
-    /// Which block along each dimension: the slice begins at `index * step`.
+    /// The index of the block along each dimension: the slice begins at `index * step`.
     pub indices: Vec<Term>,
-    /// Elements from the beginning of one block to that of the next, where it is not the block's
-    /// size; empty if it always is.
+    /// The distance from the beginning of one block to the next along each dimension, where it is
+    /// not the block's size; empty if it is always the block's size.
     pub steps: Vec<i64>,
-    /// What computes the variables of `indices` from those of the grid, if they are others.
+    /// The statements that compute the variables of `indices` from the grid's variables, if
+    /// `indices` are not over the grid's variables themselves.
     pub transform: Vec<Statement>,
-    /// How many blocks there is room for.
+    /// The number of blocks that there is room for.
     pub buffers: i64,
-    /// Whether blocks are written back rather than fetched.
+    /// Whether blocks are written back; otherwise they are fetched.
     pub output: bool,
-    /// The line of its declaration, as of a statement.
+    /// The line of its declaration, counted like that of a [`Statement`].
     pub line: u32,
 }

@@ -1,91 +1,91 @@
-//! A chip's speeds as the engines use them, and which of them are not its own.
+//! A chip's speeds as the engines use them, with a list of those that were derived.
 //!
-//! A number that is not known of a chip is taken from what is, by a rule that
-//! [`Speeds::assumptions`] states; nothing is filled in silently.
+//! A number that is not known of a chip is derived from known ones by a rule that
+//! [`Speeds::assumptions`] states; no number is filled in silently.
 
 use tegula_target::{Chip, Param};
 
-/// Of the bandwidth of HBM: that between VMEM and registers ("about 22 times",
+/// The bandwidth between VMEM and registers as a multiple of HBM's bandwidth ("about 22 times",
 /// scaling-book tpus.md, Feb 2025, of v5e and v5p).
 const VMEM_OVER_HBM: f64 = 22.0;
 
-/// A number that was not stated of a chip.
+/// A number that the chip's description does not state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumption {
-    /// Which parameter.
+    /// The parameter.
     pub param: Param,
-    /// What is used in its place.
+    /// The value or rule used in its place.
     pub used: String,
 }
 
-/// What the engines need to know of a chip's core. Times in seconds, bandwidths in
-/// bytes per second.
+/// The speeds of a chip's core. Times are in seconds, bandwidths in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Speeds {
-    /// Cycles per second.
+    /// Clock rate, in cycles per second.
     pub clock: f64,
-    /// Between HBM and the core, both directions together.
+    /// Bandwidth between HBM and the core, both directions together.
     pub bandwidth: f64,
-    /// From the last byte of a copy to the core's memory until it is done.
+    /// Latency from the last byte of a copy into the core's memory until the copy is done.
     pub latency_in: f64,
-    /// From the last byte of a copy to HBM until it is done.
+    /// Latency from the last byte of a copy to HBM until the copy is done.
     pub latency_out: f64,
-    /// The same of copies after the first of their direction, if it is known.
+    /// The latency of the copies after the first of their direction, if it is known.
     pub copy_latency: Option<f64>,
-    /// One step of a loop, besides its statements.
+    /// Overhead of one loop iteration, besides its statements.
     pub step: f64,
-    /// Until the matrix units have operands that a compiled kernel fetches from HBM,
-    /// besides the latency.
+    /// Additional latency until the matrix units have operands that a compiled kernel fetches from
+    /// HBM.
     pub product_start: f64,
     /// The matrix units.
     pub matrix: MatrixUnits,
-    /// Elements of 32 bits in a vector register.
+    /// The 32-bit elements of a vector register.
     pub lanes: f64,
-    /// Elements along its lanes.
+    /// The elements of a vector register along its lanes.
     pub lane_count: f64,
-    /// Cycles of a register's way through a loop of a compiled kernel, at least.
+    /// The least cycles that a loop of a compiled kernel takes for one register.
     pub register_pass: f64,
-    /// Cross-lane units.
+    /// The number of cross-lane units.
     pub cross_lane_units: f64,
-    /// Bytes that VMEM gives or takes per cycle.
+    /// Bytes that VMEM reads or writes in a cycle.
     pub vmem_bytes_per_cycle: f64,
-    /// Over a link to another chip, one way.
+    /// Bandwidth of a link to another chip, in one direction.
     pub link_bandwidth: f64,
-    /// What was not stated of the chip.
+    /// The numbers that the chip's description does not state.
     pub assumptions: Vec<Assumption>,
 }
 
 /// The matrix units of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MatrixUnits {
-    /// How many.
+    /// The number of units.
     pub count: f64,
-    /// Rows and columns.
+    /// The number of rows, which is also the number of columns.
     pub dim: f64,
-    /// Cycles of pushing 8 rows of 32-bit elements, or 16 of 16 bits, or 32 of 8 bits.
+    /// Cycles to push 8 rows of 32-bit elements, 16 rows of 16-bit elements, or 32 rows of 8-bit
+    /// elements.
     pub cadence: [f64; 3],
-    /// Cycles of loading as many rows of weights.
+    /// Cycles to load the same numbers of rows of weights.
     pub latch: [f64; 3],
-    /// Cycles from a push to its result.
+    /// Latency in cycles from a push to its result.
     pub latency: f64,
     /// Whether weights are loaded while other rows are pushed.
     pub overlap: bool,
 }
 
-/// A parameter without which a chip has no clock.
+/// Error for a chip that lacks a parameter that its timing needs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "chip {chip} has no `{}`, which its timing needs; give one with `--set {}=...` or a chip file",
     param.name(), param.name()
 )]
 pub struct MissingParam {
-    /// The chip.
+    /// The chip's name.
     pub chip: String,
-    /// What is missing.
+    /// The missing parameter.
     pub param: Param,
 }
 
-/// Reads a chip, noting what it lacks.
+/// Reads a chip's parameters and records the assumptions.
 struct Reader<'a> {
     chip: &'a Chip,
     assumptions: Vec<Assumption>,
@@ -113,13 +113,13 @@ impl Speeds {
     /// The speeds of a chip's core.
     ///
     /// # Errors
-    /// The chip has no clock, no bandwidth or no matrix units stated.
+    /// The chip's description states no clock, no bandwidth or no matrix units.
     pub fn of(chip: &Chip) -> Result<Self, MissingParam> {
         Self::of_cores(chip, true)
     }
 
-    /// The speeds of what runs a program: of all cores of a device, among which the points of a
-    /// `parallel` dimension are shared, or of one of them alone.
+    /// The speeds of the hardware that runs a program: with `all`, all cores of a device, which
+    /// share the points of a `parallel` dimension; otherwise one core alone.
     ///
     /// # Errors
     /// As [`Speeds::of`].
@@ -131,7 +131,7 @@ impl Speeds {
         let clock = reader.need(Param::Clock)?;
         let vendor = reader.need(Param::HbmBandwidth)?;
         let cores = reader.need(Param::CoresPerChip)?;
-        // What a core measures is no more than its share; two fused cores are one.
+        // The bandwidth measured for a core is at most its share; two fused cores count as one.
         let device = chip.value(Param::CoresPerDevice).unwrap_or(1.0);
         let fused = if all { device } else { 1.0 };
         let share = vendor / cores * device;
@@ -173,19 +173,19 @@ impl Speeds {
 }
 
 impl Speeds {
-    /// From the last byte of a copy to another core until it is there, and from a signal until it
-    /// is: as a copy to HBM, of which it is known.
+    /// The latency of a copy or a signal to another core, in seconds: taken to be that of a copy to
+    /// HBM, which is known.
     pub fn link_latency(&self) -> f64 {
         self.copy_latency.unwrap_or(self.latency_out)
     }
 
-    /// Takes out what only programs of several cores need.
+    /// Removes the assumption that concerns only programs of several cores.
     pub(crate) fn leave_out_links(&mut self) {
         self.assumptions
             .retain(|assumption| assumption.param != Param::IciBandwidth);
     }
 
-    /// Takes out what holds of compiled kernels alone.
+    /// Removes the speeds and assumptions that concern only compiled kernels.
     pub(crate) fn leave_out_compiled(&mut self) {
         (self.register_pass, self.product_start) = (0.0, 0.0);
         self.assumptions.retain(|assumption| {
@@ -201,7 +201,7 @@ fn matrix_units(reader: &mut Reader<'_>, fused: f64) -> Result<MatrixUnits, Miss
     let from_rows = "from the rows that it takes per cycle";
     let cadence_16 = reader.or(Param::MatmulCadenceBf16, 16.0 / rows, from_rows);
     let cadence_32 = reader.or(Param::MatmulCadenceF32, 8.0 / rows, from_rows);
-    // A chip without 8-bit integer products takes them as the next wider type.
+    // A chip without 8-bit integer products multiplies them as the next wider type.
     let cadence_8 = match reader.chip.value(Param::PeakInt8) {
         Some(peak) if peak > 0.0 => reader.or(
             Param::MatmulCadenceInt8,

@@ -1,5 +1,5 @@
-//! The timeline in Chrome's trace event format, which Perfetto reads too: a row for each
-//! engine, one for VMEM's fill.
+//! The timeline of a report in Chrome's trace event format, which Perfetto also reads: one row for
+//! each engine, and a counter for the bytes in VMEM.
 
 use crate::engine::{Engine, Span, SpanKind};
 use crate::lines::Lines;
@@ -7,7 +7,7 @@ use crate::program::Space;
 use crate::report::Report;
 use serde_json::{Value, json};
 
-/// The timeline of a report as a JSON object. Times are in microseconds.
+/// The timeline of a report as a JSON object, with times in microseconds.
 pub fn chrome_trace(report: &Report, lines: Lines<'_>) -> Value {
     let mut events = Vec::new();
     for engine in Engine::ALL {
@@ -46,7 +46,7 @@ fn event(span: &Span, lines: Lines<'_>) -> Value {
     event
 }
 
-/// How full VMEM is, whenever that changes.
+/// The bytes of VMEM in use, at each moment when they change.
 fn fill(report: &Report) -> Vec<Value> {
     let mut changes: Vec<(f64, i64)> = Vec::new();
     for held in &report.occupancy {

@@ -1,21 +1,19 @@
-//! What one computation asks of the core's units, from the shapes of its operations.
+//! The work of one computation on the core's units, from the shapes of its operations.
 //!
-//! Every operation works on whole vector registers, so shapes are counted with the
-//! padding of their two minor dimensions. The matrix units take a product as tiles of
-//! weights (`dim` x `dim`) through which the rows of the other operand are pushed; the
-//! vector unit adds the partial sums. Which operand is held is chosen as a compiler
-//! would: the one that takes fewer cycles. A product with one row or column is no
-//! matrix operation: it is multiplied and added in vector registers, as the real
-//! compiler does (matmul sweep of libtpu 0.0.50).
+//! Every operation works on whole vector registers, so shapes are counted with the padding of their
+//! two minor dimensions. The matrix units compute a product as tiles of weights (`dim` x `dim`)
+//! through which the rows of the other operand are pushed; the vector unit adds the partial sums.
+//! The operand held as weights is the one that takes fewer cycles, as a compiler would choose. A
+//! product with one row or column is not computed by the matrix units: it is multiplied and added
+//! in vector registers, as libtpu's compiler does (matmul sweep of libtpu 0.0.50).
 //!
-//! A kernel that a compiler made goes through its registers one after the other: each is
-//! loaded, computed with and stored (or added to a sum) before the next, which takes the
-//! chip's `register_pass` however few the operations are. Kernels written as text are
-//! taken to be scheduled better by who wrote them.
+//! A compiler-generated kernel processes its registers one after the other: each is loaded,
+//! computed with and stored (or added to a sum) before the next, which takes at least the chip's
+//! `register_pass` however few the operations are. Kernels written as text are assumed to be
+//! scheduled better by their author.
 //!
-//! The counts of vector operations are those of the usual polynomials and iterations;
-//! they are not measured, and one factor of two more or less in them decides nothing
-//! unless a kernel is bound by the vector unit.
+//! The counts of vector operations are those of the usual polynomials and iterations; they are not
+//! measured. A factor of two in them matters only for a kernel that is bound by the vector unit.
 
 use crate::engine::Work;
 use crate::speeds::{MatrixUnits, Speeds};
@@ -24,37 +22,37 @@ use tegula_ir::{
     Precision, Shape, TO_END, Unary, WindowDim,
 };
 
-/// Operations on whole vector registers that issue in one cycle ("4 f32 adds a cycle",
-/// scaling-book tpus.md, Feb 2025, of v5).
+/// Whole-register operations that issue in one cycle ("4 f32 adds a cycle", scaling-book tpus.md,
+/// Feb 2025, of v5).
 const VECTOR_SLOTS: f64 = 4.0;
-/// Vector operations of a transcendental function: range reduction, a polynomial of
-/// degree about 6, reconstruction.
+/// Vector operations of a transcendental function: range reduction, a polynomial of degree about 6,
+/// reconstruction.
 const TRANSCENDENTAL: f64 = 16.0;
 /// Vector operations of a division or root: an estimate and two Newton steps.
 const DIVISION: f64 = 8.0;
-/// Lanes are combined by halves: rotations of a register with 128 lanes.
+/// Rotations of a register that combine its 128 lanes, halving their number each time.
 const LANE_STEPS: f64 = 7.0;
-/// Cycles of a step that needs the one before it: a division or a root, and a sum across
-/// the lanes. Of libtpu 0.0.50's estimate for a Cholesky decomposition of 64 rows: 122.
+/// Cycles of a step that depends on the step before it: a division or a root, and a sum across the
+/// lanes. libtpu 0.0.50's estimate for a Cholesky decomposition of 64 rows has 122.
 const DEPENDENT_STEP: f64 = 120.0;
-/// Cycles of the vector unit for each register of the operand that is not a vector, in a
-/// product with one row or column: it is spread over the lanes, multiplied and added. Of
-/// libtpu 0.0.50's estimates for 1 x 1024 x 1024 and 1024 x 1024 x 1, less the 1824 of any
-/// kernel: 12 to 18.
+/// Cycles of the vector unit for each register of the operand that is not a vector, in a product
+/// with one row or column: the register is spread over the lanes, multiplied and added. libtpu
+/// 0.0.50's estimates for 1 x 1024 x 1024 and 1024 x 1024 x 1, less the 1824 cycles of any kernel,
+/// have 12 to 18.
 const VECTOR_PRODUCT: f64 = 15.0;
-/// The same for each register of a product's result: it is taken from the matrix unit,
-/// rounded, packed and stored. Of the estimates for products that sum over 128 or fewer
-/// (16384 x 128 x 128, 4096 x 64 x 4096): 8 to 14, of which half is taken to overlap with
-/// the products, as the published times of large ones say.
+/// The same for each register of a product's result: it is taken from the matrix unit, rounded,
+/// packed and stored. The estimates for products that sum over 128 or fewer elements (16384 x 128 x
+/// 128, 4096 x 64 x 4096) have 8 to 14, of which half is assumed to overlap with the products, as
+/// the published times of large products suggest.
 const RESULT_REGISTER: f64 = 4.0;
-/// Fewer input features than these, a register's sublanes, are laid out side by side for
-/// several taps of a convolution, which is then one product.
+/// With fewer input features than this, the number of a register's sublanes, several taps of a
+/// convolution are laid out side by side and computed as one product.
 const TAPS_TOGETHER: f64 = 8.0;
-/// Cycles of the scalar unit for one row that is fetched by an index.
+/// Cycles of the scalar unit for each row that is fetched by an index.
 const INDEXED_ROW: f64 = 8.0;
 
-/// The work of a module's entry computation: what its operands' and results' bytes ask
-/// of VMEM, and what its operations ask of the units.
+/// The work of a module's entry computation: VMEM traffic for the bytes of its operands and
+/// results, and the work of its operations on the units.
 pub fn of(module: &Module, speeds: &Speeds) -> Work {
     let entry = module.entry_computation();
     let mut work = of_computation(module, module.entry, speeds, 0);
@@ -72,8 +70,8 @@ pub fn of(module: &Module, speeds: &Speeds) -> Work {
     work
 }
 
-/// The registers that a kernel without a product goes through: those of what it reduces,
-/// and those of its result if that is computed and not only moved.
+/// The registers that a kernel without a product processes: those of the arrays that it reduces,
+/// and those of its result if it computes the result and does not only move it.
 fn register_passes(module: &Module, id: ComputationId, speeds: &Speeds, depth: usize) -> f64 {
     if depth > MOST_CALLS {
         return 0.0;
@@ -96,7 +94,7 @@ fn register_passes(module: &Module, id: ComputationId, speeds: &Speeds, depth: u
             Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::SelectAndScatter { .. } => {
                 total += read();
             }
-            // A pass for every doubling of the points that are combined.
+            // One pass for every doubling of the points that are combined.
             Op::Fft { length, .. } => {
                 let points: f64 = length.iter().map(|&n| n.max(1) as f64).product();
                 total += read() * points.log2().max(1.0);
@@ -105,7 +103,7 @@ fn register_passes(module: &Module, id: ComputationId, speeds: &Speeds, depth: u
             Op::Convert if is_widening(module, instruction) => {}
             op => {
                 let result = instruction.shape.as_array();
-                // What is computed of single elements decides where to read.
+                // Operations on single elements only compute where to read.
                 let is_array = result.is_some_and(|array| elements(array) > 1.0);
                 computes |= op.is_elementwise() && is_array;
             }
@@ -128,8 +126,8 @@ fn is_widening(module: &Module, convert: &Instruction) -> bool {
     from <= to
 }
 
-/// How deep calls may be nested; a verified module has no cycles, and deeper ones cost
-/// nothing more.
+/// The greatest depth of nested calls; a verified module has no cycles, and deeper calls add no
+/// cost.
 const MOST_CALLS: usize = 64;
 
 fn of_computation(module: &Module, id: ComputationId, speeds: &Speeds, depth: usize) -> Work {
@@ -205,7 +203,7 @@ fn of_instruction(module: &Module, instruction: &Instruction, speeds: &Speeds) -
         _ => {
             let work = other(module, instruction, speeds);
             Work {
-                // Vector operations on whole registers, all lanes counted.
+                // The vector operations on whole registers, times their lanes.
                 operations: work.vector * VECTOR_SLOTS * speeds.lanes,
                 ..work
             }
@@ -213,7 +211,7 @@ fn of_instruction(module: &Module, instruction: &Instruction, speeds: &Speeds) -
     }
 }
 
-/// `batch` products of `[m,k]` and `[k,n]`.
+/// A batch of products of `[m,k]` and `[k,n]`.
 #[derive(Clone, Copy, Debug)]
 struct Product {
     batch: f64,
@@ -253,7 +251,7 @@ impl Product {
                 n,
             };
         }
-        // The features of one tap lie along the lanes: each tap is a product of its own.
+        // The features of one tap are along the lanes: each tap is a product of its own.
         Self {
             batch: groups * taps,
             m,
@@ -263,8 +261,8 @@ impl Product {
     }
 }
 
-/// How often the matrix units go over a product: f32 operands are split into parts of 8
-/// bits of mantissa as the precision asks (1, 3 or 6 products of parts).
+/// The number of passes of the matrix units over a product: f32 operands are split into parts of 8
+/// mantissa bits, which needs 1, 3 or 6 products of parts depending on the precision.
 fn passes(element_type: ElementType, precision: &[Precision]) -> f64 {
     if element_type.bits() <= 16 {
         return 1.0;
@@ -302,7 +300,7 @@ fn product(
         9..=16 => 1,
         _ => 2,
     };
-    // f32 operands are rounded to bf16 parts before they are pushed.
+    // f32 operands are pushed as bf16 parts.
     let width = if width == 0 { 1 } else { width };
     let held = |rows: f64, columns: f64| matrix_cycles(units, width, (batch, rows, k, columns));
     let cycles = held(m, n).min(held(n, m));
@@ -315,12 +313,12 @@ fn product(
     }
 }
 
-/// The cycles in which the matrix units multiply `batch` times `[rows,k]` by
-/// `[k,columns]`, the latter held; `width` 0, 1, 2 for elements of 32, 16, 8 bits.
+/// The cycles in which the matrix units multiply `batch` pairs of `[rows,k]` and `[k,columns]`, the
+/// latter held as weights; `width` is 0, 1 or 2 for elements of 32, 16 or 8 bits.
 ///
-/// Each tile of weights takes its rows in pushes of 8 (16, 32); the next tile's weights
-/// are loaded meanwhile if the unit overlaps. Tiles are spread over the units; with
-/// fewer tiles than units, rows are.
+/// Each tile of weights takes its rows in pushes of 8 (16, 32); the next tile's weights are loaded
+/// meanwhile if the unit overlaps. Tiles are distributed over the units; with fewer tiles than
+/// units, rows are.
 pub fn matrix_cycles(
     units: &MatrixUnits,
     width: usize,
@@ -362,11 +360,11 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
         Op::Unary(op) => vector(written * unary(*op)),
         Op::Binary(op) => vector(written * binary(*op)),
         op if op.is_elementwise() => vector(written),
-        // One element is in all lanes of a register already.
+        // A scalar is in all lanes of a register already.
         Op::Broadcast(_) if read(0).is_some_and(|array| elements(array) <= 1.0) => Work::default(),
         Op::Reduce { dimensions, .. } => {
-            // Registers along the lanes are added first; what is left is combined lane by
-            // lane.
+            // The registers along the lanes are added first; the remaining one is combined across
+            // its lanes.
             let along_lanes = read(0).and_then(|array| {
                 let minor = minor(array)?;
                 let size = array.dims.get(minor)?.representative().max(1) as f64;
@@ -428,7 +426,7 @@ fn other(module: &Module, instruction: &Instruction, speeds: &Speeds) -> Work {
                 .and_then(ArrayShape::static_dims)
                 .and_then(|dims| dims.last().copied());
             let rounds = (length.unwrap_or(2).max(2) as f64).log2().ceil();
-            // A network of compare and exchange: n log n (log n + 1) / 4 pairs.
+            // A sorting network of compare-exchange steps: n log n (log n + 1) / 4 pairs.
             let steps = rounds * (rounds + 1.0) / 2.0;
             Work {
                 vector: first * steps / VECTOR_SLOTS,
@@ -471,7 +469,7 @@ fn binary(op: Binary) -> f64 {
     }
 }
 
-/// Whether the dimension along the lanes becomes another one.
+/// Whether the dimension along the lanes changes.
 fn moves_lanes(module: &Module, instruction: &Instruction) -> bool {
     let operand = instruction.operands.first();
     let operand = operand.and_then(|&id| module[id].shape.as_array());
@@ -489,7 +487,7 @@ fn moves_lanes(module: &Module, instruction: &Instruction) -> bool {
     }
 }
 
-/// The dimension that lies along the lanes.
+/// The dimension that is along the lanes.
 fn minor(shape: &ArrayShape) -> Option<usize> {
     match &shape.layout {
         Some(layout) => layout.minor_to_major.first().map(|&dim| dim as usize),
@@ -521,7 +519,8 @@ fn elements(shape: &ArrayShape) -> f64 {
         .product()
 }
 
-/// Elements with the two minor dimensions rounded up to a register's sublanes and lanes.
+/// The elements of an array with its two minor dimensions rounded up to a register's sublanes and
+/// lanes.
 fn padded_elements(shape: &ArrayShape) -> f64 {
     let rank = shape.dims.len();
     let order: Vec<usize> = match &shape.layout {
@@ -539,7 +538,7 @@ fn padded_elements(shape: &ArrayShape) -> f64 {
             .get(dim)
             .map_or(1, tegula_ir::Dim::representative);
         let granule = match (at, rank) {
-            // A vector of one dimension fills the sublanes too.
+            // A one-dimensional array also fills the sublanes.
             (0, 1) => 1024,
             (0, _) => 128,
             (1, _) => 8,
@@ -550,8 +549,7 @@ fn padded_elements(shape: &ArrayShape) -> f64 {
     product
 }
 
-/// Vector registers of 32-bit elements that an array fills: narrower elements are
-/// widened to be computed with.
+/// The 32-bit vector registers that an array fills: narrower elements are widened for computing.
 fn registers(shape: &ArrayShape, speeds: &Speeds) -> f64 {
     let wide = (f64::from(shape.element_type.bits()) / 32.0).max(1.0);
     padded_elements(shape) * wide / speeds.lanes.max(1.0)
@@ -565,9 +563,8 @@ fn padded_bytes(shape: &ArrayShape) -> f64 {
 mod tests {
     use super::*;
 
-    /// A weight-stationary array of 128 x 128 that loads its weights row by row and does
-    /// not overlap: the configuration in which SCALE-Sim's cycles are
-    /// `folds * (M + 2R + C - 2) - 1`.
+    /// A weight-stationary array of 128 x 128 that loads its weights row by row without overlap:
+    /// the configuration in which SCALE-Sim's cycles are `folds * (M + 2R + C - 2) - 1`.
     #[test]
     fn the_closed_form_of_a_systolic_array() {
         let units = MatrixUnits {

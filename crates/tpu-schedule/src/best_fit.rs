@@ -1,6 +1,6 @@
-//! Offsets in one memory for buffers with lifetimes: best fit.
+//! A best-fit allocator: assigns offsets in one memory to buffers with lifetimes.
 
-/// A span of bytes that is taken for a span of steps, both ends included.
+/// A range of bytes that is occupied for a range of steps, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Taken {
     steps: (usize, usize),
@@ -13,7 +13,7 @@ struct Taken {
 pub(super) struct Heap {
     capacity: i64,
     alignment: i64,
-    /// Bytes at the end that each step keeps for itself.
+    /// The bytes at the end that each step reserves for itself.
     reserved: Vec<i64>,
     taken: Vec<Taken>,
 }
@@ -29,7 +29,7 @@ impl Heap {
         }
     }
 
-    /// The gaps for those steps: where they begin, and how long they are.
+    /// The gaps that are free during these steps: offset and length.
     fn gaps(&self, steps: (usize, usize)) -> Vec<(i64, i64)> {
         let own = self
             .reserved
@@ -57,8 +57,8 @@ impl Heap {
         gaps
     }
 
-    /// Takes bytes for those steps in the smallest gap that has them; gives the offset,
-    /// or else the largest gap.
+    /// Allocates bytes for these steps in the smallest gap that is large enough. Returns the
+    /// offset, or the length of the largest gap as an error.
     pub(super) fn take(&mut self, bytes: i64, steps: (usize, usize)) -> Result<i64, i64> {
         let gaps = self.gaps(steps);
         let fitting = gaps.iter().filter(|(_, length)| *length >= bytes);
@@ -75,7 +75,7 @@ impl Heap {
         }
     }
 
-    /// The most bytes in use at one step, the step's own included.
+    /// The most bytes in use at one step, including what the step reserves.
     pub(super) fn peak(&self) -> i64 {
         let at = |step: usize| {
             let live = self
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(heap.take(30, (0, 3)), Ok(0));
         assert_eq!(heap.take(25, (0, 1)), Ok(30));
         assert_eq!(heap.take(20, (0, 3)), Ok(60));
-        // 30..60 and 80..100 are free from step 2 on: 50 bytes, but not in a row.
+        // 30..60 and 80..100 are free from step 2 on: 50 bytes, but not contiguous.
         assert_eq!(heap.take(40, (2, 3)), Err(30));
         assert_eq!(heap.take(20, (2, 3)), Ok(80));
         assert_eq!(heap.take(30, (2, 3)), Ok(30));

@@ -1,4 +1,4 @@
-//! The schedule that is being made: steps in order, and the buffers that they need.
+//! Builds a schedule: steps in order, and the buffers that they need.
 
 use super::options::Options;
 use super::time::{Speeds, operations};
@@ -9,10 +9,10 @@ use tegula_ir::{ArrayShape, Layout, Module, Op};
 use tegula_layout::assign::{Assignment, Kernel, Order, reshaped};
 use tegula_layout::physical::{PhysicalLayout, is_bitcast};
 
-/// What the region sees that is being written.
+/// The state of the region that is being scheduled.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
-    /// The buffer that holds a value.
+    /// The buffer that holds each value.
     pub home: FxHashMap<ValueId, BufferId>,
     /// Views that nothing has read yet: the region and the kernel's number.
     pub pending: FxHashMap<ValueId, (usize, usize)>,
@@ -20,21 +20,21 @@ pub(super) struct Scope {
     pub turned: FxHashMap<(ValueId, String), BufferId>,
     /// The first buffer of the region.
     pub first: BufferId,
-    /// States of the loop whose body the region is.
+    /// The states of the loop whose body this region is.
     pub states: FxHashSet<ValueId>,
 }
 
-/// Makes a schedule.
+/// Builds a schedule.
 pub(super) struct Builder<'a> {
     pub(super) module: &'a Module,
     pub(super) assignment: &'a Assignment,
     pub(super) options: &'a Options,
     pub(super) speeds: Speeds,
-    /// Whether arrays stay in VMEM between kernels: seen of all chips but v2 and v3, which
-    /// their tiles tell from the others (libtpu 0.0.42.1).
+    /// Whether arrays stay in VMEM between kernels. libtpu's compiler (0.0.42.1) does this on all
+    /// chips but v2 and v3, which are recognised by their tiles.
     pub(super) keeps_arrays: bool,
     pub(super) schedule: Schedule,
-    /// What the region sees that is being written.
+    /// The state of the region that is being scheduled.
     pub(super) scope: Scope,
 }
 
@@ -65,8 +65,8 @@ impl<'a> Builder<'a> {
         self.schedule.buffers.len() - 1
     }
 
-    /// The buffer of a value; made as a given one if nothing has written it, and as a
-    /// view where the first reads it.
+    /// The buffer of a value. If nothing has written it, it is given from outside; if it is a view,
+    /// the view is made here, at its first reader.
     pub(super) fn home(&mut self, value: ValueId) -> BufferId {
         if let Some(&id) = self.scope.home.get(&value) {
             return id;
@@ -90,7 +90,7 @@ impl<'a> Builder<'a> {
         id
     }
 
-    /// The steps of a region's kernels.
+    /// Adds the steps of a region's kernels.
     pub(super) fn kernels(&mut self, region: usize) {
         let assignment = self.assignment;
         let Some(kernels) = assignment.regions.get(region).map(|region| &region.kernels) else {
@@ -137,8 +137,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A view that moves bytes, as a copy into the layout of which it is a bitcast, if
-    /// there is one.
+    /// Schedules a view that moves bytes as a copy to the layout of which it is a bitcast, if there
+    /// is one.
     fn view_of_copy(&mut self, kernel: &Kernel, result: ValueId) -> bool {
         let [read] = kernel.reads.as_slice() else {
             return false;
@@ -167,8 +167,8 @@ impl<'a> Builder<'a> {
                 layout: Some(Box::new(layout.clone())),
                 ..shape.clone()
             });
-        // A transposition was turned to the same order: the same bytes, unless padded
-        // otherwise.
+        // The operand of a transposition was copied to the same order, so the bytes are equal
+        // unless the padding differs.
         let same = match op {
             Op::Transpose(_) => {
                 let bytes = |shape| PhysicalLayout::new(shape).map(|layout| layout.padded_bytes());
@@ -192,12 +192,12 @@ impl<'a> Builder<'a> {
         true
     }
 
-    /// VMEM for two windows each of what a kernel moves, up to the limit.
+    /// The bytes of VMEM for two windows of everything that a kernel moves, up to the limit.
     pub(super) fn scoped(&self, moved: i64) -> i64 {
         moved.saturating_mul(2).min(self.options.scoped_bytes)
     }
 
-    /// The buffers that a kernel reads, with copies into the layouts that it wants.
+    /// The buffers that a kernel reads, with copies to the layouts that it needs.
     pub(super) fn reads(&mut self, kernel: &Kernel) -> Vec<BufferId> {
         let mut reads = Vec::new();
         for read in &kernel.reads {
@@ -214,7 +214,7 @@ impl<'a> Builder<'a> {
         reads
     }
 
-    /// The value in another layout, copied once for all kernels that want it.
+    /// The value in another layout, copied once for all kernels that need it.
     pub(super) fn turn(&mut self, value: ValueId, from: BufferId, layout: &Layout) -> BufferId {
         let key = (value, layout.to_string());
         if let Some(&id) = self.scope.turned.get(&key) {
@@ -261,7 +261,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether a value is a constant that kernels hold themselves.
+/// Whether a value is a constant that is part of the kernels themselves.
 pub(crate) fn is_immediate(program: &Program, value: ValueId) -> bool {
     let data = &program.values[value];
     match &data.def {
@@ -270,7 +270,7 @@ pub(crate) fn is_immediate(program: &Program, value: ValueId) -> bool {
     }
 }
 
-/// Whether two layouts of one shape put every element in the same place.
+/// Whether two layouts of one shape put every element at the same position.
 pub(super) fn same_bytes(a: &Layout, b: &Layout) -> bool {
     let in_any = |layout: &Layout| Layout {
         memory_space: 0,
@@ -279,7 +279,7 @@ pub(super) fn same_bytes(a: &Layout, b: &Layout) -> bool {
     a == b || in_any(a) == in_any(b)
 }
 
-/// Whether what is in a buffer can be copied to another by its bytes.
+/// Whether the contents of a buffer can be copied to another one byte by byte.
 pub(super) fn is_plain(from: &Buffer, to: &Buffer) -> bool {
     let is_view = matches!(from.source, Source::Bitcast(_));
     !is_view && same_bytes(&from.layout, &to.layout)

@@ -1,11 +1,10 @@
-//! Loops and choices as steps: their regions' kernels between markers, and what is
-//! passed to, by and from them.
+//! Schedules loops and conditionals: the kernels of their regions are placed between markers, and
+//! values are passed in, around and out.
 //!
-//! A state of a loop has one place. Its first value is made there if nothing else needs
-//! that value, else copied there; likewise the next value at the end of an iteration,
-//! once nothing reads the state any more. A result is what is in the place at the end.
-//! A branch of a choice makes its results where the choice gives them, or copies them
-//! there.
+//! A loop state has one place. Its first value is computed there if nothing else needs that value,
+//! otherwise it is copied there. The same holds for the next value at the end of an iteration, once
+//! nothing reads the state any more. The loop's result is what is in the place at the end. A branch
+//! of a conditional computes its results in the conditional's places, or copies them there.
 
 use super::builder::{Builder, Scope, is_immediate, is_plain, same_bytes};
 use super::{BufferId, Control, Held, Source, Step};
@@ -16,12 +15,12 @@ use tegula_layout::assign::{Kernel, Region};
 use tegula_layout::trips;
 
 impl Builder<'_> {
-    /// A loop or a choice of a region.
+    /// Schedules a loop or conditional of a region.
     pub(super) fn control(&mut self, region: usize, kernel: &Kernel) {
         let program = self.program();
         let node = &program.nodes[kernel.root];
         let uses = self.uses(region);
-        // What its regions read is there before it begins.
+        // The values that its regions read must exist before it begins.
         for read in &kernel.reads {
             if !is_immediate(program, read.value) {
                 self.home(read.value);
@@ -43,7 +42,7 @@ impl Builder<'_> {
         }
     }
 
-    /// How often the kernels of a region and its results name each value.
+    /// How often the kernels of a region and its results use each value.
     fn uses(&self, region: usize) -> FxHashMap<ValueId, u32> {
         let mut uses = FxHashMap::default();
         let Some(region) = self.assignment.regions.get(region) else {
@@ -63,8 +62,8 @@ impl Builder<'_> {
         regions.position(|region| region.of == of)
     }
 
-    /// What is from outside and is read in another layout inside a loop is copied once,
-    /// before it.
+    /// A value from outside that is read in another layout inside a loop is copied once, before the
+    /// loop.
     fn turn_before(&mut self, kernel: &Kernel) {
         let outside: FxHashSet<ValueId> = kernel.reads.iter().map(|read| read.value).collect();
         let assignment = self.assignment;
@@ -97,7 +96,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The place of a loop's state, which holds its first value.
+    /// The place of a loop state, holding its first value.
     fn state(&mut self, state: ValueId, first: ValueId, is_last: bool) -> BufferId {
         let layout = self.layout(state);
         let home = self.scope.home.get(&first).copied();
@@ -111,8 +110,8 @@ impl Builder<'_> {
         place
     }
 
-    /// Whether the place of a value that nothing else needs may be taken over: the
-    /// region's own, of this layout.
+    /// Whether a value's place may be taken over: nothing else needs the value, and the place
+    /// belongs to the region and has this layout.
     fn is_free(&self, value: ValueId, home: BufferId, layout: &Layout) -> bool {
         let buffer = &self.schedule.buffers[home];
         let is_own = match buffer.source {
@@ -141,7 +140,7 @@ impl Builder<'_> {
         let place = &self.schedule.buffers[to];
         let from = what.by.map(|id| &self.schedule.buffers[id]);
         let moved = place.bytes + from.map_or(0, |from| from.bytes);
-        // In one layout it is a copy of bytes, which no kernel makes.
+        // Between equal layouts it is a copy of bytes, which needs no kernel.
         let is_plain = from.is_none_or(|from| is_plain(from, place));
         self.schedule.steps.push(Step::Pass {
             what,
@@ -210,7 +209,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The end of an iteration: the states' next values are put in their places.
+    /// Ends an iteration: moves the next values of the states to their places.
     fn next(&mut self, body: usize, states: &[ValueId], places: &[BufferId], begin: usize) {
         let uses = self.uses(body);
         let results: Vec<ValueId> = {
@@ -223,7 +222,7 @@ impl Builder<'_> {
             if held.value == state || self.next_in_place(*held, place, &next, &uses, begin) {
                 continue;
             }
-            // It is there already, as the result of a loop inside.
+            // It is there already, as the result of a nested loop.
             let there = held.by.is_some_and(|id| {
                 let buffer = &self.schedule.buffers[id];
                 let is_view = matches!(buffer.source, Source::Bitcast(_));
@@ -233,7 +232,7 @@ impl Builder<'_> {
                 left.push((*held, place));
             }
         }
-        // States that become other states are read before any is written.
+        // States that become other states are read before any of them is written.
         let bases: Vec<BufferId> = places.iter().map(|&id| self.schedule.base(id)).collect();
         for (held, place) in &mut left {
             let is_state = |id: BufferId| bases.contains(&self.schedule.base(id));
@@ -249,8 +248,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Lets the kernel that makes a state's next value write it in the state's place, if
-    /// nothing else needs the one, and nothing needs the other any more.
+    /// Lets the kernel that computes a state's next value write it in the state's place, if nothing
+    /// else needs the next value and nothing reads the state afterwards.
     fn next_in_place(
         &mut self,
         held: Held,

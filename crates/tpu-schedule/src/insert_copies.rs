@@ -1,23 +1,22 @@
-//! What was decided, put into a schedule: spaces, offsets, and the copies between
-//! memories.
+//! Applies the decisions to a schedule: memory spaces, offsets, and copies between memories.
 
 use super::builder::Builder;
 use super::space_assignment::{Fetch, To};
 use super::{BufferId, HBM, Reason, Source, Step, Transfer, VMEM};
 use rustc_hash::FxHashMap;
 
-/// From so many bytes on a copy is made in slices, so that kernels between them find
-/// HBM free (the least that was seen sliced on v5e).
+/// Copies of at least this many bytes are made in slices, so that HBM is free for kernels in
+/// between (the smallest size observed to be sliced on v5e).
 const SLICED_FROM: i64 = 1 << 20;
-/// How many slices (the most common number that was seen on v5e).
+/// The number of slices (the most common number observed on v5e).
 const SLICES: i64 = 4;
 
 impl Builder<'_> {
-    /// Sets what was decided, and the views' spaces after their bases'.
+    /// Sets the decided spaces and offsets, and gives views the space of their bases.
     pub(super) fn apply(&mut self, decided: Vec<(BufferId, Option<i64>, Reason)>) {
         for (id, offset, reason) in decided {
             let buffer = &mut self.schedule.buffers[id];
-            // What is given may be in the host's memory, and a result may go there.
+            // A given buffer may be in the host's memory, and so may a result.
             if offset.is_some() {
                 buffer.layout.memory_space = VMEM;
             } else if buffer.layout.memory_space == VMEM {
@@ -39,7 +38,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Puts the copies into the steps, and lets the kernels read what they fetched.
+    /// Inserts the copies into the steps, and makes kernels read what was fetched.
     pub(super) fn insert_copies(&mut self, mut fetches: Vec<Fetch>) {
         fetches.sort_by_key(|fetch| (fetch.start, fetch.first, fetch.of));
         let old = std::mem::take(&mut self.schedule.steps);
@@ -81,7 +80,7 @@ impl Builder<'_> {
         let mut fetched: FxHashMap<BufferId, BufferId> = FxHashMap::default();
         let ends = old.into_iter().map(Some).chain([None]);
         for (number, step) in ends.enumerate() {
-            // What is evicted makes room for what is fetched.
+            // Evicting makes room for what is fetched.
             let (out, brought): (Vec<usize>, Vec<usize>) =
                 dones[number].iter().partition(|copy| evicts(copy));
             let is_here = |copy: &&usize| fetches[**copy].start < number;
@@ -106,7 +105,7 @@ impl Builder<'_> {
             }
             let is_fetched = |copy: &usize| matches!(fetches[*copy].to, To::Place(_));
             match step {
-                // The copy passes it.
+                // The copy itself passes the value.
                 Some(Step::Pass { to, .. })
                     if brought.iter().any(|copy| {
                         is_fetched(copy) && self.schedule.transfers[*copy].to == to
@@ -133,7 +132,7 @@ impl Builder<'_> {
         self.schedule.buffers.len() - 1
     }
 
-    /// Adds a step that reads what was fetched.
+    /// Adds a step that reads from the fetched buffers.
     fn reading(&mut self, mut step: Step, fetched: &FxHashMap<BufferId, BufferId>) {
         let moved = |id: &mut BufferId| {
             if let Some(&to) = fetched.get(id) {
@@ -163,8 +162,8 @@ impl Builder<'_> {
         self.schedule.steps.push(step);
     }
 
-    /// How many slices a copy of a buffer is made in: along its most major dimension,
-    /// at tiles.
+    /// The number of slices in which a buffer is copied: along its most major dimension, at tile
+    /// boundaries.
     fn slices(&self, id: BufferId) -> i64 {
         let buffer = &self.schedule.buffers[id];
         let dims = self.program().values[buffer.value].shape.static_dims();
@@ -173,7 +172,7 @@ impl Builder<'_> {
             return 1;
         };
         let size = dims.get(major as usize).copied().unwrap_or(1);
-        // Of two dimensions the most major one lies in the tile.
+        // With two dimensions, the most major one is part of the tile.
         let multiple = if order.len() == 2 { 8 } else { 1 };
         if order.len() < 2 || buffer.bytes < SLICED_FROM {
             1

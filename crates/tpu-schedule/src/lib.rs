@@ -1,11 +1,11 @@
-//! Memory spaces for a chip whose vector memory is managed by software: which arrays
-//! live in VMEM (`S(1)`), when they are fetched, and where in it they lie.
+//! Memory-space assignment for a chip whose vector memory is managed by software: which arrays are
+//! in VMEM (`S(1)`), when they are fetched, and at which offsets.
 //!
-//! [`schedule`] takes a program with its [layouts](tegula_layout::assign) and gives a
-//! [`Schedule`]: kernels and copies in order, and for each buffer a space, a size and,
-//! in VMEM, an offset. [`verify()`] proves of a schedule, whoever made it, that buffers
-//! that live at one time do not overlap, that nothing is read before it is written or
-//! its copy done, and that the capacity is kept.
+//! [`schedule`] takes a program with its [layouts](tegula_layout::assign) and returns a
+//! [`Schedule`]: kernels and copies in order, and for each buffer a space, a size and, in VMEM, an
+//! offset. [`verify()`] proves for any schedule that buffers that are live at the same time do not
+//! overlap, that nothing is read before it is written or its copy is complete, and that the
+//! capacity suffices.
 //!
 //! ```
 //! use tegula_layout::assign::{Machine, assign};
@@ -28,23 +28,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Results of the program stay in HBM, and so do single elements, which the scalar
-//! unit reads, and, as the real compiler leaves them, arrays that a loop's condition reads.
-//! Of the rest each array is worth the HBM traffic that VMEM saves; those
-//! worth most for the square root of their size come first, at the offset with the
-//! least room left over, and what finds no room stays in HBM. Inputs are fetched while
-//! earlier kernels run, large ones in slices; the largest is fetched before the program
-//! begins, as the real compiler does. The compiler of v2 and v3 keeps no array in VMEM from
-//! one kernel to the next; neither does a schedule for these.
+//! The results of the program stay in HBM. So do single elements, which the scalar unit reads, and
+//! arrays that a loop's condition reads (as in libtpu's compiler). For every other array, the
+//! benefit of VMEM is the HBM traffic that it saves. Arrays are placed in the order of benefit
+//! divided by the square root of the size, each at the offset that leaves the smallest gap; an
+//! array that does not fit stays in HBM. Inputs are fetched while earlier kernels run, large ones
+//! in slices. The largest one is fetched before the program begins, as in libtpu's compiler. The
+//! compiler for v2 and v3 keeps no array in VMEM from one kernel to the next, so a schedule for
+//! these does not either.
 //!
-//! Loops and choices stand in the one list of steps: the steps of a loop's condition, of
-//! its body, of each branch, once each between markers ([`Step::Part`], [`Step::Leave`]).
-//! So all arrays of the program have lives on one axis, and one search for offsets serves
-//! them: branches share room because their steps are apart, and what a loop holds does
-//! not touch what lives around it. What is passed has a place ([`Control::places`]): a
-//! loop's state lies there whenever an iteration begins or ends. It gets there by a
-//! [`Step::Pass`], or without one where a kernel can write it there at once
-//! ([`Source::Same`]).
+//! Loops and conditionals are part of the single list of steps: the steps of a loop's condition, of
+//! its body, and of each branch occur once each, between markers ([`Step::Part`], [`Step::Leave`]).
+//! So the lifetimes of all arrays are ranges of the same list, and one search for offsets serves
+//! all of them: branches share memory because their steps are disjoint, and the arrays of a loop do
+//! not overlap those that are live around it. Values that are passed have a place
+//! ([`Control::places`]): a loop state is there whenever an iteration begins or ends. It gets there
+//! by a [`Step::Pass`], or directly if a kernel can write it there ([`Source::Same`]).
 
 mod best_fit;
 mod builder;
@@ -77,61 +76,60 @@ pub const FLAGS: i64 = 2;
 /// `S(n)` of the host's memory.
 pub const HOST: i64 = 5;
 
-/// Which buffer, by number.
+/// The number of a buffer.
 pub type BufferId = usize;
 
 /// Where a buffer's contents come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// There before the program begins.
+    /// They exist before the program begins.
     Given,
     /// A kernel writes it.
     Kernel,
-    /// A kernel that only copies an array into another layout.
+    /// A kernel copies an array to another layout.
     Relayout(BufferId),
-    /// The bytes of another buffer under other dimensions.
+    /// The bytes of another buffer with other dimensions.
     Bitcast(BufferId),
     /// A copy from another memory.
     Copy(BufferId),
-    /// What a loop or a choice passes is copied here.
+    /// A value that a loop or conditional passes is copied here.
     Passed,
-    /// The place of another buffer, which holds this value at another time: a state's
-    /// first value before the loop, the next one at the end of an iteration, the result
-    /// after it.
+    /// The place of another buffer, which holds this value at another time: a state's first value
+    /// before the loop, its next value at the end of an iteration, or the result after the loop.
     Same(BufferId),
 }
 
 /// A buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buffer {
-    /// The value it holds.
+    /// The value that it holds.
     pub value: ValueId,
-    /// How the value lies in it, with its memory space.
+    /// The layout of the value, including its memory space.
     pub layout: Layout,
-    /// Bytes, padding included.
+    /// The size in bytes, including padding.
     pub bytes: i64,
     /// Where the contents come from.
     pub source: Source,
-    /// Where in VMEM it begins, if it is there.
+    /// The offset in VMEM, if it is there.
     pub offset: Option<i64>,
-    /// Why it is where it is.
+    /// The reason for its memory space.
     pub reason: Reason,
 }
 
-/// Why a buffer is where it is.
+/// The reason for a buffer's memory space.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
-    /// The program gets or gives it in HBM.
+    /// It is a parameter or result of the program in HBM.
     Boundary,
-    /// One element, which the scalar unit reads.
+    /// It is a single element, which the scalar unit reads.
     SingleElement,
     /// VMEM saves this many seconds of HBM traffic.
     Saves(f64),
-    /// It found no room: the largest gap had this many bytes.
+    /// It does not fit: the largest gap had this many bytes.
     NoRoom(i64),
-    /// VMEM had room for the first part of its life only.
+    /// VMEM had room only for the first part of its lifetime.
     Evicted,
-    /// Nothing earlier hides the copy.
+    /// No earlier work hides the copy.
     NotHidden,
     /// It is a view of another array.
     View,
@@ -139,7 +137,7 @@ pub enum Reason {
     Passed,
     /// A loop's condition reads it.
     Tested,
-    /// The chip's compiler keeps no array in VMEM from one kernel to the next.
+    /// The chip's compiler does not keep arrays in VMEM from one kernel to the next.
     NotKept,
 }
 
@@ -173,46 +171,46 @@ impl Buffer {
     }
 }
 
-/// A copy between memories that runs beside the kernels.
+/// A copy between memories that runs concurrently with kernels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
-    /// From.
+    /// The source.
     pub from: BufferId,
-    /// To.
+    /// The destination.
     pub to: BufferId,
-    /// In how many slices.
+    /// The number of slices.
     pub slices: i64,
     /// Whether it is made before the program begins.
     pub before_program: bool,
-    /// Seconds, alone.
+    /// Its time in seconds, without other traffic.
     pub seconds: f64,
 }
 
-/// A value where a step needs it.
+/// A value that a step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The value.
     pub value: ValueId,
-    /// The buffer that holds it; [`None`]: a constant that is written where it is used.
+    /// The buffer that holds it; [`None`] for a constant that is written where it is used.
     pub by: Option<BufferId>,
 }
 
-/// A loop or a choice.
+/// A loop or a conditional.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     /// The node of the program.
     pub node: NodeId,
     /// Whether it is a loop.
     pub is_loop: bool,
-    /// Where each state of a loop, or each result of a choice, lies.
+    /// The place of each state of a loop, or of each result of a conditional.
     pub places: Vec<BufferId>,
-    /// What decides: whether to go on, or which branch to take.
+    /// The predicate of a loop, or the selector of a conditional.
     pub decides: Held,
-    /// How often a loop's body runs, as is known or assumed.
+    /// The trip count of a loop's body, known or assumed.
     pub trips: f64,
 }
 
-/// One step.
+/// A step of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A kernel of the program.
@@ -221,85 +219,84 @@ pub enum Step {
         region: usize,
         /// Its number there.
         kernel: usize,
-        /// What it reads.
+        /// The buffers that it reads.
         reads: Vec<BufferId>,
-        /// What it writes.
+        /// The buffers that it writes.
         writes: Vec<BufferId>,
-        /// VMEM that it uses while it runs, in bytes.
+        /// The VMEM that it uses while it runs, in bytes.
         scoped: i64,
-        /// How long it takes, in seconds.
+        /// Its time in seconds.
         seconds: f64,
     },
-    /// A copy into another layout.
+    /// A copy to another layout.
     Relayout {
-        /// From.
+        /// The source.
         from: BufferId,
-        /// To.
+        /// The destination.
         to: BufferId,
-        /// VMEM that it uses while it runs, in bytes.
+        /// The VMEM that it uses while it runs, in bytes.
         scoped: i64,
-        /// How long it takes, in seconds.
+        /// Its time in seconds.
         seconds: f64,
     },
-    /// The same bytes under other dimensions.
+    /// The same bytes with other dimensions.
     Bitcast {
-        /// The view that it is.
+        /// The operation that is a view.
         root: NodeId,
-        /// From.
+        /// The source.
         from: BufferId,
-        /// To.
+        /// The destination.
         to: BufferId,
     },
-    /// A copy begins.
+    /// Starts a copy.
     CopyStart(usize),
-    /// A copy has ended.
+    /// Waits for a copy.
     CopyDone(usize),
-    /// A value is copied to where a loop or a choice wants it, in the layout that it has
-    /// there.
+    /// Copies a value to its place in a loop or conditional, in the layout of that place.
     Pass {
-        /// What is passed.
+        /// The value.
         what: Held,
-        /// Where to.
+        /// The destination.
         to: BufferId,
-        /// VMEM that it uses while it runs, in bytes.
+        /// The VMEM that it uses while it runs, in bytes.
         scoped: i64,
-        /// How long it takes, in seconds.
+        /// Its time in seconds.
         seconds: f64,
     },
-    /// A part of a loop or choice begins: of a loop the condition, then the body; of a
-    /// choice one branch after the other.
+    /// Begins a part of a loop or conditional. A loop has its condition, then its body; a
+    /// conditional has one part for each branch.
     Part {
-        /// Which loop or choice.
+        /// The number of the loop or conditional.
         control: usize,
-        /// Which part.
+        /// The number of the part.
         part: usize,
     },
-    /// A loop or choice ends.
+    /// Ends a loop or conditional.
     Leave(usize),
 }
 
-/// What runs when, and where everything lies.
+/// A schedule: the steps in order, and the places of all buffers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
-    /// Every buffer.
+    /// All buffers.
     pub buffers: Vec<Buffer>,
-    /// Every copy between memories.
+    /// All copies between memories.
     pub transfers: Vec<Transfer>,
-    /// Every loop and choice.
+    /// All loops and conditionals.
     pub controls: Vec<Control>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// The buffers that the program gives.
+    /// The buffers of the program's results.
     pub results: Vec<BufferId>,
-    /// Bytes of VMEM there are.
+    /// The size of VMEM in bytes.
     pub vmem_bytes: i64,
-    /// The most bytes of VMEM in use at once.
+    /// The most bytes of VMEM in use at the same time.
     pub vmem_peak: i64,
 }
 
 impl Schedule {
-    /// The buffer in whose place a buffer lies: itself, unless it is a bitcast or is
-    /// passed.
+    /// The buffer whose bytes a buffer uses: itself, unless it is a bitcast or takes another one's
+    /// place.
     pub fn base(&self, mut id: BufferId) -> BufferId {
         while let Some(Buffer {
             source: Source::Bitcast(of) | Source::Same(of),
@@ -311,8 +308,8 @@ impl Schedule {
         id
     }
 
-    /// What decides at a step: a loop's predicate at the end of its condition, a choice's
-    /// selector before its branches.
+    /// The value that a step decides by: a loop's predicate at the end of its condition, or a
+    /// conditional's selector before its branches.
     pub fn decided_at(&self, step: &Step) -> Option<Held> {
         let &Step::Part { control, part } = step else {
             return None;

@@ -1,8 +1,8 @@
-//! Where steps stand among loops and choices, and from when to when buffers live.
+//! The nesting of steps in loops and conditionals, and the lifetimes of buffers.
 
 use super::{BufferId, Schedule, Source, Step};
 
-/// A loop's or choice's steps.
+/// The steps of a loop or conditional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     /// The first [`Step::Part`].
@@ -10,21 +10,21 @@ struct Span {
     /// The [`Step::Leave`].
     leave: usize,
     control: usize,
-    /// The span around it.
+    /// The enclosing span.
     around: Option<usize>,
 }
 
-/// Which loops and choices each step of a schedule stands in.
+/// The loops and conditionals that contain each step of a schedule.
 #[derive(Clone, Debug, Default)]
 pub struct Nest {
     spans: Vec<Span>,
-    /// For each step, and the end, the innermost span that it stands in. A marker stands
-    /// in what it is a marker of, but for the first, which is read outside.
+    /// For each step, and for the end, the innermost span that contains it. A marker is inside its
+    /// own span, except for the first one, which is executed outside.
     inside: Vec<Option<usize>>,
 }
 
 impl Nest {
-    /// Of a schedule whose markers match.
+    /// The nesting of a schedule with matching markers.
     pub fn of(schedule: &Schedule) -> Self {
         let mut nest = Self::default();
         let mut open = None;
@@ -53,7 +53,7 @@ impl Nest {
         nest
     }
 
-    /// The spans around a step, from the innermost.
+    /// The spans that contain a step, from the innermost.
     fn around(&self, step: usize) -> impl Iterator<Item = &Span> {
         let mut at = self.inside.get(step).copied().flatten();
         std::iter::from_fn(move || {
@@ -63,12 +63,12 @@ impl Nest {
         })
     }
 
-    /// Whether a step stands in no loop or choice.
+    /// Whether a step is in no loop or conditional.
     pub fn is_outside(&self, step: usize) -> bool {
         self.inside.get(step).copied().flatten().is_none()
     }
 
-    /// The steps of the part of a loop or choice that a step stands in, if it stands in one.
+    /// The steps of the innermost part that contains a step, if there is one.
     pub(super) fn part(&self, schedule: &Schedule, step: usize) -> Option<std::ops::Range<usize>> {
         let span = self.around(step).next()?;
         let is_marker = |at: &usize| match schedule.steps.get(*at) {
@@ -80,31 +80,31 @@ impl Nest {
         Some(begin + 1..end)
     }
 
-    /// Whether two steps stand in the same loops and choices.
+    /// Whether two steps are in the same loops and conditionals.
     pub(super) fn is_beside(&self, one: usize, other: usize) -> bool {
         self.inside.get(one) == self.inside.get(other)
     }
 
-    /// The step at which the program itself comes to a step: that one, or the beginning
-    /// of the outermost loop or choice around it.
+    /// The top-level step that contains a step: the step itself, or the beginning of the outermost
+    /// loop or conditional around it.
     pub fn from_outside(&self, step: usize) -> usize {
         self.around(step).last().map_or(step, |span| span.begin)
     }
 
-    /// The first step of the program itself after a step.
+    /// The first top-level step after a step.
     pub fn outside_after(&self, step: usize) -> usize {
         self.around(step).last().map_or(step, |span| span.leave) + 1
     }
 
-    /// The end of the outermost loop or choice around a step for which what was there at
-    /// another step is from outside.
+    /// The end of the outermost loop or conditional around a step for which the contents at another
+    /// step come from outside.
     fn until(&self, first: Option<usize>, step: usize) -> usize {
         let outside = |span: &&Span| first.is_none_or(|first| first < span.begin);
         let ends = self.around(step).filter(outside).map(|span| span.leave);
         ends.max().unwrap_or(step)
     }
 
-    /// How often each step is run, as is known or assumed; a branch as one of several.
+    /// How often each step runs, known or assumed. A branch is counted as one of several.
     pub fn times(&self, schedule: &Schedule) -> Vec<f64> {
         let mut parts = vec![1.0f64; schedule.controls.len()];
         for step in &schedule.steps {
@@ -126,10 +126,10 @@ impl Nest {
 }
 
 impl Schedule {
-    /// The step at which each buffer begins to hold something and the last that needs
-    /// it; those that lie in another's place are counted with it. Given ones begin at 0
-    /// and results live on to the end. What is needed inside a loop or choice and is from
-    /// outside lives to its end.
+    /// The lifetime of each buffer: the step at which it begins to hold something, and the last
+    /// step that needs it. Buffers in another's place are counted with that one. Given buffers
+    /// begin at 0, and results live to the end. What is needed inside a loop or conditional and
+    /// comes from outside lives to its end.
     pub fn lifetimes(&self) -> Vec<(usize, usize)> {
         let nest = Nest::of(self);
         let mut lives: Vec<Option<(usize, usize)>> = vec![None; self.buffers.len()];
@@ -155,7 +155,7 @@ impl Schedule {
             .collect()
     }
 
-    /// The buffers that a step reads, writes, or has to find in their place.
+    /// The buffers that a step reads, writes, or requires in their places.
     pub(super) fn each_touched(&self, step: &Step, touch: &mut dyn FnMut(BufferId)) {
         if let Some(held) = self.decided_at(step) {
             held.by.into_iter().for_each(&mut *touch);

@@ -1,5 +1,5 @@
-//! From a program with layouts to a schedule: steps in order, then a space for each buffer, then the
-//! copies that fetch inputs.
+//! Schedules a program with layouts: first the steps in order, then a memory space for each buffer,
+//! then the copies that fetch inputs.
 
 use super::Schedule;
 use super::builder::{Builder, Scope};
@@ -10,7 +10,7 @@ use tegula_ir::Module;
 use tegula_layout::assign::{Assignment, Region};
 use tegula_target::{Chip, Param, TileRule};
 
-/// Schedules a program, with what its loops and branches hold.
+/// Schedules a program, including its loops and branches.
 pub fn schedule(
     module: &Module,
     assignment: &Assignment,

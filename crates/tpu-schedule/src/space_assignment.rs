@@ -1,5 +1,5 @@
-//! A space for each buffer: what VMEM saves most for the square root of its size comes
-//! first.
+//! Assigns a memory space to each buffer. Buffers are considered in the order of the time that VMEM
+//! saves, divided by the square root of their size.
 
 mod inside;
 
@@ -10,15 +10,15 @@ use super::{BufferId, HBM, Reason, Source, Step};
 use tegula_fusion::{Node, ValueId};
 use tegula_ir::Op;
 
-/// Buffers in VMEM begin at multiples of this many bytes: one transfer of VMEM (JAX
-/// Pallas documentation, "TPU pipelining").
+/// The alignment of buffers in VMEM, in bytes: one transfer (JAX Pallas documentation, "TPU
+/// pipelining").
 const ALIGNMENT: i64 = 4096;
-/// Rows that a copy of one row brings with it: those of a tile.
+/// The number of rows copied together with one row: those of its tile.
 const ROWS_OF_A_TILE: i64 = 8;
-/// A copy is worth starting if the kernels before its use hide this share of it.
+/// The least fraction of a copy's time that kernels before its use must hide.
 const LEAST_HIDDEN: f64 = 0.25;
 
-/// Whether an operation takes each element of its operands once, where it takes them.
+/// Whether an operation uses each element of its operands at most once.
 fn passes_once(op: &Op) -> bool {
     op.is_elementwise()
         || matches!(
@@ -41,38 +41,39 @@ fn passes_once(op: &Op) -> bool {
 #[derive(Clone, Debug)]
 pub(super) struct Fetch {
     pub of: BufferId,
-    /// Before this step it begins.
+    /// The copy begins before this step.
     pub start: usize,
-    /// Before this step it must be done.
+    /// The copy must be complete before this step.
     pub first: usize,
-    /// From this step on the copy is read.
+    /// The copy is read from this step on.
     pub switch: usize,
-    /// Up to this step, if not to the end.
+    /// The copy is read up to this step; `None` means to the end.
     pub until: Option<usize>,
     pub before_program: bool,
-    /// Where it goes.
+    /// The destination.
     pub to: To,
     pub saves: f64,
 }
 
-/// Where a copy goes.
+/// The destination of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
-    /// To a new buffer at this offset of VMEM.
+    /// A new buffer at this offset in VMEM.
     Vmem(i64),
-    /// To a new buffer in HBM.
+    /// A new buffer in HBM.
     Hbm,
-    /// To the place where a loop wants it, instead of the [`Step::Pass`] that it must be
-    /// done before.
+    /// The place where a loop needs the value. The copy replaces the [`Step::Pass`], before which
+    /// it must be complete.
     Place(BufferId),
 }
 
-/// Something that may go to VMEM.
+/// A buffer that may be in VMEM.
 struct Candidate {
     id: BufferId,
-    /// Seconds that VMEM saves.
+    /// The seconds that VMEM saves.
     saves: f64,
-    /// Steps that read it; for one that is written, from the step that writes it on.
+    /// The steps from its first to its last read; for a buffer that is written, from the writing
+    /// step on.
     steps: (usize, usize),
     /// The steps that read it.
     reads: Vec<usize>,
@@ -81,28 +82,28 @@ struct Candidate {
     kind: Kind,
 }
 
-/// How something comes to VMEM.
+/// How a buffer gets to VMEM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// It is in HBM from the beginning and has to be fetched.
     Fetched,
     /// It is written there.
     Written,
-    /// It is the place of a state whose first value, this one, has to be fetched before
-    /// this step.
+    /// It is the place of a loop state whose first value is this buffer, which has to be fetched
+    /// before this step.
     Begins(BufferId, usize),
 }
 
-/// The steps that use a buffer or what lies in its place.
+/// The steps that use a buffer or another one in its place.
 #[derive(Clone, Debug, Default)]
 struct Used {
     reads: Vec<usize>,
     writes: Vec<usize>,
-    /// The views of it that are made.
+    /// The steps that make views of it.
     views: Vec<usize>,
-    /// Bytes that are read and written, counted as often as the steps run.
+    /// The bytes that are read and written, multiplied by how often the steps run.
     traffic: f64,
-    /// The results of the program that lie there.
+    /// The results of the program that are stored there.
     results: Vec<BufferId>,
     /// Whether a loop's condition reads it.
     is_tested: bool,
@@ -114,18 +115,18 @@ pub(super) struct Placer<'a> {
     nest: Nest,
     /// How often each step runs.
     times: Vec<f64>,
-    /// The seconds of the steps before each one.
+    /// The total time of the steps before each one, in seconds.
     elapsed: Vec<f64>,
-    /// Seconds of copies that run during a step already.
+    /// The time of copies that already run during each step, in seconds.
     copying: Vec<f64>,
     pub decided: Vec<(BufferId, Option<i64>, Reason)>,
     pub fetches: Vec<Fetch>,
-    /// Seconds that VMEM saves, by what was decided.
+    /// The seconds that VMEM saves with the decisions so far.
     pub saved: f64,
-    /// Whether some input that a loop or choice reads is not in VMEM for all of it.
+    /// Whether some input that a loop or conditional reads is not in VMEM for all of it.
     pub is_short: bool,
-    /// Whether inputs are fetched inside loops and choices before it is tried to keep them
-    /// for all of these: several then take turns in the same room.
+    /// Whether to try fetching inputs inside loops and conditionals before trying to keep them in
+    /// VMEM throughout. Several inputs can then use the same memory in turn.
     inside_first: bool,
 }
 
@@ -177,7 +178,7 @@ impl<'a> Placer<'a> {
                 .extend(all.map(|c| (c.id, None, Reason::NotKept)));
             return;
         }
-        // The real compiler fetches one input before the program begins.
+        // libtpu's compiler fetches one input before the program begins.
         let is_input = |c: &Candidate| c.kind == Kind::Fetched;
         let inputs = candidates.iter().enumerate().filter(|(_, c)| is_input(c));
         let bytes = |c: &Candidate| self.builder.schedule.buffers[c.id].bytes;
@@ -232,8 +233,8 @@ impl<'a> Placer<'a> {
         self.decided.push((candidate.id, Some(offset), reason));
     }
 
-    /// Copies the results that lie where a loop or choice has them in VMEM to HBM, once
-    /// nothing writes them any more.
+    /// Copies results in the places of a loop or conditional from VMEM to HBM, once nothing writes
+    /// them any more.
     fn give_results(&mut self, candidates: &[Candidate]) {
         let schedule = &self.builder.schedule;
         let all = self.used();
@@ -267,8 +268,8 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Whether one kernel reads an input, element by element, block by block or a few rows
-    /// of it: that takes no longer than fetching all of it first.
+    /// Whether a single kernel reads an input elementwise, block by block, or only a few rows of
+    /// it. Then fetching all of it first would not be faster.
     fn is_streamed(&self, input: &Candidate) -> bool {
         let [reader] = input.reads[..] else {
             return false;
@@ -304,14 +305,14 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Keeps an array that finds no room for all its life in VMEM for the first part of
-    /// it, and copies it to HBM meanwhile for what reads it later.
+    /// For an array that does not fit for its whole lifetime: keeps it in VMEM for the first part,
+    /// and meanwhile copies it to HBM for later readers.
     fn evict(&mut self, candidate: &Candidate, gap: i64) {
         let buffer = &self.builder.schedule.buffers[candidate.id];
         let (bytes, written) = (buffer.bytes, candidate.steps.0);
         let seconds = self.builder.speeds.copy(bytes);
         let is_passed = buffer.source == Source::Passed;
-        // What reads a view would still read VMEM.
+        // Readers of a view would still read from VMEM.
         let schedule = &self.builder.schedule;
         let has_view = (0..schedule.buffers.len())
             .any(|id| id != candidate.id && schedule.base(id) == candidate.id);
@@ -326,8 +327,8 @@ impl<'a> Placer<'a> {
             .zip(candidate.reads.iter().skip(1))
             .rev()
         {
-            // The copy runs beside the kernels behind the one that writes, up to the
-            // last that reads VMEM.
+            // The copy runs concurrently with the kernels after the one that writes the array, up
+            // to the last one that reads it from VMEM.
             let hidden = self.elapsed[*kept + 1] - self.elapsed[written + 1];
             if *kept <= written || hidden < LEAST_HIDDEN * seconds {
                 continue;
@@ -350,7 +351,7 @@ impl<'a> Placer<'a> {
         self.decided.push((candidate.id, None, Reason::NoRoom(gap)));
     }
 
-    /// What uses each buffer that has bytes of its own.
+    /// The uses of each buffer that has its own bytes.
     fn used(&self) -> Vec<Used> {
         let schedule = &self.builder.schedule;
         let mut all: Vec<Used> = vec![Used::default(); schedule.buffers.len()];
@@ -415,7 +416,7 @@ impl<'a> Placer<'a> {
         all
     }
 
-    /// The bytes that a kernel reads of an array: all, or those of the slices that it
+    /// The bytes that a kernel reads of an array: all of them, or those of the slices that it
     /// takes.
     fn bytes_read(&self, region: usize, kernel: usize, id: BufferId) -> i64 {
         let builder = self.builder;
@@ -446,7 +447,7 @@ impl<'a> Placer<'a> {
         (buffer.bytes as f64 * share.min(1.0)) as i64
     }
 
-    /// What may go to VMEM, in the order of buffers; the rest is decided.
+    /// The buffers that may be in VMEM, in order; the others are decided here.
     fn candidates(&mut self) -> Vec<Candidate> {
         let schedule = &self.builder.schedule;
         let lives = schedule.lifetimes();
@@ -476,7 +477,7 @@ impl<'a> Placer<'a> {
         let speeds = &self.builder.speeds;
         let saves = speeds.saved(used.traffic as i64);
         if buffer.source != Source::Given {
-            // What a loop or a choice gives is copied to HBM from there.
+            // Results of a loop or conditional are copied from there to HBM.
             let is_passed = |&id: &BufferId| {
                 let source = schedule.buffers[id].source;
                 matches!(source, Source::Passed | Source::Same(_))
@@ -484,7 +485,7 @@ impl<'a> Placer<'a> {
             if !used.results.iter().all(is_passed) {
                 return None;
             }
-            // The copy to HBM takes the place of the last write.
+            // The copy to HBM replaces the last write.
             let copied = speeds.hbm(buffer.bytes) * used.results.len() as f64;
             let kind = self.begins(id, &used).unwrap_or(Kind::Written);
             return Some(Candidate {
@@ -496,7 +497,7 @@ impl<'a> Placer<'a> {
                 kind,
             });
         }
-        // What is only passed is fetched to where it is passed.
+        // A value that is only passed is fetched directly to its destination.
         let is_pass = |&step: &usize| matches!(schedule.steps[step], Step::Pass { .. });
         if !used.results.is_empty() || used.reads.iter().all(is_pass) {
             return None;
@@ -513,7 +514,7 @@ impl<'a> Placer<'a> {
         })
     }
 
-    /// Whether a state's first value is a given array that has to be brought there.
+    /// Whether a state's first value is a given array that has to be fetched to its place.
     fn begins(&self, id: BufferId, used: &Used) -> Option<Kind> {
         let schedule = &self.builder.schedule;
         let &pass = used.writes.first()?;
@@ -529,8 +530,8 @@ impl<'a> Placer<'a> {
             .then_some(Kind::Begins(from, pass))
     }
 
-    /// The latest step before which a copy may begin so that it is hidden, and the
-    /// seconds that hide it.
+    /// The latest step before which a copy may begin so that it is hidden, and the seconds that
+    /// hide it.
     fn start(&self, first: usize, seconds: f64) -> (usize, f64) {
         let hidden = |start: usize| {
             let free = self.elapsed[first] - self.elapsed[start];
@@ -541,7 +542,7 @@ impl<'a> Placer<'a> {
         (start, hidden(start))
     }
 
-    /// Notes that a copy runs beside the steps from one up to another.
+    /// Records that a copy runs concurrently with a range of steps.
     fn runs(&mut self, start: usize, first: usize, seconds: f64) {
         let total = (self.elapsed[first] - self.elapsed[start]).max(1e-12);
         for step in start..first {
@@ -550,14 +551,14 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// Fetches an input, from a given step on or as late as hides the copy.
+    /// Fetches an input, from a given step on, or as late as the copy can be hidden.
     fn fetch(&mut self, input: &Candidate, from: Option<usize>) {
         let bytes = self.builder.schedule.buffers[input.id].bytes;
         let seconds = self.builder.speeds.copy(bytes);
         let (first, last) = input.steps;
         let (start, hidden) = self.start(first, seconds);
         let start = from.unwrap_or(start);
-        // What a loop reads again and again is worth waiting for.
+        // Data that a loop reads repeatedly is worth waiting for.
         let is_looped = input.reads.iter().any(|&step| !self.nest.is_outside(step));
         let is_repeated = is_looped && input.saves > seconds;
         if from.is_none() && hidden < LEAST_HIDDEN * seconds && !is_repeated {

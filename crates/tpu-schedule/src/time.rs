@@ -1,30 +1,29 @@
-//! How long steps take, for hiding copies behind them and for saying what a choice
-//! costs: the larger of arithmetic over the chip's peak and HBM traffic over its
-//! bandwidth.
+//! A time model of steps, used to hide copies and to report costs: the maximum of arithmetic at the
+//! chip's peak and HBM traffic at its bandwidth.
 
 use tegula_fusion::{Node, NodeId, Program};
 use tegula_ir::{Module, Op};
 use tegula_target::{Chip, Param};
 
-/// Seconds of a kernel besides its work; see [`tegula_layout::assign`].
+/// The overhead of a kernel in seconds; see [`tegula_layout::assign`].
 const KERNEL: f64 = 1824.0 / 1.5e9;
-/// Bytes of VMEM for one byte of HBM in the same time ("about 22 times", scaling-book
-/// tpus.md, Feb 2025, of v5e and v5p).
+/// The bandwidth of VMEM relative to HBM ("about 22 times", scaling-book tpus.md, Feb 2025, for v5e
+/// and v5p).
 const VMEM_SPEED: f64 = 22.0;
 
 /// A chip's speeds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speeds {
-    /// HBM bytes per second.
+    /// The HBM bandwidth, in bytes per second.
     hbm: f64,
-    /// Operations per second.
+    /// The peak, in operations per second.
     peak: f64,
-    /// Seconds until the first byte of a copy arrives.
+    /// The latency of a copy, in seconds.
     latency: f64,
 }
 
 impl Speeds {
-    /// The speeds of a chip. What is not known of it costs nothing.
+    /// The speeds of a chip. Unknown parameters get nominal values, an unknown latency is 0.
     pub(crate) fn new(chip: &Chip) -> Self {
         let known = |params: &[Param]| params.iter().find_map(|&param| chip.value(param));
         Self {
@@ -34,38 +33,38 @@ impl Speeds {
         }
     }
 
-    /// HBM bytes per second.
+    /// The HBM bandwidth, in bytes per second.
     pub(crate) fn bandwidth(&self) -> f64 {
         self.hbm
     }
 
-    /// Seconds of operations.
+    /// The time of arithmetic operations, in seconds.
     pub(crate) fn arithmetic(&self, operations: f64) -> f64 {
         operations / self.peak
     }
 
-    /// Seconds of bytes from or to HBM.
+    /// The time of moving bytes from or to HBM, in seconds.
     pub(crate) fn hbm(&self, bytes: i64) -> f64 {
         bytes as f64 / self.hbm
     }
 
-    /// Seconds that VMEM saves on an access of bytes.
+    /// The seconds that VMEM saves for an access of this many bytes.
     pub(crate) fn saved(&self, bytes: i64) -> f64 {
         self.hbm(bytes) * (1.0 - 1.0 / VMEM_SPEED)
     }
 
-    /// Seconds of a copy between memories.
+    /// The time of a copy between memories, in seconds.
     pub(crate) fn copy(&self, bytes: i64) -> f64 {
         self.latency + self.hbm(bytes)
     }
 
-    /// Seconds of a kernel that moves so many bytes to and from HBM.
+    /// The time of a kernel that moves this many bytes to and from HBM, in seconds.
     pub(crate) fn kernel(&self, operations: f64, hbm_bytes: i64) -> f64 {
         KERNEL + (operations / self.peak).max(self.hbm(hbm_bytes))
     }
 }
 
-/// The arithmetic operations of some nodes.
+/// The number of arithmetic operations of some nodes.
 pub(crate) fn operations(module: &Module, program: &Program, nodes: &[NodeId]) -> f64 {
     nodes
         .iter()

@@ -1,26 +1,25 @@
-//! A proof, step by step, that a schedule keeps its promises. It shares no code with
-//! what makes schedules but the schedule's own description.
+//! Verifies a schedule step by step. It shares no code with the scheduler except for the data
+//! structure itself.
 //!
-//! The schedule is run without data: for each place it is known which value it holds.
-//! What a step writes is lost to everything else that lies in its bytes, and what a
-//! step keeps of VMEM for itself to everything there; a read of a value that its buffer
-//! does not hold breaks a promise. So no lifetime is trusted: arrays may share bytes
-//! if and only if no read can tell. A loop is run until what is known at its head does
-//! not change; behind a choice is known what all branches agree on. What a loop or
-//! choice passes must be in its place, as the program says: the next state at the end
-//! of an iteration, the result of each branch.
+//! The schedule is run without data: for each place, the verifier tracks which value it holds. When
+//! a step writes a value, everything else in these bytes is lost; when a step reserves VMEM,
+//! everything there is lost. A read of a value that its buffer does not hold is an error. So no
+//! lifetime is trusted: arrays may share bytes if and only if no read can tell. A loop is run until
+//! the state at its head does not change any more. After a conditional, the state is what all
+//! branches agree on. Values that a loop or conditional passes must be in their places, as the
+//! program says: the next state at the end of an iteration, the result of each branch.
 
 use super::{BufferId, Control, Held, Schedule, Source, Step, Transfer, VMEM};
 use std::ops::Range;
 use tegula_fusion::{Def, NodeKind, Program, ValueId};
 
-/// What is wrong with a schedule.
+/// An error in a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifierError {
-    /// A number that names nothing.
+    /// A number that refers to nothing.
     #[error("step {0} names a buffer or copy that there is not")]
     NoSuch(usize),
-    /// A read before the contents are there.
+    /// A buffer is read before it has contents.
     #[error("step {step} reads buffer {buffer} before it holds anything")]
     Uninitialised {
         /// The step.
@@ -31,7 +30,7 @@ pub enum VerifierError {
     /// A copy is waited for before it began, or twice.
     #[error("step {0} waits for a copy that is not under way")]
     NotUnderWay(usize),
-    /// A buffer is used while a copy into it, or is written while a copy from it, runs.
+    /// A buffer is used during a copy into it, or written during a copy from it.
     #[error("step {step} uses buffer {buffer} while a copy of it is under way")]
     Racing {
         /// The step.
@@ -39,27 +38,27 @@ pub enum VerifierError {
         /// The buffer.
         buffer: BufferId,
     },
-    /// What is read was overwritten by a buffer that shares bytes with it.
+    /// A buffer is read after another one that shares bytes with it was written.
     #[error("step {step} reads buffer {first}, part of which buffer {second} took")]
     Overlap {
-        /// The one that is read.
+        /// The buffer that is read.
         first: BufferId,
-        /// The one that was written.
+        /// The buffer that was written.
         second: BufferId,
-        /// When it is read.
+        /// The step that reads.
         step: usize,
     },
-    /// A buffer or what a step keeps for itself does not fit.
+    /// A buffer, or the memory that a step reserves, does not fit.
     #[error("step {step} needs {needed} bytes of VMEM; there are {capacity}")]
     Capacity {
-        /// When.
+        /// The step.
         step: usize,
-        /// Bytes up to the end of what is needed.
+        /// The bytes needed, up to the end of the buffer.
         needed: i64,
-        /// Bytes there are.
+        /// The bytes available.
         capacity: i64,
     },
-    /// A place does not hold what a loop or choice passes there.
+    /// A place does not hold what a loop or conditional passes there.
     #[error("at step {step} buffer {buffer} does not hold what the loop or choice passes")]
     Passed {
         /// The step.
@@ -67,29 +66,27 @@ pub enum VerifierError {
         /// The place.
         buffer: BufferId,
     },
-    /// The parts of a loop or choice do not stand one behind the other, or the program
-    /// has others.
+    /// The parts of a loop or conditional are not consecutive, or differ from the program's.
     #[error("step {0} belongs to no loop or choice of the program as it should")]
     Structure(usize),
-    /// Copies are under way at the end of a part that were not at its beginning, or the
-    /// other way round.
+    /// The copies in flight at the end of a part differ from those at its beginning.
     #[error("copies begin or end inside a part of a loop or choice alone, up to step {0}")]
     Unbalanced(usize),
-    /// A buffer in VMEM has no offset, or one elsewhere has.
+    /// A buffer in VMEM has no offset, or one outside of VMEM has one.
     #[error("buffer {0} is in VMEM without an offset, or elsewhere with one")]
     Offset(BufferId),
-    /// A copy is still under way at the end.
+    /// A copy is still in flight at the end.
     #[error("copy {0} is never waited for")]
     NeverDone(usize),
-    /// A result of the program is not there, or lies neither in HBM nor at the host.
+    /// A result of the program is missing, or is in neither HBM nor the host's memory.
     #[error("result {0} of the program is not in HBM or at the host at the end")]
     Result(usize),
 }
 
-/// Proves a schedule of a program.
+/// Verifies a schedule of a program.
 ///
 /// # Errors
-/// The first promise that it breaks.
+/// The first violation.
 pub fn verify(schedule: &Schedule, program: &Program) -> Result<(), VerifierError> {
     let places = Places::of(schedule)?;
     let proof = Proof {
@@ -126,16 +123,16 @@ pub fn verify(schedule: &Schedule, program: &Program) -> Result<(), VerifierErro
     Ok(())
 }
 
-/// What is known of a place.
+/// The known contents of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// Nothing, or not one thing.
+    /// Nothing, or nothing certain.
     Nothing,
     /// A value.
     Holds(ValueId),
     /// Another buffer was written there.
     Taken(BufferId),
-    /// A step kept those bytes for itself.
+    /// A step reserved these bytes.
     Scoped(usize),
 }
 
@@ -147,7 +144,7 @@ struct State {
 }
 
 impl State {
-    /// Only what two ways to a step agree on.
+    /// Keeps only what two paths to a step agree on.
     fn meet(&mut self, other: &Self) {
         for (own, other) in self.contents.iter_mut().zip(&other.contents) {
             let is_held = matches!(own, Content::Holds(_));
@@ -161,11 +158,11 @@ impl State {
     }
 }
 
-/// The bytes of VMEM that buffers have of their own.
+/// The bytes of VMEM of the buffers that have their own.
 struct Places {
-    /// By their ends.
+    /// The ranges, sorted by their ends.
     ranges: Vec<(i64, i64, BufferId)>,
-    /// Those that share bytes with each buffer, itself not counted.
+    /// For each buffer, the other buffers that share bytes with it.
     shared: Vec<Vec<BufferId>>,
 }
 
@@ -214,7 +211,7 @@ struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Runs steps that have whole loops and choices.
+    /// Runs steps; loops and conditionals must be complete in the range.
     fn steps(&self, range: Range<usize>, state: &mut State) -> Result<(), VerifierError> {
         let mut number = range.start;
         while number < range.end {
@@ -229,7 +226,7 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// The first steps of a control's parts, and its end.
+    /// The first step of each of a control's parts, and its end.
     fn parts(&self, control: usize, begin: usize, end: usize) -> Result<Vec<usize>, VerifierError> {
         let mut parts = Vec::new();
         for number in begin..end {
@@ -250,7 +247,7 @@ impl Proof<'_> {
         Err(VerifierError::Structure(begin))
     }
 
-    /// Runs a loop or choice; gives the step behind it.
+    /// Runs a loop or conditional; returns the step after it.
     fn control(
         &self,
         number: usize,
@@ -315,7 +312,7 @@ impl Proof<'_> {
         Ok(leave + 1)
     }
 
-    /// The places hold values; from here on these have other names.
+    /// Checks that the places hold these values; from here on, the values have other names.
     fn found(
         &self,
         step: usize,
@@ -342,7 +339,7 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// What decides is there.
+    /// Checks that the predicate or selector is available.
     fn decided(
         &self,
         step: usize,
@@ -356,7 +353,7 @@ impl Proof<'_> {
         self.held(step, control.decides, state)
     }
 
-    /// A value is there, or is a constant.
+    /// Checks that a value is available, or is a constant.
     fn held(&self, step: usize, held: Held, state: &State) -> Result<(), VerifierError> {
         match held.by {
             Some(id) => {
@@ -373,7 +370,7 @@ impl Proof<'_> {
         }
     }
 
-    /// Whether a copy into a place is under way.
+    /// Whether a copy to a place is in flight.
     fn busy(&self, base: BufferId, state: &State) -> bool {
         let mut copies = self.under_way(state);
         copies.any(|copy| self.schedule.base(copy.to) == base)
@@ -414,7 +411,7 @@ impl Proof<'_> {
         }
     }
 
-    /// The error of a step that keeps bytes for itself in which a buffer lies.
+    /// The error for a step that reserves bytes in which a buffer is live.
     fn no_room(&self, step: usize, base: BufferId) -> VerifierError {
         let end = self.places.ranges.iter().find(|range| range.2 == base);
         VerifierError::Capacity {
@@ -460,7 +457,7 @@ impl Proof<'_> {
         Ok(())
     }
 
-    /// Takes the end of VMEM for a step that uses these buffers.
+    /// Reserves the end of VMEM for a step that uses these buffers.
     fn keep(
         &self,
         step: usize,
@@ -587,7 +584,7 @@ impl Proof<'_> {
         }
     }
 
-    /// What is copied is there, and lies apart from where it is copied to.
+    /// Checks that the source of a copy is available and does not overlap the destination.
     fn copied(
         &self,
         step: usize,

@@ -1,12 +1,12 @@
-//! The windows of a kernel: which block of each array is in VMEM at a time.
+//! The windows of a kernel: the block of each array that is in VMEM at a time.
 //!
-//! A kernel whose arrays lie in HBM runs over a grid; each step works on a block of
-//! the result, and the blocks of the operands that it needs follow from the kernel's
-//! indexing maps. While one block is worked on the next is fetched, so each window is
-//! there twice. The block is chosen among those that fit: what HBM moves, with blocks
-//! that are fetched again, the arithmetic that this does not hide, and the steps
-//! themselves should cost least. Blocks are whole or made of whole tiles along the rows
-//! and lanes; one that does not divide its dimension is masked at the end.
+//! A kernel whose arrays are in HBM runs over a grid. Each step computes a block of the result, and
+//! the blocks of the operands that it needs follow from the kernel's indexing maps. While one block
+//! is computed, the next one is fetched, so each window exists twice. Among the blocks that fit,
+//! the one with the least cost is chosen: HBM traffic (including blocks that are fetched again),
+//! arithmetic that this does not hide, and the overhead of steps. Blocks are the whole array or
+//! whole tiles along rows and lanes. A block that does not divide its dimension is masked at the
+//! end.
 
 use crate::time::{Speeds, operations};
 use rustc_hash::FxHashMap;
@@ -18,29 +18,29 @@ use tegula_ir::{Layout, Module};
 use tegula_layout::assign::{Assignment, Kernel};
 use tegula_target::{Chip, TileRule};
 
-/// Seconds of one step of a pipeline, besides its work: the published times of a
-/// matmul in blocks of 128 on v5e are 350 to 359 ns a step (JAX Pallas, tpu/matmul).
+/// The overhead of a pipeline step in seconds: published times of a matmul in blocks of 128 on v5e
+/// are 350 to 359 ns per step (JAX Pallas, tpu/matmul).
 const STEP: f64 = 350e-9;
 /// Windows are double-buffered.
 const BUFFERS: i64 = 2;
 /// The most blocks that are compared.
 const MOST_BLOCKS: usize = 4096;
-/// How many alternatives are kept for explanations.
+/// The number of alternatives kept for explanations.
 const ALTERNATIVES: usize = 8;
 
-/// One block of the grid.
+/// A choice of block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// The block's size along each dimension of the result, then of what is summed.
+    /// The block's size along each dimension of the result, then along those that are summed over.
     pub block: Vec<i64>,
-    /// How many blocks there are along each.
+    /// The number of blocks along each.
     pub grid: Vec<i64>,
-    /// Bytes of VMEM, both buffers of every window.
+    /// The bytes of VMEM for both buffers of every window.
     pub vmem_bytes: i64,
-    /// Bytes that HBM moves, blocks fetched again included.
+    /// The HBM traffic in bytes, including blocks that are fetched again.
     pub hbm_bytes: f64,
-    /// Seconds: HBM traffic or arithmetic, whichever is more, what one step of the other
-    /// leaves at the ends, and the steps.
+    /// The time in seconds: the maximum of HBM traffic and arithmetic, plus the part at both ends
+    /// that is not overlapped, plus the overhead of steps.
     pub seconds: f64,
 }
 
@@ -51,9 +51,9 @@ pub struct Window {
     pub value: ValueId,
     /// The block's size along each of its dimensions.
     pub dims: Vec<i64>,
-    /// Bytes, padding included, of one buffer.
+    /// The bytes of one buffer, including padding.
     pub bytes: i64,
-    /// Which dimensions of the grid it follows.
+    /// The dimensions of the grid that it follows.
     pub follows: Vec<usize>,
 }
 
@@ -62,42 +62,42 @@ pub struct Window {
 pub struct Windows {
     /// The block that was chosen.
     pub chosen: Choice,
-    /// Each array's window for it: operands, then the result.
+    /// The window of each array for that block: the operands, then the result.
     pub windows: Vec<Window>,
-    /// Dimensions that the block does not divide: the last block is masked.
+    /// The dimensions that the block does not divide: there, the last block is masked.
     pub masked: Vec<usize>,
     /// Other blocks that fit, the cheapest first.
     pub alternatives: Vec<Choice>,
 }
 
-/// An array and how its block follows from the grid's.
+/// An array, and how its block follows from the grid's.
 struct Array {
     value: ValueId,
     dims: Vec<i64>,
     bits: u32,
     rule: Option<TileRule>,
     order: Vec<u32>,
-    /// The blocks' image, with their sizes open; where it is not exact the whole array is
-    /// the window.
+    /// The image of a block, with symbolic sizes. If it is not exact, the window is the whole
+    /// array.
     tile: Option<Tile>,
 }
 
-/// What is known of a kernel before its block is chosen.
+/// What is known about a kernel before its block is chosen.
 struct Problem {
     arrays: Vec<Array>,
-    /// The grid's extents: the result's, then those of what is summed.
+    /// The extents of the grid: those of the result, then those that are summed over.
     extents: Vec<i64>,
     /// The result's dimensions, the most minor first.
     order: Vec<u32>,
-    /// HBM bytes per second.
+    /// The HBM bandwidth, in bytes per second.
     bandwidth: f64,
-    /// Seconds of arithmetic.
+    /// The time of the arithmetic, in seconds.
     arithmetic: f64,
 }
 
-/// The windows of a kernel whose arrays in HBM are those that `in_hbm` names, in at
-/// most `limit` bytes of VMEM. `None` if it has none, if it is a loop or a choice, or
-/// if no block fits.
+/// Chooses the windows of a kernel, for its arrays in HBM (those for which `in_hbm` holds) and at
+/// most `limit` bytes of VMEM. `None` if it has no such arrays, is a loop or conditional, or if no
+/// block fits.
 pub fn windows(
     module: &Module,
     assignment: &Assignment,
@@ -137,9 +137,9 @@ pub fn windows(
     })
 }
 
-/// What a block would cost for a kernel, whoever chose it: its sizes along the result's
-/// dimensions, then along what is summed, all of which it is where they are left out.
-/// `None` as for [`windows`], and if a size is not positive.
+/// The cost of a given block for a kernel. `block` has the sizes along the result's dimensions,
+/// then along those that are summed over; sizes that are left out mean whole dimensions. `None` as
+/// for [`windows`], and if a size is not positive.
 pub fn cost_of(
     module: &Module,
     assignment: &Assignment,
@@ -219,7 +219,7 @@ impl Problem {
         })
     }
 
-    /// What a block costs; `None` if its size does not fit a number.
+    /// The cost of a block; `None` if its size overflows.
     fn evaluate(&self, block: &[i64]) -> Option<Choice> {
         let grid: Vec<i64> = self
             .extents
@@ -231,16 +231,16 @@ impl Problem {
         for array in &self.arrays {
             let window = window(array, block, &self.extents);
             vmem = vmem.checked_add(window.bytes.checked_mul(BUFFERS)?)?;
-            // The last dimension of the grid changes fastest: a block is kept as long as
-            // only dimensions behind the last that it follows change.
+            // The last dimension of the grid varies fastest. A block is kept as long as only
+            // dimensions after the last one that it follows change.
             let last = window.follows.last().map_or(0, |&dim| dim + 1);
             let fetches: f64 = grid[..last].iter().map(|&count| count as f64).product();
             moved += fetches * window.bytes as f64;
             once += window.bytes as f64;
         }
         let steps: f64 = grid.iter().map(|&count| count as f64).product();
-        // The first blocks are fetched, and the last result is written, while nothing is
-        // computed; between, one hides the other.
+        // While the first blocks are fetched and the last result is written, nothing is computed;
+        // in between, traffic and arithmetic overlap.
         let ends = once.min(moved) / self.bandwidth;
         let traffic = moved / self.bandwidth;
         let between = (traffic - ends).max(self.arithmetic);
@@ -254,8 +254,8 @@ impl Problem {
     }
 }
 
-/// For each array that a kernel reads the map from the grid to it, and the grid's
-/// extents: the result's dimensions, then those that a product or reduction sums over.
+/// For each array that a kernel reads, the map from the grid to it; and the grid's extents: the
+/// result's dimensions, then those that a product or reduction sums over.
 fn read_maps(
     module: &Module,
     assignment: &Assignment,
@@ -292,7 +292,7 @@ fn read_maps(
                 Ok([one]) => simplifier.simplify_map(&own.compose(one)),
                 _ => IndexingMap::undefined(),
             };
-            // Read in two ways: the whole array is the window.
+            // If an array is read in two ways, its window is the whole array.
             match maps.get(&value) {
                 Some(other) if *other != through => {
                     maps.insert(value, IndexingMap::undefined());
@@ -304,7 +304,7 @@ fn read_maps(
         }
     }
     maps.remove(&result);
-    // What is summed over becomes part of the grid, where all maps sum alike.
+    // Dimensions that are summed over become part of the grid, if they are the same in all maps.
     let summed: Vec<Vec<i64>> = maps
         .values()
         .filter(|map| !map.is_undefined() && !map.ranges.is_empty() && map.runtime.is_empty())
@@ -328,7 +328,7 @@ fn read_maps(
             let ranges = std::mem::take(&mut map.ranges);
             map.dims.extend(ranges);
         }
-        // An array that is not summed over has one block for all of them.
+        // An array that is not summed over has the same block along these dimensions.
         for dim in map.dims.len()..grid {
             let extent = extents.get(dim).copied().unwrap_or(1);
             if map.ranges.is_empty() && map.runtime.is_empty() {
@@ -339,8 +339,8 @@ fn read_maps(
     (maps, extents)
 }
 
-/// Blocks to try: along the result's lanes and rows whole tiles or everything, along
-/// other dimensions one, everything, or powers of two between.
+/// The blocks to try: along the result's lanes and rows whole tiles or everything; along other
+/// dimensions 1, everything, or powers of two in between.
 fn blocks(extents: &[i64], order: &[u32]) -> Vec<Vec<i64>> {
     let options = extents.iter().enumerate().map(|(dim, &extent)| {
         let place = order.iter().position(|&d| d as usize == dim);
@@ -348,7 +348,8 @@ fn blocks(extents: &[i64], order: &[u32]) -> Vec<Vec<i64>> {
             Some(0) => 128,
             Some(1) => 8,
             Some(_) => 1,
-            // What is summed lies along lanes of one operand and rows of the other.
+            // A dimension that is summed over is in the lanes of one operand and in the rows of the
+            // other.
             None => 128,
         };
         let mut sizes = vec![extent.max(1)];
@@ -361,7 +362,8 @@ fn blocks(extents: &[i64], order: &[u32]) -> Vec<Vec<i64>> {
     });
     let mut blocks: Vec<Vec<i64>> = vec![Vec::new()];
     for sizes in options {
-        // Where there would be too many, all or the least is enough.
+        // If there would be too many blocks, only the whole dimension and the smallest size are
+        // tried.
         let few: Vec<i64> = if blocks.len() * sizes.len() > MOST_BLOCKS {
             sizes.iter().copied().take(2).collect()
         } else {
@@ -377,11 +379,10 @@ fn blocks(extents: &[i64], order: &[u32]) -> Vec<Vec<i64>> {
     blocks
 }
 
-/// The sizes of an array's block, gaps between its elements included; `None` if it is no
-/// block.
+/// The sizes of an array's block, including gaps between its elements; `None` if it is no block.
 fn block_of(array: &Array, block: &[i64]) -> Option<Vec<i64>> {
     let tile = array.tile.as_ref()?;
-    // Of the first block: numbers of blocks come before their sizes.
+    // This is for the first block. In the variables, the numbers of blocks come before their sizes.
     let env = |var: Var| match (var.0 as usize).checked_sub(block.len()) {
         None => Some(0),
         Some(size) => block.get(size).copied(),

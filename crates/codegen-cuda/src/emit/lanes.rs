@@ -1,11 +1,10 @@
-//! Neighbours along one variable, done together by one thread.
+//! Vectorisation within a thread: one thread does several adjacent positions of a variable.
 //!
-//! The variable is a dimension of the domain or the counter of a loop; a thread has
-//! `width` neighbouring positions of it, the first of which is a multiple of `width`.
-//! An access is wide, up to 16 bytes, where its place is proved to be a multiple of
-//! `width` and to grow by one from position to position; one whose place is the same
-//! for all positions is done for each, which the compiler makes one; any other is done
-//! position by position.
+//! The variable is a dimension of the domain or the counter of a loop. A thread has `width`
+//! adjacent positions of it, the first of which is a multiple of `width`. An access is wide, up to
+//! 16 bytes, if its index is proved to be a multiple of `width` and to grow by one from position to
+//! position. An access whose index is the same for all positions is written once for each, and the
+//! CUDA compiler merges them. Any other access is done position by position.
 
 use crate::body::Body;
 use crate::error::Error;
@@ -15,23 +14,22 @@ use tegula_expr::{Interval, Term, Var, canonicalize, residue_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 
-/// Bytes of the widest access of a thread.
+/// The widest access of a thread, in bytes.
 const WIDEST: i64 = 16;
 
-/// How an access relates to the positions of a thread.
+/// How the index of an access changes between the positions of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Along {
-    /// Neighbouring positions access neighbouring elements, the first at a multiple.
+    /// Adjacent positions access adjacent elements, and the first is aligned to their number.
     Neighbours,
-    /// The same element for all positions.
+    /// All positions access the same element.
     Same,
-    /// Anything else.
+    /// Any other access.
     Apart,
 }
 
-/// How many positions of a variable a thread should have, if more than one, and the
-/// bytes of its widest access, at most 16. The statements are all that are done for
-/// each position.
+/// How many positions of a variable a thread should have, if more than one, and the bytes of its
+/// widest access, at most 16. `statements` is everything that is done for each position.
 pub(super) fn width(
     kernel: &Kernel,
     inner: Var,
@@ -46,7 +44,7 @@ pub(super) fn width(
     })
 }
 
-/// Whether so many positions of a variable suit what is done for each.
+/// Whether the statements can be done for `width` positions of the variable by one thread.
 pub(super) fn fits(
     kernel: &Kernel,
     inner: Var,
@@ -57,8 +55,8 @@ pub(super) fn fits(
     widest(kernel, inner, width, &statements).is_some()
 }
 
-/// The bytes of the widest access of so many positions, 0 if there is none; `None` if
-/// they do not suit the statements.
+/// The size of the widest access with this many positions, in bytes, 0 if there is none; `None` if
+/// the statements do not allow this many positions.
 fn widest(kernel: &Kernel, inner: Var, width: i64, statements: &[&Statement]) -> Option<i64> {
     let (IndexVar::Domain(extent) | IndexVar::Loop(extent)) = kernel.var(inner)? else {
         return None;
@@ -72,15 +70,15 @@ fn widest(kernel: &Kernel, inner: Var, width: i64, statements: &[&Statement]) ->
         .iter()
         .filter(|(_, along)| *along == Along::Neighbours);
     let widest = neighbours.map(|(bytes, _)| bytes * width).max();
-    // A position of its own for each lane is better for what is far apart: the sectors
-    // of a warp's access are the same, but there are more of them.
+    // Scattered accesses are better with one position per thread: each access of a warp touches as
+    // many sectors either way, but a thread with several positions makes more such accesses.
     let scattered = found.iter().any(|(_, along)| *along == Along::Apart);
     (!scattered)
         .then_some(widest.unwrap_or(0))
         .filter(|&widest| widest <= WIDEST)
 }
 
-/// Whether a statement reads or writes memory for some positions only, or in a loop.
+/// Whether a statement accesses memory conditionally or in a loop.
 fn is_irregular(statement: &Statement) -> bool {
     match statement {
         Statement::If {
@@ -92,8 +90,8 @@ fn is_irregular(statement: &Statement) -> bool {
     }
 }
 
-/// For each access: the bytes of its element, and how it lies along the positions of a
-/// thread. `None` if a store is not wide.
+/// For each access, the size of its element in bytes, and how its index changes along the positions
+/// of a thread. `None` if a store is not wide.
 fn accesses_along(
     kernel: &Kernel,
     inner: Var,
@@ -118,8 +116,8 @@ fn accesses_along(
     Some(found)
 }
 
-/// The runtime variables (indices that the kernel has read) whose value is the same for all
-/// positions of a thread. Of a `gather` of rows this is the row: the positions are its columns.
+/// The run-time variables (indices that the kernel has loaded) that are the same for all positions
+/// of a thread. In a `gather` of rows, this is the row, while the positions are its columns.
 fn fixed_variables(kernel: &Kernel, inner: Var) -> FxHashSet<Var> {
     let mut fixed = Fixed {
         kernel,
@@ -137,12 +135,12 @@ fn fixed_variables(kernel: &Kernel, inner: Var) -> FxHashSet<Var> {
     fixed.vars
 }
 
-/// What is the same for all positions of a variable, as far as statements have been seen.
+/// Collects what is the same for all positions of a variable.
 struct Fixed<'a> {
     kernel: &'a Kernel,
     inner: Var,
     vars: FxHashSet<Var>,
-    /// The scalars that are not.
+    /// The scalars that differ between positions.
     moving: FxHashSet<ScalarId>,
 }
 
@@ -214,8 +212,8 @@ impl Fixed<'_> {
     }
 }
 
-/// Which elements an access takes at the positions of a thread: `inner = width * q + lane`, for
-/// each lane from 0 to `width - 1`. `fixed` is what [`fixed_variables`] gives.
+/// How an access changes along the positions of a thread, which are `inner = width * q + lane` for
+/// each lane from 0 to `width - 1`. `fixed` is the result of [`fixed_variables`].
 fn along(
     kernel: &Kernel,
     fixed: &FxHashSet<Var>,
@@ -225,7 +223,7 @@ fn along(
 ) -> Option<Along> {
     let mut ranges = crate::body::variable_ranges(kernel);
     let place = kernel.params.get(param)?.elements_before(index);
-    // Places that depend on what was read are not known.
+    // Indices that depend on loaded values are not known.
     let mut unknown = false;
     place.for_each_var(&mut |var| {
         let runtime = matches!(kernel.var(var), Some(IndexVar::Runtime { .. }));
@@ -268,15 +266,15 @@ fn along(
 pub(super) struct Lanes<'a> {
     kernel: &'a Kernel,
     fixed: FxHashSet<Var>,
-    /// Of no meaning where there is one position.
+    /// The variable whose values the positions are; unused if there is only one position.
     inner: Var,
     width: i64,
-    /// What variables are at each position.
+    /// The values of variables at each position.
     lanes: Vec<FxHashMap<Var, Term>>,
 }
 
 impl<'a> Lanes<'a> {
-    /// `width` positions of a variable, the first of which the variable itself names.
+    /// `width` positions of a variable; the variable's own value is the first of them.
     pub(super) fn new(kernel: &'a Kernel, inner: Var, width: i64) -> Self {
         let at = |lane| Term::var(inner).add(&Term::constant(lane));
         Self {
@@ -290,7 +288,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// A single position, whose scalars have plain names.
+    /// A single position, whose scalars have no prefix.
     pub(super) fn one(kernel: &'a Kernel) -> Self {
         Self {
             kernel,
@@ -305,7 +303,7 @@ impl<'a> Lanes<'a> {
         self.width
     }
 
-    /// What is before the names of a position's scalars.
+    /// The prefix of the names of a position's scalars.
     pub(super) fn prefix(&self, lane: usize) -> String {
         match self.width {
             1 => String::new(),
@@ -313,13 +311,12 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// The type of a thread's elements of a parameter.
+    /// The vector type of a thread's elements of a parameter.
     pub(super) fn vector(&self, ty: tegula_ir::ElementType) -> String {
         format!("tegula_vector<{}, {}>", storage(ty), self.width)
     }
 
-    /// Writes a statement for every position; `number` is its own among those of its
-    /// block.
+    /// Writes a statement for every position; `number` is the statement's index in its block.
     pub(super) fn statement(
         &mut self,
         body: &mut Body<'_>,
@@ -377,7 +374,7 @@ impl<'a> Lanes<'a> {
         self.width > 1 && along() == Some(Along::Neighbours)
     }
 
-    /// The element of the thread's first position.
+    /// The element at the thread's first position.
     fn first(&self, body: &mut Body<'_>, param: usize, index: &[Term]) -> Result<String, Error> {
         body.lane.clone_from(&self.lanes[0]);
         let element = body.element(param, index);
@@ -385,7 +382,7 @@ impl<'a> Lanes<'a> {
         element
     }
 
-    /// Does something for each position.
+    /// Calls `write` for each position.
     pub(super) fn each(
         &mut self,
         body: &mut Body<'_>,

@@ -1,5 +1,5 @@
-//! Kernels to device functions: which way of spreading a kernel's work over threads
-//! suits it, and why.
+//! Turns kernels into device functions: chooses how a kernel's work is spread over threads, with a
+//! reason.
 
 mod lanes;
 mod pointwise;
@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::function::{KernelSequence, empty, is_empty};
 use tegula_fusion::Kernel;
 
-/// The functions of a kernel. `apart`: none of the arrays that it reads lies where it
-/// writes.
+/// The functions of a kernel. `apart` (no-alias) means that none of the arrays that it reads
+/// overlaps one that it writes.
 ///
 /// # Errors
 /// An operation that a type lacks, or a kernel that breaks its invariants.

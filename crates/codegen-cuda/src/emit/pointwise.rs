@@ -1,7 +1,7 @@
-//! One thread per point of the domain: what suits a kernel of no other kind.
+//! One thread per point of the domain: the form for kernels that fit no other.
 //!
-//! Threads are numbered along the domain's innermost dimension, which is that of the
-//! elements written, so the writes of a warp are next to each other.
+//! Threads are numbered along the domain's innermost dimension, which is also that of the written
+//! elements, so the writes of a warp are adjacent.
 
 use crate::body::Body;
 use crate::error::Error;
@@ -11,13 +11,13 @@ use crate::types::storage;
 use tegula_expr::Term;
 use tegula_fusion::Kernel;
 
-/// Threads of a block.
+/// The number of threads of a block.
 const THREADS: u32 = 256;
 
 pub(super) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Function, Error> {
     let mut body = Body::new(kernel);
     let count = points(kernel);
-    // Threads beyond the last point have numbers too.
+    // The last block's threads beyond the last point have numbers too.
     let padded = count.add(&Term::constant(i64::from(THREADS)));
     let wide = !is_short(body.terms.range(&padded));
     let ty = if wide {
@@ -31,7 +31,7 @@ pub(super) fn function(name: &str, kernel: &Kernel, apart: bool) -> Result<Funct
     let bound = body.term(&count);
     body.line(&format!("if (point >= ({ty})({bound})) return;"));
     name_domain(&mut body, "point", wide)?;
-    // Arrays of the point's own that no better form keeps in registers.
+    // Local arrays of a point that the better forms would keep in registers.
     for (i, param) in kernel.params.iter().enumerate().skip(kernel.given()) {
         let elements = param.dims.iter();
         let elements = elements.fold(Term::constant(1), |all, dim| all.mul(dim));

@@ -1,11 +1,11 @@
-//! Kernels of rows: several loops along one row, with what a later one needs of an
-//! earlier one in registers.
+//! Kernels of rows: several loops along one row, where later loops get the results of earlier ones
+//! from registers.
 //!
-//! The threads of a group share a row: part of a warp, a warp, or a block. A thread has
-//! the same columns in every loop, up to 16 bytes of neighbours at a time, so an array of
-//! the row's own is an array of each thread's own, all places of which are known once
-//! loops are unrolled. What loops combine is combined over the group by shuffles and
-//! shared memory.
+//! The threads of a group (a part of a warp, a warp, or a block) share a row. A thread has the same
+//! columns in every loop, up to 16 bytes of adjacent ones at a time. So a local array of the row
+//! becomes a local array of each thread, which the compiler can keep in registers once the loops
+//! are unrolled and all its indices are constant. Loop-carried scalars are combined over the group
+//! by shuffles and shared memory.
 
 use super::lanes::{self, Lanes};
 use super::reduce::{State, combine_group};
@@ -23,11 +23,13 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, Statement};
 use tegula_ir::Binary;
 
-/// Threads of a block that has several rows.
+/// The number of threads of a block with several rows.
 const THREADS: i64 = 256;
-/// Threads of the largest block.
+/// The most threads of a block.
 const MOST_THREADS: i64 = 1024;
-/// Accesses of a thread in one loop that leave room in its registers.
+/// The number of accesses per thread and loop that leaves enough registers. It sets the size of
+/// groups, which have enough threads for no more accesses than this, and it is the limit up to
+/// which loops are unrolled.
 const MOST_ROUNDS: i64 = 4;
 
 /// A loop along the row.
@@ -40,18 +42,18 @@ struct Pass<'a> {
     combine: SmallVec<[Binary; 2]>,
 }
 
-/// How rows are spread.
+/// How rows are spread over threads.
 struct Spread {
     columns: i64,
-    /// Neighbouring columns that a thread takes at once.
+    /// How many adjacent columns a thread takes at once.
     width: i64,
-    /// Threads of a row.
+    /// The number of threads of a row.
     group: i64,
-    /// How often a thread takes columns in a loop.
+    /// How many times a thread takes columns in each loop.
     rounds: i64,
 }
 
-/// The function, if the kernel is one of rows.
+/// The function, if the kernel is a kernel of rows.
 pub(super) fn function(
     name: &str,
     kernel: &Kernel,
@@ -61,7 +63,7 @@ pub(super) fn function(
         return Ok(None);
     };
     if !apart && spread.group > 1 {
-        // Threads without a row would read one that others write over.
+        // Threads without a row would otherwise read a row that others overwrite.
         spread.group = spread.group.max(LANES as i64);
         let vectors = spread.columns / spread.width;
         spread.rounds = (vectors + spread.group - 1) / spread.group;
@@ -74,7 +76,7 @@ pub(super) fn function(
     writer.function(name).map(Some)
 }
 
-/// The loop that a statement is, if what it carries is combined only.
+/// The loop that a statement is, if its carried scalars are only combined.
 fn pass<'a>(kernel: &Kernel, statement: &'a Statement) -> Option<Pass<'a>> {
     let Statement::Loop {
         var,
@@ -108,7 +110,7 @@ fn is_local(kernel: &Kernel, param: usize) -> bool {
     declared.is_some_and(|p| p.access == Access::Local)
 }
 
-/// A statement that accesses an array of the row's own.
+/// Whether a statement accesses a local array of the row.
 fn local(kernel: &Kernel, statement: &Statement) -> bool {
     match statement {
         Statement::Load { param, .. } | Statement::Store { param, .. } => is_local(kernel, *param),
@@ -116,9 +118,9 @@ fn local(kernel: &Kernel, statement: &Statement) -> bool {
     }
 }
 
-/// How rows are spread, if the kernel has several loops along one row.
+/// Chooses how rows are spread, if the kernel has several loops along one row.
 fn spread(kernel: &Kernel) -> Option<Spread> {
-    // Updates of an array keep their order.
+    // Updates of an array must keep their order.
     if kernel.params.iter().any(|p| p.access == Access::Update) {
         return None;
     }
@@ -157,7 +159,7 @@ fn spread(kernel: &Kernel) -> Option<Spread> {
     for pass in &passes {
         for statement in &pass.body.statements {
             match statement {
-                // A thread has its own columns only.
+                // A thread has only its own columns of a local array.
                 Statement::Load { param, index, .. } | Statement::Store { param, index, .. }
                     if is_local(kernel, *param) =>
                 {
@@ -200,7 +202,7 @@ fn spread(kernel: &Kernel) -> Option<Spread> {
     let vectors = columns / width;
     let wanted = (vectors + MOST_ROUNDS - 1) / MOST_ROUNDS;
     let group = (wanted as u64).next_power_of_two() as i64;
-    // A warp reads whole lines of a row if it can.
+    // If possible, a warp reads whole cache lines of a row.
     let whole = (vectors as u64).next_power_of_two().min(LANES as u64) as i64;
     let group = group.max(whole).min(MOST_THREADS);
     Some(Spread {
@@ -211,7 +213,7 @@ fn spread(kernel: &Kernel) -> Option<Spread> {
     })
 }
 
-/// Whether a place is another for every value of a variable.
+/// Whether the index is different for every value of a variable.
 fn moves_with(place: &Term, var: Var) -> bool {
     let Some((parts, _)) = place.as_linear() else {
         return false;
@@ -238,7 +240,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Threads of a block, and rows.
+    /// The number of threads of a block, and of its rows.
     fn block(&self) -> (i64, i64) {
         let group = self.spread.group;
         match group > LANES as i64 || !self.apart && group > 1 {
@@ -268,7 +270,7 @@ impl Writer<'_> {
             body.line(&format!("if (point >= ({ty})({bound})) return;"));
             body.line("const bool live = true;");
         } else {
-            // Threads without a row take part in what a warp does together.
+            // Threads without a row take part in collective operations of a warp.
             body.line(&format!("const bool live = point < ({ty})({bound});"));
             body.line(&format!("point = live ? point : ({ty})({bound}) - 1;"));
         }
@@ -318,7 +320,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Where a row is written over what is read of it, all of its threads have read.
+    /// If a row may be overwritten while it is read, waits until all of its threads have read it.
     fn before_stores(&self, body: &mut Body<'_>) {
         if !self.apart && self.spread.group > 1 {
             body.line("__syncthreads();");
@@ -350,7 +352,7 @@ impl Writer<'_> {
         for state in &states {
             lanes.each(body, &mut |body, _| state.declare(body))?;
         }
-        // Arrays of a thread's own are registers where all places are known.
+        // A thread's local arrays are in registers only if all indices are constant.
         let keeps = self.kernel.given() < self.kernel.params.len();
         let unrolled = keeps || rounds <= MOST_ROUNDS;
         body.line(if unrolled {

@@ -1,9 +1,9 @@
-//! Running sums and their like: a loop that combines elements in any grouping, and
-//! stores what it has at every step.
+//! Scans (prefix sums and the like): a loop that combines elements by an associative operation and
+//! stores the result of every step.
 //!
-//! A warp or a block takes a row: of as many neighbouring elements as it has threads,
-//! each thread gets the combination up to its own by shuffles, across warps through
-//! shared memory, and all of them hand on what the elements so far come to.
+//! A warp or a block handles a row. It takes as many adjacent elements at a time as it has threads.
+//! Each thread gets the combination up to its own element by shuffles, and across warps through
+//! shared memory; the combination of all elements is carried to the next round.
 
 use super::reduce::shuffled;
 use crate::access::{self, LANES, accesses, sectors, set_digits, typical_values};
@@ -20,11 +20,11 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
 
-/// Threads of a block.
+/// The number of threads of a block.
 const THREADS: i64 = 256;
-/// From this many elements on, a row has a block of its own.
+/// Rows of at least this many elements have a block of their own.
 const LONG: i64 = 1024;
-/// From this many elements on, threads share a row.
+/// Rows of at least this many elements are shared by several threads.
 const SHORT: i64 = 32;
 
 /// A scalar that the loop carries, and how an element is combined with it.
@@ -37,17 +37,17 @@ struct Running {
     ty: ElementType,
 }
 
-/// A kernel that is such a loop.
+/// A kernel that is a scan.
 struct Scan<'a> {
     before: &'a [Statement],
     var: Var,
     running: Vec<Running>,
-    /// Statements of the loop that do not depend on what it carries, and those that do.
+    /// Statements of the loop that do not depend on carried scalars; `after` are those that do.
     own: Vec<&'a Statement>,
     after: Vec<&'a Statement>,
 }
 
-/// The function, if threads share a row.
+/// The function, if several threads should share a row.
 pub(super) fn function(
     name: &str,
     kernel: &Kernel,
@@ -155,8 +155,8 @@ fn scan(kernel: &Kernel) -> Option<Scan<'_>> {
     })
 }
 
-/// How many threads share a row, if they should: neighbouring elements lie together, or
-/// rows are few.
+/// How many threads share a row, if they should: because adjacent elements are adjacent in memory,
+/// or because rows are few.
 fn group(kernel: &Kernel, scan: &Scan<'_>) -> Option<i64> {
     let values = typical_values(kernel);
     let IndexVar::Loop(extent) = kernel.var(scan.var)? else {
@@ -272,7 +272,7 @@ impl Running {
         operation.expression(&[a, b])
     }
 
-    /// The next value of every thread's element, and what all elements so far come to.
+    /// The next value at every thread's element, and the combination of all elements so far.
     fn write(&self, body: &mut Body<'_>, group: i64) -> Result<(), Error> {
         let (own, ty) = (carrier(self.ty), self.ty);
         let neutral = neutral(self.op, ty)
@@ -312,7 +312,7 @@ impl Running {
         body.close("");
         let value = self.combined(&format!("{next}_before"), &sum)?;
         body.line(&format!("const {own} {next} = {value};"));
-        // The next round writes what this one has read.
+        // The next round overwrites what this one has read.
         body.line("__syncthreads();");
         Ok(())
     }

@@ -1,14 +1,14 @@
-//! Reads across the order of writes, through a tile in shared memory.
+//! Transpositions through a tile in shared memory.
 //!
-//! The result's innermost dimension is not the one along which some operand lies
-//! together. A block takes 32 or 64 positions along both: it reads with neighbouring threads
-//! along the operand's dimension, keeps what it read in a tile, and goes on with
-//! neighbouring threads along the result's. Rows of the tile are an odd number of words
-//! apart, so that neither way two lanes of a warp meet in a bank of shared memory.
+//! This is for kernels in which the innermost dimension of the result is not the one along which
+//! some operand is contiguous. A block takes 32 or 64 positions along both dimensions. It reads
+//! with adjacent threads along the operand's dimension, keeps what it read in a tile, and continues
+//! with adjacent threads along the result's. The distance between rows of the tile is an odd number
+//! of words, so in neither direction do two lanes of a warp access the same bank of shared memory.
 //!
-//! A large array is moved in tiles of 64 x 64: a thread has 16 reads under way at once, which
-//! keeps the memory of an H100 as busy as a copy does (2.90 TB/s of 8192 x 8192 floats; 2.46
-//! with 32 x 32, a copy 2.99).
+//! A large array is moved in tiles of 64 x 64: a thread then has 16 reads in flight at once, which
+//! keeps the memory of an H100 nearly as busy as a copy does (2.90 TB/s for 8192 x 8192 floats,
+//! 2.46 TB/s with tiles of 32 x 32, 2.99 TB/s for a copy).
 
 use crate::access::{Access, sectors, set_digits, typical_values, value};
 use crate::body::Body;
@@ -20,23 +20,23 @@ use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{IndexVar, Statement};
 
-/// Positions along each side of a tile, the largest first.
+/// The side lengths of tiles, largest first.
 const SIDES: [i64; 2] = [64, 32];
-/// Accesses of a thread along a tile's column.
+/// The number of accesses of a thread along a tile's column.
 const DEEP: i64 = 8;
-/// Threads side by side along a row.
+/// The number of adjacent threads along a row.
 const LANES: i64 = 32;
-/// Large tiles are for arrays that have this many: two for each multiprocessor of a large GPU.
+/// The fewest large tiles for which they are used: two for each multiprocessor of a large GPU.
 const MANY: i64 = 264;
 
 /// Which reads go through tiles.
 struct Choice {
-    /// The result's innermost dimension, and that of the reads.
+    /// The innermost dimension of the result; `across` is that of the reads.
     inner: Var,
     across: Var,
-    /// Positions along each side of a tile.
+    /// The side length of a tile.
     side: i64,
-    /// By number of the top-level statement.
+    /// The numbers of the top-level statements that are loads through a tile.
     tiled: Vec<usize>,
     reason: String,
 }
@@ -95,7 +95,7 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
             .filter(|&&var| access.linear.mentions(var))
             .map(|&var| (along(var, &access), var))
             .min_by_key(|&(count, _)| count)?;
-        // Half of the sectors saved pays for the way through shared memory.
+        // Going through shared memory pays if at least half of the sectors are saved.
         if best.0 * 2 > before {
             continue;
         }
@@ -134,7 +134,7 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
     let all: i64 = tiled.iter().map(|&number| tile_bytes(large, number)).sum();
     let is_large = all <= SHARED && tiles(large) >= MANY;
     let side = if is_large { large } else { small };
-    // What does not fit is read as it is.
+    // Loads whose tiles do not fit in shared memory are done directly.
     let mut room = SHARED;
     tiled.retain(|&number| {
         room -= tile_bytes(side, number);
@@ -152,7 +152,7 @@ fn choose(kernel: &Kernel) -> Option<Choice> {
     })
 }
 
-/// Elements from one row of a tile to the next, which make an odd number of words.
+/// The distance between rows of a tile, in elements, which makes it an odd number of words.
 fn row_length(side: i64, bytes: usize) -> i64 {
     match bytes {
         1 => side + 4,
@@ -161,7 +161,7 @@ fn row_length(side: i64, bytes: usize) -> i64 {
     }
 }
 
-/// Bytes of shared memory that every architecture gives a block.
+/// The shared memory that every architecture gives a block, in bytes.
 const SHARED: i64 = 48 << 10;
 
 fn written(name: &str, kernel: &Kernel, apart: bool, choice: &Choice) -> Result<Function, Error> {

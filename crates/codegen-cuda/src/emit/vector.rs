@@ -1,9 +1,9 @@
-//! Several neighbouring points per thread, so that what lies together is read and
-//! written 16 bytes at a time.
+//! Several adjacent points per thread, so that contiguous data is read and written 16 bytes at a
+//! time.
 //!
-//! A thread's points are neighbours along the innermost dimension of the domain. A
-//! kernel all of whose accesses are at the number of the point is taken as one of a
-//! single dimension, so that only the number of all its points has to be a multiple.
+//! A thread's points are adjacent along the innermost dimension of the domain. If all accesses of a
+//! kernel use the linear number of the point as index, the kernel is treated as one-dimensional, so
+//! only the total number of points has to be a multiple of the vector width.
 
 use super::lanes::{self, Lanes};
 use crate::body::Body;
@@ -15,10 +15,9 @@ use tegula_expr::{Term, canonicalize};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{IndexVar, ScalarOp, Statement};
 
-/// Threads of a block.
+/// The number of threads of a block.
 const THREADS: i64 = 256;
-/// Bodies longer than this are written once: their arithmetic costs more than their
-/// accesses.
+/// Longer bodies have one point per thread: their arithmetic costs more than their accesses.
 const LONGEST: usize = 48;
 
 /// The function, if several points per thread suit the kernel.
@@ -47,9 +46,8 @@ fn width(kernel: &Kernel) -> Option<(i64, i64)> {
     lanes::width(kernel, inner, &mut kernel.body.statements.iter())
 }
 
-/// The same kernel with one dimension, if every access at the top is at the number of
-/// the point or at a place that does not depend on it, and nothing else depends on
-/// the point.
+/// The same kernel with one dimension, if the index of every top-level access is the linear number
+/// of the point or does not depend on the point, and nothing else depends on the point.
 fn flattened(kernel: &Kernel) -> Option<Kernel> {
     if kernel.domain.len() < 2 {
         return None;
@@ -78,7 +76,7 @@ fn flattened(kernel: &Kernel) -> Option<Kernel> {
                 if !at_number && depends(&place) {
                     return None;
                 }
-                // A parameter has one shape.
+                // All accesses to a parameter must agree in this.
                 if *places.entry(*param).or_insert(at_number) != at_number {
                     return None;
                 }

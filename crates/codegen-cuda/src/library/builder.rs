@@ -1,5 +1,5 @@
-//! Building kernels by hand: library operations that have a definition in the kernel
-//! language.
+//! A builder for kernels: library operations that can be expressed in the kernel language are built
+//! with it.
 
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
@@ -8,7 +8,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, Direction, ElementType, Order, Symbol};
 
-/// A kernel being built.
+/// A kernel under construction.
 pub(super) struct Builder<'a> {
     kernel: Kernel,
     plan_symbols: &'a [Symbol],
@@ -17,7 +17,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// A kernel for a plan of these symbols.
+    /// An empty kernel for a plan with these symbols.
     pub(super) fn new(plan_symbols: &'a [Symbol]) -> Self {
         Self {
             kernel: Kernel::default(),
@@ -32,7 +32,7 @@ impl<'a> Builder<'a> {
         self.kernel
     }
 
-    /// A size over the plan's symbols, over the kernel's variables.
+    /// Rewrites a size over the plan's symbols as one over the kernel's variables.
     pub(super) fn size(&mut self, size: &Term) -> Term {
         let mut used = Vec::new();
         size.for_each_var(&mut |var| used.push(var));
@@ -51,7 +51,7 @@ impl<'a> Builder<'a> {
         size.substitute(&mut |var| self.symbols.get(&var).map(|&own| Term::var(own)))
     }
 
-    /// A parameter; its dimensions are terms over the kernel's variables.
+    /// Adds a parameter; its dimensions are terms over the kernel's variables.
     pub(super) fn param(&mut self, access: Access, ty: ElementType, dims: Vec<Term>) -> usize {
         self.kernel.params.push(Param {
             access,
@@ -61,7 +61,7 @@ impl<'a> Builder<'a> {
         self.kernel.params.len() - 1
     }
 
-    /// A dimension of the domain.
+    /// Adds a dimension to the domain.
     pub(super) fn domain(&mut self, extent: Term) -> Term {
         let var = self.kernel.push_var(IndexVar::Domain(extent));
         self.kernel.domain.push(var);
@@ -120,13 +120,13 @@ impl<'a> Builder<'a> {
         self.compute(ElementType::Pred, op, &[a, b])
     }
 
-    /// A term's value.
+    /// The value of a term.
     pub(super) fn index(&mut self, ty: ElementType, term: Term) -> ScalarId {
         self.compute(ty, ScalarOp::Index(term), &[])
     }
 
-    /// A loop that carries one scalar; `body` gives its next value from the counter
-    /// and the value so far.
+    /// A loop that carries one scalar; `body` computes its next value from the counter and the
+    /// current value.
     pub(super) fn fold(
         &mut self,
         extent: Term,
@@ -151,7 +151,7 @@ impl<'a> Builder<'a> {
         result
     }
 
-    /// What `then` gives where the condition holds, elsewhere `otherwise`.
+    /// A conditional: the result of `then` where the condition holds, otherwise `otherwise`.
     pub(super) fn choose(
         &mut self,
         condition: Term,

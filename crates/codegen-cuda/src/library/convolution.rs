@@ -1,5 +1,5 @@
-//! A convolution as a kernel: one point per element of the result, loops over the
-//! kernel's positions and input features.
+//! A convolution as a kernel: one point for each element of the result, with loops over the
+//! window's positions and the input features.
 
 use super::builder::Builder;
 use super::dot::accumulator;
@@ -21,7 +21,7 @@ pub(super) struct Attributes<'a> {
     pub groups: ConvolutionGroups,
 }
 
-/// Where in an array something is, by dimension number.
+/// An index in an array, by dimension number.
 struct Place(Vec<Term>);
 
 impl Place {
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-/// The kernel of a convolution on parameters input, kernel and result.
+/// The kernel of a convolution; its parameters are the input, the weights and the result.
 pub(super) fn kernel(
     attributes: Attributes<'_>,
     [input, weights, result]: [&ArrayShape; 3],
@@ -89,8 +89,7 @@ struct Taps<'a> {
 }
 
 impl Taps<'_> {
-    /// Adds the products at every position of the window along the dimensions that
-    /// are left.
+    /// Adds the products for every position of the window along the remaining dimensions.
     fn spatial(
         &self,
         builder: &mut Builder<'_>,
@@ -122,7 +121,7 @@ impl Taps<'_> {
         })
     }
 
-    /// Adds the products of the input features of the output's group.
+    /// Adds the products of the input features in the output's group.
     fn features(
         &self,
         builder: &mut Builder<'_>,
@@ -158,12 +157,12 @@ impl Taps<'_> {
     }
 }
 
-/// A convolution as a sum of products by tiles, if they suit it: the rows are the
-/// positions of the result in batch and space, the columns the output features of a
-/// group, and what is summed are the kernel's positions and the input features.
+/// A convolution as a tiled matrix product, if that suits it. The rows are the positions of the
+/// result in batch and space, the columns are the output features of a group, and the sum runs over
+/// the window's positions and the input features.
 ///
 /// # Errors
-/// A type that cannot be converted: a bug.
+/// A type that cannot be converted, which is a bug in Tegula.
 pub(super) fn tiled(
     name: &str,
     attributes: Attributes<'_>,
@@ -184,8 +183,8 @@ pub(super) fn tiled(
     let batches = at(&x, dims.input_batch);
     let group_sizes = groups.sizes(&mut terms(), &features, &channels, &batches);
     let per_group = &group_sizes.outputs;
-    // Labels: the batch, the group, the group's features, the channels, then for each
-    // dimension of space the result's position and the kernel's.
+    // The labels are the batch, the group, the group's features, the channels, and for each spatial
+    // dimension the result's position and the window's.
     let (batch, group, feature, channel) = (0, 1, 2, 3);
     let position = |i: usize| 4 + 2 * i as Label;
     let tap = |i: usize| position(i) + 1;
@@ -197,7 +196,7 @@ pub(super) fn tiled(
         ],
         sizes: [
             (batch, at(&y, dims.output_batch)),
-            // Of one kind of groups there is only one.
+            // At most one of the two kinds of groups is used.
             (
                 group,
                 Term::constant(groups.features.saturating_mul(groups.batch)),
@@ -244,7 +243,7 @@ pub(super) fn tiled(
         product.groups[ROWS].push(position(i));
         product.groups[SUMMED].push(tap(i));
     }
-    // What lies together in the input is summed in a row.
+    // Contiguous elements of the input are adjacent in the sum.
     match stride(0, dims.input_feature).as_constant() {
         Some(1) => product.groups[SUMMED].push(channel),
         _ => product.groups[SUMMED].insert(0, channel),
@@ -276,7 +275,7 @@ pub(super) fn tiled(
         place = place.add(&element.mul(&stride(0, x_dim)));
         inside = inside.mul(&within);
     }
-    // Channels that lie together do so at multiples of what all of them are multiples of.
+    // Contiguous channels start at multiples of the common power of two of both counts.
     let together = stride(0, dims.input_feature).as_constant() == Some(1);
     let all = at(&x, dims.input_feature);
     let counts = [channels.as_constant(), all.as_constant()];
@@ -292,7 +291,7 @@ pub(super) fn tiled(
     product.functions(name)
 }
 
-/// Elements between neighbours along each dimension of a dense array.
+/// The strides of a dense row-major array, in elements.
 fn row_major(sizes: &[Term]) -> Vec<Term> {
     let mut stride = Term::constant(1);
     let mut strides: Vec<Term> = sizes

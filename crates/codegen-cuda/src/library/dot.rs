@@ -1,4 +1,4 @@
-//! A dot as a kernel: one point per element of the result, a loop per label that is
+//! A dot as a kernel: one point for each element of the result, with a loop for each label that is
 //! summed over.
 
 use super::builder::Builder;
@@ -11,7 +11,7 @@ use tegula_ir::{ArrayShape, Binary, Dim, ElementType, Symbol};
 
 type Label = u32;
 
-/// The sizes of a contraction's labels: the dimension that is a label's own, else 1.
+/// The sizes of a contraction's labels: that of the dimension which has only this label, else 1.
 pub(super) fn label_sizes(
     contraction: &Contraction,
     operands: [&ArrayShape; 2],
@@ -30,8 +30,8 @@ pub(super) fn label_sizes(
     sizes
 }
 
-/// The type in which a sum of products is accumulated: floats in `f32` or wider,
-/// integers modulo the result's size.
+/// The accumulator's type: `f32` or wider for floats, the result's type (with wraparound) for
+/// integers.
 pub(super) fn accumulator(result: ElementType) -> ElementType {
     match result.is_float() && result.bits() < 32 {
         true => ElementType::F32,
@@ -39,7 +39,7 @@ pub(super) fn accumulator(result: ElementType) -> ElementType {
     }
 }
 
-/// The C type in which tiles sum: integers modulo a power of two, which unsigned ones are.
+/// The C type of sums in tiles. Integers are summed modulo a power of two, so the type is unsigned.
 pub(super) fn sum_type(wide: ElementType) -> &'static str {
     match (wide.is_float(), wide.bits()) {
         (true, _) => carrier(wide),
@@ -48,9 +48,8 @@ pub(super) fn sum_type(wide: ElementType) -> &'static str {
     }
 }
 
-/// The kernel of a dot. Its parameters are the factors, an array that is `added`, if one is,
-/// and the result; these two have the contraction's own dimensions, which their shape may
-/// split or merge.
+/// The kernel of a dot. Its parameters are the factors, an addend if `added`, and the result. The
+/// last two have the contraction's own dimensions, which their shape may split or merge.
 pub(super) fn kernel(
     contraction: &Contraction,
     operands: [&ArrayShape; 2],
@@ -121,7 +120,7 @@ struct Product<'a> {
 }
 
 impl Product<'_> {
-    /// Adds to `sum` the products over the labels that are left.
+    /// Adds the products over the remaining labels to `sum`.
     fn sum(
         &self,
         builder: &mut Builder<'_>,
@@ -148,7 +147,7 @@ impl Product<'_> {
         })
     }
 
-    /// The position along a dimension that labels run over, row-major.
+    /// The row-major index along a dimension with several labels.
     fn position(&self, labels: &[Label], index: &FxHashMap<Label, Term>) -> Term {
         labels.iter().fold(Term::constant(0), |at, label| {
             let own = index

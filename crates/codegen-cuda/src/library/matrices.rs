@@ -1,10 +1,10 @@
-//! A dot as the product of matrices that cublasLt takes.
+//! Converts a dot to a matrix product as cublasLt defines it.
 //!
-//! A matrix there is a number of columns, `leading` elements apart, of neighbours: D is
-//! op(A) op(B), where op transposes or not, in batches `stride` elements apart. A dot is
-//! one if the labels of each of its four groups count elements that are equally far
-//! apart in every array, and rows or columns of the result are neighbours: those become
-//! the rows of D. So the row-major product of X and Y is D = Y X, and nothing is copied.
+//! cublasLt's matrices are column-major: columns are contiguous and `leading` elements apart, and
+//! batches are `stride` elements apart. The product is D = op(A) op(B), where op transposes or not.
+//! A dot can be converted if the labels of each of its four groups have a single common stride in
+//! every array, and if rows or columns of the result are contiguous; these become the rows of D. So
+//! the row-major product of X and Y is D = Y X, and nothing is copied.
 
 use super::gemm::{BATCH, COLUMNS, Product, ROWS, SUMMED};
 use std::fmt;
@@ -12,15 +12,14 @@ use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label};
 use tegula_ir::{ArrayShape, ElementType};
 
-/// Multiply-adds from which a product goes to the library: those of one tile of
-/// 64 x 64 x 64, which takes cublasLt 3.4 us on an H100 (27 November 2026): little more than a
-/// launch.
+/// The fewest multiply-adds for which the library is called: those of one tile of 64 x 64 x 64.
+/// cublasLt takes 3.4 us for it on an H100 (27 November 2026), little more than a launch.
 const WORTH_A_CALL: i64 = 64 * 64 * 64;
 
-/// What is done to an element of the product before it is rounded and stored.
+/// The operations on an element of the product before it is rounded and stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Epilogue {
-    /// An element of a vector along the result's neighbours is added.
+    /// Whether an element of a vector along the result's contiguous dimension is added.
     pub bias: bool,
     pub activation: Option<Activation>,
 }
@@ -33,38 +32,38 @@ pub(crate) enum Activation {
     Gelu,
 }
 
-/// How a matrix lies in memory, in elements.
+/// The layout of a matrix in memory, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Matrix {
-    /// Whether it is transposed where it is used.
+    /// Whether op transposes it.
     pub transposed: bool,
-    /// From one run of neighbours to the next.
+    /// The distance between contiguous runs (the leading dimension).
     pub leading: i64,
-    /// From one batch to the next.
+    /// The distance between batches.
     pub stride: i64,
 }
 
-/// A product of matrices.
+/// A matrix product.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Matrices {
     /// Whether A is the dot's right operand.
     pub swapped: bool,
-    /// Of A and B, and of D.
+    /// The type of A and B, and that of D.
     pub types: [ElementType; 2],
-    /// Rows and columns of D, terms of each sum, batches.
+    /// The rows and columns of D, the number of terms of each sum, and the number of batches.
     pub rows: i64,
     pub columns: i64,
     pub depth: i64,
     pub batch: i64,
     /// A, B and D.
     pub matrices: [Matrix; 3],
-    /// Whether a matrix that lies like D is added.
+    /// Whether a matrix with D's layout is added.
     pub added: bool,
     pub epilogue: Epilogue,
 }
 
-/// The product that a dot on shapes of known sizes is; none if the library has none for
-/// its types or its order of dimensions, or if it is not worth a call.
+/// The matrix product of a dot on static shapes; `None` if the library does not support its types
+/// or order of dimensions, or if it is not worth a call.
 pub(crate) fn matrices(
     contraction: &Contraction,
     operands: [&ArrayShape; 2],
@@ -85,7 +84,7 @@ pub(crate) fn matrices(
     if work < WORTH_A_CALL {
         return None;
     }
-    // A run of one element may be said to be of neighbours.
+    // A run of one element counts as contiguous.
     let is_dense = |(size, stride): (i64, i64)| size == 1 || stride == 1;
     let swapped = is_dense(columns);
     let (first, second, [a, b]) = match swapped {
@@ -95,8 +94,8 @@ pub(crate) fn matrices(
     if !is_dense(first) {
         return None;
     }
-    // `along` is the group that A's rows or B's columns are of, `first` what a run is of
-    // where the matrix is not transposed.
+    // `along` is the group of A's rows or B's columns; a matrix that is not transposed is
+    // contiguous along `first`.
     let matrix = |(side, along): (usize, usize), is_left: bool| -> Option<Matrix> {
         let groups = [along, SUMMED].map(|group| runs(&product, group, side));
         let [own, summed] = [groups[0]?, groups[1]?];
@@ -141,7 +140,7 @@ pub(crate) fn matrices(
     found.is_allowed().then_some(found)
 }
 
-/// Elements between runs of so many neighbours.
+/// The leading dimension for runs of this length.
 fn leading(length: i64, (runs, stride): (i64, i64)) -> Option<i64> {
     match runs {
         1 => Some(length),
@@ -149,8 +148,8 @@ fn leading(length: i64, (runs, stride): (i64, i64)) -> Option<i64> {
     }
 }
 
-/// Whether there is a product of matrices of a type that gives another, with sums in f32
-/// for halves, else in the type itself or, for bytes, in s32.
+/// Whether the library has products of these types. Sums are in f32 for half precision, in s32 for
+/// bytes, otherwise in the type itself.
 pub(crate) fn has_product(factors: ElementType, result: ElementType) -> bool {
     use ElementType::{BF16, F16, F32, F64, S8, S32};
     matches!(
@@ -159,8 +158,7 @@ pub(crate) fn has_product(factors: ElementType, result: ElementType) -> bool {
     )
 }
 
-/// Size of a group, and how far its elements are apart in an array, which must be one
-/// distance.
+/// The size of a group, and its stride in an array; `None` if there is no single stride.
 fn runs(product: &Product<'_>, group: usize, side: usize) -> Option<(i64, i64)> {
     let label = |label: Label| -> Option<(i64, i64)> {
         let size = product.size(label).as_constant()?;
@@ -185,8 +183,8 @@ fn runs(product: &Product<'_>, group: usize, side: usize) -> Option<(i64, i64)> 
 }
 
 impl Matrices {
-    /// What the library asks of products of bytes: rows of A and columns of B are
-    /// neighbours along the sum, and sizes and distances are multiples of four.
+    /// The library's requirements for products of bytes: rows of A and columns of B are contiguous
+    /// along the sum, and sizes and distances are multiples of four.
     fn is_allowed(&self) -> bool {
         if self.types[0] != ElementType::S8 {
             return true;

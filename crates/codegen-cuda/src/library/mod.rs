@@ -1,5 +1,4 @@
-//! Library operations of a plan: those that become functions of the device, and those
-//! that run on the host.
+//! Library operations of a plan: some become device functions, the others run on the host.
 
 pub(crate) mod attention;
 mod builder;
@@ -18,20 +17,20 @@ use tegula_fusion::{Kernel, LibraryOp};
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, Op, Symbol};
 
-/// How a library operation is done.
+/// How a library operation is implemented.
 pub(crate) enum Routine {
-    /// By functions that are given the operands and the results.
+    /// By device functions; the arguments are the operands and the results.
     Functions(KernelSequence),
-    /// On the host, which the operands are copied to.
+    /// On the host, to which the operands are copied.
     Host,
 }
 
-/// A copy of an array of this shape.
+/// A kernel that copies an array of this shape.
 pub(crate) fn copy(shape: &ArrayShape, symbols: &[Symbol]) -> Kernel {
     sort::cut(shape, shape, symbols)
 }
 
-/// How an operation on these shapes is done; a function gets this name.
+/// The implementation of an operation on these shapes; its functions' names begin with `name`.
 ///
 /// # Errors
 /// An operation that a type lacks.
@@ -98,6 +97,6 @@ pub(crate) fn routine(
         }
         _ => return Ok(Routine::Host),
     };
-    // A library call's results overlap none of its operands.
+    // The results of a library call do not overlap its operands.
     Ok(Routine::Functions(emit::functions(name, &kernel, true)?))
 }

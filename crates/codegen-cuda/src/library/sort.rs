@@ -1,10 +1,10 @@
-//! A stable sort of several arrays together, by merging runs in memory.
+//! A stable merge sort of several arrays together, in global memory.
 //!
-//! A pass doubles the length of sorted runs. Every element finds its own place in the
-//! merged run: its place among its own, and by binary search how many of the
-//! neighbouring run go before it. Of elements of which neither goes before the other,
-//! those of the left run come first. A pass reads one set of arrays and writes
-//! another; the comparator is the program's.
+//! A pass doubles the length of sorted runs. Every element finds its own position in the merged
+//! run: its position in its own run, plus the number of elements of the other run that go before
+//! it, found by binary search. If neither of two elements goes before the other, the one of the
+//! left run comes first. A pass reads one set of arrays and writes another; the program supplies
+//! the comparator.
 
 use super::builder::Builder;
 use crate::body::Body;
@@ -21,7 +21,7 @@ use tegula_ir::{ArrayShape, Direction, ElementType, Symbol};
 /// Threads of a block.
 const THREADS: i64 = 256;
 
-/// A sort of arrays; it is given the operands and the results.
+/// A sort of arrays; its arguments are the operands and the results.
 ///
 /// # Errors
 /// An operation of the comparator that a type lacks.
@@ -56,7 +56,7 @@ pub(super) fn series(
     }))
 }
 
-/// A pass that merges sorted runs of numbers with what belongs to each.
+/// A pass that merges sorted runs of numbers, with their payloads.
 ///
 /// # Errors
 /// None for integers.
@@ -66,7 +66,7 @@ pub(crate) fn merge(name: &str, operands: &[&ArrayShape]) -> Result<Option<Funct
     function(name, operands, 0, &before, &[])
 }
 
-/// Compares the first of several arrays' elements.
+/// A comparator of the elements of the first of several arrays.
 fn comparator(types: &[ElementType], direction: Direction) -> Kernel {
     let mut builder = Builder::new(&[]);
     for &ty in types.iter().flat_map(|ty| [ty, ty]) {
@@ -79,9 +79,8 @@ fn comparator(types: &[ElementType], direction: Direction) -> Kernel {
     builder.finish()
 }
 
-/// The largest or smallest elements along the last dimension with their places, in
-/// order: a sort of all, of which the first are kept. It is given the operand and both
-/// results.
+/// The largest or smallest elements along the last dimension with their indices, in order. It sorts
+/// everything and keeps the first elements. The arguments are the operand and both results.
 ///
 /// # Errors
 /// A type that has no order.
@@ -114,8 +113,7 @@ pub(super) fn top_k(
     let Some(mut series) = series(name, &pair, last, &before, symbols)? else {
         return Ok(None);
     };
-    // What is sorted: the operand and the numbers along the last dimension; what comes
-    // of it is in arrays of the series' own.
+    // The operand and the indices along the last dimension are sorted into scratch arrays.
     let (numbers, sorted) = (Slot::Scratch(2), [Slot::Scratch(3), Slot::Scratch(4)]);
     let own: Vec<Term> = pair.iter().map(|shape| bytes(shape)).collect();
     series.scratch.push(own[1].clone());
@@ -150,7 +148,7 @@ pub(super) fn top_k(
     Ok(Some(series))
 }
 
-/// An array whose elements are their places along the last dimension.
+/// A kernel that fills an array with the indices along its last dimension.
 fn numbered(shape: &ArrayShape, symbols: &[Symbol]) -> Kernel {
     let mut builder = Builder::new(symbols);
     let dims: Vec<Term> = shape.dims.iter().map(|d| builder.size(&d.term())).collect();
@@ -162,7 +160,7 @@ fn numbered(shape: &ArrayShape, symbols: &[Symbol]) -> Kernel {
     builder.finish()
 }
 
-/// The first elements along every dimension of an array.
+/// A kernel that copies the first elements along every dimension of an array.
 pub(super) fn cut(from: &ArrayShape, to: &ArrayShape, symbols: &[Symbol]) -> Kernel {
     let mut builder = Builder::new(symbols);
     let mut sizes = |shape: &ArrayShape| -> Vec<Term> {
@@ -177,15 +175,15 @@ pub(super) fn cut(from: &ArrayShape, to: &ArrayShape, symbols: &[Symbol]) -> Ker
     builder.finish()
 }
 
-/// The bytes of an array, over the plan's symbols.
+/// The size of an array in bytes, as a term over the plan's symbols.
 pub(crate) fn bytes(shape: &ArrayShape) -> Term {
     let element = Term::constant(shape.element_type.storage_bytes() as i64);
     let dims = shape.dims.iter();
     dims.fold(element, |all, dim| all.mul(&dim.term()))
 }
 
-/// The function of one pass. Its parameters are the arrays that it reads, those that it
-/// writes, sizes, and the length of the runs that are sorted.
+/// The function of one pass. Its parameters are the arrays that it reads, those that it writes,
+/// sizes, and the length of the sorted runs.
 ///
 /// # Errors
 /// An operation of the comparator that a type lacks.
@@ -226,7 +224,7 @@ fn function(
         parameters.push(format!("const long long s{symbol}"));
     }
     parameters.push("const long long width".to_owned());
-    // The end of a run may lie three runs behind the array's.
+    // The end of a run may be three runs beyond the array's.
     let reach = count
         .add(&length.mul(&Term::constant(3)))
         .add(&Term::constant(THREADS));
@@ -290,7 +288,7 @@ fn function(
     }))
 }
 
-/// The comparator as a function on places in memory.
+/// The comparator as a function on pointers to elements.
 fn before(name: &str, types: &[ElementType], comparator: &Kernel) -> Result<String, Error> {
     let mut parameters = Vec::new();
     for (i, &ty) in types.iter().flat_map(|ty| [ty, ty]).enumerate() {

@@ -1,11 +1,11 @@
-//! The first elements of each row in order, chosen by the digits of their keys.
+//! The first elements of each row in order, found by a radix select on their keys.
 //!
-//! A block has a row. It counts the digits of all keys from the highest digit on, of
-//! those keys alone that begin like the one that is looked for, until that one, the last
-//! of the wanted, is known to its last bit; so a row is read once for each digit and once
-//! more, where what comes before that key is kept, and of those that equal it the first.
-//! The few are then ranked by comparing each with all. Keys are unsigned and ascend in the
-//! wanted order; equal elements stay in the order of their places.
+//! A block handles a row. The key looked for is that of the last wanted element. Starting at the
+//! highest digit, the block counts the digits of those keys that begin like the key looked for,
+//! until all of its bits are known. So a row is read once for each digit. Then it is read once more
+//! to collect the elements before that key, and the first of those equal to it. These few elements
+//! are ranked by comparing each with all others. Keys are unsigned and ascend in the wanted order;
+//! equal elements keep their order.
 
 use crate::function::{Function, linear};
 use crate::terms::{Terms, is_short};
@@ -13,14 +13,14 @@ use crate::types::{carrier, is_narrow_float, load, storage};
 use tegula_expr::{Interval, Term};
 use tegula_ir::{ArrayShape, Dim, ElementType, Symbol};
 
-/// Threads of a block.
+/// The number of threads of a block.
 const THREADS: i64 = 256;
-/// The most elements of a row that are kept: they are compared with each other, and lie in
-/// shared memory, 12 bytes each.
+/// The most elements that are kept of a row: they are compared with each other, and take 12 bytes
+/// each of shared memory.
 const MOST: i64 = 1024;
 
-/// The function that gives the first elements of each row, and their places; none if rows
-/// have no known size, too many elements are wanted, or they are floats of a byte.
+/// The function for the first elements of each row and their indices; `None` if rows have no static
+/// size, too many elements are wanted, or they are floats of one byte.
 pub(super) fn function(
     name: &str,
     operand: &ArrayShape,
@@ -164,7 +164,8 @@ extern \"C\" __global__ void __launch_bounds__({THREADS}) {name}({parameters}) {
     })
 }
 
-/// The bits of an element's key, and its expression from the value `v` or the stored `x`.
+/// The number of bits of an element's key, and the key's expression, from the value `v` or the
+/// stored bits `x`.
 fn key(ty: ElementType, largest: bool) -> Option<(u32, String)> {
     let (bits, ascending) = match ty {
         _ if ty.is_complex() => return None,
@@ -172,12 +173,13 @@ fn key(ty: ElementType, largest: bool) -> Option<(u32, String)> {
             64,
             "(unsigned long long)tegula_total_order(v) ^ 0x8000000000000000ull".to_owned(),
         ),
-        // The image of a bf16 has nothing of its own in the low half.
+        // The ordered image of a bf16 has nothing in its low half.
         ElementType::BF16 => (
             16,
             "((unsigned int)tegula_total_order(v) ^ 0x80000000u) >> 16".to_owned(),
         ),
-        // Conversions lose a NaN's sign, and make it quiet, which makes some equal.
+        // Conversion would lose a NaN's sign and make it quiet, so that some different NaNs become
+        // equal.
         ElementType::F16 => (16, "tegula_f16_order(x)".to_owned()),
         _ if is_narrow_float(ty) => return None,
         _ if ty.is_float() => (

@@ -1,9 +1,9 @@
-//! Pictures of layouts, as in the figures of the tiled-layout document: on the left
-//! the array with the place of each element in memory, on the right the memory with
-//! the element in each place, padding marked.
+//! Pictures of layouts, like the figures of the document on tiled layouts: on the left the array
+//! with the position of each element in memory, on the right the memory with the element at each
+//! position, padding marked.
 //!
-//! A picture is cut to a size that a person can look at, and says what it leaves
-//! out; positions are computed one by one, so that huge arrays cost nothing.
+//! A picture is cut to a readable size and states what it leaves out. Positions are computed one by
+//! one, so that huge arrays take no more time.
 
 pub(crate) mod svg;
 mod text;
@@ -14,48 +14,48 @@ pub use text::text;
 use tegula_ir::ArrayShape;
 use tegula_layout::physical::{PhysicalError, PhysicalLayout};
 
-/// How much of an array is drawn.
+/// The largest part of an array that is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Planes of the last two dimensions.
+    /// The most planes of the last two dimensions.
     pub planes: i64,
-    /// Rows of a plane.
+    /// The most rows of a plane.
     pub rows: i64,
-    /// Columns of a plane.
+    /// The most columns of a plane.
     pub columns: i64,
-    /// Places of memory.
+    /// The most positions of memory.
     pub places: i64,
 }
 
 /// One plane of the last two dimensions.
 #[derive(Debug)]
 pub(super) struct Plane {
-    /// The index of the dimensions before them.
+    /// The index along the dimensions before the last two.
     pub prefix: Vec<i64>,
-    /// For each row and column, where the element is.
+    /// The position in memory of each element, by row and column.
     pub rows: Vec<Vec<i64>>,
 }
 
-/// What is drawn.
+/// A picture of an array's layout.
 #[derive(Debug)]
 pub struct Picture {
-    /// The array, as text.
+    /// The array's shape as text.
     title: String,
     planes: Vec<Plane>,
-    /// The start of the memory; `None` for padding.
+    /// The elements at the first positions of the memory; `None` for padding.
     memory: Vec<Option<Vec<i64>>>,
-    /// Places of the innermost tile's rows: where memory is broken into lines.
+    /// Positions in a row of the innermost tile: after so many, the memory begins a new line.
     line: i64,
-    /// Places of the outermost tile, if there is one.
+    /// Positions in the outermost tile, if there is one.
     tile: i64,
-    /// Places of the innermost level's tile.
+    /// Positions in the innermost tile.
     inner_tile: i64,
-    /// What was left out, in words.
+    /// The parts that were left out, in words.
     clipped: Vec<String>,
 }
 
 impl Picture {
-    /// What to draw of an array.
+    /// The picture of an array, as far as the limits allow.
     pub fn new(shape: &ArrayShape, limits: Limits) -> Result<Self, PhysicalError> {
         let layout = PhysicalLayout::new(shape)?;
         let mut clipped = Vec::new();
@@ -77,7 +77,8 @@ impl Picture {
             cut("rows", rows, limits.rows),
             cut("columns", columns, limits.columns),
         );
-        // The number of elements fits, and so does this unless there are none.
+        // The number of elements fits in `i64`, and so does this product, unless there are no
+        // elements.
         let count = outer.iter().fold(1i64, |n, &d| n.saturating_mul(d));
         let count = cut("planes", count, limits.planes);
         let mut planes = Vec::new();
@@ -121,14 +122,14 @@ impl Picture {
         })
     }
 
-    /// What was left out, as a sentence.
+    /// The parts that were left out, as a sentence.
     fn note(&self) -> Option<String> {
         let what = self.clipped.join(", ");
         (!what.is_empty()).then(|| format!("clipped: {what} are drawn"))
     }
 }
 
-/// The index of a row-major number.
+/// The index of a row-major position.
 pub(crate) fn unravel(mut number: i64, dims: &[i64]) -> Vec<i64> {
     let mut index = vec![0; dims.len()];
     for (at, &size) in index.iter_mut().zip(dims).rev() {

@@ -1,22 +1,22 @@
-//! A picture in SVG: elements coloured by the outermost tile that they lie in, with
-//! a red border around each innermost tile, padding hatched.
+//! Draws a layout in SVG: elements are coloured by their outermost tile, each innermost tile has a
+//! red border, and padding is hatched.
 
 use super::{Picture, spell};
 use std::fmt::Write;
 
 /// The height of a cell, in SVG units.
 pub(crate) const HEIGHT: usize = 22;
-/// Blank at the right and below.
+/// The blank margin at the right and below.
 const MARGIN: usize = 4;
 /// The width of one letter of the font.
 const LETTER: usize = 7;
-/// Colours of neighbouring tiles: pale forms of Okabe and Ito's palette, which readers who
-/// are colour-blind tell apart.
+/// Colours of adjacent tiles: pale forms of Okabe and Ito's palette, which colour-blind readers can
+/// tell apart.
 pub(crate) const COLOURS: [&str; 6] = [
     "#cfe8f7", "#fbe3bf", "#c9ece0", "#f6d6e6", "#fdf6c3", "#d3def3",
 ];
 
-/// Draws in SVG.
+/// Draws a picture in SVG.
 pub fn svg(picture: &Picture) -> String {
     let mut canvas = Canvas::default();
     let mut y = HEIGHT;
@@ -52,7 +52,7 @@ pub fn svg(picture: &Picture) -> String {
     canvas.finish()
 }
 
-/// Borders around the elements of one innermost tile, where they form a rectangle.
+/// Draws borders around the elements of each innermost tile, where they form a rectangle.
 fn inner_tiles(
     canvas: &mut Canvas,
     picture: &Picture,
@@ -118,7 +118,7 @@ fn colour(place: i64, tile: i64) -> &'static str {
     }
 }
 
-/// Shapes so far, and how much room they take.
+/// The shapes drawn so far, and their extent.
 #[derive(Default)]
 pub(crate) struct Canvas {
     body: String,

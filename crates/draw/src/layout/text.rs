@@ -1,9 +1,9 @@
-//! A picture in text.
+//! Draws a layout as text.
 
 use super::{Picture, spell};
 use std::fmt::Write;
 
-/// Draws in text.
+/// Draws a picture as text.
 pub fn text(picture: &Picture) -> String {
     let mut out = format!("{}\n", picture.title);
     if let Some(note) = picture.note() {

@@ -1,10 +1,10 @@
-//! A report as one self-contained HTML page: what a reader wants to know first on top,
-//! then where time went, what lay in VMEM when, each statement on the roofline, what
-//! padding costs, and the findings with their source.
+//! The report of a simulation as one self-contained HTML page: a summary and the findings with
+//! their source first, then where time went, the use of VMEM over time, each statement on the
+//! roofline, and what padding costs.
 //!
-//! Pictures are SVG, drawn here; the page's script only zooms and shows what is under
-//! the pointer. It follows the reader's light or dark scheme, and the same report gives
-//! the same bytes.
+//! Pictures are SVG that is drawn here; the page's script only zooms and shows details under the
+//! pointer. The page follows the reader's light or dark scheme, and the same report gives the same
+//! bytes.
 
 mod pictures;
 mod roofline;
@@ -17,28 +17,29 @@ use tegula_sim_tpu::program::TpuProgram;
 use tegula_sim_tpu::report::Report;
 use tegula_target::Chip;
 
-/// The styles of a report.
+/// The style sheet of a report.
 pub const STYLE: &str = include_str!("style.css");
-/// Defines `zoomPictures(root)`, which makes the pictures over time below `root` zoom.
+/// A script that defines `zoomPictures(root)`, which makes the pictures over time below `root`
+/// zoomable.
 pub const SCRIPT: &str = include_str!("script.js");
 
-/// What a page is about.
+/// The subject of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What was simulated.
+    /// The simulated program.
     pub program: &'a TpuProgram,
-    /// What came of it.
+    /// The result of the simulation.
     pub report: &'a Report,
-    /// On what.
+    /// The chip.
     pub chip: &'a Chip,
-    /// The source.
+    /// The names of the program's lines.
     pub lines: Lines<'a>,
 }
 
 /// A part of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its name in links.
+    /// Its id in links.
     pub id: &'static str,
     /// Its heading.
     pub title: &'static str,
@@ -46,7 +47,7 @@ pub struct Section {
     pub html: String,
 }
 
-/// The parts of a report after its summary and findings, in their order.
+/// The sections of a report after its summary and findings, in order.
 pub fn sections(subject: &Subject<'_>) -> Vec<Section> {
     type Draw = fn(&mut String, &Subject<'_>);
     let parts: [(&str, &str, Draw); 6] = [
@@ -68,7 +69,7 @@ pub fn sections(subject: &Subject<'_>) -> Vec<Section> {
     parts.into_iter().map(section).collect()
 }
 
-/// What a reader wants to know first, and what is wrong, as HTML.
+/// The summary and the findings, as HTML.
 pub fn summary(subject: &Subject<'_>) -> String {
     let mut page = String::new();
     tables::summary(&mut page, subject);
@@ -76,7 +77,7 @@ pub fn summary(subject: &Subject<'_>) -> String {
     page
 }
 
-/// The page.
+/// The whole page as HTML.
 pub fn html(subject: &Subject<'_>) -> String {
     let Subject {
         program, report, ..
@@ -105,7 +106,7 @@ pub fn html(subject: &Subject<'_>) -> String {
     page
 }
 
-/// Text as HTML shows it.
+/// The text with HTML's special characters escaped.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -120,7 +121,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// The class of an engine's colour.
+/// The CSS class of an engine's colour.
 fn colour(engine: Engine) -> &'static str {
     match engine {
         Engine::Scalar => "scalar",
@@ -133,7 +134,7 @@ fn colour(engine: Engine) -> &'static str {
     }
 }
 
-/// What a cause is called, and the class of its colour.
+/// The text of a cause, and the CSS class of its colour.
 fn cause_text(cause: Cause, lines: Lines<'_>) -> (String, &'static str) {
     match cause {
         Cause::Compute(engine) => (

@@ -1,4 +1,4 @@
-//! The two pictures over time: what each engine did, and what lay where in VMEM.
+//! The two pictures over time: the work of each engine, and the buffers in VMEM.
 
 use super::{Subject, colour, escape};
 use std::fmt::Write;
@@ -6,30 +6,30 @@ use tegula_sim_tpu::engine::{Engine, Span, SpanKind};
 use tegula_sim_tpu::program::Space;
 use tegula_sim_tpu::report::{Occupancy, bytes_text, seconds_text};
 
-/// The width of a picture, in its own units.
+/// The width of a picture, in SVG units.
 const WIDTH: f64 = 1000.0;
 /// The height of an engine's row.
 const ROW: f64 = 26.0;
-/// Room for the names of rows.
+/// The width of the column of row names.
 const NAMES: f64 = 150.0;
-/// Spans of one engine that are nearer than this share of the picture are drawn as one.
+/// Spans of one engine that are closer than this fraction of the picture are drawn as one.
 const NEAR: f64 = 1.0 / 4000.0;
 /// The height of the picture of VMEM.
 const MEMORY: f64 = 260.0;
 
-/// Room for the ticks and the caption of the axis.
+/// The height of the axis with its ticks and caption.
 const AXIS: f64 = 42.0;
-/// Ticks of an axis, about.
+/// The approximate number of ticks of an axis.
 const TICKS: f64 = 6.0;
 
-/// Buffers that are named below the picture of VMEM.
+/// The most buffers that are named below the picture of VMEM.
 const MOST_NAMES: usize = 10;
 
-/// What is drawn as one rectangle.
+/// Spans that are drawn as one rectangle.
 struct Merged {
     from: f64,
     to: f64,
-    /// Time in it that the engine worked.
+    /// The seconds of it in which the engine worked.
     busy: f64,
     count: usize,
     line: u32,
@@ -37,7 +37,7 @@ struct Merged {
     kind: SpanKind,
 }
 
-/// What each engine did when.
+/// Draws what each engine did over time.
 pub(super) fn timeline(page: &mut String, subject: &Subject<'_>) {
     let report = subject.report;
     let (spans, left_out) = report.engines.timeline();
@@ -93,8 +93,8 @@ fn open(page: &mut String, height: f64, label: &str, end: f64) {
     );
 }
 
-/// Ticks at round times below a picture, and what they count. The page's script draws them anew
-/// when it zooms, by the same rule.
+/// Draws ticks at round times below a picture, and their unit. When the page zooms, its script
+/// draws them again by the same rule.
 fn axis(page: &mut String, height: f64, end: f64) {
     let (scale, unit) = unit_of(end);
     let step = round_step(end / TICKS);
@@ -106,7 +106,7 @@ fn axis(page: &mut String, height: f64, end: f64) {
         }
         let x = NAMES + time / end * (WIDTH - NAMES);
         let anchor = if x > WIDTH - 20.0 { "end" } else { "middle" };
-        // As many digits as the step has.
+        // As many decimals as the step has.
         let digits = (-(step / scale).log10().floor()).max(0.0) as usize;
         let _ = writeln!(
             page,
@@ -126,14 +126,14 @@ fn axis(page: &mut String, height: f64, end: f64) {
     );
 }
 
-/// The unit that a time is read in, and its seconds.
+/// The unit in which a time is shown, and its length in seconds.
 fn unit_of(seconds: f64) -> (f64, &'static str) {
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "\u{b5}s")];
     let found = units.into_iter().find(|(scale, _)| seconds >= *scale);
     found.unwrap_or((1e-9, "ns"))
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is no less.
+/// The smallest of 1, 2 and 5 times a power of ten that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.max(1e-15).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0];
@@ -143,7 +143,7 @@ fn round_step(least: f64) -> f64 {
     found.unwrap_or(10.0) * power
 }
 
-/// The class of the colour of a span.
+/// The CSS class of a span's colour.
 fn class_of(engine: Engine, kind: SpanKind) -> &'static str {
     match kind {
         SpanKind::Wait => "wait",
@@ -153,7 +153,7 @@ fn class_of(engine: Engine, kind: SpanKind) -> &'static str {
     }
 }
 
-/// What the colours of the timeline mean.
+/// Explains the colours of the timeline.
 fn timeline_legend(page: &mut String, spans: &[Span], used: &[Engine]) {
     page.push_str("<p class=\"legend\">");
     let mut entry = |class: &str, text: &str| {
@@ -241,7 +241,7 @@ fn rectangle(page: &mut String, subject: &Subject<'_>, engine: Engine, span: &Me
     );
 }
 
-/// Where buffers lay in VMEM, over time.
+/// Draws the buffers in VMEM over time.
 pub(super) fn occupancy(page: &mut String, subject: &Subject<'_>) {
     let report = subject.report;
     let held: Vec<_> = report
@@ -296,7 +296,7 @@ pub(super) fn occupancy(page: &mut String, subject: &Subject<'_>) {
     legend(page, &held);
 }
 
-/// The names of those that hold most for longest, with their colours.
+/// Names the buffers that hold the most bytes for the longest time, with their colours.
 fn legend(page: &mut String, held: &[&Occupancy]) {
     let share = |held: &Occupancy| held.bytes as f64 * (held.to - held.from);
     let mut order: Vec<(usize, &&Occupancy)> = held.iter().enumerate().collect();

@@ -1,4 +1,5 @@
-//! Each statement by how much it computes for a byte of HBM, and how fast.
+//! The roofline: the arithmetic intensity of each statement (operations for each byte of HBM) and
+//! its rate.
 
 use super::{Subject, escape};
 use std::fmt::Write;
@@ -8,23 +9,23 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 84.0;
 const BOTTOM: f64 = 40.0;
-/// Intensities and rates from here up, in powers of ten, and how many of them.
+/// The least intensity and rate of the picture as powers of ten, and its number of decades.
 const LEAST: (f64, f64) = (-2.0, 9.0);
 const DECADES: (f64, f64) = (6.0, 7.0);
 
-/// A statement.
+/// A statement in the roofline.
 struct Point {
     name: String,
-    /// Operations for each byte.
+    /// Operations for each byte of HBM.
     intensity: f64,
-    /// Operations a second.
+    /// Operations per second.
     rate: f64,
-    /// Its share of the time.
+    /// Its fraction of the time.
     share: f64,
     seconds: f64,
 }
 
-/// Where a point lies; outside of the picture it is moved to its edge.
+/// The position of a point in the picture; a point outside is moved to the edge.
 fn place(intensity: f64, rate: f64) -> (f64, f64) {
     let along = |value: f64, least: f64, decades: f64| {
         ((value.max(1e-30).log10() - least) / decades).clamp(0.0, 1.0)
@@ -34,7 +35,7 @@ fn place(intensity: f64, rate: f64) -> (f64, f64) {
     (x, y)
 }
 
-/// The roofline with a point for each kernel.
+/// Draws the roofline with a point for each statement.
 pub(super) fn roofline(page: &mut String, subject: &Subject<'_>) {
     let points = points(subject);
     if points.is_empty() {
@@ -43,7 +44,7 @@ pub(super) fn roofline(page: &mut String, subject: &Subject<'_>) {
     }
     let speeds = subject.report.engines.speeds();
     let units = &speeds.matrix;
-    // Rows of 16-bit elements: 16 in a push.
+    // A push has 16 rows of 16-bit elements.
     let rows = 16.0 / units.cadence[1].max(1e-9);
     let peak = 2.0 * units.count * units.dim * units.dim * rows * speeds.clock;
     let _ = writeln!(
@@ -89,7 +90,7 @@ pub(super) fn roofline(page: &mut String, subject: &Subject<'_>) {
     );
 }
 
-/// The program as one point: all its operations, bytes and time.
+/// Draws the whole program as one point: all its operations, bytes and time.
 fn whole(page: &mut String, subject: &Subject<'_>) {
     let report = subject.report;
     let lines = report.engines.lines().values();
@@ -101,7 +102,7 @@ fn whole(page: &mut String, subject: &Subject<'_>) {
     }
     let (intensity, rate) = (operations / bytes.max(1e-3), operations / report.seconds);
     let (x, y) = place(intensity, rate);
-    // The words go below the roof, to the side where there is room.
+    // The text goes below the roof, on the side that has room.
     let (anchor, at) = match x > WIDTH - 200.0 {
         true => ("end", x - 13.0),
         false => ("start", x + 13.0),
@@ -200,7 +201,7 @@ fn points(subject: &Subject<'_>) -> Vec<Point> {
             }
         })
         .collect();
-    // The large ones lie behind the small ones.
+    // Large points are drawn first, so that they are behind small ones.
     points.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.name.cmp(&b.name)));
     points.truncate(500);
     points

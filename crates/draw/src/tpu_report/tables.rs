@@ -1,4 +1,4 @@
-//! What is said in words and numbers.
+//! The tables and texts of a report.
 
 use super::{Subject, cause_text, colour, escape};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use tegula_sim_tpu::report::{bytes_text, seconds_text};
 /// The most rows of a table.
 const MOST_ROWS: usize = 40;
 
-/// What a reader wants to know first.
+/// Writes the summary.
 pub(super) fn summary(page: &mut String, subject: &Subject<'_>) {
     let report = subject.report;
     let bound = report.bound();
@@ -56,7 +56,7 @@ pub(super) fn summary(page: &mut String, subject: &Subject<'_>) {
     let _ = write!(page, "<div class=\"cards\">\n{cards}</div>\n");
 }
 
-/// What is wrong, with its source.
+/// Writes the findings with their source.
 pub(super) fn findings(page: &mut String, subject: &Subject<'_>) {
     let findings = &subject.report.findings;
     if findings.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn findings(page: &mut String, subject: &Subject<'_>) {
     page.push_str("</section>\n");
 }
 
-/// What was proved, what was run, and the proofs.
+/// Writes which checks were proved or executed, and the alignment proofs.
 pub(super) fn checks(page: &mut String, subject: &Subject<'_>) {
     page.push_str(
         "<table><thead><tr><th>check</th><th>how</th><th>of what</th><th>codes</th></tr></thead>\
@@ -126,7 +126,7 @@ pub(super) fn checks(page: &mut String, subject: &Subject<'_>) {
     page.push_str("</details>\n");
 }
 
-/// How busy each engine was, and for whom it waited.
+/// Writes how busy each engine was, and what it waited for.
 pub(super) fn engines(page: &mut String, subject: &Subject<'_>) {
     let report = subject.report;
     let total = report.seconds.max(1e-30);
@@ -158,7 +158,7 @@ pub(super) fn engines(page: &mut String, subject: &Subject<'_>) {
     page.push_str("</tbody></table>\n");
 }
 
-/// What the core's time went to, line by line.
+/// Writes the core's time by line and cause.
 pub(super) fn causes(page: &mut String, subject: &Subject<'_>) {
     let report = subject.report;
     let total = report.seconds.max(1e-30);
@@ -193,7 +193,7 @@ pub(super) fn causes(page: &mut String, subject: &Subject<'_>) {
     }
 }
 
-/// For each buffer what of it is padding.
+/// Writes how much of each buffer is padding.
 pub(super) fn padding(page: &mut String, subject: &Subject<'_>) {
     let mut rows: Vec<(i64, i64, String, String)> = Vec::new();
     for buffer in subject.program.buffers.values() {
@@ -240,7 +240,7 @@ pub(super) fn padding(page: &mut String, subject: &Subject<'_>) {
     }
 }
 
-/// What was not stated of the chip.
+/// Writes the numbers that the chip's description does not state.
 pub(super) fn assumptions(page: &mut String, subject: &Subject<'_>) {
     let assumptions = &subject.report.engines.speeds().assumptions;
     let uncertain = subject.chip.quantities.iter();

@@ -1,10 +1,9 @@
-//! Bounds of linear combinations that know about correlated quotients.
+//! Bounds of linear combinations that take correlated quotients into account.
 //!
-//! Interval arithmetic treats `x` and `floor(x / 4)` as independent. But
-//! `c * (rest + q * floor(y / c)) = c * rest + q * y - q * (y mod c)`, in which
-//! `y` meets the same variables in `rest` and cancels. So each quotient of a sum
-//! is eliminated in turn, the deepest first, and the bounds found on the way are
-//! intersected.
+//! Interval arithmetic treats `x` and `floor(x / 4)` as independent. But `c * (rest + q * floor(y /
+//! c)) = c * rest + q * y - q * (y mod c)`, where the variables of `y` cancel against the same
+//! variables in `rest`. So quotients are eliminated from a sum one after the other, the deepest
+//! first, and the bounds found on the way are intersected.
 
 use std::sync::Arc;
 
@@ -17,13 +16,13 @@ use crate::number::{gcd, wide_ceil, wide_floor};
 use crate::range::{VarRanges, combine};
 use crate::term::{Node, Term};
 
-/// Quotients eliminated from one sum at most.
+/// The most quotients eliminated from one sum.
 const MAX_ELIMINATIONS: usize = 6;
-/// Assumptions that a sum is held against.
+/// The most assumptions compared with a sum.
 const MAX_ASSUMPTIONS: usize = 16;
 
-/// The positive numbers by which the assumed combination is multiplied in some term
-/// of the other one.
+/// The positive factors by which the assumed combination would have to be multiplied to match a
+/// term of the other one.
 fn factors_between(assumed: &Linear, linear: &Linear) -> SmallVec<[i64; 4]> {
     let mut found = SmallVec::new();
     for (atom, own) in &assumed.terms {
@@ -40,7 +39,7 @@ fn factors_between(assumed: &Linear, linear: &Linear) -> SmallVec<[i64; 4]> {
 }
 
 impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
-    /// Bounds and remainder of an atom.
+    /// The bounds and residue of an atom.
     pub(super) fn facts(&mut self, atom: &Term) -> (Interval, Residue) {
         if let Some(var) = atom.as_var() {
             return (self.ranges.range(var), self.ranges.residue(var));
@@ -48,7 +47,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         if let Some(facts) = self.memory.facts.get(atom) {
             return *facts;
         }
-        // A sum is an atom only if its numbers are too large to add up.
+        // A sum is an atom only if its numbers are too large to be added up.
         let is_large = match atom.node() {
             Node::Add(..) => true,
             Node::Mul(_, factor) => factor.as_constant().is_some(),
@@ -72,7 +71,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         facts
     }
 
-    /// The remainder that the combination always leaves.
+    /// The residue of the combination.
     pub(super) fn residue(&mut self, linear: &Linear) -> Residue {
         let mut sum = Residue::point(linear.constant);
         for (atom, coefficient) in &linear.terms {
@@ -91,8 +90,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         sum
     }
 
-    /// Bounds that an assumption gives: those of a multiple of what was assumed, and
-    /// of the rest.
+    /// Bounds that follow from an assumption: those of a multiple of the assumed combination plus
+    /// those of the rest.
     fn assumed_bounds(&mut self, linear: &Linear) -> Option<Wide> {
         if self.memory.assumed.is_empty() || linear.terms.is_empty() {
             return None;
@@ -104,7 +103,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
                 let Some(rest) = linear.plus(assumed, -factor) else {
                     continue;
                 };
-                // Facts of other atoms may need the bounds that are asked for.
+                // The facts of other atoms may need the very bounds that are being computed.
                 let is_known = |(atom, _): &(Term, i64)| {
                     atom.as_var().is_some() || linear.terms.iter().any(|(own, _)| own == atom)
                 };
@@ -119,8 +118,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         best
     }
 
-    /// Bounds of the combination. Assumptions that nothing satisfies may give bounds
-    /// without a value.
+    /// The bounds of the combination. Contradictory assumptions may lead to empty bounds.
     pub(super) fn bounds(&mut self, linear: &Linear) -> Wide {
         let mut best = self.independent_bounds(linear);
         if let Some(assumed) = self.assumed_bounds(linear) {
@@ -142,7 +140,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         best
     }
 
-    /// Bounds that eliminating quotients gives.
+    /// The bounds found by eliminating quotients.
     fn correlated_bounds(&mut self, linear: &Linear) -> Wide {
         let mut best = Wide {
             lower: i128::MIN,
@@ -186,7 +184,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         best
     }
 
-    /// Bounds of `linear mod divisor`.
+    /// The bounds of `linear mod divisor`.
     pub(super) fn remainder_bounds(&mut self, linear: &Linear, divisor: i64) -> Interval {
         let range = self.bounds(linear);
         let c = i128::from(divisor);
@@ -205,13 +203,13 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Interval::new(first, divisor - step + first)
     }
 
-    /// An atom, or its value if its bounds leave only one.
+    /// The combination that consists of an atom, or of its value if its bounds leave only one.
     pub(super) fn atom(&mut self, term: Term) -> Linear {
         if let Node::Const(value) = term.node() {
             return Linear::constant(*value);
         }
         let point = self.facts(&term).0.as_point();
-        // Equal atoms share one tree, so that comparing them is cheap.
+        // Equal atoms share one tree, which makes comparing them cheap.
         let term = match self.memory.facts.get_key_value(&term) {
             Some((known, _)) => known.clone(),
             None => term,

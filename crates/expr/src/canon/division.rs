@@ -1,4 +1,4 @@
-//! Quotients by positive constants: the rules of the canonical form.
+//! Quotients by positive constants: the division rules of the canonical form.
 //!
 //! Every rule is an identity of integers under its side condition:
 //!
@@ -19,21 +19,21 @@ use crate::number::{gcd, wide_floor};
 use crate::range::VarRanges;
 use crate::term::{Node, Term};
 
-/// Rounds of rules on one quotient; each removes or shrinks something, so the
-/// bound is only a guard.
+/// The most rounds of rules on one quotient. Each round removes or shrinks something, so this is
+/// only a safeguard.
 const MAX_ROUNDS: usize = 24;
-/// Quotients of quotients computed inside one another at most.
+/// The deepest nesting of quotients of quotients during computation.
 const MAX_NESTED: u32 = 24;
-/// Divisors that lifting may make.
+/// The largest divisor that lifting may create.
 const MAX_DIVISOR: i64 = 1 << 48;
-/// Units of which every choice is tried by div-near-const.
+/// The most units for which div-near-const tries every choice.
 const MAX_CHOICES: usize = 3;
-/// Divisors of coefficients that are compared in pairs.
+/// The most divisors of coefficients that are combined in pairs.
 const MAX_PAIRED: usize = 24;
-/// Candidate divisors tried by div-drop-small.
+/// The most candidate divisors tried by div-drop-small.
 const MAX_CANDIDATES: usize = 12;
 
-/// `floor(rest / divisor) + pulled`: a quotient on its way.
+/// A quotient under construction: `floor(rest / divisor) + pulled`.
 struct Quotient {
     pulled: Linear,
     rest: Linear,
@@ -48,8 +48,8 @@ impl Quotient {
 }
 
 impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
-    /// `floor(linear / divisor)` for a positive divisor; `None` where a number
-    /// or the new dividend might not fit `i64`.
+    /// `floor(linear / divisor)` for a positive divisor; `None` if a number or the new dividend
+    /// might not fit in `i64`.
     pub(super) fn quotient(&mut self, linear: &Linear, divisor: i64) -> Option<Linear> {
         if divisor == 1 {
             return Some(linear.clone());
@@ -64,7 +64,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         self.nested += 1;
         let result = self.reduce_quotient(linear, divisor);
         self.nested -= 1;
-        // What was only tried must be explained when it is taken.
+        // A result found while steps are muted is not cached, because its steps must be recorded
+        // when it is used.
         if !self.is_tracing() || self.muted == 0 {
             let known = self.memory.quotients.entry(linear.clone()).or_default();
             known.push((divisor, result.clone()));
@@ -104,7 +105,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         q.pulled.plus(&rest, 1)
     }
 
-    /// The combination as a term that all quotients of it share.
+    /// The combination as a term; all its quotients share this term.
     pub(super) fn dividend(&mut self, linear: &Linear) -> Term {
         if let Some(known) = self.memory.dividends.get(linear) {
             return known.clone();
@@ -114,7 +115,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         term
     }
 
-    /// Applies the first rule that fits; the outer `None` is an overflow.
+    /// Applies the first applicable rule. The outer `None` means overflow.
     fn step(&mut self, q: &mut Quotient) -> Option<Option<(&'static str, Facts)>> {
         if self.pull_exact(q)? {
             return Some(Some(("div-pull", Facts::new())));
@@ -137,7 +138,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(self.lift(q).map(|rule| (rule, Facts::new())))
     }
 
-    /// Moves out the terms whose coefficients the divisor divides.
+    /// Pulls out the terms whose coefficients are multiples of the divisor.
     fn pull_exact(&mut self, q: &mut Quotient) -> Option<bool> {
         let (multiples, mut rest) = q.rest.partition(|_, c| c % q.divisor == 0);
         let constant = rest.constant.div_euclid(q.divisor);
@@ -153,8 +154,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(true)
     }
 
-    /// Moves out whole multiples of the divisor from other coefficients. A
-    /// remainder counts as one unit: splitting it would lose its bounds.
+    /// Pulls out whole multiples of the divisor from other coefficients. A remainder counts as one
+    /// unit, because splitting it would lose its bounds.
     fn pull_units(&mut self, q: &mut Quotient, units: &Linear) -> Option<bool> {
         let mut out = Linear::constant(0);
         for (unit, coefficient) in &units.terms {
@@ -171,7 +172,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(true)
     }
 
-    /// The quotient if bounds leave only one.
+    /// The value of the quotient, if the bounds leave only one.
     fn constant_quotient(&mut self, rest: &Linear, divisor: i64) -> Option<(i64, Facts)> {
         let range = self.bounds(rest);
         let c = i128::from(divisor);
@@ -186,7 +187,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some((i64::try_from(low).ok()?, facts))
     }
 
-    /// Drops what cannot carry into the multiples of a common divisor `g`.
+    /// Drops terms that cannot carry into the multiples of a common divisor `g`.
     fn drop_small(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<Facts>> {
         for candidate in candidates(units, q.divisor) {
             if self.is_wide(units, candidate) {
@@ -211,9 +212,9 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(None)
     }
 
-    /// Whether what the candidate does not divide certainly takes values of several
-    /// of its multiples: true of independent terms that span as much. Most
-    /// candidates fail here, before anything is built for them.
+    /// Whether the terms that `candidate` does not divide certainly span several of its multiples,
+    /// which is true for independent terms with a large enough span. This rejects most candidates
+    /// before anything is built for them.
     fn is_wide(&mut self, units: &Linear, candidate: i64) -> bool {
         if !self.memory.assumed.is_empty() {
             return false;
@@ -232,9 +233,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         span >= u128::from(candidate.unsigned_abs())
     }
 
-    /// Takes the other multiple of the divisor next to some coefficients if then
-    /// the quotient is constant: the nearer one of each, or any choice if there
-    /// are few.
+    /// Rounds some coefficients to a different multiple of the divisor if that makes the quotient
+    /// constant: each to the nearest multiple, or in every combination if there are few.
     fn near_constant(&mut self, q: &mut Quotient, units: &Linear) -> Option<Option<Facts>> {
         let count = units.terms.len();
         let nearer = units
@@ -271,7 +271,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(None)
     }
 
-    /// Merges an inner quotient whose coefficient is 1 or -1.
+    /// Merges the outer quotient with an inner one whose coefficient is 1 or -1.
     fn lift(&mut self, q: &mut Quotient) -> Option<&'static str> {
         let (atom, sign) = q
             .rest
@@ -306,7 +306,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         linear.plus(&quotient, divisor.checked_neg()?)
     }
 
-    /// A unit of [`Canonicalizer::recover`] without its remainder spelling.
+    /// Replaces a remainder that [`Canonicalizer::recover`] introduced by its expansion.
     pub(super) fn expand(&mut self, unit: &Term) -> Linear {
         as_remainder(unit)
             .and_then(|(inner, divisor)| self.remainder(&Linear::from_term(inner), divisor))
@@ -329,10 +329,10 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     }
 }
 
-/// Common divisors of coefficients and the divisor, largest first: of each
-/// coefficient, of pairs, and of all.
+/// The common divisors of coefficients and the divisor, largest first: for each coefficient, for
+/// pairs, and for all together.
 fn candidates(units: &Linear, divisor: i64) -> Vec<i64> {
-    // gcd(a, b, c) = gcd(gcd(a, c), gcd(b, c)), and there are few different ones.
+    // gcd(a, b, c) = gcd(gcd(a, c), gcd(b, c)), and there are few different values.
     let mut own: SmallVec<[i64; 8]> = SmallVec::new();
     let mut all = divisor;
     for (_, coefficient) in &units.terms {
@@ -359,7 +359,7 @@ fn candidates(units: &Linear, divisor: i64) -> Vec<i64> {
     found
 }
 
-/// The greatest common divisor of a number and a positive one.
+/// The greatest common divisor of a number and a positive number.
 fn common_divisor(a: i64, b: i64) -> i64 {
     i64::try_from(gcd(a, b)).unwrap_or(1)
 }

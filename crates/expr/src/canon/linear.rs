@@ -1,15 +1,15 @@
-//! Linear combinations of atoms: the inside of the canonical form.
+//! Linear combinations of atoms: the internal representation of the canonical form.
 
 use smallvec::SmallVec;
 
 use crate::term::{Node, Term};
 
-/// Nodes of a term that is multiplied out.
+/// The most nodes of a term that is multiplied out.
 const MAX_SIZE: u32 = 1 << 18;
 
-/// `constant + sum of coefficient * atom`. Atoms are sorted and distinct,
-/// coefficients are not zero, and the magnitudes of all numbers add up to at
-/// most `i64::MAX`: whatever `i64` values the atoms take, the sum fits `i128`.
+/// A linear combination: `constant + sum of coefficient * atom`. Atoms are sorted and distinct,
+/// coefficients are not zero, and the magnitudes of all numbers add up to at most `i64::MAX`. So
+/// the sum fits in `i128` for all `i64` values of the atoms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Linear {
     pub(crate) terms: SmallVec<[(Term, i64); 4]>,
@@ -35,7 +35,7 @@ impl Linear {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// The atom and its coefficient, if the combination is one multiple.
+    /// The atom and its coefficient, if the combination is a multiple of one atom.
     pub(crate) fn as_multiple(&self) -> Option<(&Term, i64)> {
         match self.terms.as_slice() {
             [(atom, coefficient)] if self.constant == 0 => Some((atom, *coefficient)),
@@ -114,7 +114,7 @@ impl Linear {
         i64::try_from(total).is_ok().then_some(self)
     }
 
-    /// Every number divided by `divisor`, which divides all of them.
+    /// Divides every number by `divisor`, which must divide all of them.
     pub(crate) fn divide_exactly(&self, divisor: i64) -> Self {
         let terms = self
             .terms
@@ -127,7 +127,8 @@ impl Linear {
         }
     }
 
-    /// Terms for which the test holds, and the others with the constant.
+    /// Splits the combination into the terms for which the test holds, and the others with the
+    /// constant.
     pub(crate) fn partition(&self, test: impl Fn(&Term, i64) -> bool) -> (Self, Self) {
         let (mut yes, mut no) = (Self::constant(0), Self::constant(self.constant));
         for (atom, coefficient) in &self.terms {
@@ -154,15 +155,16 @@ impl Linear {
         }
     }
 
-    /// Reads a term that [`Linear::to_term`] wrote. A sum that is too large to
-    /// add up is an atom.
+    /// The inverse of [`Linear::to_term`]. A sum whose numbers are too large to be added up is an
+    /// atom.
     pub(crate) fn from_term(term: &Term) -> Self {
         Self::try_from_term(term).unwrap_or_else(|| Self::atom(term.clone()))
     }
 
-    /// Multiplies out sums and multiples; no atom is a sum or a multiple.
+    /// Expands sums and multiples, so that no atom is a sum or a multiple; `None` if the numbers
+    /// grow too large.
     pub(crate) fn try_from_term(term: &Term) -> Option<Self> {
-        // A sum of shared sums can be exponentially larger than it looks.
+        // A sum of shared sums can be exponentially larger than its graph.
         if term.size() > MAX_SIZE {
             return None;
         }
@@ -181,7 +183,7 @@ impl Linear {
                 _ => pairs.push((term, factor)),
             }
         }
-        // The stack gave them from the right; what `to_term` wrote is sorted.
+        // The stack yields terms from right to left; those that `to_term` wrote are then sorted.
         pairs.reverse();
         if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
             pairs.sort_by(|a, b| a.0.cmp(b.0));
@@ -198,7 +200,7 @@ impl Linear {
     }
 }
 
-/// `floor(inner / divisor)` with a constant divisor above one.
+/// Recognises `floor(inner / divisor)` with a constant divisor greater than one.
 pub(crate) fn as_quotient(atom: &Term) -> Option<(&Term, i64)> {
     match atom.node() {
         Node::FloorDiv(inner, divisor) => {
@@ -208,7 +210,7 @@ pub(crate) fn as_quotient(atom: &Term) -> Option<(&Term, i64)> {
     }
 }
 
-/// `inner mod divisor` with a constant divisor above one.
+/// Recognises `inner mod divisor` with a constant divisor greater than one.
 pub(crate) fn as_remainder(atom: &Term) -> Option<(&Term, i64)> {
     match atom.node() {
         Node::Mod(inner, divisor) => divisor.as_constant().filter(|c| *c > 1).map(|c| (inner, c)),

@@ -1,14 +1,14 @@
-//! The canonical form.
+//! The canonical form of terms.
 //!
-//! Inside, a term is a linear combination of atoms ([`linear`]): variables,
-//! quotients of such combinations by constants, and whatever has no better form
-//! (products of variables, minima, comparisons, quotients by variables).
-//! Remainders by constants are only a spelling ([`spell`]). Quotients are reduced
-//! by the rules of [`division`], which ask [`bounds`] for their side conditions.
+//! Internally, a term is a linear combination of atoms ([`linear`]): variables, quotients of such
+//! combinations by constants, and terms without a better form (products of variables, minima,
+//! comparisons, quotients by variables). Remainders by constants appear only when a form is
+//! converted back to a term ([`spell`]). Quotients are reduced by the rules of [`division`], whose
+//! side conditions are checked with [`bounds`].
 //!
-//! The form refines the term: where the term has a value for variables in their
-//! ranges, the form has the same value. A step whose numbers might not fit is
-//! not taken, so the form is total; every loop has a bound.
+//! The canonical form refines the term: where the term has a value for variables in their ranges,
+//! the form has the same value. A step whose numbers might overflow is not taken, so every term has
+//! a form, and every loop is bounded.
 
 mod bounds;
 mod division;
@@ -29,7 +29,7 @@ use crate::term::{Node, Term};
 pub(crate) use linear::Linear;
 use linear::as_quotient;
 
-/// Nodes of a term that is remembered on its own, whatever it is part of.
+/// Terms with at least this many nodes are cached individually, whatever they are part of.
 const MEMO_SIZE: u32 = 8;
 
 /// The canonical form of one term; see [`Canonicalizer`] for many.
@@ -37,12 +37,12 @@ pub fn canonicalize<R: VarRanges + ?Sized>(term: &Term, ranges: &R) -> Term {
     Canonicalizer::new(ranges).canonicalize(term)
 }
 
-/// What a term is worth to the sum that it is part of.
+/// The form of a subterm while a larger sum is built from it.
 #[derive(Clone)]
 enum Value {
     Sum(Linear),
-    /// A sum whose numbers are too large to add up. Its value need not fit `i64`
-    /// as long as it is part of another sum, so nothing is known of it.
+    /// A sum whose numbers are too large to be added up. As a part of another sum, its value need
+    /// not fit in `i64`, so nothing is known about it.
     Large(Term),
 }
 
@@ -55,59 +55,57 @@ impl Value {
     }
 }
 
-/// Terms with bounds that they keep.
+/// Terms with bounds that hold for them.
 pub type Facts = Vec<(Term, Interval)>;
 
-/// One rewrite inside the canonical form, for explanations.
+/// One rewrite step of canonicalisation, for explanations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The rule.
     pub rule: &'static str,
-    /// What was known and discharges the side condition: terms and bounds that
-    /// they keep everywhere.
+    /// The terms and bounds that prove the side condition; they hold everywhere.
     pub facts: Facts,
-    /// What the rule rewrote.
+    /// The term before the rewrite.
     pub before: Term,
-    /// What it made.
+    /// The term after the rewrite.
     pub after: Term,
 }
 
-/// The quotients of one dividend by divisor, where they have a form.
+/// The quotients of one dividend, by divisor; `None` if a quotient has no form.
 type Quotients = SmallVec<[(i64, Option<Linear>); 1]>;
 
-/// What a [`Canonicalizer`] found out. It holds for its ranges and assumptions, and
-/// for no others.
+/// The cache of a [`Canonicalizer`]. It is valid only for that one's ranges and assumptions.
 #[derive(Default)]
 pub struct CanonCache {
     normal: FxHashMap<Term, Linear>,
-    /// Parts of sums, before the sums are looked at as wholes.
+    /// Parts of sums, before the sums are simplified as a whole.
     combined: FxHashMap<Term, Linear>,
-    /// By dividend; for each divisor the quotient, if it has a form.
+    /// By dividend: for each divisor the quotient, if it has a form.
     quotients: FxHashMap<Linear, Quotients>,
     /// Combinations that are divided, as terms that their quotients share.
     dividends: FxHashMap<Linear, Term>,
-    /// The way back, of all operands.
+    /// The combination of each operand term; the inverse of the conversion to terms.
     operands: FxHashMap<Term, Arc<Linear>>,
     facts: FxHashMap<Term, (Interval, Residue)>,
-    /// Of combinations with quotients.
+    /// Bounds of combinations that contain quotients.
     bounds: FxHashMap<Linear, Wide>,
     costs: FxHashMap<Term, u32>,
-    /// Combinations with remainders put back.
+    /// Combinations with remainders reintroduced.
     recovered: FxHashMap<Linear, Linear>,
     spelled: FxHashMap<Term, Term>,
-    /// Of spelled combinations.
+    /// The terms of combinations, with remainders.
     sums: FxHashMap<Linear, Term>,
-    /// Bounds that were assumed of combinations without a constant.
+    /// The assumed bounds of combinations without a constant.
     assumed: Arc<BTreeMap<Linear, Interval>>,
 }
 
 impl CanonCache {
-    /// How many terms it remembers.
+    /// The number of cached terms.
     pub fn len(&self) -> usize {
         self.normal.len() + self.combined.len() + self.quotients.len() + self.facts.len()
     }
 
-    /// Whether it remembers nothing.
+    /// Whether the cache is empty and nothing was assumed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.assumed.is_empty()
     }
@@ -121,25 +119,25 @@ impl std::fmt::Debug for CanonCache {
     }
 }
 
-/// Canonicalises terms over one set of ranges and remembers what it did.
+/// Canonicalises terms over one set of ranges, with a cache.
 pub struct Canonicalizer<'a, R: ?Sized> {
     ranges: &'a R,
     memory: CanonCache,
     steps: Option<Vec<Step>>,
-    /// Above zero while forms are tried that may not be taken.
+    /// Greater than zero while forms are tried that may not be used.
     muted: u32,
     nested: u32,
     spelling: u32,
 }
 
 impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
-    /// A canonicaliser that knows nothing yet.
+    /// A canonicaliser with an empty cache.
     pub fn new(ranges: &'a R) -> Self {
         Self::resume(ranges, CanonCache::default())
     }
 
-    /// A canonicaliser that goes on where another one over the same ranges ended,
-    /// with its assumptions. With the memory of other ranges its answers are wrong.
+    /// A canonicaliser that continues with the cache and assumptions of another one over the same
+    /// ranges. With a cache for other ranges, its answers are wrong.
     pub fn resume(ranges: &'a R, memory: CanonCache) -> Self {
         Self {
             ranges,
@@ -151,14 +149,13 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         }
     }
 
-    /// What it found out; see [`Canonicalizer::resume`].
+    /// Its cache; see [`Canonicalizer::resume`].
     pub fn into_memory(self) -> CanonCache {
         self.memory
     }
 
-    /// Restricts the values that are considered to those where the term lies in
-    /// the interval: a constraint of the domain. What is canonicalised afterwards
-    /// agrees with the original only there.
+    /// Restricts the domain to values for which the term is in the interval. From then on,
+    /// canonical forms agree with the original terms only there.
     pub fn assume(&mut self, term: &Term, interval: Interval) {
         let mut linear = self.normalize(term);
         let Some(constant) = linear.constant.checked_neg() else {
@@ -180,7 +177,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         };
     }
 
-    /// Records the steps of what is canonicalised from now on.
+    /// Starts recording rewrite steps.
     pub fn trace(&mut self) {
         self.steps = Some(Vec::new());
     }
@@ -190,11 +187,11 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         self.steps.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The canonical form.
+    /// The canonical form of a term.
     pub fn canonicalize(&mut self, term: &Term) -> Term {
         let linear = self.normalize(term);
         let spelled = self.spell(&linear);
-        // It comes back as part of what is canonicalised next.
+        // The result is likely to be part of the next term.
         if spelled.size() >= MEMO_SIZE && self.steps.is_none() {
             self.memory.combined.insert(spelled.clone(), linear.clone());
             self.memory.normal.insert(spelled.clone(), linear);
@@ -202,15 +199,15 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         spelled
     }
 
-    /// Bounds and remainder of the term; unlike [`crate::facts_of`] they know
-    /// that `x` and `x / 4` move together.
+    /// The bounds and residue of a term. Unlike [`crate::facts_of`], they take into account that
+    /// `x` and `x / 4` are correlated.
     pub fn facts_of(&mut self, term: &Term) -> (Interval, Residue) {
         let linear = self.normalize(term);
         let residue = self.residue(&linear);
         (self.bounds(&linear).narrow().snap(&residue), residue)
     }
 
-    /// A canonical operand of an atom as a combination.
+    /// A canonical operand of an atom, as a combination.
     fn operand(&mut self, term: &Term) -> Arc<Linear> {
         if let Some(known) = self.memory.operands.get(term) {
             return known.clone();
@@ -267,22 +264,23 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         linear
     }
 
-    /// A term that is no sum, over what its operands are.
+    /// The combination for a term that is no sum, given the forms of its operands.
     fn atomic(&mut self, term: &Term, children: &[Value]) -> Linear {
-        // Only whole sums are looked at, lest the form depend on how a sum
-        // is put in parentheses.
+        // Only whole sums are simplified, so that the form does not depend on the parentheses in a
+        // sum.
         let whole: SmallVec<[Cow<'_, Linear>; 3]> =
             children.iter().map(|child| self.whole(child)).collect();
         let linear = self.combine(term, &whole);
         let linear = linear.unwrap_or_else(|| self.opaque(term, &whole));
-        // What was only tried must be explained when it is taken.
+        // A result found while steps are muted is not cached, because its steps must be recorded
+        // when it is used.
         if term.size() >= MEMO_SIZE && (!self.is_tracing() || self.muted == 0) {
             self.memory.combined.insert(term.clone(), linear.clone());
         }
         linear
     }
 
-    /// A sum or multiple inside a sum.
+    /// A sum or multiple that is a part of a larger sum.
     fn part(&mut self, term: &Term, children: &[Value]) -> Value {
         let sum = match (term.node(), children) {
             (Node::Add(..), [Value::Sum(a), Value::Sum(b)]) => a.plus(b, 1),
@@ -308,7 +306,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         )
     }
 
-    /// A sum that is no part of another.
+    /// A sum that is not part of another one.
     fn whole<'v>(&mut self, value: &'v Value) -> Cow<'v, Linear> {
         match value {
             Value::Sum(linear) => self.exact_quotients(linear),
@@ -322,8 +320,8 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         self.atom(term.rebuild(&children))
     }
 
-    /// The node over canonical operands; `None` where numbers grow too large or
-    /// the node has no better form.
+    /// The combination for a node over canonical operands; `None` if numbers grow too large or the
+    /// node has no better form.
     fn combine(&mut self, term: &Term, children: &[Cow<'_, Linear>]) -> Option<Linear> {
         match (term.node(), children) {
             (Node::Const(value), _) => Some(Linear::constant(*value)),
@@ -340,9 +338,9 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         }
     }
 
-    /// Replaces multiples of quotients that leave a known remainder, and parts
-    /// of a sum of which bounds leave one value: `2 * (x / 2) = x` for even `x`,
-    /// `(x + 3) / 4 - x = 0` for `x` in `[0, 1]`.
+    /// Replaces multiples of quotients with a known remainder, and parts of a sum for which the
+    /// bounds leave one value: `2 * (x / 2) = x` for even `x`, and `(x + 3) / 4 - x = 0` for `x` in
+    /// `[0, 1]`.
     pub(crate) fn exact_quotients<'s>(&mut self, sum: &'s Linear) -> Cow<'s, Linear> {
         let mut result = Cow::Borrowed(sum);
         let mut position = 0;
@@ -402,9 +400,9 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         None
     }
 
-    /// Whether a quotient and the variables of its dividend can have one value
-    /// together, judged by single steps: where a variable alone goes up by one, its
-    /// own multiple must make up for what the quotient gains.
+    /// Whether a quotient and the variables of its dividend may cancel, judged by single steps:
+    /// when one variable increases by one, its own multiple in the sum must offset the change of
+    /// the quotient.
     fn may_cancel(&self, sum: &Linear, coefficient: i64, inner: &Linear, divisor: i64) -> bool {
         if !self.memory.assumed.is_empty() {
             return true;
@@ -414,7 +412,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
             let is_point = self.ranges.range(var).as_point().is_some();
             Some(!is_point && self.ranges.residue(var) == Residue::ANY)
         };
-        // Inside another quotient a variable's steps are not known so easily.
+        // If the dividend contains quotients, the effect of a step is not known so easily.
         if inner.terms.iter().any(|(atom, _)| atom.as_var().is_none()) {
             return true;
         }
@@ -431,8 +429,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         })
     }
 
-    /// A product of sums is multiplied out if that makes few terms and no
-    /// product can leave `i64`.
+    /// Multiplies out a product of sums if that gives few terms and no product can overflow `i64`.
     fn product(&mut self, a: &Linear, b: &Linear) -> Option<Linear> {
         if let Some(factor) = a.as_constant() {
             return b.scale(factor);
@@ -459,7 +456,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         Some(sum)
     }
 
-    /// The product of two atoms with its factors sorted.
+    /// The product of two atoms, with its factors sorted.
     fn monomial(&mut self, a: &Term, b: &Term) -> Linear {
         let mut factors = factors(a);
         factors.extend(self::factors(b));
@@ -521,9 +518,8 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         }
     }
 
-    /// `a = pulled * b + rest` for a divisor `b` that is a positive multiple of
-    /// one atom; nothing is pulled for other divisors. `None` if the rest might
-    /// not fit `i64`.
+    /// Writes `a` as `pulled * b + rest` for a divisor `b` that is a positive multiple of one atom;
+    /// for other divisors, `pulled` is zero. `None` if the rest might not fit in `i64`.
     fn pull_symbolic(&mut self, a: &Linear, b: &Linear) -> Option<(Linear, Linear)> {
         let mut pulled = Linear::constant(0);
         let mut rest = a.clone();
@@ -544,7 +540,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         self.bounds(&rest).fits().then_some((pulled, rest))
     }
 
-    /// The monomial without the factors of `divisor`, if it has them all.
+    /// The monomial divided by `divisor`, if it contains all factors of that.
     fn divide_monomial(&mut self, monomial: &Term, divisor: &Term) -> Option<Linear> {
         let mut left = factors(monomial);
         for factor in factors(divisor) {
@@ -555,7 +551,7 @@ impl<'a, R: VarRanges + ?Sized> Canonicalizer<'a, R> {
         Some(product.map_or_else(|| Linear::constant(1), |product| self.atom(product)))
     }
 
-    /// Whether `0 <= a < b` by bounds.
+    /// Whether the bounds prove `0 <= a < b`.
     fn is_below(&mut self, a: &Linear, b: &Linear) -> Option<bool> {
         let distance = b.plus(a, -1)?;
         Some(self.bounds(a).lower >= 0 && self.bounds(&distance).lower >= 1)

@@ -1,4 +1,4 @@
-//! Minima, maxima, comparisons and selections, decided by bounds.
+//! Minima, maxima, comparisons and selections, which are simplified by bounds.
 
 use super::Canonicalizer;
 use super::linear::Linear;
@@ -7,8 +7,8 @@ use crate::range::VarRanges;
 use crate::term::{Cmp, Node, Term};
 
 impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
-    /// `min(a, b)` or `max(a, b)`: one of the two if the difference has one
-    /// sign, else an atom with sorted operands.
+    /// `min(a, b)` or `max(a, b)`: one of the two if the sign of the difference is known, else an
+    /// atom with sorted operands.
     pub(super) fn extremum(&mut self, a: &Linear, b: &Linear, smaller: bool) -> Option<Linear> {
         if let Some(difference) = a.plus(b, -1) {
             let range = self.bounds(&difference);
@@ -41,8 +41,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(self.atom(atom))
     }
 
-    /// A comparison: its value if bounds or remainders decide it, else an atom
-    /// with only positive coefficients on both sides.
+    /// A comparison: its value if bounds or residues decide it, else an atom with only positive
+    /// coefficients on both sides.
     pub(super) fn comparison(&mut self, op: Cmp, a: &Linear, b: &Linear) -> Option<Linear> {
         let mut difference = a.plus(b, -1)?;
         let range = self.bounds(&difference);
@@ -82,8 +82,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         Some(self.atom(atom))
     }
 
-    /// A selection: the branch that a decided condition takes, the condition
-    /// itself where it selects 1 or 0, else an atom.
+    /// A selection: the branch that a decided condition selects, the condition itself if the
+    /// branches are 1 and 0, else an atom.
     pub(super) fn selection(&mut self, c: &Linear, a: &Linear, b: &Linear) -> Option<Linear> {
         if a == b {
             return Some(a.clone());
@@ -107,7 +107,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     }
 }
 
-/// The truth of `difference op 0`, if bounds or the remainder decide it.
+/// The truth of `difference op 0`, if bounds or the residue decide it.
 fn decide(op: Cmp, range: Wide, residue: Residue) -> Option<bool> {
     if range.lower > range.upper {
         return None;

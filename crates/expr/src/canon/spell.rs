@@ -1,10 +1,9 @@
-//! From the canonical form back to terms: remainders are put back.
+//! Converts canonical forms back to terms, and reintroduces remainders.
 //!
-//! Inside, `x mod c` is `x - c * floor(x / c)`, so that remainders and quotients
-//! cancel by linear addition. On the way out each quotient `floor(y / c)` with
-//! coefficient `-k * m`, `m` a divisor of `c`, is part of
-//! `k * (x mod m) + the rest`, `x = floor(y / (c/m))`; that spelling is taken
-//! where it is cheaper.
+//! Internally, `x mod c` is `x - c * floor(x / c)`, so that remainders and quotients cancel by
+//! linear addition. In the conversion, a quotient `floor(y / c)` with coefficient `-k * m`, where
+//! `m` divides `c`, can become part of `k * (x mod m) + the rest` with `x = floor(y / (c/m))`. This
+//! is done where it is cheaper.
 
 use super::Canonicalizer;
 use super::linear::{Linear, as_quotient, as_remainder};
@@ -12,19 +11,19 @@ use crate::interval::Wide;
 use crate::range::VarRanges;
 use crate::term::{Node, Term};
 
-/// Weight of a division or remainder against an addition.
+/// The cost of a division or remainder, relative to an addition.
 const DIVISION: u32 = 4;
-/// Quotients of one sum among which remainders are looked for.
+/// The most quotients of a sum in which remainders are looked for.
 const MAX_QUOTIENTS: usize = 32;
-/// Nested atoms respelled at most; deeper ones stay as they are.
+/// The deepest nesting of atoms that are converted; deeper ones stay as they are.
 const MAX_NESTED: u32 = 64;
 
-/// Operations, parts, and the sum of the factors.
+/// The number of operations, the number of terms, and the sum of the magnitudes of coefficients.
 type Weight = (u32, usize, u64);
 
 impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
-    /// The combination over variables, quotients and remainders, with the
-    /// fewest operations that greedy grouping finds.
+    /// Rewrites the combination over variables, quotients and remainders, with the fewest
+    /// operations that greedy grouping finds.
     pub(super) fn recover(&mut self, linear: &Linear) -> Linear {
         let mut current = linear.clone();
         let quotients = current
@@ -63,8 +62,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         current
     }
 
-    /// The combination with the quotient at `position` absorbed in a remainder,
-    /// once for each modulus that may pay.
+    /// The combinations in which the quotient at `position` is absorbed into a remainder, one for
+    /// each modulus that may pay.
     fn remainders(&mut self, linear: &Linear, position: usize) -> Vec<Linear> {
         let Some((atom, coefficient)) = linear.terms.get(position).cloned() else {
             return Vec::new();
@@ -120,9 +119,9 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
             .plus(&Linear::atom(remainder), factor)
     }
 
-    /// The operations; of equally many, the parts, then the smaller numbers.
-    /// `(x mod 3) * 4 + x * 3` and `(x / 3) * -12 + x * 7` cost the same, but the parts of
-    /// the first are no larger than the sum is, so that its bounds are seen part by part,
+    /// The cost: first the operations, then the number of terms, then the magnitudes of numbers.
+    /// `(x mod 3) * 4 + x * 3` and `(x / 3) * -12 + x * 7` have equally many operations. But the
+    /// terms of the first are no larger than the sum, so bounds of the terms show those of the sum,
     /// and nothing is subtracted.
     fn weight(&mut self, linear: &Linear) -> Weight {
         let numbers = linear.terms.iter().map(|(_, k)| k.unsigned_abs());
@@ -155,7 +154,7 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         }
     }
 
-    /// The combination as a term for readers and backends.
+    /// The combination as a term, as readers and backends see it.
     pub(super) fn spell(&mut self, linear: &Linear) -> Term {
         if let Some(known) = self.memory.sums.get(linear) {
             return known.clone();
@@ -182,8 +181,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         }
     }
 
-    /// Moves the constant into a quotient that has a constant of its own:
-    /// `(x + 1) / 4 + 2` becomes `(x + 9) / 4`, one addition less.
+    /// Moves the constant into a quotient whose dividend has a constant: `(x + 1) / 4 + 2` becomes
+    /// `(x + 9) / 4`, which saves an addition.
     fn absorb_constant(&mut self, units: &mut Linear) {
         if units.constant == 0 {
             return;
@@ -246,7 +245,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
         term
     }
 
-    /// `x + 6` as `x - 1` under `mod 7`.
+    /// Changes the constant of a dividend of a remainder to the one nearest to zero: `x + 6`
+    /// becomes `x - 1` under `mod 7`.
     fn nearest_to_zero(&mut self, linear: Linear, divisor: i64) -> Linear {
         let shifted = linear.plus_constant(-divisor);
         match shifted {
@@ -263,7 +263,8 @@ impl<R: VarRanges + ?Sized> Canonicalizer<'_, R> {
     }
 }
 
-/// Opaque sums keep their node; everything else is built as usual.
+/// Rebuilds a node. Sums that are atoms keep their node, other nodes are built by the smart
+/// constructors.
 fn spelled_node(atom: &Term, children: &[Term]) -> Term {
     match (atom.node(), children) {
         (Node::Add(..), [a, b]) => Term::raw(Node::Add(a.clone(), b.clone())),

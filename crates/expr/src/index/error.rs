@@ -1,10 +1,10 @@
-//! What can be wrong with the use of index expressions.
+//! Errors in the use of index expressions.
 
 use super::Role;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A misuse of index expressions, or numbers that do not go together.
+/// A misuse of index expressions, or incompatible numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IndexError {
     /// An expression of another scope was used.
@@ -13,17 +13,17 @@ pub enum IndexError {
     /// An expression was imported from a scope that does not enclose this one.
     #[error("an expression is imported from a scope that does not enclose this one")]
     NotEnclosing,
-    /// An input has one role in a scope, and was given another.
+    /// An input of a scope was declared with a different role than before.
     #[error("`{name}` is a {is} of this scope and cannot also be a {wanted}")]
     Roles {
         /// The input.
         name: Arc<str>,
-        /// What it is.
+        /// Its role.
         is: Role,
-        /// What it was to be.
+        /// The role that was requested.
         wanted: Role,
     },
-    /// What was declared of an input leaves no value.
+    /// The declarations of an input contradict each other.
     #[error("nothing is between {lower} and {upper}, where `{name}` is declared to be")]
     Contradiction {
         /// The input.
@@ -33,10 +33,10 @@ pub enum IndexError {
         /// The smallest of the upper bounds.
         upper: i64,
     },
-    /// An expression without a value was used.
+    /// An undefined expression was used.
     #[error("an undefined expression is used")]
     Undefined,
-    /// An integer is needed where a number has a fraction.
+    /// An integer is needed, but the number has a fraction.
     #[error("an integer is needed: take `floor` or `ceil` of the number first")]
     NotAnInteger,
     /// A truth value is needed.

@@ -1,22 +1,22 @@
-//! Operands of which some numbers are known, as inputs of a scope.
+//! Partially known operands as inputs of a scope.
 
 use super::{IndexError, Role, Scope};
 use crate::interval::{Interval, Residue};
 use crate::provider::{KnownOperand, Operands};
 use crate::term::Term;
 
-/// What numbers that are not known yet are: whether code for them can be had.
+/// How numbers that are not known yet are represented, depending on whether code can compute them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Shapes are inferred: there is no code, so what is not known is a question mark.
-    /// Each is one of its own, and arithmetic on it forgets nothing.
+    /// Shapes are inferred and there is no code, so unknown numbers are question marks. Each is a
+    /// separate variable, so arithmetic on it loses no information.
     Analysis,
     /// Code is generated: sizes of operands are dims, elements are symbols.
     Lowering,
 }
 
-/// Operands as inputs of a scope: an extent that is not known is `pN_dK`, a dim or a
-/// question mark, element `K` of operand `N` is `pN_K`, a symbol or a question mark.
+/// Operands as inputs of a scope. An unknown extent `K` of operand `N` becomes `pN_dK`, a dim or a
+/// question mark; element `K` becomes `pN_K`, a symbol or a question mark.
 #[derive(Debug)]
 pub struct KnownInScope<'a> {
     scope: &'a mut Scope,
@@ -26,7 +26,7 @@ pub struct KnownInScope<'a> {
 }
 
 impl<'a> KnownInScope<'a> {
-    /// Operands that become inputs of `scope` as they are asked for.
+    /// Declares operands as inputs of `scope` when they are first used.
     pub fn new(scope: &'a mut Scope, operands: &'a [KnownOperand], phase: Phase) -> Self {
         Self {
             scope,
@@ -36,7 +36,7 @@ impl<'a> KnownInScope<'a> {
         }
     }
 
-    /// The first input that the scope would not take.
+    /// The error for the first input that could not be declared, if any.
     pub fn misuse(&self) -> Option<&IndexError> {
         self.misuse.as_ref()
     }

@@ -1,15 +1,14 @@
-//! Index expressions: terms that know what kind of number they are and in which
-//! scope they mean something.
+//! Index expressions: terms with a kind of number, in a scope that gives them a meaning.
 //!
-//! An [`IndexExpr`] is a [`Term`] of a [`Scope`], with a [`Kind`]. The scope has the
-//! variables and what is known of them; every operation is the scope's, brings its
-//! result to the canonical form over that knowledge, and refuses expressions of
-//! another scope. So `(d + 3) - 3` *is* the dimension `d`, in an analysis too: a
-//! question mark is a variable of its own, and arithmetic on it forgets nothing.
+//! An [`IndexExpr`] is a [`Term`] of a [`Scope`], with a [`Kind`]. The scope holds the variables
+//! and what is known about them. Operations are methods of the scope: they canonicalise their
+//! results using that knowledge, and reject expressions of another scope. So `(d + 3) - 3` *is* the
+//! dimension `d`, also in an analysis: a question mark is a separate variable, and arithmetic on it
+//! loses no information.
 //!
-//! Numbers with a fraction (the scales of a resize) are exact: an integer term over
-//! a constant denominator. A float literal is the rational number that its bits are,
-//! and `floor(dim * scale)` is a floor division of integers, rounded nowhere.
+//! Numbers with a fraction (the scales of a resize) are exact: an integer term over a constant
+//! denominator. A float literal is exactly the rational number that its bits represent, and
+//! `floor(dim * scale)` is a floor division of integers, without any rounding.
 //!
 //! ```
 //! use tegula_expr::index::{Kind, Scope};
@@ -39,29 +38,29 @@ use crate::provider::{Provider, emit_term};
 use crate::term::{Node, Term, Var};
 use std::sync::Arc;
 
-/// What an index expression is.
+/// The kind of an index expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Nothing: an expression that was never given a value.
+    /// Undefined: an expression that was never given a value.
     Undefined,
     /// A number that is known now; see [`IndexExpr::is_float`].
     Literal,
     /// A sum of multiples of dims and symbols, and such sums divided by positive
     /// literals (floor, ceiling, remainder).
     Affine,
-    /// Anything else that is computed at run time.
+    /// Any other number computed at run time.
     NonAffine,
     /// The truth of a comparison, or of several.
     Predicate,
-    /// An input that varies inside the scope: an extent, a loop's index.
+    /// An input that varies within the scope, such as an extent or a loop's index.
     Dim,
-    /// An input that stays the same inside the scope.
+    /// An input that is constant within the scope.
     Symbol,
-    /// Known to exist, but neither its value nor code for it can be had now.
+    /// A number of which nothing is known, and which no code can compute at this time.
     QuestionMark,
 }
 
-/// Which scope an expression belongs to: the address is the identity.
+/// The identity of a scope, which is the address of this value.
 #[derive(Debug)]
 pub(crate) struct Home(#[allow(dead_code, reason = "gives the address its own memory")] u8);
 
@@ -71,18 +70,18 @@ pub(crate) struct Home(#[allow(dead_code, reason = "gives the address its own me
 /// structure; [`Scope::compare`] decides more.
 #[derive(Clone, Debug, Default)]
 pub struct IndexExpr {
-    /// `None` for what belongs to every scope: literals.
+    /// The scope; `None` for literals, which belong to every scope.
     home: Option<Arc<Home>>,
     value: Option<Ratio>,
     kind: Option<Kind>,
 }
 
-/// An exact number: a term over a positive constant.
+/// An exact number: a term divided by a positive constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ratio {
     pub(crate) numerator: Term,
     pub(crate) denominator: i64,
-    /// Whether it came from a number with a fraction, whatever its value is.
+    /// Whether it was computed from a number with a fraction, even if its value is an integer.
     pub(crate) float: bool,
 }
 
@@ -105,33 +104,33 @@ impl IndexExpr {
 
     // ---- queries -----------------------------------------------------------
 
-    /// What the expression is.
+    /// The kind of the expression.
     pub fn kind(&self) -> Kind {
         self.kind.unwrap_or(Kind::Undefined)
     }
 
-    /// Whether it has a meaning.
+    /// Whether it is defined.
     pub fn is_defined(&self) -> bool {
         !self.is_undefined()
     }
 
-    /// Whether it was never given a value.
+    /// Whether it is undefined.
     pub fn is_undefined(&self) -> bool {
         self.kind() == Kind::Undefined
     }
 
-    /// Whether it is a number known now.
+    /// Whether it is a literal.
     pub fn is_literal(&self) -> bool {
         self.kind() == Kind::Literal
     }
 
-    /// Whether it is known to exist, and nothing more.
+    /// Whether it is a question mark.
     pub fn is_question_mark(&self) -> bool {
         self.kind() == Kind::QuestionMark
     }
 
-    /// Whether it is a sum of multiples and their divisions by literals, but neither a
-    /// literal nor a single input. See [`Self::has_affine_expr`] for all of those.
+    /// Whether it is a sum of multiples, possibly divided by literals, but neither a literal nor a
+    /// single input; [`Self::has_affine_expr`] includes those.
     pub fn is_affine(&self) -> bool {
         self.kind() == Kind::Affine
     }
@@ -141,12 +140,12 @@ impl IndexExpr {
         self.kind() == Kind::NonAffine
     }
 
-    /// Whether it is an input that varies inside its scope.
+    /// Whether it is an input that varies within its scope.
     pub fn is_dim(&self) -> bool {
         self.kind() == Kind::Dim
     }
 
-    /// Whether it is an input that stays the same inside its scope.
+    /// Whether it is an input that is constant within its scope.
     pub fn is_symbol(&self) -> bool {
         self.kind() == Kind::Symbol
     }
@@ -162,8 +161,8 @@ impl IndexExpr {
         self.value.as_ref().is_some_and(|value| value.float)
     }
 
-    /// Whether it is a literal, an affine expression, a dim or a symbol: what
-    /// [`Self::get_affine_expr`] gives.
+    /// Whether it is a literal, an affine expression, a dim or a symbol, so that
+    /// [`Self::get_affine_expr`] returns a term.
     pub fn has_affine_expr(&self) -> bool {
         let kind = matches!(
             self.kind(),
@@ -172,8 +171,8 @@ impl IndexExpr {
         kind && !self.is_float()
     }
 
-    /// Whether a run has a value for it that code can compute: it is defined and
-    /// depends on no question mark.
+    /// Whether code can compute its value at run time: it is defined and depends on no question
+    /// mark.
     pub fn has_value(&self) -> bool {
         self.is_defined() && !self.is_question_mark()
     }
@@ -225,9 +224,9 @@ impl IndexExpr {
         (value.denominator == 1 && !value.float).then_some(&value.numerator)
     }
 
-    /// The number of a provider that the expression is: with an emitting provider,
-    /// code that computes it. `variable` says what each variable of the scope is.
-    /// `None` without a value ([`Self::has_value`]) or with a fraction.
+    /// The expression as a number of a provider; with an emitting provider, code that computes it.
+    /// `variable` maps the scope's variables to numbers. `None` if it has no value
+    /// ([`Self::has_value`]) or has a fraction.
     pub fn get_value<P: Provider>(
         &self,
         provider: &mut P,
@@ -237,18 +236,18 @@ impl IndexExpr {
         Some(emit_term(provider, term, variable))
     }
 
-    /// The value, given those of the scope's variables.
+    /// Evaluates the expression for given values of the scope's variables.
     ///
     /// # Errors
-    /// It has none there: [`EvalError`].
+    /// [`EvalError`] if it has no value there.
     pub fn eval(&self, env: &dyn Fn(Var) -> Option<i64>) -> Result<i64, EvalError> {
         self.term().ok_or(EvalError::Overflow)?.eval(env)
     }
 }
 
-/// What a term is, by its form alone: question marks apart.
+/// The kind of a term by its form alone, ignoring question marks.
 pub(crate) fn form_of(term: &Term) -> Kind {
-    /// Whether a part is affine, and whether it is a truth value.
+    /// Whether a subterm is affine, and whether it is a truth value.
     type Part = (bool, bool);
     let is_positive = |term: &Term| term.as_constant().is_some_and(|value| value > 0);
     let part = term.fold(&mut |term: &Term, parts: &[Part]| -> Part {

@@ -1,19 +1,19 @@
-//! Operations on index expressions. Each result is canonical: what the scope knows
-//! of its inputs is used at once.
+//! Operations on index expressions. Each result is canonicalised using what the scope knows about
+//! its inputs.
 
 use super::{IndexError, IndexExpr, Ratio, Scope};
 use crate::canon::Canonicalizer;
 use crate::term::{Cmp, Term};
 
-/// A result that is an index expression, unless it was misused.
+/// The result of an operation, or an error about its misuse.
 type Outcome = Result<IndexExpr, IndexError>;
 
 impl Scope {
     /// `a + b`.
     ///
     /// # Errors
-    /// As every operation: an expression of another scope or without a value;
-    /// numbers that do not fit.
+    /// The errors of every operation: an expression of another scope, an undefined expression, or
+    /// numbers that overflow.
     pub fn add(&self, a: &IndexExpr, b: &IndexExpr) -> Outcome {
         let (a, b, denominator, float) = self.common(a, b)?;
         self.ratio(Ratio {
@@ -74,7 +74,7 @@ impl Scope {
         })
     }
 
-    /// The largest integer that is not above the number.
+    /// The largest integer not greater than the number.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -83,7 +83,7 @@ impl Scope {
         self.whole(a.numerator.floor_div(&Term::constant(a.denominator)))
     }
 
-    /// The smallest integer that is not below the number.
+    /// The smallest integer not less than the number.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -95,8 +95,8 @@ impl Scope {
     /// `a / b` rounded towards negative infinity.
     ///
     /// # Errors
-    /// As [`Self::add`]; [`IndexError::NotAnInteger`]; [`IndexError::DivisionByZero`]
-    /// if `b` is known to be zero. One that may be zero is an error of the run.
+    /// As [`Self::add`]; [`IndexError::NotAnInteger`]; [`IndexError::DivisionByZero`] if
+    /// `b` is known to be zero. A divisor that may be zero is an error at run time only.
     pub fn floor_div(&self, a: &IndexExpr, b: &IndexExpr) -> Outcome {
         let (a, b) = self.dividing(a, b)?;
         self.whole(a.floor_div(b))
@@ -219,8 +219,7 @@ impl Scope {
         })
     }
 
-    /// `a` if it lies between the two bounds, else the bound it is beyond; the upper
-    /// one if they are in the wrong order.
+    /// Clamps `a` to the two bounds. If they are in the wrong order, the result is the upper bound.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -268,7 +267,8 @@ impl Scope {
         })
     }
 
-    /// Both numerators over the same denominator, and whether one is a float.
+    /// Both numerators over a common denominator, that denominator, and whether either number is a
+    /// float.
     fn common(&self, a: &IndexExpr, b: &IndexExpr) -> Result<(Term, Term, i64, bool), IndexError> {
         let (a, b) = (self.checked(a)?, self.checked(b)?);
         let float = a.float || b.float;

@@ -1,4 +1,4 @@
-//! Scopes: the inputs that expressions are made of, and what is known of them.
+//! Scopes: the inputs of expressions, and what is known about them.
 
 use super::{Home, IndexError, IndexExpr, Kind, Ratio, form_of};
 use crate::canon::Canonicalizer;
@@ -10,14 +10,14 @@ use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What an input is to a scope.
+/// The role of an input in a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It varies inside the scope.
+    /// It varies within the scope.
     Dim,
-    /// It stays the same inside the scope.
+    /// It is constant within the scope.
     Symbol,
-    /// It is known to exist, and nothing more.
+    /// Nothing is known about it.
     QuestionMark,
 }
 
@@ -36,24 +36,24 @@ impl fmt::Display for Role {
 pub struct Variable {
     /// Its name, unique in the scope.
     pub name: Arc<str>,
-    /// What it is to the scope.
+    /// Its role in the scope.
     pub role: Role,
-    /// The values it can take.
+    /// The range of its values.
     pub range: Interval,
-    /// The remainder it always leaves.
+    /// The residue of its values.
     pub residue: Residue,
 }
 
-/// A set of inputs, and every expression over them. A value: whoever computes
-/// shapes makes one and drops it; nothing is global.
+/// A set of inputs, with all expressions over them. It is an ordinary value without global state:
+/// whoever computes shapes creates one and drops it.
 ///
-/// An expression belongs to the scope whose operation made it. An inner scope
-/// ([`Scope::nested`]) uses expressions of the scopes around it after
-/// [`Scope::import`], where their dims have become symbols.
+/// An expression belongs to the scope whose operation made it. A nested scope ([`Scope::nested`])
+/// can use expressions of enclosing scopes after [`Scope::import`], which turns their dims into
+/// symbols.
 #[derive(Debug)]
 pub struct Scope {
     home: Arc<Home>,
-    /// The scopes around this one.
+    /// The enclosing scopes.
     around: Vec<Arc<Home>>,
     variables: Vec<Variable>,
     by_name: FxHashMap<Arc<str>, Var>,
@@ -76,7 +76,7 @@ impl VarRanges for Scope {
 }
 
 impl Scope {
-    /// A scope without inputs, in no other.
+    /// A scope without inputs that is not nested in another one.
     pub fn new() -> Self {
         Self {
             home: Arc::new(Home(0)),
@@ -86,7 +86,7 @@ impl Scope {
         }
     }
 
-    /// A scope without inputs inside this one.
+    /// A scope without inputs that is nested in this one.
     #[must_use]
     pub fn nested(&self) -> Self {
         let mut around = self.around.clone();
@@ -102,7 +102,7 @@ impl Scope {
         &self.variables
     }
 
-    /// The input that is this variable.
+    /// The input with this variable.
     pub fn variable(&self, var: Var) -> Option<&Variable> {
         self.variables.get(var.0 as usize)
     }
@@ -122,7 +122,7 @@ impl Scope {
         }
     }
 
-    /// The number that a float is, exactly. It belongs to every scope.
+    /// The exact value of a float. It belongs to every scope.
     ///
     /// # Errors
     /// [`IndexError::NotRepresentable`]: not finite, above 2^63, or with a bit below
@@ -146,8 +146,8 @@ impl Scope {
         })
     }
 
-    /// An input that varies inside the scope, with the values it can take. The same
-    /// name gives the same input; what is known of it adds up.
+    /// An input that varies within the scope, with its range. The same name always denotes the same
+    /// input; what is known about it is combined.
     ///
     /// # Errors
     /// [`IndexError::Roles`], [`IndexError::Contradiction`].
@@ -155,7 +155,7 @@ impl Scope {
         self.declare(name, Role::Dim, range, Residue::ANY)
     }
 
-    /// An input that stays the same inside the scope; see [`Self::dim`].
+    /// An input that is constant within the scope; see [`Self::dim`].
     ///
     /// # Errors
     /// [`IndexError::Roles`], [`IndexError::Contradiction`].
@@ -163,7 +163,7 @@ impl Scope {
         self.declare(name, Role::Symbol, range, Residue::ANY)
     }
 
-    /// A number that is known to exist, and nothing more; see [`Self::dim`].
+    /// A number of which nothing but its range is known; see [`Self::dim`].
     ///
     /// # Errors
     /// [`IndexError::Roles`], [`IndexError::Contradiction`].
@@ -171,7 +171,7 @@ impl Scope {
         self.declare(name, Role::QuestionMark, range, Residue::ANY)
     }
 
-    /// An input with the remainder that it is known to leave.
+    /// An input with a known residue.
     ///
     /// # Errors
     /// [`IndexError::Roles`], [`IndexError::Contradiction`].
@@ -227,7 +227,7 @@ impl Scope {
         var
     }
 
-    /// The expression that a term over this scope's variables is.
+    /// The expression for a term over this scope's variables.
     ///
     /// # Errors
     /// [`IndexError::ForeignScope`]: a variable that the scope does not have.
@@ -246,9 +246,8 @@ impl Scope {
 
     // ---- crossing ------------------------------------------------------------
 
-    /// The expression of a scope around this one, as one of this scope: what varies
-    /// there stays the same here, so its dims become symbols of their names.
-    ///
+    /// Imports an expression of an enclosing scope. What varies there is constant here, so its dims
+    /// become symbols with the same names.
     /// # Errors
     /// [`IndexError::NotEnclosing`], [`IndexError::ForeignScope`] if the expression is
     /// not of `outer`, [`IndexError::Roles`] if this scope has a dim of that name.
@@ -286,7 +285,7 @@ impl Scope {
 
     // ---- for operations --------------------------------------------------------
 
-    /// What the expression is, if it belongs here.
+    /// The value of the expression, if it belongs to this scope.
     pub(super) fn checked<'a>(&self, expr: &'a IndexExpr) -> Result<&'a Ratio, IndexError> {
         if let Some(home) = &expr.home
             && !Arc::ptr_eq(home, &self.home)
@@ -302,7 +301,7 @@ impl Scope {
         expr.term().ok_or(IndexError::NotAnInteger)
     }
 
-    /// The expression of an exact number, in lowest terms.
+    /// The expression for an exact number, in lowest terms.
     pub(super) fn ratio(&self, ratio: Ratio) -> Result<IndexExpr, IndexError> {
         let Ratio {
             numerator,
@@ -347,7 +346,7 @@ impl Scope {
         let form = form_of(numerator);
         match (form, numerator.as_var().and_then(role)) {
             (Kind::Literal, _) => Kind::Literal,
-            // What has a fraction is no index.
+            // A number with a fraction cannot be an index.
             _ if float || denominator != 1 => Kind::NonAffine,
             (_, Some(Role::Dim)) => Kind::Dim,
             (_, Some(Role::Symbol)) => Kind::Symbol,
@@ -356,8 +355,8 @@ impl Scope {
     }
 }
 
-/// The largest number that divides the denominator and every value of the term, as
-/// far as the term's coefficients show.
+/// A common divisor of the denominator and all values of the term, as far as the term's
+/// coefficients show it.
 fn common_divisor(numerator: &Term, denominator: i64) -> i64 {
     let divide = |a: i64, b: i64| i64::try_from(crate::number::gcd(a, b)).unwrap_or(1);
     match numerator.as_linear() {

@@ -1,4 +1,4 @@
-//! Tiles of an iteration range: which are full, and how large the last one is.
+//! Tiles of an iteration range: whether they are full, and how large the last one is.
 
 use super::{IndexError, IndexExpr, Scope};
 
@@ -27,8 +27,8 @@ impl Scope {
         self.le(&self.add(start, block)?, extent)
     }
 
-    /// How many of the elements of the tile that begins at `start` there are:
-    /// `block` of a full one, 0 of one that begins behind the end.
+    /// The number of elements in the tile that begins at `start`: `block` if it is full, 0 if it
+    /// begins beyond the end.
     ///
     /// # Errors
     /// As [`Scope::add`].
@@ -37,8 +37,8 @@ impl Scope {
         self.clamp(&rest, &self.literal(0), block)
     }
 
-    /// The size of the partial tile of `extent` elements: what is left after all full
-    /// tiles, 0 if nothing is.
+    /// The size of the partial tile of `extent` elements: the number of elements left after all
+    /// full tiles.
     ///
     /// # Errors
     /// As [`Scope::floor_div`].

@@ -1,15 +1,15 @@
-//! The emitter of C text, which is CUDA C++ too.
+//! An emitter of C text, which is also valid CUDA C++.
 //!
-//! A number is a `tegula_index`: a value and why there is none. The functions on it
-//! use nothing but 64-bit integers and no compiler's builtins, so any C or C++
-//! compiler takes them, NVRTC included.
+//! A number is a `tegula_index`: a value, with the reason why there is none. The functions on it
+//! use only 64-bit integers and no compiler builtins, so any C or C++ compiler accepts them,
+//! including NVRTC.
 
 use super::{Arithmetic, Emitted, Emitter, Emitting, KnownOperand, Number};
 use crate::eval::EvalError;
 use crate::term::Cmp;
 use std::fmt::Write;
 
-/// The emitter of C text for operands of which this much is known.
+/// An emitter of C text for partially known operands.
 #[derive(Debug)]
 pub struct CText<'a> {
     known: &'a [KnownOperand],
@@ -20,20 +20,20 @@ pub struct CText<'a> {
 /// A C function that computes sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CFunction {
-    /// Its definition: `NAME(dims, elements, out)` takes the sizes and the elements
-    /// of each operand, writes the results, and gives 0, or the reason why the first
-    /// result without a value has none: 1 overflow, 2 division by zero.
+    /// Its definition. `NAME(dims, elements, out)` takes the sizes and the elements of each
+    /// operand, and writes the results. It returns 0, or the reason why the first result without a
+    /// value has none: 1 for overflow, 2 for division by zero.
     pub definition: String,
 }
 
 impl CFunction {
-    /// What every definition needs before it, once in a file. Functions are declared
-    /// with `TEGULA_FUNCTION`, which a file may define (as `static __device__`).
+    /// Text that must precede all definitions, once per file. Functions are declared with
+    /// `TEGULA_FUNCTION`, which a file may define (for example as `static __device__`).
     pub const PRELUDE: &str = PRELUDE;
 }
 
 impl<'a> CText<'a> {
-    /// An emitter that has written nothing.
+    /// An emitter without any output yet.
     pub fn new(known: &'a [KnownOperand]) -> Self {
         Self {
             known,
@@ -54,7 +54,7 @@ impl<'a> CText<'a> {
 }
 
 impl Emitting<CText<'_>> {
-    /// A function of this name that gives these numbers, with everything they need.
+    /// A function with this name that computes these numbers and everything that they depend on.
     pub fn function(mut self, name: &str, results: &[Emitted<String>]) -> CFunction {
         let results: Vec<String> = results.iter().map(|result| self.code(result)).collect();
         let mut text = format!(
@@ -81,7 +81,7 @@ fn fault(error: EvalError) -> u8 {
     }
 }
 
-/// A C literal; the smallest number has none of its own.
+/// A C literal; the smallest `long long` cannot be written as a single literal.
 fn literal(value: i64) -> String {
     match value {
         i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),

@@ -1,14 +1,13 @@
-//! Providers whose numbers are code.
+//! Providers whose numbers are generated code.
 //!
-//! [`Emitting`] folds what is known and leaves the rest to an [`Emitter`], which
-//! writes one operation of the target language at a time. Emitted arithmetic is
-//! checked: each value carries why it has none, as [`Number`] does, and only the
-//! chosen side of a selection counts.
+//! [`Emitting`] folds what is known, and passes the rest to an [`Emitter`], which writes one
+//! operation of the target language at a time. Emitted arithmetic is checked: like a [`Number`],
+//! each value carries the reason why there is none, and only the chosen side of a selection counts.
 
 use super::{Arithmetic, Number, Provider};
 use crate::term::{Node, Term, Var};
 
-/// What writes single operations in a target language.
+/// Writes single operations in a target language.
 pub trait Emitter {
     /// A checked number in the target language.
     type Value: Clone;
@@ -32,7 +31,7 @@ pub trait Emitter {
 pub enum Emitted<V> {
     /// Known while emitting: a value, or why there is none.
     Known(Number),
-    /// Computed by what was emitted.
+    /// Computed by emitted code.
     Code(V),
 }
 
@@ -41,7 +40,7 @@ pub enum Emitted<V> {
 pub struct Emitting<E>(pub E);
 
 impl<E: Emitter> Emitting<E> {
-    /// The number in the target language, known or not.
+    /// The number as a value of the target language.
     pub fn code(&mut self, index: &Emitted<E::Value>) -> E::Value {
         match index {
             Emitted::Known(value) => self.0.constant(*value),
@@ -107,8 +106,8 @@ impl<E: Emitter> Provider for Emitting<E> {
     }
 }
 
-/// The number that a term is, from those that its variables are: with an emitting
-/// provider, code that computes the term.
+/// Evaluates a term with a provider, given the provider's numbers for its variables. With an
+/// emitting provider, this emits code.
 pub fn emit_term<P: Provider>(
     provider: &mut P,
     term: &Term,
@@ -123,13 +122,13 @@ pub fn emit_term<P: Provider>(
                 None => provider.literal(0),
             },
             (Node::Const(value), _) => provider.literal(*value),
-            // `fold` hands each node as many results as it has operands.
+            // `fold` passes one result for each operand, so this does not occur.
             _ => provider.literal(0),
         },
     )
 }
 
-/// The operation of a node with two operands.
+/// The operation of a binary node.
 fn operation(node: &Node) -> Option<Arithmetic> {
     Some(match node {
         Node::Add(..) => Arithmetic::Add,

@@ -1,9 +1,8 @@
-//! Taking numbers out of attributes, operands and shapes.
+//! Extracts numbers from attributes, operands and shapes.
 //!
-//! A number of an attribute is always a literal. An element of an array operand is a
-//! literal if the array is a constant, else what the provider makes of it: a symbol
-//! where its value will be computed, a question mark where it is only known to
-//! exist. So is an extent.
+//! A number from an attribute is always a literal. An element of an array operand is a literal if
+//! the array is a constant; otherwise the provider chooses: a symbol if code will compute its
+//! value, or a question mark if nothing is known. The same holds for extents.
 
 use super::Provider;
 use smallvec::SmallVec;
@@ -11,7 +10,7 @@ use smallvec::SmallVec;
 /// Several numbers of a provider.
 type List<I> = SmallVec<[I; 6]>;
 
-/// What every provider can take out, by its three functions.
+/// Extraction for every provider, based on the three functions that each provider defines.
 pub trait Extract: Provider {
     /// Number `i` of an attribute; `None` if it has fewer.
     fn int_from_array_as_literal(&mut self, attribute: &[i64], i: usize) -> Option<Self::Index> {
@@ -60,8 +59,8 @@ pub trait Extract: Provider {
         self.product(&dims)
     }
 
-    /// `floor(number * scale)` of the exact product; `None` for a scale that is no
-    /// fraction of 64-bit integers (see [`exact_ratio`](crate::exact_ratio)).
+    /// `floor(number * scale)` of the exact product; `None` if the scale is no fraction of 64-bit
+    /// integers (see [`exact_ratio`](crate::exact_ratio)).
     fn floor_scaled(&mut self, number: &Self::Index, scale: f64) -> Option<Self::Index> {
         let (numerator, denominator) = crate::number::exact_ratio(scale)?;
         let (numerator, denominator) = (self.literal(numerator), self.literal(denominator));

@@ -1,7 +1,7 @@
-//! Where numbers come from, apart from what is computed with them.
+//! Providers: sources of numbers, separated from the computations on them.
 //!
-//! The shape of an operation is computed by one piece of code, generic over a
-//! [`Provider`]. There are four:
+//! The shape of an operation is computed by one piece of code, generic over a [`Provider`]. There
+//! are four:
 //!
 //! | provider | a number is | for |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | [`Emitting`] over [`CText`] | an expression in C | backends that print C or CUDA |
 //! | [`Emitting`] over a backend's own emitter | a machine value | backends that generate code |
 //!
-//! They agree: where [`Numbers`] gives a value, so do the others, and the same one;
-//! where it gives an error, so does emitted code. A term may have a value where a
-//! step of the computation has none, because terms are simplified.
+//! The providers agree. Where [`Numbers`] yields a value, so do the others, and the same one; where
+//! it yields an error, so does emitted code. A term may have a value although an intermediate step
+//! has none, because terms are simplified.
 
 mod c;
 mod emit;
@@ -54,12 +54,12 @@ pub enum Arithmetic {
     Cmp(Cmp),
 }
 
-/// A source of numbers and the arithmetic on them.
+/// A source of numbers, with arithmetic on them.
 ///
-/// An `operand` is numbered as in the operation whose shape is computed; `flat`
-/// counts the elements of an operand in row-major order. Three functions say where
-/// numbers come from: [`constant`](Provider::constant), [`value`](Provider::value)
-/// and [`shape`](Provider::shape); [`Extract`] has what is built on them.
+/// `operand` is the number of an operand of the operation whose shape is computed; `flat` counts
+/// the elements of an operand in row-major order. Three functions define where numbers come from:
+/// [`constant`](Provider::constant), [`value`](Provider::value) and [`shape`](Provider::shape).
+/// [`Extract`] is based on them.
 pub trait Provider {
     /// A number: a term, a value, a register.
     type Index: Clone;
@@ -78,8 +78,8 @@ pub trait Provider {
     fn constant(&mut self, operand: usize, flat: usize) -> Option<i64>;
     /// An element of an integer operand, known now or not.
     fn value(&mut self, operand: usize, flat: usize) -> Self::Index;
-    /// Notes that the code relies on `a op b`, which `what` names in words, though
-    /// the two are not both known. A provider that cannot check it later ignores it.
+    /// Records that the code relies on `a op b`, described by `what`, if the two are not both
+    /// known. A provider that cannot check it later ignores this.
     fn require(&mut self, op: Cmp, a: &Self::Index, b: &Self::Index, what: &dyn Display) {
         let _ = (op, a, b, what);
     }
@@ -122,7 +122,7 @@ pub trait Provider {
     }
 }
 
-/// What an operation's operands look like to a provider of this crate.
+/// The operands of an operation, as seen by the providers of this crate.
 pub trait Operands {
     /// A number: a term or a value.
     type Index;
@@ -135,7 +135,7 @@ pub trait Operands {
     fn value(&mut self, operand: usize, flat: usize) -> Self::Index;
 }
 
-/// What is known of an operand before a program runs.
+/// What is known about an operand before a program runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownOperand {
     /// The sizes of its dimensions; `None` for one that is known only at run time.
@@ -156,24 +156,23 @@ impl KnownOperand {
     }
 }
 
-/// A computation of sizes that every provider can run: the shape of an operation
-/// and whatever else its lowering needs to know.
+/// A computation of sizes that every provider can run: the shape of an operation, and other sizes
+/// needed to lower it.
 ///
-/// An operation that is not in this compiler gets its shape by an implementation of
-/// this trait outside of it.
+/// An operation outside of this compiler gets its shape by implementing this trait.
 pub trait ShapeHelper {
-    /// What is computed, with numbers of one provider.
+    /// The results, with numbers of one provider.
     type Shapes<I: Clone>;
-    /// Why the operation has no shape.
+    /// The reason why the operation has no shape.
     type Error;
 
     /// Computes the sizes with a provider's numbers.
     ///
     /// # Errors
-    /// The operation is wrong, whatever its sizes will be.
+    /// The operation is invalid for all sizes.
     fn compute<P: Provider>(&self, provider: &mut P)
     -> Result<Self::Shapes<P::Index>, Self::Error>;
 
-    /// All numbers of what is computed, in one list: the sizes of the results first.
+    /// All resulting numbers in one list; the sizes of the results come first.
     fn numbers<I: Clone>(shapes: Self::Shapes<I>) -> Vec<I>;
 }

@@ -1,20 +1,20 @@
-//! The provider of evaluators.
+//! The provider for evaluators.
 
 use super::{Arithmetic, Operands, Provider};
 use crate::eval::EvalError;
 use crate::number;
 
-/// The provider of evaluators: numbers are values, or the reason why there is
-/// none (kept as data, so that shape code has no error paths of its own).
+/// The provider for evaluators. A number is a value, or the reason why there is none; it is kept as
+/// data, so that shape code needs no error handling.
 #[derive(Debug)]
 pub struct Numbers<O>(pub O);
 
-/// A value, or why there is none.
+/// A value, or the reason why there is none.
 pub type Number = Result<i64, EvalError>;
 
 impl Arithmetic {
-    /// The operation on two values; of two operands without a value, the reason of
-    /// the first one.
+    /// Applies the operation to two values. If neither operand has a value, the first one's reason
+    /// is returned.
     ///
     /// # Errors
     /// An operand has no value, the divisor is zero, or the result does not fit.
@@ -65,17 +65,17 @@ impl<O: Operands<Index = Number>> Provider for Numbers<O> {
     }
 }
 
-/// Operands of which every size and element is known: what a run has.
+/// Operands whose sizes and elements are all known, as in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     /// The sizes of each operand.
     pub dims: &'a [Vec<i64>],
-    /// The elements of each operand in row-major order; empty for one that holds no
+    /// The elements of each operand in row-major order; empty for an operand that is not of
     /// integers.
     pub elements: &'a [Vec<i64>],
 }
 
-/// The provider of values alone: no operands to take numbers from.
+/// A provider of values without operands.
 pub fn numbers() -> Numbers<Values<'static>> {
     Numbers(Values {
         dims: &[],

@@ -1,13 +1,13 @@
-//! The provider of analyses.
+//! The provider for analyses.
 
 use super::{Arithmetic, Operands, Provider};
 use crate::term::Term;
 
-/// The provider of analyses: numbers are terms.
+/// The provider for analyses: numbers are terms.
 #[derive(Debug)]
 pub struct Symbols<O>(pub O);
 
-/// The provider of terms alone: no operands to take numbers from.
+/// A provider of terms without operands.
 pub fn terms() -> Symbols<NoOperands> {
     Symbols(NoOperands)
 }

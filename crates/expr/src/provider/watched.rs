@@ -1,15 +1,15 @@
-//! Seeing what a computation relies on.
+//! A provider that reports what a computation relies on.
 
 use super::{Arithmetic, Provider};
 use crate::term::Cmp;
 use std::fmt::Display;
 
-/// A provider that hands everything on to another, and what is required to a function.
+/// A provider that forwards everything to another one, and passes requirements to a function.
 #[derive(Debug)]
 pub struct Watched<P, F> {
-    /// Where numbers come from.
+    /// The provider that it forwards to.
     pub provider: P,
-    /// Is told of each `a op b` that the computation relies on, and its words.
+    /// Called for each `a op b` that the computation relies on, with its description.
     pub required: F,
 }
 

@@ -1,5 +1,5 @@
-//! The C emitter: random computations, compiled with the C compiler that is there
-//! (skipped without one), against the provider of numbers, faults included.
+//! Tests the C emitter: random computations, compiled with the installed C compiler (skipped
+//! without one), are compared with the provider of numbers, including faults.
 
 use crate::common::{Random, VALUES, random_computation};
 use std::fmt::Write;
@@ -99,7 +99,7 @@ fn c_text_means_what_numbers_mean() {
     std::fs::create_dir_all(&folder).expect("a folder for the program");
     let (source, program) = (folder.join("sizes.c"), folder.join("sizes"));
     std::fs::write(&source, &text).expect("writing the program");
-    // With the sanitiser's traps, undefined behaviour is a crash.
+    // The sanitiser traps on undefined behaviour.
     let flags = ["-std=c99", "-Wall", "-Werror", "-Wno-unused"];
     let built = Command::new("cc")
         .args(flags)

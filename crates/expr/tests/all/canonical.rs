@@ -1,4 +1,4 @@
-//! The canonical form of chosen terms, and terms that are deep or huge.
+//! Tests the canonical form of chosen terms, and of terms that are deep or huge.
 
 use crate::common::{names, spell};
 use tegula_expr::{Canonicalizer, Cmp, Interval, Style, Term, Var, canonicalize, parse};
@@ -44,7 +44,8 @@ fn quotients_and_remainders() {
         ("(d1 - 3) floordiv 7", &[(0, 0), (3, 17)], "(d1 - 3) / 7"),
         ("(d1 - 3) mod 7", &[(0, 0), (3, 17)], "(d1 - 3) mod 7"),
         ("d0 mod -4", &[(0, 99)], "-((-d0) mod 4)"),
-        // Of equally many operations the smaller numbers, not `(d0 / 3) * -12 + d0 * 7`.
+        // Among forms with equally many operations, the one with smaller numbers, not `(d0 / 3) *
+        // -12 + d0 * 7`.
         (
             "(d0 mod 3) * 4 + d0 * 3 + d1",
             &[(0, 99), (0, 9)],

@@ -238,7 +238,7 @@ fn float_literals_are_exact() {
     let third = scope.float_literal(f64::from(1.0f32 / 3.0)).unwrap();
     let third = scope.floor(&scope.mul(&d, &third).unwrap()).unwrap();
     assert_eq!(third.eval(&|_| Some(300)), Ok(100));
-    // A ratio is what it says, and what comes back whole is the dim.
+    // Ratios are exact: a third of a dim, times three, is the dim.
     let back = scope.mul(
         &scope.div(&d, &scope.literal(3)).unwrap(),
         &scope.literal(3),
@@ -306,7 +306,7 @@ fn slide_scope_a_dim_outside_is_a_symbol_inside() {
     );
     assert!(inner.import(&outer, &q).unwrap().is_question_mark());
     assert!(inner.add(&i, &own).unwrap().is_affine());
-    // Two levels; the way back and other ways are closed.
+    // Two levels; imports in other directions are errors.
     let mut innermost = inner.nested();
     assert!(innermost.import(&inner, &i).unwrap().is_symbol());
     assert!(innermost.import(&outer, &d).unwrap().is_symbol());
@@ -380,7 +380,7 @@ fn tiles_are_full_or_partial() {
             assert_eq!(count.eval(&at), Ok((n + 15) / 16));
         }
     }
-    // Known to be full: the extent is a multiple, and tiles begin at multiples.
+    // Full by construction: the extent is a multiple, and tiles begin at multiples.
     let mut scope = Scope::new();
     let multiple = Residue::new(16, 0);
     let some = Interval::new(16, 1 << 20);

@@ -1,5 +1,5 @@
-//! Random terms against brute force: the canonical form refines the term and is
-//! idempotent, bounds and remainders hold, text reads back.
+//! Tests random terms by brute force: the canonical form refines the term and is idempotent, bounds
+//! and residues hold, and text parses back.
 
 use crate::common::{Random, at, cases, names, points, random_box, random_term, spell};
 use tegula_expr::{Canonicalizer, Style, canonicalize, parse, range_of, residue_of};

@@ -1,4 +1,4 @@
-//! What operations on single numbers cost, in additions.
+//! The cost of scalar operations, measured in additions.
 
 use crate::kernel::ScalarOp;
 use tegula_ir::{Binary, Unary};
@@ -21,7 +21,7 @@ pub(crate) fn unary_cost(op: Unary) -> u8 {
     }
 }
 
-/// Whether an operation on single floats is a call of a function.
+/// Whether a scalar float operation compiles to a function call when it is not vectorised.
 pub(crate) fn is_call(op: &ScalarOp) -> bool {
     match op {
         ScalarOp::Unary(Unary::Sqrt | Unary::Rsqrt) => false,

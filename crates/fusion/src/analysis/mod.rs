@@ -1,9 +1,9 @@
-//! What is known of a program before it is changed.
+//! Analyses: facts about a program, computed without changing it.
 //!
-//! - [`cost`]: what operations on single numbers cost.
-//! - [`readers`]: who reads each value.
-//! - [`scan`]: which windows are running sums.
-//! - [`trip_count`]: how often a loop runs, where that follows from constants.
+//! - [`cost`]: the cost of scalar operations.
+//! - [`readers`]: the readers of each value.
+//! - [`scan`]: which `reduce-window` operations are prefix sums.
+//! - [`trip_count`]: the number of iterations of loops that count between constants.
 
 pub(crate) mod cost;
 pub(crate) mod readers;

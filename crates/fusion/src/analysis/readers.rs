@@ -1,18 +1,18 @@
-//! Who reads each value of a program: what a pass that folds a node into another asks.
+//! The readers of each value of a program. Passes use this to fold a node into its only reader.
 
 use crate::program::{NodeId, Program, Region, ValueId};
 use tegula_arena::SecondaryMap;
 
-/// The readers of a program's values.
+/// The number of readers of each value.
 #[derive(Default)]
 pub(crate) struct Readers {
     counts: SecondaryMap<ValueId, u32>,
-    /// One of the nodes that read it.
+    /// One of the nodes that read the value.
     some: SecondaryMap<ValueId, Option<NodeId>>,
 }
 
 impl Readers {
-    /// Those in a region and all inside it.
+    /// Counts the readers in a region and in all regions nested in it.
     pub(crate) fn of(program: &Program, region: &Region) -> Self {
         let mut readers = Self::default();
         readers.count(program, region);
@@ -35,12 +35,12 @@ impl Readers {
         }
     }
 
-    /// Whether a value is read once, by a node or as what a region gives.
+    /// Whether a value has exactly one reader: a node, or the results of a region.
     pub(crate) fn is_read_once(&self, value: ValueId) -> bool {
         self.counts[value] == 1
     }
 
-    /// The node that reads a value, if only that does.
+    /// The node that reads a value, if it is the only reader.
     pub(crate) fn only_reader(&self, value: ValueId) -> Option<NodeId> {
         self.some[value].filter(|_| self.is_read_once(value))
     }

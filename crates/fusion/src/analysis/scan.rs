@@ -1,23 +1,24 @@
-//! Which `reduce-window` is a running sum or its like: each window begins, or ends, with the array.
+//! Finds `reduce-window` operations that are scans (prefix sums and the like): every window begins,
+//! or every window ends, at the boundary of the array.
 
 use crate::program::{Node, Program};
 use tegula_ir::{Module, Op, WindowDim};
 
-/// Below this the windows are loops of their own, whose positions are independent.
+/// Shorter scans stay ordinary windows: one loop per window, so that the positions are independent.
 const MIN_LENGTH: i64 = 8;
 
-/// A dimension along which a combination runs.
+/// A scan along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scan {
-    /// Which.
+    /// The dimension that is scanned.
     pub dimension: usize,
-    /// How many elements it has.
+    /// Its number of elements.
     pub length: i64,
-    /// From the last element to the first.
+    /// Whether the scan goes from the last element to the first.
     pub reversed: bool,
 }
 
-/// How a node is a scan, if it is one.
+/// Returns the scan that a node is equivalent to, if there is one.
 pub(crate) fn as_scan(module: &Module, program: &Program, node: &Node) -> Option<Scan> {
     let Op::ReduceWindow { window, .. } = &module[node.origin].op else {
         return None;
@@ -30,7 +31,7 @@ pub(crate) fn as_scan(module: &Module, program: &Program, node: &Node) -> Option
         }
         let length = size.as_static()?;
         let plain = dim.stride == 1 && dim.base_dilation == 1 && dim.window_dilation == 1;
-        // What a window of the whole length reaches to, and no position more.
+        // A window of the full length reaches this many positions past its own.
         let all = dim.size.checked_sub(1)?;
         let ends = [dim.padding_low, dim.padding_high];
         let reversed = match ends {
@@ -50,7 +51,7 @@ pub(crate) fn as_scan(module: &Module, program: &Program, node: &Node) -> Option
     found
 }
 
-/// A window of one element.
+/// Whether windows have one element along a dimension.
 fn is_trivial(dim: &WindowDim) -> bool {
     let padded = dim.padding_low != 0 || dim.padding_high != 0;
     dim.size == 1 && dim.stride == 1 && dim.base_dilation == 1 && !padded

@@ -1,5 +1,5 @@
-//! Trip counts: how often a loop runs whose counter goes from a constant by a constant step until
-//! it passes a constant.
+//! Trip counts: the number of iterations of a loop whose counter goes by a constant step from one
+//! constant until it passes another.
 
 use crate::program::array_leaves;
 use tegula_ir::{
@@ -7,31 +7,30 @@ use tegula_ir::{
     Module, Op,
 };
 
-/// How a loop counts. States are named by the number of the array among those of
-/// the loop's state.
+/// How a loop counts. A state is named by its index among the array leaves of the loop's state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counter {
-    /// The state that counts.
+    /// The state that is the counter.
     pub state: usize,
-    /// What it is compared with.
+    /// The value that the counter is compared with.
     pub bound: Bound,
     direction: Direction,
-    /// What an iteration adds.
+    /// What one iteration adds to the counter.
     pub step: i128,
     element_type: ElementType,
 }
 
-/// What a counter is compared with.
+/// The value that a counter is compared with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
-    /// A number.
+    /// A constant.
     Constant(i128),
-    /// A state that iterations do not change.
+    /// A state that no iteration changes.
     State(usize),
 }
 
 impl Counter {
-    /// How a loop counts, if it does.
+    /// Recognises a counting loop by its condition and body.
     pub(crate) fn of(
         module: &Module,
         condition: ComputationId,
@@ -86,8 +85,8 @@ impl Counter {
         })
     }
 
-    /// The number of iterations of a loop that starts and is bounded so; `None` if
-    /// the counter leaves its type's range before the loop ends.
+    /// The number of iterations for a given start and bound; `None` if the counter leaves its
+    /// type's range before the loop ends.
     pub(crate) fn iterations(&self, start: i128, bound: i128) -> Option<i64> {
         let count = match self.direction {
             Direction::Lt => until(start, bound, self.step)?,
@@ -112,7 +111,7 @@ impl Counter {
     }
 }
 
-/// How many steps up it takes until `start` is `bound` or more.
+/// The number of steps until `start` reaches `bound`, counting up.
 fn until(start: i128, bound: i128, step: i128) -> Option<i128> {
     if start >= bound {
         return Some(0);
@@ -130,7 +129,7 @@ fn flipped(direction: Direction) -> Direction {
     }
 }
 
-/// The number of the state that an instruction of a loop's computation gives.
+/// The index of the loop state that an instruction of the condition or body passes on unchanged.
 fn state_of(module: &Module, id: InstructionId) -> Option<usize> {
     let instruction = &module[id];
     let operand = instruction.operands.first();
@@ -150,7 +149,7 @@ fn state_of(module: &Module, id: InstructionId) -> Option<usize> {
     }
 }
 
-/// The instruction that gives an array of a value that is put together by tuples.
+/// The instruction that produces array number `number` of a value built from tuples.
 fn leaf(module: &Module, root: InstructionId, number: usize) -> Option<InstructionId> {
     let instruction = &module[root];
     if instruction.shape.as_array().is_some() {
@@ -170,7 +169,7 @@ fn leaf(module: &Module, root: InstructionId, number: usize) -> Option<Instructi
     None
 }
 
-/// The value of a literal of one integer.
+/// The value of a literal that has one integer element.
 pub(crate) fn integer_of(literal: &Literal) -> Option<i128> {
     let mut bytes = [0u8; 16];
     let from = literal.bytes();
@@ -181,7 +180,8 @@ pub(crate) fn integer_of(literal: &Literal) -> Option<i128> {
     integer(literal.element_type(), u128::from_le_bytes(bytes))
 }
 
-/// The value of an integer constant of one element.
+/// The value of an integer constant of one element, also seen through copies, broadcasts and
+/// reshapes.
 pub(crate) fn constant(module: &Module, id: InstructionId) -> Option<i128> {
     let instruction = &module[id];
     match &instruction.op {
@@ -203,7 +203,7 @@ pub(crate) fn constant(module: &Module, id: InstructionId) -> Option<i128> {
     }
 }
 
-/// The number that bits of an integer type are, zero-extended ones.
+/// Interprets the zero-extended bits of an integer type as a number.
 pub(crate) fn integer(element_type: ElementType, bits: u128) -> Option<i128> {
     let width = element_type.bits();
     if !matches!(

@@ -1,5 +1,5 @@
-//! What fusing an operation costs and how it reads: its class, and how often it asks
-//! for the elements of its operands.
+//! Classifies operations for fusion: what fusing one costs, and how many elements of each operand
+//! it reads for one element of its result.
 
 use crate::analysis::cost::{is_call, unary_cost};
 use crate::analysis::scan::as_scan;
@@ -9,23 +9,23 @@ use crate::program::{Node, NodeId, NodeKind, Program, ValueId};
 use std::cmp::Ordering;
 use tegula_ir::{ArrayShape, Binary, Dim, Module, Op};
 
-/// What a backend-independent view of an operation says about fusing it.
+/// What kind of computation an operation is, as far as fusion is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Each element is computed from a few elements of the operands; the number
-    /// is how expensive that is: 0 moves data, 1 is arithmetic, 2 transcendental.
+    /// Each element is computed from a few elements of the operands. The number is the cost: 0
+    /// moves data, 1 is arithmetic, 2 is a transcendental function or a division.
     Pointwise(u8),
     /// Each element is computed by a loop.
     Loop,
-    /// A loop along one dimension gives all elements along it.
+    /// One loop along a dimension computes all elements along it.
     Scan,
-    /// Writes part of an array in place.
+    /// Overwrites part of an array in place.
     Update,
-    /// A named routine.
+    /// A library routine.
     Library,
 }
 
-/// The class of an operation. Control flow is not asked for.
+/// Classifies an operation that is not control flow.
 pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
     let node = &program.nodes[node];
     if matches!(node.kind, NodeKind::Contraction(_)) {
@@ -58,7 +58,7 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
         | Op::Pad(_)
         | Op::Concatenate(_) => Class::Pointwise(0),
         Op::ReduceWindow { .. } if as_scan(module, program, node).is_some() => Class::Scan,
-        // Dots that a routine computes are contractions.
+        // Dots of types that a library routine supports are contractions, which were handled above.
         Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Dot { .. } => Class::Loop,
         Op::Convolution { .. } => {
             let ty = |v: Option<&ValueId>| v.map(|&v| program.values[v].shape.element_type);
@@ -73,8 +73,9 @@ pub fn classify(module: &Module, program: &Program, node: NodeId) -> Class {
     }
 }
 
-/// Whether reading an element of the result costs what reading one of the operand does,
-/// however often: a broadcast, or a reshape that adds or drops dimensions of size 1.
+/// Whether reading an element of the result costs no more than reading one of the operand, however
+/// often that happens: true for a broadcast, and for a reshape that adds or drops dimensions of
+/// size 1.
 pub(super) fn is_view(module: &Module, program: &Program, node: NodeId) -> bool {
     let node = &program.nodes[node];
     match &module[node.origin].op {
@@ -93,43 +94,45 @@ pub(super) fn is_view(module: &Module, program: &Program, node: NodeId) -> bool 
     }
 }
 
-/// Whether a bitcast-convert changes the width of elements: the bytes stay.
+/// Whether a `bitcast-convert` changes the width of the elements.
 fn is_reinterpretation(program: &Program, node: &Node) -> bool {
     let bits = |v: Option<&ValueId>| v.map(|&v| program.values[v].shape.element_type.bits());
     bits(node.operands.first()) != bits(node.results.first())
 }
 
-/// Whether an operation gathers elements by an index each. Of slices of two or more the
-/// indices are few beside what is read.
+/// Whether an operation gathers single elements, each with an index of its own. When slices of two
+/// or more elements are gathered, loading the indices costs little in comparison.
 pub(super) fn gathers_singly(module: &Module, program: &Program, node: NodeId) -> bool {
     let node = &program.nodes[node];
     matches!(module[node.origin].op, Op::Gather { .. })
         && reads_per_element(module, program, node, 1) > 0.5
 }
 
-/// Whether an operand is looked up a few neighbouring elements at a time.
+/// Whether an operation gathers at most [`MIN_WINDOW`] adjacent elements of this operand at each
+/// index.
 pub(super) fn gathers_few(module: &Module, program: &Program, node: &Node, operand: usize) -> bool {
     operand == 0
         && matches!(module[node.origin].op, Op::Gather { .. })
         && reads_per_element(module, program, node, 1) * MIN_WINDOW >= 1.0
 }
 
-/// Updates at one index that are worth lanes, and elements that are looked up at one.
+/// The least number of elements per index for which a gather or scatter is worth vectorising.
 const MIN_WINDOW: f64 = 4.0;
 
-/// What an operand is to a scatter of a few elements at each index.
+/// The role of an operand in a scatter that updates few elements at each index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Scattered {
-    /// Nothing, or the array that is updated.
+    /// Neither of the following: no operand of a scatter, or the array that is updated.
     #[default]
     No,
-    /// The index of each.
+    /// The indices.
     Index,
-    /// What is combined into the array.
+    /// The elements that are combined into the array.
     Update,
 }
 
-/// What an operand is to a scatter, if it has a few elements at each index.
+/// The role of an operand in a scatter that updates fewer than [`MIN_WINDOW`] elements at each
+/// index.
 pub(super) fn scatters_singly(
     module: &Module,
     program: &Program,
@@ -161,7 +164,8 @@ pub(super) fn scatters_singly(
     }
 }
 
-/// Whether an operation is a function that lanes compute as a polynomial.
+/// Whether an operation is a transcendental function: a polynomial in vector code, a call in scalar
+/// code.
 pub(super) fn is_function(module: &Module, node: &Node) -> bool {
     match &module[node.origin].op {
         Op::Unary(op) => is_call(&ScalarOp::Unary(*op)),
@@ -175,12 +179,12 @@ pub(super) fn is_updated(module: &Module, node: &Node, operand: usize) -> bool {
     match &module[node.origin].op {
         Op::Scatter { .. } => operand < node.results.len(),
         Op::DynamicUpdateSlice => operand == 0,
-        // Select-and-scatter walks its operands with loops of its own.
+        // Select-and-scatter reads its first two operands in loops of its own.
         _ => operand < 2,
     }
 }
 
-/// How many elements of an operand one element of the result reads.
+/// How many elements of an operand are read for one element of the result, on average.
 pub(super) fn reads_per_element(
     module: &Module,
     program: &Program,
@@ -201,9 +205,9 @@ pub(super) fn reads_per_element(
         }
         Op::Dot { dims, .. } => contracted(program, node.operands.first(), &dims.lhs_contracting),
         Op::Convolution { .. } => 1e9,
-        // The update's own elements are visited once each.
+        // Each element of the update is read once.
         Op::DynamicUpdateSlice | Op::Scatter { .. } => size(operand) / result,
-        // What runs along the slice has one index.
+        // Elements along the innermost dimension of a slice share an index.
         Op::Gather { dims, .. } if operand == 1 => {
             let last = node.results.first().map(|&v| &program.values[v].shape.dims);
             let last = last.and_then(|dims| Some((dims.len() as i64 - 1, dims.last()?)));
@@ -215,7 +219,7 @@ pub(super) fn reads_per_element(
     }
 }
 
-/// How many elements a value has; where that is known only at run time, a guess.
+/// The number of elements of a value; an estimate if it is known only at run time.
 pub(super) fn elements(program: &Program, value: ValueId) -> f64 {
     let dims = &program.values[value].shape.dims;
     dims.iter().map(|dim| dim.representative() as f64).product()

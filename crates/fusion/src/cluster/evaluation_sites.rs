@@ -1,9 +1,10 @@
-//! Where in a kernel an element is asked for: an index, in a scope.
+//! Evaluation sites: the places in a kernel where elements of a value are needed. A place is an
+//! index within a scope.
 //!
-//! A kernel computes a value once per place, because its emitter remembers what it has
-//! computed at which index in which scope. Two places are the same only if the indices
-//! are the same terms; this pass has no terms, and takes them to be the same if
-//! the same operation on the same shapes leads there from the same place.
+//! A kernel computes a value once per place, because its emitter caches what it has computed at an
+//! index in a scope. For the emitter, two places are the same if the indices are the same terms.
+//! This pass runs before there are terms: it takes two places to be the same if the same operation
+//! on the same shapes leads to both from the same place.
 
 use crate::program::{NodeId, Program};
 use rustc_hash::FxHashMap;
@@ -19,20 +20,20 @@ impl Place {
     pub(super) const TOP: Self = Self(0);
 }
 
-/// A scope: a loop's body or a branch.
+/// A scope: the body of a loop or a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Scope(u32);
 
-/// The nodes that lead from a place to others.
+/// Nodes that read an operand from some place, each with the place of the operand.
 type Steps = SmallVec<[(NodeId, Place); 2]>;
 
-/// Every place that was asked for.
+/// All places found so far.
 pub(super) struct Places<'a> {
     module: &'a Module,
     program: &'a Program,
     scopes: Vec<Scope>,
     next_scope: u32,
-    /// The index of a scalar, by scope.
+    /// For each scope, the place of scalars (rank 0).
     scalars: FxHashMap<Scope, Place>,
     steps: FxHashMap<(Place, Opcode, usize), Steps>,
 }
@@ -49,7 +50,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Where a node asked for at `place` asks for its operand.
+    /// The place at which a node that is evaluated at `place` reads an operand.
     pub(super) fn step(&mut self, place: Place, id: NodeId, operand: usize) -> Place {
         let node = &self.program.nodes[id];
         let rank = |v| self.program.values[v].shape.rank();
@@ -63,7 +64,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// A place in a scope of its own.
+    /// A new place in a new scope.
     fn unique(&mut self) -> Place {
         let scope = Scope(self.next_scope);
         self.next_scope += 1;
@@ -84,7 +85,7 @@ impl<'a> Places<'a> {
         place
     }
 
-    /// Where an operation leads that moves elements.
+    /// The place of the operand of an operation that moves elements.
     fn moved(&mut self, place: Place, id: NodeId, operand: usize) -> Place {
         let opcode = self.module[self.program.nodes[id].origin].op.opcode();
         let key = (place, opcode, operand);
@@ -100,7 +101,7 @@ impl<'a> Places<'a> {
         new
     }
 
-    /// Whether two nodes of one opcode ask for an operand at the same index.
+    /// Whether two nodes of one opcode read an operand at the same index.
     fn alike(&self, a: NodeId, b: NodeId, operand: usize) -> bool {
         let (a, b) = (&self.program.nodes[a], &self.program.nodes[b]);
         let dims = |v: &_| &self.program.values[*v].shape.dims;
@@ -108,18 +109,18 @@ impl<'a> Places<'a> {
         self.module[a.origin].op == self.module[b.origin].op
             && same_dims(&a.results, &b.results)
             && same_dims(&a.operands, &b.operands)
-            // The other operands are the indices, if anything.
+            // The operands other than the first are the indices, if there are any.
             && (operand != 0 || a.operands.iter().skip(1).eq(b.operands.iter().skip(1)))
     }
 }
 
-/// Where an operation reads an operand.
+/// At which index an operation reads an operand.
 enum Reads {
-    /// At the index of its own element.
+    /// At the index of the result's element.
     Here,
-    /// At another index, that follows from its own.
+    /// At another index, computed from that of the result's element.
     Moved,
-    /// In a loop or in a branch.
+    /// In a loop or a branch.
     Inside,
 }
 
@@ -137,7 +138,7 @@ fn reads(op: &Op, operand: usize, operands: usize) -> Reads {
         | Op::Gather { .. }
         | Op::GetDimensionSize(_)
         | Op::SetDimensionSize(_) => Reads::Moved,
-        // What they start from.
+        // The initial values of the reduction.
         Op::Reduce { .. } | Op::ReduceWindow { .. } if operand >= operands / 2 => Reads::Moved,
         _ => Reads::Inside,
     }

@@ -1,23 +1,23 @@
-//! The decision which values are computed where they are read (fused) and which
-//! are written to memory once, and what is written by one kernel.
+//! Clustering: decides which values are computed where they are read (fused), which are written to
+//! memory (materialised), and which of these one kernel writes.
 //!
-//! Every value is either *materialised* or recomputed by each kernel that reads
-//! it. Walking from users to producers, the pass collects at which places of which
-//! kernels a value would be evaluated if it were fused into everything that reads it;
-//! a kernel evaluates it once per place. It compares the evaluations with the number
-//! of elements: a cheap operation may be evaluated a few times over, an expensive one
-//! only once, and a view, which costs as much as a load, any number of times.
+//! Every value is either materialised or recomputed by each kernel that reads it. The pass walks
+//! from users to producers. For each value, it collects the places of kernels where the value would
+//! be evaluated if it were fused into all its readers; a kernel evaluates it once per place. Then
+//! it compares the number of evaluations with the number of elements. A cheap operation may be
+//! evaluated a few times per element, an expensive one only once, and a view, which costs as much
+//! as a load, any number of times.
 //!
-//! Where kernels have lanes, a sum of many elements is not computed inside of another one: it
-//! would have none, and takes little memory beside what it is a sum of. An element that is
-//! gathered by an index of its own is expensive there.
+//! For targets with vectors ([`Limits::lanes`]), a long sum is not fused into another one: inner
+//! loops are not vectorised, and the materialised sums are small compared with their inputs. A
+//! gather of single elements counts as expensive there.
 //!
-//! A kernel whose innermost dimensions are short evaluates what does not depend on them once, if
-//! it is in a loop: [`short`].
+//! A kernel with loops whose innermost dimensions are short evaluates what does not depend on those
+//! dimensions once for all points along them: see [`unroll_short_dims`].
 //!
-//! A kernel may write several values. What is materialised and read at a kernel's own
-//! index is computed and written there, if nothing in between needs it from memory;
-//! and kernels over one domain that would all evaluate an expensive value become one.
+//! A kernel may write several values. A materialised value that a kernel reads at its own index is
+//! computed and written by that kernel, unless something in between needs it from memory. Kernels
+//! over the same domain that would all evaluate an expensive value become one.
 
 mod classify;
 mod evaluation_sites;
@@ -37,35 +37,37 @@ use tegula_ir::{Module, Op};
 use units::{At, Domain, Readers, UnitId, Units};
 use unroll_short_dims::Short;
 
-/// Elements that a sum has at least that is not computed inside of another such one.
+/// The least number of summands of a sum that is not fused into another such sum.
 const LONG_SUM: f64 = 9.0;
-/// Constants that are summed from which on it pays that runs need not do so.
+/// A sum over constants with at least this many summands is computed once rather than in every run.
 const MANY_SUMMANDS: f64 = 4096.0;
-/// How often an element of a cheap value may be evaluated.
+/// The most evaluations per element of a cheap value.
 const CHEAP_RATIO: f64 = 3.0;
-/// How often an element of an expensive value may be evaluated.
+/// The most evaluations per element of an expensive value.
 const EXPENSIVE_RATIO: f64 = 1.0;
-/// Cheap operations between what is read and an expensive operation whose place in memory
-/// it takes.
+/// The most cheap operations to look through when searching for an expensive operation behind a
+/// value.
 const MAX_BETWEEN: u32 = 8;
-/// The longest chain of operations fused into one another: emitting recurses along it.
+/// The longest chain of operations fused into one another. Emitting recurses along it.
 const MAX_CHAIN: u32 = 200;
-/// Operations on an index that take longer without lanes than with them, the index written and
-/// read again: about 0.1 ns each, and half a nanosecond.
+/// An index computed by at least this many operations is materialised, so that its computation is
+/// vectorised: an operation takes about 0.1 ns in scalar code, writing and reading the index half a
+/// nanosecond.
 const LONG_INDEX: usize = 8;
-/// Evaluations more than elements that are worth a kernel of its own.
+/// The least number of evaluations in excess of the number of elements that pays for a separate
+/// kernel.
 const MANY_LOOK_UPS: f64 = 256.0;
-/// Nodes behind a value that are looked at to count its operations.
+/// The most nodes visited when counting the operations that a value is computed by.
 const MAX_LOOKED_AT: usize = 64;
-/// Operations that one kernel may evaluate: the time to compile a body grows faster
-/// than it does, because more lives at once than there are registers.
+/// The most operations that one kernel may evaluate. Compile time grows faster than the size of the
+/// body, because more values are live at once than there are registers.
 const MAX_BODY: u32 = 400;
-/// Updates of an array, one after the other, that are looked at.
+/// The most successive updates of an array to look back through.
 const MAX_UPDATES: usize = 8;
-/// How many times as large an array is as a part of it that is worth memory of its own, when the
-/// array is written over.
+/// How many times larger an updated array must be than a value read from it, for the value to be
+/// materialised rather than the array copied.
 const MUCH_LARGER: f64 = 16.0;
-/// Places at which one value may be evaluated.
+/// The most places at which one value may be evaluated.
 const MAX_PLACES: usize = 16;
 
 /// Why a value is fused or materialised.
@@ -74,33 +76,33 @@ pub enum Reason {
     /// Nothing reads it.
     #[default]
     Unused,
-    /// A parameter or constant, or the state of a loop: in memory anyhow.
+    /// A parameter, a constant or a loop state, which is in memory in any case.
     GivenInMemory,
-    /// The program, a loop or a branch gives it as a result.
+    /// It is a result of the program, a loop or a branch.
     RegionResult,
-    /// A library call or control flow makes it or reads it.
+    /// A library call or control flow produces or reads it.
     LibraryOrControl,
-    /// It updates an array in place, runs along a dimension, or has several results.
+    /// It is an in-place update, a scan, or has several results.
     OwnKernel,
-    /// Fused, it would be evaluated this many times per element: too often.
+    /// If it were fused, it would be evaluated this many times per element, which is too often.
     TooOften(f64),
-    /// A sum inside of another sum.
+    /// It is a long sum that another long sum reads.
     InsideALoop,
-    /// What is scattered, by functions that lanes compute, or where it is, by many operations: a
-    /// scatter has no lanes.
+    /// A scatter of few elements per index, which is not vectorised, reads it, as an update that
+    /// takes function calls or as an index that takes many operations.
     Scattered,
-    /// The kernels that read it evaluate too many operations already.
+    /// The kernels that read it already evaluate too many operations.
     KernelTooLarge,
-    /// Fused into its readers, evaluated this many times per element.
+    /// It is fused into its readers and evaluated this many times per element.
     Fused(f64),
-    /// Computed from constants alone, at no cost to speak of: fused everywhere.
+    /// It is cheaply computed from constants alone, so it is fused everywhere.
     FromConstants,
-    /// A sum over constants alone: it is the same in every run, which need not compute it.
+    /// It is a long sum over constants, which is the same in every run.
     SumOfConstants,
-    /// Kept by a kernel of rows for itself, a row at a time.
+    /// A row-fused kernel keeps it for itself, one row at a time.
     KeptByRow,
-    /// Read from an array that is written over in place, and needed by the update itself: read
-    /// there, the array would have to be copied before it is written over.
+    /// It is read from an array that the update it belongs to overwrites in place. If it were
+    /// fused, the array would have to be copied first.
     BeforeUpdate,
 }
 
@@ -142,17 +144,17 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What is fused and what is materialised.
+/// The result of clustering: which values are fused and which are materialised.
 #[derive(Clone, Debug, Default)]
 pub struct Clusters {
     reasons: SecondaryMap<ValueId, Reason>,
-    /// By operation: those that one kernel computes, if there are several, in the
-    /// program's order.
+    /// For each operation that shares its kernel with others, the operations that this kernel
+    /// computes, in the program's order.
     together: SecondaryMap<NodeId, SmallVec<[NodeId; 2]>>,
 }
 
 impl Clusters {
-    /// Why a value is fused or not.
+    /// Why a value is fused or materialised.
     pub fn reason(&self, value: ValueId) -> Reason {
         self.reasons[value]
     }
@@ -162,19 +164,19 @@ impl Clusters {
         self.reasons[value].is_materialised()
     }
 
-    /// Notes that a kernel of rows keeps a value for itself.
+    /// Marks a value as kept by a row-fused kernel for itself.
     pub(crate) fn keep(&mut self, value: ValueId) {
         self.reasons[value] = Reason::KeptByRow;
     }
 
-    /// The operations whose results the kernel of an operation writes, in the program's
-    /// order; empty if it is alone.
+    /// The operations whose results are written by the kernel of `node`, in the program's order;
+    /// empty if the kernel writes only this node's results.
     pub fn together(&self, node: NodeId) -> &[NodeId] {
         &self.together[node]
     }
 }
 
-/// Decides for every value of a flattened program, for kernels within limits.
+/// Clusters a flattened program: decides for every value, within the backend's limits.
 pub fn cluster(module: &Module, program: &Program, limits: Limits) -> Clusters {
     let mut pass = Pass {
         module,
@@ -229,26 +231,27 @@ struct Pass<'a> {
     program: &'a Program,
     clusters: Clusters,
     limits: Limits,
-    /// What a long sum reads, or what that is computed from.
+    /// Whether a long sum reads the value, or a fused value computed from it.
     inside_a_loop: SecondaryMap<ValueId, bool>,
-    /// What is scattered, a few elements at each index, and the indices.
+    /// The role of the value in a scatter of few elements per index.
     scattered: SecondaryMap<ValueId, Scattered>,
-    /// What is gathered, a few elements at each index, or what that is computed from.
+    /// Whether few elements at each index are gathered from the value, or from a fused value
+    /// computed from it.
     gathered: SecondaryMap<ValueId, bool>,
     /// The readers seen so far.
     readers: SecondaryMap<ValueId, Readers>,
-    /// Why a reader seen so far needs the value in memory.
+    /// The reason why a reader seen so far needs the value in memory.
     must: SecondaryMap<ValueId, Option<Reason>>,
-    /// The longest chain of fused readers.
+    /// The length of the longest chain of fused readers.
     chain: SecondaryMap<ValueId, u32>,
     from_constants: SecondaryMap<ValueId, bool>,
-    /// Whether a value follows from constants by any operations.
+    /// Whether a value is computed from constants alone, by any operations.
     only_constants: SecondaryMap<ValueId, bool>,
-    /// The region that a node's results belong to, by number.
+    /// The number of the region that computes the value.
     home: SecondaryMap<ValueId, u32>,
     regions: u32,
-    /// The loops and branches around what is looked at: the region that each stands
-    /// in, and its unit.
+    /// The loops and branches that enclose the current region: for each, the number of the region
+    /// that it is in, and its unit.
     inside: Vec<(u32, UnitId)>,
     units: Units,
     /// The unit that writes a node's results.
@@ -259,8 +262,8 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Finds values that follow from splat constants by cheap operations, or from any constants, and
-    /// notes which region each value belongs to.
+    /// Finds values computed from splat constants by cheap operations and values computed from any
+    /// constants, and records the region of each value.
     fn mark_from_constants(&mut self, region: &Region) {
         self.regions += 1;
         let home = self.regions;
@@ -286,7 +289,7 @@ impl Pass<'_> {
             let only_constants = node.operands.iter().all(|&v| self.only_constants[v]);
             for &result in &node.results {
                 self.only_constants[result] = only_constants && !node.operands.is_empty();
-                // A chain of cheap operations is still cheap only if it is short.
+                // A chain of cheap operations is cheap only if it is short.
                 let chain = node
                     .operands
                     .iter()
@@ -320,7 +323,7 @@ impl Pass<'_> {
         self.note_together(region);
     }
 
-    /// A loop or a conditional.
+    /// Handles a loop or a conditional.
     fn control(&mut self, id: NodeId, position: usize) {
         let node = &self.program.nodes[id];
         let unit = self.units.add(id, position, None);
@@ -331,7 +334,7 @@ impl Pass<'_> {
         for &v in &node.operands {
             self.need(v, unit, Reason::LibraryOrControl);
         }
-        // A loop over no state has no result, and nothing to say where it stands.
+        // A loop without state has no results that would tell its region.
         let home = node.results.first().map_or(0, |&v| self.home[v]);
         self.inside.push((home, unit));
         for inner in node.kind.regions() {
@@ -340,14 +343,14 @@ impl Pass<'_> {
         self.inside.pop();
     }
 
-    /// What a unit needs in memory.
+    /// Records that a unit reads a value from memory.
     fn need(&mut self, value: ValueId, unit: UnitId, reason: Reason) {
         self.must[value] = Some(reason);
         self.readers[value].memory.push(unit);
     }
 
-    /// If a value comes from around the region that reads it: the loop or branch that
-    /// does so, in the value's own region, reads it from memory.
+    /// If a value is defined outside the region that reads it, records that the enclosing loop or
+    /// branch in the value's own region reads it from memory.
     fn read_around(&mut self, value: ValueId) {
         let home = self.home[value];
         let around = self.inside.iter().find(|(region, _)| *region == home);
@@ -356,7 +359,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Tells a unit who reads a value that it writes.
+    /// Records the readers of a value at the unit that writes it.
     fn note_readers(&mut self, value: ValueId, unit: UnitId) {
         for reader in self.readers[value].units() {
             if self.units.find(reader) != self.units.find(unit) {
@@ -404,7 +407,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Notes who reads an operand of a node that is evaluated at places.
+    /// Records how a node that is evaluated at the places `at` reads an operand.
     fn operand(&mut self, id: NodeId, i: usize, class: Class, at: &[At]) {
         let (module, program) = (self.module, self.program);
         let node = &program.nodes[id];
@@ -423,7 +426,7 @@ impl Pass<'_> {
         if self.from_constants[operand] {
             return;
         }
-        // A loop would evaluate a value from around it in every iteration.
+        // A value from outside a loop would be evaluated again in every iteration.
         let home = node.results.first().map_or(0, |&v| self.home[v]);
         if self.home[operand] != home {
             self.must[operand] = Some(Reason::RegionResult);
@@ -456,15 +459,15 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an operand of an update is computed from the array that is updated, or from what
-    /// that was before other updates, and is little beside it. The elements that are written over
-    /// may be read where they lie.
+    /// Whether an operand of an update is a small value computed from the array that is updated, or
+    /// from that array's state before earlier updates. The very elements that are overwritten do
+    /// not count: they can be read in place.
     fn reads_updated(&self, id: NodeId, operand: ValueId) -> bool {
         let (module, program) = (self.module, self.program);
         let node = &program.nodes[id];
         let home = |v: &ValueId| self.home[*v];
         let own = node.results.first().map(home);
-        // The array in all its states.
+        // The array before this update and before each of the preceding ones.
         let mut states: SmallVec<[ValueId; 4]> = SmallVec::new();
         let mut last = id;
         while states.len() < MAX_UPDATES {
@@ -514,7 +517,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether a slice of an array is what an update writes over.
+    /// Whether `slice` reads exactly the elements that `update` overwrites.
     fn reads_in_place(&self, update: &Node, slice: &Node) -> bool {
         let op = |node: &Node| &self.module[node.origin].op;
         let shape = |v: Option<&ValueId>| v.map(|&v| &self.program.values[v].shape.dims);
@@ -525,7 +528,7 @@ impl Pass<'_> {
             && shape(update.operands.get(1)) == shape(slice.results.first())
     }
 
-    /// The short dimensions of what a node's kernel writes.
+    /// The short dimensions of the kernel that writes a node's results.
     fn short(&self, id: NodeId, class: Class) -> Short {
         let domain = self.domain(id, class);
         domain.map_or(Short::default(), |domain| {
@@ -533,7 +536,7 @@ impl Pass<'_> {
         })
     }
 
-    /// The unit that writes a node's results.
+    /// The unit that writes a node's results: an existing one that can take it in, or a new one.
     fn unit_of_root(&mut self, id: NodeId, position: usize, class: Class) -> UnitId {
         let domain = self.domain(id, class);
         let node = &self.program.nodes[id];
@@ -549,7 +552,7 @@ impl Pass<'_> {
         unit
     }
 
-    /// What the kernel of a node computes over, if it may compute other values too.
+    /// The domain of the kernel of a node, if that kernel may compute further values.
     fn domain(&self, id: NodeId, class: Class) -> Option<Domain> {
         let node = &self.program.nodes[id];
         let [result] = node.results[..] else {
@@ -558,7 +561,7 @@ impl Pass<'_> {
         if self.clusters.reasons[result] == Reason::SumOfConstants {
             return None;
         }
-        // Of what is in memory already, these are other names.
+        // A reshape or bitcast of a value in memory is another name for the same data.
         let relabels = matches!(self.module[node.origin].op, Op::Reshape | Op::Bitcast);
         (!relabels && matches!(class, Class::Pointwise(_) | Class::Loop)).then(|| Domain {
             region: self.home[result],
@@ -571,9 +574,9 @@ impl Pass<'_> {
         })
     }
 
-    /// The kernels that read a value at their own index and nowhere else.
+    /// The kernels over this domain that read a value only at their own index.
     fn at_top(&self, value: ValueId, domain: &Domain) -> SmallVec<[UnitId; 4]> {
-        // Sorted by unit and place, of which the top is the first.
+        // The list is sorted by unit, then place, and `TOP` is the first place.
         let by_unit = self.readers[value].at.chunk_by(|a, b| a.unit == b.unit);
         by_unit
             .filter(|at| matches!(at, [at] if at.place == Place::TOP))
@@ -582,7 +585,7 @@ impl Pass<'_> {
             .collect()
     }
 
-    /// Finds a kernel that reads the result at its own index and can write it too.
+    /// Adds the result to a kernel that reads it at its own index and can write it too.
     fn taken_in(
         &mut self,
         id: NodeId,
@@ -603,7 +606,8 @@ impl Pass<'_> {
         let limit = match class {
             Class::Library => return Reason::LibraryOrControl,
             Class::Update | Class::Scan => return Reason::OwnKernel,
-            // What it is a view of is evaluated as often, and decides.
+            // The operand of a view is evaluated as often as the view, so the decision is made
+            // there.
             _ if is_view(self.module, self.program, id) => f64::INFINITY,
             Class::Pointwise(0 | 1) => CHEAP_RATIO,
             Class::Pointwise(_) | Class::Loop => EXPENSIVE_RATIO,
@@ -655,7 +659,8 @@ impl Pass<'_> {
         Reason::Fused(ratio)
     }
 
-    /// What an operation costs, by the kernels that there are.
+    /// The class of an operation. For a target with vectors, a gather of single elements is
+    /// expensive.
     fn class(&self, id: NodeId) -> Class {
         match classify(self.module, self.program, id) {
             Class::Pointwise(_)
@@ -667,14 +672,15 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an operation of a class that reads so many elements for each of its own is a
-    /// loop that another one should not have inside.
+    /// Whether an operation of this class that reads this many elements for each of its own is a
+    /// loop that should not be inside another one.
     fn is_long(&self, class: Class, reads: f64) -> bool {
         self.limits.lanes && class == Class::Loop && reads >= LONG_SUM
     }
 
-    /// Whether elements that are gathered are looked up faster than computed: lanes that gather have no
-    /// branches, so of what is put together they compute all parts.
+    /// Whether gathering elements from memory is faster than computing them where they are
+    /// gathered. Vector code has no branches, so it evaluates all parts of a concatenation for each
+    /// element.
     fn is_slow_to_gather(&self, id: NodeId, result: ValueId, size: f64) -> bool {
         let op = &self.module[self.program.nodes[id].origin].op;
         self.limits.lanes
@@ -683,8 +689,8 @@ impl Pass<'_> {
             && (matches!(op, Op::Concatenate(_)) || self.takes_operations(id, LONG_INDEX))
     }
 
-    /// Whether at least so many operations compute an element, of the [`MAX_LOOKED_AT`] nodes
-    /// that are nearest. To move an element is no operation.
+    /// Whether computing an element takes at least `least` operations, counted over the nearest
+    /// [`MAX_LOOKED_AT`] nodes. Moving an element does not count as an operation.
     fn takes_operations(&self, id: NodeId, least: usize) -> bool {
         let home = |id: NodeId| {
             let results = &self.program.nodes[id].results;
@@ -715,7 +721,7 @@ impl Pass<'_> {
         count >= least
     }
 
-    /// Whether an element is computed by functions that are calls where there are no lanes.
+    /// Whether computing an element needs functions that are calls in scalar code.
     fn calls(&self, id: NodeId, steps: u32) -> bool {
         let node = &self.program.nodes[id];
         let home = node.results.first().map(|&v| self.home[v]);
@@ -731,9 +737,9 @@ impl Pass<'_> {
                 })
     }
 
-    /// Whether a cheap operation is of as many elements of an expensive one that nothing
-    /// else reads: one of the two will be in memory, and whoever reads this one then reads
-    /// nothing else that it is made from.
+    /// Whether a cheap operation reads, possibly through other cheap ones, an expensive value of
+    /// the same shape that nothing else reads. One of the two has to be in memory; if it is the
+    /// result of the cheap operation, its readers need nothing else that it is computed from.
     fn hides(&self, id: NodeId, steps: u32) -> bool {
         let node = &self.program.nodes[id];
         let &[result] = &node.results[..] else {
@@ -759,8 +765,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Makes one kernel of those that read a value at their own index. Gives whether
-    /// any became one.
+    /// Merges the kernels that read a value at their own index. Returns whether any were merged.
     fn unite_readers(&mut self, id: NodeId, class: Class, result: ValueId) -> bool {
         let Some(domain) = self.domain(id, class) else {
             return false;
@@ -783,7 +788,7 @@ impl Pass<'_> {
         united
     }
 
-    /// Writes down which operations of a region share a kernel.
+    /// Records which operations of a region share a kernel.
     fn note_together(&mut self, region: &Region) {
         for &id in &region.nodes {
             let Some(unit) = self.unit_of[id] else {

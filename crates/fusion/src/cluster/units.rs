@@ -1,5 +1,5 @@
-//! The units that a region will consist of: kernels, which may take in more values,
-//! and everything else; and who reads whose results.
+//! The units that clustering forms in a region (kernels, which may still take in more values, and
+//! everything else) and the graph of which unit reads which unit's results.
 
 use super::MAX_BODY;
 use super::evaluation_sites::Place;
@@ -8,46 +8,46 @@ use crate::program::NodeId;
 use smallvec::SmallVec;
 use tegula_ir::Dim;
 
-/// Results that one kernel may have: each is a pointer in a register.
+/// The most results of one kernel: each is a pointer in a register.
 const MAX_RESULTS: usize = 8;
-/// Units looked at to find out whether one leads to another. Beyond that it is taken
-/// to do so.
+/// The most units visited when searching for a path between two units. If the search goes on
+/// longer, there is assumed to be one.
 const MAX_SEARCH: usize = 256;
 
-/// A unit; several may have become one.
+/// A unit. Several ids denote the same unit once it has been merged (see [`Units::find`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct UnitId(u32);
 
-/// What kernels compute together.
+/// The iteration domain of a kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Domain {
     /// The region, by number.
     pub region: u32,
-    /// The sizes of the results.
+    /// The sizes of the results' dimensions.
     pub dims: SmallVec<[Dim; 4]>,
 }
 
 #[derive(Clone, Debug)]
 struct Unit {
-    /// What it has become part of, or itself.
+    /// The unit that it was merged into, or itself.
     parent: UnitId,
-    /// What it computes over, if it may take in more.
+    /// The domain, if the unit may take in more values.
     domain: Option<Domain>,
     /// The operations whose results it writes, with their positions in the region.
     roots: SmallVec<[(usize, NodeId); 2]>,
-    /// The units that read what it writes.
+    /// The units that read its results.
     users: Vec<UnitId>,
-    /// The first and last position in the region of what it writes.
+    /// The first and last position in the region of the operations whose results it writes.
     positions: (usize, usize),
-    /// How many operations it evaluates.
+    /// The number of operations that it evaluates.
     size: u32,
 }
 
-/// Every unit of a program.
+/// All units of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Units {
     all: Vec<Unit>,
-    /// Those that write the results of several operations.
+    /// The units that write the results of several operations.
     wide: Vec<UnitId>,
 }
 
@@ -65,7 +65,7 @@ impl Units {
         id
     }
 
-    /// What a unit has become part of.
+    /// The unit that a unit has been merged into, or itself.
     pub(super) fn find(&self, mut unit: UnitId) -> UnitId {
         while self.all[unit.0 as usize].parent != unit {
             unit = self.all[unit.0 as usize].parent;
@@ -93,12 +93,12 @@ impl Units {
         self.get(unit).domain.as_ref() == Some(domain)
     }
 
-    /// Notes that one unit reads what another writes.
+    /// Records that `user` reads a result of `unit`.
     pub(super) fn add_user(&mut self, unit: UnitId, user: UnitId) {
         self.get_mut(unit).users.push(user);
     }
 
-    /// Notes that a unit evaluates one more operation.
+    /// Records that a unit evaluates one more operation.
     pub(super) fn grow(&mut self, unit: UnitId) {
         self.get_mut(unit).size += 1;
     }
@@ -107,8 +107,8 @@ impl Units {
         self.get(unit).size >= MAX_BODY
     }
 
-    /// Whether something reads what `from` writes and so on until `to`, by way of at
-    /// least one other unit if they are the same.
+    /// Whether a path of reads leads from one unit to another; if both are the same, a path through
+    /// at least one other unit.
     pub(super) fn leads_to(&self, from: UnitId, to: UnitId) -> bool {
         let to = self.find(to);
         let last = self.last_leading_to(to);
@@ -133,9 +133,9 @@ impl Units {
         false
     }
 
-    /// The last position at which a unit that leads to this one can begin. Whoever reads comes later
-    /// in the program's order, so this is the unit's own end; but a unit of several operations that
-    /// begins before may be led to from anywhere before its end.
+    /// The last position at which a unit that leads to this one can begin. Readers come later in
+    /// the program's order, so this is usually the end of the unit itself. But a unit of several
+    /// operations that begins earlier can be reached from any position before its end.
     fn last_leading_to(&self, unit: UnitId) -> usize {
         let mut last = self.get(unit).positions.1;
         loop {
@@ -148,8 +148,8 @@ impl Units {
         }
     }
 
-    /// Whether an operation that `readers` read may be computed in a unit over the
-    /// same domain: no other reader may lead there.
+    /// Whether the results of an operation with these `readers` may be computed in a unit over the
+    /// same domain. They may not if another reader leads to that unit.
     pub(super) fn takes_in(&self, unit: UnitId, readers: &[UnitId]) -> bool {
         let unit = self.find(unit);
         let inner = self.get(unit);
@@ -158,7 +158,7 @@ impl Units {
             && !(readers.iter()).any(|&r| self.find(r) != unit && self.leads_to(r, unit))
     }
 
-    /// Adds an operation's result to what a unit writes.
+    /// Adds an operation to those whose results a unit writes.
     pub(super) fn take_in(&mut self, unit: UnitId, node: NodeId, position: usize) {
         let id = self.find(unit);
         let unit = self.get_mut(id);
@@ -170,8 +170,8 @@ impl Units {
         }
     }
 
-    /// Makes one unit of two over the same domain, unless one needs the other's
-    /// results or they are too large. Gives whether they are one.
+    /// Merges two units over the same domain, unless one depends on the other or they become too
+    /// large. Returns whether they are one unit afterwards.
     pub(super) fn unite(&mut self, a: UnitId, b: UnitId) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         if a == b {
@@ -202,28 +202,28 @@ impl Units {
     }
 }
 
-/// Where a kernel would evaluate a value.
+/// A place where a kernel would evaluate a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
     pub unit: UnitId,
     pub place: Place,
-    /// How many elements it would evaluate.
+    /// How many elements it would evaluate there.
     pub elements: f64,
-    /// Which of the value's dimensions are short ones of the kernel.
+    /// Which dimensions of the value are short dimensions of the kernel.
     pub short: Short,
 }
 
-/// Who asks for a value.
+/// The readers of a value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Readers {
-    /// Kernels that would evaluate it.
+    /// The places of kernels that would evaluate it.
     pub at: Vec<At>,
-    /// Units that read it from memory.
+    /// The units that read it from memory.
     pub memory: SmallVec<[UnitId; 2]>,
 }
 
 impl Readers {
-    /// Each unit and place once.
+    /// Merges entries of the same unit and place.
     pub(super) fn settle(&mut self, units: &Units) {
         for at in &mut self.at {
             at.unit = units.find(at.unit);
@@ -239,12 +239,12 @@ impl Readers {
         });
     }
 
-    /// How many elements are evaluated in all.
+    /// The number of elements that all readers evaluate together.
     pub(super) fn evaluations(&self) -> f64 {
         self.at.iter().map(|at| at.elements).sum()
     }
 
-    /// All units.
+    /// All units that read the value.
     pub(super) fn units(&self) -> SmallVec<[UnitId; 4]> {
         let kernels = self.at.iter().map(|at| at.unit);
         kernels.chain(self.memory.iter().copied()).collect()

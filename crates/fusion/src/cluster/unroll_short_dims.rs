@@ -1,9 +1,9 @@
-//! Short dimensions of a kernel, whose points it does as one.
+//! Tracks the short innermost dimensions of a kernel, along which all points are computed together.
 //!
-//! Innermost dimensions of few points (coordinates) are no lanes. Where a kernel has loops, a
-//! backend does all points along them together, so that each loop is gone through once, and
-//! what does not depend on them is evaluated once: a distance, by which all coordinates of a
-//! force are divided.
+//! Innermost dimensions of few points (such as coordinates) are too short to vectorise. If such a
+//! kernel has loops, the backend computes all points along these dimensions together: it runs each
+//! loop once, and evaluates once what does not depend on the dimensions. An example is the distance
+//! by which all coordinates of a force are divided.
 
 use super::classify::is_view;
 use crate::limits::Limits;
@@ -11,20 +11,22 @@ use crate::program::{NodeId, Program, ValueId};
 use smallvec::SmallVec;
 use tegula_ir::{Dim, Module, Op};
 
-/// Innermost dimensions that may be short ones.
+/// The most innermost dimensions that count as short.
 const MOST: usize = 2;
 
-/// Which dimensions of a value, evaluated somewhere in a kernel, are short ones of that.
+/// Which dimensions of a value, evaluated somewhere in a kernel, are short dimensions of that
+/// kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Short {
-    /// A bit for each dimension.
+    /// A bit for each dimension of the value.
     dims: u32,
-    /// Whether it is evaluated in a loop.
+    /// Whether the value is evaluated in a loop.
     in_loop: bool,
 }
 
 impl Short {
-    /// Of a kernel's own result, if it does at most so many points as one.
+    /// The short dimensions of a kernel's own result: innermost ones with at most `most` points
+    /// together.
     pub(super) fn of_result(dims: &[Dim], most: i64) -> Self {
         let size = |dim: &Dim| dim.as_static().unwrap_or(i64::MAX);
         let found = (1..=MOST).rev().find(|&count| {
@@ -43,7 +45,7 @@ impl Short {
         }
     }
 
-    /// What is short for both.
+    /// The dimensions that are short in both.
     pub(super) fn both(self, other: Self) -> Self {
         Self {
             dims: self.dims & other.dims,
@@ -55,8 +57,8 @@ impl Short {
         self.dims >> dim & 1 != 0
     }
 
-    /// Of an operand of a node; and how many points share what is evaluated there. `in_loop`:
-    /// the node reads it in a loop of its own.
+    /// The short dimensions of a node's operand, and how many points share one evaluation of the
+    /// operand. `in_loop` says whether the node reads the operand in a loop of its own.
     pub(super) fn step(
         self,
         (module, program): (&Module, &Program),

@@ -1,4 +1,4 @@
-//! The elements of values, each computed once in a place or loaded.
+//! The elements of values: loaded, or computed once per scope and index.
 
 use super::{Emitter, Scalars};
 use crate::cluster::is_splat;
@@ -40,7 +40,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// The scalar that a node of one result computes at an index.
+    /// The scalar that a node with one result computes at an index.
     pub(crate) fn computed(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
         let results = self.results(id, index)?;
         match results[..] {
@@ -115,7 +115,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Elements of all operands at one index; scalar operands at theirs.
+    /// The elements of all operands at one index; scalar operands have none.
     fn operands_at(&mut self, id: NodeId, index: &[Term]) -> Result<Scalars, Error> {
         let program = self.program;
         let mut scalars = Scalars::new();
@@ -142,7 +142,7 @@ impl Emitter<'_> {
         Ok(self.scalar(element_type, op, &operands))
     }
 
-    /// An operation on scalars, written out where a kernel has no form of its own for it.
+    /// An operation on scalars, expanded if kernels have no operation for it.
     pub(crate) fn scalar(
         &mut self,
         element_type: ElementType,
@@ -159,7 +159,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Of two complex numbers the first if its real part compares so with the other's.
+    /// Returns `a` if the real part of `a` compares in this way with that of `b`, else `b`.
     fn select_by_real(&mut self, direction: Direction, a: ScalarId, b: ScalarId) -> ScalarId {
         let ty = self.kernel.scalars[a];
         let part = ty.complex_part().unwrap_or(ty);

@@ -1,18 +1,19 @@
-//! Powers by a constant whose double is a small integer, as products, reciprocals and roots.
+//! Expands powers by a constant exponent that is a multiple of one half into products, reciprocals
+//! and square roots.
 //!
-//! `x^1.5` is `x * sqrt(x)`, which is a few operations where a power whose exponent may be any number
-//! is dozens, or a call outside of lanes: a loop with one of them in each step took six times as long
-//! (`symplectic_euler` of the cliff finder, AMD EPYC (Zen 5), 27 November 2026). Two or three operations round one after another, so that the result is up to 2.5
-//! units in the last place off, where the power itself is at most one off. What the power gives
-//! for zeros, infinities and negative numbers, and that it never gives a subnormal number, holds
-//! to the bit.
+//! `x^1.5` becomes `x * sqrt(x)`, a few operations. A general power takes dozens, or a call in
+//! scalar code: a loop with a power in each step took six times as long (`symplectic_euler` of the
+//! cliff finder, AMD EPYC (Zen 5), 27 November 2026). Two or three operations each round, so the
+//! result is up to 2.5 units in the last place off, where the power function is at most one off.
+//! The results for zeros, infinities and negative numbers are the same to the bit, and no result is
+//! subnormal, as with the power function.
 
 use super::Emitter;
 use crate::kernel::{ScalarId, ScalarOp};
 use tegula_ir::{Binary, Direction, ElementType, Order, Unary};
 
 impl Emitter<'_> {
-    /// `base` to the power of `halves / 2`. Narrow floats are computed as `f32`.
+    /// `base` to the power of `halves / 2`. Floats narrower than `f32` are computed as `f32`.
     pub(super) fn half_power(&mut self, base: ScalarId, halves: i8) -> ScalarId {
         let element_type = self.kernel.scalars[base];
         if !matches!(element_type, ElementType::F32 | ElementType::F64) {
@@ -22,23 +23,24 @@ impl Emitter<'_> {
         }
         let whole = self.whole_power(base, halves / 2);
         let power = match (halves % 2, whole) {
-            // Whatever the base, NaN too.
+            // `x^0` is 1 for every base, also for NaN.
             (0, None) => return self.float_constant(element_type, 1.0),
             (0, Some(whole)) => whole,
             (_, whole) => self.with_root(base, halves < 0, whole),
         };
-        // No root is subnormal.
+        // A square root is never subnormal.
         match halves {
             -1 | 1 => power,
             _ => self.zero_if_subnormal(power),
         }
     }
 
-    /// The product of so many bases, or of their reciprocals if the number is negative.
+    /// `base` to the power of `number`; `None` if that is 0.
     fn whole_power(&mut self, base: ScalarId, number: i8) -> Option<ScalarId> {
         let base = match number {
             0 => return None,
-            // Not of the product, which may be infinite or subnormal where its reciprocal is not.
+            // The reciprocal is taken first: the product may be infinite or subnormal where the
+            // product of the reciprocals is not.
             ..0 => {
                 let one = self.float_constant(self.kernel.scalars[base], 1.0);
                 self.binary(Binary::Divide, one, base)
@@ -59,9 +61,10 @@ impl Emitter<'_> {
         })
     }
 
-    /// The root of the base, or its reciprocal, times a whole power of it.
+    /// The square root of the base, or its reciprocal, times a whole power of the base.
     ///
-    /// Such a power is `0` and not `-0`, and that of minus infinity is no NaN.
+    /// As with the power function, the result is `0` and never `-0`, and it is no NaN for minus
+    /// infinity.
     fn with_root(&mut self, base: ScalarId, inverse: bool, whole: Option<ScalarId>) -> ScalarId {
         let element_type = self.kernel.scalars[base];
         let root = match inverse {
@@ -92,7 +95,7 @@ impl Emitter<'_> {
         )
     }
 
-    /// A zero of the same sign in place of a subnormal number.
+    /// Replaces a subnormal number by a zero of the same sign.
     fn zero_if_subnormal(&mut self, x: ScalarId) -> ScalarId {
         let element_type = self.kernel.scalars[x];
         let least = match element_type {

@@ -1,8 +1,8 @@
-//! Inlines the computation that an operation applies to single elements (`reduce`, `sort`,
-//! `scatter`, `map`) into a kernel.
+//! Inlines the computation that `reduce`, `sort`, `scatter` or `map` applies to single elements
+//! into a kernel.
 //!
-//! A value of such a computation is its array leaves, a scalar each. An array of
-//! one element is a scalar here: whatever moves it about gives it back.
+//! A value of such a computation is represented by one scalar for each of its array leaves. An
+//! array of one element is a scalar here, so operations that only move it are the identity.
 
 use super::{Emitter, Scalars};
 use crate::analysis::trip_count::{Bound, Counter};
@@ -15,11 +15,11 @@ use smallvec::smallvec;
 use tegula_expr::{Cmp, Term};
 use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
 
-/// The leaves of each operand.
+/// The scalars of each operand's leaves.
 type Operands = Vec<Scalars>;
 
 impl Emitter<'_> {
-    /// Applies a computation of scalars to scalars.
+    /// Applies a computation on scalars to `arguments`.
     pub(crate) fn apply(
         &mut self,
         id: ComputationId,
@@ -121,7 +121,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether an instruction and its operands are of one element for each leaf.
+    /// Whether every leaf of an instruction and of its operands has one element.
     fn is_one_element(&self, id: InstructionId) -> bool {
         let one = |shape: &Shape| {
             array_leaves(shape)
@@ -158,7 +158,7 @@ impl Emitter<'_> {
         Ok(taken.iter().copied().collect())
     }
 
-    /// A loop of which it is known how often it goes round.
+    /// Emits a loop whose trip count is known.
     fn repeat(
         &mut self,
         id: InstructionId,
@@ -191,8 +191,7 @@ impl Emitter<'_> {
         counter.iterations(start(counter.state)?, bound)
     }
 
-    /// A conditional: tests one after the other; what no test finds is the last
-    /// branch's.
+    /// Emits a conditional as a chain of tests. The last branch runs if no test succeeds.
     fn choose(
         &mut self,
         id: InstructionId,
@@ -205,7 +204,7 @@ impl Emitter<'_> {
         let selector = selector.ok_or_else(|| Error::bug(module, id, "there is no selector"))?;
         let is_pred = self.kernel.scalars[selector] == tegula_ir::ElementType::Pred;
         let taken = if is_pred {
-            // A pred takes branch 0 if it is true.
+            // `pred` selects branch 0 if it is true.
             Term::constant(1).sub(&self.bind_exact(selector, 0, 1))
         } else {
             self.bind(
@@ -241,11 +240,11 @@ impl Emitter<'_> {
     }
 }
 
-/// The instructions of a computation that its root depends on.
+/// The instructions that the root of a computation depends on.
 fn needed(module: &Module, id: ComputationId) -> FxHashSet<InstructionId> {
     let computation = &module[id];
     let mut needed = FxHashSet::from_iter([computation.root]);
-    // Operands come before their users.
+    // Instructions come after their operands, so one backward pass suffices.
     for id in computation.instructions.iter().rev() {
         if needed.contains(id) {
             needed.extend(&module[*id].operands);

@@ -1,4 +1,4 @@
-//! The scalar forms of operations that loop: reductions, windows, contractions.
+//! The scalar forms of operations with loops: reductions, windows and contractions.
 
 use super::{Emitter, Scalars};
 use crate::error::Error;
@@ -8,8 +8,8 @@ use smallvec::smallvec;
 use tegula_expr::Term;
 use tegula_ir::{Binary, ComputationId, ElementType, Op};
 
-/// The type in which sums of a type are accumulated: half-precision and narrower
-/// floats in f32, everything else in itself.
+/// The type in which sums are accumulated: `f32` for floats narrower than that, otherwise the type
+/// itself.
 pub(crate) fn accumulator_type(element_type: ElementType) -> ElementType {
     if element_type.is_float() && element_type.bits() < 32 {
         ElementType::F32
@@ -19,7 +19,7 @@ pub(crate) fn accumulator_type(element_type: ElementType) -> ElementType {
 }
 
 impl Emitter<'_> {
-    /// The inputs and inits of a variadic reduction.
+    /// The number of inputs of a variadic reduction, which has as many initial values.
     fn halves(&self, id: NodeId) -> usize {
         self.program.nodes[id].operands.len() / 2
     }
@@ -33,8 +33,8 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// What a fold carries before its first step: the initial values, a plain sum of
-    /// narrow floats in a wider type.
+    /// The scalars that a fold starts with: the initial values, converted to a wider type for a
+    /// plain sum of narrow floats.
     pub(crate) fn fold_start(
         &mut self,
         id: NodeId,
@@ -47,7 +47,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// What a fold carries after one more element of each input.
+    /// The scalars that a fold carries after combining one more element of each input.
     pub(crate) fn fold_step(
         &mut self,
         to_apply: ComputationId,
@@ -66,8 +66,8 @@ impl Emitter<'_> {
         self.apply(to_apply, &arguments)
     }
 
-    /// `reduce` and `reduce-window`: loops over the reduced dimensions or the
-    /// window, skipping what lies in a window's padding.
+    /// `reduce` and `reduce-window`: loops over the reduced dimensions or the window that skip
+    /// positions in a window's padding.
     pub(crate) fn fold(
         &mut self,
         id: NodeId,
@@ -78,7 +78,7 @@ impl Emitter<'_> {
         let node = &program.nodes[id];
         let inputs = self.halves(id);
         let start = self.fold_start(id, to_apply)?;
-        // All inputs are read through one map.
+        // All inputs are read through the same map.
         let extents = self.extents(id, 0)?;
         let is_window = matches!(self.module[node.origin].op, Op::ReduceWindow { .. });
         let mut step = |e: &mut Self, ranges: &[Term], carried: &[ScalarId]| {
@@ -105,8 +105,7 @@ impl Emitter<'_> {
         Ok(narrowed.map(|(&s, ty)| self.convert(s, ty)).collect())
     }
 
-    /// The wider type a reduction accumulates in: only a plain sum of narrow
-    /// floats has one.
+    /// The wider type that a reduction accumulates in; only a plain sum of narrow floats has one.
     fn wide_sum(&self, to_apply: ComputationId, init: &[ScalarId]) -> Option<ElementType> {
         let [init] = init else { return None };
         let element_type = self.kernel.scalars[*init];
@@ -120,8 +119,8 @@ impl Emitter<'_> {
         (is_sum && wide != element_type).then_some(wide)
     }
 
-    /// `dot` and `convolution` as loops: a sum of products of two operands, written out where
-    /// it is short.
+    /// `dot` and `convolution` as loops: a sum of products of two operands, unrolled if it is
+    /// short.
     pub(crate) fn contract(&mut self, id: NodeId, index: &[Term]) -> Result<ScalarId, Error> {
         let program = self.program;
         let node = &program.nodes[id];

@@ -1,4 +1,4 @@
-//! Reads through indexing maps.
+//! Reads of operands through indexing maps.
 
 use super::read_maps::{Read, RuntimeRead, substitute};
 use super::{Emitter, Scalars};
@@ -11,8 +11,9 @@ use tegula_ir::Op;
 use tegula_ir::helpers::ConcatenateSizes;
 
 impl Emitter<'_> {
-    /// Where and when a node reads an operand: the map from its result's index,
-    /// with the ranges given, and its run-time variables bound to scalars.
+    /// The index at which a node reads an operand and the condition under which it does: the
+    /// indexing map applied to the result's index and the given ranges, with its run-time variables
+    /// bound to scalars.
     pub(crate) fn read(
         &mut self,
         id: NodeId,
@@ -25,7 +26,7 @@ impl Emitter<'_> {
         let map = self.maps.get(node.origin, operand)?;
         let mut known: Vec<Term> = index.iter().chain(ranges).cloned().collect();
         let first = known.len();
-        // Sizes first: what an element is clamped to may depend on them.
+        // Sizes come first, because the bound that an element is clamped to may depend on them.
         for runtime in &map.runtime {
             known.push(match runtime {
                 RuntimeRead::Size(size) => self.size(size),
@@ -82,7 +83,7 @@ impl Emitter<'_> {
         index: &[Term],
         operand: usize,
     ) -> Result<ScalarId, Error> {
-        // A balanced tree of tests, so that many operands do not nest deeply.
+        // The tests form a balanced tree, so that many operands do not nest deeply.
         let count = self.program.nodes[id].operands.len();
         self.concatenate_between(id, index, operand, count)
     }

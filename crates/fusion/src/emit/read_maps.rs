@@ -1,5 +1,5 @@
-//! Read maps: the indexing map by which an operation reads an operand, as terms to be put at a
-//! kernel's indices.
+//! Read maps: for each operation and operand, the indexing map from the result's index to the
+//! operand's, as terms into which a kernel's indices are substituted.
 
 use crate::error::Error;
 use rustc_hash::FxHashMap;
@@ -14,22 +14,22 @@ pub(crate) enum RuntimeRead {
     /// An element of an operand, clamped to bounds.
     Element {
         operand: usize,
-        /// Over the map's dimensions and ranges.
+        /// A term over the map's dimensions and ranges.
         index: Vec<Term>,
         bounds: Interval,
-        /// The largest value it is clamped to, where that depends on sizes known
-        /// at run time; over the map's variables.
+        /// The upper bound of the clamp if it depends on sizes known at run time: a term over the
+        /// map's variables.
         most: Option<Term>,
     },
-    /// A size, over the module's symbols.
+    /// A size: a term over the module's symbols.
     Size(Term),
 }
 
-/// A map from a result's index to an operand's. Variables are numbered
-/// dimensions first, then ranges, then run-time variables.
+/// A map from a result's index to an operand's. Variables are numbered dimensions first, then
+/// ranges, then run-time variables.
 pub(crate) struct ReadMap {
-    /// The extent of each range, over run-time sizes; one of them is 0 if nothing
-    /// is read.
+    /// The extent of each range, as a term over run-time sizes; one of them is 0 if nothing is
+    /// read.
     pub ranges: Vec<Term>,
     dims: usize,
     pub runtime: Vec<RuntimeRead>,
@@ -37,26 +37,26 @@ pub(crate) struct ReadMap {
     constraints: Vec<(Term, Interval)>,
 }
 
-/// A read at one place of a kernel.
+/// One read of an operand in a kernel.
 pub(crate) struct Read {
     /// The operand's index.
     pub index: Vec<Term>,
-    /// Not zero where the operand is read at all.
+    /// Nonzero if the operand is read at all; an index in padding, for example, is not.
     pub condition: Term,
 }
 
-/// Replaces the variable of number `i` by `known[i]`.
+/// Replaces variable number `i` by `known[i]`.
 pub(crate) fn substitute(term: &Term, known: &[Term]) -> Term {
     term.substitute(&mut |var: Var| known.get(var.0 as usize).cloned())
 }
 
-/// The maps of a module's instructions, each analysed once.
+/// The read maps of a module's instructions; each is computed once.
 pub(crate) struct ReadMaps<'a> {
     module: &'a Module,
     known: RefCell<FxHashMap<InstructionId, Maps>>,
 }
 
-/// By operand.
+/// The maps of an instruction, by operand.
 type Maps = Rc<[Result<Rc<ReadMap>, Error>]>;
 
 impl<'a> ReadMaps<'a> {
@@ -84,9 +84,9 @@ impl<'a> ReadMaps<'a> {
     }
 }
 
-/// A dimension or range and its extent, if the constraint says `variable - extent
-/// <= -1` with an extent of run-time sizes: that is how a map keeps a variable
-/// inside an array.
+/// Recognises a constraint `variable - extent <= -1` with an extent of run-time sizes, which is how
+/// a map keeps a variable inside an array. Returns the number of the dimension or range, and its
+/// extent.
 fn below_a_size(constraint: &Constraint, first_size: usize) -> Option<(usize, Term)> {
     let (terms, constant) = constraint.term.as_linear()?;
     let position = |term: &Term| term.as_var().map(|var| var.0 as usize);
@@ -108,7 +108,7 @@ fn below_a_size(constraint: &Constraint, first_size: usize) -> Option<(usize, Te
     only_sizes.then_some((position(variable)?, extent))
 }
 
-/// A term over run-time sizes, over the module's symbols.
+/// Rewrites a term over run-time sizes as one over the module's symbols.
 fn module_size(extent: &Term, first_size: usize, runtime: &[RuntimeRead]) -> Option<Term> {
     let mut all_sizes = true;
     let term = extent.substitute(&mut |var| {
@@ -155,7 +155,7 @@ impl ReadMap {
         map: IndexingMap,
     ) -> Result<Self, Error> {
         if map.is_empty() {
-            // An index of the operand's rank all the same: reads are checked against it.
+            // The index still needs the operand's rank: reads are checked against it.
             let operand = module[id].operands.get(number).copied();
             let rank = operand
                 .and_then(|o| {
@@ -220,7 +220,7 @@ impl ReadMap {
         let result_size = |dim: usize| Some(result?.dims.get(dim)?.term());
         for constraint in map.constraints {
             if let Some((position, extent)) = below_a_size(&constraint, first_size) {
-                // An index of the result is inside it anyway.
+                // An index of the result is always inside the result.
                 let whole = module_size(&extent, first_size, &runtime);
                 if position < map.dims.len() && whole == result_size(position) {
                     continue;
@@ -249,7 +249,7 @@ impl ReadMap {
         self.dims + self.ranges.len()
     }
 
-    /// The read with every variable known.
+    /// The read for given values of all variables.
     pub(crate) fn at(&self, known: &[Term]) -> Read {
         let mut condition = Term::constant(1);
         for (term, interval) in &self.constraints {

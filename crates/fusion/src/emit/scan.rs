@@ -1,10 +1,10 @@
-//! Running sums and their like: windows that begin (or end) with the array.
+//! Emits scans (prefix sums and the like): `reduce-window` operations whose windows all begin, or
+//! all end, at the boundary of the array.
 //!
-//! A `reduce-window` whose window at position `i` takes in everything up to `i`, or
-//! everything from `i` on, combines one more element than at the position before. By
-//! its definition the combination may be reassociated, so one loop along the dimension
-//! carries it and stores it at every step: as many combinations as elements, not as
-//! their square.
+//! The window at position `i` covers everything up to `i` (or everything from `i` on), so it
+//! combines one more element than the window before it. The combination may be reassociated by
+//! definition. So one loop along the dimension carries the partial result and stores it at every
+//! step: the number of combinations is linear in the number of elements rather than quadratic.
 
 use super::{Context, Emitter, Scalars};
 use crate::analysis::scan::Scan;
@@ -15,7 +15,7 @@ use crate::program::NodeId;
 use tegula_expr::Term;
 use tegula_ir::Op;
 
-/// The kernel of a scan: over the other dimensions, with a loop along this one.
+/// The kernel of a scan: its domain is the other dimensions, and it loops along the scanned one.
 pub(crate) fn scan(context: &Context<'_>, id: NodeId, scan: Scan) -> Result<Unit, Error> {
     let node = &context.program.nodes[id];
     let mut emitter = Emitter::new(context, node.origin);

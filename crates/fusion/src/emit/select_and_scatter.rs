@@ -1,10 +1,11 @@
-//! `select-and-scatter`: of each window of an operand the element that is preferred gets the
-//! window's element of a source, combined with what it has.
+//! Emits `select-and-scatter`: each window of the operand selects one of its elements, and the
+//! source's element for that window is combined into the result at the selected position.
 //!
-//! One core goes from window to window and writes where each points, which is one pass. Many
-//! threads go from element to element instead: each asks the windows over it, in their order,
-//! which element they prefer, and takes what those that prefer it have. That looks at each
-//! window once per element, and no two threads write to one place.
+//! There are two forms. For one core, a kernel loops over the windows and updates the selected
+//! positions, in a single pass. For many threads, the domain is the result's elements: each thread
+//! visits in order the windows that cover its element, recomputes what each selects, and combines
+//! the source elements of those that select this element. That visits each window once per element,
+//! but no two threads write to the same place.
 
 use super::{Emitter, Scalars};
 use crate::error::Error;
@@ -14,17 +15,17 @@ use smallvec::smallvec;
 use tegula_expr::{Cmp, Term, terms};
 use tegula_ir::{ComputationId, ElementType, WindowDim};
 
-/// The windows of a `select-and-scatter`, and its functions.
+/// The windows and computations of a `select-and-scatter`.
 pub(super) struct Selection<'a> {
     pub window: &'a [WindowDim],
-    /// Whether the first of two is preferred.
+    /// Whether the first of two elements is preferred.
     pub select: ComputationId,
-    /// Combines what an element has with what it gets.
+    /// Combines an element of the result with one of the source.
     pub scatter: ComputationId,
 }
 
 impl Selection<'_> {
-    /// From window to window, into a result that has its first values already.
+    /// Loops over the windows and updates a result that already holds the initial values.
     pub(super) fn by_window(&self, e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
         let node = &e.program.nodes[id];
         let (operand, source) = (node.operands[0], node.operands[1]);
@@ -47,7 +48,7 @@ impl Selection<'_> {
         Ok(())
     }
 
-    /// From element to element of the result.
+    /// Computes each element of the result on its own.
     pub(super) fn by_element(&self, e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
         let node = &e.program.nodes[id];
         let (operand, source, first) = (node.operands[0], node.operands[1], node.operands[2]);
@@ -61,7 +62,8 @@ impl Selection<'_> {
         let taps: Vec<Term> = self.window.iter().map(|w| Term::constant(w.size)).collect();
         let over: Vec<WindowDim> = self.window.iter().map(WindowDim::transposed).collect();
         let sum = e.loops(&taps, &[first], &mut |e, tap, carried| {
-            // Taps of the transposed window go along with the positions that are met.
+            // The transposed window maps an element to the windows that cover it: its taps run over
+            // their positions.
             let (at, is_over) = meet(&over, &positions, &own, tap);
             let keep = |carried: &[ScalarId]| Ok(carried.iter().copied().collect());
             e.branch(
@@ -88,8 +90,8 @@ impl Selection<'_> {
         Ok(())
     }
 
-    /// The element of the operand that a window prefers, and whether there is one: a window
-    /// may lie in the padding.
+    /// The index of the element that a window selects, and a condition that is zero if there is
+    /// none: a window may lie entirely in the padding.
     fn preferred(
         &self,
         e: &mut Emitter<'_>,
@@ -98,10 +100,12 @@ impl Selection<'_> {
     ) -> Result<(Vec<Term>, Term), Error> {
         let sizes = e.dims(operand);
         let taps: Vec<Term> = self.window.iter().map(|w| Term::constant(w.size)).collect();
-        // Which of equal elements is preferred depends on the order, which is the array's.
+        // Which of several equal elements is selected depends on the order of visiting them:
+        // row-major order.
         let window: Vec<WindowDim> = self.window.iter().map(WindowDim::from_begin).collect();
         let element_type = e.element_type(operand);
-        // Carried: the best element, and its index by dimension; -1: none yet.
+        // The carried scalars are the best element so far and its index in each dimension; an index
+        // of -1 means none yet.
         let none = e.compute(
             ElementType::S64,
             ScalarOp::Constant(u128::from(u64::MAX)),
@@ -129,7 +133,7 @@ impl Selection<'_> {
     }
 }
 
-/// The element where a position and a tap meet in each dimension, and whether there is one.
+/// The element that a window at position `at` covers with its tap `tap`, and whether there is one.
 fn meet(window: &[WindowDim], sizes: &[Term], at: &[Term], tap: &[Term]) -> (Vec<Term>, Term) {
     let mut inside = Term::constant(1);
     let all = window.iter().enumerate().map(|(d, w)| {
@@ -141,7 +145,7 @@ fn meet(window: &[WindowDim], sizes: &[Term], at: &[Term], tap: &[Term]) -> (Vec
     (element, inside)
 }
 
-/// Compares one element of a window with the best so far.
+/// Compares one element of a window with the best one so far.
 fn consider(
     e: &mut Emitter<'_>,
     operand: ValueId,
@@ -158,7 +162,7 @@ fn consider(
         })
         .collect();
     let keep = e.apply(select, &[carried[0], value])?;
-    // The first element of a window is taken without being compared.
+    // The first element of a window is taken without a comparison.
     let first = e.bind_exact(carried[1], -1, i64::MAX);
     let first = Term::cmp(Cmp::Lt, &first, &Term::constant(0));
     let keep = e.bind_exact(keep[0], 0, 1);

@@ -1,9 +1,8 @@
-//! Sizes that are known only at run time, inside a kernel: the module's symbols as
-//! index variables, and comparisons that hold because of them.
+//! Symbolic dimensions in kernels: the module's symbols become index variables, and comparisons
+//! that always hold are removed.
 //!
-//! A domain or loop variable below a run-time extent has no useful bounds as
-//! numbers. Whether `d0 < n` always holds is seen by putting its largest value,
-//! `n - 1`, in its place.
+//! The bounds of a domain or loop variable with a run-time extent are not useful as numbers. To
+//! decide whether `d0 < n` always holds, its largest value `n - 1` is substituted for `d0`.
 
 use super::Emitter;
 use crate::kernel::{IndexVar, Kernel, KernelRanges, ScalarId, ScalarOp};
@@ -12,7 +11,7 @@ use tegula_expr::{Cmp, Node, Term, Var, canonicalize, range_of};
 use tegula_ir::{Dim, ElementType};
 
 impl Emitter<'_> {
-    /// A size over the module's symbols, over this kernel's variables.
+    /// Rewrites a size over the module's symbols as one over this kernel's variables.
     pub(crate) fn size(&mut self, size: &Term) -> Term {
         let mut wanted = Vec::new();
         size.for_each_var(&mut |var| wanted.push(var));
@@ -50,7 +49,7 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// Makes an integer scalar, clamped to `0..=most`, an index variable.
+    /// An index variable for an integer scalar, clamped to `0..=most`.
     pub(crate) fn bind_up_to(&mut self, value: ScalarId, most: &Term) -> Term {
         let most = self.simplify(most);
         if let Some(most) = most.as_constant() {
@@ -65,8 +64,8 @@ impl Emitter<'_> {
     }
 }
 
-/// A truth value without the comparisons that hold at every point of a kernel
-/// whose extents are known only at run time.
+/// Simplifies a truth value by removing comparisons that hold at every point of a kernel with
+/// run-time extents.
 pub(crate) fn without_certain(kernel: &Kernel, term: &Term) -> Term {
     match term.node() {
         Node::Mul(a, b) => {
@@ -81,13 +80,12 @@ pub(crate) fn without_certain(kernel: &Kernel, term: &Term) -> Term {
     }
 }
 
-/// Whether a term is at least 0 wherever a kernel evaluates it: its smallest
-/// value has each variable below a run-time extent at the end that makes the term
-/// smallest.
+/// Whether a term is at least 0 wherever a kernel evaluates it. Each variable with a run-time
+/// extent is replaced by the end of its range at which the term is smallest.
 fn never_negative(kernel: &Kernel, term: &Term) -> bool {
     let ranges = KernelRanges(&kernel.vars);
     let mut smallest = canonicalize(term, &ranges);
-    // Each round replaces at least one variable of finitely many.
+    // There are finitely many variables, and each round replaces at least one.
     for _ in 0..=kernel.vars.len() {
         let Some((terms, constant)) = smallest.as_linear() else {
             break;
@@ -108,8 +106,8 @@ fn never_negative(kernel: &Kernel, term: &Term) -> bool {
     range_of(&smallest, &ranges).lower >= 0
 }
 
-/// An atom that is a product of sizes and one variable below a run-time extent,
-/// with that variable at its largest or smallest.
+/// Replaces the variable in an atom that is a product of sizes and one variable with a run-time
+/// extent, by its largest or smallest value.
 fn replace_one(kernel: &Kernel, atom: &Term, largest: bool) -> Option<Term> {
     let extent_of = |var: Var| match kernel.var(var) {
         Some(IndexVar::Domain(extent) | IndexVar::Loop(extent))

@@ -1,6 +1,5 @@
-//! Operations that write part of an array: the array is copied (a copy that
-//! buffer assignment removes where the old array is not needed any more), then a
-//! kernel writes into the copy.
+//! Emits operations that write part of an array. The array is copied, and a kernel writes into the
+//! copy. Buffer assignment removes the copy if the old array is not needed any more.
 
 use super::select_and_scatter::Selection;
 use super::{Context, Emitter, Scalars};
@@ -68,7 +67,7 @@ pub(crate) fn update(context: &Context<'_>, id: NodeId) -> Result<Vec<Unit>, Err
     }
 }
 
-/// Stores a scalar value to every element of another.
+/// Stores a scalar to every element of an array.
 fn fill_with(e: &mut Emitter<'_>, scalar: ValueId, to: ValueId) -> Result<(), Error> {
     let dims = e.dims(to);
     let index = e.domain(&dims);
@@ -101,9 +100,10 @@ fn dynamic_update_slice(e: &mut Emitter<'_>, id: NodeId) -> Result<(), Error> {
     Ok(())
 }
 
-/// One update after the other, in row-major order of the updates: what duplicate
-/// indices give depends on it. Where many threads do updates, and the program promises that no
-/// two go to one element (`unique`) or there is one window only, they are the kernel's points.
+/// Emits a scatter as loops over the updates in row-major order, because the result for duplicate
+/// indices depends on the order. With `spread_updates`, the updates are the kernel's domain instead
+/// if no two of them change one element: because the program says so (`unique`), or because there
+/// is only one window.
 fn scatter(
     e: &mut Emitter<'_>,
     id: NodeId,
@@ -148,8 +148,8 @@ fn scatter(
         }
         return Ok(());
     }
-    // Whether a window is inside is the same for all that is in it: where the innermost
-    // dimensions are a window's, they go inside.
+    // Whether a window is inside the array is the same for all its elements. So the test is made
+    // outside of the loops over the innermost dimensions that run over a window.
     let left = window_dims(e, dims, arrays);
     let (outer, window) = extents.split_at(extents.len() - left);
     let first = vec![Term::constant(0); window.len()];
@@ -174,12 +174,12 @@ fn scatter(
     Ok(())
 }
 
-/// What the dimensions of a scatter's arrays are for: of its target, its indices and its updates.
+/// The roles of the dimensions of a scatter's arrays: its target, its indices and its updates.
 fn roles(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3]) -> Option<GatherRoles> {
     dims.roles(arrays.map(|array| e.dims(array).len()))
 }
 
-/// Whether all updates are of one window.
+/// Whether all updates belong to one window.
 fn has_one_window(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3]) -> bool {
     let sizes = e.dims(arrays[2]);
     roles(e, dims, arrays).is_some_and(|roles| {
@@ -188,8 +188,8 @@ fn has_one_window(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3])
     })
 }
 
-/// How many of the innermost dimensions of updates run over windows and have so few elements
-/// that they are written out.
+/// How many of the innermost dimensions of the updates run over windows and have so few elements
+/// that they are unrolled.
 fn window_dims(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3]) -> usize {
     let sizes = e.dims(arrays[2]);
     let Some(roles) = roles(e, dims, arrays) else {
@@ -207,7 +207,7 @@ fn window_dims(e: &mut Emitter<'_>, dims: &ScatterDims, arrays: [ValueId; 3]) ->
     if elements > 1 { count } else { 0 }
 }
 
-/// Where an update element goes, and whether its whole window is inside.
+/// The position that an element of the updates changes, and whether its whole window is inside.
 fn scatter_position(
     e: &mut Emitter<'_>,
     dims: &ScatterDims,
@@ -219,7 +219,7 @@ fn scatter_position(
     let Some(roles) = roles(e, dims, arrays) else {
         return Err(e.bug("the dimensions of a scatter do not go together"));
     };
-    // The update dimensions that do not run over the window are those of the indices.
+    // The dimensions of the updates that do not run over windows are those of the indices.
     let batch: Vec<Term> = roles.batch.iter().map(|&dim| at[dim].clone()).collect();
     let mut position = Vec::with_capacity(sizes.len());
     let mut inside = Term::constant(1);
@@ -246,8 +246,8 @@ fn scatter_position(
     Ok((position, inside))
 }
 
-/// An index as a variable; one beyond any array's size stays beyond it. Indices of 32 bits
-/// and fewer need no bounds for that.
+/// An index as a variable; one beyond the size of any array is clamped to a value that still is.
+/// Indices of at most 32 bits need no clamping.
 fn bind_index(e: &mut Emitter<'_>, scalar: ScalarId) -> Term {
     let ty = e.kernel.scalars[scalar];
     let bits = ty.bits();

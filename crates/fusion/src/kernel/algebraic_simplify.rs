@@ -1,37 +1,37 @@
-//! Algebraic simplification: identities that hold for every operand, to the bit.
+//! Algebraic simplification by identities that hold to the bit for every operand.
 //!
-//! An emitter asks before it adds an operation on scalars. Signs are moved outwards, out of
-//! products and odd functions, and vanish in squares, magnitudes and even functions, so that
-//! a function of `x` and the same of `-x` are found to have most of their work in common
-//! (the normal distribution of `d` and of `-d`, in the price of an option). Only what rounds
-//! alike is an identity: `x + 0` is none, for `-0 + 0` is `0`. The sign of a NaN does not
-//! count: an operation may give either. Powers by a constant are the one exception:
-//! [`crate::emit`] makes products and roots of them, which round more than once.
+//! The emitter consults it before it adds an operation on scalars. Signs move outwards, out of
+//! products and odd functions, and disappear in squares, magnitudes and even functions. So a
+//! function of `x` and the same function of `-x` share most of their work (the normal distribution
+//! of `d` and of `-d` in option prices). An identity must round alike: `x + 0` is not `x`, because
+//! `-0 + 0` is `0`. The sign of a NaN does not count: an operation may return either. Powers by a
+//! constant are the one exception: [`crate::emit`] expands them into products and roots, which
+//! round more than once.
 
 use super::{Block, IndexVar, Kernel, ScalarId, ScalarOp, ScalarTypes, Statement};
 use smallvec::SmallVec;
 use tegula_arena::{EntitySet, SecondaryMap};
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
 
-/// Operands of a scalar's operation.
+/// The operands of a scalar operation.
 pub(crate) type Operands = SmallVec<[ScalarId; 3]>;
 
-/// What defines the scalars that an emitter made by operations.
+/// The definitions of the scalars that an emitter has computed.
 #[derive(Default)]
 pub(crate) struct Definitions {
     made_by: SecondaryMap<ScalarId, Option<(ScalarOp, Operands)>>,
     never_negative: EntitySet<ScalarId>,
 }
 
-/// What an operation is instead.
+/// The replacement for an operation.
 pub(crate) enum Instead {
-    /// A scalar that there is.
+    /// An existing scalar.
     Same(ScalarId),
-    /// Another operation, of the same type.
+    /// Another operation of the same type.
     Operation(ScalarOp, Operands),
-    /// An operation of the type, negated.
+    /// An operation of the same type, negated.
     Negated(ScalarOp, Operands),
-    /// The first operand by the constant with these bits, in this order.
+    /// A binary operation of this scalar and a constant with these bits, in this order.
     ByConstant(Binary, ScalarId, u128),
     /// A constant.
     Constant(u128),
@@ -63,7 +63,7 @@ impl Definitions {
         self.made_by[scalar] = Some((op, operands));
     }
 
-    /// Whether a float is never below zero, and no `-0`; it may be NaN.
+    /// Whether a float is never below zero and never `-0`; it may be NaN.
     pub(crate) fn is_never_negative(&self, scalar: ScalarId) -> bool {
         self.never_negative.contains(scalar)
     }
@@ -75,8 +75,8 @@ impl Definitions {
         }
     }
 
-    /// The operand of an operation of one operand, if it is of the result's type: of a complex
-    /// number the magnitude is a real one.
+    /// The operand of `scalar` if `scalar` is defined by the operation `unary` and the operand has
+    /// the result's type (the magnitude of a complex number, for example, is real).
     fn inside(&self, types: &ScalarTypes, scalar: ScalarId, unary: Unary) -> Option<ScalarId> {
         let operand = match &self.made_by[scalar] {
             Some((ScalarOp::Unary(op), operands)) if *op == unary => *operands.first()?,
@@ -85,8 +85,8 @@ impl Definitions {
         (types[operand] == types[scalar]).then_some(operand)
     }
 
-    /// Twice a constant exponent for which a power is done by a few products, reciprocals and
-    /// roots: from -2 to 4 in halves.
+    /// Twice a constant exponent, if the power can be expanded into a few products, reciprocals and
+    /// roots: for multiples of one half from -2 to 4.
     fn half_powers(&self, element_type: ElementType, exponent: ScalarId) -> Option<i8> {
         let bits = u64::try_from(self.constant(exponent)?).ok()?;
         let halves = 2.0 * element_type.float_format()?.decode(bits);
@@ -94,7 +94,7 @@ impl Definitions {
         few.then_some(halves as i8)
     }
 
-    /// What an operation is instead, if it need not be done; `element_type` is that of its
+    /// The replacement for an operation that can be simplified. `element_type` is the type of its
     /// result, `types` those of all scalars.
     pub(crate) fn instead(
         &self,
@@ -105,7 +105,7 @@ impl Definitions {
     ) -> Option<Instead> {
         let from = operands.first().map_or(element_type, |&x| types[x]);
         match (op, operands) {
-            // Of a complex number `abs` is a real one.
+            // The magnitude of a complex number, for example, has another type.
             (ScalarOp::Unary(_), _) if from != element_type => None,
             (ScalarOp::Unary(op), &[x]) => self.unary(types, *op, element_type, x),
             (ScalarOp::Binary(op), &[x, y]) if has_signs(element_type) => {
@@ -211,8 +211,8 @@ impl Definitions {
         }
     }
 
-    /// The bits of a constant's reciprocal, if both are powers of two and neither is
-    /// subnormal: dividing by the one is then multiplying by the other.
+    /// The bits of a constant's reciprocal, if both are powers of two and neither is subnormal:
+    /// division by the constant then equals multiplication by the reciprocal.
     fn reciprocal(&self, element_type: ElementType, scalar: ScalarId) -> Option<u128> {
         let format = element_type.float_format()?;
         let bits = u64::try_from(self.constant(scalar)?).ok()?;
@@ -224,7 +224,7 @@ impl Definitions {
         (normal(bits) && normal(inverse)).then_some(inverse.into())
     }
 
-    /// Operands that leave the other one of integers or truth values as it is.
+    /// Simplifies an operation on integers or truth values with equal operands or a neutral one.
     fn integer(
         &self,
         op: Binary,
@@ -266,7 +266,7 @@ impl Definitions {
         }
     }
 
-    /// A comparison of what is never negative with zero.
+    /// Simplifies a comparison with zero of a value that is never negative.
     fn compare(
         &self,
         direction: Direction,
@@ -300,7 +300,7 @@ impl Definitions {
         Some(Instead::Operation(ScalarOp::Select, operands))
     }
 
-    /// A float that was made wider, and now becomes what it was.
+    /// Simplifies the conversion of a float to a wider type and back.
     fn convert(&self, types: &ScalarTypes, to: ElementType, x: ScalarId) -> Option<Instead> {
         let Some((ScalarOp::Convert, operands)) = &self.made_by[x] else {
             return None;
@@ -314,7 +314,7 @@ impl Definitions {
     }
 }
 
-/// Floats whose numbers come with either sign, zeros included, and round alike.
+/// Whether a type is a float format with both signs, signed zeros and the usual rounding.
 fn has_signs(element_type: ElementType) -> bool {
     matches!(
         element_type,
@@ -322,7 +322,7 @@ fn has_signs(element_type: ElementType) -> bool {
     )
 }
 
-/// Removes operations and loads that nothing uses.
+/// Dead-code elimination: removes operations and loads whose results nothing uses.
 pub(crate) fn remove_unused(kernel: &mut Kernel) {
     let mut used = EntitySet::new();
     for var in &kernel.vars {
@@ -349,7 +349,7 @@ fn sweep(block: &mut Block, used: &mut EntitySet<ScalarId>) {
             }
             Statement::Load { .. } | Statement::Bind { .. } => {}
             Statement::Loop { init, body, .. } => {
-                // Whatever is carried is taken to be used.
+                // All carried scalars are assumed to be used.
                 sweep(body, used);
                 used.extend(init.iter().copied());
             }

@@ -5,24 +5,25 @@ use super::{Block, ScalarId, ScalarOp, Statement};
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
 
-/// New names. What is not named keeps its name.
+/// A renaming. Names that it does not list stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Rename {
-    /// What index variables become; one that a statement defines, another variable.
+    /// The replacement of index variables. A variable that a statement defines is replaced by a
+    /// variable.
     pub vars: FxHashMap<Var, Term>,
-    /// What scalars become.
+    /// The replacement of scalars.
     pub scalars: FxHashMap<ScalarId, ScalarId>,
-    /// What parameters become.
+    /// The replacement of parameters.
     pub params: FxHashMap<usize, usize>,
 }
 
 impl Rename {
-    /// A scalar's new name.
+    /// The new name of a scalar.
     pub fn scalar(&self, id: ScalarId) -> ScalarId {
         self.scalars.get(&id).copied().unwrap_or(id)
     }
 
-    /// Scalars' new names.
+    /// The new names of scalars.
     pub fn scalars<C: FromIterator<ScalarId>>(&self, ids: &[ScalarId]) -> C {
         ids.iter().map(|&id| self.scalar(id)).collect()
     }
@@ -40,7 +41,7 @@ impl Rename {
         terms.iter().map(|term| self.term(term)).collect()
     }
 
-    /// A variable where it is defined: its new name is one too.
+    /// The new name of a variable at its definition, which must be a variable too.
     fn var(&self, var: Var) -> Var {
         let new = self.vars.get(&var).and_then(Term::as_var);
         new.unwrap_or(var)

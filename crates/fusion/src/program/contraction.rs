@@ -1,33 +1,33 @@
-//! Dots with their dimensions named by labels, so that a transposition before or
-//! after one is another order of labels and nothing is written out for it.
+//! Contractions: dots whose dimensions are named by labels, as in an einsum. A transposition before
+//! or after a dot is only another order of labels, so it needs no copy.
 
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use tegula_ir::helpers::DotDim;
 use tegula_ir::{ArrayShape, DotDims, ElementType};
 
-/// A dimension of the index space of a contraction, by number.
+/// The number of a dimension of a contraction's index space.
 pub type Label = u32;
-/// The labels whose row-major product one dimension of an array runs over; none
-/// for a dimension of size 1.
+/// The labels of one dimension of an array: the dimension is their row-major product. A dimension
+/// of size 1 has none.
 pub type Labels = SmallVec<[Label; 2]>;
 
-/// A sum of products: `out[..] = sum lhs[..] * rhs[..]` over the labels that `out`
-/// lacks. The operands are dense and row-major in the dimensions of their shapes.
+/// A sum of products, `out[..] = sum lhs[..] * rhs[..]`, over the labels that `out` lacks. The
+/// operands are dense and row-major in the dimensions of their shapes.
 ///
-/// Every label has a dimension of its own in some operand, which is its size, or
-/// is of size 1. Labels of `out` are in one or both operands, the others in both.
+/// Every label is either the only label of a dimension of an operand, which gives its size, or of
+/// size 1. The labels of `out` occur in one or both operands, the other labels in both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contraction {
-    /// By dimension of the left operand.
+    /// The labels of each dimension of the left operand.
     pub lhs: Vec<Labels>,
-    /// By dimension of the right operand.
+    /// The labels of each dimension of the right operand.
     pub rhs: Vec<Labels>,
-    /// The result's dimensions, outermost first. Its shape may split or merge them.
+    /// The labels of the result, outermost first. The result's shape may split or merge them.
     pub out: Vec<Label>,
 }
 
-/// A set of labels for each dimension of an operand; those of the result in one.
+/// Prints a set of labels for each dimension of an operand, and one set for the result.
 impl fmt::Display for Contraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let set = |labels: &[Label]| {
@@ -43,9 +43,9 @@ impl fmt::Display for Contraction {
 }
 
 impl Contraction {
-    /// The contraction of a dot on operands of these ranks; `None` if they have too few
-    /// dimensions for it. Labels are the left operand's dimensions, then those of the
-    /// right that are its own.
+    /// The contraction of a dot on operands of these ranks; `None` if they have too few dimensions.
+    /// The labels are the left operand's dimensions, followed by the free dimensions of the right
+    /// one.
     pub fn of_dot(dims: &DotDims, lhs_rank: usize, rhs_rank: usize) -> Option<Self> {
         let [left, right] = dims.roles([lhs_rank, rhs_rank])?.operands;
         let mut own = lhs_rank..;
@@ -78,13 +78,13 @@ impl Contraction {
         })
     }
 
-    /// A label that is not used yet.
+    /// A label that is not in use.
     pub(crate) fn fresh(&self) -> Label {
         let used = self.lhs.iter().chain(&self.rhs).flatten();
         used.chain(&self.out).max().map_or(0, |&label| label + 1)
     }
 
-    /// Puts several labels, outermost first, in the place of one.
+    /// Replaces a label by several, outermost first.
     pub(crate) fn split(&mut self, label: Label, parts: &[Label]) {
         let replace = |labels: &mut dyn Iterator<Item = Label>| -> Labels {
             let mut new = Labels::new();
@@ -103,7 +103,7 @@ impl Contraction {
         self.out = replace(&mut self.out.iter().copied()).to_vec();
     }
 
-    /// Numbers the labels in the order in which they first occur.
+    /// Renumbers the labels in the order of first occurrence.
     pub(crate) fn renumber(&mut self) {
         let mut order: Vec<Label> = Vec::new();
         let mut number = |label: &mut Label| {
@@ -118,13 +118,12 @@ impl Contraction {
         self.out.iter_mut().for_each(&mut number);
     }
 
-    /// The size of every label, by number; `None` if the shapes are not static or
-    /// do not suit the labels. Shapes may come from a plan's text, so nothing
-    /// about them is taken for granted.
+    /// The size of every label, by number; `None` if the shapes are not static or do not match the
+    /// labels. The shapes may come from the text of a plan, so they are not trusted.
     pub fn sizes(&self, lhs: &ArrayShape, rhs: &ArrayShape) -> Option<Vec<usize>> {
         let count = self.lhs.iter().chain(&self.rhs).flatten();
         let count = count.chain(&self.out).max().map_or(0, |&l| l as usize + 1);
-        // A text may name a large label, and few.
+        // The text may name large labels; `sizes` must not allocate for them.
         let labels = self.lhs.iter().chain(&self.rhs).map(SmallVec::len);
         if count > labels.sum::<usize>() + self.out.len() {
             return None;
@@ -160,8 +159,8 @@ impl Contraction {
         Some(sizes)
     }
 
-    /// Whether labels are in the places that the type's text says, at most once in
-    /// each array.
+    /// Whether the labels obey the rules of the type's documentation, each occurring at most once
+    /// in each array.
     pub fn is_consistent(&self) -> bool {
         let once = |mut labels: Vec<Label>| {
             labels.sort_unstable();
@@ -184,9 +183,8 @@ impl Contraction {
     }
 }
 
-/// Whether backends have routines for products of these types: integers of whole
-/// bytes, modulo their size; floats of one type, accumulated in f32 or as wide as
-/// they are.
+/// Whether library routines support products of these types: integers of whole bytes, with
+/// wraparound, and floats of one type, accumulated in f32 or in their own type if that is wider.
 pub fn is_product_of(lhs: ElementType, rhs: ElementType, result: ElementType) -> bool {
     use ElementType::{BF16, F16, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64};
     match (lhs, rhs, result) {

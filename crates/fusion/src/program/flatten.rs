@@ -1,5 +1,5 @@
-//! From a module to a flattened [`Program`]: tuples are taken apart, calls and
-//! fusions are expanded, and instructions that only pass a value on disappear.
+//! Flattening: turns a module into a flat [`Program`]. Tuples are split into arrays, calls and
+//! fusions are inlined, and instructions that only pass a value on disappear.
 
 use super::{Def, Node, NodeId, NodeKind, Program, Region, Value, ValueId, array_leaves};
 use crate::analysis::trip_count::{Bound, Counter, integer_of};
@@ -16,22 +16,24 @@ use tegula_ir::{
 /// The array leaves of an instruction's result, in order. Tokens have none.
 type Leaves = SmallVec<[ValueId; 2]>;
 
-/// The largest number of nodes a program may be expanded to.
+/// The most nodes that a program may have after flattening.
 pub const MAX_NODES: usize = 1 << 20;
-/// Iterations of a loop that is written out.
+/// The most iterations of a loop that is unrolled.
 const MAX_TRIPS: usize = 8;
-/// Nodes of all iterations of a loop that is written out.
+/// The most nodes of all iterations of a loop that is unrolled.
 const MAX_UNROLLED: usize = 256;
-/// Elements of the arrays of a loop that is written out. What is made of long ones would be computed
-/// in each kernel that reads a part of it: four times slower for JAX's random numbers.
+/// The most elements of arrays in a loop that is unrolled. Values computed from longer arrays would
+/// be recomputed in each kernel that reads a part of them, which is four times slower for JAX's
+/// random numbers.
 const FEW_ELEMENTS: i64 = 64;
-/// Elements of the arrays of other than elementwise operations there.
+/// The most elements of arrays in unrolled loops on which operations other than elementwise ones
+/// work.
 const FEW_OF_OTHERS: i64 = 16;
 /// The deepest nesting of calls, loops and conditionals.
 pub const MAX_DEPTH: usize = 256;
 
-/// Takes tuples, calls and copies apart; writes short loops out if it may `unroll` them. See
-/// [`flatten`](crate::flatten).
+/// Flattens a module: removes tuples, calls and copies, and unrolls short loops if `unroll` says
+/// so. See [`flatten`](crate::flatten).
 pub(crate) fn flatten_module(module: &Module, unroll: bool) -> Result<Program, Error> {
     let mut flattener = Flattener {
         module,
@@ -61,14 +63,14 @@ pub(crate) fn flatten_module(module: &Module, unroll: bool) -> Result<Program, E
 
 struct Flattener<'a> {
     module: &'a Module,
-    /// Whether short loops are written out.
+    /// Whether short loops are unrolled.
     unroll: bool,
     program: Program,
-    /// Loop states that turned out to be the loop's operand.
+    /// Loop states that no iteration changes, mapped to the loop's operand.
     alias: FxHashMap<ValueId, ValueId>,
-    /// What an async-start's computation gave, by its leaves' first value.
+    /// The results of the computation of each async-start.
     async_results: FxHashMap<InstructionId, Leaves>,
-    /// The symbols whose values a run finds in its inputs.
+    /// The symbols whose values are taken from the inputs of a run.
     given: FxHashSet<Var>,
 }
 
@@ -79,7 +81,7 @@ impl Flattener<'_> {
         let mut shape = shape.clone();
         shape.layout = None;
         for dim in &mut shape.dims {
-            // A run knows the size: nothing is as large as the bound.
+            // The exact size is known in a run, so no array has to be as large as the bound.
             let size = dim.term();
             *dim = match size.as_constant() {
                 Some(size) => Dim::Static(size),
@@ -96,7 +98,7 @@ impl Flattener<'_> {
         value
     }
 
-    /// Checks that a run knows every size of an array before it starts.
+    /// Checks that every size of an array is known before a run starts.
     fn check_sizes(&self, at: InstructionId, shape: &ArrayShape) -> Result<(), Error> {
         let module = self.module;
         for (number, dim) in shape.dims.iter().enumerate() {
@@ -190,13 +192,14 @@ impl Flattener<'_> {
             }
             // The size is known without the array.
             Op::GetDimensionSize(_) => self.operation(id, &[], nodes),
-            // The size is known without its value.
+            // The size is known without the value of its operand.
             Op::SetDimensionSize(_) => self.operation(id, operands.get(..1).unwrap_or(&[]), nodes),
             _ => self.operation(id, &operands, nodes),
         }
     }
 
-    /// What an instruction that only rearranges or passes on values gives.
+    /// The result of an instruction that only rearranges or passes on values; `None` for other
+    /// instructions.
     fn pass_through(
         &mut self,
         id: InstructionId,
@@ -253,7 +256,7 @@ impl Flattener<'_> {
         }))
     }
 
-    /// Whether an instruction gives its operand as it is.
+    /// Whether an instruction returns its operand unchanged.
     fn keeps_everything(&self, id: InstructionId) -> bool {
         let instruction = &self.module[id];
         let same = match (self.module.operand_shape(id, 0), &instruction.shape) {
@@ -376,7 +379,7 @@ impl Flattener<'_> {
         let mut body_region = Region::default();
         let next = self.computation(body, &argument, &mut body_region.nodes, depth + 1)?;
 
-        // A state that an iteration passes on is the loop's operand all along.
+        // A state that no iteration changes is equal to the loop's operand throughout.
         let mut kept = Vec::new();
         for i in 0..states.len() {
             let (Some(&state), Some(&first), Some(&next)) =
@@ -416,7 +419,7 @@ impl Flattener<'_> {
         leaves.ok_or_else(|| Error::bug(self.module, id, "a loop state is lost"))
     }
 
-    /// How often a loop goes round, if that is known and not often.
+    /// The trip count of a loop, if it is known and small.
     fn trips(
         &self,
         condition: ComputationId,
@@ -436,8 +439,8 @@ impl Flattener<'_> {
         usize::try_from(trips).ok().filter(|&n| n <= MAX_TRIPS)
     }
 
-    /// The last states of a loop that is written out; `None` if that is too much, or its work is
-    /// worth a loop.
+    /// Unrolls a loop and returns its final states; `None` if that is too much code, or if the loop
+    /// does enough work to stay a loop.
     fn unrolled(
         &mut self,
         body: ComputationId,
@@ -462,7 +465,7 @@ impl Flattener<'_> {
         Ok(Some(states))
     }
 
-    /// Whether a node is worth no loop around it: it works on few elements.
+    /// Whether a node works on so few elements that it justifies no loop.
     fn is_little(&self, id: NodeId) -> bool {
         let node = &self.program.nodes[id];
         let op = &self.module[node.origin].op;
@@ -515,7 +518,7 @@ impl Flattener<'_> {
         )
     }
 
-    /// Replaces aliases everywhere.
+    /// Replaces aliases by the values that they stand for, everywhere.
     fn finish(mut self, nodes: Vec<NodeId>, results: Vec<ValueId>) -> Program {
         let mut program = std::mem::take(&mut self.program);
         for node in program.nodes.values_mut() {

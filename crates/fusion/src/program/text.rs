@@ -1,16 +1,16 @@
-//! A flat program as text: one line for each node, regions indented.
+//! The text of a flat program: one line per node, regions indented.
 
 use super::{Def, NodeKind, Program, Region, ValueId};
 use std::fmt;
 use tegula_ir::{Module, Shape};
 
-/// Elements of a constant that is printed: a number, or a short list.
+/// The most elements of a constant whose values are printed.
 const SHORT: usize = 4;
 
-/// A flat program of a module, to be printed.
+/// Displays a flat program.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramText<'a> {
-    /// The module that the program's nodes stand for instructions of.
+    /// The module that the program was flattened from.
     pub module: &'a Module,
     /// The program.
     pub program: &'a Program,

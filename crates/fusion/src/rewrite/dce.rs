@@ -1,15 +1,16 @@
-//! Removal of nodes whose results nothing uses. Custom calls that say that they
-//! have a side effect stay, and the loops and conditionals that they are in. No
-//! pass changes the order of nodes, so effects happen in the program's order.
+//! Dead-code elimination on the flat program: removes nodes whose results nothing uses. Custom
+//! calls that declare a side effect stay, and so do the loops and conditionals that contain them.
+//! No pass reorders nodes, so effects happen in the program's order.
 //!
-//! Exchanges with a host or another device (`send`, `recv`, `infeed`, `outfeed`) stay too, so that
-//! they are refused by name, as the reference evaluator does, even if nothing uses their results.
+//! Exchanges with a host or another device (`send`, `recv`, `infeed`, `outfeed`) stay even if
+//! nothing uses their results. They are reported as unsupported later, as by the reference
+//! evaluator.
 
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashSet;
 use tegula_ir::{Module, Op};
 
-/// Whether a node does something besides giving results, by itself.
+/// Whether a node itself has a side effect.
 pub(crate) fn has_effect(module: &Module, node: &Node) -> bool {
     match &module[node.origin].op {
         Op::CustomCall(call) => call.has_side_effect,
@@ -22,8 +23,7 @@ pub(crate) fn exchanges_data(op: &Op) -> bool {
     matches!(op, Op::Infeed(_) | Op::Outfeed { .. } | Op::Channel { .. })
 }
 
-/// Drops every node that no result of the program depends on and that has no
-/// effect.
+/// Removes every node without a side effect on which no result of the program depends.
 pub(crate) fn remove_dead(module: &Module, program: &mut Program) {
     let mut entry = std::mem::take(&mut program.entry);
     let mut used: FxHashSet<ValueId> = entry.results.iter().copied().collect();
@@ -31,7 +31,7 @@ pub(crate) fn remove_dead(module: &Module, program: &mut Program) {
     program.entry = entry;
 }
 
-/// Whether a node, or one in a region of it, has an effect.
+/// Whether a node or one in its regions has a side effect.
 pub(crate) fn acts(module: &Module, program: &Program, id: NodeId) -> bool {
     let node = &program.nodes[id];
     let mut inner = node.kind.regions().into_iter().flat_map(|r| &r.nodes);
@@ -73,7 +73,7 @@ fn sweep(
     region.nodes = kept;
 }
 
-/// Drops the states of a loop that nothing but their own next values depends on.
+/// Removes loop states that only their own next values depend on.
 fn drop_states(module: &Module, program: &mut Program, id: NodeId, used: &FxHashSet<ValueId>) {
     let node = &program.nodes[id];
     let NodeKind::While {
@@ -120,7 +120,7 @@ fn drop_states(module: &Module, program: &mut Program, id: NodeId, used: &FxHash
     }
 }
 
-/// Adds to `used` what some of a region's results, and its effects, depend on.
+/// Adds to `used` the values on which the given results of a region, and its side effects, depend.
 fn note_used(
     module: &Module,
     program: &Program,

@@ -1,11 +1,12 @@
-//! Constant folding: operations on small constants are done by the compiler.
+//! Constant folding: evaluates operations on small constants at compile time.
 //!
-//! A loop that is written out leaves sums of its counter with one, and slices of small tables at a constant
-//! place: the rotations of JAX's random numbers are read so. As constants they are a part of the
-//! instructions; left as they are, each would be a kernel, or a load for each element.
+//! An unrolled loop contains sums of its counter and one, and slices of small tables at constant
+//! positions: JAX's random numbers read their rotations in this way. Folded, they become immediates
+//! in the generated code; otherwise, each would be a kernel, or a load per element.
 //!
-//! Whole numbers and truth values are folded, and of floats what every target rounds alike: moves, sums,
-//! products, quotients, comparisons. A result is never larger than what it is made from.
+//! Folded are operations on integers and truth values, and those float operations that round alike
+//! on every target: moves, sums, products, quotients, comparisons. A result is never larger than
+//! its largest operand.
 
 use crate::program::{Def, Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_ir::{ArrayShape, Binary, ElementType, Literal, Module, Op, Unary};
@@ -14,7 +15,7 @@ use tegula_scalar::{
     apply_unary,
 };
 
-/// Elements of a constant that is folded: a few cache lines.
+/// The most elements of a constant that is folded: a few cache lines.
 const MAX_ELEMENTS: usize = 64;
 
 /// Replaces the results of operations on small constants by constants.
@@ -47,7 +48,7 @@ fn region(module: &Module, program: &mut Program, around: &mut Region) {
     });
 }
 
-/// What a node gives, if that is a constant.
+/// The result of a node and its value, if that can be folded.
 fn folded(module: &Module, program: &Program, id: NodeId) -> Option<(ValueId, Literal)> {
     let node = &program.nodes[id];
     let &[result] = &node.results[..] else {
@@ -69,7 +70,7 @@ fn folded(module: &Module, program: &Program, id: NodeId) -> Option<(ValueId, Li
     let count = usize::try_from(shape.element_count()?).ok()?;
     let largest = constants.iter().map(|x| x.len()).max()?;
     let small = (1..=MAX_ELEMENTS).contains(&count) && largest <= MAX_ELEMENTS;
-    // Narrow types are packed, and quantised ones have scales.
+    // Types narrower than a byte are packed in literals, and quantised types have scales.
     if !small
         || count > largest
         || shape.element_type.bits() < 8 && shape.element_type != ElementType::Pred
@@ -81,10 +82,11 @@ fn folded(module: &Module, program: &Program, id: NodeId) -> Option<(ValueId, Li
     Some((result, literal))
 }
 
-/// Where in the operand an element of the result is.
+/// Maps the index of an element of the result to that of an element of the operand; `None` if there
+/// is none.
 type Place = dyn Fn(&[i64]) -> Option<Vec<i64>>;
 
-/// The operation's result, if it only moves elements.
+/// The result of an operation that only moves elements.
 fn moved(
     module: &Module,
     node: &Node,
@@ -154,7 +156,7 @@ fn moved(
     Some(literal)
 }
 
-/// The index of an element in row-major order.
+/// The index of an element, given its number in row-major order.
 fn index_of(mut number: usize, dims: &[i64]) -> Vec<i64> {
     let mut index = vec![0; dims.len()];
     for (i, &size) in index.iter_mut().zip(dims).rev() {
@@ -165,7 +167,7 @@ fn index_of(mut number: usize, dims: &[i64]) -> Vec<i64> {
     index
 }
 
-/// The number of an element in row-major order; `None` if it is outside.
+/// The number of an element in row-major order, given its index; `None` if it is out of bounds.
 fn position(index: &[i64], dims: &[i64]) -> Option<usize> {
     if index.len() != dims.len() {
         return None;
@@ -180,13 +182,13 @@ fn position(index: &[i64], dims: &[i64]) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// The one integer of a literal.
+/// The value of a literal with one integer element.
 fn integer(literal: &Literal) -> Option<i64> {
     let number = crate::analysis::trip_count::integer_of(literal)?;
     i64::try_from(number).ok()
 }
 
-/// The operation's result, if it computes each element.
+/// The result of an operation that computes each element.
 fn computed(
     module: &Module,
     node: &Node,
@@ -200,7 +202,7 @@ fn computed(
     }
     let mut literal = Literal::zeros(shape).ok()?;
     let operands: Vec<Bits<'_>> = constants.iter().map(|x| Bits::of(x)).collect();
-    // One element stands for all: a selector, or the bounds of a clamp.
+    // An operand of one element applies to all elements: a selector, or a bound of a clamp.
     let at = |operand: usize, i: usize| {
         let alone = constants.get(operand)?.len() == 1;
         Some(operands.get(operand)?.get(if alone { 0 } else { i }))
@@ -229,7 +231,7 @@ fn computed(
     Some(literal)
 }
 
-/// Whether every target gives the same element of this type.
+/// Whether every target computes the same element of this type.
 fn is_rounded_alike(op: &Op, ty: ElementType) -> bool {
     if ty == ElementType::Pred || ty.is_integer() {
         return true;

@@ -1,16 +1,16 @@
 //! Folds transpositions into the dots that they feed or follow.
 //!
-//! A dot is an instruction until this pass turns it into a
-//! [`Contraction`](crate::Contraction), whose labels can say any order of
-//! dimensions: a transposition of an operand is a reading in another order, one of
-//! the result a writing. Reshapes are looked through where a transposition lies
-//! behind them and each of the operand's dimensions is some of the source's whole
-//! ones; others cost nothing anyway, because they relabel the same bytes.
+//! A dot is an instruction until this pass turns it into a [`Contraction`](crate::Contraction),
+//! whose labels can express any order of dimensions. A transposition of an operand then only
+//! changes the order of reading, and one of the result the order of writing. Reshapes are looked
+//! through if a transposition feeds them and each dimension of the operand is a product of whole
+//! dimensions of the source; other reshapes cost nothing anyway, because they relabel the same
+//! bytes.
 //!
-//! A dot of small depth and few columns (or rows) stays an operation: a sum of so few
-//! products is computed in the kernel that reads it, or in one of its own with its many rows
-//! as lanes. A routine would prepare tiles that are nearly empty. So does a dot of few
-//! multiplications in all, which takes less time than the call of a routine.
+//! A dot of small depth with few columns (or rows) stays an operation. Such short sums are computed
+//! in the kernel that reads them, or in a kernel of their own that is vectorised along the many
+//! rows; a routine would fill its tiles only partly. A dot of few multiplications in all stays an
+//! operation too, because it takes less time than calling a routine.
 
 use crate::analysis::readers::Readers;
 use crate::program::contraction::{Contraction, Label, Labels, is_product_of};
@@ -19,18 +19,18 @@ use rustc_hash::FxHashSet;
 use smallvec::smallvec;
 use tegula_ir::{ArrayShape, Module, Op};
 
-/// How many reshapes and transpositions are looked through, one after the other.
+/// The most reshapes and transpositions to look through in a row.
 const MAX_LOOKED_THROUGH: usize = 16;
 
-/// Rows or columns that are few: a tile of a product has more.
+/// The most rows or columns that count as few: a tile of a routine has more.
 const FEW: usize = 4;
-/// Products of numbers that are few: to call a routine takes longer. In a loop they become part
-/// of its code.
+/// The most multiplications that take less time than calling a routine. In a loop, such dots become
+/// part of its code.
 const FEW_PRODUCTS: usize = 256;
 
-/// Turns the dots that routines compute into contractions with transpositions
-/// folded in, and drops what nothing uses afterwards. Dots of few columns and a depth of
-/// `shallow` at most stay.
+/// Turns the dots that routines compute into contractions, folds transpositions into them, and
+/// removes what is unused afterwards. Dots of few columns and a depth of at most `shallow` stay
+/// operations.
 pub(crate) fn fold(module: &Module, program: &mut Program, shallow: usize) {
     let entry = std::mem::take(&mut program.entry);
     let mut pass = Fold {
@@ -82,7 +82,7 @@ impl Fold<'_> {
         if self.is_shallow(&contraction, shape(lhs), shape(rhs)) {
             return;
         }
-        // While each of the result's dimensions has one label.
+        // The result comes first, while each of its dimensions still has one label.
         let result = self.result(program, id, result, &mut contraction, inside);
         let lhs = self.operand(program, lhs, &mut contraction, true, inside);
         let rhs = self.operand(program, rhs, &mut contraction, false, inside);
@@ -94,7 +94,7 @@ impl Fold<'_> {
         program.values[result].def = Def::Node(id, 0);
     }
 
-    /// Whether a product is a sum of few terms of which a routine's tiles would be nearly empty.
+    /// Whether a product has so few terms or columns that it would mostly waste a routine's tiles.
     fn is_shallow(&self, product: &Contraction, lhs: &ArrayShape, rhs: &ArrayShape) -> bool {
         let Some(sizes) = product.sizes(lhs, rhs) else {
             return false;
@@ -104,7 +104,7 @@ impl Fold<'_> {
             let free = labels.filter(|label| product.out.contains(label) == is_free);
             free.map(|&label| sizes[label as usize]).product()
         };
-        // Labels of a batch are in all three arrays.
+        // Batch labels occur in all three arrays.
         let shared = |label: &&Label| product.rhs.iter().flatten().any(|l| l == *label);
         let batch = product.lhs.iter().flatten().filter(shared);
         let batch = batch.filter(|label| product.out.contains(label));
@@ -119,8 +119,8 @@ impl Fold<'_> {
         is_small || (1..=self.shallow).contains(&depth) && (few[0] || few[1])
     }
 
-    /// The value that can be read in the place of an operand; the contraction then
-    /// has its dimensions.
+    /// The value that can be read instead of the operand; the contraction is adapted to its
+    /// dimensions.
     fn operand(
         &self,
         program: &Program,
@@ -172,8 +172,8 @@ impl Fold<'_> {
         found
     }
 
-    /// The value that can be written in the place of the result: what a
-    /// transposition makes of it, if nothing else reads it.
+    /// The value that can be written instead of the result: the result of the transposition that is
+    /// its only reader.
     fn result(
         &self,
         program: &mut Program,
@@ -201,8 +201,8 @@ impl Fold<'_> {
                 break;
             };
             contraction.out = order;
-            // The transposition gives nothing any more, and goes as dead. What it
-            // gave comes from the dot, which stands before all of its readers.
+            // The transposition has no results any more, so it is removed as dead code. Its former
+            // result now comes from the dot, which precedes all readers.
             node.results.clear();
             program.values[transposed].def = Def::Node(id, 0);
             result = transposed;
@@ -211,9 +211,8 @@ impl Fold<'_> {
     }
 }
 
-/// Gives an operand the dimensions of what a reshape is made from: each of the
-/// reshape's dimensions is one or more of the source's, or of size 1. `None` if it
-/// is not so.
+/// Gives an operand the dimensions of the source of a reshape: each dimension of the reshaped array
+/// is a product of one or more of the source's, or of size 1. `None` if this is not the case.
 fn unmerge(
     contraction: &mut Contraction,
     left: bool,
@@ -231,7 +230,7 @@ fn unmerge(
         };
         let labels = side.get(dim)?.clone();
         if size == 1 {
-            // Nothing runs over it, in the other arrays as well.
+            // Its labels have size 1 in the other arrays as well.
             labels
                 .iter()
                 .for_each(|&label| contraction.split(label, &[]));

@@ -1,10 +1,10 @@
 //! Fuses the sum of a product and an array into the product's routine, which accumulates.
 //!
-//! `add(dot(a, b), c)` becomes a contraction of three operands where that saves writing the
-//! product and reading it again, which is so if `c` is in memory anyway and the sum may take
-//! its place: `c` is the state of a loop that becomes the sum (the gradient of weights,
-//! summed over time steps), or another product that nothing else reads (the gates of a
-//! recurrent cell). Anything else that is added is computed where the sum is read.
+//! `add(dot(a, b), c)` becomes a contraction of three operands if that saves writing the product
+//! and reading it again. This is so if `c` is in memory anyway and the sum may overwrite it: `c` is
+//! a loop state that becomes the sum (the gradient of weights, summed over time steps), or another
+//! product that nothing else reads (the gates of a recurrent cell). Any other sum is computed where
+//! it is read.
 
 use crate::analysis::readers::Readers;
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use tegula_ir::{Binary, ElementType, Module, Op};
 
-/// Lets products add to arrays where it saves memory's time.
+/// Makes products accumulate into arrays where this saves memory traffic.
 pub(crate) fn accumulate(module: &Module, program: &mut Program) {
     let entry = std::mem::take(&mut program.entry);
     let pass = Accumulate {
@@ -32,7 +32,7 @@ struct Accumulate<'a> {
 }
 
 impl Accumulate<'_> {
-    /// `states`: those of the loop whose body this is. Gives whether something changed.
+    /// `states` are those of the loop whose body the region is. Returns whether anything changed.
     fn region(&self, program: &mut Program, region: &Region, states: &[ValueId]) -> bool {
         let inside: FxHashSet<NodeId> = region.nodes.iter().copied().collect();
         let mut changed = false;
@@ -87,10 +87,10 @@ impl Accumulate<'_> {
             let at = states.iter().position(|&s| s == state);
             at.is_some() && at == place(result)
         };
-        // The one that comes later adds to the one that is there.
+        // The later product accumulates into the earlier one.
         for (product, other) in [(b, a), (a, b)] {
             let Some(dot) = self.product(program, product, inside).filter(|&dot| {
-                // A product that adds already is there for another to add to.
+                // A product that already accumulates can only be the one that is accumulated into.
                 program.nodes[dot].operands.len() == 2
             }) else {
                 continue;
@@ -111,7 +111,7 @@ impl Accumulate<'_> {
         false
     }
 
-    /// The contraction that gives a value which is read once.
+    /// The contraction that computes a value, if the value is read once.
     fn product(
         &self,
         program: &Program,

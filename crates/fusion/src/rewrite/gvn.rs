@@ -1,25 +1,24 @@
-//! Global value numbering: equal results of costly operations are computed once.
+//! Global value numbering: computes equal results of costly operations once.
 //!
-//! Values are numbered: two nodes with one operation over operands of equal numbers give
-//! equal values. Kernels find out by themselves which scalars they need once, and computing
-//! a cheap value where it is read costs less than keeping it, so values stay apart but for
-//! those that a routine or a loop over many elements makes (products, sums, sorts, ...). What
-//! only led to the second goes with it.
+//! Two nodes have equal values if they have the same operation and operands of equal numbers. Only
+//! values that a routine or a loop over many elements computes (products, sums, sorts, ...) are
+//! merged: kernels find common scalars themselves, and computing a cheap value where it is read
+//! costs less than keeping it. Nodes that fed only a duplicate are removed with it.
 
 use crate::program::{Def, NodeId, NodeKind, Program, Region, ValueId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, ComputationId, InstructionId, Module, Op, Opcode};
 
-/// Nodes of one operation over the same operands that are told apart by their attributes,
-/// and computations that are told apart by what they say: so many of the last are compared.
+/// The most nodes with one key whose attributes are compared, and the most recently met
+/// computations that a computation is compared with.
 const MOST_COMPARED: usize = 32;
-/// Instructions of a computation that is compared.
+/// The most instructions of a computation that is compared.
 const MOST_INSTRUCTIONS: usize = 16;
-/// Bytes of a constant that is compared.
+/// The most bytes of a constant that is compared.
 const MOST_BYTES: usize = 64;
 
-/// What nodes that may be equal have in common.
+/// The hash key that equal nodes share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     opcode: Opcode,
@@ -27,7 +26,7 @@ struct Key {
     shapes: SmallVec<[ArrayShape; 2]>,
 }
 
-/// Makes the first of equal results the only one.
+/// Replaces duplicates by the first of the equal results.
 pub(crate) fn merge(module: &Module, program: &mut Program) {
     let mut pass = Merge {
         module,
@@ -41,23 +40,23 @@ pub(crate) fn merge(module: &Module, program: &mut Program) {
     program.entry = entry;
 }
 
-/// Nodes that were seen, and come before what is looked at.
+/// The nodes seen so far that dominate the current one, by key.
 type Seen = FxHashMap<Key, Vec<NodeId>>;
 
 struct Merge<'a> {
     module: &'a Module,
-    /// The first value that is equal to a value, if there is one before it.
+    /// The first value that is equal to this value, if it is another one.
     numbers: FxHashMap<ValueId, ValueId>,
-    /// The value that is used in the place of a value.
+    /// The value that replaces this value.
     instead: FxHashMap<ValueId, ValueId>,
     constants: FxHashMap<(ArrayShape, Vec<u8>), ValueId>,
-    /// Computations that differ.
+    /// Computations that differ from one another.
     computations: Vec<ComputationId>,
 }
 
 impl Merge<'_> {
     fn region(&mut self, program: &mut Program, region: &mut Region, seen: &mut Seen) {
-        // What this region adds is not seen behind it.
+        // What this region adds is removed again at its end.
         let mut added: Vec<Key> = Vec::new();
         for &id in &region.nodes {
             let mut operands = std::mem::take(&mut program.nodes[id].operands);
@@ -126,7 +125,7 @@ impl Merge<'_> {
         }
     }
 
-    /// The first value that is equal.
+    /// The first value that is known to be equal to `value`.
     fn number(&mut self, program: &Program, value: ValueId) -> ValueId {
         if let Def::Constant(literal) = &program.values[value].def
             && literal.bytes().len() <= MOST_BYTES
@@ -137,7 +136,7 @@ impl Merge<'_> {
         self.numbers.get(&value).copied().unwrap_or(value)
     }
 
-    /// Whether the operations of two instructions of one opcode are the same.
+    /// Whether two instructions of one opcode perform the same operation.
     fn same(&mut self, a: InstructionId, b: InstructionId) -> bool {
         let [a, b] = [a, b].map(|id| &self.module[id].op);
         if a == b {
@@ -154,7 +153,7 @@ impl Merge<'_> {
         canonical(a) == canonical(b)
     }
 
-    /// The first computation that says the same, among the last that were met.
+    /// An equal computation among the last ones met, or this one.
     fn computation(&mut self, id: ComputationId) -> ComputationId {
         let mut known = self.computations.iter().rev().take(MOST_COMPARED);
         let found = known.find(|&&other| say_the_same(self.module, other, id));
@@ -168,7 +167,7 @@ impl Merge<'_> {
     }
 }
 
-/// Whether two computations without calls are the same but for names.
+/// Whether two computations without calls are equal except for names.
 fn say_the_same(module: &Module, a: ComputationId, b: ComputationId) -> bool {
     if a == b {
         return true;
@@ -193,7 +192,7 @@ fn say_the_same(module: &Module, a: ComputationId, b: ComputationId) -> bool {
     place(&a.instructions, a.root) == place(&b.instructions, b.root) && { pairs }.all(same)
 }
 
-/// Whether the results depend on the operands alone, and nothing else happens.
+/// Whether an operation's results depend on its operands alone and it has no side effects.
 pub(crate) fn is_a_function(op: &Op) -> bool {
     !matches!(
         op.opcode(),
@@ -210,7 +209,7 @@ pub(crate) fn is_a_function(op: &Op) -> bool {
     )
 }
 
-/// Whether a result is worth keeping for another reader wherever that is.
+/// Whether a result is worth keeping for any further reader.
 fn is_made_once(op: &Op) -> bool {
     matches!(
         op.opcode(),

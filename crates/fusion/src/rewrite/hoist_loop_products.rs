@@ -1,12 +1,14 @@
-//! Products of a loop with the rows of an array, as one product before it.
+//! Hoists products out of loops: the products of a matrix with the rows of an array, one per
+//! iteration, become one product before the loop.
 //!
-//! A recurrent network multiplies `dot(x_t, w)` in every iteration, where `x_t` is row `t` of an array and
-//! `w` the same in all: a matrix by a few rows, which takes as long as it takes to read the matrix. All rows
-//! are known before the loop begins, so they are multiplied at once there, and iteration `t` takes row `t` of
-//! the product. Every element is the sum of the same products as before.
+//! A recurrent network computes `dot(x_t, w)` in every iteration, where `x_t` is row `t` of an
+//! array and `w` is the same in all: a matrix times a few rows, which takes as long as reading the
+//! matrix. All rows are known before the loop, so one product there multiplies all of them, and
+//! iteration `t` takes row `t` of its result. Every element is the sum of the same terms as before.
 //!
-//! This is a rewriting of the module, because what is before the loop starts from instructions: the product
-//! is one more array of the loop's state. JAX writes the body of a scan as a call, which is inlined for it.
+//! This is a rewrite of the module, because code before the loop needs instructions. The product
+//! becomes one more array of the loop's state. JAX writes the body of a scan as a call, which is
+//! inlined first.
 
 use super::counted_loops::slices::{Rows, rows, state};
 use super::counted_loops::{self, CountedLoop, array, find, new, stacked, users};
@@ -15,26 +17,28 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use tegula_ir::{ArrayShape, Dim, DotDims, InstructionId, Module, Op, Shape};
 
-/// Rows of which a product with a matrix is bound by its multiplications, not by reading the matrix.
+/// The most rows per iteration. Products of more rows are bound by arithmetic rather than by
+/// reading the matrix.
 const MAX_ROWS: i64 = 64;
-/// Elements of a matrix that are worth memory for the products.
+/// The fewest elements of a matrix for which the memory for the products is worth it.
 const MIN_MATRIX: i64 = 256;
-/// Elements of all products: 16 MiB of f32. What is multiplied in a loop stays in the caches.
+/// The most elements of all products together: 16 MiB of f32. Beyond that, they no longer fit the
+/// caches.
 const MAX_PRODUCTS: i64 = 1 << 22;
-/// How many operations may lie between the matrix and what the loop is given.
+/// The most operations between the matrix and a loop-invariant value.
 const MAX_STEPS: u32 = 4;
 
-/// A product that is the same before the loop.
+/// A product that can be computed before the loop.
 struct Candidate {
     dot: InstructionId,
     rows: Rows,
-    /// Which operand is a row of the array.
+    /// Which operand is the row of the array.
     side: usize,
     matrix: InstructionId,
 }
 
-/// The module with products of loops before them; the same module if there are none. As with
-/// [`expand`](crate::expand()), the result is for [`flatten`](crate::flatten()) alone.
+/// Hoists products out of loops; returns the same module if there are none. As with
+/// [`expand`](crate::expand()), the result is for [`flatten`](crate::flatten()) only.
 pub fn hoist_loop_products(module: Cow<'_, Module>) -> Cow<'_, Module> {
     let is_loop = |id: &InstructionId| matches!(module[*id].op, Op::While { .. });
     let loops: Vec<InstructionId> = module.instructions.keys().filter(is_loop).collect();
@@ -104,8 +108,8 @@ fn candidate(module: &Module, found: &CountedLoop, dot: InstructionId) -> Option
     })
 }
 
-/// Whether a value of the body is a state that iterations do not change, or a constant, or is made of one
-/// by a few operations.
+/// Whether a value of the body is loop-invariant: an unchanged state, a constant, or the result of
+/// a few operations on one.
 fn is_invariant(module: &Module, found: &CountedLoop, id: InstructionId, steps: u32) -> bool {
     let instruction = &module[id];
     match &instruction.op {
@@ -127,7 +131,7 @@ fn is_unchanged(module: &Module, found: &CountedLoop, id: InstructionId) -> bool
     next.is_some_and(|&next| state(module, found, next) == Some(number))
 }
 
-/// An invariant value of the body, before the loop.
+/// Rebuilds an invariant value of the body before the loop.
 fn before(module: &mut Module, found: &CountedLoop, id: InstructionId) -> InstructionId {
     if let Some(number) = state(module, found, id) {
         return module[found.init].operands[number];
@@ -141,12 +145,12 @@ fn before(module: &mut Module, found: &CountedLoop, id: InstructionId) -> Instru
     new(module, found.init, op, &operands, shape)
 }
 
-/// The product of an array's rows with a matrix.
+/// The product of the rows of an array with a matrix.
 struct RowProduct {
     op: Op,
-    /// What one row gives: the row's own dimensions, then those of the matrix.
+    /// The shape of one row's product: the free dimensions of the row, then those of the matrix.
     one: ArrayShape,
-    /// The order of these dimensions in the result of the loop's product, if it is another one.
+    /// The permutation of these dimensions in the loop's product, if it is not the identity.
     order: Option<SmallVec<[i64; 6]>>,
 }
 
@@ -202,7 +206,7 @@ fn row_product(
     })
 }
 
-/// Puts the product of all rows before the loop, and in the place of the loop's product its row.
+/// Inserts the product of all rows before the loop, and replaces the loop's product by a row of it.
 fn hoist(module: &mut Module, found: &CountedLoop, candidate: &Candidate) {
     let &Candidate { dot, ref rows, .. } = candidate;
     let index = array(module, rows.index);
@@ -238,7 +242,7 @@ fn hoist(module: &mut Module, found: &CountedLoop, candidate: &Candidate) {
     instruction.operands = SmallVec::from_slice(&[operand]);
 }
 
-/// Gives a loop one more array, whose place in the state is returned; the body has to pass it on.
+/// Adds an array to a loop's state and returns its position; the caller makes the body pass it on.
 fn add_state(
     module: &mut Module,
     found: &CountedLoop,

@@ -1,16 +1,16 @@
-//! Inlining: calls of a computation replaced by what they do.
+//! Inlines calls of computations.
 //!
-//! [`flatten`](crate::flatten()) inlines all calls. What comes before it and looks for a pattern in a loop's
-//! body has JAX's scans as calls of a computation, and asks for it earlier.
+//! [`flatten`](crate::flatten()) inlines all calls. Earlier passes that look for a pattern in a
+//! loop's body need it sooner: JAX writes the body of a scan as a call.
 
 use rustc_hash::FxHashMap;
 use tegula_ir::{ComputationId, InstructionId, Module, Op, Shape};
 
-/// Instructions of a computation that is inlined, with all that it calls.
+/// The most instructions of a computation that is inlined, including all that it calls.
 const MOST_INSTRUCTIONS: usize = 4096;
 
-/// Whether a computation may be inlined, has products, and is without loops and branches: these stay where
-/// they are, as a loop whose computations are called from two places is left alone.
+/// Whether a computation contains products and may be inlined. One with loops or branches is not
+/// inlined, because a loop whose computations are called from two places is left alone.
 pub(crate) fn has_products(module: &Module, computation: ComputationId) -> bool {
     let (mut products, mut count) = (false, 0);
     let plain = is_plain(module, computation, &mut products, &mut count);
@@ -31,7 +31,7 @@ fn is_plain(module: &Module, id: ComputationId, products: &mut bool, count: &mut
         })
 }
 
-/// Inlines the calls of a computation's body of which `wanted` holds, with those inside of them.
+/// Inlines those calls in a computation for which `wanted` holds, and the calls inside of them.
 pub(crate) fn inline_calls(
     module: &mut Module,
     computation: ComputationId,
@@ -70,12 +70,13 @@ pub(crate) fn inline_calls(
 struct Inline<'a> {
     module: &'a mut Module,
     into: ComputationId,
-    /// The instructions that there are now, in order.
+    /// The instructions of the result so far, in order.
     order: Vec<InstructionId>,
 }
 
 impl Inline<'_> {
-    /// Puts copies of a computation's instructions here. Gives what stands for the call.
+    /// Copies a computation's instructions to this place. Returns the instruction that replaces the
+    /// call.
     fn call(&mut self, call: InstructionId, callee: ComputationId) -> Option<InstructionId> {
         let arguments = self.module[call].operands.clone();
         let mut copies: FxHashMap<InstructionId, InstructionId> = FxHashMap::default();
@@ -106,7 +107,7 @@ impl Inline<'_> {
         copies.get(&self.module[callee].root).copied()
     }
 
-    /// What an instruction takes from a tuple that is put together here.
+    /// The operand that a `get-tuple-element` selects, if its tuple is built by an instruction.
     fn part_of_tuple(&self, id: InstructionId) -> Option<InstructionId> {
         let instruction = &self.module[id];
         let Op::GetTupleElement(number) = instruction.op else {
@@ -118,7 +119,7 @@ impl Inline<'_> {
         part.filter(|_| is_tuple)
     }
 
-    /// Leaves nothing of an instruction that has no place in a computation any more.
+    /// Empties an instruction that belongs to no computation any more.
     fn forget(&mut self, id: InstructionId) {
         let instruction = &mut self.module.instructions[id];
         instruction.op = Op::Tuple;

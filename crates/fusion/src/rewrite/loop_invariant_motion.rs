@@ -1,19 +1,20 @@
-//! Loop-invariant code motion on the flat program: what each iteration of a loop would compute
-//! alike is computed before the loop.
+//! Loop-invariant code motion on the flat program: moves operations that would compute the same in
+//! every iteration to before the loop.
 //!
-//! It comes before clustering, which otherwise fuses an invariant sum into the kernel that uses
-//! it and so evaluates it in every iteration. [`before_loops`](crate::schedule::hoist_kernels) then moves
-//! what is left: whole kernels that turn out to read nothing that changes.
+//! It runs before clustering, which would otherwise fuse an invariant sum into the kernel that uses
+//! it, so that it is evaluated in every iteration. Later,
+//! [`hoist_kernels`](crate::schedule::hoist_kernels) moves whole kernels that turn out to be
+//! invariant.
 //!
-//! A value that is hoisted out of a loop takes memory for as long as the loop runs, and is
-//! read from there in each iteration. That pays for sums, products and routines, for functions
-//! (`exp`, quotients) of arrays that are as large as their results, and for single numbers that
-//! take several operations. Everything else is cheaper to compute where it is read: a broadcast,
-//! a comparison of two iotas. Cheap operations that lead to something that is moved are copied,
-//! so that other readers in the loop keep their own.
+//! A hoisted value takes memory for as long as the loop runs, and each iteration reads it from
+//! there. That pays for sums, products and routines, for expensive functions (`exp`, quotients) of
+//! arrays at least as large as their results, and for scalars that take several operations.
+//! Everything else is cheaper to compute where it is read: a broadcast, or a comparison of two
+//! iotas. Cheap operations that feed a hoisted one are copied, so that other readers in the loop
+//! keep their own.
 //!
-//! An operation that is moved is executed even if the loop has no iteration. So loops,
-//! conditionals and custom calls stay, which may not end, or fail.
+//! A hoisted operation is executed even if the loop has no iterations. So loops, conditionals and
+//! custom calls stay, because they may fail or not terminate.
 
 use super::gvn::is_a_function;
 use crate::cluster::{Class, classify};
@@ -22,12 +23,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_arena::EntityRef;
 use tegula_ir::Module;
 
-/// Operations on single numbers that are moved: fewer cost less than the load that they become.
+/// The least number of operations on scalars that are moved; fewer cost less than the load that
+/// replaces them.
 const MIN_OPERATIONS: usize = 4;
-/// Operations before a value that are counted at most.
+/// The most operations that are visited when counting those behind a value.
 const MAX_COUNTED: usize = 256;
 
-/// Moves invariant operations out of all loops, out of the innermost first.
+/// Moves invariant operations out of all loops, the innermost first.
 pub(crate) fn move_out(module: &Module, program: &mut Program) {
     let mut entry = std::mem::take(&mut program.entry);
     region(module, program, &mut entry);
@@ -64,13 +66,13 @@ fn region(module: &Module, program: &mut Program, around: &mut Region) {
     around.nodes = nodes;
 }
 
-/// One region of a loop.
+/// The pass on one region of a loop.
 struct Pass<'a> {
     module: &'a Module,
     program: &'a mut Program,
-    /// The nodes of the region that give the same in each iteration.
+    /// The loop-invariant nodes of the region.
     invariant: FxHashSet<NodeId>,
-    /// Those of them that are moved.
+    /// The invariant nodes that are moved.
     moved: FxHashSet<NodeId>,
 }
 
@@ -88,7 +90,7 @@ impl<'a> Pass<'a> {
             let stays = |v: &ValueId| match program.values[*v].def {
                 Def::Parameter(_) | Def::Constant(_) => true,
                 Def::Node(maker, _) => !own.contains(&maker) || invariant.contains(&maker),
-                // The state may be that of a loop around this one.
+                // The state may belong to an enclosing loop.
                 Def::LoopState => !states.contains(v),
             };
             if may_move(module, node) && node.operands.iter().all(stays) {
@@ -120,7 +122,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Invariant nodes with a reader that is not invariant.
+    /// The invariant nodes with a reader that is not invariant.
     fn frontier(&self, inside: &Region) -> Vec<NodeId> {
         let mut read = FxHashSet::default();
         let mut note = |values: &[ValueId]| {
@@ -137,7 +139,7 @@ impl<'a> Pass<'a> {
         nodes.filter(|id| read.contains(id)).collect()
     }
 
-    /// The invariant node of the region that makes a value.
+    /// The invariant node of the region that computes a value.
     fn maker(&self, value: ValueId) -> Option<NodeId> {
         match self.program.values[value].def {
             Def::Node(id, _) if self.invariant.contains(&id) => Some(id),
@@ -145,7 +147,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether an operation by itself takes longer than reading its result.
+    /// Whether the operation of a node takes longer than reading its result.
     fn is_expensive(&self, id: NodeId) -> bool {
         match classify(self.module, self.program, id) {
             Class::Loop | Class::Scan | Class::Library => true,
@@ -154,7 +156,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether a node gives single numbers that take several operations.
+    /// Whether a node computes scalars that take several operations.
     fn is_long(&self, id: NodeId) -> bool {
         let one = |v: &ValueId| self.program.values[*v].shape.element_count() == Some(1);
         if !self.program.nodes[id].results.iter().all(one) {
@@ -167,7 +169,8 @@ impl<'a> Pass<'a> {
         cost.count() >= MIN_OPERATIONS
     }
 
-    /// Whether a result has no more elements than one of the arrays that it is computed from.
+    /// Whether the result has no more elements than one of the arrays from outside that it is
+    /// computed from.
     fn is_no_larger(&self, id: NodeId) -> bool {
         let elements = |v: ValueId| self.program.values[v].shape.element_count();
         let result = self.program.nodes[id].results.first();
@@ -184,8 +187,8 @@ impl<'a> Pass<'a> {
             })
     }
 
-    /// A node and the invariant ones that lead to it, as far as those that are moved by
-    /// themselves; the nearest `most`.
+    /// A node and the nearest `most` invariant nodes that it is computed from, not going past nodes
+    /// that are moved themselves.
     fn before(&self, id: NodeId, most: usize, skip: impl Fn(NodeId) -> bool) -> Vec<NodeId> {
         let mut found = vec![id];
         let mut seen = FxHashSet::default();
@@ -207,8 +210,8 @@ impl<'a> Pass<'a> {
         found
     }
 
-    /// Takes the moved nodes out of the region. Gives what stands before the loop: they, and
-    /// copies of what leads to them.
+    /// Removes the moved nodes from the region. Returns the nodes to put before the loop: the moved
+    /// ones and copies of those that they depend on.
     fn apply(mut self, inside: &mut Region) -> Vec<NodeId> {
         if self.moved.is_empty() {
             return Vec::new();
@@ -226,7 +229,8 @@ impl<'a> Pass<'a> {
         before
     }
 
-    /// Has a moved node read copies of what stays in the loop.
+    /// Copies the nodes that stay in the loop and that a moved node depends on, and makes it read
+    /// the copies.
     fn copy_operands(
         &mut self,
         id: NodeId,
@@ -240,7 +244,7 @@ impl<'a> Pass<'a> {
         };
         let mut needed = self.before(id, usize::MAX, is_copied);
         needed.retain(|&other| other != id);
-        // What the copies read comes first.
+        // In the region's order, so that operands come first.
         needed.sort_unstable_by_key(|other| position.get(other));
         for other in needed {
             let mut node = self.program.nodes[other].clone();
@@ -266,13 +270,13 @@ fn rename(values: &mut [ValueId], copies: &FxHashMap<ValueId, ValueId>) {
     }
 }
 
-/// Whether a node depends on its operands alone, ends, and cannot fail.
+/// Whether a node depends on its operands alone, terminates, and cannot fail.
 fn may_move(module: &Module, node: &Node) -> bool {
     let is_operation = matches!(node.kind, NodeKind::Op | NodeKind::Contraction(_));
     is_operation && !node.results.is_empty() && is_a_function(&module[node.origin].op)
 }
 
-/// The values that regions inside of a node read or give.
+/// Passes to `note` the values that the regions of a node read or return.
 fn each_read_inside(program: &Program, id: NodeId, note: &mut impl FnMut(&[ValueId])) {
     for region in program.nodes[id].kind.regions() {
         note(&region.results);

@@ -1,16 +1,17 @@
-//! Rewrites of a program before it is clustered: what is computed stays the same, how changes.
+//! Rewrites of a program before it is clustered. They preserve what is computed.
 //!
-//! - [`expand`]: operations that are compositions of others are written out (on the module).
-//! - [`hoist_loop_products`]: products with the rows of an array, one in each iteration of a loop, become
-//!   one product before it (on the module, with [`inline_calls`]).
-//! - [`sink_loop_reductions`]: products that a loop sums up become one product after it (on the
+//! - [`expand`]: expands operations that are compositions of others (on the module).
+//! - [`hoist_loop_products`]: turns products with the rows of an array, one per iteration of a
+//!   loop, into one product before the loop (on the module, with [`inline_calls`]).
+//! - [`sink_loop_reductions`]: turns products that a loop sums up into one product after it (on the
 //!   module).
-//! - [`counted_loops`]: what the last two ask of loops.
-//! - [`fold_constants`]: operations on small constants.
+//! - [`counted_loops`]: finds loops with known trip counts for the two passes above.
+//! - [`fold_constants`]: constant folding.
 //! - [`gvn`]: global value numbering; [`dce`]: dead-code elimination.
-//! - [`loop_invariant_motion`]: what each iteration computes alike, before the loop.
-//! - [`fold_transposes`]: transpositions into the products that they feed or follow.
-//! - [`fuse_accumulation`]: sums of a product and an array, in the product's routine.
+//! - [`loop_invariant_motion`]: moves operations that are the same in each iteration before the
+//!   loop.
+//! - [`fold_transposes`]: folds transpositions into the products that they feed or follow.
+//! - [`fuse_accumulation`]: fuses the sum of a product and an array into the product's routine.
 
 pub(crate) mod counted_loops;
 pub(crate) mod dce;

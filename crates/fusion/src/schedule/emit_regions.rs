@@ -1,4 +1,5 @@
-//! From a clustered program to its fused graph: kernels and calls for each region, in an order.
+//! Turns a clustered program into its fused graph: makes the kernels and calls of each region and
+//! orders them.
 
 use crate::COLLECTIVE;
 use crate::analysis::scan::as_scan;
@@ -25,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tegula_ir::{ComputationId, ElementType, Module, Op};
 
-/// Makes kernels of a clustered program.
+/// Makes the kernels of a clustered program.
 pub(crate) fn emit_kernels(
     module: &Module,
     program: Program,
@@ -59,7 +60,7 @@ pub(crate) fn emit_kernels(
 struct Builder<'a> {
     context: &'a Context<'a>,
     limits: Limits,
-    /// The values that kernels of rows keep to themselves.
+    /// The values that row-fused kernels keep for themselves.
     kept: RefCell<Vec<ValueId>>,
 }
 
@@ -69,7 +70,7 @@ impl Builder<'_> {
         self.arranged(region, steps)
     }
 
-    /// A loop's body, and what is done before the loop.
+    /// A loop's body, and the steps hoisted out of it.
     fn body(&self, body: &Region, states: &[ValueId]) -> Result<(FusedRegion, Steps), Error> {
         let mut steps = self.steps(body)?;
         let before = take_before(self.context, &mut steps, states, &body.results);
@@ -80,7 +81,7 @@ impl Builder<'_> {
     fn steps(&self, region: &Region) -> Result<Steps, Error> {
         let mut steps = Vec::new();
         for &id in &region.nodes {
-            // A kernel of several operations stands at the last.
+            // A kernel of several operations is placed at the last of them.
             if self
                 .context
                 .clusters
@@ -94,11 +95,12 @@ impl Builder<'_> {
         in_order(self.context, steps)
     }
 
-    /// The graph of a region's steps, those of the same rows as one.
+    /// The graph of a region's steps, after row fusion.
     fn arranged(&self, region: &Region, mut steps: Steps) -> Result<FusedRegion, Error> {
         let waiting = as_they_stand(self.context, &steps);
         let clusters = &self.context.clusters;
-        // Runs need not compute it, but would with what a kernel of rows does besides.
+        // Such sums need not be computed in each run, but fused into a kernel of rows they would
+        // be.
         let alone = |value| clusters.reason(value) == Reason::SumOfConstants;
         let kept = join_rows(&mut steps, &waiting, &region.results, alone, self.limits);
         if !kept.is_empty() {
@@ -106,7 +108,8 @@ impl Builder<'_> {
         }
         let mut steps = in_order(self.context, steps)?;
         steps.retain(|units| !units.is_empty());
-        // A loop's states and what a header aliases are updated in place in the order that is.
+        // Loop states and inputs that the module's header aliases with outputs are updated in
+        // place, which relies on the existing order.
         let is_entry = std::ptr::eq(region, &raw const self.context.program.entry);
         if is_entry && self.context.module.attributes.input_output_alias.is_empty() {
             let waiting = as_they_stand(self.context, &steps);
@@ -134,7 +137,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The steps of a node.
+    /// Appends the steps of a node.
     fn node(&self, id: NodeId, steps: &mut Steps) -> Result<(), Error> {
         let node = &self.context.program.nodes[id];
         let unit = match &node.kind {
@@ -227,8 +230,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The kernel that computes all results of a node over their index space, and what
-    /// is computed together with it.
+    /// The kernel that computes all results of a node over their index space, and those of the
+    /// nodes that share its kernel.
     fn kernel(&self, id: NodeId) -> Result<BoundKernel, Error> {
         let nodes = &self.context.program.nodes;
         let node = &nodes[id];
@@ -292,7 +295,7 @@ impl Builder<'_> {
         self.context.program.values[value].shape.element_type
     }
 
-    /// A comparator as a kernel on scalars; its parameters stand for no value.
+    /// A comparator as a kernel on scalars; its parameters belong to no value.
     fn comparator(&self, id: NodeId, to_apply: ComputationId) -> Result<Kernel, Error> {
         let node = &self.context.program.nodes[id];
         let mut emitter = Emitter::new(self.context, node.origin);
@@ -317,8 +320,8 @@ impl Builder<'_> {
     }
 }
 
-/// Which steps wait for each step: those that read what it makes, and, among steps that are to
-/// keep their order, the next one.
+/// For each step, the steps that must come after it: those that read its results, and, for steps
+/// that keep their order, the next one of these.
 fn waiting(steps: &Steps, keeps_order: &dyn Fn(NodeId) -> bool) -> Waiting {
     let mut made = FxHashMap::default();
     for (i, units) in steps.iter().enumerate() {
@@ -342,15 +345,16 @@ fn waiting(steps: &Steps, keeps_order: &dyn Fn(NodeId) -> bool) -> Waiting {
     waiting
 }
 
-/// Which steps wait for each step, if all with effects keep the order in which they stand.
+/// For each step, the steps that must come after it if all steps with side effects keep their
+/// order.
 fn as_they_stand(context: &Context<'_>, steps: &Steps) -> Waiting {
     waiting(steps, &|id| acts(context.module, context.program, id))
 }
 
-/// The steps with what makes a value before what reads it. A step stays where it is if
-/// it can, and steps with effects keep their order; collectives do where that is possible. Where a
-/// kernel stands between two of them in both directions, for one reads what it makes and it reads what the
-/// other makes, they change places, on each device alike.
+/// Orders steps so that each comes after those whose results it reads. Steps stay in place where
+/// possible, and steps with side effects keep their order. So do collectives where possible: if a
+/// kernel would have to be both before and after another step, because it was merged from several
+/// operations, collectives change places, in the same way on each device.
 ///
 /// # Errors
 /// Steps that wait for each other: a bug in the choice of kernels.
@@ -375,8 +379,8 @@ fn in_order(context: &Context<'_>, steps: Steps) -> Result<Steps, Error> {
     }
 }
 
-/// An order in which nothing comes before what it waits for, each as near to its place as can be; without
-/// those that wait for each other.
+/// A topological order that keeps steps as near to their places as possible. Steps in a cycle are
+/// left out.
 fn topological(waiting: &Waiting) -> Vec<usize> {
     let mut waits = vec![0; waiting.len()];
     for &next in waiting.iter().flatten() {
@@ -397,7 +401,7 @@ fn topological(waiting: &Waiting) -> Vec<usize> {
     order
 }
 
-/// Whether a node has effects other than an exchange with the other devices, which run the same steps.
+/// Whether a node has side effects other than exchanges with other devices that run the same steps.
 fn acts_on_its_own(context: &Context<'_>, id: NodeId) -> bool {
     let (module, node) = (context.module, &context.program.nodes[id]);
     let is_exchange = match &module[node.origin].op {

@@ -1,10 +1,11 @@
-//! Hoists kernels out of loops: whole kernels that every iteration would run alike.
+//! Hoists whole loop-invariant kernels and routine calls out of loops.
 //!
-//! A kernel or routine of a loop's body that reads nothing that iterations change writes the same
-//! array in each. Done before the loop it costs what it did in one iteration; the array, which had
-//! its memory for a part of each, has it for all of the loop.
+//! A kernel or routine in a loop's body that reads nothing that iterations change writes the same
+//! array each time. Before the loop, it runs once. Its array then needs its memory for the whole
+//! loop rather than for a part of each iteration.
 //!
-//! What an iteration writes over stays inside: a copy, in each, would take its place.
+//! An array that an iteration overwrites stays inside, because hoisting it would require a copy in
+//! each iteration.
 
 use crate::emit::Context;
 use crate::fused::{FusedRegion, LibraryOp, Steps, Unit};
@@ -14,8 +15,8 @@ use crate::rewrite::dce::acts;
 use rustc_hash::FxHashSet;
 use tegula_ir::Op;
 
-/// Takes out of the steps of a loop's body, which are in order, those that may be done before it.
-/// `states` are what iterations change, `next` what they become.
+/// Removes from the steps of a loop's body those that can run before the loop, and returns them.
+/// The steps are in order; `states` are the loop's states, `next` their next values.
 pub(crate) fn take_before(
     context: &Context<'_>,
     steps: &mut Steps,
@@ -52,8 +53,8 @@ pub(crate) fn take_before(
     before
 }
 
-/// Whether a unit gives the same whenever it reads the same, and comes to an end. A handler of a
-/// custom call may do neither, and may fail where the loop has no iteration.
+/// Whether a unit always gives the same results for the same inputs, and terminates. The handler of
+/// a custom call may do neither, and may fail although the loop has no iteration.
 fn may_be_done_once(unit: &Unit) -> bool {
     match unit {
         Unit::Kernel(_) | Unit::Copy { .. } => true,
@@ -65,7 +66,7 @@ fn may_be_done_once(unit: &Unit) -> bool {
     }
 }
 
-/// The values that some units may write over, or give as they are.
+/// The values that some units may overwrite, or return unchanged.
 fn written_over(step: &[(NodeId, Unit)]) -> FxHashSet<ValueId> {
     let mut over = FxHashSet::default();
     step.iter().for_each(|(_, unit)| note(unit, &mut over));

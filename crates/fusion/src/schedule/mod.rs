@@ -1,9 +1,9 @@
-//! The order of a program's kernels, and which of them become one.
+//! Makes kernels, decides which of them are joined, and orders them.
 //!
-//! - [`emit_regions`]: makes the units of each region, and calls the others.
-//! - [`hoist_kernels`]: kernels that each iteration of a loop would run alike, before the loop.
-//! - [`row_fusion`]: kernels over the same rows as one.
-//! - [`schedule_for_memory`]: the order in which least memory is alive.
+//! - [`emit_regions`]: makes the units of each region, and calls the other passes.
+//! - [`hoist_kernels`]: moves loop-invariant kernels before the loop.
+//! - [`row_fusion`]: joins kernels over the same rows.
+//! - [`schedule_for_memory`]: orders steps to reduce peak memory.
 
 pub(crate) mod emit_regions;
 pub(crate) mod hoist_kernels;

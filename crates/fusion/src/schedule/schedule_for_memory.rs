@@ -1,24 +1,24 @@
-//! Orders a program's steps so that little memory is alive at once.
+//! Orders a program's steps to reduce peak memory.
 //!
-//! A program says what follows from what, and one order of many. In a gradient the order of
-//! tracing keeps what the forward pass has left until weights' gradients are computed, last of
-//! all. Steps are moved to where less is alive at the worst moment; the order that the
-//! program has stays where nothing is gained.
+//! A program determines which steps depend on which, and one of many valid orders. For a gradient,
+//! the order of tracing keeps the results of the forward pass alive until the weights' gradients
+//! are computed at the very end. This pass moves steps to reduce the memory that is live at the
+//! worst moment; where nothing is gained, it keeps the program's order.
 
 use crate::fused::{Steps, Unit, Waiting};
 use crate::kernel::Access;
 use crate::program::{Program, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Steps of a region that are moved: the search tries each of them at each place.
+/// The most steps of a region that are reordered: the search tries each of them at each place.
 const MAX_STEPS: usize = 64;
-/// How often all steps are tried.
+/// The most rounds; each tries all steps.
 const MAX_ROUNDS: usize = 4;
-/// Of the bytes alive at the worst moment, so much has to be gained.
+/// The least reduction of peak memory, as a fraction, for which the order is changed.
 const MIN_GAIN: f64 = 0.02;
 
-/// The region's steps in an order in which less memory is alive, if that is a good part less.
-/// `waiting` says which steps wait for each.
+/// Orders the region's steps so that less memory is live, if the reduction is large enough.
+/// `waiting` says which steps must come after each.
 pub(crate) fn with_least_alive(
     program: &Program,
     mut steps: Steps,
@@ -55,7 +55,7 @@ pub(crate) fn with_least_alive(
         .collect()
 }
 
-/// Moves a step to where it costs least.
+/// Moves a step to the place where the cost is least.
 fn best_place(
     lives: &Lives,
     waiting: &Waiting,
@@ -87,7 +87,8 @@ fn best_place(
     least
 }
 
-/// What updates an array waits for those that read it first, or the array would be copied.
+/// Makes steps that update an array wait for those that read its old contents, which would
+/// otherwise require a copy.
 fn keep_reads_before_updates(steps: &Steps, waiting: &mut Waiting) {
     let mut readers: FxHashMap<ValueId, Vec<usize>> = FxHashMap::default();
     for (i, units) in steps.iter().enumerate() {
@@ -111,22 +112,22 @@ fn keep_reads_before_updates(steps: &Steps, waiting: &mut Waiting) {
     }
 }
 
-/// What an order costs: the bytes that are alive at the worst moment, then those of all moments.
+/// The cost of an order: the bytes live at the worst moment, then the sum over all moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     worst: i64,
     sum: i64,
 }
 
-/// What larger arrays count as, in bytes: a million of them can be added up.
+/// The size in bytes that larger arrays are counted as, so that a million of them can be added up.
 const LARGEST: i64 = 1 << 43;
 
-/// What each step reads and makes.
+/// The arrays that each step reads and makes.
 struct Lives {
     steps: Vec<Touched>,
-    /// The bytes of each array, and how many steps read it, the region's end as one.
+    /// The bytes of each array, and how many steps read it; the end of the region counts as one.
     arrays: Vec<(i64, u32)>,
-    /// No order has less alive at its worst moment.
+    /// A lower bound on the peak of every order.
     least: i64,
 }
 
@@ -134,7 +135,7 @@ struct Lives {
 struct Touched {
     reads: Vec<usize>,
     makes: Vec<usize>,
-    /// Whether it may write over what it reads last.
+    /// Whether the step may overwrite an input that it is the last to read.
     in_place: bool,
 }
 
@@ -149,7 +150,7 @@ impl Lives {
                 ..Touched::default()
             };
             for value in units.iter().flat_map(|(_, unit)| unit.writes()) {
-                // Sizes that are not known count as their representative value.
+                // Unknown sizes count as their representative values.
                 let shape = program.values[value].shape.representative();
                 numbers.entry(value).or_insert_with(|| {
                     let bytes = shape.byte_size().unwrap_or(0);
@@ -208,7 +209,7 @@ impl Lives {
                 }
             }
             cost.worst = cost.worst.max(alive + made - taken_over);
-            // What nothing reads is gone at once.
+            // Arrays that nothing reads are freed at once.
             let unread = step
                 .makes
                 .iter()

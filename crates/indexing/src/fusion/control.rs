@@ -1,4 +1,4 @@
-//! Loops and conditionals.
+//! The maps of loops and conditionals.
 
 use rustc_hash::FxHashMap;
 use tegula_ir::{ArrayShape, ComputationId, InstructionId, Module, Op, Shape};
@@ -8,7 +8,7 @@ use crate::map::{Exactness, IndexingMap};
 use crate::ops::{Cause, OperandIndexing, identity_of, leaf_array, whole};
 use crate::simplify::Simplifier;
 
-/// Maps of one array of a loop's state before the whole array stands for them.
+/// The most maps kept for one array of a loop's state; beyond that, the whole array counts as read.
 const MAX_LOOP_MAPS: usize = 12;
 
 fn result_of(module: &Module, (id, leaf): Value) -> Result<&ArrayShape, Cause> {
@@ -21,8 +21,8 @@ fn superset(mut map: IndexingMap) -> IndexingMap {
     map
 }
 
-/// From an array of a conditional's result: through the branch that is taken, which
-/// is not known.
+/// Maps from an array of a conditional's result to the operands. It is not known which branch is
+/// taken.
 pub(super) fn branches_backward(
     module: &Module,
     (call, output): Value,
@@ -53,7 +53,7 @@ pub(super) fn branches_backward(
     })
 }
 
-/// To an array of a conditional's result.
+/// Maps to an array of a conditional's result.
 pub(super) fn branches_forward(
     module: &Module,
     (call, output): Value,
@@ -78,15 +78,14 @@ pub(super) fn branches_forward(
     })
 }
 
-/// A loop while its maps are collected.
+/// A loop whose maps are being collected.
 struct Loop<'a> {
     module: &'a Module,
     body: ComputationId,
     state: &'a Shape,
     simplifier: &'a mut Simplifier,
     depth: u32,
-    /// For an array of the state after an iteration, the maps to the arrays
-    /// before it.
+    /// For an array of the state after an iteration, the maps to the arrays of the state before it.
     step: FxHashMap<usize, Vec<(usize, Maps)>>,
 }
 
@@ -116,7 +115,7 @@ impl Loop<'_> {
         Ok(maps)
     }
 
-    /// Whether an iteration leaves an array as it was.
+    /// Whether iterations leave an array of the state unchanged.
     fn is_invariant(&mut self, leaf: usize) -> Result<bool, Cause> {
         let Ok(array) = leaf_array(self.state, leaf) else {
             return Ok(false);
@@ -150,7 +149,7 @@ impl Loop<'_> {
             known.push(map.clone());
             let mut map = map;
             if known.len() > MAX_LOOP_MAPS {
-                // Whatever the next iterations read, it is part of the array.
+                // Whatever further iterations read is a part of the array.
                 map = whole(self.module, result, leaf_array(self.state, leaf)?);
                 *known = vec![map.clone()];
                 widened.insert(leaf, ());
@@ -174,9 +173,9 @@ impl Loop<'_> {
         self.coarse(superset(map.compose(next)))
     }
 
-    /// A map as iterations see it. A run-time value of one iteration is not that of
-    /// another: it has no source. What restricts only that which no result depends on
-    /// would grow from iteration to iteration and says little: it is dropped.
+    /// Generalises a map to all iterations. A run-time value differs between iterations, so its
+    /// source is removed. Constraints that restrict only variables on which no result depends would
+    /// accumulate from iteration to iteration and say little, so they are dropped.
     fn coarse(&mut self, mut map: IndexingMap) -> IndexingMap {
         map.forget_elements();
         map.drop_loose_constraints();
@@ -187,7 +186,7 @@ impl Loop<'_> {
     }
 }
 
-/// From array `output` of a loop's result.
+/// Maps from array `output` of a loop's result to the operands.
 pub(super) fn loop_backward(
     module: &Module,
     call: InstructionId,
@@ -228,7 +227,7 @@ fn loop_reads(
     if all.is_invariant(output)? {
         return Ok(FxHashMap::from_iter([(output, vec![identity])]));
     }
-    // Whether there is another iteration is decided for all indices alike.
+    // Whether there is another iteration does not depend on the index.
     let nothing = superset(identity_of(module, result).without_results());
     let mut start = Vec::new();
     let decided = walk::backward(module, *condition, 0, all.simplifier, depth + 1)?;
@@ -247,7 +246,7 @@ fn loop_reads(
     all.close(result, start)
 }
 
-/// To array `output` of a loop's result: unchanged, or anywhere.
+/// Maps to array `output` of a loop's result: the identity, or to any index.
 pub(super) fn loop_forward(
     module: &Module,
     call: InstructionId,

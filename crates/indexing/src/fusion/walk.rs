@@ -1,4 +1,4 @@
-//! One computation: from its root to its parameters, and back.
+//! Walks one computation from its root to its parameters, and back.
 
 use rustc_hash::FxHashMap;
 use tegula_ir::{ComputationId, InstructionId, Module, Op};
@@ -10,8 +10,8 @@ use crate::ops::{
 };
 use crate::simplify::Simplifier;
 
-/// The maps from array `output` of the root to each array of each parameter,
-/// by the parameter's number and the array's. What is not there is not read.
+/// The maps from array `output` of the root to each array of each parameter, keyed by the numbers
+/// of the parameter and the array. An array without an entry is not read.
 pub(super) fn backward(
     module: &Module,
     callee: ComputationId,
@@ -61,12 +61,12 @@ pub(super) fn forward(
     Ok(root.unwrap_or(Ok(Vec::new())))
 }
 
-/// The variables of a tiling space over which an instruction sums: dimensions of the map
-/// that the walk starts with, in the place of range variables.
+/// For each instruction that sums over dimensions of a tiling space: the dimensions of the starting
+/// map that replace its range variables.
 pub(crate) type Sequential = FxHashMap<InstructionId, std::ops::Range<usize>>;
 
-/// The maps from a tiling space to every array of every value of a computation, by a map
-/// from the space to array `output` of the root.
+/// The maps from a tiling space to every array of every value of a computation. `start` maps the
+/// space to array `output` of the root.
 pub(super) fn from_space(
     module: &Module,
     callee: ComputationId,
@@ -113,7 +113,7 @@ struct Walk<'a> {
     simplifier: &'a mut Simplifier,
     depth: u32,
     sequential: Sequential,
-    /// From the start to each value met so far.
+    /// The maps from the start to each value reached so far.
     maps: FxHashMap<Value, Maps>,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
         data.map_or(0, |data| data.shape.leaf_count())
     }
 
-    /// Begins with the identity on a value.
+    /// Starts with the identity map of a value.
     fn start(&mut self, (id, leaf): Value) -> Result<(), Cause> {
         let data = self.module.instructions.get(id).ok_or(Cause::Malformed)?;
         let identity = identity_of(self.module, leaf_array(&data.shape, leaf)?);
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Passes the maps of a value on to what it is made of.
+    /// Propagates the maps of a value to the operands that it is computed from.
     fn visit(&mut self, id: InstructionId, leaf: usize, maps: &Maps) {
         let Some(data) = self.module.instructions.get(id) else {
             return;
@@ -188,8 +188,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Of a reshape of a reshape: the array that the first one reshapes, and the
-    /// map there. What lies between keeps the row-major order too.
+    /// For a chain of reshapes, the array at its start and the map to it. The arrays in between
+    /// have the same row-major order.
     fn through_reshapes(&self, id: InstructionId) -> Option<(InstructionId, IndexingMap)> {
         let mut source = id;
         let mut count = 0;
@@ -205,8 +205,7 @@ impl<'a> Walk<'a> {
         Some((source, self.reshape_between(id, source)?))
     }
 
-    /// The map from the indices of one array to those of another with the same elements in
-    /// row-major order.
+    /// The map between the indices of two arrays with the same elements in row-major order.
     fn reshape_between(&self, from: InstructionId, to: InstructionId) -> Option<IndexingMap> {
         let sizes = |id| {
             let data = self.module.instructions.get(id)?;
@@ -260,7 +259,7 @@ impl<'a> Walk<'a> {
             instruction: value.0,
         };
         let maps = match maps {
-            // Collectives over different groups have no common positions.
+            // Positions in collectives over different groups are unrelated.
             Ok(maps) if maps.iter().any(IndexingMap::is_undefined) => {
                 Err(unknown(Cause::MixedGroups))
             }
@@ -284,8 +283,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// All compositions, simplified, without duplicates. `sequential` are the variables of the
-/// first maps over which the second ones' ranges run.
+/// All compositions of a map in `maps` with one in `next`, simplified, without duplicates.
+/// `sequential` are the dimensions of the first maps that replace the ranges of the second ones.
 fn products(
     simplifier: &mut Simplifier,
     maps: &[IndexingMap],

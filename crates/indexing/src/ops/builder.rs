@@ -1,8 +1,8 @@
-//! Building one map for one operand of an instruction.
+//! Builds the map for one operand of an instruction.
 //!
-//! While a map grows, range and run-time variables have numbers of their own
-//! ([`RANGES`], [`RUNTIME`] and up), so that terms stay valid when variables are
-//! added in any order; [`Draft::finish`] gives the final numbers.
+//! While a map is under construction, its range and run-time variables have temporary numbers
+//! ([`RANGES`], [`RUNTIME`] and up), so that terms stay valid when variables are added in any
+//! order. [`Draft::finish`] assigns the final numbers.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -17,21 +17,21 @@ use crate::map::{
 const RANGES: usize = 1 << 24;
 const RUNTIME: usize = 1 << 25;
 
-/// An instruction with what maps need to know about it.
+/// An instruction, with the information that is needed to build its maps.
 pub(super) struct Builder<'a> {
     pub(super) module: &'a Module,
     pub(super) instruction: &'a Instruction,
-    /// Which array of the result, numbered through its tuple from the left.
+    /// The number of the result's array, counted through its tuple from the left.
     shape_leaf: usize,
-    /// Which of the arrays that the operation computes.
+    /// The number of the array among those that the operation computes.
     pub(super) leaf: usize,
 }
 
-/// The largest index plus one of a dimension whose size nothing bounds. No machine
-/// holds an array of more elements, and one without an element has no point.
+/// The largest extent assumed for a dimension whose size has no bound. No machine can hold a larger
+/// array, and an array without elements has no points.
 const MAX_EXTENT: i64 = 1 << 48;
 
-/// The sizes of an array, all known.
+/// The sizes of an array, all of them static.
 pub(crate) type Sizes = SmallVec<[i64; 6]>;
 
 /// The last index of a dimension of this size.
@@ -39,12 +39,12 @@ pub(super) fn last_index(size: &Term) -> Term {
     size.add(&Term::constant(-1))
 }
 
-/// All sizes of an array.
+/// The sizes of an array; an error if one is symbolic.
 pub(crate) fn static_sizes(array: &ArrayShape) -> Result<Sizes, Cause> {
     array.static_dims().ok_or(Cause::SymbolicSize)
 }
 
-/// A dimension number of an attribute as an index.
+/// Converts the dimension number of an attribute to an index.
 pub(super) fn index(dim: i64, rank: usize) -> Result<usize, Cause> {
     usize::try_from(dim)
         .ok()
@@ -79,7 +79,7 @@ impl<'a> Builder<'a> {
             .ok_or(Cause::Malformed)
     }
 
-    /// The array of the result that is asked about.
+    /// The array of the result that the map is for.
     pub(super) fn output(&self) -> Result<&'a ArrayShape, Cause> {
         leaf_array(&self.instruction.shape, self.shape_leaf)
     }
@@ -97,13 +97,13 @@ impl<'a> Builder<'a> {
         )
     }
 
-    /// A map that starts from an array, without results yet.
+    /// A map that starts from an array and has no results yet.
     pub(super) fn draft(&self, from: &ArrayShape) -> Draft<'a> {
         draft(self.module, from)
     }
 
-    /// The map of an operand of which every element may go to every element of the result: a range
-    /// variable for each dimension of the result.
+    /// The map of an operand if every element of it may affect every element of the result, with a
+    /// range variable for each dimension of the result.
     pub(super) fn everywhere(&self, operand: usize) -> MapOrCause {
         let output = self.output()?;
         let mut draft = self.draft(self.input(operand)?);
@@ -116,7 +116,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A map that starts from an array, without results yet.
+/// A map that starts from an array and has no results yet.
 pub(super) fn draft<'a>(module: &'a Module, from: &ArrayShape) -> Draft<'a> {
     let mut draft = Draft {
         module,
@@ -135,7 +135,7 @@ pub(super) fn draft<'a>(module: &'a Module, from: &ArrayShape) -> Draft<'a> {
 pub(super) struct Draft<'a> {
     module: &'a Module,
     pub(super) map: IndexingMap,
-    /// The run-time variable of each symbol.
+    /// The run-time variable for each symbol.
     symbols: FxHashMap<Var, Term>,
 }
 
@@ -158,7 +158,7 @@ impl Draft<'_> {
         })
     }
 
-    /// All values of a term over the module's symbols.
+    /// The range of a term over the module's symbols.
     fn term_range(&self, term: &Term) -> Interval {
         let mut ranges: FxHashMap<Var, Interval> = FxHashMap::default();
         term.for_each_var(&mut |var| {
@@ -167,7 +167,7 @@ impl Draft<'_> {
         range_of(term, &ranges)
     }
 
-    /// The indices of a dimension, of the largest size it can have.
+    /// The indices of a dimension at the largest size that it can have.
     fn bounds(&self, dim: &Dim) -> Interval {
         let size = match dim {
             Dim::Static(size) => *size,
@@ -177,7 +177,7 @@ impl Draft<'_> {
         Interval::of_size(size)
     }
 
-    /// The size of a dimension over this map's variables.
+    /// The size of a dimension as a term over this map's variables.
     pub(super) fn extent(&mut self, dim: &Dim) -> Term {
         let term = match dim {
             Dim::Static(size) => return Term::constant(*size),
@@ -194,12 +194,13 @@ impl Draft<'_> {
         })
     }
 
-    /// The sizes of an array over this map's variables.
+    /// The sizes of an array as terms over this map's variables.
     pub(super) fn extents(&mut self, array: &ArrayShape) -> Vec<Term> {
         array.dims.iter().map(|dim| self.extent(dim)).collect()
     }
 
-    /// Keeps an index below the size of a dimension where the bounds do not.
+    /// Constrains an index to be below the size of a dimension, unless its bounds already ensure
+    /// that.
     fn stay_below(&mut self, index: &Term, dim: &Dim) {
         if dim.as_static().is_some() {
             return;
@@ -210,7 +211,7 @@ impl Draft<'_> {
             .constrain(distance, Interval::new(most.saturating_neg(), -1));
     }
 
-    /// A new range variable over the indices of a dimension.
+    /// Adds a range variable over the indices of a dimension.
     pub(super) fn range_over(&mut self, dim: &Dim) -> Term {
         let bounds = self.bounds(dim);
         let index = self.range(bounds);
@@ -218,19 +219,19 @@ impl Draft<'_> {
         index
     }
 
-    /// A new range variable.
+    /// Adds a range variable.
     pub(super) fn range(&mut self, bounds: Interval) -> Term {
         self.map.ranges.push(Variable::new(bounds));
         variable(RANGES + self.map.ranges.len() - 1)
     }
 
-    /// A new run-time variable.
+    /// Adds a run-time variable.
     pub(super) fn runtime(&mut self, bounds: Interval, source: Option<RuntimeSource>) -> Term {
         self.map.push_runtime(bounds, source);
         variable(RUNTIME + self.map.runtime.len() - 1)
     }
 
-    /// Restricts the domain, unless the bounds already do.
+    /// Adds a constraint, unless the bounds imply it.
     pub(super) fn constrain(&mut self, term: Term, lower: i64, upper: i64) {
         let interval = Interval::new(lower, upper);
         let ranges = self.placeholder_ranges(&term);
@@ -239,7 +240,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Restricts the domain to `0 <= term <= last`.
+    /// Constrains the domain to `0 <= term <= last`.
     pub(super) fn within(&mut self, term: &Term, last: &Term) {
         if let Some(last) = last.as_constant() {
             return self.constrain(term.clone(), 0, last);
@@ -248,7 +249,7 @@ impl Draft<'_> {
         self.at_least(&last.sub(term), 0);
     }
 
-    /// Restricts the domain to `term >= lower`.
+    /// Constrains the domain to `term >= lower`.
     fn at_least(&mut self, term: &Term, lower: i64) {
         let range = self.range_of(term);
         if range.lower < lower {
@@ -273,12 +274,12 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// All values of a term over this map's variables.
+    /// The range of a term over this map's variables.
     pub(super) fn range_of(&self, term: &Term) -> Interval {
         range_of(term, &self.placeholder_ranges(term))
     }
 
-    /// The limit of a run-time variable, and the constraint that keeps it.
+    /// Sets the upper bound of a run-time variable, and adds the corresponding constraint.
     pub(super) fn limit(&mut self, offset: &Term, most: Term) {
         self.at_least(&most.sub(offset), 0);
         let position = offset.as_var().map(|var| var.0 as usize);
@@ -320,17 +321,17 @@ impl Draft<'_> {
         self
     }
 
-    /// Says whose array the map leads to.
+    /// Sets the participant whose array the map leads to.
     pub(super) fn of_participant(&mut self, participant: Participant) {
         self.map.participant = Some(Box::new(participant));
     }
 
-    /// The map with its results.
+    /// Finishes the map with its results.
     pub(super) fn finish(self, results: Vec<Term>) -> MapOrCause {
         Ok(self.numbered(results))
     }
 
-    /// The map with its results and the final numbers of variables.
+    /// The map with its results and with final numbers of variables.
     pub(super) fn numbered(mut self, results: Vec<Term>) -> IndexingMap {
         self.map.results = results;
         let (dims, ranges) = (self.map.dims.len(), self.map.ranges.len());

@@ -1,8 +1,8 @@
-//! Collectives: which element, and whose.
+//! Collectives: which element is read, and from which participant.
 //!
-//! All participants run one program. The array of a map is that of the participant
-//! which [`Participant`] names by its position in the replica group; the position
-//! of the one that runs the map is a run-time variable.
+//! All participants run the same program. [`Participant`] names the participant whose array a map
+//! leads to, by its position in the replica group. The position of the participant that runs the
+//! map is a run-time variable.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::builder::{Builder, Draft, index};
 use super::{Cause, MapOrCause};
 use crate::map::{Participant, RuntimeSource};
 
-/// Participants of one group that are told apart.
+/// The most participants of a group.
 const MAX_PARTICIPANTS: i64 = 1 << 20;
-/// Pairs of a permutation that become a term.
+/// The most pairs of a permutation that are expressed as a term.
 const MAX_PAIRS: usize = 64;
 
-/// The number of participants of a group, if it is stated.
+/// The number of participants of a group, if it is known.
 fn group_size(groups: &ReplicaGroups) -> Option<i64> {
     match groups {
         ReplicaGroups::Lists(groups) => {
@@ -43,8 +43,8 @@ fn of(groups: &Arc<ReplicaGroups>, position: Term) -> Participant {
     }
 }
 
-/// Leads to the arrays of all participants of the group. If their number is not
-/// stated, some of those named may not be there.
+/// The map leads to the arrays of all participants of the group. If their number is not known, it
+/// may name participants that do not exist, and is a superset.
 fn of_everyone<'a>(draft: Draft<'a>, groups: &Arc<ReplicaGroups>) -> Draft<'a> {
     let (mut draft, size) = match group_size(groups) {
         Some(size) => (draft, size),
@@ -55,7 +55,7 @@ fn of_everyone<'a>(draft: Draft<'a>, groups: &Arc<ReplicaGroups>) -> Draft<'a> {
     draft
 }
 
-/// The same index of all participants, in both directions.
+/// The same index in the arrays of all participants; this holds in both directions.
 fn reduced(at: &Builder<'_>, operand: usize, collective: &Collective) -> MapOrCause {
     let groups = Arc::new(collective.replica_groups.clone());
     let draft = of_everyone(at.draft(at.input(operand)?), &groups);
@@ -63,7 +63,8 @@ fn reduced(at: &Builder<'_>, operand: usize, collective: &Collective) -> MapOrCa
     draft.finish(results)
 }
 
-/// One of many operands is read for the array of its number alone.
+/// Whether a collective of several operands reads this operand only for another array of its
+/// result.
 pub(super) fn is_other_operand(at: &Builder<'_>, operand: usize) -> bool {
     matches!(
         at.op(),
@@ -76,9 +77,9 @@ pub(super) fn is_other_operand(at: &Builder<'_>, operand: usize) -> bool {
         && operand != at.leaf
 }
 
-/// `dimension` of the larger array is that of the smaller one, once for each
-/// participant: element `d` of the large array is `d mod part` of participant
-/// `d / part`. The other way round everyone has the large array.
+/// Gathering along `dimension`, which is that of the smaller array times the number of
+/// participants: element `d` of the large array is element `d mod part` of participant `d / part`.
+/// In the other direction, everyone has the large array.
 fn gathered(
     at: &Builder<'_>,
     operand: usize,
@@ -115,8 +116,8 @@ fn gathered(
     draft.finish(results)
 }
 
-/// Parts of `dimension` change places: part `q` of participant `p` is part `p` of
-/// participant `q`, in both directions.
+/// An exchange of parts of `dimension`: part `q` of participant `p` is part `p` of participant `q`,
+/// in both directions.
 fn exchanged(
     at: &Builder<'_>,
     operand: usize,
@@ -141,8 +142,8 @@ fn exchanged(
     draft.finish(results)
 }
 
-/// The same index of the participant that a permutation pairs with this one;
-/// without a partner nothing is read.
+/// The same index in the array of the participant that the permutation pairs with this one. Without
+/// a partner, nothing is read.
 fn permuted(at: &Builder<'_>, operand: usize, pairs: &[(i64, i64)], forward: bool) -> MapOrCause {
     if pairs.len() > MAX_PAIRS {
         return Err(Cause::TooManyMaps);
@@ -175,7 +176,7 @@ fn broadcast(
     let mut draft = at.draft(at.input(operand)?);
     let groups = Arc::new(collective.replica_groups.clone());
     if forward {
-        // Only the first participant's elements go anywhere: to everyone.
+        // Only the first participant's elements are sent, and to everyone.
         let own = own_position(&mut draft, &groups);
         draft.constrain(own, 0, 0);
         draft = of_everyone(draft, &groups);
@@ -186,7 +187,7 @@ fn broadcast(
     draft.finish(results)
 }
 
-/// Either direction.
+/// The map of a collective in either direction.
 pub(super) fn collective(at: &Builder<'_>, operand: usize, forward: bool) -> MapOrCause {
     match at.op() {
         Op::AllGather {
@@ -207,7 +208,7 @@ pub(super) fn collective(at: &Builder<'_>, operand: usize, forward: bool) -> Map
             collective,
             dimension: None,
         } => {
-            // Operand q goes to participant q; result q comes from it.
+            // Operand `q` goes to participant `q`, and result `q` comes from it.
             let mut draft = at.draft(at.input(operand)?);
             let groups = Arc::new(collective.replica_groups.clone());
             let (own, other) = if forward {

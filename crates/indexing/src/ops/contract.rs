@@ -1,4 +1,4 @@
-//! Reductions and dots: from the result to the operands.
+//! Maps of reductions and dots, from the result to the operands.
 
 use smallvec::SmallVec;
 use tegula_expr::Term;
@@ -8,7 +8,7 @@ use tegula_ir::{DimNumbers, DotDims};
 use super::builder::Builder;
 use super::{Cause, MapOrCause};
 
-/// Operands are inputs, then as many initial values.
+/// The operands are the inputs, followed by as many initial values.
 pub(super) fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) -> MapOrCause {
     let output = at.output()?;
     let mut draft = at.draft(output);
@@ -33,7 +33,7 @@ pub(super) fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) 
     draft.finish(results)
 }
 
-/// What each dimension of an operand of a dot is for.
+/// The role of each dimension of an operand of a dot.
 pub(super) fn dot_dims(
     at: &Builder<'_>,
     operand: usize,
@@ -53,7 +53,7 @@ pub(super) fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCaus
     let (output, input) = (at.output()?, at.input(operand)?);
     let roles = dot_dims(at, operand, dims)?;
     let mut draft = at.draft(output);
-    // Ranges are numbered as the operands' lists pair them.
+    // The ranges are numbered in the order in which the contracted dimensions are paired.
     let mut contracted: Vec<Term> = Vec::new();
     for number in 0..roles.len() {
         let Some(dim) = roles.iter().position(|r| *r == DotDim::Contracted(number)) else {
@@ -74,8 +74,8 @@ pub(super) fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCaus
     draft.finish(results)
 }
 
-/// A scale of a scaled dot: each of its elements serves a block of elements of
-/// the operand two before it.
+/// The map of a scale of a scaled dot: each of its elements applies to a block of the operand two
+/// before it.
 pub(super) fn scale(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
     let scaled = operand.checked_sub(2).ok_or(Cause::Malformed)?;
     let elements = dot(at, scaled, dims)?;

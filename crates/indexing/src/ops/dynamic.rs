@@ -1,7 +1,7 @@
-//! Operations with run-time indices: from the result to the operands.
+//! Maps of operations with run-time indices, from the result to the operands.
 //!
-//! HLO clamps a dynamic offset so that the whole slice stays in bounds: the
-//! run-time variable stands for the clamped offset, from 0 to size - slice.
+//! HLO clamps a dynamic offset so that the whole slice is in bounds. The run-time variable is the
+//! clamped offset, from 0 to size - slice.
 
 use tegula_expr::{Interval, Term, terms};
 use tegula_ir::helpers::up_to;
@@ -12,8 +12,8 @@ use super::rearrange::known;
 use super::{Cause, MapOrCause};
 use crate::map::RuntimeSource;
 
-/// The run-time variable of an offset that is element `index` of `instruction`,
-/// into a dimension of `size` of which `slice` elements are taken.
+/// The run-time variable of an offset that is element `index` of `instruction`. It is an offset
+/// into a dimension of `size` elements, `slice` of which are taken.
 pub(super) fn offset(
     draft: &mut Draft<'_>,
     instruction: InstructionId,
@@ -27,7 +27,7 @@ pub(super) fn offset(
         index,
         clamped: true,
     };
-    // A gather without an index may take slices that are larger than the array: it takes none.
+    // A gather without indices may have slices larger than the array, because it takes none.
     let largest = draft.range_of(&last).upper.max(0);
     let offset = draft.runtime(Interval::new(0, largest), Some(source));
     if last.as_constant().is_none() {
@@ -36,7 +36,7 @@ pub(super) fn offset(
     Ok(offset)
 }
 
-/// The offset of each dimension: operand `first + dim` is a scalar.
+/// The offset in each dimension; operand `first + dim` is a scalar.
 pub(super) fn offsets(
     at: &Builder<'_>,
     draft: &mut Draft<'_>,
@@ -48,7 +48,7 @@ pub(super) fn offsets(
     for (dim, (size, slice)) in sizes.iter().zip(slice).enumerate() {
         let instruction = at.operand_id(first + dim)?;
         if at.input(first + dim)?.rank() != 0 {
-            // The old form with one vector of offsets.
+            // The old form, with a vector of offsets, is not supported.
             return Err(Cause::Operation(at.op().opcode()));
         }
         terms.push(offset(draft, instruction, Vec::new(), size, slice)?);
@@ -74,8 +74,8 @@ pub(super) fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers
     draft.finish(results)
 }
 
-/// The updated array is read outside the slice only, which is no conjunction of
-/// intervals: its map is a superset. The update's domain is exactly the slice.
+/// The map of a dynamic-update-slice. The updated array is read only outside the slice, which is no
+/// conjunction of intervals, so its map is a superset. The update's domain is exactly the slice.
 pub(super) fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let mut draft = at.draft(at.output()?);
     if operand == 0 {
@@ -93,7 +93,7 @@ pub(super) fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCau
     inside_slice(draft, &starts, &update)
 }
 
-/// From an index of an array to that of a slice, where it is in the slice.
+/// The map from an index of an array to that of a slice, for indices in the slice.
 pub(super) fn inside_slice(mut draft: Draft<'_>, starts: &[Term], sizes: &[Term]) -> MapOrCause {
     let mut results = Vec::new();
     for (dim, (start, size)) in starts.iter().zip(sizes).enumerate() {
@@ -104,7 +104,7 @@ pub(super) fn inside_slice(mut draft: Draft<'_>, starts: &[Term], sizes: &[Term]
     draft.finish(results)
 }
 
-/// The sizes of a slice of an array of these extents.
+/// The sizes of a slice of an array with these extents.
 pub(super) fn lengths(sizes: &DimNumbers, extents: &[Term]) -> Vec<Term> {
     let sizes = sizes.iter().zip(extents);
     sizes

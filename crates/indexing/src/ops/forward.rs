@@ -1,4 +1,4 @@
-//! From an operand to the result.
+//! Maps from an operand to the result.
 
 use tegula_expr::{Interval, Term, terms};
 use tegula_ir::helpers::kept_dimensions;
@@ -101,7 +101,7 @@ fn transpose(at: &Builder<'_>, dims: &DimNumbers) -> MapOrCause {
     draft.finish(results?)
 }
 
-/// Only elements that the slice takes are in the domain.
+/// A slice; its domain contains only the elements that are taken.
 fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
     let (output, input) = (at.output()?, at.input(0)?);
     if dims.len() != input.rank() || output.rank() != input.rank() {
@@ -124,7 +124,7 @@ fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
     draft.finish(results)
 }
 
-/// Elements that negative padding cuts off are not in the domain.
+/// A pad; elements that negative padding cuts off are not in its domain.
 fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
     if operand == 1 {
         let mut map = at.everywhere(operand)?;
@@ -146,7 +146,7 @@ fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
     draft.finish(results)
 }
 
-/// The elements in the slice, whose place is known at run time.
+/// A dynamic-slice; its domain is the elements in the slice, whose position is known at run time.
 fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrCause {
     if operand > 0 {
         return at.everywhere(operand);
@@ -162,8 +162,8 @@ fn dynamic_slice(at: &Builder<'_>, operand: usize, sizes: &DimNumbers) -> MapOrC
     inside_slice(draft, &starts, &sizes)
 }
 
-/// The updated array goes everywhere but the slice, a superset of which is
-/// everywhere; the update goes to the slice.
+/// A dynamic-update-slice. The updated array goes everywhere except the slice, and its map is the
+/// superset "everywhere". The update goes to the slice.
 fn dynamic_update_slice(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let input = at.input(operand)?;
     if operand == 0 {
@@ -214,7 +214,7 @@ fn reduce(at: &Builder<'_>, operand: usize, dimensions: &DimNumbers) -> MapOrCau
     draft.finish(results)
 }
 
-/// An element of one operand meets all of the other operand's free dimensions.
+/// A dot: an element of one operand is combined with all free dimensions of the other operand.
 fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
     let (output, input) = (at.output()?, at.input(operand)?);
     let mut draft = at.draft(input);
@@ -232,14 +232,14 @@ fn dot(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
     draft.finish(results)
 }
 
-/// A scale meets what every element of its block meets.
+/// A scale of a scaled dot affects what every element of its block affects.
 fn scale(at: &Builder<'_>, operand: usize, dims: &DotDims) -> MapOrCause {
     let scaled = operand.checked_sub(2).ok_or(Cause::Malformed)?;
     let (whole, own) = (at.input(scaled)?, at.input(operand)?);
     if whole.rank() != own.rank() {
         return Err(Cause::Malformed);
     }
-    // From the scale to the elements of its block, and on as they go.
+    // First from the scale to the elements of its block, then from these to the result.
     let mut draft = at.draft(own);
     let mut elements = Vec::new();
     for (dim, (all, own)) in whole.dims.iter().zip(&own.dims).enumerate() {

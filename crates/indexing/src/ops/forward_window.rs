@@ -1,8 +1,8 @@
-//! Windowed operations and gathers: from an operand to the result.
+//! Maps of windowed operations and gathers, from an operand to the result.
 //!
-//! A range variable runs over the positions of the window (or over the indices of
-//! a gather); the result index that puts this element at that position is in the
-//! domain if it is a whole number inside the result.
+//! A range variable runs over the positions in the window (or over the indices of a gather). The
+//! result index for which the element is at that position is in the domain if it is an integer
+//! inside the result.
 
 use tegula_expr::{Interval, Term, terms};
 use tegula_ir::helpers::ConvolutionGroups;
@@ -14,8 +14,8 @@ use super::rearrange::known;
 use super::window::spaced;
 use super::{Cause, MapOrCause};
 
-/// The result index whose window has the base's element `input` at `position`:
-/// `output * stride + position * dilation - padding = input * base_dilation`.
+/// The result index whose window has the input's element `input` at `position`. It solves `output *
+/// stride + position * dilation - padding = input * base_dilation`.
 fn window_output(
     draft: &mut Draft<'_>,
     input: &Term,
@@ -31,7 +31,7 @@ fn window_output(
     spaced(draft, &distance, window.stride, size)
 }
 
-/// The variable over the positions of a window; one position needs none.
+/// A variable over the positions of a window; a window of size 1 needs none.
 fn position(draft: &mut Draft<'_>, window: &WindowDim) -> Term {
     match window.size {
         1 => Term::constant(0),
@@ -58,7 +58,8 @@ pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDi
     draft.finish(results)
 }
 
-/// Both operands; a kernel element meets every batch and every place.
+/// A convolution, for either operand. An element of the kernel affects every batch and every
+/// position.
 pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let Op::Convolution {
         window,
@@ -93,7 +94,7 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         let dim = array.dims.get(index(dim, rank)?);
         dim.cloned().ok_or(Cause::Malformed)
     };
-    // Groups are counted, so their sizes have to be known.
+    // Groups are counted, so their sizes must be static.
     let count_of = |array: &'_ ArrayShape, dim: i64| {
         let dim = dim_of(array, dim)?;
         dim.as_static().ok_or(Cause::SymbolicSize)
@@ -117,7 +118,7 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     }
     let batch = draft.dim(index(dims.input_batch, rank)?);
     let channel = draft.dim(index(dims.input_feature, rank)?);
-    // Of groups, an element meets the output features of its own only.
+    // With groups, an element affects only the output features of its own group.
     let [output_batch, output_feature] = if groups.count() == 1 {
         [
             batch,
@@ -149,8 +150,8 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     draft.finish(results)
 }
 
-/// An element of the operand meets, for each index, the place of the slice where
-/// it lies; an index meets its whole slice.
+/// A gather. An element of the operand affects, for each index, the position in the slice where it
+/// is. An index affects its whole slice.
 pub(super) fn gather(
     at: &Builder<'_>,
     operand: usize,
@@ -165,8 +166,8 @@ pub(super) fn gather(
     if slice_sizes.len() != sizes.len() {
         return Err(Cause::Malformed);
     }
-    // The index dimensions: own ones of the indices, else all, but for batching
-    // dimensions, which the operand's element fixes.
+    // The dimensions of the index: those of the indices operand itself, or else all, except for
+    // batching dimensions, which the operand's element determines.
     let mut batch = Vec::new();
     for (number, dim) in roles.indices.iter().enumerate() {
         batch.push(match (operand, roles.paired_with(number)) {

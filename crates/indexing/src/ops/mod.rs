@@ -1,26 +1,26 @@
-//! From an instruction to its maps, in both directions.
+//! Derives the maps of an instruction, in both directions.
 //!
-//! Everything an instruction reads is described by one map for each operand; an
-//! instruction without a description gives [`Unknown`] with its cause, never a
-//! panic, even if its attributes contradict its shapes. A size known at run time
-//! is a run-time variable of the map, kept by constraints.
+//! Everything that an instruction reads is described by one map for each operand. An instruction
+//! without a description yields [`Unknown`] with its cause and never panics, even if its attributes
+//! contradict its shapes. A size known at run time is a run-time variable of the map, restricted by
+//! constraints.
 //!
 //! # What is a superset
 //!
-//! A map is exact unless it says otherwise. These name more than is read:
+//! A map is exact unless it says otherwise. These maps name more than is read:
 //!
 //! | operation | operand | why |
 //! |---|---|---|
-//! | dynamic-update-slice | updated array | it is read outside the slice only |
-//! | pad | padding value | it is read in the padding only |
-//! | sort | what the comparator does not look at | which element of the line lands is data |
-//! | select-and-scatter | array and source | which element is selected is data |
-//! | scatter of several arrays, or one that forgets the old value | arrays and updates | what the combination uses is its own matter |
+//! | dynamic-update-slice | updated array | it is read only outside the slice |
+//! | pad | padding value | it is read only in the padding |
+//! | sort | operands that the comparator does not use | which element of the line moves there depends on data |
+//! | select-and-scatter | array and source | which element is selected depends on data |
+//! | scatter of several arrays, or one that ignores the old value | arrays and updates | the combination may not use all of them |
 //! | cholesky, triangular-solve | all | triangles and prefixes are read, not whole matrices |
 //! | ragged-dot, ragged-all-to-all, rng-bit-generator, custom-call | all | whole operands |
-//! | collectives whose groups are not stated | what goes to everyone | how many there are |
-//! | conditional | branches' operands | one branch is taken |
-//! | while | what changes | how often it runs is data |
+//! | collectives whose groups are not stated | operands that go to everyone | the number of participants is not known |
+//! | conditional | operands of the branches | only one branch is taken |
+//! | while | states that change | the number of iterations depends on data |
 //!
 //! No map: tokens, infeed, outfeed, send and recv; an all-to-all whose groups are
 //! not stated; a vector of dynamic offsets; bitcasts between different tilings;
@@ -48,13 +48,13 @@ use builder::Builder;
 pub(crate) use reshape::{reshape_map, static_order};
 pub(crate) use route::{Route, route};
 
-/// Why an operand has no map.
+/// The reason why an operand has no map.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Cause {
-    /// The operation has no description as an indexing map.
+    /// The operation cannot be described as an indexing map.
     #[error("`{}` has no indexing map in this direction", .0.name())]
     Operation(Opcode),
-    /// The operand or result is no array.
+    /// The operand or result is not an array.
     #[error("the operand or the result is no array")]
     NotAnArray,
     /// A size that the map needs is known only at run time.
@@ -63,10 +63,10 @@ pub enum Cause {
     /// Attributes and shapes contradict each other.
     #[error("attributes and shapes contradict each other")]
     Malformed,
-    /// A number does not fit 64 bits.
+    /// A number does not fit in 64 bits.
     #[error("a number does not fit 64 bits")]
     Overflow,
-    /// Collectives over different replica groups follow one another.
+    /// Collectives over different replica groups are composed.
     #[error("collectives over different replica groups follow one another")]
     MixedGroups,
     /// A fused operand is read through more different maps than are kept.
@@ -74,37 +74,35 @@ pub enum Cause {
     TooManyMaps,
 }
 
-/// An operand about which nothing is known.
+/// The reason why nothing is known about an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
-    /// Which instruction is to blame: inside a fusion, the fused one.
+    /// The instruction that causes it; inside a fusion, the fused one.
     pub instruction: InstructionId,
 }
 
-/// What is known about one array of one operand: the maps through which it is
-/// read, or why there are none. An instruction outside a fusion has at most one
-/// map for each.
+/// What is known about one array of one operand: the maps through which it is read, or why there
+/// are none. Outside a fusion, an instruction has at most one map for each array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandIndexing {
     /// The number of the operand.
     pub operand: usize,
-    /// Which of its arrays, numbered through its tuple from the left.
+    /// The number of its array, counted through its tuple from the left.
     pub leaf: usize,
     /// The maps, or why there are none.
     pub maps: Result<Vec<IndexingMap>, Unknown>,
 }
 
-/// The identity over the indices of an array, whose sizes may be known at run
-/// time only.
+/// The identity over the indices of an array, whose sizes may be known only at run time.
 pub(crate) fn identity_of(module: &Module, array: &ArrayShape) -> IndexingMap {
     let draft = builder::draft(module, array);
     let results = draft.dims();
     draft.numbered(results)
 }
 
-/// Every index of `from` with every index of `to`: a superset of any relation.
+/// Relates every index of `from` to every index of `to`, a superset of any relation.
 pub(crate) fn whole(module: &Module, from: &ArrayShape, to: &ArrayShape) -> IndexingMap {
     let mut draft = builder::draft(module, from).superset();
     let results = to.dims.iter().map(|dim| draft.range_over(dim)).collect();
@@ -113,19 +111,17 @@ pub(crate) fn whole(module: &Module, from: &ArrayShape, to: &ArrayShape) -> Inde
 
 type MapOrCause = Result<IndexingMap, Cause>;
 
-/// For each operand, the map from indices of the result to indices of the
-/// operand; of a tuple result, of its first array. See
-/// [`output_leaf_to_input`].
+/// For each operand, the map from indices of the result to indices of the operand. For a tuple
+/// result, this is about its first array. See [`output_leaf_to_input`].
 pub fn output_to_input(module: &Module, instruction: InstructionId) -> Vec<OperandIndexing> {
     output_leaf_to_input(module, instruction, 0)
 }
 
-/// For each array of each operand, the map from indices of array `leaf` of the
-/// result (numbered through its tuple from the left) to indices of the operand's.
-/// What is not read has no map; tokens are not listed as read.
+/// For each array of each operand, the map from indices of array `leaf` of the result (numbered
+/// through its tuple from the left) to indices of the operand. An array that is not read has no
+/// map. Tokens do not count as read.
 ///
-/// Called computations are not looked into; see
-/// [`crate::fusion_output_to_input`].
+/// Called computations are not analysed; see [`crate::fusion_output_to_input`].
 pub fn output_leaf_to_input(
     module: &Module,
     instruction: InstructionId,
@@ -134,9 +130,8 @@ pub fn output_leaf_to_input(
     all_operands(module, instruction, leaf, backward)
 }
 
-/// For each operand, the map from indices of the operand to the indices of the
-/// result that depend on them; of a tuple result, of its first array. See
-/// [`input_to_output_leaf`].
+/// For each operand, the map from indices of the operand to the indices of the result that depend
+/// on them. For a tuple result, this is about its first array. See [`input_to_output_leaf`].
 pub fn input_to_output(module: &Module, instruction: InstructionId) -> Vec<OperandIndexing> {
     input_to_output_leaf(module, instruction, 0)
 }
@@ -151,8 +146,8 @@ pub fn input_to_output_leaf(
     all_operands(module, instruction, leaf, forward::forward)
 }
 
-/// The array of an operand that an instruction passes on as array `leaf` of its result, as a
-/// tuple does; `None` if the instruction computes it.
+/// The operand's array that an instruction passes on unchanged as array `leaf` of its result, as a
+/// tuple does; `None` if the instruction computes that array.
 pub fn passed_on(
     module: &Module,
     instruction: InstructionId,
@@ -212,7 +207,7 @@ fn all_operands(
     all
 }
 
-/// The maps of an operand from which the result is computed.
+/// The maps of an operand for a result that the operation computes.
 fn made_maps(
     at: &Builder<'_>,
     operand: usize,
@@ -266,7 +261,7 @@ fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     }
 }
 
-/// The array `leaf` of a shape.
+/// Array number `leaf` of a shape.
 pub(crate) fn leaf_array(shape: &Shape, leaf: usize) -> Result<&ArrayShape, Cause> {
     let mut left = leaf;
     let mut stack = vec![shape];
@@ -281,7 +276,7 @@ pub(crate) fn leaf_array(shape: &Shape, leaf: usize) -> Result<&ArrayShape, Caus
     Err(Cause::NotAnArray)
 }
 
-/// The array of a shape; of a tuple of arrays, the first.
+/// The array of a shape; for a tuple of arrays, the first.
 fn array(shape: &Shape) -> Result<&ArrayShape, Cause> {
     match shape {
         Shape::Array(array) => Ok(array),

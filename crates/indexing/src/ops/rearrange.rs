@@ -1,4 +1,4 @@
-//! Operations that move elements: from the result to the operand.
+//! Maps of operations that move elements, from the result to the operand.
 
 use tegula_expr::{Term, terms};
 use tegula_ir::helpers::{ConcatenateSizes, Spaced};
@@ -22,8 +22,8 @@ pub(super) fn elementwise(at: &Builder<'_>, operand: usize) -> MapOrCause {
     draft.finish(results)
 }
 
-/// `bitcast-convert`, from either array to the other: the one of narrower
-/// elements may have a minor dimension more.
+/// A `bitcast-convert`, from either array to the other. The array with narrower elements may have
+/// an additional minor dimension.
 pub(super) fn bitcast_convert(
     at: &Builder<'_>,
     output: &ArrayShape,
@@ -72,7 +72,7 @@ pub(super) fn transpose(at: &Builder<'_>, dims: &DimNumbers) -> MapOrCause {
     draft.finish(results.ok_or(Cause::Malformed)?)
 }
 
-/// The same in both directions.
+/// A reversal, the same in both directions.
 pub(super) fn reverse(at: &Builder<'_>, dims: &DimNumbers) -> MapOrCause {
     let output = at.output()?;
     if at.input(0)?.rank() != output.rank() {
@@ -105,8 +105,8 @@ pub(super) fn slice(at: &Builder<'_>, dims: &[SliceDim]) -> MapOrCause {
     draft.finish(results)
 }
 
-/// The inverse of a slice: only indices that hit an element are in the domain.
-/// The padding value's domain is the whole result, a superset of the padding.
+/// A pad. For the padded array, only indices that hit an element are in the domain. For the padding
+/// value, the domain is the whole result, a superset of the padding.
 pub(super) fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCause {
     let output = at.output()?;
     if operand == 1 {
@@ -128,8 +128,8 @@ pub(super) fn pad(at: &Builder<'_>, operand: usize, dims: &[PadDim]) -> MapOrCau
     draft.finish(results)
 }
 
-/// The element that lies at a place that is a dimension of the domain; the domain is
-/// restricted to where there is one of `size`.
+/// The element at the position given by a dimension of the domain. The domain is restricted to
+/// positions that have one of the `size` elements.
 pub(super) fn spaced_dim(
     draft: &mut Draft<'_>,
     position: usize,
@@ -146,14 +146,14 @@ pub(super) fn spaced_dim(
     Ok(element)
 }
 
-/// The term, unless it is made of constants alone and does not fit.
+/// Returns the term, unless it consists of constants and overflows.
 pub(super) fn known(term: Term) -> Result<Term, Cause> {
     let mut is_variable = term.as_constant().is_some();
     term.for_each_var(&mut |_| is_variable = true);
     is_variable.then_some(term).ok_or(Cause::Overflow)
 }
 
-/// Each operand is read for its own part of the concatenated dimension.
+/// A concatenation: each operand is read for its own part of the dimension.
 pub(super) fn concatenate(at: &Builder<'_>, operand: usize, dim: i64) -> MapOrCause {
     let output = at.output()?;
     let dim = index(dim, output.rank())?;
@@ -173,7 +173,7 @@ pub(super) fn concatenate(at: &Builder<'_>, operand: usize, dim: i64) -> MapOrCa
     draft.finish(results)
 }
 
-/// Where an operand of a concatenation starts in the result, and its size.
+/// The start of a concatenation's operand in the result, and its size.
 pub(super) fn concatenated_part(
     at: &Builder<'_>,
     draft: &mut Draft<'_>,

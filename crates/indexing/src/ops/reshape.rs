@@ -1,9 +1,9 @@
-//! Reshapes of every flavour, by segments of equal element count.
+//! Maps of reshapes of every kind, built from segments with equal numbers of elements.
 //!
-//! Walking both lists of sizes from the left, the shortest runs of dimensions
-//! with equal products belong together: collapse, expand and generic reshapes
-//! are runs of one dimension to many, many to one and many to many. A run is
-//! mapped by its row-major number.
+//! Going through both lists of sizes from the left, the shortest runs of dimensions with equal
+//! products belong together. Collapsing, expanding and generic reshapes have runs of one dimension
+//! to many, many to one, and many to many. Each run is mapped through its linearised (row-major)
+//! index.
 
 use smallvec::SmallVec;
 use tegula_expr::{Canonicalizer, Interval, Node, Term};
@@ -18,7 +18,7 @@ pub(super) fn reshape(at: &Builder<'_>) -> MapOrCause {
     reshape_arrays(at, at.output()?, at.input(0)?)
 }
 
-/// Between two arrays of equal element count, in row-major order.
+/// Between two arrays with equal numbers of elements, in row-major order.
 pub(super) fn reshape_arrays(at: &Builder<'_>, from: &ArrayShape, to: &ArrayShape) -> MapOrCause {
     if let (Ok(from), Ok(to)) = (static_sizes(from), static_sizes(to)) {
         return reshape_map(&from, &to);
@@ -26,8 +26,8 @@ pub(super) fn reshape_arrays(at: &Builder<'_>, from: &ArrayShape, to: &ArrayShap
     symbolic_reshape(at, from, to)
 }
 
-/// From the array `output` to `input`, which hold the same bytes: a reshape between the physical orders of the
-/// two layouts. Tiled layouts are compared, not looked into.
+/// A bitcast, from array `output` to array `input` of the same bytes: a reshape between the
+/// physical orders of the two layouts. Tiled layouts must be equal; otherwise there is no map.
 pub(super) fn bitcast(at: &Builder<'_>, output: &ArrayShape, input: &ArrayShape) -> MapOrCause {
     let (Some(from), Some(to)) = (physical_order(output), physical_order(input)) else {
         return Err(Cause::Malformed);
@@ -72,8 +72,7 @@ fn physical_order(array: &ArrayShape) -> Option<SmallVec<[usize; 6]>> {
     minor_order(array.rank(), array.layout.as_deref())
 }
 
-/// The dimensions of an array without tiles, from the most major to the most
-/// minor.
+/// The dimensions of an array without tiles, from the most major to the most minor.
 pub(crate) fn static_order(rank: usize, layout: Option<&Layout>) -> Option<SmallVec<[usize; 6]>> {
     let is_tiled = layout.is_some_and(|layout| !layout.tiles.is_empty());
     minor_order(rank, layout).filter(|_| !is_tiled)
@@ -93,7 +92,7 @@ fn minor_order(rank: usize, layout: Option<&Layout>) -> Option<SmallVec<[usize; 
     (order.len() == rank).then_some(order)
 }
 
-/// The map of a reshape between known sizes.
+/// The map of a reshape between static sizes.
 pub(crate) fn reshape_map(from: &[i64], to: &[i64]) -> MapOrCause {
     let mut map = IndexingMap::over(from);
     let count = |sizes: &[i64]| {
@@ -107,7 +106,7 @@ pub(crate) fn reshape_map(from: &[i64], to: &[i64]) -> MapOrCause {
         return Err(Cause::Malformed);
     }
     if all == 0 {
-        // No element: any results will do, for the domain has no point.
+        // There are no elements, so the domain is empty and any results will do.
         map.results = vec![Term::constant(0); to.len()];
         return Ok(map);
     }
@@ -115,7 +114,7 @@ pub(crate) fn reshape_map(from: &[i64], to: &[i64]) -> MapOrCause {
     while i < to.len() || o < from.len() {
         let (first_i, first_o) = (i, o);
         let (mut inputs, mut outputs) = (1i64, 1i64);
-        // The products stay below the element count, which fits.
+        // The products do not exceed the number of elements, so they do not overflow.
         loop {
             if inputs <= outputs && i < to.len() && (inputs < outputs || i == first_i) {
                 inputs *= to.get(i).copied().unwrap_or(1);
@@ -148,7 +147,8 @@ pub(crate) fn reshape_map(from: &[i64], to: &[i64]) -> MapOrCause {
             .fold(Term::constant(0), |sum, term| sum.add(&term));
         for (k, (stride, size)) in strides(ends).iter().zip(ends).enumerate() {
             let quotient = linear.floor_div(&(*stride).into());
-            // The outermost dimension of a run cannot overflow into another.
+            // The outermost dimension of a run needs no remainder, because nothing is outside of
+            // it.
             let index = if k == 0 {
                 quotient
             } else {
@@ -172,7 +172,7 @@ fn canonical_results(map: &mut IndexingMap) {
     }
 }
 
-/// A product of sizes: its constant, and what is known at run time, sorted.
+/// A product of sizes: its constant, and the sorted factors known at run time.
 #[derive(Clone, PartialEq)]
 struct Product {
     constant: i64,
@@ -187,7 +187,7 @@ impl Product {
         }
     }
 
-    /// The product with another size; `None` if its constant does not fit.
+    /// The product times another size; `None` if the constant overflows.
     fn times(&self, size: &Term) -> Option<Self> {
         let mut product = self.clone();
         let mut stack = vec![size.clone()];
@@ -215,9 +215,9 @@ impl Product {
     }
 }
 
-/// With sizes known at run time: dimensions that agree from the right are mapped
-/// one to one; the rest is cut where products from the left are provably equal,
-/// and each run goes through its row-major number.
+/// A reshape with sizes known at run time. Dimensions that agree from the right are mapped one to
+/// one. The others are divided into runs where products from the left are provably equal, and each
+/// run is mapped through its linearised index.
 fn symbolic_reshape(at: &Builder<'_>, from: &ArrayShape, to: &ArrayShape) -> MapOrCause {
     let mut draft = at.draft(from);
     let (starts, ends) = (draft.extents(from), draft.extents(to));
@@ -246,7 +246,7 @@ fn symbolic_reshape(at: &Builder<'_>, from: &ArrayShape, to: &ArrayShape) -> Map
     }
     results.extend((from_count..from_count + tail).map(|dim| draft.dim(dim)));
     let mut map = draft.finish(results)?;
-    // A symbolic size used as a divisor is at least 1 where there is an element.
+    // A symbolic size that is a divisor is at least 1 if there is an element.
     for variable in map.variables_mut().skip(from.rank()) {
         variable.bounds = variable.bounds.intersect(&Interval::new(1, i64::MAX));
     }
@@ -254,8 +254,7 @@ fn symbolic_reshape(at: &Builder<'_>, from: &ArrayShape, to: &ArrayShape) -> Map
     Ok(map)
 }
 
-/// The next pair of positions, beyond `at` on at least one side, with equal
-/// products to the left of them.
+/// The next pair of positions, beyond `at` on at least one side, with equal products to their left.
 fn next_cut(left: &[Product], right: &[Product], at: (usize, usize)) -> Option<(usize, usize)> {
     (at.0..left.len())
         .flat_map(|o| (at.1..right.len()).map(move |i| (o, i)))
@@ -263,8 +262,7 @@ fn next_cut(left: &[Product], right: &[Product], at: (usize, usize)) -> Option<(
         .find(|(o, i)| left.get(*o) == right.get(*i))
 }
 
-/// The indices of one run: the row-major number over sizes `starts`, taken apart
-/// by sizes `ends`.
+/// The indices of one run: the row-major index over sizes `starts`, delinearised by sizes `ends`.
 fn run_results(dims: &[Term], starts: &[Term], ends: &[Term]) -> Vec<Term> {
     if let ([dim], [_]) = (dims, ends) {
         return vec![dim.clone()];
@@ -277,7 +275,7 @@ fn run_results(dims: &[Term], starts: &[Term], ends: &[Term]) -> Vec<Term> {
     let mut results = Vec::new();
     for (position, size) in ends.iter().enumerate().rev() {
         let quotient = linear.floor_div(&stride);
-        // The outermost dimension of a run cannot overflow into another.
+        // The outermost dimension of a run needs no remainder, because nothing is outside of it.
         results.push(if position == 0 {
             quotient
         } else {

@@ -1,15 +1,15 @@
-//! Operations that pass arrays on as they are: tuples, copies, starts and dones.
+//! Operations that pass arrays on unchanged: tuples, copies, and start and done forms.
 
 use tegula_ir::{Instruction, InstructionId, Module, Op, Opcode, Shape};
 
 /// Where an array of an instruction's result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// It is this array of this operand.
+    /// Array `.1` of operand `.0`.
     From(usize, usize),
-    /// It is made anew: array `.0` of what the operation computes.
+    /// Computed by the operation, as array `.0` of those that it computes.
     Made(usize),
-    /// It holds nothing that was computed: the context of a start.
+    /// Nothing that was computed: the context of a start form.
     Nothing,
 }
 
@@ -25,7 +25,7 @@ fn leaves_before(module: &Module, id: InstructionId, count: usize) -> usize {
     elements.iter().take(count).map(Shape::leaf_count).sum()
 }
 
-/// The route of array `leaf` (numbered through the tuple from the left).
+/// Where array `leaf` (numbered through the tuple from the left) comes from.
 pub(crate) fn route(module: &Module, data: &Instruction, leaf: usize) -> Route {
     let first = data.operands.first().copied();
     let operand = |count: usize| first.map_or(0, |id| leaves_before(module, id, count));
@@ -49,7 +49,7 @@ pub(crate) fn route(module: &Module, data: &Instruction, leaf: usize) -> Route {
                 Route::Nothing
             }
         }
-        // A tuple of the operands, then the results.
+        // The result is a tuple of the operands, followed by the results.
         Op::AllGather { start: true, .. }
         | Op::CollectivePermute { start: true, .. }
         | Op::AsyncStart { .. } => {
@@ -60,7 +60,7 @@ pub(crate) fn route(module: &Module, data: &Instruction, leaf: usize) -> Route {
     }
 }
 
-/// The operand that has array `leaf` of all operands' arrays.
+/// The operand that contains array `leaf`, counted over all operands.
 fn of_all(module: &Module, data: &Instruction, leaf: usize) -> Option<Route> {
     let mut before = 0;
     for (operand, id) in data.operands.iter().enumerate() {

@@ -1,9 +1,8 @@
-//! Scatters, in both directions.
+//! Maps of scatters, in both directions.
 //!
-//! Operands are arrays, the indices, and as many updates. An update window is
-//! written where its index says, if it lies inside as a whole: the run-time
-//! variable of an index component is not clamped, its bounds are the places where
-//! the window fits.
+//! The operands are arrays, the indices, and as many updates. A window of the updates is written at
+//! its index if all of it is in bounds. So the run-time variable of an index component is not
+//! clamped; its bounds are the positions at which the window fits.
 
 use tegula_expr::{Interval, Term};
 use tegula_ir::helpers::{GatherRoles, GatheredDim};
@@ -14,16 +13,16 @@ use super::rearrange::known;
 use super::{Cause, MapOrCause};
 use crate::map::RuntimeSource;
 
-/// A scatter with the roles of its dimensions.
+/// A scatter, with the roles of its dimensions.
 struct Scatter<'a> {
     at: &'a Builder<'a>,
-    /// The number of arrays that are updated.
+    /// The number of updated arrays.
     arrays: usize,
     indices: InstructionId,
     roles: GatherRoles,
 }
 
-/// Which operand, in terms of the operation.
+/// The role of an operand.
 enum Role {
     Array,
     Indices,
@@ -61,7 +60,7 @@ impl<'a> Scatter<'a> {
         }
     }
 
-    /// The sizes of a window along the updated array's dimensions.
+    /// The sizes of a window along the dimensions of the updated array.
     fn window_sizes(&self, draft: &mut Draft<'_>) -> Result<Vec<Term>, Cause> {
         let updates = self.at.input(self.arrays + 1)?;
         let size = |role: &GatheredDim| match role.offset {
@@ -71,8 +70,7 @@ impl<'a> Scatter<'a> {
         self.roles.operand.iter().map(size).collect()
     }
 
-    /// Where the window that `window` numbers starts along each dimension of the
-    /// updated array.
+    /// The start of window number `window` in each dimension of the updated array.
     fn starts(
         &self,
         draft: &mut Draft<'_>,
@@ -127,7 +125,7 @@ impl<'a> Scatter<'a> {
     }
 }
 
-/// From the result to an operand.
+/// The map from the result to an operand.
 pub(super) fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let scatter = Scatter::new(at)?;
     let mut draft = at.draft(at.output()?);
@@ -138,7 +136,7 @@ pub(super) fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
             let draft = if is_exact { draft } else { draft.superset() };
             draft.finish(results)
         }
-        // Every index is looked at, for it may say this place.
+        // Every index is read, because any of them may be that of this element.
         Role::Indices => {
             let indices = at.input(operand)?;
             let mut results = Vec::new();
@@ -189,7 +187,7 @@ pub(super) fn backward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     }
 }
 
-/// From an operand to the result.
+/// The map from an operand to the result.
 pub(super) fn forward(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let scatter = Scatter::new(at)?;
     match scatter.role(operand) {

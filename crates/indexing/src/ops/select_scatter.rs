@@ -1,4 +1,4 @@
-//! Select-and-scatter and scans, in both directions.
+//! Maps of select-and-scatter and of scans, in both directions.
 
 use tegula_expr::{Interval, Term, terms};
 use tegula_ir::{Op, WindowDim};
@@ -8,7 +8,7 @@ use super::rearrange::known;
 use super::window::spaced;
 use super::{Cause, MapOrCause};
 
-/// `position` of a window; one position needs no variable.
+/// The position in a window; a window of size 1 needs no variable.
 fn position(draft: &mut Draft<'_>, window: &WindowDim) -> Term {
     match window.size {
         1 => Term::constant(0),
@@ -16,7 +16,7 @@ fn position(draft: &mut Draft<'_>, window: &WindowDim) -> Term {
     }
 }
 
-/// The window that has element `element` at a range of positions.
+/// A window that contains `element`, at any of its positions.
 fn window_of(
     draft: &mut Draft<'_>,
     element: &Term,
@@ -31,7 +31,7 @@ fn window_of(
     spaced(draft, &known(distance)?, window.stride, windows)
 }
 
-/// An element of a window, anywhere in it.
+/// An element of a window, at any of its positions.
 fn element_of(
     draft: &mut Draft<'_>,
     number: &Term,
@@ -44,11 +44,11 @@ fn element_of(
     Ok(element)
 }
 
-/// Operands are the array in which windows select, the source with one number for
-/// each window, and the initial value. An element meets all elements of its
-/// windows, for any of them may be selected in its place; and of the sources
-/// those of its windows, of which it gets the ones that select it. Both are
-/// supersets: an element alone in its window decides nothing.
+/// The map of a select-and-scatter. The operands are the array in which windows select an element,
+/// the source with one element per window, and the initial value. An element of the result depends
+/// on all elements of the windows that contain it, because any of them may be selected instead, and
+/// on the source elements of those windows. Both maps are supersets: an element that is alone in
+/// its window has no influence.
 pub(super) fn select_and_scatter(at: &Builder<'_>, operand: usize, forward: bool) -> MapOrCause {
     let Op::SelectAndScatter { window, .. } = at.op() else {
         return Err(Cause::Malformed);
@@ -100,9 +100,9 @@ fn sizes(draft: &mut Draft<'_>, at: &Builder<'_>, dim: usize) -> Result<(Term, T
     Ok((of(0)?, of(1)?))
 }
 
-/// `scan(inputs..., initial carries...)` gives outputs, then final carries. An
-/// output reads the inputs up to its place (from it on, in reverse); a carry reads
-/// them all.
+/// The map of `scan(inputs..., initial carries...)`, whose results are outputs followed by final
+/// carries. An output reads the inputs up to its position (or from it on, in reverse); a carry
+/// reads all of them.
 pub(super) fn scan(at: &Builder<'_>, operand: usize, forward: bool) -> MapOrCause {
     let Op::Scan {
         dimension,
@@ -138,7 +138,7 @@ pub(super) fn scan(at: &Builder<'_>, operand: usize, forward: bool) -> MapOrCaus
         }
         let place = draft.range_over(size);
         if let Some(line) = from_line {
-            // The input's place minus the output's.
+            // The input's position minus the output's.
             let later = draft.dim(line).sub(&place);
             let distance = if forward == *is_reverse {
                 later

@@ -1,9 +1,9 @@
-//! Operations in which an element depends on whole lines, matrices or arrays.
+//! Maps of operations in which an element depends on whole lines, matrices or arrays.
 //!
-//! Such a relation is said by the dimensions that operand and result share: a
-//! result index reads every operand index that agrees with it there. It is the
-//! same in both directions. What is computed from a part of those that depends on
-//! the data (a sorted payload, a triangular factor) is a superset.
+//! Such a relation is described by the dimensions that operand and result have in common: an index
+//! of the result reads every index of the operand that agrees in these dimensions. It is the same
+//! in both directions. If only a part of these elements is used, depending on the data (a sorted
+//! payload, a triangular factor), the map is a superset.
 
 use smallvec::SmallVec;
 use tegula_expr::Term;
@@ -13,14 +13,14 @@ use super::builder::{Builder, index};
 use super::{Cause, MapOrCause};
 use crate::map::Exactness;
 
-/// The dimensions that operand and result share: (operand's, result's).
+/// The dimensions that operand and result have in common, as pairs (operand's, result's).
 pub(super) struct Shared {
     pairs: SmallVec<[(usize, usize); 6]>,
     exactness: Exactness,
 }
 
 impl Shared {
-    /// The first `count` dimensions agree.
+    /// The first `count` dimensions are common.
     fn leading(count: usize, exactness: Exactness) -> Self {
         Self {
             pairs: (0..count).map(|dim| (dim, dim)).collect(),
@@ -28,14 +28,14 @@ impl Shared {
         }
     }
 
-    /// Every element with every other.
+    /// No dimension is common: every element depends on every other.
     fn none(exactness: Exactness) -> Self {
         Self::leading(0, exactness)
     }
 }
 
-/// What an operation of this kind says of an operand; the outer `None` if it is
-/// of another kind, the inner one if the operand is not read.
+/// The common dimensions for an operand. The outer `None` means that the operation is of another
+/// kind, the inner one that the operand is not read.
 pub(super) fn shared(at: &Builder<'_>, operand: usize) -> Option<Result<Option<Shared>, Cause>> {
     use Exactness::{Exact, Superset};
     let found = match at.op() {
@@ -54,7 +54,7 @@ pub(super) fn shared(at: &Builder<'_>, operand: usize) -> Option<Result<Option<S
             Ok(Some(Shared::none(Superset)))
         }
         Op::RaggedAllToAll(_) => Ok(Some(Shared::none(Superset))),
-        // The size, not the elements.
+        // It reads the size, not the elements.
         Op::GetDimensionSize(_) => Ok(None),
         _ => return None,
     };
@@ -68,7 +68,7 @@ fn rank_of(at: &Builder<'_>, operand: usize) -> Result<usize, Cause> {
     }
 }
 
-/// A line is compared as a whole; what only moves along is one unknown element of
+/// A sort compares whole lines. An operand that only moves along contributes one unknown element of
 /// the line.
 fn sort(at: &Builder<'_>, operand: usize, dimension: i64) -> Result<Option<Shared>, Cause> {
     let rank = at.output()?.rank();
@@ -91,7 +91,7 @@ fn sort(at: &Builder<'_>, operand: usize, dimension: i64) -> Result<Option<Share
     }))
 }
 
-/// Whether the comparator uses an operand's elements.
+/// Whether the comparator uses the elements of an operand.
 fn is_compared(at: &Builder<'_>, operand: usize) -> Option<bool> {
     let Op::Sort { to_apply, .. } = at.op() else {
         return None;
@@ -106,16 +106,16 @@ fn is_compared(at: &Builder<'_>, operand: usize) -> Option<bool> {
     Some(computation.instructions.iter().any(uses_own))
 }
 
-/// The last `transformed` dimensions are read whole; of a result that is real,
-/// the last one is twice as long.
+/// A Fourier transform reads the last `transformed` dimensions as a whole. If its result is real,
+/// the last dimension is about twice as long.
 fn fft(at: &Builder<'_>, transformed: usize) -> Result<Option<Shared>, Cause> {
     let rank = at.input(0)?.rank();
     let batch = rank.checked_sub(transformed).ok_or(Cause::Malformed)?;
     if at.output()?.rank() != rank {
         return Err(Cause::Malformed);
     }
-    // Of complex lines that become real ones the imaginary parts of some elements
-    // do not matter, but every element does.
+    // For a real result, the imaginary parts of some elements do not matter, but every element is
+    // used.
     Ok(Some(Shared::leading(batch, Exactness::Exact)))
 }
 
@@ -131,23 +131,23 @@ fn triangular_solve(
     }
     let mut shared = Shared::leading(batch, Exactness::Superset);
     if operand == 1 {
-        // Right-hand sides are solved one by one.
+        // Right-hand sides are solved independently.
         let own = if left_side { rank - 1 } else { rank - 2 };
         shared.pairs.push((own, own));
     }
     Ok(Some(shared))
 }
 
-/// Operands and results are whole arrays or one number for each feature.
+/// The operands and results of batch norms are whole arrays, or one value per feature.
 fn batch_norm(at: &Builder<'_>, operand: usize, feature: i64) -> Result<Option<Shared>, Cause> {
     let whole = at.input(0)?.rank();
     let feature = index(feature, whole)?;
     let (input, output) = (at.input(operand)?, at.output()?);
     let leaf = at.leaf;
     let is_read = match (at.op(), operand) {
-        // The statistics of a feature come from the input alone.
+        // The statistics of a feature are computed from the input alone.
         (Op::BatchNormTraining { .. }, 1 | 2) => leaf == 0,
-        // Input, scale, mean, variance, gradient of the result.
+        // The operands are input, scale, mean, variance, and the gradient of the result.
         (Op::BatchNormGrad { .. }, 0 | 2 | 3) => leaf != 2,
         (Op::BatchNormGrad { .. }, 1) => leaf == 0,
         _ => true,
@@ -171,7 +171,7 @@ fn batch_norm(at: &Builder<'_>, operand: usize, feature: i64) -> Result<Option<S
 }
 
 impl Shared {
-    /// From the result to the operand.
+    /// The map from the result to the operand.
     pub(super) fn backward(&self, at: &Builder<'_>, operand: usize) -> MapOrCause {
         let (output, input) = (at.output()?, at.input(operand)?);
         let mut draft = at.draft(output);
@@ -189,7 +189,7 @@ impl Shared {
         draft.with(self.exactness).finish(results)
     }
 
-    /// From the operand to the result.
+    /// The map from the operand to the result.
     pub(super) fn forward(&self, at: &Builder<'_>, operand: usize) -> MapOrCause {
         let (output, input) = (at.output()?, at.input(operand)?);
         let mut draft = at.draft(input);

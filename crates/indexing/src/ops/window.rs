@@ -1,4 +1,4 @@
-//! Windowed operations: from the result to the operands.
+//! Maps of windowed operations, from the result to the operands.
 
 use tegula_expr::{Interval, Term, terms};
 use tegula_ir::helpers::{ConvolutionGroups, Spaced};
@@ -8,9 +8,8 @@ use super::builder::{Builder, Draft, index};
 use super::rearrange::known;
 use super::{Cause, MapOrCause};
 
-/// The index of the base that window position `position` of result index `output`
-/// reads. Positions in the padding or between dilated elements are constrained
-/// out of the domain.
+/// The input's index that position `position` of the window of result index `output` reads.
+/// Positions in the padding or between dilated elements are excluded by constraints.
 fn window_index(
     draft: &mut Draft<'_>,
     output: &Term,
@@ -25,8 +24,8 @@ fn window_index(
     spaced(draft, &raw, window.base_dilation, size)
 }
 
-/// The index, below `size`, of an element that lies at `raw` when elements are
-/// `step` apart; the domain is restricted to where there is one.
+/// The index, below `size`, of the element at position `raw` if elements are `step` apart. The
+/// domain is restricted to positions that have an element.
 pub(super) fn spaced(
     draft: &mut Draft<'_>,
     raw: &Term,
@@ -43,7 +42,7 @@ pub(super) fn spaced(
     Ok(element)
 }
 
-/// Operands are inputs, then as many initial values.
+/// The operands are the inputs, followed by as many initial values.
 pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDim]) -> MapOrCause {
     let output = at.output()?;
     let mut draft = at.draft(output);
@@ -67,7 +66,7 @@ pub(super) fn reduce_window(at: &Builder<'_>, operand: usize, window: &[WindowDi
     draft.finish(results)
 }
 
-/// The input (with feature groups and batch groups) and the kernel.
+/// A convolution's input (with feature groups and batch groups) and kernel.
 pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
     let Op::Convolution {
         window,
@@ -130,7 +129,7 @@ pub(super) fn convolution(at: &Builder<'_>, operand: usize) -> MapOrCause {
         }
         return draft.finish(results);
     }
-    // Groups are counted, so their sizes have to be known.
+    // Groups are counted, so their sizes must be static.
     let [batch, channel] = match (groups.count(), outputs.as_static()) {
         (1, _) => [batch, channel],
         (_, None) => return Err(Cause::SymbolicSize),

@@ -1,9 +1,9 @@
-//! The domain of a map while it is simplified: bounds, remainders, constraints.
+//! The domain of a map during simplification: bounds, residues and constraints.
 //!
-//! A constraint narrows its variables: what is known of a term flows down to its
-//! operands ([`Domain::narrow`]), by intervals and by remainders. Bounds are part
-//! of the result; remainders are only knowledge, for a map prints none: the
-//! constraint that gave one stays.
+//! A constraint narrows its variables: what is known about a term is propagated to its operands
+//! ([`Domain::narrow`]), as intervals and as residues. Bounds are part of the result. Residues are
+//! only auxiliary knowledge, because maps do not store them; the constraint that a residue came
+//! from stays.
 
 use tegula_expr::{
     Canonicalizer, Cmp, Interval, Node, Residue, Term, Var, VarRanges, facts_of, gcd, range_of,
@@ -11,19 +11,19 @@ use tegula_expr::{
 
 use crate::map::{Constraint, IndexingMap};
 
-/// The deepest operand that narrowing reaches.
+/// The deepest operand to which narrowing propagates.
 const MAX_DEPTH: u32 = 24;
-/// Values that shaving tries at each end of a variable.
+/// The most values that are tried at each end of a variable.
 const MAX_PROBES: usize = 24;
-/// Variables of a constraint whose ends are tried.
+/// The most variables of a constraint whose ends are tried.
 const MAX_SHAVED: usize = 12;
-/// Terms of a sum through which remainders go.
+/// The most terms of a sum through which residues are propagated.
 const MAX_TERMS: usize = 32;
-/// Steps of one constraint to its normal form.
+/// The most steps to bring a constraint into normal form.
 const MAX_STEPS: usize = 12;
-/// Constraints that are combined in pairs.
+/// The most constraints that are combined in pairs.
 const MAX_PAIRED: usize = 12;
-/// Rounds of narrowing with all constraints.
+/// The most rounds of narrowing with all constraints.
 const MAX_ROUNDS: usize = 6;
 
 /// No point satisfies the constraints.
@@ -35,9 +35,9 @@ pub(super) struct Domain {
     pub(super) bounds: Vec<Interval>,
     pub(super) residues: Vec<Residue>,
     pub(super) constraints: Vec<Constraint>,
-    /// Variables whose bounds stay: run-time variables with a source. Their
-    /// bounds are facts about the source (an offset is clamped into them), so a
-    /// constraint on such a variable has to stay a constraint.
+    /// Variables whose bounds must stay: run-time variables with a source. Their bounds are facts
+    /// about the source (an offset is clamped to them), so a constraint on such a variable must not
+    /// be merged into the bounds.
     pinned: Vec<bool>,
 }
 
@@ -54,7 +54,7 @@ impl VarRanges for Domain {
     }
 }
 
-/// A domain in which one variable has one value.
+/// A domain in which one variable is fixed to a value.
 struct Probe<'a> {
     domain: &'a Domain,
     var: Var,
@@ -94,8 +94,8 @@ impl Domain {
         }
     }
 
-    /// Brings the constraints into normal form, narrows the variables by them
-    /// and drops those that the bounds imply, until nothing changes.
+    /// Brings the constraints into normal form, narrows the variables by them, and drops those that
+    /// the bounds imply, until nothing changes.
     pub(super) fn tighten(&mut self) -> Result<(), Empty> {
         for _ in 0..MAX_ROUNDS {
             let before = (self.bounds.clone(), self.constraints.clone());
@@ -120,8 +120,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Narrows by every pair of constraints with a common atom: a multiple of one
-    /// and a multiple of the other make a sum without it.
+    /// Narrows by every pair of constraints with a common atom. Suitable multiples of the two are
+    /// added so that the atom cancels.
     fn eliminate(&mut self) -> Result<(), Empty> {
         if self.constraints.len() < 2 || self.constraints.len() > MAX_PAIRED {
             return Ok(());
@@ -151,8 +151,9 @@ impl Domain {
         Ok(())
     }
 
-    /// Canonical terms without constants, merged by term, implied ones dropped. Sums
-    /// of variables stand on their own; the others are simplified where those hold.
+    /// Normalises constraints: canonical terms without constants, merged by term, without implied
+    /// ones. Affine constraints are kept as they are; the others are simplified under the affine
+    /// ones.
     fn normalize_constraints(&mut self) -> Result<(), Empty> {
         let bounds = self.bounds.clone();
         let given = std::mem::take(&mut self.constraints);
@@ -174,7 +175,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Two remainders of one term become one, by the Chinese remainder theorem.
+    /// Merges two residues of one term by the Chinese remainder theorem.
     fn merge_remainders(&mut self) -> Result<(), Empty> {
         let mut merged: Vec<(Term, Residue)> = Vec::new();
         let mut rest = Vec::new();
@@ -190,7 +191,7 @@ impl Domain {
                     if divides(known.modulus) && divides(residue.modulus) {
                         *known = both;
                     } else {
-                        // The common multiple does not fit.
+                        // The common multiple overflows.
                         rest.push(constraint);
                     }
                 }
@@ -225,9 +226,9 @@ impl Domain {
         Ok(())
     }
 
-    /// Moves the ends of each variable of a constraint inward past values that
-    /// the constraint excludes, whatever the other variables are. This sees what
-    /// narrowing does not: that two operands of the constraint move together.
+    /// Moves the ends of each variable of a constraint inwards past values that the constraint
+    /// excludes, whatever the values of the other variables. Unlike narrowing, this sees that two
+    /// operands of the constraint change together.
     fn shave(&mut self, constraint: &Constraint) -> Result<(), Empty> {
         let mut variables = Vec::new();
         constraint.term.for_each_var(&mut |var| {
@@ -268,7 +269,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Narrows the variables of a term that is known to lie in an interval.
+    /// Narrows the variables of a term that is known to be in an interval.
     fn narrow(&mut self, term: &Term, interval: Interval, depth: u32) -> Result<(), Empty> {
         let (range, residue) = facts_of(term, self);
         let interval = interval.intersect(&range).snap(&residue);
@@ -310,8 +311,8 @@ impl Domain {
         }
     }
 
-    /// Of `min(a, b)` or `max(a, b)` in an interval: the operand that must be the
-    /// chosen one, because the other cannot, lies in it too.
+    /// Narrows by `min(a, b)` or `max(a, b)` in an interval. If one operand cannot be in it, the
+    /// other one is chosen, so it is in the interval.
     fn narrow_chosen(
         &mut self,
         a: &Term,
@@ -347,13 +348,13 @@ impl Domain {
         self.narrow(&difference, interval, depth + 1)
     }
 
-    /// `constant + sum of k * atom` in `[a, b]`: each multiple lies in what the
-    /// others leave.
+    /// Narrows by `constant + sum of k * atom` in `[a, b]`: each summand is in the interval that
+    /// the ranges of the others leave.
     fn narrow_sum(&mut self, term: &Term, interval: Interval, depth: u32) -> Result<(), Empty> {
         let Some((terms, constant)) = term.as_linear() else {
             return Ok(());
         };
-        // The magnitudes of coefficients add up to an i64, so nothing overflows.
+        // The magnitudes of the coefficients add up to an i64, so nothing overflows.
         let multiple = |domain: &Self, atom: &Term, k: i64| {
             let range = range_of(atom, domain);
             let ends = [range.lower, range.upper].map(|e| i128::from(e) * i128::from(k));
@@ -393,8 +394,8 @@ impl Domain {
         Ok(())
     }
 
-    /// `a mod c` in an interval: the ends of `a` move to the next value whose
-    /// remainder is inside.
+    /// Narrows by `a mod c` in an interval: the ends of `a` move to the next value whose remainder
+    /// is in it.
     fn narrow_remainder(
         &mut self,
         a: &Term,
@@ -428,15 +429,14 @@ impl Domain {
         if lower > upper {
             return Err(Empty);
         }
-        // Both moved inward, so both fit unless they met nothing.
+        // Both ends moved inwards, so both fit, unless they crossed.
         let (Ok(lower), Ok(upper)) = (i64::try_from(lower), i64::try_from(upper)) else {
             return Ok(());
         };
         self.narrow(a, Interval::new(lower, upper), depth + 1)
     }
 
-    /// Narrows the remainders of the variables of a term that is known to leave
-    /// one.
+    /// Narrows the residues of the variables of a term with a known residue.
     fn narrow_residue(&mut self, term: &Term, residue: Residue, depth: u32) -> Result<(), Empty> {
         if depth > MAX_DEPTH || residue == Residue::ANY {
             return Ok(());
@@ -451,7 +451,7 @@ impl Domain {
         if let Node::Mod(inner, c) = term.node()
             && let Some(c) = c.as_constant().filter(|c| *c > 0)
         {
-            // What divides both moduli divides the difference of dividend and rest.
+            // What divides both moduli divides the difference between dividend and remainder.
             let common = i64::try_from(gcd(residue.modulus, c)).unwrap_or(1);
             let own = Residue::new(common.max(1), residue.remainder);
             return self.narrow_residue(inner, own, depth + 1);
@@ -483,7 +483,7 @@ impl Domain {
     }
 }
 
-/// Adds constraints in normal form to those kept.
+/// Normalises constraints and adds them to those kept.
 fn normalize(
     constraints: Vec<Constraint>,
     canonicalizer: &mut Canonicalizer<'_, [Interval]>,
@@ -494,7 +494,7 @@ fn normalize(
         let mut term = canonicalizer.canonicalize(&constraint.term);
         let mut interval = constraint.interval;
         for _ in 0..MAX_STEPS {
-            // What is moved to the bounds must not make the rest too large.
+            // The constants that move to the bounds must not make the rest too large.
             if !super::is_moderate(&term, &bounds) {
                 break;
             }
@@ -504,7 +504,7 @@ fn normalize(
             term = canonicalizer.canonicalize(&next);
             interval = bounds;
         }
-        // Operands are independent in `range_of`; both bounds hold.
+        // `range_of` treats operands as independent; both bounds hold, so they are intersected.
         let range = canonicalizer
             .facts_of(&term)
             .0
@@ -515,7 +515,7 @@ fn normalize(
         if interval.contains_all(&range) {
             continue;
         }
-        // Ends beyond the range say nothing.
+        // Bounds beyond the range of the term say nothing.
         interval = interval.intersect(&range);
         match kept.iter_mut().find(|other| other.term == term) {
             Some(same) => same.interval = same.interval.intersect(&interval),
@@ -525,8 +525,8 @@ fn normalize(
     Ok(())
 }
 
-/// `p * first - q * second`, in which an atom with the coefficients `q` and `p` is
-/// gone, and its bounds. Common divisors are taken out first.
+/// `p * first - q * second`, in which an atom with the coefficients `q` and `p` cancels, and its
+/// bounds. Common divisors of `p` and `q` are removed first.
 fn without_common(
     first: &[(Term, i64)],
     own: Interval,
@@ -553,7 +553,7 @@ fn without_common(
     Some((sum, interval))
 }
 
-/// All `x` with `k * x` in the residue; `None` if that says nothing.
+/// The residue of all `x` for which `k * x` has the target residue; `None` if that says nothing.
 fn divide_residue(target: Residue, k: i64) -> Result<Option<Residue>, Empty> {
     if target.modulus == 0 {
         return match target.remainder.checked_rem(k) {
@@ -571,7 +571,7 @@ fn divide_residue(target: Residue, k: i64) -> Result<Option<Residue>, Empty> {
     if modulus == 1 {
         return Ok(None);
     }
-    // k / g is invertible modulo m / g; the set of multiples finds the inverse.
+    // `k / g` is invertible modulo `m / g`.
     let step = Residue::new(modulus, 0);
     let (k, r) = (
         (k / g).rem_euclid(modulus),
@@ -601,14 +601,14 @@ fn inverse(k: i64, m: i64) -> Option<i64> {
     i64::try_from(x.rem_euclid(i128::from(m))).ok()
 }
 
-/// All `x` with `x / c` in the interval.
+/// The interval of all `x` for which `x / c` is in the interval.
 fn dividend(interval: Interval, c: i64) -> Interval {
     let lower = interval.lower.saturating_mul(c);
     let upper = interval.upper.saturating_mul(c).saturating_add(c - 1);
     Interval::new(lower, upper)
 }
 
-/// `x mod c` with one allowed value: the remainder of `x`.
+/// Recognises a constraint that allows one value of `x mod c`: returns `x` and its residue.
 fn remainder_constraint(constraint: &Constraint) -> Option<(Term, Residue)> {
     let Node::Mod(inner, c) = constraint.term.node() else {
         return None;
@@ -620,9 +620,9 @@ fn remainder_constraint(constraint: &Constraint) -> Option<(Term, Residue)> {
         .then(|| (inner.clone(), Residue::new(c, remainder)))
 }
 
-/// One step towards the normal form of a constraint: no constant, coprime
-/// coefficients, the first positive, no quotient on its own, no offset under a
-/// remainder with one value.
+/// One step towards the normal form of a constraint. In normal form, there is no constant, the
+/// coefficients are coprime with the first one positive, the term is not a quotient by itself, and
+/// there is no offset inside a remainder with only one allowed value.
 fn normal_form(term: &Term, interval: Interval) -> Option<(Term, Interval)> {
     if let Node::FloorDiv(a, b) = term.node()
         && let Some(c) = b.as_constant().filter(|c| *c > 0)
@@ -640,7 +640,7 @@ fn normal_form(term: &Term, interval: Interval) -> Option<(Term, Interval)> {
     if terms.is_empty() || (constant == 0 && factor == 1) {
         return None;
     }
-    // An end at the limit of i64 stands for any value beyond.
+    // A bound at the limit of i64 stands for any value beyond it.
     let shifted = interval.add(&Interval::point(constant.checked_neg()?));
     let (lower, upper) = if factor > 0 {
         (shifted.lower, shifted.upper)
@@ -662,8 +662,8 @@ fn normal_form(term: &Term, interval: Interval) -> Option<(Term, Interval)> {
     Some((sum, interval))
 }
 
-/// `(k * x + o) mod c = r` as `x mod (c / g) = s`, `k` what the coefficients of the
-/// sum have in common; without a common factor only the offset moves.
+/// Rewrites `(k * x + o) mod c = r` as `x mod (c / g) = s`, where `k` is the common factor of the
+/// sum's coefficients. Without a common factor, only the offset is moved to the other side.
 fn normal_remainder(inner: &Term, residue: Residue) -> Option<(Term, Interval)> {
     let (terms, constant) = inner.as_linear()?;
     let shifted = residue.add(&Residue::point(constant.checked_neg()?));

@@ -1,10 +1,9 @@
-//! Exact answers for small domains, by looking at every point.
+//! Exact answers for small domains, by enumerating all points.
 //!
-//! Variables that meet in constraints form components; a component whose box is
-//! small is enumerated on its own, however large the other variables are. That
-//! decides emptiness, gives the tightest bounds, finds the constraints that the
-//! others imply, and tells whether a result is an affine function of its
-//! variables on the whole domain.
+//! Variables that occur in the same constraints form a component. A component with a small box is
+//! enumerated on its own, however large the ranges of the other variables are. This decides
+//! emptiness, yields the tightest bounds, finds constraints that are implied by others, and decides
+//! whether a result is an affine function of its variables on the whole domain.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -15,14 +14,14 @@ use super::program::Program;
 use crate::map::Constraint;
 use crate::points::{box_size, for_each_point};
 
-/// Constraints of one component.
+/// The most constraints of a component.
 const MAX_CONSTRAINTS: usize = 32;
 
-/// Variables of an affine function that is fitted.
+/// The most variables of an affine function that is fitted.
 const MAX_FITTED: usize = 6;
-/// Points that may show that a function is not affine.
+/// The number of points sampled to refute that a function is affine.
 const SAMPLES: usize = 16;
-/// Constraints of a map beyond which components are not even looked for.
+/// A map with more constraints than this is not examined at all.
 const MAX_TOTAL: usize = 128;
 
 /// The variables of a term, sorted.
@@ -34,13 +33,13 @@ pub(super) fn variables_of(term: &Term) -> Vec<usize> {
     variables
 }
 
-/// Variables connected by constraints, and which constraints those are.
+/// Variables connected by constraints, and the numbers of these constraints.
 struct Component {
     variables: Vec<usize>,
     constraints: Vec<usize>,
 }
 
-/// Adds to the variables everything that constraints connect them to.
+/// The component of the variables: everything that constraints connect to them.
 fn closure(mut variables: Vec<usize>, constraints: &[Constraint]) -> Component {
     let mut chosen: Vec<usize> = Vec::new();
     loop {
@@ -72,14 +71,14 @@ fn box_of(domain: &Domain, variables: &[usize]) -> Vec<Interval> {
         .collect()
 }
 
-/// Whether enumerating a box is cheap enough, with so many operations at a point.
+/// Whether enumerating a box is cheap enough, with `operations` operations per point.
 fn affordable(bounds: &[Interval], operations: usize, max_work: u64) -> bool {
     let work = box_size(bounds).and_then(|points| points.checked_mul(operations as u128 + 1));
     work.is_some_and(|work| work <= u128::from(max_work))
 }
 
-/// Tightens the domain exactly, component by component, where that is cheap.
-/// Gives whether anything changed.
+/// Tightens the domain exactly, component by component, where that is cheap. Returns whether
+/// anything changed.
 pub(super) fn tighten(domain: &mut Domain, max_work: u64) -> Result<bool, Empty> {
     if domain.constraints.len() > MAX_TOTAL {
         return Ok(false);
@@ -111,8 +110,8 @@ pub(super) fn tighten(domain: &mut Domain, max_work: u64) -> Result<bool, Empty>
     Ok(changed)
 }
 
-/// `None` if the component is too large; else whether bounds changed, and the
-/// constraints that can go.
+/// Tightens one component. `None` if it is too large; otherwise whether bounds changed, and the
+/// constraints that became redundant.
 fn tighten_component(
     domain: &mut Domain,
     component: &Component,
@@ -171,8 +170,8 @@ fn tighten_component(
             *slot = *interval;
         }
     }
-    // Points outside the tight box are excluded by the bounds. What fails together is kept
-    // once: there are far fewer such sets than points.
+    // Points outside the tight box are excluded by the bounds. Sets of constraints that fail
+    // together are recorded once: there are far fewer sets than points.
     let mut masks: SmallVec<[u32; 16]> = SmallVec::new();
     for_each_point(&tight, &mut |point| {
         program.run(point);
@@ -194,8 +193,8 @@ fn tighten_component(
     Ok(Some((changed, redundant)))
 }
 
-/// The result as an affine function of its variables, if it is one on every
-/// point of the domain and the domain is small enough to look.
+/// The result as an affine function of its variables, if it is one at every point of the domain and
+/// the domain is small enough to be enumerated.
 pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option<Term> {
     if domain.constraints.len() > MAX_TOTAL {
         return None;
@@ -237,8 +236,8 @@ pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option
     if !total || points.is_empty() {
         return None;
     }
-    // Only the term's own variables are candidates first: where the domain is
-    // thin, others could stand for them.
+    // The term's own variables are tried first: on a domain of lower dimension, other variables
+    // could replace them.
     let count = component.variables.len();
     for first in 0..count {
         let order: Vec<usize> = (0..count).map(|k| (k + first) % count).collect();
@@ -249,8 +248,8 @@ pub(super) fn affine_form(term: &Term, domain: &Domain, max_work: u64) -> Option
     (count == 0).then(|| Term::constant(points.first().map_or(0, |(_, value)| *value)))
 }
 
-/// Whether a few points of a box allow an affine function: the first corner and
-/// its neighbours give one, which further points may refute.
+/// Whether a function may be affine. The first corner of the box and its neighbours determine the
+/// candidate, which further points may refute.
 fn may_be_affine(bounds: &[Interval], program: &mut Program) -> bool {
     let corner: Vec<i64> = bounds.iter().map(|interval| interval.lower).collect();
     let mut value_at = |point: &[i64]| {
@@ -282,7 +281,7 @@ fn may_be_affine(bounds: &[Interval], program: &mut Program) -> bool {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            // Boxes that are enumerated are small.
+            // Boxes that are enumerated are small, so this cuts off nothing.
             let span = interval.count().min(1 << 32);
             let step = match sample {
                 0 => span - 1,
@@ -305,13 +304,13 @@ fn affine_term(variables: &[usize], coefficients: &FxHashMap<usize, i64>, consta
     sum.add(&constant.into())
 }
 
-/// Integer coefficients and a constant with `value = constant + sum` at every
-/// point, by elimination over the differences to the first point. Where the
-/// differences leave a coefficient free it is 0, the variables later in `order`
-/// first.
+/// Fits integer coefficients and a constant so that `value = constant + sum` at every point, by
+/// elimination over the differences to the first point. A coefficient that the differences do not
+/// determine is 0; variables later in `order` are the first to be left undetermined.
 fn fit(points: &[(Vec<i64>, i64)], order: &[usize]) -> Option<(FxHashMap<usize, i64>, i64)> {
     let (origin, start) = points.first()?;
-    // Rows in echelon form by `order`: differences, then the value's difference.
+    // The rows are in echelon form by `order`: the differences of the variables, then the
+    // difference of the value.
     let mut rows: Vec<(usize, Vec<i128>)> = Vec::new();
     for (point, value) in points.iter().skip(1) {
         let mut row: Vec<i128> = order
@@ -330,7 +329,7 @@ fn fit(points: &[(Vec<i64>, i64)], order: &[usize]) -> Option<(FxHashMap<usize, 
         }
         match row.iter().position(|x| *x != 0) {
             None => {}
-            // Equal points with different values cannot be: not affine.
+            // Equal points have different values, so the function is not affine.
             Some(pivot) if pivot == order.len() => return None,
             Some(pivot) => rows.push((pivot, row)),
         }

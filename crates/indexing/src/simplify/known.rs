@@ -1,11 +1,10 @@
-//! What a simplifier remembers about domains.
+//! What a simplifier caches about domains.
 //!
-//! Maps share terms only through the same variables, and two variables are the same
-//! only if they are of one domain: one list of bounds, remainders and constraints.
-//! So everything that is remembered of terms lies with their domain: canonical
-//! forms, intervals, and the e-graph. Not even constants are common to two graphs: a
-//! domain without a point that nobody noticed may make two numbers one class, and
-//! that must stay where it is true.
+//! Maps share terms only through the same variables, and two variables are the same only in the
+//! same domain: the same list of bounds, residues and constraints. So everything that is cached
+//! about terms is stored with their domain: canonical forms, intervals, and the e-graph's results.
+//! Not even constants are shared between two graphs: a domain that is empty without anyone having
+//! noticed may put two numbers into one e-class, and that must not spread to other domains.
 
 use rustc_hash::FxHashMap;
 use tegula_expr::{CanonCache, Canonicalizer, Term};
@@ -13,20 +12,20 @@ use tegula_expr::{CanonCache, Canonicalizer, Term};
 use super::domain::Domain;
 use super::report::StopReason;
 
-/// Domains that are remembered; the oldest goes.
+/// The most domains that are cached; the oldest is evicted.
 const MAX_DOMAINS: usize = 8;
-/// Terms of one domain beyond which its memory starts anew.
+/// The most terms of one domain; beyond that its cache is cleared.
 const MAX_TERMS: usize = 1 << 14;
 
-/// What the e-graph found for canonical terms that keep divisions and the like: the
-/// simpler form, if there is one.
+/// What the e-graph found for canonical terms that still contain divisions and the like: a simpler
+/// form, if there is one.
 pub(super) type Searched = FxHashMap<Term, (StopReason, Option<Term>)>;
 
-/// A domain, and what is known of terms over it.
+/// A domain, with what is known about terms over it.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) domain: Domain,
-    /// Of canonical forms, under the domain's constraints.
+    /// A cache of canonical forms under the domain's constraints.
     pub(super) memory: CanonCache,
     pub(super) searched: Searched,
 }
@@ -50,14 +49,14 @@ fn assuming(domain: &Domain) -> CanonCache {
     canonicalizer.into_memory()
 }
 
-/// The domains of the maps that were simplified last.
+/// The domains of the maps that were simplified most recently.
 #[derive(Debug, Default)]
 pub(super) struct Domains(Vec<Known>);
 
 impl Domains {
-    /// What is known of the domain; at first nothing but its constraints.
+    /// The cache of the domain; if it is new, it contains only its constraints.
     pub(super) fn get(&mut self, domain: Domain) -> &mut Known {
-        // Few, and the last one is usually the right one.
+        // There are few, and the last one is usually the right one.
         let known = self.0.iter().rposition(|known| known.domain == domain);
         if let Some(position) = known {
             let known = self.0.remove(position);

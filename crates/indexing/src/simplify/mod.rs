@@ -1,20 +1,20 @@
-//! The simplifier.
+//! The simplifier of maps and terms.
 //!
 //! A map is simplified in this order:
-//! 1. constraints go into normal form and narrow the variables' bounds
-//!    ([`domain`]); small domains are enumerated exactly ([`exact`]);
-//! 2. results take their canonical form over the narrowed bounds, under the
-//!    constraints ([`tegula_expr::Canonicalizer`]);
-//! 3. results that still divide are tested for being affine on the domain;
-//! 4. what is left enters an e-graph of its own ([`graph`]), whose cheapest form is
-//!    taken where it divides less.
+//! 1. constraints are normalised, and narrow the variables' bounds ([`domain`]); small domains are
+//!    enumerated exactly ([`exact`]);
+//! 2. results are brought into canonical form over the narrowed bounds, under the constraints
+//!    ([`tegula_expr::Canonicalizer`]);
+//! 3. results that still contain divisions are tested for being affine on the domain;
+//! 4. the rest is inserted into an e-graph ([`graph`]), whose cheapest form is taken if it contains
+//!    fewer divisions.
 //!
-//! What was found of a domain is remembered with it ([`known`]), for all maps of the
-//! simplifier. Terms that are to be computed together share one e-graph, and their
-//! cheapest forms are extracted jointly ([`Simplifier::simplify_terms`]).
+//! What was found about a domain is cached for all maps over it ([`known`]). Terms that will be
+//! computed together share one e-graph, and their cheapest forms are extracted jointly
+//! ([`Simplifier::simplify_terms`]).
 //!
-//! The meaning of a map is never touched: no point of the domain is lost or
-//! added, and no result changes its value on any point.
+//! The meaning of a map never changes: no point of the domain is lost or added, and no result
+//! changes its value at any point.
 
 mod domain;
 mod exact;
@@ -33,38 +33,38 @@ pub use graph::address_cost;
 use known::{Domains, Known, Searched};
 pub use report::{Explained, Narrowed, RULES, Report, Rule, StopReason};
 
-/// Rounds of the whole pipeline on one map.
+/// The most rounds of the whole pipeline on one map.
 const MAX_ROUNDS: usize = 4;
 
-/// Nodes of all results beyond which the e-graph is not asked: so large a map is
-/// canonical already or has no short form.
+/// If the results have more nodes together, the e-graph is not used: such a large map is canonical
+/// already or has no short form.
 const MAX_SEARCHED: u32 = 150;
 
 /// Simplifies the maps and terms of one fused graph.
 ///
-/// A simplifier remembers results, and by domain what it found of terms: canonical
-/// forms, intervals, what the e-graph made of them. That is worth the same in every
-/// map over the domain, so a result depends on its map alone, whatever else the
-/// simplifier holds. Terms of different domains never meet.
+/// A simplifier caches results and, for each domain, what it found about terms: canonical forms,
+/// intervals, and the e-graph's results. All of it is valid for every map over that domain, so a
+/// result depends on its map alone, and not on what else the simplifier has cached. Terms of
+/// different domains do not interact.
 #[derive(Debug, Default)]
 pub struct Simplifier {
     limits: Limits,
     explain: bool,
     maps: FxHashMap<IndexingMap, IndexingMap>,
-    /// What is known of each domain: maps share terms through these alone.
+    /// What is known about each domain. Maps share terms only through these.
     domains: Domains,
-    /// How maps that were made came about, if explanations are kept.
+    /// The steps that led to each simplified map, if explanations are kept.
     derivations: FxHashMap<IndexingMap, Vec<Explained>>,
 }
 
 /// Bounds on the work of a simplifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Operations that one enumeration of a small domain may execute.
+    /// The most operations that one enumeration of a small domain may execute.
     pub enumeration: u64,
-    /// Nodes that one e-graph may hold.
+    /// The most nodes of one e-graph.
     pub nodes: usize,
-    /// Rounds of rules in one e-graph.
+    /// The most rounds of applying the rules in one e-graph.
     pub rounds: usize,
 }
 
@@ -79,12 +79,12 @@ impl Default for Limits {
 }
 
 impl Simplifier {
-    /// A simplifier that knows nothing yet.
+    /// A simplifier with an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A simplifier with other bounds on its work.
+    /// A simplifier with the given bounds on its work.
     pub fn with_limits(limits: Limits) -> Self {
         Self {
             limits,
@@ -92,14 +92,14 @@ impl Simplifier {
         }
     }
 
-    /// Keeps the steps of what is simplified from now on in the reports.
+    /// Makes the simplifier record the rewrites in its reports from now on.
     #[must_use]
     pub fn explaining(mut self) -> Self {
         self.explain = true;
         self
     }
 
-    /// The map with the same value in its simplest form.
+    /// The simplest form of a map, with the same value.
     ///
     /// Every variable is kept; see [`IndexingMap::remove_unused_variables`].
     pub fn simplify_map(&mut self, map: &IndexingMap) -> IndexingMap {
@@ -114,7 +114,7 @@ impl Simplifier {
         simple
     }
 
-    /// Says that `map` is `from` under another numbering of its variables.
+    /// Records that `map` is `from` with its variables renumbered.
     pub(crate) fn renumbered(&mut self, from: &IndexingMap, map: &IndexingMap) {
         if from != map
             && let Some(steps) = self.derivations.get(from).cloned()
@@ -123,9 +123,9 @@ impl Simplifier {
         }
     }
 
-    /// As [`Simplifier::simplify_map`], but a dimension that has one value keeps its
-    /// variable in the results instead of becoming that value: for a reader that
-    /// wants to see which dimension a result follows.
+    /// Like [`Simplifier::simplify_map`], but a dimension that has only one value keeps its
+    /// variable in the results instead of being replaced by the value. This is for readers who want
+    /// to see which dimension a result follows.
     pub fn simplify_preserving_points(&mut self, map: &IndexingMap) -> IndexingMap {
         let points: Vec<usize> = map
             .dims
@@ -159,13 +159,13 @@ impl Simplifier {
         simple
     }
 
-    /// As [`Simplifier::simplify_map`], and what it did.
+    /// Like [`Simplifier::simplify_map`]; also reports what it did.
     pub fn simplify_with_report(&mut self, map: &IndexingMap) -> (IndexingMap, Report) {
         let mut report = Report::default();
         if map.status != Status::Ok {
             return (map.clone(), report);
         }
-        // A composition that was simplified before keeps the steps it took.
+        // The report includes the steps by which a composition was simplified before.
         report.steps = self.derivations.get(map).cloned().unwrap_or_default();
         let given = map;
         let mut map = map.clone();
@@ -192,8 +192,8 @@ impl Simplifier {
                 participant.position = position;
             }
             map.results = terms;
-            // The canonical form of a canonical form is itself: only what the domain
-            // or the e-graph changed can lead on.
+            // Canonicalisation is idempotent, so only a change by the domain or the e-graph can
+            // lead to further changes.
             if !searched && is_same || map == before {
                 break;
             }
@@ -204,9 +204,9 @@ impl Simplifier {
         (map, report)
     }
 
-    /// The terms in their cheapest form, jointly: a subterm that several terms
-    /// share is paid once. `bounds` are those of the variables by number; the
-    /// result agrees with the terms wherever the variables are inside them.
+    /// The forms of several terms that are cheapest together: a common subterm is paid once.
+    /// `bounds` are those of the variables, by number; the results agree with the terms wherever
+    /// the variables are inside them.
     pub fn simplify_terms(&mut self, terms: &[Term], bounds: &[Interval]) -> Vec<Term> {
         let mut canonicalizer = Canonicalizer::new(bounds);
         let canonical: Vec<Term> = terms
@@ -243,7 +243,7 @@ impl Simplifier {
         domain: Domain,
         report: &mut Report,
     ) -> (Vec<Term>, bool) {
-        // What is remembered has no steps.
+        // Cached results come without steps, so they are not used for explanations.
         let mut alone = Domains::default();
         let domains = if self.explain {
             &mut alone
@@ -270,7 +270,7 @@ impl Simplifier {
         .improve(&mut simple, searched, &mut canonicalizer, report);
         *memory = canonicalizer.into_memory();
         if self.explain {
-            // What is left between the steps is collecting and spelling.
+            // The difference that remains is due to collecting terms and normalising the spelling.
             for (before, after) in results.iter().zip(&simple) {
                 let is_told = steps
                     .iter()
@@ -296,8 +296,8 @@ impl Simplifier {
     }
 }
 
-/// The canonical forms, or affine ones where all points of a small domain allow
-/// them; and the steps that found the latter.
+/// The canonical forms, or affine forms if all points of a small domain allow them; and the steps
+/// for the latter.
 fn canonical(
     results: &[Term],
     domain: &Domain,
@@ -330,7 +330,7 @@ fn canonical(
     (simple, fitted)
 }
 
-/// The e-graph's part in simplifying the results of one map.
+/// The e-graph search for the results of one map.
 struct Search<'a> {
     limits: Limits,
     explain: bool,
@@ -338,8 +338,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Replaces results that still divide by what the e-graph finds, where that
-    /// is shorter. Gives whether it did.
+    /// Replaces results that still contain divisions by what the e-graph finds, if that is simpler.
+    /// Returns whether anything was replaced.
     fn improve(
         &self,
         results: &mut [Term],
@@ -378,8 +378,8 @@ impl Search<'_> {
             let mut graph = self.new_graph();
             let (stop, found) = graph.cheapest(std::slice::from_ref(result), &limits);
             report.stop = stop;
-            // Extraction weighs machine operations; readers want sums multiplied
-            // out, so only its divisions are taken.
+            // Extraction minimises machine operations, but readers want sums multiplied out. So the
+            // result is canonicalised again, which leaves only its fewer divisions.
             let found = found
                 .and_then(|found| found.into_iter().next())
                 .map(|found| canonicalizer.canonicalize(&found))
@@ -406,15 +406,14 @@ impl Search<'_> {
     }
 }
 
-/// What is known of the variables on the domain of a map; `None` if it has no
-/// point.
+/// What is known about the variables on the domain of a map; `None` if the domain is empty.
 pub(crate) fn refined(map: &IndexingMap) -> Option<impl VarRanges + use<>> {
     let mut domain = Domain::of(map);
     domain.tighten().ok()?;
     Some(domain)
 }
 
-/// The largest magnitude that any part of the term can take.
+/// The largest magnitude that any subterm can have.
 fn magnitude(term: &Term, ranges: &dyn VarRanges) -> u128 {
     use tegula_expr::Node;
     term.fold(&mut |term: &Term, parts: &[u128]| match term.node() {
@@ -435,13 +434,13 @@ fn magnitude(term: &Term, ranges: &dyn VarRanges) -> u128 {
     })
 }
 
-/// Whether no part of the term can leave `i64`, nor come near.
+/// Whether all subterms stay well inside `i64`.
 fn is_moderate(term: &Term, ranges: &dyn VarRanges) -> bool {
     magnitude(term, ranges) < 1 << 62
 }
 
-/// How simple a term is to read and to reason about: divisions and the like
-/// first, then size.
+/// How simple a term is to read and reason about: first by the number of divisions and the like,
+/// then by size.
 fn simplicity(term: &Term) -> (u32, u32) {
     let hard = term.fold(&mut |term: &Term, children: &[u32]| {
         let own = match term.node() {

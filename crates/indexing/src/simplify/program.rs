@@ -18,8 +18,7 @@ enum Code {
     Select(usize, usize, usize),
 }
 
-/// Several terms as one list of checked operations; common subterms are
-/// computed once.
+/// Several terms as one list of checked operations; common subterms are computed once.
 pub(super) struct Program {
     codes: Vec<Code>,
     outputs: Vec<usize>,
@@ -27,8 +26,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Compiles terms over points that hold the values of `variables`, in that
-    /// order. Other variables have no value.
+    /// Compiles terms. A point lists the values of `variables`, in that order; other variables have
+    /// no value.
     pub(super) fn new<'a>(terms: impl IntoIterator<Item = &'a Term>, variables: &[usize]) -> Self {
         let mut codes = Vec::new();
         let mut slots: FxHashMap<Term, usize> = FxHashMap::default();
@@ -56,8 +55,8 @@ impl Program {
         self.codes.len()
     }
 
-    /// Evaluates at a point; `None` if an operation has no `i64` value there,
-    /// even one whose value a selection would not use.
+    /// Evaluates at a point; `None` if any operation has no `i64` value there, even one whose value
+    /// a `select` would not use.
     pub(super) fn run(&mut self, point: &[i64]) -> Option<()> {
         for position in 0..self.codes.len() {
             let code = *self.codes.get(position)?;
@@ -95,8 +94,7 @@ impl Program {
 }
 
 fn encode(term: &Term, args: &[usize], variables: &[usize]) -> Code {
-    // `fold` hands each node as many results as it has operands; a point without
-    // the variable makes `run` fail.
+    // `fold` passes one result for each operand. If a variable is not in the point, `run` fails.
     let arg = |n: usize| args.get(n).copied().unwrap_or(0);
     match term.node() {
         Node::Const(value) => Code::Const(*value),

@@ -1,5 +1,4 @@
-//! What simplification reports: why it stopped, and on request which rules made
-//! the result.
+//! Reports of the simplifier: why it stopped and, on request, which rules led to the result.
 
 use std::fmt;
 
@@ -7,31 +6,30 @@ use tegula_expr::{Facts, Interval, Names, Step, Style, Term};
 
 use crate::map::{Constraint, IndexingMap};
 
-/// Why the rules stopped.
+/// The reason why rewriting stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// The canonical form left no division, remainder, minimum or maximum.
+    /// The canonical form contains no division, remainder, minimum or maximum.
     #[default]
     Canonical,
-    /// No rule found another form.
+    /// No rule found a new form.
     Saturated,
     /// The terms or their values are too large for the e-graph.
     TooLarge,
-    /// [`crate::Limits::nodes`] was met.
+    /// [`crate::Limits::nodes`] was reached.
     NodeLimit,
-    /// [`crate::Limits::rounds`] was met.
+    /// [`crate::Limits::rounds`] was reached.
     RoundLimit,
 }
 
-/// One rewrite of an explanation.
+/// One rewrite step of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     /// The rule.
     pub rule: &'static str,
     /// The side condition that held, empty if the rule has none.
     pub condition: String,
-    /// Terms and the bounds that they keep on the domain, which discharge the
-    /// condition.
+    /// Terms with their bounds on the domain; they prove the condition.
     pub facts: Facts,
     /// The term before.
     pub before: Term,
@@ -57,15 +55,15 @@ impl From<Step> for Explained {
     }
 }
 
-/// What constraints did to the domain: for points of it, and no others, what was
-/// before and what is after say the same together.
+/// How a map's bounds and constraints were changed. Together, the old and the new ones describe the
+/// same set of points.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Narrowed {
-    /// Variables by number whose bounds became narrower.
+    /// The variables, by number, whose bounds were narrowed, with the old and the new bounds.
     pub bounds: Vec<(usize, Interval, Interval)>,
-    /// Constraints that are gone: implied, or said in another way.
+    /// Constraints that were removed, because they are implied or expressed differently.
     pub gone: Vec<Constraint>,
-    /// Constraints that were not there before.
+    /// Constraints that were added.
     pub new: Vec<Constraint>,
 }
 
@@ -90,7 +88,7 @@ impl Narrowed {
         }
     }
 
-    /// A line for each change, with the names of variables.
+    /// One line for each change, with the names of variables.
     pub fn lines<N: Names + ?Sized>(&self, names: &N, style: Style) -> Vec<String> {
         let within = |term: &Term, Interval { lower, upper }: Interval| {
             format!("{} in [{lower}, {upper}]", term.display(names, style))
@@ -116,21 +114,21 @@ impl Narrowed {
     }
 }
 
-/// What simplifying one map did.
+/// What was done to simplify one map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Why the rules stopped.
+    /// Why rewriting stopped.
     pub stop: StopReason,
-    /// Rounds of the pipeline over the map.
+    /// The number of rounds of the pipeline.
     pub rounds: usize,
-    /// What became of the domain, if explanations are kept.
+    /// How the domain changed, if explanations are kept.
     pub domain: Narrowed,
-    /// The rules that made the result, in order, if explanations are kept.
+    /// The rewrite steps that led to the result, in order, if explanations are kept.
     pub steps: Vec<Explained>,
 }
 
 impl Explained {
-    /// The step on one line, with the names of variables.
+    /// Displays the step on one line, with the names of variables.
     pub fn display<'a, N: Names + ?Sized>(
         &'a self,
         names: &'a N,
@@ -161,9 +159,9 @@ impl Explained {
 pub struct Rule {
     /// Its name in explanations.
     pub name: &'static str,
-    /// What it says.
+    /// The identity.
     pub identity: &'static str,
-    /// When, empty for always.
+    /// The side condition; empty if it always holds.
     pub condition: &'static str,
 }
 
@@ -175,8 +173,8 @@ const fn rule(name: &'static str, identity: &'static str, condition: &'static st
     }
 }
 
-/// All rules. `/` rounds towards negative infinity; `a`, `b`, `x`, `y` are terms,
-/// other letters constants, divisors positive.
+/// All rules. `/` rounds towards negative infinity; `a`, `b`, `x` and `y` are terms, other letters
+/// are constants, and divisors are positive.
 pub const RULES: &[Rule] = &[
     rule(
         "linear-form",

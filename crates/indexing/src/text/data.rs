@@ -1,4 +1,4 @@
-//! An indexing map as data: its text.
+//! Serialises an indexing map as its text.
 
 use crate::IndexingMap;
 use serde::de::Error;

@@ -1,4 +1,4 @@
-//! Maps as text; the grammar is in [`parse`].
+//! The text form of maps; [`parse`] has the grammar.
 
 #[cfg(feature = "serde")]
 mod data;

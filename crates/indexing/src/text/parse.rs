@@ -1,4 +1,4 @@
-//! Reading a map.
+//! The parser for the text of a map.
 //!
 //! ```text
 //! map  := "(" names ")" ["[" names "]"] ["{" names "}"] "->" "(" terms ")" ["," "domain:" items]
@@ -17,13 +17,13 @@ use tegula_expr::{Interval, ParseError, Term, Var, parse_prefix};
 
 use crate::map::{IndexingMap, RuntimeVariable, Variable};
 
-/// Variables that one map may have; more is surely an error.
+/// The most variables of a map; a text with more is certainly wrong.
 const MAX_VARIABLES: usize = 4096;
 
-/// Reads a map; the whole text must be used.
+/// Parses a map, which must be the whole text.
 ///
 /// # Errors
-/// [`ParseError`] with the byte where the text stops being a map.
+/// [`ParseError`] with the byte offset where the text stops being a map.
 pub fn parse_map(text: &str) -> Result<IndexingMap, ParseError> {
     match text.trim() {
         "UNDEFINED" => return Ok(IndexingMap::undefined()),
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The names between two brackets, the first of which has been read.
+    /// Parses the names between two brackets, the first of which has been read.
     fn declare(&mut self, close: &str) -> Result<usize, ParseError> {
         let before = self.names.len();
         if self.take(close) {
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         Ok(map)
     }
 
-    /// The bounds of one variable, which must be the next item.
+    /// Parses the bounds of one variable, which must be the next item.
     fn bounds(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Printing a map on one line.
+//! Prints a map on one line.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use tegula_expr::{Interval, Style, Var};
 
 use crate::map::{IndexingMap, Status, Variable};
 
-/// A map with a style, ready to print.
+/// Displays a map in a style.
 pub struct PrintedMap<'a> {
     map: &'a IndexingMap,
     style: Style,
 }
 
 impl IndexingMap {
-    /// The map in a style, ready to print.
+    /// Displays the map in a style.
     pub fn display(&self, style: Style) -> PrintedMap<'_> {
         PrintedMap { map: self, style }
     }

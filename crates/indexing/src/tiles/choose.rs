@@ -1,9 +1,9 @@
-//! Which sizes of tiles are valid for a fusion, and which are best by a stated cost.
+//! Finds the tile sizes that are valid for a fusion, best first by a given cost.
 //!
-//! Sizes are valid if every tile of every operand is exactly what is read and the caller's
-//! limit is kept. The cost is the caller's; [`Traffic`] states one: the bytes that memory
-//! moves if loops over tiles run in the order of the space's dimensions and a tile is kept
-//! while the loops inside do not change it.
+//! Sizes are valid if every tile of every operand is exactly what is read, and the caller's limit
+//! is respected. The caller supplies the cost. [`Traffic`] is one: the bytes of memory traffic if
+//! loops over tiles run in the order of the space's dimensions, and a tile is kept as long as the
+//! inner loops do not change it.
 
 use tegula_expr::Var;
 
@@ -11,32 +11,32 @@ use super::propagate::{OperandTiles, Tiling};
 use super::space::TilingSpace;
 use super::tile::Tile;
 
-/// Tilings that are looked at.
+/// The most tilings that are evaluated.
 const MAX_TRIED: usize = 512;
-/// Sizes of one dimension that are tried.
+/// The most sizes of one dimension that are tried.
 const MAX_SIZES: usize = 16;
-/// Rounds over all dimensions in which one size at a time is changed.
+/// The most rounds over all dimensions; each changes one size at a time.
 const MAX_ROUNDS: usize = 3;
 
-/// Sizes of tiles and what they cost.
+/// Tile sizes and their cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// One for each dimension of the space.
+    /// One size for each dimension of the space.
     pub sizes: Vec<i64>,
-    /// Their cost; less is better.
+    /// The cost; lower is better.
     pub cost: f64,
 }
 
-/// The cost of a tiling: a space whose sizes are all given, with the tiles of all operands.
-/// `None` if it is not allowed.
+/// The cost of a tiling, which is a space with fixed sizes, and the tiles of all operands. `None`
+/// if the tiling is not allowed.
 pub type Cost<'a> = dyn Fn(&TilingSpace, &[OperandTiles]) -> Option<f64> + 'a;
 
 impl Tiling {
-    /// Valid sizes of tiles, the best first: all that were tried in a search from the
-    /// smallest and the largest tiles that changes one size at a time. Sizes are powers of
-    /// two times `units` (as 8 and 128 for the last two dimensions of a TPU's arrays; the
-    /// last unit is that of the last parallel dimension, others are 1) and whole
-    /// dimensions.
+    /// Valid tile sizes, best first: all that were tried in a search that starts from the smallest
+    /// and the largest tiles and changes one size at a time. The sizes tried are powers of two
+    /// times `units`, and whole dimensions. Units are, for example, 8 and 128 for the last two
+    /// dimensions of a TPU's arrays; the last unit is that of the last parallel dimension, and
+    /// dimensions without one have unit 1.
     ///
     /// ```
     /// use tegula_indexing::Simplifier;
@@ -84,7 +84,7 @@ impl Tiling {
         found
     }
 
-    /// Changes one size at a time for the better.
+    /// Improves sizes one at a time, as long as the cost decreases.
     fn descend(
         &self,
         start: Vec<i64>,
@@ -115,7 +115,7 @@ impl Tiling {
         }
     }
 
-    /// The cost of sizes, infinite if they are not valid or there were too many already.
+    /// The cost of sizes; infinite if they are not valid or too many have been tried already.
     fn evaluate(
         &self,
         sizes: &[i64],
@@ -147,7 +147,7 @@ impl Tiling {
         }
     }
 
-    /// Sizes to try along a dimension.
+    /// The sizes to try along a dimension.
     fn sizes_of(&self, dim: usize, units: &[i64]) -> Vec<i64> {
         let extent = self.space.dims.get(dim).map_or(1, |dim| dim.extent.max(1));
         let parallel = self.space.parallel().count();
@@ -166,23 +166,23 @@ impl Tiling {
     }
 }
 
-/// A cost: bytes that memory moves.
+/// A cost model that counts the bytes of memory traffic.
 ///
-/// Loops over tiles run in the order of the space's dimensions, the last innermost. An
-/// operand's tile is read anew whenever a loop that it depends on, or one outside of
-/// that, goes on; the result's is written once for each tile of the parallel dimensions.
-/// Rows of a tile are whole lines. Each tile costs as much as moving `tile_bytes` besides.
+/// Loops over tiles run in the order of the space's dimensions, the last innermost. An operand's
+/// tile is read again whenever a loop that it depends on, or a loop outside of that one, advances.
+/// The result's tile is written once for each tile of the parallel dimensions. Rows of a tile are
+/// rounded up to whole lines. In addition, each tile costs as much as moving `tile_bytes`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
-    /// Bytes of an element of each operand.
+    /// The size of an element of each operand, in bytes.
     pub element_bytes: Vec<i64>,
-    /// Bytes of an element of the result.
+    /// The size of an element of the result, in bytes.
     pub result_bytes: i64,
-    /// Bytes of a cache line or sector.
+    /// The size of a cache line or sector, in bytes.
     pub line_bytes: i64,
-    /// What all tiles together may take.
+    /// The most bytes that all tiles together may take.
     pub capacity_bytes: i64,
-    /// What a tile costs besides what it moves, in bytes.
+    /// The overhead per tile, as the equivalent number of bytes moved.
     pub tile_bytes: i64,
 }
 
@@ -192,7 +192,7 @@ impl Traffic {
         |space, operands| self.of(space, operands)
     }
 
-    /// The bytes that a tiling moves; `None` if its tiles do not fit.
+    /// The bytes that a tiling moves; `None` if its tiles exceed the capacity.
     fn of(&self, space: &TilingSpace, operands: &[OperandTiles]) -> Option<f64> {
         let counts: Vec<f64> = space
             .dims

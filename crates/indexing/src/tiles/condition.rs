@@ -1,4 +1,4 @@
-//! Conditions: formulas over terms, kept factored and never multiplied out.
+//! Conditions: Boolean formulas over terms. They are kept in factored form and never expanded.
 
 use std::fmt;
 
@@ -9,29 +9,29 @@ use tegula_expr::{Cmp, EvalError, Names, Style, Term, Var};
 pub enum Condition {
     /// The term is not zero.
     Holds(Term),
-    /// All of them hold; of none, always.
+    /// All of these hold; an empty list always holds.
     All(Vec<Condition>),
-    /// One of them holds; of none, never.
+    /// One of these holds; an empty list never holds.
     Any(Vec<Condition>),
 }
 
 impl Condition {
-    /// What always holds.
+    /// A condition that always holds.
     pub fn always() -> Self {
         Self::All(Vec::new())
     }
 
-    /// What never holds.
+    /// A condition that never holds.
     pub fn never() -> Self {
         Self::Any(Vec::new())
     }
 
-    /// A comparison; decided if both sides are constants.
+    /// A comparison; it is decided at once if both sides are constants.
     pub fn compare(op: Cmp, a: &Term, b: &Term) -> Self {
         Self::holds(Term::cmp(op, a, b))
     }
 
-    /// The term is not zero.
+    /// The condition that the term is not zero.
     pub fn holds(term: Term) -> Self {
         match term.as_constant() {
             Some(0) => Self::never(),
@@ -40,12 +40,12 @@ impl Condition {
         }
     }
 
-    /// `a` is a multiple of `b`.
+    /// The condition that `a` is a multiple of `b`.
     pub fn multiple(a: &Term, b: &Term) -> Self {
         Self::compare(Cmp::Eq, &a.modulo(b), &Term::constant(0))
     }
 
-    /// Whether it holds whatever the variables are, by its form alone.
+    /// Whether its form alone shows that it always holds.
     pub fn is_always(&self) -> bool {
         match self {
             Self::Holds(_) => false,
@@ -54,7 +54,7 @@ impl Condition {
         }
     }
 
-    /// Whether it fails whatever the variables are, by its form alone.
+    /// Whether its form alone shows that it never holds.
     pub fn is_never(&self) -> bool {
         match self {
             Self::Holds(_) => false,
@@ -63,7 +63,7 @@ impl Condition {
         }
     }
 
-    /// All of them, without those that always hold.
+    /// The conjunction, without parts that always hold.
     pub fn all(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut kept: Vec<Self> = Vec::new();
         for part in parts {
@@ -77,7 +77,7 @@ impl Condition {
         single(kept, Self::All)
     }
 
-    /// One of them, without those that never hold.
+    /// The disjunction, without parts that never hold.
     pub fn any(parts: impl IntoIterator<Item = Self>) -> Self {
         let mut kept: Vec<Self> = Vec::new();
         for part in parts {
@@ -91,7 +91,7 @@ impl Condition {
         single(kept, Self::Any)
     }
 
-    /// The condition with every term replaced, and decided again.
+    /// Replaces every term, and simplifies the result.
     #[must_use]
     pub fn map(&self, f: &mut dyn FnMut(&Term) -> Term) -> Self {
         match self {
@@ -143,7 +143,7 @@ impl Condition {
         }
     }
 
-    /// The condition in words: `t0 mod 8 = 0 or 8 mod t0 = 0`.
+    /// Displays the condition, for example `t0 mod 8 = 0 or 8 mod t0 = 0`.
     pub fn display<'a, N: Names + ?Sized>(&'a self, names: &'a N) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| self.write(f, names, false))
     }

@@ -1,10 +1,10 @@
-//! What a map's constraints and bounds leave of a tile.
+//! Applies a map's bounds and constraints to a tile.
 //!
-//! A bound of one variable cuts its progression; one of what a result is, the result's.
-//! A remainder that a result's dividend must leave makes its steps wider, as where a
-//! window passes over dilated elements. What is the same for a whole tile decides whether
-//! it reads at all. Any other constraint has to hold for all of a tile, or the tile is a
-//! cover.
+//! A bound on one variable limits its progression, and a bound on a result limits the result's. A
+//! constraint that fixes the remainder of a result's dividend widens the steps, for example where a
+//! window passes over dilated elements. A constraint that is the same for the whole tile decides
+//! whether the tile reads anything. Any other constraint has to hold for the whole tile; otherwise,
+//! the tile only covers what is read.
 
 use tegula_expr::{Cmp, Interval, Node, Term, floor_div};
 
@@ -16,16 +16,16 @@ use super::prover::Prover;
 use super::reason::Reason;
 use crate::map::Constraint;
 
-/// What constraints say beyond the variables' progressions.
+/// What the constraints say beyond the variables' progressions.
 #[derive(Debug, Default)]
 pub(super) struct Domain {
-    /// When a tile has a point at all, as far as that is one condition.
+    /// The condition that a tile reads anything at all, as far as it can be expressed.
     pub(super) present: Condition,
-    /// By result, what its value is limited to: lower and upper end.
+    /// For each limited result, its lower and upper limit.
     limits: Vec<(usize, Option<Term>, Option<Term>)>,
-    /// By result, a quotient whose dividend leaves one remainder.
+    /// Results that are a quotient whose dividend has a fixed remainder.
     dilated: Vec<(usize, Dilated)>,
-    /// Constraints that are left.
+    /// The remaining constraints.
     rest: Vec<Constraint>,
 }
 
@@ -44,7 +44,7 @@ struct Dilated {
     limits: Vec<(Option<Term>, Option<Term>)>,
 }
 
-/// Narrows the variables' progressions, and sorts the other constraints.
+/// Narrows the variables' progressions, and classifies the other constraints.
 pub(super) fn apply(walk: &mut Image<'_>, groups: &[Group]) -> Domain {
     let mut domain = Domain::default();
     let mut present = Vec::new();
@@ -82,7 +82,7 @@ fn inside(value: &Term, interval: Interval) -> Condition {
     Condition::all(both)
 }
 
-/// Bounds of dimensions that are narrower than the space.
+/// Applies bounds of dimensions that are narrower than the space.
 fn narrow_dimensions(walk: &mut Image<'_>, present: &mut Vec<Condition>) {
     for (number, dim) in walk.map.dims.iter().enumerate() {
         let Some(own) = walk.variables.get(number).cloned() else {
@@ -119,7 +119,7 @@ fn narrow(
     }
 }
 
-/// The progression with further limits.
+/// Adds limits to a progression.
 fn limited(
     mut own: Progression,
     lower: Option<Term>,
@@ -145,7 +145,8 @@ fn limited(
     own
 }
 
-/// A constraint `lower <= k * x + rest <= upper` in which only the variable `x` moves.
+/// Handles a constraint `lower <= k * x + rest <= upper` in which only the variable `x` varies
+/// within a tile.
 fn narrow_variable(
     walk: &mut Image<'_>,
     constraint: &Constraint,
@@ -173,7 +174,7 @@ fn narrow_variable(
     true
 }
 
-/// Solves `k * x + rest in interval` for `x`: its lower and upper bound.
+/// Solves `k * x + rest in interval` for `x`: returns its lower and upper bound.
 fn ends(interval: Interval, rest: &Term, k: i64) -> (Option<Term>, Option<Term>) {
     let k_term = Term::constant(k);
     let lower = (interval.lower > i64::MIN).then(|| Term::constant(interval.lower).sub(rest));
@@ -191,7 +192,7 @@ fn ends(interval: Interval, rest: &Term, k: i64) -> (Option<Term>, Option<Term>)
     }
 }
 
-/// Whether the terms differ by what has one value on a tile; gives it: `a - b`.
+/// The difference `a - b`, if it is constant within a tile.
 fn distance(walk: &mut Image<'_>, a: &Term, b: &Term) -> Option<Term> {
     let difference = tegula_expr::canonicalize(&a.sub(b), walk.map);
     if !walk.moving(&difference).is_empty() {
@@ -200,13 +201,13 @@ fn distance(walk: &mut Image<'_>, a: &Term, b: &Term) -> Option<Term> {
     Some(walk.of(&difference).offset)
 }
 
-/// The only result of its group with this number.
+/// Whether the result is the only one of its group.
 fn stands_alone(groups: &[Group], result: usize) -> bool {
     let own = groups.iter().find(|group| group.results.contains(&result));
     own.is_some_and(|group| group.results.len() == 1)
 }
 
-/// Results `(y + multiple) / m` with a constraint that `y` leaves one remainder.
+/// Finds results `(y + multiple) / m` with a constraint that fixes the remainder of `y`.
 fn find_dilated(
     walk: &mut Image<'_>,
     domain: &mut Domain,
@@ -250,7 +251,7 @@ fn find_dilated(
     }
 }
 
-/// The remainder that `y` leaves if the constraint says `(y + c) mod m in [r, r]`.
+/// The remainder of `y` if the constraint says `(y + c) mod m in [r, r]`.
 fn remainder_of(
     walk: &mut Image<'_>,
     constraint: &Constraint,
@@ -264,13 +265,14 @@ fn remainder_of(
         return None;
     }
     let remainder = constraint.interval.as_point()?;
-    // Factors may have been reduced by the modulus, too.
+    // The coefficients may also have been reduced modulo `m`.
     let distance = tegula_expr::canonicalize(&x.sub(y).modulo(m), walk.map);
     let distance = distance.as_constant()?;
     Some(remainder.checked_sub(distance)?.rem_euclid(modulus))
 }
 
-/// Limits of `y` by a constraint on `y` or `-y` plus what has one value.
+/// The limits of `y` that follow from a constraint on `y` or `-y` plus something constant within a
+/// tile.
 fn around(
     walk: &mut Image<'_>,
     constraint: &Constraint,
@@ -284,7 +286,8 @@ fn around(
 }
 
 impl Domain {
-    /// Whether the constraint limits one result that moves on its own.
+    /// Uses the constraint as a limit of a result that varies on its own; returns whether it is
+    /// one.
     fn limit_result(
         &mut self,
         walk: &mut Image<'_>,
@@ -305,7 +308,7 @@ impl Domain {
         false
     }
 
-    /// A result's progression with what constraints say of it.
+    /// The progression of a result, with the limits from constraints.
     pub(super) fn progression(
         &self,
         number: usize,
@@ -320,19 +323,19 @@ impl Domain {
         for (own, lower, upper) in &self.limits {
             if *own == number {
                 found = limited(found, lower.clone(), upper.clone(), walk.prover);
-                // Of a progression with gaps the limits may fall into one.
+                // If the progression has gaps, a limit may be in a gap.
                 found.is_tight &= walk.reasons.is_empty();
             }
         }
         found
     }
 
-    /// What is left has to hold for all of a tile.
+    /// Requires that the remaining constraints hold for the whole tile.
     pub(super) fn check_rest(&self, walk: &mut Image<'_>) {
         for constraint in &self.rest {
             let noted = walk.noted();
             let found = walk.of(&constraint.term);
-            // Whether the constraint's own values are a progression does not matter.
+            // It does not matter whether the values of the constraint's own term are a progression.
             walk.forget(noted);
             let (first, last) = (found.first(walk.prover), found.last(walk.prover));
             let Interval { lower, upper } = constraint.interval;
@@ -347,7 +350,7 @@ impl Domain {
 }
 
 impl Dilated {
-    /// The quotients of the dividend's values that leave the remainder.
+    /// The quotients of those values of the dividend that have the required remainder.
     fn progression(&self, walk: &mut Image<'_>) -> Progression {
         let mut y = walk.of(&self.dividend);
         for (lower, upper) in &self.limits {
@@ -356,14 +359,14 @@ impl Dilated {
         let modulus = Term::constant(self.modulus);
         let Some((step, inverse)) = y.step().and_then(|s| Some((s, inverse(s, self.modulus)?)))
         else {
-            // Steps that share a factor with the modulus: which values are left depends
-            // on the tile.
+            // The steps share a factor with the modulus, so which values remain depends on the
+            // tile.
             let dividend = self.dividend.clone();
             walk.require(&Condition::never(), || Reason::Constraint(dividend));
             y.is_tight = false;
             return walk.quotient(&y, &modulus);
         };
-        // The first value that leaves the remainder: step * k = remainder - offset.
+        // The first value with the required remainder solves step * k = remainder - offset.
         let wanted = Term::constant(self.remainder).sub(&y.offset);
         let skipped = wanted.mul(&inverse.into()).modulo(&modulus);
         let first = y.offset.add(&skipped.mul(&step.into()));
@@ -378,7 +381,7 @@ impl Dilated {
         let (from, to) = (y.first(walk.prover), y.last(walk.prover));
         let size = y.size.ceil_div(&modulus);
         let size = walk.prover.canonical(&size);
-        // Without limits there may still be one fewer at the end.
+        // Without limits, there may still be one value fewer at the end.
         let lower = y
             .lower
             .as_ref()
@@ -397,7 +400,7 @@ impl Dilated {
     }
 }
 
-/// `x` with `x * a = 1 (mod m)`, if there is one.
+/// The inverse `x` of `a` modulo `m`, with `x * a = 1 (mod m)`, if there is one.
 fn inverse(a: i64, m: i64) -> Option<i64> {
     if a == 1 {
         return Some(1);

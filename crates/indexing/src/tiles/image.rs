@@ -1,12 +1,12 @@
-//! The image of a tile under a term: which progression its values are.
+//! The image of a tile under a term: the progression of the term's values.
 //!
-//! - A multiple of a progression, and one moved by a value that is the same on the whole
-//!   tile, is a progression.
-//! - A sum of progressions is one if each fills the steps of the next larger.
-//! - A quotient of one is a progression wherever the step is no longer than the divisor;
-//!   a remainder's is one inside a period, or if it covers the period.
+//! - A progression times a constant, or plus a value that is the same on the whole tile, is a
+//!   progression.
+//! - A sum of progressions is a progression if each one fills the steps of the next larger one.
+//! - A quotient is a progression if the step is no longer than the divisor. A remainder is one if
+//!   the values are within one period, or cover whole periods.
 //!
-//! What does not hold for every tile becomes a condition; where that fails, the
+//! What does not hold for every tile becomes a condition. Where the condition fails, the
 //! progression still covers all values.
 
 use tegula_expr::{Cmp, Interval, Node, Term, Var, gcd};
@@ -17,23 +17,23 @@ use super::prover::Prover;
 use super::reason::Reason;
 use crate::map::IndexingMap;
 
-/// Terms of a sum.
+/// The most terms of a sum.
 const MAX_TERMS: usize = 64;
 
-/// The walk over one map's terms.
+/// Computes the images of one map's terms.
 pub(super) struct Image<'a> {
     pub(super) map: &'a IndexingMap,
     pub(super) prover: &'a mut Prover,
     /// The progression of each variable of the map.
     pub(super) variables: Vec<Progression>,
-    /// When all progressions met so far are exact.
+    /// Conditions under which all progressions so far are exact.
     pub(super) exact: Vec<Condition>,
-    /// Why they may not be.
+    /// The reasons why they may not be exact.
     pub(super) reasons: Vec<Reason>,
 }
 
 impl Image<'_> {
-    /// The image is exact only if this holds.
+    /// Records that the image is exact only if the condition holds.
     pub(super) fn require(&mut self, condition: &Condition, reason: impl FnOnce() -> Reason) {
         let condition = self.prover.settle(condition);
         if condition.is_always() {
@@ -46,12 +46,12 @@ impl Image<'_> {
         self.exact.push(condition);
     }
 
-    /// How much was required so far; see [`Self::forget`].
+    /// A marker of what has been required so far; see [`Self::forget`].
     pub(super) fn noted(&self) -> (usize, usize) {
         (self.exact.len(), self.reasons.len())
     }
 
-    /// Forgets what was required since then: it concerned a form that is not taken.
+    /// Drops what was required since the marker, for a form that is not used after all.
     pub(super) fn forget(&mut self, noted: (usize, usize)) {
         self.exact.truncate(noted.0);
         self.reasons.truncate(noted.1);
@@ -73,7 +73,7 @@ impl Image<'_> {
         found
     }
 
-    /// The term over the variables of the space, if all its variables are points.
+    /// The term over the variables of the space, if all its variables have one value on a tile.
     fn value(&mut self, term: &Term) -> Term {
         let variables = &self.variables;
         let term = term.substitute(&mut |var| {
@@ -128,7 +128,7 @@ impl Image<'_> {
         }
     }
 
-    /// All values that the term has anywhere.
+    /// The range of all values that the term can have anywhere.
     fn unknown(&mut self, term: &Term) -> Progression {
         let range = tegula_expr::range_of(term, self.map);
         self.between(term, range)
@@ -171,7 +171,7 @@ impl Image<'_> {
         Progression::cover(&first, &last, self.prover)
     }
 
-    /// The quotients of a progression by `c`, rounded down.
+    /// The floor quotients of a progression by `c`.
     pub(super) fn quotient(&mut self, x: &Progression, c: &Term) -> Progression {
         if self.prover.range(c).lower < 1 {
             let term = x.offset.floor_div(c);
@@ -198,7 +198,7 @@ impl Image<'_> {
             _ => false,
         };
         if !is_dense {
-            // Steps differ: one value is all that is sure.
+            // The steps of the quotients differ, so the image is exact only for a single value.
             let one = Condition::compare(Cmp::Eq, &x.count(self.prover), &Term::constant(1));
             let stride = x.stride.clone();
             self.require(&one, || Reason::UnevenSteps(stride, c.clone()));
@@ -223,7 +223,7 @@ impl Image<'_> {
         let mut size = self.prover.canonical(&size_from(&rest));
         let mut varies = false;
         if self.prover.is_open() && size.as_constant().is_none() {
-            // The size of aligned tiles, else the most that there can be.
+            // The size for aligned tiles; otherwise, the most values that there can be.
             let within = self.within_period(x, c);
             let whole = self.whole_periods(x, c);
             let most = size_from(&c.sub(&one));
@@ -267,8 +267,8 @@ impl Image<'_> {
         self.prover.settle(&condition)
     }
 
-    /// When a progression of neighbours goes from a multiple of `c` to the next, or
-    /// further ones, its last part perhaps cut off at a multiple.
+    /// The condition that consecutive values cover whole periods, from one multiple of `c` to
+    /// another. The last part may be cut off at a multiple.
     fn whole_periods(&mut self, x: &Progression, c: &Term) -> Condition {
         let mut all = vec![
             Condition::multiple(&x.size, c),
@@ -302,7 +302,7 @@ impl Image<'_> {
         }
         let (first, last) = (x.first(self.prover), x.last(self.prover));
         let start = self.prover.canonical(&first.modulo(c));
-        // From here on values count from the start of the first one's period.
+        // From here on, values are counted from the start of the first value's period.
         let inside = match self.prover.is_open() && x.step() == Some(1) {
             true => self.within_period(x, c),
             false => {
@@ -325,7 +325,7 @@ impl Image<'_> {
                 ..period
             };
         }
-        // The least distance of two remainders.
+        // The least distance between two remainders.
         let step = match (s, k) {
             (Some(s), Some(k)) => i64::try_from(gcd(s, k)).unwrap_or(1),
             _ => 1,
@@ -354,7 +354,7 @@ impl Image<'_> {
             return all;
         }
         if s != Some(step) {
-            // Inside a period and outside of it the steps differ.
+            // The steps inside a period differ from those across its end.
             self.require(&Condition::never(), || Reason::CrossesPeriod(c.clone()));
             return all;
         }
@@ -379,7 +379,7 @@ impl Image<'_> {
                 upper = Some(self.prover.canonical(&last));
             }
         } else {
-            // How many there are depends on the tile: the limit says it.
+            // The number of values depends on the tile; the limit accounts for that.
             let last = Term::select(&inside, &last.modulo(c), &end);
             upper = Some(self.prover.canonical(&last));
             size = Term::max(&size, &x.size);
@@ -394,7 +394,7 @@ impl Image<'_> {
         }
     }
 
-    /// A sum of progressions is one if each fills the steps of the next larger.
+    /// The image of a sum: a progression if each part fills the steps of the next larger one.
     fn sum(&mut self, term: &Term) -> Progression {
         let Some((terms, constant)) = term.as_linear().filter(|(t, _)| t.len() <= MAX_TERMS) else {
             return self.unknown(term);
@@ -427,7 +427,7 @@ impl Image<'_> {
         self.sum_of(term, parts, &rest, (is_coupled, before))
     }
 
-    /// A product of two factors, one of which has one value on a tile.
+    /// The image of a product, one factor of which must be constant on a tile.
     fn product(&mut self, term: &Term, a: &Term, b: &Term) -> Progression {
         let (a, b) = (self.of(a), self.of(b));
         let scaled = if b.is_point() {
@@ -477,7 +477,7 @@ impl Image<'_> {
             let (own_first, own_last) = (part.first(self.prover), part.last(self.prover));
             is_tight &= part.is_tight;
             let joined = self.joined(&all, &part, term);
-            // The inner ones have no limits: the outer one's are moved.
+            // The inner parts have no limits, so the limits of the outer part are shifted.
             let is_simple = all.is_unlimited();
             let lower = match (&part.lower, &all.lower) {
                 (None, None) => None,
@@ -516,7 +516,7 @@ impl Image<'_> {
             parts.sort_by_key(Progression::step);
             return;
         }
-        // Few parts: an insertion sort by what is proved.
+        // There are few parts: an insertion sort by what can be proved.
         for last in 1..parts.len() {
             for at in (1..=last).rev() {
                 let (Some(a), Some(b)) = (parts.get(at - 1), parts.get(at)) else {
@@ -530,7 +530,7 @@ impl Image<'_> {
         }
     }
 
-    /// Size and stride of the sum of an inner progression and an outer one.
+    /// The size and stride of the sum of an inner and an outer progression.
     fn joined(&mut self, inner: &Progression, outer: &Progression, term: &Term) -> Progression {
         let one = Term::constant(1);
         let step = match (inner.step(), outer.step()) {
@@ -578,8 +578,9 @@ impl Image<'_> {
     }
 }
 
-/// A sum with one quotient, `y / c + rest`, as `(y + c * rest) / c`: the canonical form
-/// moves multiples of the divisor out, and with them variables that stay inside, too.
+/// Rewrites a sum with one quotient, `y / c + rest`, as `(y + c * rest) / c`. The canonical form
+/// moves multiples of the divisor out of the quotient, also with variables that otherwise stay
+/// inside.
 pub(super) fn as_one_quotient(term: &Term) -> Option<(Term, i64)> {
     let (terms, constant) = term.as_linear()?;
     let mut quotient = None;
@@ -595,7 +596,7 @@ pub(super) fn as_one_quotient(term: &Term) -> Option<(Term, i64)> {
     }
     let (y, c) = quotient?;
     let dividend = y.add(&rest.mul(&c.into()));
-    // One sum, so that equal atoms meet.
+    // Built as one sum, so that equal atoms are merged.
     let (terms, constant) = dividend.as_linear()?;
     let sum = terms.iter().fold(Term::constant(0), |sum, (atom, factor)| {
         sum.add(&atom.mul(&(*factor).into()))

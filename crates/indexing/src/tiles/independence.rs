@@ -1,9 +1,9 @@
-//! Results that move together: when the product of their progressions is what is read.
+//! Independence of results: decides when exactly the product of the results' progressions is read.
 //!
-//! The digits of one number (quotients and remainders by divisors that divide one
-//! another, as a reshape has them) are independent on a tile if each divisor divides the
-//! tile's size and offset or is divided by them. Other results over common variables are
-//! if the map is one-to-one on them and both sides count the same.
+//! The digits of one number (quotients and remainders by divisors that divide one another, as in a
+//! reshape) are independent on a tile if each divisor divides the tile's size and offset, or is a
+//! multiple of them. Other results with common variables are independent if the map is one-to-one
+//! on them and there are as many points as combinations of results.
 
 use tegula_expr::{Cmp, Node, Term};
 
@@ -12,14 +12,14 @@ use super::image::Image;
 use super::progression::Progression;
 use super::reason::Reason;
 
-/// Results and the moving variables that they share.
+/// Results, and the varying variables that they share.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) variables: Vec<usize>,
     pub(super) results: Vec<usize>,
 }
 
-/// Results by what moves them; those that do not move are in no group.
+/// Groups the results by the variables that they share; constant results are in no group.
 pub(super) fn groups(walk: &Image<'_>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (number, result) in walk.map.results.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn groups(walk: &Image<'_>) -> Vec<Group> {
     groups
 }
 
-/// The tile is exact only if the results of each group are independent.
+/// Requires that the results of each group are independent.
 pub(super) fn require(walk: &mut Image<'_>, groups: &[Group], images: &[Progression]) {
     for group in groups {
         let moving: Vec<usize> = group
@@ -71,20 +71,20 @@ pub(super) fn require(walk: &mut Image<'_>, groups: &[Group], images: &[Progress
     }
 }
 
-/// One digit of a number: `(number / start) mod (end / start)`.
+/// One digit of a mixed-radix number: `(number / start) mod (end / start)`.
 struct Digit {
     number: Term,
     start: i64,
-    /// `None` for the leading digits.
+    /// `None` for the leading digit.
     end: Option<i64>,
 }
 
-/// The digit that a result is a multiple of, plus a constant.
+/// The digit in a result that is a multiple of a digit plus a constant.
 fn digit(result: &Term) -> Option<Digit> {
     let result = match result.as_linear() {
         Some((terms, _)) => match terms.as_slice() {
             [(only, _)] => only.clone(),
-            // A sum is a number of its own, with all its digits.
+            // A sum counts as a number with all its digits.
             _ => result.clone(),
         },
         None => result.clone(),
@@ -104,7 +104,8 @@ fn digit(result: &Term) -> Option<Digit> {
     (start > 0 && end.is_none_or(|end| end > 0)).then_some(Digit { number, start, end })
 }
 
-/// When digits of one number are independent; `None` if the results are not that.
+/// The condition that the digits of one number are independent; `None` if the results are not
+/// digits of one number.
 fn digits_condition(walk: &mut Image<'_>, results: &[usize]) -> Option<Condition> {
     let mut digits: Vec<Digit> = Vec::new();
     for number in results {
@@ -117,7 +118,7 @@ fn digits_condition(walk: &mut Image<'_>, results: &[usize]) -> Option<Condition
     digits.sort_by_key(|digit| digit.start);
     let noted = walk.noted();
     let number = walk.of(&first);
-    // That the number's own values are a progression is a condition of this.
+    // This includes the condition that the number's values are a progression.
     let own: Vec<Condition> = walk.exact.drain(noted.0..).collect();
     walk.forget(noted);
     if number.step() != Some(1) {
@@ -135,17 +136,17 @@ fn digits_condition(walk: &mut Image<'_>, results: &[usize]) -> Option<Condition
     Some(Condition::all(all))
 }
 
-/// When a number's digits below `end` and those from `start` on are independent.
+/// The condition that a number's digits below `end` and those from `start` on are independent.
 fn boundary(walk: &mut Image<'_>, number: &Progression, end: i64, start: i64) -> Condition {
     let (size, offset) = (&number.size, &number.offset);
     let end_term = Term::constant(end);
-    // All in one period of the lower digits.
+    // All values are in one period of the lower digits.
     let inside = [
         Condition::multiple(&end_term, size),
         walk.prover.multiple(offset, size),
     ];
     let inside = Condition::all(inside);
-    // Whole periods of the lower digits.
+    // The values are whole periods of the lower digits.
     let mut whole = vec![
         Condition::multiple(size, &end_term),
         walk.prover.multiple(offset, &end_term),
@@ -175,8 +176,8 @@ fn boundary(walk: &mut Image<'_>, number: &Progression, end: i64, start: i64) ->
     Condition::any([inside, Condition::all(whole)])
 }
 
-/// The map is one-to-one on the group, and there are as many combinations of results as
-/// points.
+/// The condition that there are as many combinations of results as points, if the map is one-to-one
+/// on the group.
 fn counted(walk: &mut Image<'_>, group: &Group, images: &[Progression]) -> Condition {
     if walk.prover.is_open() {
         let one = Term::constant(1);
@@ -197,7 +198,7 @@ fn counted(walk: &mut Image<'_>, group: &Group, images: &[Progression]) -> Condi
         .iter()
         .filter_map(|result| walk.map.results.get(*result).cloned())
         .collect();
-    // Every variable that moves has to follow from the results.
+    // Every variable that varies must be determined by the results.
     let inverse = part.ranges_as_dims().inverse();
     let known = inverse.dims.len();
     let unknown = known..known + inverse.ranges.len();

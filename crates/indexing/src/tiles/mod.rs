@@ -1,19 +1,19 @@
-//! Tiles: which part of every array belongs to a part of the result.
+//! Tiles: which part of each array corresponds to a part of the result.
 //!
-//! A kernel does not compute a whole array at once but a tile of it, and must know which
-//! tile of each operand that takes. Here a tile is, along each dimension, an *offset*, a
-//! *size*, a *stride* and *bounds* that cut off what hangs over the edge ([`TileDim`]), all
-//! of them terms over a [`TilingSpace`]: the dimensions of the result, whose tiles may be
-//! computed in any order (parallel), and what operations sum over (sequential). Sizes of
-//! tiles are numbers or open.
+//! A kernel computes an array one tile at a time, and must know which tile of each operand a tile
+//! of the result needs. Here, a tile has along each dimension an *offset*, a *size*, a *stride*,
+//! and *bounds* that cut off what is beyond the edge ([`TileDim`]). All of them are terms over a
+//! [`TilingSpace`]: the dimensions of the result, whose tiles may be computed in any order
+//! (parallel), and the dimensions that operations sum over (sequential). Tile sizes are numbers or
+//! symbolic.
 //!
-//! Tiles follow from indexing maps, so that they go through everything that maps go
-//! through, in both directions: chains of reshapes that cancel, windows, concatenations,
-//! data-dependent offsets, whole fusions ([`Tiling`]). An operand that is read in several
-//! ways has several tiles. What is read is not always one tile: then it is covered by one,
-//! and the tile says why ([`Reason`]) and for which sizes it would be exact
-//! ([`Condition`]). Conditions stay factored; whatever bounds, remainders, or trying all
-//! tiles decides is decided and gone.
+//! Tiles are derived from indexing maps, so they can be propagated wherever maps can, in both
+//! directions: through chains of reshapes that cancel, windows, concatenations, data-dependent
+//! offsets, and whole fusions ([`Tiling`]). An operand that is read in several ways has several
+//! tiles. If the elements that are read do not form one tile, a tile covers them, and says why it
+//! is not exact ([`Reason`]) and for which sizes it would be ([`Condition`]). Conditions stay in
+//! factored form. What bounds, residues, or enumerating all tiles can decide is decided and
+//! removed.
 //!
 //! ```
 //! use tegula_indexing::Simplifier;
@@ -50,17 +50,17 @@
 //! # Ok::<(), tegula_ir::Error>(())
 //! ```
 //!
-//! Questions about all tiles ("do they divide the dimension", "is this offset a multiple of
-//! 128") are answered with a proof, with a tile for which it fails, or with the condition that
-//! is missing ([`TilingSpace::divides`], [`Tile::offset_is_multiple`]). Authors of kernels get the
-//! valid sizes of a fusion, the best first, by a cost of theirs or by [`Traffic`]
+//! Questions about all tiles ("do they divide the dimension", "is this offset a multiple of 128")
+//! are answered with a proof, with a tile for which the answer is no, or with the condition that is
+//! missing ([`TilingSpace::divides`], [`Tile::offset_is_multiple`]). Authors of kernels get the
+//! valid tile sizes of a fusion, best first, by their own cost or by [`Traffic`]
 //! ([`Tiling::best_sizes`]).
 //!
 //! # Invariants
-//! - A tile has all elements that are read, for every tile number, size and run-time
-//!   value; where [`Tile::exact`] holds it has no others, and nothing is read where
-//!   [`Tile::present`] fails.
-//! - Nothing panics, and arithmetic that does not fit is not folded.
+//! - A tile contains all elements that are read, for every tile number, size and run-time value.
+//!   Where [`Tile::exact`] holds, it contains no others, and where [`Tile::present`] fails, nothing
+//!   is read.
+//! - Nothing panics, and arithmetic that overflows is not folded.
 
 mod choose;
 mod condition;

@@ -1,34 +1,33 @@
 //! Progressions: the values of a term over a tile, along one dimension.
 //!
-//! A progression has a nominal part, `offset + stride * j` for `0 <= j < size`, whose
-//! size does not depend on which tile it is wherever that is possible, and limits that
-//! cut off what a tile at the edge has too many of.
+//! A progression has a nominal part, `offset + stride * j` for `0 <= j < size`, and limits that cut
+//! off what a tile at the edge has too many of. Where possible, the size is the same for all tiles.
 
 use tegula_expr::Term;
 
 use super::prover::Prover;
 
-/// Values `offset + stride * j` for `0 <= j < size`, those inside the limits.
+/// The values `offset + stride * j` for `0 <= j < size` that are within the limits.
 #[derive(Clone, Debug)]
 pub(super) struct Progression {
     pub(super) offset: Term,
     pub(super) size: Term,
     pub(super) stride: Term,
-    /// The least value that counts.
+    /// The smallest value that counts.
     pub(super) lower: Option<Term>,
     /// The largest value that counts.
     pub(super) upper: Option<Term>,
-    /// Whether the limits are values of the progression, continued in both directions.
+    /// Whether the limits are themselves values of the progression, continued in both directions.
     pub(super) is_aligned: bool,
-    /// Whether its first and its last value are taken.
+    /// Whether its first and its last value are really taken.
     pub(super) is_tight: bool,
-    /// How many values there are when the tile takes all of a dimension, if the
-    /// progression belongs to one dimension.
+    /// The number of values when a tile covers a whole dimension, if the progression belongs to one
+    /// dimension.
     pub(super) extent: Option<Term>,
 }
 
 impl Progression {
-    /// One value.
+    /// A single value.
     pub(super) fn point(value: Term) -> Self {
         Self {
             offset: value,
@@ -42,7 +41,7 @@ impl Progression {
         }
     }
 
-    /// `size` neighbours.
+    /// `size` consecutive values.
     pub(super) fn neighbours(offset: Term, size: Term) -> Self {
         Self {
             size,
@@ -50,22 +49,22 @@ impl Progression {
         }
     }
 
-    /// Whether there is one value, and nothing to cut off.
+    /// Whether there is a single value, without limits.
     pub(super) fn is_point(&self) -> bool {
         self.size.as_constant() == Some(1) && self.lower.is_none() && self.upper.is_none()
     }
 
-    /// Whether nothing is cut off.
+    /// Whether there are no limits.
     pub(super) fn is_unlimited(&self) -> bool {
         self.lower.is_none() && self.upper.is_none()
     }
 
-    /// The stride, if it is a number.
+    /// The stride, if it is a constant.
     pub(super) fn step(&self) -> Option<i64> {
         self.stride.as_constant()
     }
 
-    /// The distance from the first value to the last, without limits.
+    /// The distance from the first value to the last, ignoring limits.
     fn reach(&self) -> Term {
         self.size.add(&Term::constant(-1)).mul(&self.stride)
     }
@@ -74,7 +73,7 @@ impl Progression {
         self.is_aligned || self.step() == Some(1)
     }
 
-    /// The first value inside the limits.
+    /// The first value within the limits.
     pub(super) fn first(&self, prover: &mut Prover) -> Term {
         let first = match &self.lower {
             None => self.offset.clone(),
@@ -88,7 +87,7 @@ impl Progression {
         prover.canonical(&first)
     }
 
-    /// The last value inside the limits; below the first if there is none.
+    /// The last value within the limits; less than the first if there is none.
     pub(super) fn last(&self, prover: &mut Prover) -> Term {
         let last = match &self.upper {
             None => self.offset.add(&self.reach()),
@@ -102,7 +101,7 @@ impl Progression {
         prover.canonical(&last)
     }
 
-    /// How many values there are inside the limits; 0 or less if there are none.
+    /// The number of values within the limits; 0 or less if there are none.
     pub(super) fn count(&self, prover: &mut Prover) -> Term {
         if self.is_unlimited() {
             return self.size.clone();
@@ -112,7 +111,7 @@ impl Progression {
         prover.canonical(&steps.add(&Term::constant(1)))
     }
 
-    /// `value + by` for every value; `by` is one value.
+    /// Adds `by`, which is constant on a tile, to every value.
     pub(super) fn shifted(mut self, by: &Term, prover: &mut Prover) -> Self {
         if by.as_constant() == Some(0) {
             return self;
@@ -128,7 +127,7 @@ impl Progression {
         }
     }
 
-    /// `value * by` for every value; `None` if the sign of `by` is not known.
+    /// Multiplies every value by `by`; `None` if the sign of `by` is not known.
     pub(super) fn scaled(&self, by: &Term, prover: &mut Prover) -> Option<Self> {
         if by.as_constant() == Some(1) {
             return Some(self.clone());
@@ -158,12 +157,12 @@ impl Progression {
         Some(scaled)
     }
 
-    /// Every value between these, both included; more than is known to be taken.
+    /// Every value between `first` and `last`, inclusive, which may be more than are taken.
     pub(super) fn cover(first: &Term, last: &Term, prover: &mut Prover) -> Self {
         let size = prover.canonical(&last.sub(first).add(&Term::constant(1)));
         let range = prover.range(&size);
         let mut cover = Self::neighbours(first.clone(), size);
-        // A size that depends on the tile becomes the largest, with a limit.
+        // A size that depends on the tile is replaced by its largest value, with a limit.
         if cover.size.as_constant().is_none() && !prover.is_open() && range.upper < i64::MAX {
             cover.size = range.upper.into();
             cover.upper = Some(last.clone());

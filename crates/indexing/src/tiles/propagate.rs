@@ -1,9 +1,9 @@
-//! From an instruction or a whole fusion to the tiles of everything it reads.
+//! Derives the tiles of everything that an instruction or a whole fusion reads.
 //!
 //! The maps from the tiling space to every value are compositions, as in
-//! [`crate::fusion_output_to_input`], but what is summed over has dimensions of its own
-//! in the space instead of range variables. They are found once; tiles for given or open
-//! sizes follow from them.
+//! [`crate::fusion_output_to_input`]; but reduced dimensions are dimensions of the space rather
+//! than range variables. The maps are computed once, and tiles for given or symbolic sizes are
+//! derived from them.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_ir::{ComputationId, InstructionId, Module, Op};
@@ -15,7 +15,7 @@ use crate::map::IndexingMap;
 use crate::ops::{Cause, OperandIndexing, Unknown, leaf_array, output_leaf_to_input};
 use crate::simplify::Simplifier;
 
-/// Dimensions of a space; what is summed beyond that is taken whole.
+/// The most dimensions of a space; further reduced dimensions are not tiled.
 const MAX_DIMENSIONS: usize = 48;
 
 /// The tiles of one array of one operand, one for each way in which it is read.
@@ -23,9 +23,9 @@ const MAX_DIMENSIONS: usize = 48;
 pub struct OperandTiles {
     /// The number of the operand.
     pub operand: usize,
-    /// Which of its arrays, numbered through its tuple from the left.
+    /// The number of its array, counted through its tuple from the left.
     pub leaf: usize,
-    /// The tiles, or why nothing is known.
+    /// The tiles, or the reason why nothing is known.
     pub tiles: Result<Vec<Tile>, Unknown>,
 }
 
@@ -34,13 +34,13 @@ pub struct OperandTiles {
 pub struct ValueTiles {
     /// The fused instruction.
     pub instruction: InstructionId,
-    /// Which array of its result.
+    /// The number of the array in its result.
     pub leaf: usize,
     /// The tiles, one for each way in which it is read.
     pub tiles: Result<Vec<Tile>, Unknown>,
 }
 
-/// How an instruction, or a whole fusion, is tiled: its space, and the maps from there.
+/// The tiling of an instruction or a whole fusion: its space, and the maps from the space.
 ///
 /// ```
 /// use tegula_indexing::tiles::Tiling;
@@ -72,18 +72,18 @@ pub struct ValueTiles {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tiling {
-    /// What is tiled, with every size open.
+    /// The space, with all tile sizes symbolic.
     pub space: TilingSpace,
     operands: Vec<OperandIndexing>,
     values: Vec<(InstructionId, usize, Result<Vec<IndexingMap>, Unknown>)>,
 }
 
 impl Tiling {
-    /// Tiles of array `output` of what an instruction gives, back to its operands; through
-    /// the called computation of a fusion or call.
+    /// Derives the operands' tiles from tiles of array `output` of an instruction's result. For a
+    /// fusion or call, this goes through the called computation.
     ///
     /// # Errors
-    /// The result is no array.
+    /// The result is not an array.
     pub fn of(
         module: &Module,
         instruction: InstructionId,
@@ -133,11 +133,11 @@ impl Tiling {
         })
     }
 
-    /// Tiles of array `output` of what a computation gives, back to its parameters, which
-    /// count as its operands.
+    /// Derives the tiles of a computation's parameters, which count as its operands, from tiles of
+    /// array `output` of its result.
     ///
     /// # Errors
-    /// The result is no array.
+    /// The result is not an array.
     pub fn of_computation(
         module: &Module,
         computation: ComputationId,
@@ -149,11 +149,11 @@ impl Tiling {
         Self::new(module, (root, output), Some(computation), simplifier)
     }
 
-    /// Tiles of an operand's array, on to array `output` of the result: which tile of the
-    /// result depends on a tile of the operand.
+    /// Derives the tile of array `output` of the result that depends on a tile of an operand's
+    /// array.
     ///
     /// # Errors
-    /// The operand is no array.
+    /// The operand is not an array.
     pub fn forward(
         module: &Module,
         instruction: InstructionId,
@@ -179,8 +179,8 @@ impl Tiling {
         })
     }
 
-    /// The tiles of all operands' arrays, for a space with these sizes: [`Self::space`]
-    /// with some sizes given.
+    /// The tiles of all operands' arrays, for `space`, which is [`Self::space`] with some sizes
+    /// fixed.
     pub fn operands(&self, space: &TilingSpace) -> Vec<OperandTiles> {
         let tiles = |own: &OperandIndexing| OperandTiles {
             operand: own.operand,
@@ -195,8 +195,8 @@ impl Tiling {
         &self.operands
     }
 
-    /// The tiles of all values inside a fusion, its parameters and its root among them;
-    /// nothing for other instructions.
+    /// The tiles of all values inside a fusion, including its parameters and its root; none for
+    /// other instructions.
     pub fn values(&self, space: &TilingSpace) -> Vec<ValueTiles> {
         let tiles = |(instruction, leaf, maps): &(InstructionId, usize, _)| ValueTiles {
             instruction: *instruction,
@@ -222,13 +222,13 @@ fn tiles(
     Ok(found)
 }
 
-/// The sizes of the dimensions of a map, the largest that they can have.
+/// The sizes of the dimensions of a map, or the largest sizes that they can have.
 fn extents(map: &IndexingMap) -> Vec<i64> {
     let size = |dim: &crate::map::Variable| dim.bounds.upper.saturating_add(1).max(0);
     map.dims.iter().map(size).collect()
 }
 
-/// The instructions of a computation that its root needs, operands first.
+/// The instructions of a computation that its root depends on, operands first.
 fn reachable(module: &Module, callee: ComputationId) -> Vec<InstructionId> {
     let Some(computation) = module.computations.get(callee) else {
         return Vec::new();
@@ -246,8 +246,8 @@ fn reachable(module: &Module, callee: ComputationId) -> Vec<InstructionId> {
     all.filter(|id| needed.contains(id)).collect()
 }
 
-/// Whether an operation sums over what its maps have range variables for, the same for
-/// all operands that are read through them.
+/// Whether the range variables of an operation's maps are dimensions that it reduces over, the same
+/// ones for all operands that are read through them.
 fn sums(op: &Op) -> bool {
     matches!(
         op,
@@ -259,8 +259,8 @@ fn sums(op: &Op) -> bool {
     )
 }
 
-/// Adds a dimension to the space, and a range variable to the map that starts from it,
-/// for everything that is summed over.
+/// Adds a dimension to the space, and a range variable to the starting map, for every reduced
+/// dimension.
 fn sequential_dimensions(
     module: &Module,
     instructions: &[InstructionId],

@@ -1,4 +1,4 @@
-//! What is known of the variables of a tiling space, and questions decided by it.
+//! The prover: what is known about the variables of a tiling space, and decisions based on it.
 
 use tegula_expr::{CanonCache, Canonicalizer, Cmp, Interval, Node, Residue, Term, Var, VarRanges};
 
@@ -7,13 +7,13 @@ use super::space::TilingSpace;
 use crate::map::IndexingMap;
 use crate::simplify::refined;
 
-/// Values of tile numbers and run-time variables that are tried one by one.
+/// The most values of tile numbers and run-time variables that are enumerated.
 const MAX_POINTS: u128 = 1024;
 
-/// Decides conditions on every tile of a space.
+/// Decides conditions for all tiles of a space.
 pub(super) struct Prover {
     domain: Box<dyn VarRanges>,
-    /// The same, to enumerate.
+    /// The same domain as a map, for enumeration.
     map: IndexingMap,
     cache: CanonCache,
     is_open: bool,
@@ -21,8 +21,7 @@ pub(super) struct Prover {
 }
 
 impl Prover {
-    /// The variables of a space, and run-time variables in these bounds. `None` if no tile
-    /// exists.
+    /// A prover for a space and run-time variables in these bounds; `None` if there are no tiles.
     pub(super) fn new(space: &TilingSpace, runtime: &[Interval]) -> Option<Self> {
         if space.dims.iter().any(|dim| dim.extent < 1) {
             return None;
@@ -43,7 +42,7 @@ impl Prover {
         })
     }
 
-    /// Whether some tile size is open.
+    /// Whether some tile size is symbolic.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
@@ -56,7 +55,7 @@ impl Prover {
         found
     }
 
-    /// The canonical form.
+    /// The canonical form of a term.
     pub(super) fn canonical(&mut self, term: &Term) -> Term {
         if term.as_constant().is_some() || term.as_var().is_some() {
             return term.clone();
@@ -64,7 +63,7 @@ impl Prover {
         self.with(|canonicalizer| canonicalizer.canonicalize(term))
     }
 
-    /// Bounds and remainder.
+    /// The bounds and residue of a term.
     pub(super) fn facts(&mut self, term: &Term) -> (Interval, Residue) {
         self.with(|canonicalizer| canonicalizer.facts_of(term))
     }
@@ -74,8 +73,8 @@ impl Prover {
         self.facts(term).0
     }
 
-    /// The condition with its terms decided where bounds, remainders or all points
-    /// decide them.
+    /// Simplifies a condition by deciding those of its terms that bounds, residues or enumeration
+    /// decide.
     pub(super) fn settle(&mut self, condition: &Condition) -> Condition {
         condition.map(&mut |term| match self.decide(term) {
             Some(holds) => Term::constant(holds.into()),
@@ -95,8 +94,8 @@ impl Prover {
         condition.is_always() || self.settle(condition).is_always()
     }
 
-    /// Whether a term is nonzero everywhere, or zero everywhere; `None` where that is
-    /// not known or differs.
+    /// Whether a term is nonzero on all tiles or zero on all tiles; `None` if that is not known or
+    /// differs between tiles.
     pub(super) fn decide(&mut self, term: &Term) -> Option<bool> {
         let simple = self.canonical(term);
         if let Some(value) = simple.as_constant() {
@@ -117,7 +116,7 @@ impl Prover {
         self.tried(term)
     }
 
-    /// By the bounds of the difference.
+    /// Decides a comparison by the bounds of the difference.
     fn compared(&mut self, op: Cmp, a: &Term, b: &Term) -> Option<bool> {
         let (range, residue) = self.facts(&a.sub(b));
         let never_equal = !range.contains(0) || !residue.contains(0);
@@ -134,7 +133,7 @@ impl Prover {
         }
     }
 
-    /// By every value of its variables, if those are few.
+    /// Decides a term by enumerating the values of its variables, if there are few.
     fn tried(&self, term: &Term) -> Option<bool> {
         let mut vars: Vec<Var> = Vec::new();
         term.for_each_var(&mut |var| {
@@ -174,8 +173,8 @@ impl Prover {
         found.filter(|_| is_same)
     }
 
-    /// When the term is a multiple of `of` on every tile: always, or if some open sizes
-    /// are multiples of something.
+    /// The condition that the term is a multiple of `of` on every tile: always, or if certain
+    /// symbolic sizes are multiples of something.
     pub(super) fn multiple(&mut self, term: &Term, of: &Term) -> Condition {
         let rest = self.canonical(&term.modulo(of));
         if rest.as_constant() == Some(0) || self.range(&rest).as_point() == Some(0) {
@@ -196,7 +195,7 @@ impl Prover {
             if rest.as_constant() == Some(0) {
                 continue;
             }
-            // One factor that is an open size may bring what is missing.
+            // A factor that is a symbolic size may contribute what is missing.
             let mut choices: Vec<Condition> = Vec::new();
             for part in factors(atom) {
                 let is_size = part.as_var().is_some_and(|var| self.is_size(var));
@@ -231,7 +230,7 @@ impl IndexingMap {
     }
 }
 
-/// The factors of a product of variables.
+/// The factors of a product.
 fn factors(term: &Term) -> Vec<Term> {
     let mut found = Vec::new();
     let mut stack = vec![term.clone()];

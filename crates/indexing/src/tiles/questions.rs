@@ -1,5 +1,5 @@
-//! Questions about tiles, answered with a proof, with a tile for which it fails, or with what
-//! is missing: the condition on open sizes under which it holds.
+//! Questions about all tiles. The answer is a proof, a tile for which the statement is false, or
+//! the condition on symbolic sizes that is missing.
 
 use tegula_expr::{Interval, Term, Var};
 
@@ -9,26 +9,26 @@ use super::space::TilingSpace;
 use super::tile::Tile;
 use crate::uses::{Answer, Proof, is_multiple_of};
 
-/// What is known of a question about all tiles.
+/// The answer to a question about all tiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It holds for every tile and all sizes that the space allows.
+    /// The statement holds for every tile and all sizes that the space allows.
     Proved(Box<Proof>),
-    /// It fails here: values of the variables that the term mentions.
+    /// The statement is false for these values of the variables that its term mentions.
     Refuted(Vec<(Var, i64)>),
-    /// It holds where this does.
+    /// The statement holds if this condition does.
     Missing(Condition),
 }
 
 impl Reply {
-    /// Whether it is proved.
+    /// Whether the statement is proved.
     pub fn is_proved(&self) -> bool {
         matches!(self, Self::Proved(_))
     }
 }
 
 impl TilingSpace {
-    /// Whether tiles divide a dimension, so that none hangs over its edge.
+    /// Whether tiles divide a dimension, so that none extends beyond its edge.
     ///
     /// ```
     /// use tegula_indexing::tiles::{Reply, TilingSpace};
@@ -48,8 +48,8 @@ impl TilingSpace {
         self.ask(&extent, &self.size(dim), &[])
     }
 
-    /// Whether a term over the space's variables is a multiple of another on every tile;
-    /// run-time variables have these bounds.
+    /// Whether a term over the space's variables is a multiple of `of` on every tile. `runtime` are
+    /// the bounds of run-time variables.
     ///
     /// ```
     /// use tegula_indexing::tiles::{Reply, TilingSpace};
@@ -96,8 +96,8 @@ impl TilingSpace {
 }
 
 impl Tile {
-    /// Whether the tile's offset along a dimension is a multiple of a number on every tile,
-    /// as loads of whole registers need it.
+    /// Whether the tile's offset along a dimension is a multiple of a number on every tile, as
+    /// needed for loads of whole registers.
     ///
     /// ```
     /// use tegula_indexing::tiles::{Tile, TilingSpace};

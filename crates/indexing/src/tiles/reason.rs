@@ -1,35 +1,35 @@
-//! Why a tile is not exactly what is read.
+//! The reasons why a tile is not exactly what is read.
 
 use std::fmt;
 
 use tegula_expr::{Names, Style, Term};
 
-/// Why a tile is not, or not for all tile sizes, exactly what is read.
+/// The reason why a tile is not exactly what is read, or not for all tile sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The map itself names more than is read.
     Superset,
-    /// A run-time variable of this number has several values on a tile: its source is
-    /// an element that depends on the tile's points.
+    /// The run-time variable with this number has several values on a tile, because its source is
+    /// an element whose index varies within the tile.
     DataDependent(usize),
-    /// Neither a sum nor a quotient nor a remainder of progressions.
+    /// The term is neither a sum nor a quotient nor a remainder of progressions.
     NotLinear(Term),
-    /// A sum whose parts leave gaps or overlap.
+    /// The parts of a sum leave gaps or overlap.
     Gaps(Term),
-    /// A quotient by the second of a progression with steps of the first: the quotients'
-    /// steps differ.
+    /// The quotient by the second term of a progression whose step is the first term: the steps of
+    /// the quotients differ.
     UnevenSteps(Term, Term),
-    /// Remainders that begin anew inside the tile: it crosses a multiple of the period.
+    /// Remainders wrap around inside the tile, which crosses a multiple of this period.
     CrossesPeriod(Term),
-    /// These results move together, so that not all combinations are read.
+    /// These results vary together, so not all combinations of them are read.
     Coupled(Vec<usize>),
-    /// A constraint of the map's domain holds on a part of the tile.
+    /// A constraint of the map's domain holds for a part of the tile only.
     Constraint(Term),
 }
 
 impl Reason {
-    /// The reason in words; terms over the map's variables are spelled with `map_names`,
-    /// those over the space's with `names`.
+    /// Displays the reason. Terms over the map's variables use `map_names`, those over the space's
+    /// use `names`.
     pub fn display<'a, N: Names + ?Sized, M: Names + ?Sized>(
         &'a self,
         names: &'a N,

@@ -1,4 +1,4 @@
-//! The tiling space: what is cut into tiles, and the variables that tiles are terms over.
+//! The tiling space: the dimensions that are tiled, and the variables of tiles.
 
 use tegula_expr::{Interval, Term, Var, ceil_div};
 use tegula_ir::InstructionId;
@@ -8,10 +8,10 @@ use crate::map::{IndexingMap, Variable, variable};
 /// Whether tiles along a dimension are independent of one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DimensionKind {
-    /// A dimension of the array that is computed: its tiles may be computed in any order.
+    /// A dimension of the array that is computed. Its tiles may be computed in any order.
     Parallel,
-    /// What an operation sums over (the contraction of a dot, the window of a
-    /// convolution): its tiles are summed one after the other.
+    /// A dimension that an operation reduces over (the contraction of a dot, the window of a
+    /// convolution). Its tiles are accumulated one after the other.
     Sequential,
 }
 
@@ -20,25 +20,24 @@ pub enum DimensionKind {
 pub struct SpaceDim {
     /// Parallel or sequential.
     pub kind: DimensionKind,
-    /// Which instruction it belongs to: of a sequential one, the operation that sums.
+    /// The instruction that it belongs to; for a sequential dimension, the operation that reduces.
     pub instruction: Option<InstructionId>,
-    /// The number among the instruction's dimensions of this kind.
+    /// Its number among the instruction's dimensions of this kind.
     pub number: usize,
-    /// Elements; of a size that is known at run time, the most there can be.
+    /// The number of elements; if that is known only at run time, the largest possible number.
     pub extent: i64,
-    /// The least and the most elements of a tile.
+    /// The smallest and largest size of a tile.
     pub sizes: Interval,
-    /// What the number of elements of a tile is known to be a multiple of; 1 if nothing
-    /// is known.
+    /// A number that the tile size is known to be a multiple of; 1 if nothing is known.
     pub multiple_of: i64,
 }
 
-/// Dimensions that are cut into tiles of equal size, the last one perhaps shorter.
+/// The dimensions that are divided into tiles of equal size; the last tile may be smaller.
 ///
-/// Tiles are terms over the variables of their space: for `n` dimensions, `Var(k)` is
-/// the number of the tile along dimension `k` (printed `i0`, `i1`, ...), `Var(n + k)`
-/// its size if that is open (`t0`, `t1`, ...), and `Var(2 * n + r)` the run-time
-/// variable `r` of the map that the tile is the image under (`rt0`, ...).
+/// Tiles are terms over the variables of their space. For `n` dimensions, `Var(k)` is the number of
+/// the tile along dimension `k` (printed `i0`, `i1`, ...), `Var(n + k)` its size if that is
+/// symbolic (`t0`, `t1`, ...), and `Var(2 * n + r)` is run-time variable `r` of the map that the
+/// tile is the image under (`rt0`, ...).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TilingSpace {
     /// The dimensions: parallel ones in the order of the array, then sequential ones.
@@ -46,7 +45,7 @@ pub struct TilingSpace {
 }
 
 impl TilingSpace {
-    /// The space of an array of these sizes, with every tile size open.
+    /// The space of an array of these sizes, with all tile sizes symbolic.
     pub fn of_array(sizes: &[i64]) -> Self {
         let mut space = Self { dims: Vec::new() };
         for (number, size) in sizes.iter().enumerate() {
@@ -72,10 +71,10 @@ impl TilingSpace {
         });
     }
 
-    /// The space with tiles of these sizes: one for each dimension, from the last
-    /// *parallel* dimension backwards where there are fewer (as in `8,128`, which
-    /// tiles the last two); other parallel dimensions have tiles of one element,
-    /// sequential ones are taken whole. Sizes above the dimension's are the dimension's.
+    /// The space with tiles of these sizes. If there are fewer sizes than dimensions, they apply to
+    /// the last *parallel* dimensions (`8,128` tiles the last two), and other parallel dimensions
+    /// have tiles of one element. Sequential dimensions are not divided. Sizes larger than a
+    /// dimension are reduced to it.
     #[must_use]
     pub fn with_minor_sizes(&self, sizes: &[i64]) -> Self {
         let mut space = self.clone();
@@ -93,8 +92,8 @@ impl TilingSpace {
         space
     }
 
-    /// The space with tiles of these sizes, in the order of its dimensions; `None` leaves
-    /// a size open.
+    /// The space with tiles of these sizes, in the order of its dimensions; `None` leaves a size
+    /// symbolic.
     #[must_use]
     pub fn with_sizes(&self, sizes: &[Option<i64>]) -> Self {
         let mut space = self.clone();
@@ -107,7 +106,7 @@ impl TilingSpace {
         space
     }
 
-    /// The space in which open sizes along a dimension are multiples of a number, such as
+    /// The space in which the symbolic tile size of a dimension is a multiple of a number, such as
     /// the 128 lanes of a register.
     #[must_use]
     pub fn with_multiple(&self, dim: usize, of: i64) -> Self {
@@ -122,8 +121,8 @@ impl TilingSpace {
         space
     }
 
-    /// The values of the variables: those of the space, and run-time variables in these
-    /// bounds. A map without results, on whose domain questions are asked.
+    /// The domain of the space's variables and of run-time variables in these bounds, as a map
+    /// without results.
     pub fn domain(&self, runtime: &[Interval]) -> IndexingMap {
         let mut map = IndexingMap::default();
         for dim in &self.dims {
@@ -158,12 +157,12 @@ impl TilingSpace {
             .filter(|dim| dim.kind == DimensionKind::Parallel)
     }
 
-    /// Whether some tile size is open.
+    /// Whether some tile size is symbolic.
     pub fn is_open(&self) -> bool {
         self.dims.iter().any(|dim| dim.sizes.as_point().is_none())
     }
 
-    /// The term of a tile's number along a dimension.
+    /// The number of the tile along a dimension, as a term.
     pub fn index(&self, dim: usize) -> Term {
         match self.dims.get(dim).map(SpaceDim::tile_count) {
             Some(Some(0 | 1)) => Term::constant(0),
@@ -171,7 +170,7 @@ impl TilingSpace {
         }
     }
 
-    /// The term of the size of tiles along a dimension.
+    /// The size of tiles along a dimension, as a term.
     pub fn size(&self, dim: usize) -> Term {
         match self.dims.get(dim).and_then(|dim| dim.sizes.as_point()) {
             Some(size) => Term::constant(size),
@@ -184,7 +183,7 @@ impl TilingSpace {
         number(dim)
     }
 
-    /// The variable of an open size.
+    /// The variable of a symbolic size.
     pub fn size_var(&self, dim: usize) -> Var {
         number(self.dims.len() + dim)
     }
@@ -204,7 +203,7 @@ impl TilingSpace {
         }
     }
 
-    /// The number of tiles if all sizes are known, saturating.
+    /// The number of tiles if all sizes are known; saturates.
     pub fn tile_count(&self) -> Option<u64> {
         self.dims.iter().try_fold(1u64, |product, dim| {
             let count = u64::try_from(dim.tile_count()?).ok()?;

@@ -1,4 +1,4 @@
-//! Tiles, and the image of a space's tile under a map.
+//! Tiles, and the image of a tile of a space under a map.
 
 use std::fmt;
 
@@ -15,60 +15,61 @@ use super::reason::Reason;
 use super::space::TilingSpace;
 use crate::map::{Exactness, IndexingMap, RuntimeSource, RuntimeVariable, Status};
 
-/// A tile along one dimension: the indices `offset + stride * j` for `0 <= j < size`
-/// that are not below `lower` and are below `upper`.
+/// A tile along one dimension: those indices `offset + stride * j` for `0 <= j < size` that are at
+/// least `lower` and less than `upper`.
 ///
-/// Offset and bounds depend on which tile it is; the size does so only where a size
-/// known at run time divides.
+/// The offset and bounds depend on the tile's number. The size depends on it only if it involves a
+/// division by a size known at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileDim {
-    /// The first index; of a tile that hangs over the edge, perhaps below `lower`.
+    /// The first index. For a tile that extends beyond the edge, it may be less than `lower`.
     pub offset: Term,
-    /// How many indices, those outside of the bounds included; at least 1.
+    /// The number of indices, including those out of bounds; at least 1.
     pub size: Term,
-    /// The distance of neighbours; at least 1.
+    /// The distance between adjacent indices; at least 1.
     pub stride: Term,
-    /// The least index that is read; `None` if the tile never reaches below it.
+    /// The lower bound (inclusive) of the indices that are read; `None` if no tile extends below
+    /// it.
     pub lower: Option<Term>,
-    /// The least index that is no longer read; `None` if the tile never reaches it.
+    /// The upper bound (exclusive) of the indices that are read; `None` if no tile reaches it.
     pub upper: Option<Term>,
 }
 
 /// A tile of an array: the image of a tile of a [`TilingSpace`] under an indexing map.
 ///
-/// Whatever the values of the variables are, all elements that are read lie in the
-/// tile; where `exact` holds, all elements of the tile are read.
+/// For all values of the variables, all elements that are read are in the tile. Where `exact`
+/// holds, all elements of the tile are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tile {
-    /// Along each dimension of the array.
+    /// The tile along each dimension of the array.
     pub dims: Vec<TileDim>,
-    /// When anything is read at all: tiles for which this fails read nothing.
+    /// The condition that anything is read; tiles for which it fails read nothing.
     pub present: Condition,
-    /// When the tile is exactly what is read; else it covers it.
+    /// The condition that the tile is exactly what is read; otherwise it covers that.
     pub exact: Condition,
-    /// Why it is not always exact; empty if it is.
+    /// The reasons why it is not always exact; empty if it is.
     pub reasons: Vec<Reason>,
-    /// Whether the tile is the smallest one that covers what is read: along each
-    /// dimension the first and the last index are read, for every tile.
+    /// Whether the tile is the smallest one that covers what is read: for every tile, the first and
+    /// the last index along each dimension are read.
     pub is_smallest: bool,
-    /// Run-time variables, as in the map: the variables of their sources are the map's.
+    /// Run-time variables as in the map; their sources are terms over the map's variables.
     pub runtime: Vec<RuntimeVariable>,
 }
 
-/// The numbers of a tile along one dimension: `size` indices from `first` on, `stride`
-/// apart, all of which are read.
+/// A tile along one dimension, in numbers: `size` indices from `first` on with distance `stride`,
+/// all of which are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The first index.
     pub first: i64,
-    /// How many there are.
+    /// The number of indices.
     pub size: i64,
-    /// The distance of neighbours; at least 1.
+    /// The distance between adjacent indices; at least 1.
     pub stride: i64,
 }
 
 impl Tile {
-    /// The image under a map whose dimensions are those of the space.
+    /// The image of the space's tile under a map whose dimensions are those of the space.
     ///
     /// ```
     /// use tegula_indexing::tiles::{Tile, TilingSpace};
@@ -101,7 +102,7 @@ impl Tile {
         }
     }
 
-    /// Everything that the map can lead to.
+    /// A tile that covers everything the map can lead to.
     fn whole(map: &IndexingMap, present: Condition) -> Self {
         let dims = map.results.iter().map(|result| {
             let range = tegula_expr::range_of(result, map);
@@ -123,13 +124,13 @@ impl Tile {
         }
     }
 
-    /// Whether the tile is exactly what is read, for every tile and all sizes that the
-    /// space allows.
+    /// Whether the tile is exactly what is read, for every tile and all sizes that the space
+    /// allows.
     pub fn is_exact(&self) -> bool {
         self.exact.is_always()
     }
 
-    /// The tile's numbers for values of the variables; `None` if nothing is read.
+    /// The tile for given values of the variables; `None` if nothing is read.
     ///
     /// # Errors
     /// [`EvalError`] if a term has no value.
@@ -169,7 +170,7 @@ impl Tile {
         Ok(Some(all))
     }
 
-    /// The variables of the space and of the run time that the tile depends on.
+    /// The variables of the space and run-time variables that the tile depends on.
     pub fn variables(&self) -> Vec<Var> {
         let mut found = FxHashSet::default();
         let mut add = |term: &Term| {
@@ -187,8 +188,8 @@ impl Tile {
         found
     }
 
-    /// The tile as text: for each dimension `offset + 0..size`, with its stride behind a
-    /// colon and its bounds behind a bar.
+    /// Displays the tile: for each dimension `offset + 0..size`, with its stride after a colon and
+    /// its bounds after a bar.
     pub fn display<'a>(&'a self, space: &'a TilingSpace) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
             let names = |var: Var| space.name(var);
@@ -272,7 +273,7 @@ fn image(map: &IndexingMap, space: &TilingSpace, prover: &mut Prover) -> Tile {
     }
 }
 
-/// That run-time values which are not clamped lie in their bounds: elsewhere nothing is
+/// The condition that run-time values without clamping are in their bounds; otherwise, nothing is
 /// read.
 fn is_inside(walk: &Image<'_>, space: &TilingSpace) -> Condition {
     let first = walk.map.dims.len() + walk.map.ranges.len();
@@ -297,8 +298,8 @@ fn is_inside(walk: &Image<'_>, space: &TilingSpace) -> Condition {
     Condition::all(inside.collect::<Vec<_>>())
 }
 
-/// The progression of each variable: a tile of each dimension of the space, all of a
-/// range, one value of a run-time variable.
+/// The progression of each variable: a tile of each dimension of the space, all values of a range,
+/// one value of a run-time variable.
 fn variables(map: &IndexingMap, space: &TilingSpace, prover: &mut Prover) -> Vec<Progression> {
     let mut all = Vec::with_capacity(map.variable_count());
     for (number, dim) in space.dims.iter().enumerate() {
@@ -323,8 +324,7 @@ fn variables(map: &IndexingMap, space: &TilingSpace, prover: &mut Prover) -> Vec
     all
 }
 
-/// A run-time variable whose source depends on points of the tile has any value that it
-/// can have.
+/// Gives a run-time variable whose source depends on points of the tile its whole range of values.
 fn spread_runtime_variables(walk: &mut Image<'_>) {
     let first = walk.map.dims.len() + walk.map.ranges.len();
     for (number, runtime) in walk.map.runtime.iter().enumerate() {

@@ -1,8 +1,7 @@
-//! Alignment and contiguity: is an offset always a multiple of 128, how far do
-//! neighbouring elements lie apart, how many lie next to each other.
+//! Alignment and contiguity: whether an offset is always a multiple of 128, the stride between
+//! adjacent elements, and how many elements are contiguous.
 //!
-//! An answer of yes comes with the facts that prove it; one of no with a point at
-//! which it fails.
+//! "Yes" comes with the facts that prove it, "no" with a point at which the statement is false.
 
 use std::fmt;
 
@@ -11,26 +10,26 @@ use tegula_expr::{Canonicalizer, Interval, Names, Residue, Style, Term, Var};
 use crate::map::{IndexingMap, Status};
 use crate::simplify::{Explained, refined};
 
-/// Elements of the widest load.
+/// The most elements of one load.
 const MAX_WIDTH: i64 = 1 << 20;
-/// Points at which a counterexample is looked for.
+/// The most points tried when searching for a counterexample.
 const MAX_TRIES: usize = 4096;
 
-/// Why something holds on a whole domain.
+/// A proof that something holds on a whole domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// The rewrites from the term in question to `term`.
+    /// The rewrites from the original term to `term`.
     pub steps: Vec<Explained>,
     /// The simplest form of the term.
     pub term: Term,
-    /// All its values lie in here.
+    /// An interval that contains all its values.
     pub range: Interval,
-    /// All its values leave this remainder.
+    /// The residue of all its values.
     pub residue: Residue,
 }
 
 impl Proof {
-    /// The proof, one step a line, with the names of variables.
+    /// Displays the proof, one step per line, with the names of variables.
     pub fn display<'a, N: Names + ?Sized>(&'a self, names: &'a N) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
             for step in &self.steps {
@@ -49,25 +48,25 @@ impl Proof {
     }
 }
 
-/// An answer to a question about all points of a domain.
+/// The answer to a question about all points of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It holds everywhere.
+    /// The statement holds everywhere.
     Yes(Box<Proof>),
-    /// It fails at this point (values of all variables).
+    /// The statement is false at this point (the values of all variables).
     No(Vec<i64>),
-    /// Neither was found.
+    /// Neither a proof nor a counterexample was found.
     Unknown,
 }
 
 impl Answer {
-    /// Whether it is proved.
+    /// Whether the statement is proved.
     pub fn is_yes(&self) -> bool {
         matches!(self, Self::Yes(_))
     }
 }
 
-/// The facts of a term on the domain of a map.
+/// The proven facts about a term on the domain of a map.
 fn prove(map: &IndexingMap, term: &Term) -> Option<Proof> {
     let domain = refined(map)?;
     let mut canonicalizer = Canonicalizer::new(&domain);
@@ -123,7 +122,7 @@ pub fn is_multiple_of(map: &IndexingMap, term: &Term, modulus: i64) -> Answer {
     counterexample(map, &|value| value % modulus == 0, term)
 }
 
-/// Whether a term over the map's variables is zero at every point of its domain.
+/// Whether a term over the map's variables is zero at every point of the domain.
 pub(crate) fn is_zero(map: &IndexingMap, term: &Term) -> Answer {
     if map.status != Status::Ok {
         return Answer::Unknown;
@@ -135,7 +134,7 @@ pub(crate) fn is_zero(map: &IndexingMap, term: &Term) -> Answer {
     }
 }
 
-/// A point of the domain at which the term's value is not as wanted.
+/// A point of the domain at which the term's value does not satisfy `wanted`.
 fn counterexample(map: &IndexingMap, wanted: &dyn Fn(i64) -> bool, term: &Term) -> Answer {
     let mut found = None;
     let mut exhausted = true;
@@ -171,8 +170,8 @@ fn counterexample(map: &IndexingMap, wanted: &dyn Fn(i64) -> bool, term: &Term) 
     }
 }
 
-/// How far a result moves when the variable of this number goes up by one, if that
-/// is the same everywhere on the domain, and why.
+/// The stride of a result: by how much it changes when the variable with this number increases by
+/// one, if that is the same everywhere on the domain; with a proof.
 ///
 /// ```
 /// use tegula_indexing::{IndexingMap, stride_along};
@@ -185,7 +184,7 @@ fn counterexample(map: &IndexingMap, wanted: &dyn Fn(i64) -> bool, term: &Term) 
 pub fn stride_along(map: &IndexingMap, result: usize, variable: usize) -> Option<(i64, Proof)> {
     let term = map.results.get(result)?;
     let mut pairs = map.clone();
-    // Both ends of a step lie in the domain.
+    // Both ends of a step must be in the domain.
     let own = Var(u32::try_from(variable).ok()?);
     let next = |term: &Term| {
         let plus_one = Term::var(own).add(&1.into());
@@ -204,9 +203,9 @@ pub fn stride_along(map: &IndexingMap, result: usize, variable: usize) -> Option
     Some((stride, proof))
 }
 
-/// The largest power of two, up to `most`, such that a result goes up by one with
-/// each of so many neighbouring values of the variable, counted from a multiple of
-/// it: how many elements one vector load can take. 1 if none was proved.
+/// The number of elements that one vector load can take: the largest power of two, up to `most`,
+/// such that a result increases by one with each of so many consecutive values of the variable,
+/// counted from a multiple of it. 1 if nothing larger was proved.
 ///
 /// ```
 /// use tegula_indexing::{IndexingMap, contiguous_elements};
@@ -243,7 +242,7 @@ fn contiguous(map: &IndexingMap, result: usize, variable: usize, width: i64) -> 
     if bounds.lower % width != 0 || bounds.count() % u128::try_from(width).ok()? != 0 {
         return None;
     }
-    // The variable counts groups; a new run-time variable is the place inside.
+    // The variable counts groups; a new run-time variable is the position in the group.
     let mut groups = map.clone();
     let place = groups.push_runtime(Interval::of_size(width), None);
     let slot = groups.variables_mut().nth(variable)?;
@@ -258,7 +257,7 @@ fn contiguous(map: &IndexingMap, result: usize, variable: usize, width: i64) -> 
     groups.constraints.clear();
     for constraint in &map.constraints {
         groups.constrain(at(&constraint.term, &inside), constraint.interval);
-        // A group is loaded as a whole or not at all.
+        // A group must be entirely inside the domain or entirely outside.
         for (given, wanted) in [(&first, &inside), (&inside, &first)] {
             let mut whole = groups.clone();
             whole.constraints.clear();

@@ -1,8 +1,8 @@
-//! Coalescing: how many sectors of memory one load of a warp touches.
+//! Coalescing: how many memory sectors one load of a warp touches.
 //!
-//! The lanes of a warp work on neighbouring elements of the result in row-major
-//! order, each on `vector` of them. Every lane's addresses are computed; the
-//! sectors that hold their bytes are counted.
+//! The lanes of a warp work on adjacent elements of the result in row-major order, each on `vector`
+//! of them. The addresses of all lanes are computed, and the sectors that contain their bytes are
+//! counted.
 
 use tegula_ir::Layout;
 
@@ -10,18 +10,18 @@ use crate::map::{IndexingMap, Status};
 use crate::ops::static_order;
 use crate::points::Point;
 
-/// Bytes of the largest element.
+/// The largest element size, in bytes.
 const MAX_ELEMENT: i64 = 1 << 12;
 
-/// A group of threads that load together, and the unit of their loads.
+/// A group of threads that load together, and the width of their loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warp {
-    /// Threads.
+    /// The number of threads.
     pub lanes: i64,
-    /// Neighbouring elements that each thread works on.
+    /// The number of adjacent elements that each thread works on.
     pub vector: i64,
-    /// Bytes of a sector: 32 on NVIDIA GPUs (CUDA C++ Best Practices Guide,
-    /// "Coalesced Access to Global Memory").
+    /// The size of a sector in bytes: 32 on NVIDIA GPUs (CUDA C++ Best Practices Guide, "Coalesced
+    /// Access to Global Memory").
     pub sector_bytes: i64,
 }
 
@@ -38,18 +38,18 @@ impl Default for Warp {
 /// What one load of a warp touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalescing {
-    /// Sectors.
+    /// The number of sectors.
     pub sectors: u64,
-    /// The fewest sectors that hold as many bytes as are wanted.
+    /// The fewest sectors that could contain this many bytes.
     pub ideal: u64,
-    /// Different bytes that are wanted.
+    /// The number of different bytes that are loaded.
     pub bytes: u64,
-    /// Lanes that load at all.
+    /// The number of lanes that load anything.
     pub active: i64,
 }
 
 impl Coalescing {
-    /// The part of the transferred sectors that was needed, from 0 to 1.
+    /// The fraction of the transferred sectors that was needed, from 0 to 1.
     pub fn efficiency(&self) -> f64 {
         if self.sectors == 0 {
             return 1.0;
@@ -58,9 +58,8 @@ impl Coalescing {
     }
 }
 
-/// The addresses, in elements, of an array with these sizes and the given layout
-/// without tiles: a map from its index to one number. `None` for a tiled layout,
-/// or if a number does not fit.
+/// The linear address, in elements, in an array with these sizes and a layout without tiles: a map
+/// from an index to a number. `None` for a tiled layout, or if a number overflows.
 pub fn row_major_address(sizes: &[i64], layout: Option<&Layout>) -> Option<IndexingMap> {
     let order = static_order(sizes.len(), layout)?;
     let mut map = IndexingMap::over(sizes);
@@ -74,12 +73,11 @@ pub fn row_major_address(sizes: &[i64], layout: Option<&Layout>) -> Option<Index
     Some(map)
 }
 
-/// The sectors that the warp touches whose first lane works on element `start`
-/// (row-major) of the result, in one load. `access` leads from the result's index
-/// to the operand's, `address` from there to an element's number; elements have
-/// `element_bytes` bytes. Ranges are loops, so one load has one value of them: the
-/// first; run-time variables take theirs too. `None` if the maps do not fit
-/// together or a number does not fit.
+/// The sectors touched by one load of the warp whose first lane works on element `start`
+/// (row-major) of the result. `access` maps the result's index to the operand's, and `address` maps
+/// that to an element's number; elements have `element_bytes` bytes. Ranges are loops, so one load
+/// has a single value of them: the first. The same holds for run-time variables. `None` if the maps
+/// do not match or a number overflows.
 ///
 /// ```
 /// use tegula_indexing::{IndexingMap, Warp, coalescing, row_major_address};
@@ -111,7 +109,7 @@ pub fn coalescing(
     if !is_usable {
         return None;
     }
-    // Dimensions count from 0 whatever part of the result the map is defined on.
+    // Dimensions count from 0, even if the map is defined only on a part of the result.
     let sizes: Vec<i64> = access
         .dims
         .iter()
@@ -157,7 +155,7 @@ pub fn coalescing(
     })
 }
 
-/// The index of an element by its row-major number; `None` beyond the last.
+/// The index of an element, given its row-major number; `None` beyond the last element.
 fn unflatten(number: i64, sizes: &[i64]) -> Option<Point> {
     let mut rest = number;
     let mut index: Point = sizes.iter().map(|_| 0).collect();

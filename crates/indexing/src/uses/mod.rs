@@ -1,5 +1,5 @@
-//! What maps are for: how much of an operand is read, how well a warp's loads
-//! coalesce, and whether an offset is aligned.
+//! Uses of maps: how much of an operand is read, how well a warp's loads coalesce, and whether an
+//! offset is aligned.
 
 mod alignment;
 mod coalescing;

@@ -1,9 +1,9 @@
 //! Operand utilisation: how many elements of an operand are read, and how often.
 //!
-//! Counts are exact. Small operands are enumerated in a bit set. For large ones,
-//! results that share no variable are independent, so the elements read are a
-//! product; each factor is one arithmetic progression or is enumerated; several
-//! maps are united by inclusion and exclusion.
+//! Counts are exact. For small operands, a bit set marks the elements. For large ones, results that
+//! share no variable are independent, so the elements that are read form a product. Each factor is
+//! an arithmetic progression or is enumerated, and several maps are united by inclusion and
+//! exclusion.
 
 use tegula_expr::{Interval, Residue, Term};
 
@@ -11,13 +11,13 @@ use crate::map::{Exactness, IndexingMap, RuntimeSource};
 use crate::points::{box_size, for_each_point};
 use crate::simplify::Simplifier;
 
-/// Points that are enumerated.
+/// The most points that are enumerated.
 const MAX_POINTS: u128 = 1 << 22;
-/// Nodes that are evaluated for one enumeration.
+/// The most term nodes evaluated for one enumeration.
 const MAX_WORK: u128 = 1 << 26;
-/// Maps whose elements are marked.
+/// The most maps whose elements are marked.
 const MAX_MARKED: usize = 64;
-/// Maps that are united by inclusion and exclusion.
+/// The most maps that are united by inclusion and exclusion.
 const MAX_UNITED: usize = 8;
 
 /// Whether terms can be evaluated at every point of a box.
@@ -30,18 +30,18 @@ fn is_affordable<'a>(bounds: &[Interval], terms: impl Iterator<Item = &'a Term>)
 /// How much of an operand is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Utilization {
-    /// Elements that are read at least once.
+    /// The number of elements that are read at least once.
     pub distinct: u128,
-    /// Elements of the operand.
+    /// The number of elements of the operand.
     pub elements: u128,
-    /// Reads in all: points of the maps' domains.
+    /// The number of reads in total: the points of the maps' domains.
     pub reads: u128,
-    /// Whether the maps are exact; else the counts are upper bounds.
+    /// Whether the maps are exact; otherwise the counts are upper bounds.
     pub exact: bool,
 }
 
 impl Utilization {
-    /// The part of the operand that is read, from 0 to 1.
+    /// The fraction of the operand that is read, from 0 to 1.
     pub fn fraction(&self) -> f64 {
         if self.elements == 0 {
             return 0.0;
@@ -49,7 +49,7 @@ impl Utilization {
         self.distinct as f64 / self.elements as f64
     }
 
-    /// How often an element that is read is read, in the mean.
+    /// The average number of reads of those elements that are read.
     pub fn reads_per_element(&self) -> f64 {
         if self.distinct == 0 {
             return 0.0;
@@ -58,13 +58,12 @@ impl Utilization {
     }
 }
 
-/// The utilisation of an operand of the given sizes that is read through all of
-/// the maps (simplified ones give the fastest answer). `None` if it cannot be
-/// counted: an undefined map, sizes known at run time, or a large operand whose
-/// accesses do not fall apart.
+/// The utilisation of an operand of the given sizes that is read through all of the maps
+/// (simplified maps are the fastest). `None` if it cannot be counted: for an undefined map, sizes
+/// known at run time, or a large operand whose accesses do not factor.
 ///
-/// A run-time offset that is one number for a run takes its smallest value; one
-/// that depends on the point may be anywhere, so the count is an upper bound.
+/// A run-time offset that is the same for a whole run is taken at its smallest value. One that
+/// depends on the point may have any value, so the count is an upper bound.
 ///
 /// ```
 /// use tegula_indexing::{IndexingMap, utilization};
@@ -115,8 +114,8 @@ pub fn utilization(maps: &[IndexingMap], sizes: &[i64]) -> Option<Utilization> {
     })
 }
 
-/// The map with the run-time variables of one value at their lower ends, and
-/// whether that says all.
+/// Fixes run-time variables that have one value per run at their lower bounds; also returns whether
+/// the count is exact then.
 fn with_fixed_offsets(map: &IndexingMap) -> Option<(IndexingMap, bool)> {
     let mut fixed = map.clone();
     let mut exact = true;
@@ -133,14 +132,14 @@ fn with_fixed_offsets(map: &IndexingMap) -> Option<(IndexingMap, bool)> {
                 runtime.variable.bounds = Interval::point(lower);
             }
         }
-        // From here on the variable is a range like others.
+        // From here on, the variable is treated as a range.
         runtime.source = None;
     }
     Some((fixed, exact))
 }
 
-/// The points of a domain: those of the components of variables that constraints
-/// connect.
+/// The number of points of a domain, as the product over the components of variables that
+/// constraints connect.
 fn count_points(map: &IndexingMap) -> Option<u128> {
     let all: Vec<usize> = (0..map.variable_count()).collect();
     let mut total = 1u128;
@@ -155,7 +154,7 @@ fn count_points(map: &IndexingMap) -> Option<u128> {
     Some(total)
 }
 
-/// Variables, results and constraints that hang together.
+/// A component of variables, with its results and constraints.
 struct Group {
     variables: Vec<usize>,
     bounds: Vec<Interval>,
@@ -164,7 +163,7 @@ struct Group {
 }
 
 impl Group {
-    /// The number of points, and of different values of the results.
+    /// The number of points, and the different values of the results.
     fn count(&self, map: &IndexingMap, results: &[usize]) -> Option<(u128, Vec<Vec<i64>>)> {
         let constraints = self
             .constraints
@@ -287,7 +286,7 @@ fn components(map: &IndexingMap, results: &[usize], variables: &[usize]) -> Vec<
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Distinct elements by marking each.
+/// Counts distinct elements by marking each one.
 fn by_bits(maps: &[IndexingMap], sizes: &[i64], elements: u128) -> Option<u128> {
     if elements > MAX_POINTS {
         return None;
@@ -323,10 +322,10 @@ fn by_bits(maps: &[IndexingMap], sizes: &[i64], elements: u128) -> Option<u128> 
     (!failed).then(|| marks.iter().filter(|mark| **mark).count() as u128)
 }
 
-/// A set of values of some results.
+/// The set of values of some results.
 #[derive(Clone)]
 enum Factor {
-    /// One result: an arithmetic progression, by its ends and what it leaves.
+    /// One result: an arithmetic progression, given by its ends and residue.
     Progression(Interval, Residue),
     /// Any results: all values, sorted.
     Values(Vec<Vec<i64>>),
@@ -373,7 +372,7 @@ impl Factor {
     }
 }
 
-/// The elements of one map as a product: sets of results, and their values.
+/// The elements of one map as a product: for each set of results, their values.
 type Product = Vec<(Vec<usize>, Factor)>;
 
 fn product_of(map: &IndexingMap) -> Option<Product> {
@@ -388,7 +387,7 @@ fn product_of(map: &IndexingMap) -> Option<Product> {
     let all: Vec<usize> = (0..map.variable_count()).collect();
     for group in components(map, &results, &all) {
         if group.results.is_empty() {
-            // It only has to have a point.
+            // The group has no results; it only has to be nonempty.
             if group.constraints.is_empty() {
                 if group.bounds.iter().any(Interval::is_empty) {
                     return Some(vec![(results, Factor::Values(Vec::new()))]);
@@ -408,8 +407,8 @@ fn product_of(map: &IndexingMap) -> Option<Product> {
     Some(product)
 }
 
-/// One unconstrained result whose terms fill a progression: sorted by coefficient,
-/// each step is no longer than what the smaller ones already reach.
+/// The progression of one unconstrained result whose terms leave no gaps: sorted by coefficient,
+/// each step is no longer than what the smaller terms already cover.
 fn progression(map: &IndexingMap, group: &Group) -> Option<Factor> {
     let [result] = group.results.as_slice() else {
         return None;
@@ -471,7 +470,7 @@ fn size(product: &Product) -> Option<u128> {
         .try_fold(1u128, |size, (_, factor)| size.checked_mul(factor.count()))
 }
 
-/// Distinct elements by inclusion and exclusion over products.
+/// Counts distinct elements by inclusion and exclusion over products.
 fn by_products(maps: &[IndexingMap]) -> Option<u128> {
     if maps.len() > MAX_UNITED {
         return None;

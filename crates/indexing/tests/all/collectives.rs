@@ -1,6 +1,6 @@
-//! Collectives, alone and in chains, against an evaluation over a small group of
-//! participants: every element carries the set of the parameter's elements, of
-//! whichever participant, that it was computed from.
+//! Tests the maps of collectives, alone and in chains, against an evaluation for a small group of
+//! participants. There, every element carries the set of parameter elements, of all participants,
+//! that it was computed from.
 
 use crate::common::proof::simplified;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use tegula_ir::{ComputationId, FusionKind, InstructionId, Op, ReplicaGroups};
 /// A participant, and an index of its array.
 type Element = (usize, Vec<i64>);
 
-/// One participant's array: for each element, row-major, what it came from.
+/// One participant's array: for each element, in row-major order, what it was computed from.
 #[derive(Clone)]
 struct Array {
     sizes: Vec<i64>,
@@ -57,7 +57,7 @@ enum Step {
     AllToAll(usize),
     Broadcast,
     Permute(Vec<(i64, i64)>),
-    /// No collective: the dimensions the other way round.
+    /// No collective: a transposition.
     Transpose,
 }
 
@@ -170,7 +170,7 @@ fn op(step: &Step, groups: &[Vec<usize>]) -> Op {
     }
 }
 
-/// The participants that positions stand for, as `own` counts them.
+/// The participants at the positions of a group, as seen by participant `own`.
 fn members(groups: &ReplicaGroups, own: usize) -> Vec<usize> {
     let ReplicaGroups::Lists(lists) = groups else {
         panic!("groups are listed here");
@@ -178,13 +178,12 @@ fn members(groups: &ReplicaGroups, own: usize) -> Vec<usize> {
     let group = lists.iter().find(|group| group.contains(&(own as i64)));
     match group {
         Some(group) => group.iter().map(|member| *member as usize).collect(),
-        // No groups: a position is a participant.
+        // Without groups, a position is a participant.
         None => (0..=own.max(8)).collect(),
     }
 }
 
-/// What the map names for the participant that runs it: pairs of its own index and
-/// an element.
+/// What the map names for the participant that runs it: pairs of its own index and an element.
 fn named(map: &IndexingMap, own: usize) -> BTreeSet<(Vec<i64>, Element)> {
     let mut free = map.clone();
     free.runtime.clear();
@@ -217,8 +216,7 @@ fn named(map: &IndexingMap, own: usize) -> BTreeSet<(Vec<i64>, Element)> {
     found
 }
 
-/// Compares the maps of the only operand with the truth; gives whether they are
-/// known.
+/// Compares the maps of the only operand with the truth; returns whether they are known.
 fn compare(found: &[OperandIndexing], truth: &[BTreeSet<(Vec<i64>, Element)>], what: &str) -> bool {
     let maps = match &found[0].maps {
         Ok(maps) => maps,
@@ -336,7 +334,7 @@ fn maps_name_the_elements_of_every_participant() {
     assert!(known * 2 > total, "{known} of {total} chains have maps");
 }
 
-/// What is printed of a chain does not depend on its length.
+/// The size of the printed map does not depend on the length of the chain.
 #[test]
 fn long_chains_of_permutations_stay_short() {
     let text = |length: usize| {
@@ -365,6 +363,6 @@ fn long_chains_of_permutations_stay_short() {
         let map = operands[0].maps.as_ref().expect("it is known")[0].clone();
         map.to_string()
     };
-    // Four steps are one round; and one more.
+    // Four steps are the identity, and one more step follows.
     assert_eq!(maps(9), maps(205));
 }

@@ -1,7 +1,7 @@
-//! Every instruction of the corpus in both directions: nothing panics, maps that
-//! claim to be exact stay inside the arrays, and simplification keeps that.
+//! Derives the maps of every instruction of the corpus in both directions. Nothing may panic, and
+//! maps that claim to be exact must stay inside the arrays, before and after simplification.
 //!
-//! `TEGULA_CORPUS` names the folder; without it the test is skipped.
+//! `TEGULA_CORPUS` names the folder; without it, the test is skipped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,10 +11,11 @@ use tegula_indexing::{
 };
 use tegula_ir::{ArrayShape, InstructionId, Module, Op, Shape, parse_module};
 
-/// Arrays of one result that are looked at: a loop's state may have a hundred, each
-/// of which depends on all.
+/// The most arrays of one result that are examined: a loop's state may have a hundred, each of
+/// which depends on all.
 const MAX_OUTPUTS: usize = 2;
-/// Arrays of a loop's state beyond which its maps take minutes; see docs/limits.md.
+/// The most arrays of a loop's state that are analysed: for more, the maps take minutes; see
+/// docs/limits.md.
 const MAX_STATE: usize = 12;
 
 /// The array `leaf` of a shape.

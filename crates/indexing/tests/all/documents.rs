@@ -15,12 +15,12 @@ fn read(text: &str) -> IndexingMap {
     parse_map(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Ours, before and after simplification, is what the document says.
+/// Asserts that our map, before and after simplification, is the document's.
 fn same(ours: &IndexingMap, document: &str) {
     let theirs = read(document);
     let simple = simplified(ours);
     for map in [ours, &simple] {
-        // Large domains are sampled by shrinking them in step.
+        // Large domains are sampled by shrinking both maps in the same way.
         let (a, b) = (shrunk(map), shrunk(&theirs));
         assert_eq!(
             a.same_value(&b, LIMIT),
@@ -117,7 +117,7 @@ fn dynamic_update_slice() {
         0,
         "(d0, d1) -> (d0, d1), domain: d0 in [0, 19], d1 in [0, 29]",
     );
-    // The document leaves out that the index is inside the update.
+    // The document omits the constraint that the index is inside the update.
     backward(
         &m,
         1,
@@ -133,7 +133,7 @@ fn dynamic_update_slice() {
 
 #[test]
 fn the_bounds_of_offsets_stay() {
-    // Half of the result only: the offset is still clamped into all of [0, 15].
+    // Only half of the result is used, but the offset is still clamped to all of [0, 15].
     let m = one_op(
         Op::DynamicUpdateSlice,
         &[&[20, 30], &[5, 10], &[], &[]],
@@ -362,7 +362,7 @@ fn dot() {
         0,
         "(d0, d1, d2)[s0] -> (d0, d1, s0), domain: d0 in [0, 3], d1 in [0, 127], d2 in [0, 255], s0 in [0, 63]",
     );
-    // The document's result (d0, s0, d1) exchanges contracted and free dimension.
+    // The document's result (d0, s0, d1) has the contracted and the free dimension exchanged.
     forward(
         &m,
         1,
@@ -465,7 +465,7 @@ fn convolution_with_padding_and_dilation() {
 
 #[test]
 fn what_has_no_map_says_so() {
-    // Into how many parts is not said.
+    // The number of parts is not stated.
     let (module, id) = one_op(all_to_all_of_unknown_groups(), &[&[4, 4]], &[4, 4]);
     assert!(output_to_input(&module, id)[0].maps.is_err());
     assert!(input_to_output(&module, id)[0].maps.is_err());
@@ -505,8 +505,8 @@ fn the_simplifier_examples() {
             "(d0, d1) -> (-((-11*d0 - d1 + 109) floordiv 11) + 9), domain: d0 in [0, 9], d1 in [0, 10]",
             "(d0, d1) -> (d0), domain: d0 in [0, 9], d1 in [0, 10]",
         ),
-        // Constraints: multiples and offsets move to the bounds; what always
-        // holds goes.
+        // Multiples and offsets of constraints move to the bounds, and constraints that always hold
+        // are dropped.
         (
             "(d0)[s0] -> (d0), domain: d0 in [0, 5], s0 in [1, 3], d0 + s0 in [0, 20]",
             "(d0)[s0] -> (d0), domain: d0 in [0, 5], s0 in [1, 3]",

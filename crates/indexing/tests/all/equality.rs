@@ -1,4 +1,4 @@
-//! Equal sizes: what must be proved, what must not be, and random terms against
+//! Tests of equal sizes: what must be proved, what must not be proved, and random terms against
 //! brute force.
 
 use tegula_expr::{Interval, Style, Term, Var, parse};
@@ -56,12 +56,12 @@ fn what_is_equal_is_proved() {
         // A concatenation split again.
         ("(a + b) - a", "b", &[]),
         ("((a + b) + c) - (b + c)", "a", &[]),
-        // Reshapes there and back: heads apart and together.
+        // Reshapes there and back: splitting and merging attention heads.
         ("(d * 768) / 64", "d * 12", &[]),
         ("((d * 768) / 64) * 64 / 768", "d", &[]),
         ("(a * b * 12 * 64) / (b * 768)", "a", &["b >= 1"]),
         ("(a * (h * w)) / (h * w)", "a", &["h >= 1", "w >= 1"]),
-        // A split into eighths, padded rows cut off again, strides.
+        // A division by eight and back, padded rows that are cut off again, and strides.
         ("(d / 8) * 8", "d", &["d mod 8 = 0"]),
         ("(d ceildiv 8) * 8", "d", &["d mod 8 = 0"]),
         ("(d + 7) / 8 * 8", "d ceildiv 8 * 8", &[]),
@@ -170,7 +170,7 @@ fn answers_hold_at_every_point() {
         let (left, other) = (size(3), size(1));
         let right = match case % 3 {
             0 => size(3),
-            // The same number spelled otherwise, or with other names.
+            // The same number written differently, or with other variables.
             1 => format!("(({left}) * 2 + {other} - ({other}) + 1) / 2"),
             _ => left.replace('a', "b").replace("mbx", "max"),
         };

@@ -1,8 +1,8 @@
-//! The corpus of hard maps, `tests/data/hard_maps.json`: each becomes the simplest form that is
-//! known, keeps its value, and is explained by the rules that are listed.
+//! Tests the corpus of hard maps, `tests/data/hard_maps.json`: each map is simplified to its
+//! simplest known form, keeps its value, and is explained by the listed rules.
 //!
-//! `TEGULA_BLESS=1` writes forms and rules anew; what other simplifiers make of the maps,
-//! `scripts/hard_maps.py` writes.
+//! `TEGULA_BLESS=1` rewrites forms and rules. `scripts/hard_maps.py` records the results of other
+//! simplifiers.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Maps with extreme numbers through everything that takes a map: an answer or a
-//! refusal, never an overflow, a panic or an endless loop.
+//! Passes maps with extreme numbers to everything that takes a map: it must answer or refuse, and
+//! never overflow, panic or loop forever.
 
 use crate::common::{Random, cases, random_map};
 use tegula_expr::{Interval, Term};
@@ -125,7 +125,7 @@ fn odd_maps() {
         let map = parse_map(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         use_it(&map);
     }
-    // Variables that are not there.
+    // Variables that do not exist.
     let mut map = IndexingMap::over(&[4]);
     map.results.push(Term::var(tegula_expr::Var(77)));
     map.results.push(Term::var(tegula_expr::Var(u32::MAX)));
@@ -169,7 +169,7 @@ fn deep_and_wide_maps() {
     let _ = utilization(&[simple], &[1000, 1000]);
 }
 
-/// A map text with `count` of something, and what it is about.
+/// Texts of maps with `count` of something, each with a description.
 fn large_texts(count: usize) -> Vec<(&'static str, String)> {
     let in_domain =
         |result: String| format!("(d0, d1) -> ({result}), domain: d0 in [0, 99], d1 in [0, 99]");

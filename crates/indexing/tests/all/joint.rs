@@ -1,5 +1,5 @@
-//! Terms simplified together: they keep their values and never cost more, and
-//! what they share is computed once.
+//! Tests terms that are simplified together: they keep their values, never cost more, and common
+//! subterms are computed once.
 
 use crate::common::{Random, cases, random_map};
 use tegula_expr::{Interval, Term, Var, canonicalize, parse};

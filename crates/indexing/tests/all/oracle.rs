@@ -1,6 +1,5 @@
-//! Maps against the reference evaluator: an operation is evaluated on small
-//! distinct numbers, and its result is computed again from the operands through
-//! the maps alone.
+//! Tests maps against the reference evaluator: an operation is evaluated on small distinct numbers,
+//! and its result is recomputed from the operands through the maps alone.
 
 use crate::common::proof::simplified;
 use tegula_expr::Var;
@@ -123,8 +122,8 @@ impl Case {
         }
     }
 
-    /// For each result index, the operand values through the map: one for each
-    /// point of the domain above that index.
+    /// The operand values that the map yields for a result index: one for each point of the domain
+    /// with that index.
     fn reads(&self, map: &IndexingMap, operand: usize, index: &[i64]) -> Vec<i64> {
         let bounds = map.bounds();
         let mut points = vec![index.to_vec()];
@@ -230,7 +229,7 @@ fn first(reads: &[Vec<i64>]) -> i64 {
     reads[0][0]
 }
 
-/// The only operand that is read there.
+/// The only value that is read.
 fn one_of(reads: &[Vec<i64>]) -> i64 {
     let all: Vec<i64> = reads.iter().flatten().copied().collect();
     assert_eq!(all.len(), 1, "{reads:?}");
@@ -441,8 +440,8 @@ fn windows() {
             "window={size=3 stride=2 pad=0_0}, dim_labels=bf0_oi0->bf0",
         ),
     ] {
-        // The kernel's map has no padding: pair reads by position where the input
-        // has one, so count only through the input's domain.
+        // The kernel's map has no padding, so pairs are matched by position, over the points of the
+        // input's domain only.
         let case = Case::new(
             &operands,
             &[],

@@ -1,10 +1,9 @@
-//! The rules of the simplifier, proved by an SMT solver: each as a schema over a
-//! grid of constants and terms of any value, and each step of explanations of
-//! random maps and of the documents' examples on its own domain, with the facts
-//! that it cites.
+//! Proves the rules of the simplifier with an SMT solver. Each rule is proved as a schema, for a
+//! grid of constants and terms of any value. Each step in explanations of random maps and of the
+//! documents' examples is proved on its own domain, from the facts that it cites.
 //!
-//! The solver is `z3`, named by `TEGULA_Z3` or on the path. Without it the tests
-//! say that they are skipped, or fail if `TEGULA_REQUIRE_Z3` is set.
+//! The solver is `z3`, named by `TEGULA_Z3` or on the path. Without it, the tests report that they
+//! are skipped, or fail if `TEGULA_REQUIRE_Z3` is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -14,7 +13,7 @@ use crate::common::{cases, random_map};
 use tegula_expr::{Cmp, Interval, Node, Term, Var};
 use tegula_indexing::{IndexingMap, RULES, Simplifier};
 
-/// Milliseconds for one question.
+/// The time limit for one question, in milliseconds.
 const PATIENCE: u32 = 3000;
 
 /// Whether each formula (over `declarations`) holds everywhere: `Some(true)` if
@@ -80,7 +79,7 @@ fn number(value: i64) -> String {
     }
 }
 
-/// SMT-LIB's `div` and `mod` are Tegula's for positive divisors.
+/// The term in SMT-LIB, whose `div` and `mod` agree with Tegula's for positive divisors.
 fn spell(term: &Term) -> String {
     let two = |op: &str, a: &Term, b: &Term| format!("({op} {} {})", spell(a), spell(b));
     match term.node() {
@@ -143,7 +142,7 @@ fn domain(map: &IndexingMap) -> (String, String) {
     (declarations, format!("(and true {})", parts.join(" ")))
 }
 
-/// Everything an explanation says, and that the result is what was asked for.
+/// The statements of an explanation, and that its result is the simplified map.
 fn questions(map: &IndexingMap, rules: &mut BTreeSet<&'static str>) -> Vec<Question> {
     let (simple, report) = Simplifier::new().explaining().simplify_with_report(map);
     let (declarations, inside) = domain(map);
@@ -164,7 +163,7 @@ fn questions(map: &IndexingMap, rules: &mut BTreeSet<&'static str>) -> Vec<Quest
             spell(&step.after)
         ));
         for (term, interval) in &step.facts {
-            // An end of i64 stands for no end.
+            // A bound at the limit of i64 is no bound.
             if *interval != Interval::FULL {
                 ask(within(term, *interval));
             }
@@ -185,7 +184,7 @@ fn questions(map: &IndexingMap, rules: &mut BTreeSet<&'static str>) -> Vec<Quest
         claim,
     });
     if !simple.is_empty() {
-        // No point was added either.
+        // Simplification added no point either.
         all.push(Question {
             name: format!("{map}\nhas the points of {simple}"),
             assumptions: format!("{declarations}(assert {})\n", domain(&simple).1),
@@ -195,7 +194,7 @@ fn questions(map: &IndexingMap, rules: &mut BTreeSet<&'static str>) -> Vec<Quest
     all
 }
 
-/// Asks all; nothing may be refuted, and little left open.
+/// Asks all questions; none may be refuted, and at most `most_open` of them left undecided.
 fn check(questions: &[Question], most_open: f64) {
     let Some(answers) = prove(questions) else {
         return;
@@ -385,7 +384,7 @@ fn schemas() -> BTreeMap<&'static str, Vec<(String, String)>> {
 fn every_rule_as_a_schema() {
     let schemas = schemas();
     for rule in RULES {
-        // That one is the definition of its own condition.
+        // This rule's condition is its own definition.
         let is_definition = rule.name == "affine-on-every-point";
         assert!(
             is_definition || schemas.contains_key(rule.name),
@@ -408,7 +407,7 @@ fn every_rule_as_a_schema() {
     check(&all, 0.0);
 }
 
-/// The same for divisors of any value, where the solver comes to an end.
+/// The same for divisors of any value, for those rules where the solver terminates.
 #[test]
 fn rules_with_any_divisor() {
     let declarations: String = ["a", "b", "x", "c", "t", "r"]

@@ -1,5 +1,5 @@
-//! Random maps by brute force: simplification loses and adds no point and
-//! changes no value; and how close to the best form it comes.
+//! Tests random maps by brute force: simplification loses and adds no point and changes no value.
+//! Also measures how close it comes to the best form.
 
 use crate::common::proof::{prove, simplified};
 use crate::common::{cases, hull, is_affine, random_map};
@@ -11,7 +11,7 @@ const LIMIT: usize = 40_000;
 fn checked(map: &IndexingMap, limits: Limits, case: u64) -> Option<IndexingMap> {
     let points = map.enumerate(LIMIT)?;
     let simple = Simplifier::with_limits(limits).simplify_map(map);
-    // Sweeps prove some; the tests as they are, all.
+    // In long sweeps only some explanations are checked, otherwise all.
     if case < 5_000 || case.is_multiple_of(16) {
         prove(map, &simple, limits);
     }

@@ -1,5 +1,5 @@
-//! Chains of reshapes and transposes: each map by brute force against row-major
-//! order, and there and back is the identity, whatever lies between.
+//! Tests chains of reshapes and transposes: each map by brute force against row-major order, and
+//! that a chain followed by its inverse is the identity.
 
 use crate::common::modules::{map_of, one_op};
 use crate::common::proof::prove;
@@ -7,7 +7,7 @@ use crate::common::{Random, cases};
 use tegula_indexing::{IndexingMap, Limits, Simplifier, output_to_input};
 use tegula_ir::Op;
 
-/// Sizes with a given product: its prime factors dealt to random dimensions.
+/// Sizes with a given product: its prime factors are assigned to random dimensions.
 fn shape(random: &mut Random, primes: &[i64]) -> Vec<i64> {
     let mut dims = vec![1];
     for prime in primes {
@@ -59,7 +59,7 @@ fn there_and_back_is_the_identity() {
     let total = cases(600);
     for case in 0..total {
         let mut random = Random(case ^ 0xFFFF);
-        // Too large for enumeration: the rules must do it.
+        // Too large to enumerate, so the rules must simplify it.
         let count = random.range(6, 14);
         let primes: Vec<i64> = (0..count)
             .map(|_| [2, 2, 3, 3, 5, 7, 11][random.range(0, 6) as usize])

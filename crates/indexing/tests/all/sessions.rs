@@ -1,5 +1,5 @@
-//! What shares a simplifier changes nothing: the maps of one fused graph, over one
-//! domain and over several, in any order, alone and together.
+//! Tests that sharing a simplifier changes no result: the maps of one fused graph, over one domain
+//! and over several, in any order, alone and together.
 
 use crate::common::{Random, cases, random_map};
 use tegula_expr::{Interval, Term};
@@ -28,7 +28,7 @@ fn group(case: u64) -> Vec<IndexingMap> {
     for _ in 0..6 {
         maps.push(with(vec![any().add(&any()), any()]));
     }
-    // Nearly the same domain: what holds there need not hold here.
+    // A nearly equal domain: what holds on the first need not hold on it.
     let mut wider = maps[0].clone();
     if let Some(dim) = wider.dims.first_mut() {
         dim.bounds = Interval::new(dim.bounds.lower, dim.bounds.upper + 9);
@@ -36,7 +36,7 @@ fn group(case: u64) -> Vec<IndexingMap> {
     let mut narrower = maps[0].clone();
     let first = narrower.dim(0);
     narrower.constrain(first, Interval::new(1, 2));
-    // A domain without a point, where anything is true.
+    // An empty domain, on which everything is true.
     let mut nowhere = maps[1].clone();
     let (first, last) = (nowhere.dim(0), nowhere.results[0].clone());
     nowhere.constrain(first.add(&last).modulo(&4.into()), Interval::point(1));

@@ -1,5 +1,5 @@
-//! Sizes known at run time: the maps of all operations over symbolic dimensions,
-//! with each symbol bound to a value, are the maps over those values.
+//! Tests sizes known at run time: the maps of all operations over symbolic dimensions, with each
+//! symbol bound to a value, equal the maps for those values.
 
 use crate::common::proof::simplified;
 use tegula_expr::Var;
@@ -49,8 +49,7 @@ fn bound_to(map: &IndexingMap, size: i64) -> IndexingMap {
     bound
 }
 
-/// All accesses, without the sizes, and with run-time offsets tried to their
-/// limits.
+/// All accesses, without the sizes, for all values of run-time offsets.
 fn accesses(map: &IndexingMap, most: i64) -> Vec<(Vec<i64>, Vec<i64>)> {
     let mut map = map.clone();
     let sizes: Vec<bool> = map
@@ -225,7 +224,7 @@ fn run_time_offsets() {
     let gather = "gather , offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}";
     check(&["f32[4,3]", "s32[?,1]"], "f32[?,3]", gather);
     check(&["f32[?,3]", "s32[2,1]"], "f32[2,3]", gather);
-    // The limit is a term, for whoever clamps.
+    // The limit is a term, for code that clamps the offset.
     let module = module(
         &["f32[?]", "s32[]"],
         "f32[2]",

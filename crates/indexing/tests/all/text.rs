@@ -1,4 +1,5 @@
-//! Maps as text: what is printed reads back, names stay, bad text is an error.
+//! Tests the text of maps: what is printed parses to an equal map, names are kept, and bad text is
+//! an error.
 
 use crate::common::proof::simplified;
 use crate::common::{cases, random_map};
@@ -12,7 +13,7 @@ fn random_maps_read_back() {
         for style in [Style::Xla, Style::Document] {
             let text = map.display(style).to_string();
             let read = parse_map(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            // Constants of a sum may be folded on the way, once.
+            // Constants of a sum may be folded by the first round trip.
             let again = read.display(style).to_string();
             assert_eq!(parse_map(&again), Ok(read.clone()), "{text}");
             assert_eq!(read.accesses(10_000), map.accesses(10_000), "{text}");

@@ -1,4 +1,4 @@
-//! Maps turned around and rewritten are the relations they should be.
+//! Tests that inverted and rewritten maps are the expected relations.
 
 use crate::common::proof::simplified;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Utilisation, coalescing and alignment against counting.
+//! Tests utilisation, coalescing and alignment by counting.
 
 use crate::common::proof::simplified;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ fn parse(text: &str) -> IndexingMap {
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Maps into small arrays, their results moved to start at 0, and the sizes.
+/// Random maps into small arrays, with results shifted to start at 0, and the sizes of the array.
 fn random_access(seed: u64) -> Option<(IndexingMap, Vec<i64>)> {
     let mut map = random_map(seed, 6, seed.is_multiple_of(3));
     let points = map.enumerate(2_000)?;
@@ -40,7 +40,7 @@ fn counts_of_random_maps() {
         let found = utilization(std::slice::from_ref(&map), &sizes).expect("small");
         assert_eq!(found.distinct, distinct.len() as u128, "{map}");
         assert_eq!(found.reads, points.len() as u128, "{map}");
-        // The same map into an array too large to mark: counted as a product.
+        // The same map into an array too large to mark, so that elements are counted as a product.
         let mut large = map.clone();
         large.dims.push(tegula_indexing::Variable::of_size(1 << 40));
         let shift = map.dims.len();
@@ -76,7 +76,7 @@ fn several_maps_are_united() {
         };
         let maps = [one(), one(), one()];
         let small = utilization(&maps, &[40, 40]).expect("small");
-        // Beyond what is marked one by one.
+        // Larger than what is marked element by element.
         let large = utilization(&maps, &[40_000, 40_000]).expect("products");
         assert_eq!(small.distinct, large.distinct, "{maps:?}");
     }
@@ -95,7 +95,7 @@ fn sectors_of_strided_loads() {
             "{stride}"
         );
     }
-    // A broadcast needs one sector, an offset start one more.
+    // A broadcast needs one sector, and an unaligned start one more.
     assert_eq!(
         load("(d0) -> (7), domain: d0 in [0, 9999]", Warp::default()).sectors,
         1

@@ -1,17 +1,17 @@
-//! What the entries of an operand are sums of, by magnitude.
+//! Backward errors: the magnitudes of the terms that sum to the entries of an operand.
 //!
-//! Factors and solutions that another correct implementation computes are those of an operand
-//! that differs by the errors of these sums (Higham, "Accuracy and Stability of Numerical
-//! Algorithms", theorems 8.5, 9.3, 10.3 and 19.4): in the factors themselves the differences may be
-//! larger by the operand's condition number.
+//! Another correct implementation computes factors and solutions that are exact for an operand that
+//! differs by the errors of these sums (Higham, "Accuracy and Stability of Numerical Algorithms",
+//! theorems 8.5, 9.3, 10.3 and 19.4). The factors themselves may differ by more: by a factor of the
+//! operand's condition number.
 
 use super::{C64, Matrix, Solve, cholesky, conjugate, lu, matrices, qr, triangular_solve};
 use crate::error::{OpError, invalid};
 use crate::numbers::to_i64s as numbers;
 use tegula_ir::{Lapack, Literal, TransposeA};
 
-/// For each entry of a routine's last operand the sum of the absolute terms that make it up
-/// (zero for a solution that is not finite), and how many they are.
+/// For each entry of a routine's last operand, the sum of the absolute values of its terms (zero
+/// for a solution that is not finite), and the number of terms.
 pub(crate) fn magnitudes(
     routine: Lapack,
     operands: &[&Literal],
@@ -64,7 +64,7 @@ pub(crate) fn magnitudes(
     Ok((entries.collect(), terms))
 }
 
-/// The named triangle, and ones on its diagonal if so said.
+/// The named triangle, with ones on its diagonal if `unit_diagonal`.
 fn triangle(a: &Matrix, lower: bool, unit_diagonal: bool) -> Matrix {
     let mut triangle = a.clone();
     for row in 0..a.rows {
@@ -95,7 +95,7 @@ fn absolute_product(a: &Matrix, b: &Matrix) -> Matrix {
     }
 }
 
-/// `|l| |u|` of both in one matrix, its rows where the permutation took them from.
+/// `|l| |u|` of two factors stored in one matrix, with the rows permuted back.
 fn product_of_factors(factors: &Matrix, rows: &[i64]) -> Matrix {
     let mut products = factors.clone();
     for (row, &from) in rows.iter().enumerate() {
@@ -118,7 +118,7 @@ fn product_of_factors(factors: &Matrix, rows: &[i64]) -> Matrix {
 mod tests {
     use super::*;
 
-    /// Positive matrices have nothing that cancels: what they are made of is themselves.
+    /// With positive matrices nothing cancels, so the magnitudes are the operand itself.
     #[test]
     fn of_positive_factors_the_magnitudes_are_the_operand() {
         let a = Literal::from_f32s(&[2, 2], &[4.0, 2.0, 2.0, 5.0]).unwrap();

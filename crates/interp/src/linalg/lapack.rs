@@ -1,4 +1,4 @@
-//! LAPACK's routines as custom calls.
+//! LAPACK routines as custom calls.
 
 use super::{Matrix, Solve, cholesky, lu, matrices, qr, store, triangular_solve};
 use crate::error::{OpError, invalid};
@@ -6,7 +6,7 @@ use crate::numbers::{from_i64s, to_i64s as numbers};
 use crate::strided::{sizes, to_i64s};
 use tegula_ir::{ArrayShape, ElementType, Lapack, Literal};
 
-/// The results of a routine.
+/// Evaluates a LAPACK routine; returns its results.
 pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Literal>, OpError> {
     match (routine, operands) {
         (_, [a, b]) if let Some(flags) = Solve::of(routine) => {
@@ -20,7 +20,8 @@ pub(crate) fn lapack(routine: Lapack, operands: &[&Literal]) -> Result<Vec<Liter
     }
 }
 
-/// The factor inside `a`, and 1 where there is none: LAPACK says which minor is to blame.
+/// Cholesky: the factor is stored in `a`; `info` is 1 where there is none (LAPACK gives the number
+/// of the failing minor).
 fn potrf(a: &Literal, lower: bool) -> Result<Vec<Literal>, OpError> {
     let (batch, mut inside) = matrices(a)?;
     let (_, factors) = matrices(&cholesky(a, lower)?)?;

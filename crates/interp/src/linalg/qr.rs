@@ -1,5 +1,5 @@
-//! QR decompositions of real matrices by Householder's reflections, as LAPACK's `geqrf` and
-//! `orgqr` give them.
+//! QR decompositions of real matrices by Householder reflections, in the form of LAPACK's `geqrf`
+//! and `orgqr`.
 
 use super::{Matrix, matrices, store};
 use crate::dot::load_floats;
@@ -9,7 +9,7 @@ use crate::strided::{sizes, to_i64s};
 use tegula_ir::{ArrayShape, Literal};
 use tegula_scalar::C64;
 
-/// The triangle with the vectors of the reflections below it, and the factor of each.
+/// The upper triangle with the reflections' vectors below it, and the factor of each reflection.
 pub(super) fn decomposition(a: &Literal) -> Result<Vec<Literal>, OpError> {
     let (batch, mut inside) = matrices(a)?;
     let mut factors = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn decomposition(a: &Literal) -> Result<Vec<Literal>, OpError> {
     Ok(vec![store(a.element_type(), &sizes(a), &inside)?, factors])
 }
 
-/// Makes a column zero below the diagonal; gives the factor of the reflection that does.
+/// Makes a column zero below the diagonal; returns the factor of the reflection.
 fn reflect(a: &mut Matrix, step: usize) -> f64 {
     let below: f64 = (step + 1..a.rows).map(|i| a.at(i, step).re.powi(2)).sum();
     let alpha = a.at(step, step).re;
@@ -45,7 +45,8 @@ fn reflect(a: &mut Matrix, step: usize) -> f64 {
     factor
 }
 
-/// Applies a reflection, of 1 at a step and a vector below it, to the columns from one on.
+/// Applies a reflection to the columns from `first` on; its vector is 1 at `step` and `vector`
+/// below.
 fn apply(a: &mut Matrix, vector: &[f64], factor: f64, step: usize, first: usize) {
     for column in first..a.columns {
         let below = (vector.iter().enumerate()).map(|(i, v)| v * a.at(step + 1 + i, column).re);
@@ -57,7 +58,7 @@ fn apply(a: &mut Matrix, vector: &[f64], factor: f64, step: usize, first: usize)
     }
 }
 
-/// The first columns of the product of the reflections whose vectors are below a diagonal.
+/// The first columns of the product of the reflections whose vectors are stored below the diagonal.
 pub(super) fn reflections(a: &Literal, factors: &Literal) -> Result<Vec<Literal>, OpError> {
     let (batch, inputs) = matrices(a)?;
     let count = sizes(factors).last().copied().unwrap_or_default();
@@ -85,7 +86,8 @@ pub(super) fn reflections(a: &Literal, factors: &Literal) -> Result<Vec<Literal>
     Ok(vec![store(a.element_type(), &sizes(a), &products)?])
 }
 
-/// What a decomposition's errors are relative to: for each entry its column's length.
+/// The magnitude that each entry's error of a decomposition is relative to: the length of its
+/// column.
 pub(super) fn norms_of_columns(a: &Matrix) -> Matrix {
     let length = |column| {
         let squares = (0..a.rows).map(|row| a.at(row, column).norm_sqr());
@@ -98,7 +100,7 @@ pub(super) fn norms_of_columns(a: &Matrix) -> Matrix {
     }
 }
 
-/// The same for factors of reflections, which are between 0 and 2: how far their product is
+/// The same for the factors of reflections, which are between 0 and 2: how far their product is
 /// from orthogonal.
 pub(super) fn sizes_of_reflections(
     a: &Literal,

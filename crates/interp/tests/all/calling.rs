@@ -4,7 +4,7 @@
 use crate::common::{counting, f32s, i32s, run, run_one};
 use tegula_ir::Literal;
 
-/// A module whose computation `f` of two `f32` gives `body`, and this entry.
+/// A module with this entry whose computation `f` of two `f32` has `body` as its root.
 fn with(body: &str, entry: &str) -> String {
     format!(
         "HloModule m
@@ -119,7 +119,7 @@ fn select_and_scatter_adds_where_the_largest_was() {
             select=g, scatter=f }";
     let a = f32s(&[1., 5., 5., 5., 2., 7.]);
     let result = run_one(text, &[a, f32s(&[10., 20., 30.])]);
-    // Windows 0-2, 2-4, 4-5: the first of equals is chosen.
+    // The windows are 0-2, 2-4 and 4-5; the first of equal elements is chosen.
     assert_eq!(result.as_f32s(), Some(&[1., 11., 21., 1., 1., 31.][..]));
 }
 

@@ -1,7 +1,8 @@
-//! Collectives against their definitions: every mode of groups, 1 to 8 devices, every element type.
+//! Compares collectives with their definitions: every mode of groups, 1 to 8 devices, every element
+//! type.
 //!
 //! The expected results are computed here element by element from all devices' arrays, with groups
-//! that are enumerated from the definition of each mode, not from the crate's.
+//! that are enumerated from the definition of each mode, independently of the crate.
 
 use crate::common::module;
 use std::time::Duration;
@@ -33,7 +34,7 @@ enum Mode {
 impl Mode {
     const ALL: [Self; 4] = [Self::Replica, Self::Partition, Self::Both, Self::Flattened];
 
-    /// What the operation says to be of this mode; `None`: it cannot.
+    /// The attributes that give an operation this mode; `None` if it cannot have this mode.
     fn attributes(self, states_ids: bool) -> Option<&'static str> {
         match (self, states_ids) {
             (Self::Replica, _) => Some(""),
@@ -52,7 +53,7 @@ impl Mode {
         }
     }
 
-    /// The groups of devices that groups of numbers mean.
+    /// The groups of devices that groups of numbers stand for.
     fn groups(self, topology: Topology, numbers: &[Vec<usize>]) -> Vec<Vec<usize>> {
         let Topology {
             replicas,
@@ -85,7 +86,7 @@ impl Mode {
     }
 }
 
-/// Groups of some numbers: what is written, and what it means. The empty list is everyone.
+/// Groups of some numbers: the text, and the groups it stands for. The empty list stands for all.
 fn groupings(count: usize) -> Vec<(String, Vec<Vec<usize>>)> {
     let mut all = vec![("{}".to_owned(), vec![(0..count).collect()])];
     for size in (1..=count).filter(|size| count.is_multiple_of(*size)) {
@@ -94,7 +95,7 @@ fn groupings(count: usize) -> Vec<(String, Vec<Vec<usize>>)> {
             .map(|g| (0..size).map(|i| g * size + i).collect())
             .collect();
         all.push((format!("[{groups},{size}]<=[{count}]"), rows));
-        // Every `groups`-th, each list backwards.
+        // Every `groups`-th number, each list in reverse.
         let rows: Vec<Vec<usize>> = (0..groups)
             .map(|g| (0..size).rev().map(|i| i * groups + g).collect())
             .collect();
@@ -152,7 +153,7 @@ fn array(ty: ElementType, dims: &[i64], bits: &[u128]) -> Literal {
     Literal::from_bytes(&ArrayShape::new(ty, dims), &bytes).unwrap()
 }
 
-/// Small numbers of any type, different on each device.
+/// Small numbers of any type, which differ between devices.
 fn input(ty: ElementType, dims: &[i64], device: usize) -> Literal {
     let count = dims.iter().product::<i64>() as usize;
     let number = |i: usize| ((i * 7 + device * 5) % 4) as u64;
@@ -170,7 +171,7 @@ fn input(ty: ElementType, dims: &[i64], device: usize) -> Literal {
     array(ty, dims, &(0..count).map(element).collect::<Vec<_>>())
 }
 
-/// The types that arrays have, and the function that reduces them.
+/// The element types, each with the function that reduces them.
 fn types() -> impl Iterator<Item = (ElementType, Binary)> {
     let binary = |ty: ElementType| {
         let op = [Binary::Add, Binary::Or]
@@ -181,10 +182,11 @@ fn types() -> impl Iterator<Item = (ElementType, Binary)> {
     ElementType::ALL.iter().filter_map(move |&ty| binary(ty))
 }
 
-/// Runs one operation on all devices in every mode and grouping, and holds each device's result
-/// against what `expected` makes of its group: the members' arrays, and its own position.
+/// Runs one operation on all devices in every mode and grouping, and compares each device's result
+/// with `expected`, which computes it from the members' arrays and the device's position.
 ///
-/// `text` gives the operation with its operands `x`; its dimensions may depend on the group's size.
+/// `text` returns the operation, whose operands are called `x`; its dimensions may depend on the
+/// group's size.
 fn holds(
     (ty, op): (ElementType, Binary),
     states_ids: bool,
@@ -313,7 +315,7 @@ fn collective_broadcast_takes_the_first_of_the_group() {
     });
 }
 
-/// Arrays without elements, and scalars, pass through every collective.
+/// Arrays without elements, and scalars, work in every collective.
 #[test]
 fn empty_arrays_and_scalars() {
     let call = |attributes: &str| format!("all-reduce(x), to_apply=f, {attributes}");
@@ -377,7 +379,7 @@ fn collective_permute_sends_along_pairs() {
             } else {
                 topology.replicas
             };
-            // A ring that is not closed, and one that is.
+            // One ring that is not closed, and one that is.
             for closed in [false, true] {
                 let pairs: Vec<(usize, usize)> = (0..count)
                     .map(|i| (i, (i + 1) % count))
@@ -447,7 +449,7 @@ fn all_to_all_of_operands_gives_one_of_each_member() {
     }
 }
 
-/// Rows of different numbers go to each device; rows of the output that nobody writes stay.
+/// Each device receives a different number of rows; rows of the output that no device writes stay.
 #[test]
 fn ragged_all_to_all_moves_rows() {
     let topology = Topology {
@@ -517,7 +519,7 @@ fn start_forms_and_ids() {
     }
 }
 
-/// Iterations of a loop are never mixed up.
+/// Different iterations of a loop are never mixed up.
 #[test]
 fn collectives_in_loops() {
     let topology = Topology {

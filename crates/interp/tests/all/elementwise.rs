@@ -13,7 +13,7 @@ fn each_result_is_rounded_to_its_type() {
     let b = [bf16::from_f32(0.003_906_25), bf16::from_f32(1.0)];
     let literal = |x: &[bf16]| Literal::from_bf16s(&[2], x).unwrap();
     let result = run_one(text, &[literal(&a), literal(&b)]);
-    // 1 + 2^-8 and 256 + 1 are ties, and go to the even neighbour.
+    // 1 + 2^-8 and 256 + 1 are ties, which round to the adjacent even number.
     let expected = [bf16::from_f32(1.0), bf16::from_f32(65536.0)];
     assert_eq!(result.as_bf16s(), Some(&expected[..]));
 }

@@ -37,7 +37,7 @@ fn dots_accumulate_wider_than_their_elements() {
     assert_eq!(results[2].as_i32s(), Some(&[300 * 16384][..]));
 }
 
-/// A 1-D convolution of `1..=5` with `1, 10, 100`.
+/// A 1-D convolution of `1..=5` with the kernel `1, 10, 100`.
 fn convolve(size: usize, window: &str) -> Vec<f32> {
     let text = format!(
         "HloModule m
@@ -70,7 +70,7 @@ fn feature_and_batch_groups() {
           ROOT c = f32[1,1,2] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f,
             feature_group_count=2 }";
     let result = run_one(text, &[counting(&[1, 2, 4]), counting(&[2, 2, 2])]);
-    // Group 0 sees features 0, 1 and output 0; group 1 features 2, 3 and output 1.
+    // Group 0 has features 0 and 1 and output 0; group 1 has features 2 and 3 and output 1.
     let first = 1. * 2. + 4. * 4. + 5. * 6.;
     let second = 2. + 3. * 3. + 6. * 5. + 7. * 7.;
     assert_eq!(result.as_f32s(), Some(&[first, second][..]));
@@ -80,7 +80,7 @@ fn feature_and_batch_groups() {
           ROOT c = f32[1,1,2] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f,
             batch_group_count=2 }";
     let result = run_one(text, &[counting(&[2, 2, 1]), counting(&[2, 1, 2])]);
-    // Output 0 of batch 0, output 1 of batch 1.
+    // Output 0 is of batch 0, output 1 of batch 1.
     assert_eq!(result.as_f32s(), Some(&[2., 2. + 3. * 3.][..]));
 }
 
@@ -171,7 +171,7 @@ fn batches_are_normalised() {
     assert_close(&results[1], &[4.]);
     assert_close(&results[2], &[5.]);
     assert_close(&results[3], &expected);
-    // The gradient along x itself: x is the mean plus what is normalised away.
+    // The gradient lies along x, so it is x's mean plus a part that the normalisation removes.
     assert_close(&results[4], &[0.; 4]);
     assert_close(&results[5], &[20. / r]);
     assert_close(&results[6], &[16.]);
@@ -188,7 +188,7 @@ fn random_bits_are_those_of_the_algorithms() {
     };
     let state = Literal::from_u64s(&[2], &[0, 0]).unwrap();
     let results = run(&text("rng_three_fry"), std::slice::from_ref(&state));
-    // The first known answer of Random123 for a zero key and counter.
+    // The first known answer of Random123, for a zero key and counter.
     assert_eq!(results[1].as_u32s(), Some(&[0x6b20_0159, 0x99ba_4efe][..]));
     assert_eq!(results[0].as_u64s(), Some(&[0, 1][..]));
     let results = run(&text("rng_philox"), &[state]);

@@ -1,5 +1,5 @@
-//! The tests of the evaluator, a module each, in one program: linking one for each would take
-//! most of the time and of the disk.
+//! The tests of the evaluator, each in a module of one test program: a program for each would spend
+//! most time and disk space on linking.
 
 mod calling;
 mod collectives;

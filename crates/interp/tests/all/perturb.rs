@@ -1,4 +1,4 @@
-//! Perturbed runs and what they show.
+//! Perturbed runs and the differences that they show.
 
 use crate::common::{f32s, module};
 use tegula_interp::{Options, Value, envelope, evaluate, evaluate_with};
@@ -97,7 +97,7 @@ fn choices_between_what_ties_are_reported() {
         let names = found.unstable.iter().map(|&id| module[id].name.to_string());
         names.collect::<Vec<_>>()
     };
-    // Both are the number before 1.
+    // Both are rounded to the number before 1.
     assert_eq!(names([3.82, 3.9]), ["chosen"]);
     assert!(names([0.5, 0.4]).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Transfers with a host: `infeed`, `outfeed`, `send`, `recv`.
+//! Transfers with the host: `infeed`, `outfeed`, `send`, `recv`.
 
 use crate::common::{f32s, module};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ fn run(text: &str, queues: &Arc<HostQueues>) -> Result<Value, Error> {
     evaluate_with_host(&module(text), &[], &options, queues, timeout)
 }
 
-/// Feeds the sum of two entries out again.
+/// Outfeeds the sum of two infeed entries.
 const SUMS: &str = "HloModule m
     ENTRY e { t = token[] after-all()
       a = ((f32[2]), token[]) infeed(t)
@@ -63,11 +63,11 @@ const ECHO: &str = "HloModule m
 fn a_program_may_begin_to_receive_before_it_sends() {
     let queues = Arc::new(HostQueues::default());
     assert_eq!(run(ECHO, &queues).unwrap(), Value::Array(f32s(&[3., 4.])));
-    // Without its own `send`, nobody answers.
+    // If the program does not send, nobody answers.
     let silent = ECHO.replace("send(x, t), channel_id=1", "send(x, t), channel_id=2");
     let error = run(&silent, &queues).unwrap_err();
     assert_eq!(error.to_string(), "rd: nothing came on channel 1 in 0.02 s");
-    // Devices are not hosts.
+    // Transfers between devices are not handled by the host.
     let to_device = ECHO.replace(", is_host_transfer=true", "");
     assert!(matches!(
         run(&to_device, &queues),

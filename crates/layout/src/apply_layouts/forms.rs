@@ -1,47 +1,48 @@
-//! What an operation becomes when its arrays lie in other orders: the same operation
+//! The form of an operation when its arrays have other orders of dimensions: the same operation
 //! with permuted dimension numbers.
 //!
-//! Some operations give their result in the order in which the operand lies (a
-//! reduction, a product), others take any order as long as operands and result share it
-//! (what works element by element). A form says which orders the operation then takes
-//! and gives; what was wanted otherwise is a transposition beside it.
+//! Some operations produce their result in the order of the operand (a reduction, a product).
+//! Others accept any order as long as operands and result share it (elementwise operations). A form
+//! states the orders that the operation then takes and produces; if another order is wanted, a
+//! transposition is added.
 //!
-//! An operation whose result depends on the order in which it combines elements goes
-//! through them in the same order as before: among the dimensions that are reduced, or
-//! that a window spans, none overtakes another.
+//! If the result of an operation depends on the order in which it combines elements, that order is
+//! preserved: the relative order of the dimensions that are reduced, or spanned by a window, does
+//! not change.
 
 use super::order::{Permutation, inverse, row_major, to_layout};
 use smallvec::SmallVec;
 use tegula_ir::helpers::kept_dimensions;
 use tegula_ir::{ArrayShape, ConvDims, DimNumbers, DotDims, Op, WindowDim};
 
-/// An operation and the arrays around it.
+/// An operation and its arrays.
 pub(super) struct Asked<'a> {
     /// The operation on logical arrays.
     pub op: &'a Op,
     /// The logical shapes of the operands.
     pub operands: &'a [&'a ArrayShape],
-    /// The orders that the operands lie in.
+    /// The orders of the operands.
     pub own: &'a [Permutation],
     /// The logical shapes of the results.
     pub results: &'a [&'a ArrayShape],
-    /// The order that is wanted of the first result.
+    /// The order that is wanted for the first result.
     pub wanted: &'a Permutation,
 }
 
 /// The operation on permuted arrays.
 pub(super) struct Form {
-    /// With its dimension numbers permuted.
+    /// The operation, with its dimension numbers permuted.
     pub op: Op,
-    /// Which operand stands at each place: the starts of slices go with the dimensions.
+    /// For each operand of the form, its number among the original operands: the start indices of
+    /// slices are permuted with the dimensions.
     pub sources: SmallVec<[usize; 4]>,
-    /// The order that it takes each operand in, by its place.
+    /// The order in which each operand is taken.
     pub takes: SmallVec<[Permutation; 4]>,
-    /// The order that it gives each result in.
+    /// The order in which each result is produced.
     pub gives: SmallVec<[Permutation; 2]>,
 }
 
-/// Dimension numbers where dimensions stand at these places.
+/// Permutes dimension numbers; `places` maps old to new ones.
 pub(super) fn moved(dims: &[i64], places: &[usize]) -> Option<DimNumbers> {
     dims.iter().map(|&dim| moved_one(dim, places)).collect()
 }
@@ -56,13 +57,13 @@ pub(super) fn sorted(mut dims: DimNumbers) -> DimNumbers {
     dims
 }
 
-/// What a list says of each dimension, in an order.
+/// Permutes a list that has an entry for each dimension.
 pub(super) fn listed<T: Clone, L: FromIterator<T>>(list: &[T], order: &[usize]) -> Option<L> {
     order.iter().map(|&dim| list.get(dim).cloned()).collect()
 }
 
-/// The order in which the dimensions of a set follow one another as they are numbered,
-/// and the others stay where they are.
+/// Changes an order so that the dimensions of a set are in ascending order within the positions
+/// that the set has; the others stay.
 pub(super) fn keeping(order: &[usize], set: impl Fn(usize) -> bool) -> Permutation {
     let mut rising: Permutation = order.iter().copied().filter(|&dim| set(dim)).collect();
     rising.sort_unstable();
@@ -79,7 +80,7 @@ fn window_spans(window: &[WindowDim]) -> impl Fn(usize) -> bool {
 }
 
 impl Asked<'_> {
-    /// The form, or [`None`] for an operation that takes row-major arrays only.
+    /// The form; [`None`] for an operation that takes row-major arrays only.
     pub(super) fn form(&self) -> Option<Form> {
         let wanted = self.wanted;
         let places = inverse(wanted);
@@ -177,7 +178,7 @@ impl Asked<'_> {
         })
     }
 
-    /// Operands of the result's rank in its order; others have no more than one
+    /// All operands of the result's rank have the given order; the others have at most one
     /// dimension.
     fn all_in(&self, op: Op, order: &Permutation) -> Option<Form> {
         let takes = self.operands.iter().map(|shape| match shape.rank() {
@@ -189,7 +190,8 @@ impl Asked<'_> {
         self.with(op, takes?, order)
     }
 
-    /// As [`Self::all_in`], with a start for each dimension behind so many arrays.
+    /// Like [`Self::all_in`], for an operation with `arrays` array operands followed by a start
+    /// index for each dimension.
     fn sliced(&self, op: Op, arrays: usize, order: &Permutation) -> Option<Form> {
         if self.operands.len() != arrays + order.len() {
             return None;
@@ -222,8 +224,8 @@ impl Asked<'_> {
         )
     }
 
-    /// A reshape of what lies in the operand's order, if dimensions split and merge along
-    /// it; else one that is read back from what is wanted of the result.
+    /// A reshape that keeps the operand's order, if dimensions split and merge along it. Otherwise,
+    /// the order of the operand is derived from the wanted order of the result.
     fn reshape(&self) -> Option<Form> {
         let (Some(own), [from], [to]) = (self.own.first(), self.operands, self.results) else {
             return None;

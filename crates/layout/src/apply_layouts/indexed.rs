@@ -1,19 +1,18 @@
-//! Gathers and scatters with their arrays in other orders.
+//! Forms of gathers and scatters whose arrays have other orders.
 //!
-//! Their slices have the operand's dimensions in the operand's order, and what runs
-//! over the indices has theirs: an order of the operand says how slices lie, wherever
-//! the slices' dimensions are in the other array. Indices stay as they are, and so does
-//! the order in which a scatter goes through them, on which sums and last writers
-//! depend.
+//! The dimensions of slices have the operand's order, and those that run over indices have the
+//! order of the indices. So the order of the operand determines the order within slices, wherever
+//! the slices' dimensions are in the other array. The indices keep their order. So does the
+//! sequence in which a scatter processes them, on which sums and last writers depend.
 
 use super::forms::{Asked, Form, listed, moved, sorted};
 use super::order::{Permutation, inverse, row_major};
 use tegula_ir::{DimNumbers, GatherDims, Op, ScatterDims};
 
-/// The order of an array whose slices lie as the operand does. `slices` are its
-/// dimensions that run over slices, one for each of the operand's that `absent` does not
-/// have, in order; they stay where `wanted` has slices, and the others follow one another
-/// as they are numbered.
+/// The order of an array whose slices have the operand's order. `slices` are its dimensions that
+/// run over slices, one for each dimension of the operand that `absent` does not contain, in order.
+/// They keep the positions that slices have in `wanted`; the other dimensions are in ascending
+/// order.
 fn following(
     wanted: &[usize],
     slices: &[i64],
@@ -45,7 +44,7 @@ fn following(
     dims.collect()
 }
 
-/// Pairs of batching dimensions, those of the operand ascending where they stand now.
+/// Pairs of batching dimensions, sorted by the new numbers of the operand's.
 fn paired(operand: &[i64], indices: &[i64], places: &[usize]) -> Option<(DimNumbers, DimNumbers)> {
     let moved = moved(operand, places)?;
     let mut pairs: Vec<(i64, i64)> = moved.into_iter().zip(indices.iter().copied()).collect();

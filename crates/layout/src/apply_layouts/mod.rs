@@ -1,22 +1,21 @@
-//! Orders of dimensions turned into dimensions.
+//! Rewrites a program so that orders of dimensions become explicit permutations.
 //!
-//! Whoever generates kernels sees arrays that are dense and row-major. An array that
-//! lies in another order *is* a row-major array with its dimensions permuted, so this
-//! pass writes the flattened program anew: a value that is to lie in an order becomes
-//! the permuted value, and each operation works on permuted dimensions (`forms`,
-//! `indexed`). What an operation takes or gives in another order than the value has is
-//! a transposition, made once for each order and where the value is made; one of a
-//! transposition is one of what that transposes, and where nothing is left of it there
-//! is none. So a view that an order made free vanishes, and what costs is seen by
-//! clustering and by every backend as what it is.
+//! Code generators see only dense, row-major arrays. An array in another order *is* a row-major
+//! array with permuted dimensions, so this pass rewrites the flat program: a value with another
+//! order becomes the permuted value, and each operation works on permuted dimensions (`forms`,
+//! `indexed`). If an operation takes or produces another order than the value has, a transposition
+//! is added. It is made once for each order, at the place where the value is made. A transposition
+//! of a transposition is merged with it, and one that does nothing is removed. So views that cost
+//! nothing in the chosen order disappear, and the transpositions that remain are visible to
+//! clustering and to every backend.
 //!
-//! A rewritten operation is a new instruction of the module with the old one's name and
-//! place in the text; its operands are stand-ins, which have a shape and no meaning.
+//! A rewritten operation is a new instruction of the module, with the old one's name and source
+//! location. Its operands are placeholders that only have a shape.
 //!
 //! # Invariants
-//! - The program means what it meant, up to the order in which its parameters and
-//!   results lie: each operation combines elements in the order in which it did.
-//! - Nodes stay in order, and none is done more often than before.
+//! - The program computes the same, up to the order of the dimensions of its parameters and
+//!   results: each operation combines elements in the same sequence as before.
+//! - Nodes stay in order, and none is executed more often than before.
 
 mod forms;
 mod indexed;
@@ -34,20 +33,20 @@ use std::sync::Arc;
 use tegula_fusion::{Def, Error, Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_ir::{ArrayShape, DimNumbers, Instruction, InstructionId, Literal, Module, Op, Shape};
 
-/// The orders that arrays of a flattened program are to lie in.
+/// The orders of the arrays of a flat program.
 #[derive(Clone, Debug, Default)]
 pub struct Orders {
-    /// By value. A value that is not here is row-major.
+    /// The order of each value; values without an entry are row-major.
     pub values: FxHashMap<ValueId, Permutation>,
-    /// Of the program's results, as they are given; row-major where there is none.
+    /// The orders of the program's results as the caller gets them; row-major if there is no entry.
     pub results: Vec<Permutation>,
-    /// Transpositions inside of loops that are made where their operand is, as those are that
-    /// this pass adds.
+    /// Transpositions inside loops to be moved to where their operand is made, as is done for the
+    /// transpositions that this pass adds.
     pub made_before_loops: FxHashSet<NodeId>,
 }
 
 impl Orders {
-    /// Whether every array is row-major, as it is made.
+    /// Whether every array is row-major, with nothing to move.
     pub fn is_row_major(&self) -> bool {
         let mut all = self.values.values().chain(&self.results);
         self.made_before_loops.is_empty() && all.all(|order| is_row_major(order))
@@ -58,8 +57,8 @@ impl Orders {
     }
 }
 
-/// The arrays that are not row-major, one a line, by their dimensions from the outermost to the
-/// innermost.
+/// Prints the arrays that are not row-major, one per line, by their dimensions from the outermost
+/// to the innermost.
 impl fmt::Display for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let permuted = self.values.iter().filter(|(_, order)| !is_row_major(order));
@@ -80,8 +79,8 @@ impl fmt::Display for Orders {
     }
 }
 
-/// Orders drawn from a seed, for half of a program's arrays and for all of its results:
-/// what tests hold every other choice against.
+/// Random orders for half of a program's arrays and for all of its results. Tests compare all other
+/// choices with these.
 pub fn drawn(program: &Program, seed: u64) -> Orders {
     let mut random = Drawn(seed);
     let mut orders = Orders::default();
@@ -98,7 +97,7 @@ pub fn drawn(program: &Program, seed: u64) -> Orders {
     orders
 }
 
-/// Numbers by splitmix64.
+/// A splitmix64 generator.
 struct Drawn(u64);
 
 impl Drawn {
@@ -119,7 +118,7 @@ impl Drawn {
     }
 }
 
-/// An order, if it is one of so many dimensions; else row-major.
+/// The order if it is a permutation of `rank` dimensions; else row-major.
 fn fitting(order: Option<&Permutation>, rank: usize) -> Permutation {
     let is_order =
         |order: &&Permutation| order.len() == rank && (0..rank).all(|dim| order.contains(&dim));
@@ -129,12 +128,11 @@ fn fitting(order: Option<&Permutation>, rank: usize) -> Permutation {
         .unwrap_or_else(|| row_major(rank))
 }
 
-/// Rewrites a program so that arrays lie in these orders. Parameters and results have
-/// permuted dimensions then; where the module says that a run finds a size, it names
-/// those.
+/// Rewrites a program so that its arrays have these orders. The dimensions of parameters and
+/// results are permuted; the module's sources of run-time sizes are updated accordingly.
 ///
 /// # Errors
-/// An inconsistency, or a constant that there is no memory for.
+/// An inconsistency, or not enough memory for a constant.
 pub fn apply_layouts<'a>(
     module: Cow<'a, Module>,
     program: Program,
@@ -158,14 +156,14 @@ pub fn apply_layouts<'a>(
     Ok((Cow::Owned(pass.module), pass.new))
 }
 
-/// A region that is being written.
+/// A region under construction.
 #[derive(Default)]
 struct Open {
     nodes: Vec<NodeId>,
-    /// Transpositions that were made in it.
+    /// The transpositions made in it.
     transposed: FxHashMap<(ValueId, Permutation), ValueId>,
-    /// The depth of the outermost region that may do what this one needs: a loop's
-    /// transpositions are done before it, a branch's only if it is taken.
+    /// The depth of the outermost region to which this region's transpositions may move: those of a
+    /// loop are made before it, those of a branch inside it, because it may not run.
     floor: usize,
 }
 
@@ -174,10 +172,10 @@ struct Pass<'a> {
     old: &'a Program,
     orders: &'a Orders,
     new: Program,
-    /// What a value has become, in its order.
+    /// The new value of each old one, in its own order.
     values: FxHashMap<ValueId, ValueId>,
-    /// How many regions are around the one that a new value is made in; none for
-    /// parameters, constants, and the program's own.
+    /// For each new value, the number of regions around its definition; no entry for parameters,
+    /// constants, and the program's own region.
     depth: FxHashMap<ValueId, usize>,
     open: Vec<Open>,
 }
@@ -215,7 +213,7 @@ impl Pass<'_> {
         self.orders.of(old, self.old.values[old].shape.rank())
     }
 
-    /// What an old value has become, in its own order.
+    /// The new value of an old one, in its own order.
     fn own(&mut self, old: ValueId) -> Result<ValueId, Error> {
         if let Some(&value) = self.values.get(&old) {
             return Ok(value);
@@ -240,7 +238,7 @@ impl Pass<'_> {
         Ok(self.value(in_order(shape, order), Def::Constant(literal)))
     }
 
-    /// An old value in an order.
+    /// An old value in the given order.
     fn taken(&mut self, old: ValueId, order: &[usize]) -> Result<ValueId, Error> {
         let value = self.own(old)?;
         let places = inverse(&self.order(old));
@@ -250,9 +248,9 @@ impl Pass<'_> {
         self.transposed(value, dims.collect())
     }
 
-    /// A new value whose dimension `k` is dimension `dims[k]` of another.
+    /// A new value whose dimension `k` is dimension `dims[k]` of `value`.
     fn transposed(&mut self, mut value: ValueId, mut dims: Permutation) -> Result<ValueId, Error> {
-        // What is transposed already is read where it was before.
+        // A transposition of a transposition reads the original value.
         while !is_row_major(&dims) {
             let Def::Node(node, 0) = self.new.values[value].def else {
                 break;
@@ -338,7 +336,7 @@ impl Pass<'_> {
         Ok(made)
     }
 
-    /// The instruction of an entry parameter, by flattened number.
+    /// The instruction of an entry parameter, by its number after flattening tuples.
     fn parameter(&self, number: usize) -> Option<InstructionId> {
         let parameters = self.module.entry_computation().parameters.iter();
         let leaves = parameters.flat_map(|&id| {
@@ -348,7 +346,7 @@ impl Pass<'_> {
         leaves.into_iter().nth(number)
     }
 
-    /// An instruction that only has a shape.
+    /// A placeholder instruction that only has a shape.
     fn stand_in(&mut self, like: &Instruction, shape: ArrayShape) -> InstructionId {
         self.module.instructions.push(Instruction {
             name: like.name.clone(),
@@ -361,7 +359,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Writes a region whose results are wanted in these orders.
+    /// Rewrites a region whose results are wanted in these orders.
     fn region(
         &mut self,
         region: &Region,
@@ -393,7 +391,7 @@ impl Pass<'_> {
         Ok(Region { nodes, results })
     }
 
-    /// Makes a transposition where its operand is made. Gives whether the node is one.
+    /// Moves a transposition to where its operand is made. Returns whether the node is one.
     fn hoist(&mut self, node: &Node) -> Result<bool, Error> {
         let (Op::Transpose(dims), &[operand], &[result]) = (
             &self.module[node.origin].op,
@@ -409,7 +407,7 @@ impl Pass<'_> {
         let Some(order) = through.collect::<Option<Permutation>>() else {
             return Ok(false);
         };
-        // The result in its order is the operand in this one.
+        // The result in its order is the operand in this order.
         let value = self.taken(operand, &order)?;
         self.values.insert(result, value);
         Ok(true)
@@ -432,7 +430,7 @@ impl Pass<'_> {
                 states,
             } => {
                 let orders = self.orders_of(states);
-                // The states are made inside.
+                // The states are defined inside.
                 self.open.push(Open::default());
                 let mut inside = Vec::with_capacity(states.len());
                 for (&state, order) in states.iter().zip(&orders) {
@@ -462,7 +460,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The operation as it is, which takes and gives what it says.
+    /// The form in which an operation stays as it is, with these orders of its operands and
+    /// results.
     fn form(&self, node: &Node, takes: SmallVec<[Permutation; 4]>, gives: &[Permutation]) -> Form {
         Form {
             op: self.module[node.origin].op.clone(),
@@ -556,7 +555,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Writes a node in a form, with transpositions of what it takes and gives.
+    /// Writes a node in a form, with transpositions of its operands and results.
     fn write(&mut self, node: &Node, kind: NodeKind, form: &Form) -> Result<(), Error> {
         if let (NodeKind::Op, Op::Transpose(dims)) = (&kind, &form.op)
             && dims
@@ -566,7 +565,7 @@ impl Pass<'_> {
             && let (&[operand], &[result]) = (&node.operands[..], &node.results[..])
             && let ([takes], [gives]) = (&form.takes[..], &form.gives[..])
         {
-            // The result lies as the operand does.
+            // The result has the same memory order as the operand.
             let value = self.taken(operand, takes)?;
             let places = inverse(gives);
             let order = self.order(result);

@@ -1,23 +1,23 @@
-//! Orders of dimensions as permutations, and arrays of elements put in one.
+//! Orders of dimensions as permutations, and permuting the elements of arrays.
 
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Layout, Literal, LiteralError, Module};
 
-/// An order of dimensions, the most major first: dimension `k` of the array as it lies
-/// in memory is dimension `order[k]` of the logical one. It is `minor_to_major` backwards.
+/// An order of dimensions, the most major first: dimension `k` of the array in memory is dimension
+/// `order[k]` of the logical array. It is `minor_to_major` reversed.
 pub type Permutation = SmallVec<[usize; 6]>;
 
-/// The order in which arrays lie where nothing else is said.
+/// The default order.
 pub fn row_major(rank: usize) -> Permutation {
     (0..rank).collect()
 }
 
-/// Whether nothing is permuted.
+/// Whether the order is the identity.
 pub fn is_row_major(order: &[usize]) -> bool {
     order.iter().copied().eq(0..order.len())
 }
 
-/// The place of each dimension in an order.
+/// The inverse permutation: the position of each dimension in an order.
 pub fn inverse(order: &[usize]) -> Permutation {
     let mut places = row_major(order.len());
     for (place, &dim) in order.iter().enumerate() {
@@ -28,7 +28,7 @@ pub fn inverse(order: &[usize]) -> Permutation {
     places
 }
 
-/// The order that a layout says.
+/// The order of a layout.
 pub fn of_layout(layout: &Layout) -> Permutation {
     let dims = layout.minor_to_major.iter().rev();
     dims.map(|&dim| dim as usize).collect()
@@ -42,7 +42,7 @@ pub fn to_layout(order: &[usize]) -> Layout {
     }
 }
 
-/// The array of a shape as it lies in an order; no layout is stated any more.
+/// The shape of an array permuted to an order; it states no layout any more.
 pub fn in_order(shape: &ArrayShape, order: &[usize]) -> ArrayShape {
     let dims = order.iter().filter_map(|&dim| shape.dims.get(dim).cloned());
     ArrayShape {
@@ -52,9 +52,8 @@ pub fn in_order(shape: &ArrayShape, order: &[usize]) -> ArrayShape {
     }
 }
 
-/// The orders that a program states for its parameters and its results, by flattened
-/// number: those of the header, else those of the instructions. Row-major where
-/// nothing is stated.
+/// The orders that a program states for its parameters and its results, by number after flattening
+/// tuples: those of the header, else those of the instructions. Row-major where nothing is stated.
 pub fn stated(module: &Module) -> (Vec<Permutation>, Vec<Permutation>) {
     let entry = module.entry_computation();
     let found = entry.parameters.iter().map(|&p| &module[p].shape);
@@ -87,15 +86,15 @@ fn orders(
     }
 }
 
-/// Elements of both arrays that are moved together, along each of two dimensions: what
-/// the cache holds of rows that are read across.
+/// The side length of a tile of elements that are moved together, for the rows being read across to
+/// stay in the cache.
 const TILE: usize = 32;
 
-/// The array whose dimension `k` is dimension `order[k]` of this one.
+/// Permutes an array: dimension `k` of the result is dimension `order[k]` of this array.
 ///
 /// # Errors
-/// Too many bytes for the memory that there is. An order that is not one of the
-/// array's dimensions is [`LiteralError::NoFixedSize`].
+/// Not enough memory. If `order` is not a permutation of the array's dimensions, the error is
+/// [`LiteralError::NoFixedSize`].
 pub fn permuted(literal: &Literal, order: &[usize]) -> Result<Literal, LiteralError> {
     let sizes = literal.shape().static_dims();
     let sizes = sizes.ok_or(LiteralError::NoFixedSize)?;
@@ -113,7 +112,7 @@ pub fn permuted(literal: &Literal, order: &[usize]) -> Result<Literal, LiteralEr
     for dim in (1..sizes.len()).rev() {
         strides[dim - 1] = strides[dim] * sizes[dim] as usize;
     }
-    // What runs over the result, and how far that leads in the source.
+    // The size of each dimension of the result, and its stride in the source.
     let loops: Vec<(usize, usize)> = order
         .iter()
         .map(|&dim| (sizes[dim] as usize, strides[dim]))
@@ -131,13 +130,13 @@ pub fn permuted(literal: &Literal, order: &[usize]) -> Result<Literal, LiteralEr
     Ok(result)
 }
 
-/// Fills `to` element by element: each of its dimensions has a size and a stride in
-/// `from`, in elements of `W` bytes.
+/// Fills `to` element by element. `loops` are the dimensions of `to`, each with its size and its
+/// stride in `from`, in elements of `W` bytes.
 fn gather<const W: usize>(from: &[u8], to: &mut [u8], loops: &[(usize, usize)]) {
     let (from, _) = from.as_chunks::<W>();
     let (to, _) = to.as_chunks_mut::<W>();
-    // The dimension in which the source's neighbours lie, and the result's: a tile of
-    // both is read and written while it is in the cache.
+    // The dimension along which the source is contiguous, and that of the result: a tile along both
+    // is moved while it is in the cache.
     let across = loops
         .iter()
         .rposition(|&(size, stride)| stride == 1 && size > 1);
@@ -173,7 +172,7 @@ fn gather<const W: usize>(from: &[u8], to: &mut [u8], loops: &[(usize, usize)]) 
                 }
             }
         }
-        // The next place of the other dimensions.
+        // Advances the index of the other dimensions.
         let next = outer.iter().zip(&mut at).rev().find_map(|(&dim, index)| {
             *index += 1;
             if *index < loops[dim].0 {
@@ -192,7 +191,7 @@ fn gather<const W: usize>(from: &[u8], to: &mut [u8], loops: &[(usize, usize)]) 
 mod tests {
     use super::*;
     use tegula_ir::ElementType;
-    /// By the definition, one element after another.
+    /// The definition, element by element.
     fn by_hand(literal: &Literal, order: &[usize]) -> Vec<u8> {
         let sizes = literal.shape().static_dims().unwrap();
         let shape = in_order(literal.shape(), order);

@@ -1,5 +1,5 @@
-//! What orders cost, in seconds: padding and traffic of a space, wishes denied, and
-//! copies or turns where two spaces disagree.
+//! The cost of orders, in seconds: padding and traffic of an array, preferences that are not met,
+//! and copies or in-kernel transpositions between arrays that disagree.
 
 use super::machine::{Machine, Order};
 use super::orders::agree;
@@ -8,31 +8,33 @@ use crate::physical::Placement;
 use rustc_hash::FxHashMap;
 use tegula_ir::{ArrayShape, ElementType};
 
-/// Of an array that is held in the matrix unit, turned: it can be loaded so, and moves
-/// this share of its bytes more. One that runs through has to be turned before.
+/// For an operand that the matrix unit holds: if it is transposed, it can be loaded that way, at
+/// the cost of this fraction of its bytes in addition. The operand that streams through has to be
+/// transposed first.
 const TURN_HELD: f64 = 0.1;
-/// Of one that runs through: the share of a turn that takes longer than running it. The
-/// real compiler writes projections of attention turned rather than copies them, but not
-/// those of queries, keys and values together: 0.55 to 0.6 answer most of both so.
+/// For an operand that streams through the matrix unit: the fraction of its transposition that is
+/// not hidden. libtpu's compiler transposes attention's projections in the kernel rather than
+/// copying them, but not the one that computes queries, keys and values together. Values from 0.55
+/// to 0.6 reproduce most of both.
 const TURN_RUNNING: f64 = 0.6;
-/// Of a kernel's own time: what a turn inside one takes before the first result; more
-/// than a copy's, which the kernel before it hides.
+/// The latency of a transposition inside a kernel, as a multiple of a kernel's overhead. It is
+/// greater than that of a copy, which the preceding kernel hides.
 const TURN_WAIT: f64 = 1.25;
-/// Of the time that bytes take from memory: what they take through registers.
+/// The time that bytes take through registers, as a fraction of the time from memory.
 const REGISTER_SHARE: f64 = 0.05;
-/// Between orders of equal cost the default is preferred by this share of the bytes.
+/// Among orders of equal cost, the default is preferred by this fraction of the bytes.
 const PREFER_DEFAULT: f64 = 1e-3;
 
-/// The seconds of each part of a space's cost, for one order.
+/// The parts of the cost of one order, in seconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Parts {
-    /// Moving its bytes to and from memory, padding included.
+    /// Memory traffic, including padding.
     pub traffic: f64,
-    /// Wishes denied.
+    /// Preferences that are not met.
     pub wishes: f64,
 }
 
-/// The cost of an order of a space.
+/// The cost of an order for a space.
 pub(crate) fn of_space(machine: &Machine, space: &Space, number: usize) -> Parts {
     let Some(order) = space.orders.get(number) else {
         return Parts::default();
@@ -52,12 +54,12 @@ pub(crate) fn of_space(machine: &Machine, space: &Space, number: usize) -> Parts
     };
     Parts {
         traffic: traffic + registers + other,
-        // An empty sum is minus zero.
+        // An empty sum is minus zero; adding zero makes it positive.
         wishes: denied.sum::<f64>() + 0.0,
     }
 }
 
-/// The seconds of a kernel that copies an array from one order to another.
+/// The time of a kernel that copies an array from one order to another, in seconds.
 pub(crate) fn copy(
     machine: &Machine,
     bits: u32,
@@ -68,8 +70,8 @@ pub(crate) fn copy(
     machine.kernel + bytes * machine.stride_penalty(bits) / machine.bandwidth
 }
 
-/// The seconds of turning the smaller of two arrays inside a kernel, from the order of
-/// the one to that of the other. It has no kernel of its own, but it waits for itself.
+/// The time of transposing the smaller of two arrays inside a kernel, from the order of the one to
+/// that of the other. It needs no kernel of its own, but its latency is exposed.
 fn turn(
     machine: &Machine,
     bits: u32,
@@ -82,15 +84,14 @@ fn turn(
     TURN_WAIT * machine.kernel + bytes / machine.bandwidth
 }
 
-/// The cost of every pair of orders of two linked spaces, a row for each order of the
-/// first.
+/// The cost of every pair of orders of two linked spaces, with a row for each order of the first.
 pub(crate) fn of_link(machine: &Machine, link: &Link, from: &Space, to: &Space) -> Vec<f64> {
     let mut costs = once(machine, link, from, to);
     costs.iter_mut().for_each(|cost| *cost *= link.times);
     costs
 }
 
-/// As [`of_link`], taken once.
+/// Like [`of_link`], for a link that is executed once.
 fn once(machine: &Machine, link: &Link, from: &Space, to: &Space) -> Vec<f64> {
     let mut costs = Vec::with_capacity(from.orders.len() * to.orders.len());
     let placements = |space: &Space, bits: u32| -> Vec<Option<Placement>> {
@@ -148,7 +149,7 @@ fn once(machine: &Machine, link: &Link, from: &Space, to: &Space) -> Vec<f64> {
                 let bytes = machine.bytes(*bits, &from.dims, own);
                 let across = own.first().is_some_and(|minor| contracted.contains(minor));
                 for other in &to.orders {
-                    // The operand whose dimension becomes the lanes is held.
+                    // The operand whose dimension becomes the lanes is the one that the unit holds.
                     let held = other.first().is_some_and(|minor| in_result.contains(minor));
                     costs.push(match (machine.has_lanes(), held, across) {
                         (true, false, false) => {
@@ -165,8 +166,8 @@ fn once(machine: &Machine, link: &Link, from: &Space, to: &Space) -> Vec<f64> {
     costs
 }
 
-/// Whether a transposition's result in one order has the operand's bytes in the other,
-/// dimensions of 1 aside.
+/// Whether a transposition's result in one order has the same bytes as its operand in the other,
+/// ignoring dimensions of size 1.
 fn is_transposed(space: &Space, own: &[u32], other: &[u32], permutation: &[u32]) -> bool {
     let large = |dim: &u32| space.dims.get(*dim as usize).is_some_and(|&size| size != 1);
     let theirs = other
@@ -176,7 +177,7 @@ fn is_transposed(space: &Space, own: &[u32], other: &[u32], permutation: &[u32])
 }
 
 fn place(machine: &Machine, bits: u32, dims: &[i64], order: &Order) -> Option<Placement> {
-    // Only the width matters.
+    // Only the width of the element type matters.
     let element_type = match bits {
         4 => ElementType::S4,
         8 => ElementType::S8,
@@ -190,15 +191,14 @@ fn place(machine: &Machine, bits: u32, dims: &[i64], order: &Order) -> Option<Pl
     Placement::new(&shape)
 }
 
-/// What was computed for one pair of spaces is not computed again for equal ones:
-/// the layers of a network repeat.
+/// A cache of link costs. Equal pairs of spaces are common, because the layers of a network repeat.
 #[derive(Default)]
 pub(crate) struct Cache {
     links: FxHashMap<String, std::rc::Rc<Vec<f64>>>,
 }
 
 impl Cache {
-    /// What [`of_link`] is for a link that is taken once.
+    /// The result of [`of_link`] for a link that is executed once.
     pub(crate) fn once(
         &mut self,
         machine: &Machine,

@@ -1,37 +1,37 @@
-//! The orders of a program's arrays on a machine with dense memory: those that the
-//! program states for what it takes and gives, and those of least cost between.
+//! The orders of a program's arrays on a machine with dense memory: those that the program states
+//! for its parameters and results, and those of least cost for the other arrays.
 
 use super::{Assignment, Machine, assign_program, check_sizes, name_of, worth_choosing};
 use crate::apply_layouts::{Orders, is_row_major, of_layout, stated, to_layout};
 use tegula_fusion::{Program, ValueId};
 use tegula_ir::{Layout, Module};
 
-/// Why an array does not lie row-major.
+/// Why an array is not row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     /// The program states this layout.
     Stated,
-    /// It costs fewer seconds than lying row-major, everything else being as it is.
+    /// This many seconds are saved compared with row-major order, all other orders being equal.
     Saves(f64),
-    /// What it is computed with lies so.
+    /// It follows the order of arrays that it is computed from or with.
     Follows,
 }
 
-/// A flattened program and the orders of its arrays.
+/// A flat program, with the orders of its arrays.
 #[derive(Clone, Debug)]
 pub struct Ordered {
     /// The program.
     pub program: Program,
     /// The orders of its arrays.
     pub orders: Orders,
-    /// For each array that does not lie row-major its instruction, its layout, and why;
-    /// only if they are asked for, because they take time.
+    /// For each array that is not row-major its instruction, its layout, and the reason. This takes
+    /// time, so it is filled in only on request.
     pub reasons: Vec<(String, Layout, Reason)>,
 }
 
-/// Chooses the orders of a module's flattened program. Where row-major arrays cost nothing
-/// (see `choice`) there is nothing to choose. Where sizes are known only at run
-/// time, only those that the program states are kept: what orders cost is not known.
+/// Chooses the orders of a module's flat program. If row-major arrays cost nothing extra (see
+/// `worth_choosing`), they are kept. If sizes are known only at run time, only the orders that the
+/// program states are applied, because costs are not known.
 pub fn dense_orders(
     module: &Module,
     program: Program,
@@ -59,7 +59,8 @@ pub fn dense_orders(
     for (&value, layout) in &assignment.layouts {
         set(&mut orders, value, layout);
     }
-    // What a kernel computes without writing it has the order that it has there.
+    // A value that is computed in a kernel without being written has the order that it has in that
+    // kernel.
     for kernel in assignment.regions.iter().flat_map(|r| &r.kernels) {
         for (&value, layout) in &kernel.inside {
             if !assignment.layouts.contains_key(&value) {
@@ -84,8 +85,7 @@ fn set(orders: &mut Orders, value: ValueId, layout: &Layout) {
     }
 }
 
-/// A module's flattened program with the orders that it states for what it takes and
-/// gives.
+/// A module's flat program, with the orders that it states for its parameters and results.
 pub fn stated_orders(module: &Module, program: Program) -> Ordered {
     Ordered {
         orders: of_stated(module, &program),

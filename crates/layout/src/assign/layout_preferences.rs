@@ -1,96 +1,96 @@
-//! What operations ask of the order of an array, and what it costs to deny it.
+//! The preferences of operations for the order of an array, and the cost of not meeting them.
 //!
-//! Costs are seconds: bytes over bandwidth, times how often the bytes are moved more
-//! than they need be. On a machine with tiles the two most minor dimensions are the
-//! rows and the lanes of registers; a unit that works on lanes and rows wants the
-//! right dimensions there. On a machine without them only the walk matters.
+//! Costs are in seconds: bytes divided by bandwidth, times the factor by which more bytes than
+//! necessary are moved. On a machine with tiles, the two most minor dimensions are the rows and
+//! lanes of registers, and a unit that works on lanes and rows prefers certain dimensions there. On
+//! a machine without tiles, only the order of memory accesses matters.
 
 use super::machine::{Machine, Order};
 use super::orders::with_minor;
 use smallvec::SmallVec;
 
-/// An order that a unit cannot write or a routine cannot read.
+/// The cost of an order that a unit cannot write or a routine cannot read.
 const IMPOSSIBLE: f64 = 1e6;
-/// A pass of a sort that compares lanes with one another, beside one that compares
-/// rows: twice as many lanes of padding cost more than it saves, and a copy less (what
-/// the real compiler does with 64 and with 128 rows).
+/// A pass of a sort along lanes, relative to one along rows. Padding to twice as many lanes costs
+/// more than this saves, and a copy costs less (as libtpu's compiler decides for 64 and for 128
+/// rows).
 const ACROSS_LANES: f64 = 1.5;
-/// The same along fewer elements than there are lanes, which the swaps leave empty: the real
-/// compiler moves these to rows whatever that pads (100 elements beside 10 to 40: up to 13
-/// times), and leaves 128 and more where they are.
+/// The same for fewer elements than there are lanes, so that swaps leave lanes empty. libtpu's
+/// compiler moves these to rows however much padding that costs (100 elements next to 10 to 40: up
+/// to 13 times), and leaves 128 and more where they are.
 const ACROSS_FEW_LANES: f64 = 16.0;
-/// Lanes of a register.
+/// The number of lanes of a register.
 pub(crate) const LANES: i64 = 128;
-/// Rows of a register of 32 bits.
+/// The number of rows of a register of 32-bit elements.
 pub(crate) const ROWS: i64 = 8;
-/// A slice whose neighbours are not lanes touches a tile of 8 x 128 words for each of
+/// A slice whose contiguous dimension is not in lanes touches a tile of 8 x 128 words for each of
 /// its elements; eight elements share one.
 const SCATTERED: f64 = 16.0;
 
-/// A convolution on a CPU that writes its features apart, beside one that writes them
-/// together: 64 and 128 features, images of 14 to 28 elements, whatever the order of the
-/// input and of the kernel.
+/// The extra time of a CPU convolution that writes its features apart, relative to one that writes
+/// them contiguously. Measured with 64 and 128 features and images of 14 to 28 elements; the order
+/// of the input and of the kernel does not matter.
 const FEATURES_APART: f64 = 0.13;
-/// Fewer features than this are no more than one vector, and then the other order is as
-/// fast.
+/// With fewer features, they are no more than one vector, and both orders are equally fast.
 pub(crate) const MANY_FEATURES: i64 = 32;
-/// A convolution of groups on a CPU whose arrays do not all lie in one of the orders that it has loops for,
-/// beside one without groups: depthwise with windows of 3 x 3 and 5 x 5, images of 10 to 40 elements.
+/// The extra time of a CPU convolution with groups if its arrays do not all have one of the orders
+/// that it has loops for, relative to one without groups. Measured with depthwise windows of 3 x 3
+/// and 5 x 5 and images of 10 to 40 elements.
 const GROUPS_APART: f64 = 150.0;
 
 /// Dimension numbers.
 pub(crate) type Dims = SmallVec<[u32; 4]>;
 
-/// What an operation asks of an array.
+/// A preference of an operation for the order of an array.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Wish {
-    /// These dimensions are reduced away: across lanes that takes a few more steps.
+    /// These dimensions are reduced. A reduction across lanes takes a few more steps.
     Reduced(Dims),
-    /// A product's operand: rows and lanes are a contracted dimension and one of its
-    /// own.
+    /// An operand of a product: rows and lanes should be a contracted dimension and a free one.
     Operand { contracted: Dims, free: Dims },
-    /// A product's result: rows are of one operand and lanes of the other.
+    /// The result of a product: rows should be of one operand and lanes of the other.
     Result { lhs: Dims, rhs: Dims },
-    /// A convolution's array: rows and lanes are these two; for the result that is
-    /// what the matrix unit writes.
+    /// An array of a convolution: rows and lanes should be these two dimensions. A result is
+    /// written like this by the matrix unit.
     Channels {
         first: u32,
         second: u32,
         result: bool,
     },
-    /// A convolution of few images writes it in pieces, which lie side by side in this order
-    /// alone.
+    /// The result of a convolution of few images that is computed in pieces, which can be put
+    /// together in this order only.
     Folded(Order),
-    /// A convolution of so many operations writes it, many features along this
-    /// dimension: together.
+    /// The result of a convolution with many features and this number of operations: the features
+    /// should be contiguous.
     Written { features: u32, operations: f64 },
-    /// A convolution of groups and of so many operations reads or writes it: in the order of its dimensions.
+    /// An array of a convolution with groups and this number of operations: it should be in the
+    /// order of its dimensions.
     Grouped { operations: f64 },
-    /// Sorted along this dimension, in so many passes over the array: not across lanes, the
-    /// less so if it is shorter than these are many.
+    /// The array is sorted along this dimension, in this many passes: the dimension should not be
+    /// in lanes, particularly if it is short.
     Along {
         dim: u32,
         passes: u32,
         is_short: bool,
     },
-    /// Windows run over these dimensions: not across lanes.
+    /// Windows run over these dimensions, which should not be in lanes.
     Windows(Dims),
-    /// Slices of these dimensions are taken at indices that are data: they lie
-    /// together.
+    /// Slices in these dimensions are taken at data-dependent indices: the slices should be
+    /// contiguous.
     Slices(Dims),
-    /// Slices are taken or written at data-dependent places along these dimensions: not
-    /// inside a tile.
+    /// Slices are taken or written at data-dependent positions along these dimensions, which should
+    /// not be inside a tile.
     Moving(Dims),
-    /// Slices of at least two other dimensions are taken at many places along these.
+    /// Slices in at least two other dimensions are taken at many positions along these.
     Outside(Dims),
-    /// Joined along this dimension: not inside a tile.
+    /// Arrays are concatenated along this dimension, which should not be inside a tile.
     Joined(u32),
-    /// Read as a whole in the order of the dimensions.
+    /// The array is read as a whole in the order of its dimensions.
     InOrder,
 }
 
 impl Wish {
-    /// The seconds that an order costs of an array that takes so long to be moved.
+    /// The cost of an order, in seconds, for an array that takes `moved` seconds to be moved.
     pub(crate) fn seconds(&self, machine: &Machine, order: &[u32], moved: f64) -> f64 {
         let takes = |operations: f64| machine.operations().map_or(0.0, |each| operations / each);
         match self {
@@ -112,7 +112,7 @@ impl Wish {
         }
     }
 
-    /// The share of an array's bytes that an order moves for nothing.
+    /// The bytes that an order moves unnecessarily, as a multiple of the array's.
     fn share(&self, machine: &Machine, order: &[u32]) -> f64 {
         let (Some(&minor), second) = (order.first(), order.get(1).copied()) else {
             return 0.0;
@@ -120,7 +120,7 @@ impl Wish {
         let row_major = is_row_major(order);
         if !machine.has_lanes() {
             return match self {
-                // Read across and written, or the other way around.
+                // The array is read with a stride and written again, or the other way round.
                 Self::InOrder if !row_major => 2.0 * machine.stride_penalty(32),
                 Self::Slices(dims) if !dims.is_empty() && !dims.contains(&minor) => 2.0,
                 Self::Along { dim, .. } if minor != *dim => 1.0,
@@ -192,7 +192,7 @@ impl Wish {
         }
     }
 
-    /// Orders that a unit writes, although they pad more than those that are tried anyway.
+    /// Orders that a unit writes although they need more padding than the other candidates.
     pub(crate) fn written(&self, machine: &Machine, tried: &[Order], rank: u32) -> Vec<Order> {
         let both =
             |&one: &u32, &two: &u32| vec![with_minor(one, two, rank), with_minor(two, one, rank)];
@@ -208,7 +208,7 @@ impl Wish {
         }
     }
 
-    /// What is asked, in words.
+    /// The preference in words.
     pub(crate) fn reason(&self) -> String {
         let list = |dims: &Dims| {
             let numbers: Vec<String> = dims.iter().map(ToString::to_string).collect();
@@ -275,7 +275,7 @@ fn is_row_major(order: &[u32]) -> bool {
     order.iter().rev().copied().eq(0..order.len() as u32)
 }
 
-/// Whether these dimensions are more major than all others.
+/// Whether these dimensions are the most major ones.
 fn are_major(order: &[u32], dims: &[u32]) -> bool {
     let from_major = order.iter().rev();
     from_major.take(dims.len()).all(|dim| dims.contains(dim))

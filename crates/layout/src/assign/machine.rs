@@ -1,5 +1,5 @@
-//! What layout assignment knows of a machine: how it lays an array out in a given
-//! order of dimensions, and how long bytes take.
+//! The machine model of layout assignment: how an array is laid out in a given order of dimensions,
+//! and how long moving bytes takes.
 
 use smallvec::SmallVec;
 use tegula_ir::Layout;
@@ -8,37 +8,36 @@ use tegula_target::{Chip, Param};
 /// An order of dimensions, the most minor first.
 pub type Order = SmallVec<[u32; 6]>;
 
-/// Seconds that a kernel takes besides its work: the least estimate of the real TPU
-/// compiler on v5e is 1824 cycles of 1.5 GHz (libtpu 0.0.50, 2026-11).
+/// The overhead of a TPU kernel in seconds: the least estimate of libtpu's compiler for v5e is 1824
+/// cycles at 1.5 GHz (libtpu 0.0.50, 2026-11).
 const TPU_KERNEL: f64 = 1824.0 / 1.5e9;
-/// Bytes per second of one core of a CPU with AVX-512, in arrays that its second-level
-/// cache holds: what this CPU backend's kernels read and write where neighbours in the
-/// walk are neighbours in memory. In memory it is a quarter; what costs are compared
-/// with gets slower alike.
+/// The bandwidth in bytes per second of one CPU core with AVX-512, for arrays in its second-level
+/// cache: what this CPU backend's kernels reach for contiguous accesses. From main memory it is a
+/// quarter, but then the costs that it is compared with grow as well.
 const CPU_BANDWIDTH: f64 = 130e9;
-/// How many times longer its kernels take to transpose arrays of elements of 8, 16, 32
-/// and 64 bits than to negate them (256 x 264 to 2048 x 2056). An element of up to 32
-/// bits costs about the same whatever its width is.
+/// How many times longer the CPU's kernels take to transpose arrays of elements of 8, 16, 32 and 64
+/// bits than to negate them (256 x 264 to 2048 x 2056). An element of up to 32 bits costs about the
+/// same whatever its width is.
 const CPU_STRIDED: [(u32, f64); 4] = [(8, 20.0), (16, 16.0), (32, 4.5), (64, 2.7)];
-/// Operations per second of its convolutions, of f32 on one core.
+/// The speed of the CPU's convolutions, in f32 operations per second on one core.
 const CPU_OPERATIONS: f64 = 70e9;
-/// Bytes of the transaction that a warp's loads are made of: sector of NVIDIA GPUs
-/// (CUDA C++ Programming Guide, "Global Memory").
+/// The size of a transaction of a warp's loads, in bytes: a sector of NVIDIA GPUs (CUDA C++
+/// Programming Guide, "Global Memory").
 const GPU_SECTOR: i64 = 32;
-/// Bytes per second: a plain number, because only ratios matter here.
+/// The GPU's bandwidth in bytes per second, a nominal value: only ratios matter here.
 const GPU_BANDWIDTH: f64 = 1e12;
-/// Seconds to launch a kernel: a few microseconds on every CUDA GPU; only that it is
-/// more than a small copy matters here.
+/// The overhead of a GPU kernel in seconds, a few microseconds on every CUDA GPU. It only matters
+/// that this is more than a small copy.
 const GPU_KERNEL: f64 = 2e-6;
 
-/// How arrays lie in memory.
+/// How arrays are laid out in memory.
 #[derive(Clone, Debug, PartialEq)]
 enum Tiling {
-    /// Tiles of the chip, by the rule for its default layouts.
+    /// In tiles, by the chip's rule for default layouts.
     Chip(Box<Chip>),
-    /// Dense, on a CPU.
+    /// Densely, on a CPU.
     Cpu,
-    /// Dense, in accesses of so many bytes.
+    /// Densely, with accesses of this many bytes.
     Dense(i64),
 }
 
@@ -46,9 +45,9 @@ enum Tiling {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     tiling: Tiling,
-    /// Bytes per second between memory and where work is done.
+    /// The bandwidth between memory and the units, in bytes per second.
     pub bandwidth: f64,
-    /// Seconds per kernel besides its work.
+    /// The overhead of a kernel, in seconds.
     pub kernel: f64,
 }
 
@@ -84,7 +83,7 @@ impl Machine {
         }
     }
 
-    /// The chip, if this is one.
+    /// The chip, if this is a TPU.
     pub fn chip(&self) -> Option<&Chip> {
         match &self.tiling {
             Tiling::Chip(chip) => Some(chip),
@@ -92,8 +91,8 @@ impl Machine {
         }
     }
 
-    /// The layout of an array in this order of dimensions. An element type that the
-    /// machine's tiles are not known for is laid out densely.
+    /// The layout of an array in this order of dimensions. If the machine's tiles for the element
+    /// type are not known, the layout is dense.
     pub fn layout(&self, element_bits: u32, dims: &[i64], order: &[u32]) -> Layout {
         let dense = || Layout {
             minor_to_major: order.into(),
@@ -110,7 +109,7 @@ impl Machine {
         }
     }
 
-    /// The order that an array has where nothing else decides.
+    /// The default order of an array.
     pub fn default_order(&self, element_bits: u32, dims: &[i64]) -> Order {
         let row_major = || (0..dims.len() as u32).rev().collect();
         match &self.tiling {
@@ -122,7 +121,7 @@ impl Machine {
         }
     }
 
-    /// The bytes of an array in this order, padding included.
+    /// The size of an array in this order, in bytes, including padding.
     pub fn bytes(&self, element_bits: u32, dims: &[i64], order: &[u32]) -> f64 {
         let dense = || {
             let elements: f64 = dims.iter().map(|&size| size as f64).product();
@@ -138,7 +137,7 @@ impl Machine {
         }
     }
 
-    /// The bytes of the registers that hold an array: on a chip with tiles one register
+    /// The size of the registers that hold an array, in bytes. On a chip with tiles, one register
     /// is eight rows of 128 lanes of 32 bits, however few rows are used.
     pub fn register_bytes(&self, dims: &[i64], order: &[u32]) -> f64 {
         let mut elements = 1.0;
@@ -155,11 +154,10 @@ impl Machine {
         4.0 * elements
     }
 
-    /// How many times more bytes are moved where neighbours in the walk are not
-    /// neighbours in memory.
+    /// The factor by which more bytes are moved if accesses are not contiguous.
     pub fn stride_penalty(&self, element_bits: u32) -> f64 {
         match &self.tiling {
-            // A tile is turned in registers, eight rows at a time.
+            // A tile is transposed in registers, eight rows at a time.
             Tiling::Chip(_) => 1.5,
             Tiling::Cpu => {
                 let measured = CPU_STRIDED.iter().find(|(bits, _)| element_bits <= *bits);
@@ -169,7 +167,7 @@ impl Machine {
         }
     }
 
-    /// Operations per second of a convolution, where they are known for arrays of f32.
+    /// The speed of a convolution in f32 operations per second, if it is known.
     pub fn operations(&self) -> Option<f64> {
         (self.tiling == Tiling::Cpu).then_some(CPU_OPERATIONS)
     }

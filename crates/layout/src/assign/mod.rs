@@ -1,17 +1,16 @@
-//! Layout assignment: the order of dimensions of every array in memory, chosen so that
-//! the whole program's stated cost is least.
+//! Layout assignment: chooses the order of dimensions of every array in memory so that the modelled
+//! cost of the whole program is minimal.
 //!
-//! The program is cut into kernels (`groups`); inside one, arrays that are computed
-//! element by element share an order. Each such set has orders to try, each order a
-//! cost in seconds (traffic with its padding, and what operations wish for), and each
-//! place where two sets meet a cost for every pair (nothing if they agree or if the
-//! difference is a bitcast; else a copy or a turn). The least sum is found by
-//! [`pbqp`]. Parameters, results and layouts that the program states are fixed; where
-//! two sets disagree in the end, there is a copy, or a read in strides where that is
-//! cheaper.
+//! The program is divided into kernels (`tpu_fusion`). Inside a kernel, arrays that are computed
+//! from one another elementwise share an order. Each such set (a *space*) has candidate orders.
+//! Each order has a cost in seconds (traffic with padding, and preferences of operations). Each
+//! link between two spaces has a cost for every pair of orders (nothing if they agree or if the
+//! difference is a bitcast, else a copy or an in-kernel transposition). [`pbqp`] minimises the sum.
+//! Parameters, results and layouts that the program states are fixed. Where two spaces disagree in
+//! the end, the array is copied, or read with strides where that is cheaper.
 //!
-//! The machine says how an order is laid out (tiles of a TPU, dense rows of a CPU or
-//! GPU) and what bytes cost; nothing else depends on it.
+//! The machine model determines how an order is laid out (tiles of a TPU, dense rows of a CPU or
+//! GPU) and the cost of bytes; nothing else depends on the machine.
 
 mod cost;
 mod dense;
@@ -34,7 +33,7 @@ use tegula_fusion::{NodeId, Program, ShortLoops, ValueId};
 use tegula_ir::{ArrayShape, Layout, Module, PassManager, Shape};
 use tpu_fusion::{Group, Kind};
 
-/// Why a program has no layouts.
+/// The reason why a program gets no layouts.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AssignError {
     /// The program cannot be flattened.
@@ -51,107 +50,105 @@ pub enum AssignError {
 /// How a kernel reads an array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// What it reads.
+    /// The array.
     pub value: ValueId,
-    /// The layout that it reads it in; [`None`] for arrays of at most one dimension.
+    /// The layout in which it is read; [`None`] for arrays of at most one dimension.
     pub layout: Option<Layout>,
-    /// Whether that needs a copy of the array as it was written.
+    /// Whether this requires a copy of the array.
     pub copied: bool,
 }
 
-/// A kernel with the layouts inside it.
+/// A kernel, with the layouts inside it.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// The operation whose results it writes.
+    /// The operation whose results it writes, its root.
     pub root: NodeId,
     /// All its operations, the root last.
     pub nodes: Vec<NodeId>,
-    /// What it reads, in the order of first use.
+    /// The arrays that it reads, in the order of first use.
     pub reads: Vec<Read>,
-    /// Layouts of the values inside, in registers.
+    /// The layouts of the values inside, which are in registers.
     pub inside: FxHashMap<ValueId, Layout>,
-    /// Whether it has a product.
+    /// Whether it contains a product.
     pub has_product: bool,
-    /// Whether it is a view of its operand: no kernel at all if nothing is copied.
+    /// Whether it is a view of its operand, which needs no kernel unless something is copied.
     pub is_view: bool,
-    /// Whether it is a view that moves no byte.
+    /// Whether it is a view that moves no bytes.
     pub is_bitcast: bool,
 }
 
 /// A region's kernels, in order.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// The loop or choice and which of its regions; [`None`]: the program.
+    /// The loop or conditional and the number of its region; [`None`] for the program itself.
     pub of: Option<(NodeId, usize)>,
     /// The kernels.
     pub kernels: Vec<Kernel>,
-    /// What the region gives.
+    /// The results of the region.
     pub results: Vec<ValueId>,
 }
 
-/// One order that was tried for an array.
+/// An order that was considered for an array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alternative {
     /// The layout.
     pub layout: Layout,
-    /// Seconds of traffic, padding included.
+    /// The seconds of traffic, including padding.
     pub traffic: f64,
-    /// Seconds for wishes denied.
+    /// The seconds for preferences that are not met.
     pub wishes: f64,
-    /// Seconds of copies and turns, if the neighbours stay as they are.
+    /// The seconds of copies and transpositions, if the neighbours keep their orders.
     pub links: f64,
     /// Whether it was chosen.
     pub chosen: bool,
 }
 
-/// Why an array has its layout.
+/// The reasons for an array's layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Why there was no choice, if there was none.
+    /// The reason why there was no choice, if there was none.
     pub fixed: Option<&'static str>,
-    /// What operations ask.
+    /// The preferences of operations.
     pub wishes: Vec<String>,
-    /// What was tried, the cheapest first.
+    /// The orders that were considered, the cheapest first.
     pub alternatives: Vec<Alternative>,
-    /// Other arrays in one order with it, or linked with it.
+    /// The number of other arrays that share its order or are linked with it.
     pub neighbours: usize,
 }
 
 /// The layouts of a program.
 #[derive(Clone, Debug)]
 pub struct Assignment {
-    /// What they are for.
+    /// The machine that they were chosen for.
     pub machine: Machine,
-    /// The flattened program.
+    /// The flat program.
     pub program: Program,
-    /// Its kernels, region by region; the program's own last.
+    /// Its kernels, by region; the program's own region is last.
     pub regions: Vec<Region>,
     /// The layout of each array in memory.
     pub layouts: FxHashMap<ValueId, Layout>,
     /// The layouts of the program's results, in order.
     pub results: Vec<Layout>,
-    /// The whole cost, in seconds.
+    /// The total cost, in seconds.
     pub cost: f64,
-    /// Whether no assignment costs less.
+    /// Whether the assignment is known to be optimal.
     pub is_best: bool,
-    /// Why, for each array in memory.
+    /// The explanation for each array in memory.
     pub explanations: FxHashMap<ValueId, Explanation>,
 }
 
 impl Assignment {
-    /// The layout that an array has where none is assigned to it: one of at most one
-    /// dimension.
+    /// The layout of an array to which none was assigned: one with at most one dimension.
     pub fn flat(&self, value: ValueId) -> Layout {
         flat_layout(&self.machine, &self.program, value)
     }
 }
 
-/// Assigns layouts to a verified module whose compositions are
-/// [written out](tegula_fusion::expand). Explanations are made for the arrays that
-/// `explain` names.
+/// Assigns layouts to a verified, [expanded](tegula_fusion::expand) module. Explanations are made
+/// for the arrays that `explain` selects by name.
 ///
 /// # Errors
-/// A program that cannot be flattened, or sizes known only at run time.
+/// The program cannot be flattened, or sizes are known only at run time.
 pub fn assign(
     module: &Module,
     machine: &Machine,
@@ -165,7 +162,7 @@ pub fn assign(
     }))
 }
 
-/// As [`assign`], of the module's flattened program, whose sizes are known.
+/// Like [`assign`], for the module's flat program of static sizes.
 fn assign_program(
     module: &Module,
     program: Program,
@@ -189,7 +186,7 @@ fn assign_program(
     let mut layouts = FxHashMap::default();
     let mut explanations = FxHashMap::default();
     for value in program.values.keys() {
-        // A stated layout is kept whole, whatever the machine's rule for its order.
+        // A stated layout is kept completely, whatever the machine's rule is for its order.
         let kept = stated.get(&(Place::Memory, value)).cloned();
         if let Some(layout) = kept.or_else(|| chosen.layout(Place::Memory, value)) {
             layouts.insert(value, layout);
@@ -230,7 +227,7 @@ fn assign_program(
     }
 }
 
-/// The name of the instruction that makes a value.
+/// The name of the instruction that computes a value.
 pub fn name_of<'a>(module: &'a Module, program: &Program, value: ValueId) -> Option<&'a str> {
     match program.values[value].def {
         tegula_fusion::Def::Node(node, _) => Some(&module[program.nodes[node].origin].name),
@@ -252,9 +249,9 @@ fn check_sizes(module: &Module, program: &Program) -> Result<(), AssignError> {
     Ok(())
 }
 
-/// Layouts that the program states for its parameters and results. For a machine with
-/// tiles an order alone, which every printer writes, says nothing; on one with dense
-/// arrays it is all that a layout says.
+/// The layouts that the program states for its parameters and results. For a machine with tiles, a
+/// mere order does not count, because every printer writes one; for a machine with dense arrays,
+/// the order is all that a layout says.
 fn stated(
     module: &Module,
     program: &Program,
@@ -289,7 +286,7 @@ fn stated(
     all.filter_map(|(at, layout)| Some((at, layout?))).collect()
 }
 
-/// The layout of an array that has no choice of one: of at most one dimension.
+/// The layout of an array without a choice: one with at most one dimension.
 fn flat_layout(machine: &Machine, program: &Program, value: ValueId) -> Layout {
     let shape = &program.values[value].shape;
     let dims = shape.static_dims().unwrap_or_default();
@@ -297,7 +294,7 @@ fn flat_layout(machine: &Machine, program: &Program, value: ValueId) -> Layout {
     machine.layout(bits, &dims, &machine.default_order(bits, &dims))
 }
 
-/// The problem, and which variable each space is.
+/// Builds the optimisation problem; also returns the variable of each space.
 fn build(machine: &Machine, spaces: &Spaces<'_>) -> (pbqp::Problem, Vec<usize>) {
     let mut problem = pbqp::Problem::default();
     let mut variables = vec![usize::MAX; spaces.len()];
@@ -411,7 +408,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// Whether an array in two layouts is the same bytes.
+    /// Whether an array has the same bytes in two layouts.
     fn is_same(&self, value: ValueId, a: &Layout, b: &Layout) -> bool {
         let with = |layout: &Layout| ArrayShape {
             layout: Some(Box::new(layout.clone())),
@@ -420,7 +417,7 @@ impl Chosen<'_> {
         a == b || crate::physical::is_bitcast(&with(a), &with(b))
     }
 
-    /// Whether the link from what a view reads to what it makes costs nothing.
+    /// Whether a view needs no work: its operand and result have the same bytes.
     fn is_free(&self, group: &Group, reads: &[Read]) -> bool {
         let node = &self.program.nodes[group.root];
         let (Some(read), Some(&result)) = (reads.first(), node.results.first()) else {
@@ -432,7 +429,7 @@ impl Chosen<'_> {
             self.spaces.find(place, result),
         );
         let (Some(from), Some(to)) = ids else {
-            // Between arrays of one dimension and more only their bytes count.
+            // If an array has at most one dimension, only the bytes are compared.
             let shape = |value: ValueId, layout: Option<Layout>| ArrayShape {
                 layout: Some(Box::new(
                     layout.unwrap_or_else(|| flat_layout(self.machine, self.program, value)),
@@ -518,7 +515,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// The cost of a link if the space of this number took another order.
+    /// The cost of a link if space `id` had its order number `number`.
     fn link_if(&self, link: &problem::Link, id: usize, number: usize) -> f64 {
         let (from, to) = (self.spaces.get(link.from), self.spaces.get(link.to));
         let own = |space: usize| {
@@ -534,7 +531,7 @@ impl Chosen<'_> {
     }
 }
 
-/// The layout of an array of the program as text, for a shape that has none.
+/// A shape with a layout.
 pub fn with_layout(shape: &ArrayShape, layout: &Layout) -> Shape {
     Shape::Array(ArrayShape {
         layout: Some(Box::new(layout.clone())),

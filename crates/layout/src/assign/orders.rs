@@ -1,16 +1,16 @@
-//! Orders of dimensions: which are worth trying, and how they carry over to other
-//! dimensions of the same elements.
+//! Candidate orders of dimensions, and how they carry over to other dimensions of the same
+//! elements.
 
 use super::machine::{Machine, Order};
 
-/// The most orders that are tried for one array.
+/// The most candidate orders for an array.
 const MOST_ORDERS: usize = 20;
-/// An order that pads to more than this many times the least is not tried.
+/// Orders that need more than this many times the least padded size are not tried.
 const MOST_PADDING: f64 = 3.0;
 
-/// Orders to try for an array: its default first, then those whose two most minor
-/// dimensions pad least. The dimensions above them are in descending order: they
-/// change neither padding nor what lies in registers.
+/// The candidate orders of an array: its default first, then those whose two most minor dimensions
+/// need least padding. The more major dimensions are in descending order, because they influence
+/// neither padding nor registers.
 pub(crate) fn candidates(machine: &Machine, element_bits: u32, dims: &[i64]) -> Vec<Order> {
     let rank = dims.len() as u32;
     let mut orders = vec![machine.default_order(element_bits, dims)];
@@ -23,7 +23,7 @@ pub(crate) fn candidates(machine: &Machine, element_bits: u32, dims: &[i64]) -> 
             pairs.push((machine.bytes(element_bits, dims, &order), order));
         }
     }
-    // Stable: equal ones stay in descending order.
+    // The sort is stable, so equal ones stay in descending order.
     pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let least = pairs.first().map_or(0.0, |pair| pair.0);
     for (bytes, order) in pairs {
@@ -34,34 +34,34 @@ pub(crate) fn candidates(machine: &Machine, element_bits: u32, dims: &[i64]) -> 
     orders
 }
 
-/// The order with these two most minor, the others descending.
+/// The order with these two dimensions most minor, the others descending.
 pub(crate) fn with_minor(minor: u32, second: u32, rank: u32) -> Order {
     let rest = (0..rank).rev().filter(|&d| d != minor && d != second);
     [minor, second].into_iter().chain(rest).collect()
 }
 
-/// The same order but for these dimensions, which become the most major.
+/// The same order, with these dimensions moved to be the most major.
 pub(crate) fn with_major(order: &[u32], major: &[u32]) -> Order {
     let (last, first): (Order, Order) = order.iter().copied().partition(|dim| major.contains(dim));
     first.into_iter().chain(last).collect()
 }
 
-/// Adds an order that is not there.
+/// Adds an order unless it is there already.
 pub(crate) fn add(orders: &mut Vec<Order>, order: Order) {
     if !orders.contains(&order) {
         orders.push(order);
     }
 }
 
-/// The order of a transposition's result that has the operand's bytes. Dimension `i`
-/// of the result is dimension `permutation[i]` of the operand.
+/// The order of a transposition's result for which it has the same bytes as the operand. Dimension
+/// `i` of the result is dimension `permutation[i]` of the operand.
 pub(crate) fn transposed(order: &[u32], permutation: &[u32]) -> Option<Order> {
     let place = |dim: &u32| permutation.iter().position(|p| p == dim).map(|p| p as u32);
     order.iter().map(place).collect()
 }
 
-/// The order of a reshape's result that keeps the walk through memory, if the
-/// dimensions split and merge along it.
+/// The order of a reshape's result that keeps the sequence of elements in memory, if the dimensions
+/// split and merge along it.
 pub fn reshaped(order: &[u32], from: &[i64], to: &[i64]) -> Option<Order> {
     let mut result = Order::new();
     let groups = factor(from, to)?;
@@ -73,7 +73,7 @@ pub fn reshaped(order: &[u32], from: &[i64], to: &[i64]) -> Option<Order> {
         if std::mem::replace(taken.get_mut(dim as usize)?, true) {
             continue;
         }
-        // All of a group that merges must follow one another, the last first.
+        // All dimensions of a group that merges must be adjacent, the last one first.
         let position = order.iter().position(|&d| d == dim)?;
         let expected = group.0.clone().rev().map(|d| d as u32);
         let large = |d: &u32| from[*d as usize] != 1;
@@ -94,7 +94,7 @@ pub fn reshaped(order: &[u32], from: &[i64], to: &[i64]) -> Option<Order> {
 
 type Range = std::ops::Range<usize>;
 
-/// The finest runs of dimensions with equal products on both sides.
+/// The shortest runs of dimensions with equal products on both sides.
 fn factor(from: &[i64], to: &[i64]) -> Option<Vec<(Range, Range)>> {
     let (mut i, mut j) = (0, 0);
     let mut groups = Vec::new();
@@ -118,7 +118,7 @@ fn factor(from: &[i64], to: &[i64]) -> Option<Vec<(Range, Range)>> {
         if a != b {
             return None;
         }
-        // Trailing dimensions of 1 belong to the last group.
+        // Trailing dimensions of size 1 belong to the last group.
         if i == from.len() || j == to.len() {
             let ones = |dims: &[i64]| dims.iter().all(|&d| d == 1);
             if ones(&from[i..]) && ones(&to[j..]) {
@@ -130,8 +130,8 @@ fn factor(from: &[i64], to: &[i64]) -> Option<Vec<(Range, Range)>> {
     Some(groups)
 }
 
-/// The order of an array that follows another's, if all its dimensions larger than 1
-/// are among those that they share. `shared` pairs the other's dimensions with its own.
+/// The order of an array that follows another's, if all its dimensions larger than 1 are shared.
+/// `shared` pairs the other's dimensions with its own.
 pub(crate) fn followed(order: &[u32], shared: &[(u32, u32)], dims: &[i64]) -> Option<Order> {
     let own = |dim: &u32| {
         let pair = shared.iter().find(|(other, _)| other == dim);
@@ -148,7 +148,7 @@ pub(crate) fn followed(order: &[u32], shared: &[(u32, u32)], dims: &[i64]) -> Op
     (small && result.len() == dims.len()).then_some(result)
 }
 
-/// Whether the dimensions that two arrays share are in one order. `shared` pairs
+/// Whether the dimensions that two arrays share have the same relative order. `shared` pairs
 /// dimensions of the first with those of the second.
 pub(crate) fn agree(first: &[u32], second: &[u32], shared: &[(u32, u32)]) -> bool {
     let walk = first.iter().filter_map(|dim| {

@@ -1,48 +1,46 @@
-//! Choosing one alternative for each of several variables so that the sum of their
-//! own costs and of the costs of pairs is least: the partitioned boolean quadratic
-//! problem (Scholz and Eckstein, "Register allocation for irregular architectures",
-//! 2002).
+//! A solver for the partitioned Boolean quadratic problem: it chooses one alternative for each of
+//! several variables so that the sum of their own costs and of the costs of pairs is minimal
+//! (Scholz and Eckstein, "Register allocation for irregular architectures", 2002).
 //!
-//! Variables with at most two neighbours are taken away exactly, by folding their
-//! best answer into the neighbours; so are those that never gain by disagreeing with a
-//! neighbour. Where only others are left, one is decided by its neighbours' best case;
-//! then the answer is improved variable by variable, and is no longer known to be the
-//! best.
+//! Variables with at most two neighbours are eliminated exactly, by folding their best choice into
+//! the neighbours. So are variables that never gain by disagreeing with a neighbour. If only others
+//! remain, one is decided by the best case of its neighbours. In that case, the solution is
+//! improved variable by variable afterwards, and it is not known to be optimal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A problem.
 #[derive(Clone, Debug, Default)]
 pub struct Problem {
-    /// For each variable the cost of each alternative.
+    /// For each variable, the cost of each alternative.
     costs: Vec<Vec<f64>>,
-    /// For each variable and neighbour the costs of pairs: a row for each of the
-    /// variable's own alternatives. Kept for the smaller number only.
+    /// For each pair of variables, the costs of pairs of alternatives, with a row for each
+    /// alternative of the first. The variable with the smaller number is first.
     pairs: BTreeMap<(usize, usize), Vec<f64>>,
 }
 
-/// An answer.
+/// A solution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The alternative of each variable.
     pub choices: Vec<usize>,
     /// The sum of all costs.
     pub cost: f64,
-    /// Whether no answer costs less.
+    /// Whether it is known to be optimal.
     pub is_best: bool,
 }
 
 impl Problem {
-    /// Adds a variable with the costs of its alternatives, of which there is one at
-    /// least; gives its number.
+    /// Adds a variable with the costs of its alternatives, of which there is at least one; returns
+    /// its number.
     pub fn variable(&mut self, costs: Vec<f64>) -> usize {
         self.costs
             .push(if costs.is_empty() { vec![0.0] } else { costs });
         self.costs.len() - 1
     }
 
-    /// Adds costs of pairs: `cost(i, j)` for alternative `i` of `a` and `j` of `b`.
-    /// Of a variable with itself nothing is added.
+    /// Adds costs of pairs: `cost(i, j)` for alternative `i` of `a` and `j` of `b`. Does nothing
+    /// for a pair of a variable with itself.
     pub fn pair(&mut self, a: usize, b: usize, cost: &mut dyn FnMut(usize, usize) -> f64) {
         if a == b || a >= self.costs.len() || b >= self.costs.len() {
             return;
@@ -70,7 +68,7 @@ impl Problem {
         }
     }
 
-    /// The cost of an answer.
+    /// The cost of a solution.
     pub fn cost(&self, choices: &[usize]) -> f64 {
         let own = self
             .costs
@@ -84,7 +82,7 @@ impl Problem {
         own.sum::<f64>() + pairs.sum::<f64>()
     }
 
-    /// Solves it.
+    /// Solves the problem.
     pub fn solve(&self) -> Answer {
         let mut reduction = Reduction::new(self);
         let order = reduction.run();
@@ -109,14 +107,14 @@ impl Problem {
         }
     }
 
-    /// Changes single choices as long as that helps.
+    /// Changes single choices as long as that reduces the cost.
     fn improve(&self, choices: &mut [usize]) {
         let mut around = vec![Vec::new(); self.costs.len()];
         for &(a, b) in self.pairs.keys() {
             around[a].push(b);
             around[b].push(a);
         }
-        // Costs fall with each change; the bound is for rounding.
+        // The cost decreases with each change; the bound guards against rounding.
         for _ in 0..16 {
             let mut changed = false;
             for variable in 0..self.costs.len() {
@@ -149,7 +147,7 @@ impl Problem {
     }
 }
 
-/// The first alternative of least cost.
+/// The first alternative with the least cost.
 fn least(costs: &[f64]) -> usize {
     let mut best = 0;
     for (alternative, &cost) in costs.iter().enumerate() {
@@ -160,7 +158,7 @@ fn least(costs: &[f64]) -> usize {
     best
 }
 
-/// A variable that was taken away, with what its choice depends on.
+/// An eliminated variable, with what its choice depends on.
 struct Step {
     variable: usize,
     costs: Vec<f64>,
@@ -169,11 +167,12 @@ struct Step {
 
 struct Reduction {
     costs: Vec<Vec<f64>>,
-    /// By variable and neighbour, a row for each of the variable's alternatives.
+    /// For each variable and neighbour, the cost matrix, with a row for each of the variable's
+    /// alternatives.
     around: Vec<BTreeMap<usize, Vec<f64>>>,
     gone: Vec<bool>,
-    /// The variables that [`Reduction::follower`] has not tested since their costs or their
-    /// neighbours changed; of all others it is known that they follow nobody.
+    /// The variables to test in [`Reduction::follower`]: those whose costs or neighbours changed
+    /// since the last test. All others are known to follow no neighbour.
     untested: BTreeSet<usize>,
     exact: bool,
 }
@@ -213,7 +212,7 @@ impl Reduction {
                 small.extend(neighbours);
                 continue;
             }
-            // The largest, because that sets most others free.
+            // The one with most neighbours, because that simplifies most others.
             let left = (0..self.costs.len()).filter(|&v| !self.gone[v]);
             let Some(variable) = left.max_by_key(|&v| (self.around[v].len(), std::cmp::Reverse(v)))
             else {
@@ -226,9 +225,9 @@ impl Reduction {
         }
     }
 
-    /// A variable that does best to follow a neighbour: for each alternative of the
-    /// neighbour it has one that costs the pair so much less than all others that
-    /// nothing else it touches can make up for it.
+    /// A variable that should follow a neighbour: for each alternative of the neighbour, one of its
+    /// own alternatives is so much cheaper for the pair than all others that nothing else can
+    /// outweigh it.
     fn follower(&mut self) -> Option<(usize, usize, Vec<usize>)> {
         while let Some(variable) = self.untested.pop_first() {
             if self.gone[variable] {
@@ -261,7 +260,7 @@ impl Reduction {
         None
     }
 
-    /// Takes a variable away that follows a neighbour.
+    /// Eliminates a variable that follows a neighbour.
     fn follow(&mut self, variable: usize, other: usize, follows: &[usize]) -> Step {
         let mut own = std::mem::take(&mut self.around[variable]);
         let costs = std::mem::take(&mut self.costs[variable]);
@@ -293,7 +292,7 @@ impl Reduction {
         step
     }
 
-    /// Takes a variable of at most two neighbours away.
+    /// Eliminates a variable with at most two neighbours.
     fn take(&mut self, variable: usize) -> Step {
         let own = std::mem::take(&mut self.around[variable]);
         let costs = std::mem::take(&mut self.costs[variable]);
@@ -326,7 +325,7 @@ impl Reduction {
         self.finish(variable, costs, neighbours)
     }
 
-    /// Decides a variable by what is best if its neighbours follow.
+    /// Decides a variable by the best case, in which its neighbours adapt.
     fn decide(&mut self, variable: usize) -> Step {
         let own = std::mem::take(&mut self.around[variable]);
         let costs = std::mem::take(&mut self.costs[variable]);
@@ -347,7 +346,7 @@ impl Reduction {
                 *cost += matrix[choice * columns + column];
             }
         }
-        // The choice stands, whatever the neighbours do.
+        // The choice is fixed, whatever the neighbours do.
         let mut decided = vec![f64::INFINITY; costs.len()];
         decided[choice] = 0.0;
         let none = neighbours
@@ -386,13 +385,13 @@ impl Reduction {
     }
 }
 
-/// The difference of the largest and the least.
+/// The difference between the largest and the smallest cost.
 fn spread<'a>(costs: impl Iterator<Item = &'a f64> + Clone) -> f64 {
     let most = costs.clone().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
     most - costs.fold(f64::INFINITY, |a, &b| a.min(b))
 }
 
-/// The largest spread of a column of a matrix of so many rows.
+/// The largest spread of a column of a matrix with this many rows.
 fn column_spread(matrix: &[f64], rows: usize) -> f64 {
     let columns = matrix.len() / rows.max(1);
     let column = |c: usize| spread((0..rows).map(move |r| &matrix[r * columns + c]));
@@ -431,7 +430,7 @@ mod tests {
         problem
     }
 
-    /// Every answer there is.
+    /// The least cost of all solutions, by enumeration.
     fn brute_force(problem: &Problem) -> f64 {
         let mut choices = vec![0; problem.costs.len()];
         let mut best = f64::INFINITY;

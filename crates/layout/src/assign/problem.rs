@@ -1,9 +1,9 @@
-//! From kernels to a problem of choice: which arrays have an order of their own, what
-//! each asks, and what it costs where two disagree.
+//! Translates kernels into an optimisation problem: which arrays have their own order, what
+//! operations prefer, and what disagreements cost.
 //!
-//! Inside a kernel an array and what is computed from it element by element share one
-//! order: a *space*. Spaces are linked where an operation leads from one to another,
-//! and where a kernel reads what another has written.
+//! Inside a kernel, an array and everything computed from it elementwise share one order: a
+//! *space*. Spaces are linked where an operation leads from one to another, and where a kernel
+//! reads what another has written.
 
 mod indexed;
 mod pieces;
@@ -20,52 +20,53 @@ use tegula_fusion::{Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_ir::helpers::kept_dimensions;
 use tegula_ir::{Module, Op};
 
-/// Where an array is: as it was written, or inside the kernel of this root.
+/// A place of an array: memory, or the kernel with this root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Place {
     /// In memory.
     Memory,
     /// In a kernel.
     Kernel(NodeId),
-    /// As the program, a loop or a branch gives it.
+    /// A result of the program, a loop or a branch.
     Result,
 }
 
-/// Arrays of one order.
+/// A set of arrays that share an order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Space {
     /// The dimensions.
     pub dims: SmallVec<[i64; 6]>,
-    /// Bits of an element of the first array.
+    /// The element width of the first array, in bits.
     pub bits: u32,
-    /// Traffic: for each array in memory its bits, once written and once for each
-    /// kernel that reads it, and how often.
+    /// Traffic: for each array in memory its element width in bits and how often it is moved, once
+    /// for writing and once for each kernel that reads it.
     pub traffic: Vec<(u32, f64)>,
-    /// How many arrays pass through registers.
+    /// The number of arrays that pass through registers.
     pub registers: f64,
-    /// What is asked of it, of arrays of so many bits, and how often.
+    /// The preferences for it, each with the element width of the array in bits, and how often it
+    /// counts.
     pub wishes: Vec<(Wish, u32, f64)>,
-    /// The only order it may have, and why.
+    /// The only allowed order, if it is fixed, and the reason.
     pub fixed: Option<(Order, &'static str)>,
-    /// Orders to try.
+    /// The candidate orders.
     pub orders: Vec<Order>,
 }
 
-/// Why two spaces are linked.
+/// The relation between two linked spaces.
 #[derive(Clone, Debug)]
 pub(crate) enum Relation {
-    /// The same array, of so many bits, written in one order and read in another.
+    /// The same array, of this element width, written in one order and read in another.
     Same(u32),
-    /// A reshape between arrays of so many bits.
+    /// A reshape between arrays of this element width.
     Reshape(u32),
     /// A transposition.
     Transpose(SmallVec<[u32; 6]>, u32),
-    /// Dimensions that both have; the smaller array, of so many bits, is turned where
-    /// they are not in one order.
+    /// Arrays with common dimensions. The smaller array, of this element width, is transposed if
+    /// these are not in the same order.
     Shared(SmallVec<[(u32, u32); 6]>, u32),
-    /// A product's operand and its result: which operand runs through the matrix unit
-    /// follows from the result's lanes. Contracted dimensions of the operand, its own
-    /// dimensions in the result, bits of the operand.
+    /// The operand and the result of a product. Which operand streams through the matrix unit
+    /// follows from the result's lanes. The fields are the operand's contracted dimensions, its
+    /// free dimensions in the result, and its element width.
     Product {
         contracted: Dims,
         in_result: Dims,
@@ -73,27 +74,27 @@ pub(crate) enum Relation {
     },
 }
 
-/// Two spaces that an operation or a read leads between.
+/// A link between two spaces, by an operation or a read.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// From the array that is read.
+    /// The space that is read.
     pub from: usize,
-    /// To the one computed from it.
+    /// The space that is computed from it.
     pub to: usize,
-    /// How.
+    /// Their relation.
     pub relation: Relation,
-    /// How often.
+    /// How often the link is executed.
     pub times: f64,
 }
 
-/// The kernels of a region and where it is.
+/// The kernels of a region, and where the region is.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionGroups {
-    /// The loop or choice and which of its regions; `None` for the program.
+    /// The loop or conditional and the number of its region; `None` for the program itself.
     pub of: Option<(NodeId, usize)>,
     /// The kernels.
     pub groups: Groups,
-    /// What the region gives.
+    /// The results of the region.
     pub results: Vec<ValueId>,
 }
 
@@ -105,16 +106,16 @@ pub(crate) struct Spaces<'a> {
     all: Vec<Space>,
     parent: Vec<usize>,
     by_place: FxHashMap<(Place, ValueId), usize>,
-    /// How often the region runs that is being read.
+    /// How often the current region runs.
     times: f64,
-    /// How often each value is made, where that is not once.
+    /// How often each value is computed, if more than once.
     made: FxHashMap<ValueId, f64>,
     pub(crate) links: Vec<Link>,
     pub(crate) regions: Vec<RegionGroups>,
 }
 
 impl<'a> Spaces<'a> {
-    /// The spaces of a program. `fixed` are orders that a user states.
+    /// The spaces of a program. `stated` are orders that the user states.
     pub(crate) fn new(
         module: &'a Module,
         program: &'a Program,
@@ -206,7 +207,7 @@ impl<'a> Spaces<'a> {
         Some(id)
     }
 
-    /// How often a value is made.
+    /// How often a value is computed.
     fn made(&self, value: ValueId) -> f64 {
         self.made.get(&value).copied().unwrap_or(1.0)
     }
@@ -218,7 +219,7 @@ impl<'a> Spaces<'a> {
         id
     }
 
-    /// The space of an array, after all is built.
+    /// The space of an array, after all spaces have been built.
     pub(crate) fn find(&self, place: Place, value: ValueId) -> Option<usize> {
         self.by_place.get(&(place, value)).map(|&id| self.root(id))
     }
@@ -228,12 +229,12 @@ impl<'a> Spaces<'a> {
         &self.all[id]
     }
 
-    /// The number of spaces, those that were united included.
+    /// The number of spaces, including merged ones.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether a space stands for itself.
+    /// Whether a space has not been merged into another one.
     pub(crate) fn is_root(&self, id: usize) -> bool {
         self.parent[id] == id
     }
@@ -254,18 +255,18 @@ impl<'a> Spaces<'a> {
         self.parent[b] = a;
     }
 
-    /// Links one array at two places.
+    /// Links an array at two places.
     fn same(&mut self, value: ValueId, (from, to): (Place, Place)) {
         let bits = self.program.values[value].shape.element_type.bits();
-        // What a loop reads from around it in another order is copied before it, and yet
-        // it counts as if each iteration copied it: so the real compiler's choices agree,
-        // which turns such operands inside the products that read them.
+        // An array from outside a loop that the loop reads in another order is copied before the
+        // loop. Yet this counts as one copy per iteration, which reproduces the choices of libtpu's
+        // compiler: it transposes such operands inside the products that read them.
         if let (Some(from), Some(to)) = (self.space(from, value), self.space(to, value)) {
             self.link(from, to, Relation::Same(bits));
         }
     }
 
-    /// Links two arrays in memory of which one becomes the other.
+    /// Links two arrays in memory, one of which becomes the other.
     fn becomes(&mut self, from: ValueId, to: ValueId) {
         let bits = self.program.values[from].shape.element_type.bits();
         let ids = (
@@ -318,8 +319,8 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    /// A loop's states have one order throughout, a choice's results that of the
-    /// branches, each up to copies.
+    /// A loop's states have one order throughout, and a conditional's results that of the branches,
+    /// apart from copies.
     fn control(&mut self, node: &Node, inside: f64) {
         match &node.kind {
             NodeKind::While { body, states, .. } => {
@@ -377,7 +378,7 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    /// One more kernel reads an array.
+    /// Records that one more kernel reads an array.
     fn reads(&mut self, value: ValueId) {
         let bits = self.program.values[value].shape.element_type.bits();
         if let Some(id) = self.space(Place::Memory, value) {
@@ -393,7 +394,7 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    /// Links arrays inside a kernel by dimensions that both have.
+    /// Links arrays inside a kernel by their common dimensions.
     fn shared(
         &mut self,
         place: Place,
@@ -537,7 +538,7 @@ impl<'a> Spaces<'a> {
         };
         for &operand in node.operands.iter().take(arrays) {
             if matches!(op, Op::SelectAndScatter { .. }) {
-                // Each window writes one element, at a place that is data.
+                // Each window writes one element, at a data-dependent position.
                 self.wish(place, Some(&operand), Wish::Outside(over.clone()));
                 self.wish(place, node.results.first(), Wish::Outside(over.clone()));
             } else {
@@ -569,7 +570,7 @@ impl<'a> Spaces<'a> {
             };
             let size = node.operands.first().and_then(size).unwrap_or(1);
             let log = 64 - (size - 1).max(0).leading_zeros();
-            // A bitonic sort compares log n (log n + 1) / 2 times.
+            // A bitonic sort has log n (log n + 1) / 2 passes.
             let along = Wish::Along {
                 dim,
                 passes: log * (log + 1) / 2,
@@ -596,7 +597,7 @@ impl<'a> Spaces<'a> {
         }
     }
 
-    /// Gathers the orders to try, now that spaces are known.
+    /// Collects the candidate orders, now that the spaces are known.
     fn finish(&mut self) {
         for link in &mut self.links {
             (link.from, link.to) = (root(&self.parent, link.from), root(&self.parent, link.to));
@@ -611,7 +612,7 @@ impl<'a> Spaces<'a> {
                 None => candidates(self.machine, space.bits, &space.dims),
             };
             if space.fixed.is_none() {
-                // A unit may write orders that pad more than any of those.
+                // A unit may write orders that need more padding than the candidates so far.
                 let rank = space.dims.len() as u32;
                 let written: Vec<Order> = space
                     .wishes
@@ -629,7 +630,7 @@ impl<'a> Spaces<'a> {
                 });
                 let moving: Vec<Dims> = moving.cloned().collect();
                 for dims in moving {
-                    // In front, so that they are carried over.
+                    // These come first, so that they are carried over to neighbours.
                     let given = std::mem::take(&mut space.orders);
                     for order in &given {
                         add(&mut space.orders, order.clone());
@@ -638,7 +639,7 @@ impl<'a> Spaces<'a> {
                 }
             }
         }
-        // Orders that make a view a bitcast, as far as two views in a row.
+        // Adds orders that make a view a bitcast, through up to two views in a row.
         for _ in 0..2 {
             for link in 0..self.links.len() {
                 self.carry_over(link);
@@ -647,7 +648,7 @@ impl<'a> Spaces<'a> {
     }
 
     fn carry_over(&mut self, link: usize) {
-        /// Orders that are not carried further: only the first few are likely.
+        /// The number of orders that are carried over: only the first few are likely.
         const CARRIED: usize = 6;
         let Link {
             from, to, relation, ..
@@ -692,8 +693,8 @@ fn root(parent: &[usize], mut id: usize) -> usize {
     id
 }
 
-/// The values that a loop or choice reads: its operands, then what its regions take
-/// from around it.
+/// The values that a loop or conditional reads: its operands, and what its regions use from
+/// outside.
 pub(crate) fn control_reads(program: &Program, node: &Node) -> Vec<ValueId> {
     let mut reads = node.operands.to_vec();
     reads.extend(captured(program, node));

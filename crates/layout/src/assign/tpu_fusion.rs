@@ -1,12 +1,12 @@
-//! Which operations a machine with software-managed memory runs as one kernel.
+//! Groups the operations that a machine with software-managed memory runs as one kernel.
 //!
-//! Only what crosses from one group to another is written to memory, and only that
-//! has a layout of its own. The rules are those of a compiler whose matrix products
-//! take operands computed on the way in and results changed on the way out:
-//! - elementwise operations, broadcasts and slices run in the kernel that reads them,
-//!   in several if that is cheap;
-//! - a product whose result is read by one kernel, element by element, runs in it;
-//! - reductions, windows, joins and everything else begin a kernel.
+//! Only values that cross from one group to another are written to memory, and only those have a
+//! layout of their own. The rules are those of a compiler whose matrix products fuse the
+//! computation of their operands and of their results:
+//! - elementwise operations, broadcasts and slices run in the kernel that reads them, or in several
+//!   if that is cheap;
+//! - a product whose result is read elementwise by a single kernel runs in that kernel;
+//! - reductions, windows, concatenations and everything else begin a kernel.
 
 use super::machine::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,23 +15,23 @@ use tegula_arena::SecondaryMap;
 use tegula_fusion::{Node, NodeId, NodeKind, Program, Region, ValueId};
 use tegula_ir::{ArrayShape, Binary, Module, Op, Unary};
 
-/// The most work that is done over for one more kernel that reads a value, counted
-/// in arithmetic operations per element.
+/// The most work that is repeated for a further kernel that reads a value, in arithmetic operations
+/// per element.
 const MOST_WORK_REPEATED: u32 = 24;
 /// The longest chain of operations in one kernel.
 const MOST_NODES: u32 = 512;
 
-/// What an operation does with memory.
+/// How an operation accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Element by element.
+    /// Elementwise.
     Elementwise,
-    /// Each element of the result is one of the operand, found by the index: a
+    /// Each element of the result is an element of the operand, determined by the index: a
     /// broadcast, a slice, a change of dimensions of size 1.
     Move,
-    /// The same elements under other dimensions: a reshape or a transposition.
+    /// The same elements with other dimensions: a reshape or a transposition.
     View,
-    /// Several arrays, or one and padding, side by side.
+    /// Several arrays, or one and padding, are joined.
     Join,
     /// A reduction over dimensions.
     Reduce,
@@ -39,15 +39,15 @@ pub(crate) enum Kind {
     Window,
     /// A dot or a convolution.
     Product,
-    /// Reads or writes at indices that are data.
+    /// Reads or writes at data-dependent indices.
     Indexed,
-    /// Anything else: whole arrays in the order of their dimensions.
+    /// Anything else: it accesses whole arrays in the order of their dimensions.
     Whole,
-    /// A loop or a choice.
+    /// A loop or a conditional.
     Control,
 }
 
-/// What an operation does with memory.
+/// How an operation accesses memory.
 pub(crate) fn kind(module: &Module, program: &Program, node: &Node) -> Kind {
     if !node.kind.regions().is_empty() {
         return Kind::Control;
@@ -89,7 +89,7 @@ fn same_dims(program: &Program, node: &Node) -> bool {
     dims(node.operands.first()) == dims(node.results.first())
 }
 
-/// Whether a reshape or transposition only inserts, drops or moves dimensions of 1.
+/// Whether a reshape or transposition only inserts, removes or moves dimensions of size 1.
 fn keeps_order(op: &Op, program: &Program, node: &Node) -> bool {
     let (Some(from), Some(to)) = (
         shape(program, node.operands.first()),
@@ -117,7 +117,7 @@ fn keeps_order(op: &Op, program: &Program, node: &Node) -> bool {
 /// Operations that run as one kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// What it is for: the last operation.
+    /// The last operation, whose results the group writes.
     pub root: NodeId,
     /// All operations, operands before users; the root last.
     pub nodes: Vec<NodeId>,
@@ -135,27 +135,27 @@ type Roots = SmallVec<[NodeId; 4]>;
 struct Grouper<'a> {
     module: &'a Module,
     program: &'a Program,
-    /// Whether products take operands that are computed on the way in. Where they are routines, as on a
-    /// CPU, their operands are arrays in memory.
+    /// Whether products fuse the computation of their operands. If products are library routines,
+    /// as on a CPU, their operands are arrays in memory.
     products_compute_operands: bool,
-    /// Who reads a value in this region; `None`: it leaves the region or is read
-    /// inside a loop or branch.
+    /// The users of a value in this region; `None` if it leaves the region or is read inside a loop
+    /// or branch.
     uses: FxHashMap<ValueId, Option<Vec<NodeId>>>,
-    /// The kernels that compute a value, where it is not written to memory.
+    /// The kernels that compute a value which is not written to memory.
     fused_into: FxHashMap<ValueId, Roots>,
-    /// Whether every way from a value to its kernel's root is element by element.
+    /// Whether every path from a value to its kernel's root is elementwise.
     plain: SecondaryMap<ValueId, bool>,
-    /// Work per element of a value that is not written to memory.
+    /// The work per element of a value that is not written to memory.
     work: SecondaryMap<ValueId, u32>,
-    /// Values that follow from constants alone, by operations that move nothing.
+    /// Values computed from constants alone, by operations that move nothing.
     constant: SecondaryMap<ValueId, bool>,
-    /// Kernels that have their product.
+    /// Kernels that contain a product.
     has_product: FxHashSet<NodeId>,
     sizes: FxHashMap<NodeId, u32>,
 }
 
-/// Forms the kernels of a region. Loops and branches are kernels of their own; their
-/// regions are not looked into.
+/// Forms the kernels of a region. Loops and conditionals are separate kernels; their regions are
+/// not examined.
 pub(crate) fn group(
     module: &Module,
     program: &Program,
@@ -204,7 +204,7 @@ impl Grouper<'_> {
         }
     }
 
-    /// Arithmetic per element, if everything before were computed again.
+    /// The arithmetic operations per element if everything before were recomputed.
     fn count_work(&mut self, id: NodeId) {
         let node = &self.program.nodes[id];
         let own = match kind(self.module, self.program, node) {
@@ -231,7 +231,7 @@ impl Grouper<'_> {
         kind(self.module, self.program, &self.program.nodes[id])
     }
 
-    /// The kernels that a node runs in.
+    /// The kernels in which a node runs.
     fn kernels(&self, id: NodeId) -> Roots {
         let node = &self.program.nodes[id];
         let fused = node.results.first().and_then(|v| self.fused_into.get(v));
@@ -240,7 +240,7 @@ impl Grouper<'_> {
             .unwrap_or_else(|| SmallVec::from_slice(&[id]))
     }
 
-    /// Whether a value runs in the kernels that read it.
+    /// Decides whether a value is computed in the kernels that read it.
     fn decide(&mut self, id: NodeId) {
         let node = &self.program.nodes[id];
         let &[result] = node.results.as_slice() else {
@@ -258,7 +258,7 @@ impl Grouper<'_> {
             let accepts = match users_kind {
                 Kind::View | Kind::Whole | Kind::Control => false,
                 Kind::Product => self.products_compute_operands,
-                // What is updated or gathered from lies in memory.
+                // An array that is updated or gathered from must be in memory.
                 Kind::Indexed => self.program.nodes[user].operands.first() != Some(&result),
                 _ => true,
             };
@@ -325,8 +325,8 @@ impl Grouper<'_> {
     }
 }
 
-/// The values of outside that the regions of a loop or choice read, each once, in the
-/// order of first use.
+/// The outer values that the regions of a loop or conditional use, each once, in the order of first
+/// use.
 pub(crate) fn captured(program: &Program, node: &Node) -> Vec<ValueId> {
     let mut inside = FxHashSet::default();
     let mut used = Vec::new();
@@ -361,7 +361,7 @@ fn walk(
     used.extend(region.results.iter().copied());
 }
 
-/// How many elements a value has.
+/// The number of elements of a value.
 pub(crate) fn elements(program: &Program, value: ValueId) -> i64 {
     let dims = program.values[value].shape.dims.iter();
     dims.fold(1i64, |n, dim| n.saturating_mul(dim.representative()))

@@ -1,9 +1,9 @@
-//! Whether orders of dimensions can save anything on a machine with dense memory.
+//! Decides whether choosing orders of dimensions can save anything on a machine with dense memory.
 //!
-//! Row-major arrays cost something only where an operation asks for another order, or
-//! where a transposition is left that neither lies beside a product (which reads and
-//! writes any order) nor moves nothing. Most programs have none of that, and choosing
-//! orders for them would take longer than everything else that is planned.
+//! Row-major arrays cost extra only if an operation prefers another order, or if there is a
+//! transposition that moves data and is not adjacent to a product (which reads and writes any
+//! order). Most programs contain neither, and choosing orders for them would take longer than all
+//! the rest of planning.
 
 use super::Machine;
 use super::layout_preferences::MANY_FEATURES;
@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_fusion::{Def, Node, NodeId, NodeKind, Program, ValueId};
 use tegula_ir::{Module, Op};
 
-/// Whether some array may cost less in another order than row-major.
+/// Whether some array may cost less in an order other than row-major.
 pub(super) fn is_there(module: &Module, program: &Program, machine: &Machine) -> bool {
     let mut choice = Choice {
         module,
@@ -23,8 +23,8 @@ pub(super) fn is_there(module: &Module, program: &Program, machine: &Machine) ->
     program.nodes.values().any(|node| choice.asks(node))
 }
 
-/// The transpositions in loops of arrays that a loop does not change, but for those beside
-/// products: made before the loop, each is read by all iterations where it lies.
+/// The transpositions inside loops of loop-invariant arrays, except those next to products. Made
+/// before the loop, they are read by all iterations.
 pub(super) fn made_before_loops(
     module: &Module,
     program: &Program,
@@ -53,7 +53,7 @@ pub(super) fn made_before_loops(
     found
 }
 
-/// What a loop makes and does, its inner loops and branches included.
+/// The values that a loop defines and its nodes, including nested loops and branches.
 #[derive(Default)]
 struct Inside {
     made: FxHashSet<ValueId>,
@@ -80,7 +80,7 @@ struct Choice<'a> {
     module: &'a Module,
     program: &'a Program,
     machine: &'a Machine,
-    /// The nodes that read a value, counted when first asked for.
+    /// The nodes that read each value, computed on first use.
     readers: Option<FxHashMap<ValueId, Vec<&'a Node>>>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Whether a node writes the result of a product, through views.
+    /// Whether a node's operand is the result of a product, possibly through views.
     fn is_of_product(&self, node: &Node) -> bool {
         let mut at = node.operands.first().copied();
         while let Some(value) = at {
@@ -135,7 +135,7 @@ impl<'a> Choice<'a> {
         false
     }
 
-    /// Whether only products read what a node makes, through views.
+    /// Whether only products read a node's results, possibly through views.
     fn is_read_by_products(&mut self, node: &Node) -> bool {
         let mut open: Vec<ValueId> = node.results.to_vec();
         let mut looked_at = 0;
@@ -164,7 +164,7 @@ impl<'a> Choice<'a> {
                 for &operand in &node.operands {
                     readers.entry(operand).or_default().push(node);
                 }
-                // What leaves a loop or a branch is read by no product in it.
+                // A result of a loop or branch is not read by a product inside it.
                 if let NodeKind::While { .. } | NodeKind::Conditional { .. } = node.kind {
                     let results = node.kind.regions().into_iter().flat_map(|r| &r.results);
                     results.for_each(|&value| readers.entry(value).or_default().push(node));

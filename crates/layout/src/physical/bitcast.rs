@@ -1,27 +1,26 @@
-//! Whether two tiled arrays are the same bytes: whether a reshape, or a transposition
-//! taken as the other order of the same numbers, moves nothing.
+//! Decides whether two tiled arrays have the same bytes, so that a reshape (or a transposition that
+//! only changes the order of dimensions) moves nothing.
 //!
-//! An element's row-major number is written in digits, so that its place is the sum
-//! of each digit times a stride. Neighbouring digits whose strides continue one
-//! another are one digit; what is left is the same for two layouts if they put every
-//! number at the same place.
+//! An element's row-major number is written in mixed-radix digits, so that its position is the sum
+//! of the digits times their strides. Adjacent digits whose strides continue each other are merged
+//! into one. What remains is equal for two layouts that put every number at the same position.
 
 use super::{Change, PhysicalLayout};
 use smallvec::SmallVec;
 use tegula_ir::ArrayShape;
 
-/// A digit: how many values it takes, and how far one step goes in the buffer.
+/// A digit: its number of values, and its stride in the buffer.
 type Digit = (i64, i64);
 
-/// Digits of a run of dimensions, the most major first. Dimensions run together
-/// where no padding lies between them.
+/// The digits of a run of dimensions, the most major first. Dimensions are in one run if there is
+/// no padding between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
     extent: i64,
     digits: SmallVec<[Digit; 6]>,
 }
 
-/// Where each row-major number lies, in a form that is the same for equal places.
+/// The position of each row-major number, in a form that is equal for equal positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     blocks: SmallVec<[Block; 4]>,
@@ -30,8 +29,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Where the elements of an array lie; `None` for layouts that combine
-    /// dimensions, and for those that are wrong.
+    /// The positions of an array's elements; `None` for layouts that combine dimensions, and for
+    /// invalid ones.
     pub fn new(shape: &ArrayShape) -> Option<Self> {
         let layout = PhysicalLayout::new(shape).ok()?;
         let digits = digits(&layout)?;
@@ -58,9 +57,8 @@ impl Placement {
     }
 }
 
-/// Whether two arrays of equally many elements, each with its layout, are the same
-/// bytes: element by element in row-major order, and in size. `false` also where
-/// that is not known.
+/// Whether two arrays with equally many elements, each with its layout, have the same bytes:
+/// element by element in row-major order, and in size. `false` also if that is not known.
 pub fn is_bitcast(from: &ArrayShape, to: &ArrayShape) -> bool {
     match (Placement::new(from), Placement::new(to)) {
         (Some(from), Some(to)) => from == to,
@@ -68,8 +66,8 @@ pub fn is_bitcast(from: &ArrayShape, to: &ArrayShape) -> bool {
     }
 }
 
-/// The digits of each dimension, by number, the most major first. A digit of one
-/// value is left out, but a dimension keeps one digit.
+/// The digits of each dimension, by number, the most major first. Digits with a single value are
+/// omitted, but each dimension has at least one digit.
 fn digits(layout: &PhysicalLayout) -> Option<Vec<SmallVec<[Digit; 6]>>> {
     // (dimension, weight within it, values)
     let mut axes: Vec<(Option<usize>, i64, i64)> = layout
@@ -110,7 +108,7 @@ fn digits(layout: &PhysicalLayout) -> Option<Vec<SmallVec<[Digit; 6]>>> {
         .zip(&layout.logical)
         .map(|(mut digits, &extent)| {
             digits.sort_unstable_by_key(|digit| std::cmp::Reverse(digit.0));
-            // Steps beyond the extent are never taken.
+            // Values beyond the extent do not occur.
             digits.retain(|&(weight, values, _)| values != 1 && weight < extent.max(1));
             let digits: SmallVec<[Digit; 6]> = digits
                 .into_iter()
@@ -125,7 +123,7 @@ fn digits(layout: &PhysicalLayout) -> Option<Vec<SmallVec<[Digit; 6]>>> {
     Some(sorted.collect())
 }
 
-/// The first digit takes no more values than the extent needs.
+/// Reduces the first digit to the number of values that the extent needs.
 fn cut(mut digits: SmallVec<[Digit; 6]>, extent: i64) -> SmallVec<[Digit; 6]> {
     let inner: i64 = digits.iter().skip(1).map(|digit| digit.0).product();
     if let Some(first) = digits.first_mut().filter(|_| inner > 0) {
@@ -134,7 +132,7 @@ fn cut(mut digits: SmallVec<[Digit; 6]>, extent: i64) -> SmallVec<[Digit; 6]> {
     digits
 }
 
-/// Makes neighbours one digit where the strides continue.
+/// Merges adjacent digits whose strides continue each other.
 fn merge(block: &mut Block) {
     let mut merged: SmallVec<[Digit; 6]> = SmallVec::new();
     for &(values, stride) in &block.digits {

@@ -1,37 +1,35 @@
 //! Positions of elements as sums over dimensions.
 //!
-//! Without `*` in its tiles a layout never mixes dimensions: the position of an
-//! element is the sum of what each dimension's index contributes, and that is a sum
-//! of digits of the index, each times a stride. Whoever walks boxes of an array reads
-//! off the runs that lie side by side.
+//! Without `*` in its tiles, a layout never mixes dimensions: the position of an element is a sum
+//! of one contribution per dimension, which is itself a sum of digits of the index, each times a
+//! stride. Code that copies boxes of an array derives the contiguous runs from them.
 
 use super::{Change, PhysicalLayout, Sizes};
 use smallvec::SmallVec;
 
-/// `(index / divisor) mod modulus * stride` of a dimension's index.
+/// A digit of a dimension's index: `(index / divisor) mod modulus * stride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digit {
-    /// The dimension, by number.
+    /// The number of the dimension.
     pub dimension: usize,
-    /// What the index is divided by, rounding down.
+    /// The divisor of the index (rounding down).
     pub divisor: i64,
-    /// The number of values; the most major digit of a dimension has as many as its
-    /// indices need.
+    /// The number of values. The most major digit of a dimension has as many as its indices need.
     pub modulus: i64,
-    /// Elements between two neighbouring values.
+    /// The distance between adjacent values, in elements.
     pub stride: i64,
 }
 
 impl Digit {
-    /// What this digit of an index contributes to the position.
+    /// The contribution of this digit of an index to the position.
     pub fn offset(&self, index: i64) -> i64 {
         index / self.divisor % self.modulus.max(1) * self.stride
     }
 }
 
 impl PhysicalLayout {
-    /// The digits whose offsets add up to [`Self::linear_index`]; `None` if a tile
-    /// combines dimensions.
+    /// The digits, whose offsets add up to [`Self::linear_index`]; `None` if a tile combines
+    /// dimensions.
     pub fn digits(&self) -> Option<Vec<Digit>> {
         // A leading 1 belongs to no dimension: its index is always 0.
         let nobody = usize::MAX;

@@ -1,11 +1,11 @@
-//! What can be wrong with a layout, by the field of XLA's `LayoutProto`.
+//! Errors in layouts, by the field of XLA's `LayoutProto`.
 
 use super::{MAX_IMAGE, MAX_TILES};
 
-/// Why a layout has no positions.
+/// Why a layout is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PhysicalError {
-    /// A dimension is not a known, non-negative number.
+    /// A dimension's size is not known or negative.
     #[error("dimensions[{0}] has no fixed size; give it one with --dim")]
     NotStatic(usize),
     /// `minor_to_major` does not name every dimension once.
@@ -21,7 +21,7 @@ pub enum PhysicalError {
         /// Its size.
         size: i64,
     },
-    /// The most minor dimension of a tile is `*`.
+    /// The most minor dimension of a tile is `*`, so there is nothing to combine it with.
     #[error("tiles[{0}] ends in `*`, which has no more minor dimension to be combined with")]
     CombinesNothing(usize),
     /// There are too many tile levels.
@@ -33,7 +33,7 @@ pub enum PhysicalError {
         /// The tile's number.
         level: usize,
     },
-    /// A number that must not be negative is.
+    /// A number that must not be negative is negative.
     #[error("{field} is {value}: it must not be negative")]
     Negative {
         /// The field.
@@ -47,13 +47,13 @@ pub enum PhysicalError {
          indices inside it"
     )]
     BadSplit(usize),
-    /// A number does not fit 64 bits.
+    /// A number does not fit in 64 bits.
     #[error("{0}: the padded size does not fit 64 bits")]
     Overflow(&'static str),
     /// An image would be too large.
     #[error("an image of {0} places is too large; at most {MAX_IMAGE} are drawn")]
     ImageTooLarge(i64),
-    /// An index is not one of the array's.
+    /// An index is outside the array.
     #[error("index {index:?} is not inside an array of {dims:?}")]
     OutOfBounds {
         /// The index.

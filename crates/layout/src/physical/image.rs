@@ -1,34 +1,33 @@
-//! What lies where in memory, by doing to an array what the tiled-layout document
-//! says under "Tiling como pad-reshape-transpose".
+//! Memory images: shows what is where in memory, by transforming an array as the tiled-layout
+//! document describes under "Tiling como pad-reshape-transpose".
 //!
-//! It moves elements, dimension by dimension, and knows no formula: it is the
-//! oracle of [`PhysicalLayout`](super::PhysicalLayout), and what pictures are drawn
-//! from.
+//! It moves elements, dimension by dimension, and uses no formula. So it is the oracle of
+//! [`PhysicalLayout`](super::PhysicalLayout), and pictures are drawn from it.
 
 use super::{PhysicalError, PhysicalLayout};
 use tegula_ir::{ArrayShape, TileDim};
 
-/// The most places of an image.
+/// The most positions of an image.
 pub const MAX_IMAGE: i64 = 1 << 20;
 
-/// The contents of an array's buffer, place by place.
+/// The contents of an array's buffer, position by position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryImage {
-    /// For each place the row-major number of the element there; `None` for padding.
+    /// For each position, the row-major number of the element there; `None` for padding.
     pub places: Vec<Option<usize>>,
 }
 
-/// An array on the way: dense and row-major at each step.
+/// An array during the transformation; it is dense and row-major at each step.
 struct Moving {
     dims: Vec<usize>,
     places: Vec<Option<usize>>,
 }
 
 impl MemoryImage {
-    /// Lays an array out.
+    /// Computes the image of an array.
     ///
     /// # Errors
-    /// As [`PhysicalLayout::new`], and more than [`MAX_IMAGE`] places.
+    /// As [`PhysicalLayout::new`]; also if there are more than [`MAX_IMAGE`] positions.
     pub fn new(shape: &ArrayShape) -> Result<Self, PhysicalError> {
         let padded = PhysicalLayout::new(shape)?.padded_elements();
         if padded > MAX_IMAGE {
@@ -66,7 +65,7 @@ impl MemoryImage {
         })
     }
 
-    /// Where each element is: for each row-major number its place.
+    /// The position of each element, by row-major number.
     pub fn positions(&self) -> Vec<usize> {
         let elements = self.places.iter().flatten().count();
         let mut positions = vec![0; elements];
@@ -80,7 +79,7 @@ impl MemoryImage {
 }
 
 impl Moving {
-    /// One tile level: combine, pad, reshape, transpose.
+    /// Applies one tile level: combine, pad, reshape, transpose.
     fn tile(&mut self, tile: &[TileDim]) {
         let mut dims = self.dims.clone();
         while dims.len() < tile.len() {
@@ -107,7 +106,7 @@ impl Moving {
             split.extend([dim.div_ceil(size), size]);
         }
         self.pad(&padded);
-        // A reshape of a dense array moves nothing.
+        // Reshaping a dense array moves nothing.
         self.dims = split;
         let numbers = (0..sizes.len()).map(|dim| untouched + 2 * dim);
         let within = numbers.clone().map(|number| number + 1);
@@ -129,7 +128,7 @@ impl Moving {
         (self.dims, self.places) = (dims, places);
     }
 
-    /// Padding at the end of each dimension.
+    /// Adds padding at the end of each dimension.
     fn pad(&mut self, dims: &[usize]) {
         let mut places = Vec::new();
         for_each_index(dims, &mut |index| {
@@ -149,7 +148,7 @@ fn row_major(dims: &[usize], index: &[usize]) -> usize {
     pairs.fold(0, |number, (at, size)| number * size + at)
 }
 
-/// Every index, the last dimension fastest.
+/// Calls `visit` with every index, the last dimension varying fastest.
 fn for_each_index(dims: &[usize], visit: &mut dyn FnMut(&[usize])) {
     if dims.contains(&0) {
         return;

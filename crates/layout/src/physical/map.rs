@@ -1,8 +1,6 @@
-//! A layout as an indexing map: from an element's index to its position in the
-//! buffer.
+//! A layout as an indexing map, from an element's index to its position in the buffer.
 //!
-//! Composed with a map that says which element is read, it says which place of
-//! memory is read.
+//! Composed with the map of an access, it tells which positions of memory are accessed.
 
 use super::{Change, PhysicalError, PhysicalLayout};
 use tegula_expr::Term;
@@ -45,8 +43,8 @@ pub fn layout_map(shape: &ArrayShape) -> Result<IndexingMap, PhysicalError> {
     Ok(map)
 }
 
-/// The places of an array's buffer that an access reaches: the map that says which
-/// elements are reached, followed by the array's layout, simplified.
+/// The positions of an array's buffer that an access reaches: the map of the access, composed with
+/// the array's layout and simplified.
 ///
 /// # Errors
 /// As [`PhysicalLayout::new`].

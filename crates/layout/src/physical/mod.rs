@@ -1,16 +1,15 @@
-//! Where an array's elements lie in memory under a tiled layout.
+//! The positions of an array's elements in memory under a tiled layout.
 //!
-//! The dimensions are put in physical order (the most major first). Each tile
-//! level then replaces the last dimensions `d` that it covers by the pair
-//! (`ceil(d / t)`, `t`): all numbers of tiles first, then the places within a tile.
-//! A tile with more dimensions than there are finds leading dimensions of 1; a
-//! `*` merges its dimension into the next more minor one before the level is
-//! applied. A level sees the dimensions that the level before it made. The
-//! position of an element is its row-major index over the final dimensions.
+//! First, the dimensions are put in physical order (the most major first). Each tile level then
+//! replaces the last dimensions `d` that it covers by the pair (`ceil(d / t)`, `t`): first all
+//! numbers of tiles, then the positions within a tile. If a tile has more dimensions than there
+//! are, leading dimensions of 1 are added. A `*` merges its dimension into the next more minor one
+//! before the level is applied. Each level applies to the dimensions that result from the previous
+//! level. The position of an element is its row-major index over the final dimensions.
 //!
-//! [`PhysicalLayout`] computes positions; [`MemoryImage`] says the same by moving
-//! the elements of an array, as the oracle and for pictures; [`layout_map`] says it
-//! as an indexing map.
+//! [`PhysicalLayout`] computes positions. [`MemoryImage`] gets the same result by moving the
+//! elements of an array, as the oracle and for pictures. [`layout_map`] expresses it as an indexing
+//! map.
 
 mod bitcast;
 mod digits;
@@ -28,22 +27,22 @@ use tegula_ir::{ArrayShape, Layout, Tile, TileDim};
 
 type Sizes = SmallVec<[i64; 8]>;
 
-/// The most tile levels of a layout, and the most dimensions of a tile. The real
-/// compiler prints at most three levels of two dimensions.
+/// The most tile levels of a layout, and the most dimensions of a tile. libtpu's compiler prints at
+/// most three levels of two dimensions.
 pub const MAX_TILES: usize = 16;
 
-/// One change of the dimensions on the way from logical to physical.
+/// A transformation of the dimensions on the way from logical to physical ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Change {
-    /// Leading dimensions of 1 are put in front.
+    /// Adds leading dimensions of 1.
     Lead(usize),
-    /// Dimension `at` and the next, of size `minor`, become one.
+    /// Merges dimension `at` and the next one, of size `minor`.
     Combine { at: usize, minor: i64 },
-    /// The last dimensions, of these sizes, are tiled.
+    /// Tiles the last dimensions, which have these sizes.
     Tile { sizes: Sizes, tile: Sizes },
 }
 
-/// An array's layout, ready to answer.
+/// An array's layout, prepared for queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhysicalLayout {
     /// The array's dimensions, by number.
@@ -82,7 +81,7 @@ impl PhysicalLayout {
             0 => 8 * shape.element_type.storage_bytes() as i64,
             bits => bits,
         };
-        // Bytes are counted by rounding bits up.
+        // Sizes in bytes are computed by rounding bits up.
         padded
             .checked_mul(element_bits)
             .and_then(|bits| bits.checked_add(7))
@@ -98,8 +97,8 @@ impl PhysicalLayout {
         })
     }
 
-    /// The layout without its tiles, tail padding and packing: what XLA's
-    /// `IndexUtil` converts indices by.
+    /// The layout without its tiles, tail padding and packing, as XLA's `IndexUtil` uses it to
+    /// convert indices.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -121,28 +120,28 @@ impl PhysicalLayout {
         self.elements
     }
 
-    /// The bytes of the elements alone.
+    /// The size of the elements alone, in bytes.
     pub fn bytes(&self) -> i64 {
         bytes(self.elements, self.element_bits)
     }
 
-    /// The number of elements with padding.
+    /// The number of elements, including padding.
     pub fn padded_elements(&self) -> i64 {
         self.padded
     }
 
-    /// The bytes of the buffer, padding included.
+    /// The size of the buffer in bytes, including padding.
     pub fn padded_bytes(&self) -> i64 {
         bytes(self.padded, self.element_bits)
     }
 
-    /// The first bit of the element at a position of the buffer.
+    /// The bit offset of the element at a position of the buffer.
     pub fn bit_offset(&self, linear: i64) -> Option<i64> {
         linear.checked_mul(self.element_bits)
     }
 
-    /// The dimensions after all tile levels, most major first; their product is the
-    /// number of elements before tail padding.
+    /// The dimensions after all tile levels, most major first. Their product is the number of
+    /// elements before tail padding.
     pub fn physical_dims(&self) -> &[i64] {
         &self.physical
     }
@@ -180,7 +179,7 @@ impl PhysicalLayout {
                 }
             }
         }
-        // Every partial sum is below the padded size, which fits.
+        // Every partial sum is less than the padded size, which fits.
         Ok(at
             .iter()
             .zip(&self.physical)
@@ -204,7 +203,7 @@ impl PhysicalLayout {
             *slot = rest % size;
             rest /= size;
         }
-        // What is left over lies in the tail padding.
+        // The position is in the tail padding.
         if rest != 0 {
             return Ok(None);
         }
@@ -238,7 +237,7 @@ impl PhysicalLayout {
     }
 }
 
-/// The sizes of a shape's dimensions, if all are known.
+/// The sizes of a shape's dimensions, if all are static.
 fn static_sizes(shape: &ArrayShape) -> Result<Sizes, PhysicalError> {
     let known = |(i, dim): (usize, &tegula_ir::Dim)| {
         let size = dim.as_static().filter(|&size| size >= 0);
@@ -247,7 +246,7 @@ fn static_sizes(shape: &ArrayShape) -> Result<Sizes, PhysicalError> {
     shape.dims.iter().enumerate().map(known).collect()
 }
 
-/// The numbers beside the tiles; `dims` in physical order.
+/// Checks the numeric fields other than tiles; `dims` are in physical order.
 fn check_numbers(layout: &Layout, dims: &[i64]) -> Result<(), PhysicalError> {
     let numbers = [
         ("tail_padding_alignment_in_elements", layout.tail_padding),
@@ -357,15 +356,15 @@ fn align(size: i64, to: i64) -> Option<i64> {
 }
 
 fn bytes(elements: i64, bits: i64) -> i64 {
-    // The product was checked to fit.
+    // `new` has checked that the product fits.
     (elements * bits + 7) / 8
 }
 
-/// The size of the largest piece along each dimension, by number, once the layout's
-/// split configurations have divided the array between memories.
+/// The size of the largest piece along each dimension, by number, after the layout's split
+/// configurations have divided the array between memories.
 ///
 /// # Errors
-/// As [`PhysicalLayout::new`].
+/// As [`PhysicalLayout::new`]. As [`PhysicalLayout::new`].
 pub fn largest_split(shape: &ArrayShape) -> Result<Vec<i64>, PhysicalError> {
     let layout = PhysicalLayout::new(shape)?;
     let mut sizes = layout.logical.to_vec();

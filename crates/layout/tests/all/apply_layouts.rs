@@ -1,5 +1,5 @@
-//! Programs whose arrays lie in orders drawn at random give what they give in row-major
-//! order, to the bit: on the Plan evaluator, against the reference evaluator.
+//! Tests that programs with random orders of dimensions compute the same to the bit as in row-major
+//! order: on the Plan evaluator, against the reference evaluator.
 
 use tegula_fusion::Limits;
 use tegula_interp::Value;
@@ -7,7 +7,7 @@ use tegula_ir::{ArrayShape, ElementType, Literal, Module};
 use tegula_layout::apply_layouts::{apply_layouts, drawn, inverse, permuted, row_major};
 use tegula_layout::assign::{Machine, dense_orders};
 
-/// Orders drawn for each program.
+/// The number of random orders for each program.
 const DRAWS: u64 = 60;
 
 fn read(text: &str) -> Module {

@@ -1,4 +1,4 @@
-//! Layout assignment on small programs whose answer is known.
+//! Tests layout assignment on small programs whose best layouts are known.
 
 use tegula_ir::{Module, parse_module};
 use tegula_layout::assign::{AssignError, Assignment, Machine, assign, name_of};
@@ -97,7 +97,7 @@ fn each_chip_has_its_layouts_or_says_that_they_are_not_known() {
     assert_eq!(Machine::tpu(&Chip::by_name("v4i").unwrap()), None);
 }
 
-/// A CPU and a GPU walk through dense rows; a convolution has its features together.
+/// CPUs and GPUs prefer contiguous rows, and a convolution prefers contiguous features.
 #[test]
 fn machines_without_tiles_keep_rows_together() {
     let body = "  x = f32[100,300] parameter(0)\n  y = f32[300,50] parameter(1)\n  d = f32[100,50] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  ROOT z = f32[100,50] tanh(d)\n";
@@ -158,7 +158,7 @@ fn open_sizes_and_odd_types_are_answered() {
     }
 }
 
-/// The order in which a program's instruction writes on a v5e.
+/// The order in which an instruction's result is written on a v5e.
 fn order(body: &str, name: &str) -> String {
     let module = program(body);
     let assignment = on(&module, &Machine::tpu(&v5e()).unwrap());
@@ -168,10 +168,10 @@ fn order(body: &str, name: &str) -> String {
 
 #[test]
 fn few_images_lie_in_pieces() {
-    // 14 columns are pieces of 2, which are a whole part of a register: rows.
+    // 14 columns become pieces of 2, which divide a register evenly, so they are rows.
     let few = "  x = bf16[2,14,14,256] parameter(0)\n  w = bf16[3,3,256,256] parameter(1)\n  c = bf16[2,14,14,256] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n  ROOT y = bf16[2,14,14,256] tanh(c)\n";
     assert_eq!(order(few, "y"), "{3,2,0,1");
-    // 32 are pieces of 5: outside registers, right inside the images.
+    // 32 columns become pieces of 5, which are not in registers but next to the images.
     let few = "  x = f32[2,32,32,64] parameter(0)\n  w = f32[3,3,64,128] parameter(1)\n  c = f32[2,32,32,128] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n  ROOT y = f32[2,32,32,128] tanh(c)\n";
     assert_eq!(order(few, "y"), "{3,1,2,0");
     // Eight images are rows themselves.

@@ -1,6 +1,6 @@
-//! Random shapes and layouts: the formula, its inverse, the pad-reshape-transpose
-//! description and the layout as an indexing map say the same of every element.
-//! `TEGULA_SWEEP` says how many cases (shape, layout, index) are tried.
+//! Tests random shapes and layouts: the formula, its inverse, the pad-reshape-transpose description
+//! and the indexing map agree for every element. `TEGULA_SWEEP` is the number of cases (shape,
+//! layout, index).
 
 use smallvec::SmallVec;
 use tegula_indexing::Simplifier;
@@ -122,8 +122,8 @@ fn four_descriptions_of_a_layout_agree() {
     println!("{tried} cases of {layouts} layouts");
 }
 
-/// A reshape that is said to move nothing moves nothing, and one of tiled arrays that
-/// moves nothing is found.
+/// A reshape that is said to move nothing moves nothing, and tiled arrays for which a reshape moves
+/// nothing are found.
 #[test]
 fn bitcasts_are_found_and_are_true() {
     let mut random = Random(0xB17_CA57);
@@ -188,7 +188,7 @@ fn tiles_that_keep_the_order_change_no_place() {
     let (mut kept, mut known) = (0, 0);
     for _ in 0..20_000 {
         let mut from = random.shape();
-        // Sizes that are whole numbers of tiles, or a tile's parts.
+        // Sizes that are multiples of tiles, or parts of a tile.
         for dim in &mut from.dims {
             *dim = Dim::Static([1, 2, 3, 4, 6, 8, 12][random.below(7) as usize]);
         }
@@ -211,6 +211,6 @@ fn tiles_that_keep_the_order_change_no_place() {
         kept += usize::from(keeps && from.dims != to.dims);
         known += usize::from(equal && from.dims != to.dims);
     }
-    // The rule is not the whole truth; it knows the common case.
+    // The rule is incomplete, but it covers the common case.
     assert!(kept * 2 > known, "{kept} of {known}");
 }

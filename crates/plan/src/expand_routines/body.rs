@@ -1,4 +1,4 @@
-//! Building the body of a kernel that adds up products.
+//! Builds the body of a kernel that sums products.
 
 use smallvec::smallvec;
 use tegula_expr::{Term, Var};
@@ -6,20 +6,20 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
 
-/// The body of a kernel in the making, whose parameter 0 is the result.
+/// The body of a kernel under construction; parameter 0 is the result.
 pub(super) struct Body<'a> {
     kernel: &'a mut Kernel,
     result: ElementType,
-    /// The type that products are added up in.
+    /// The accumulator's type.
     sum: ElementType,
 }
 
-/// What is done inside of all loops: it gives the next sum.
+/// Emits the statements inside of all loops, and returns the next sum.
 pub(super) type Inside<'i> =
     dyn FnMut(&mut Body<'_>, ScalarId, &mut Vec<Statement>) -> ScalarId + 'i;
 
 impl<'a> Body<'a> {
-    /// Floats narrower than f32 are added up in f32, other numbers in the result's type.
+    /// The accumulator is `f32` for floats narrower than `f64`, else of the result's type.
     pub(super) fn new(kernel: &'a mut Kernel, result: ElementType) -> Self {
         let sum = match result.is_float() && result != ElementType::F64 {
             true => ElementType::F32,
@@ -32,7 +32,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The sum of nothing.
+    /// The initial sum, zero.
     pub(super) fn zero(&mut self, statements: &mut Vec<Statement>) -> ScalarId {
         let result = self.kernel.scalars.push(self.sum);
         statements.push(Statement::Compute {
@@ -43,7 +43,7 @@ impl<'a> Body<'a> {
         result
     }
 
-    /// A loop for each of these variables, which carries the sum.
+    /// Emits a loop for each of these variables; the loops carry the sum.
     pub(super) fn sums(
         &mut self,
         loops: &[Var],
@@ -69,7 +69,7 @@ impl<'a> Body<'a> {
         result
     }
 
-    /// What `then` makes of a sum where the condition holds, and the sum itself elsewhere.
+    /// Applies `then` to the sum where the condition holds; elsewhere, the sum stays the same.
     pub(super) fn where_holds(
         &mut self,
         condition: Option<Term>,
@@ -96,7 +96,7 @@ impl<'a> Body<'a> {
         result
     }
 
-    /// An element of a parameter, in the type of the sums.
+    /// Loads an element of a parameter and converts it to the accumulator's type.
     pub(super) fn load(
         &mut self,
         param: usize,
@@ -113,7 +113,7 @@ impl<'a> Body<'a> {
         self.converted(result, self.sum, statements)
     }
 
-    /// A sum and a product.
+    /// Adds a product to a sum.
     pub(super) fn add_product(
         &mut self,
         sum: ScalarId,
@@ -124,7 +124,7 @@ impl<'a> Body<'a> {
         self.binary(Binary::Add, [sum, product], statements)
     }
 
-    /// An operation on two numbers of the sums' type.
+    /// An operation on two scalars of the accumulator's type.
     pub(super) fn binary(
         &mut self,
         op: Binary,
@@ -140,7 +140,7 @@ impl<'a> Body<'a> {
         result
     }
 
-    /// Writes a sum to the result.
+    /// Stores a sum to the result.
     pub(super) fn store(
         &mut self,
         sum: ScalarId,

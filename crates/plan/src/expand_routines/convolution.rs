@@ -1,7 +1,7 @@
-//! A convolution as a kernel.
+//! Expands a convolution into a kernel.
 //!
-//! The kernel's domain is the result's dimensions. For each of its points it goes through the window
-//! and the input's features, and adds the products of those elements that are not padding.
+//! The kernel's domain is the result's dimensions. For each point, it loops over the window and the
+//! input features, and sums the products of those elements that are not padding.
 
 use super::body::Body;
 use super::{kernel_of, symbols_of};
@@ -11,7 +11,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, IndexVar, Param};
 use tegula_ir::{ConvDims, Dim, Op, WindowDim};
 
-/// The steps of a convolution; nothing if its attributes do not suit its operands.
+/// The steps of a convolution; `None` if its attributes do not match its operands.
 pub(super) fn convolution(
     plan: &mut Plan,
     op: &Op,
@@ -52,7 +52,7 @@ pub(super) fn convolution(
     Some(vec![Step::Kernel { kernel, args }])
 }
 
-/// The kernel's domain and body.
+/// Emits the kernel's domain and body.
 fn emit(
     kernel: &mut Kernel,
     window: &[WindowDim],
@@ -84,7 +84,7 @@ fn emit(
     let taps: Vec<Term> = loops.iter().map(|&var| Term::var(var)).collect();
     loops.push(feature);
     let (feature, feature_out) = (Term::var(feature), out(dims.output_feature)?);
-    // Which group a feature of the result belongs to.
+    // The group that a feature of the result belongs to.
     let group = |groups: i64| {
         let each = features_out.floor_div(&Term::constant(groups.max(1)));
         feature_out.floor_div(&each)
@@ -153,8 +153,8 @@ fn emit(
     Some(())
 }
 
-/// Which element of the input a tap of the window meets, and where that is one and not padding;
-/// nothing if it is one everywhere.
+/// The position in the input that a tap of the window reads, and the condition that it is an
+/// element and not padding; `None` if that always holds.
 fn position(dim: &WindowDim, output: &Term, tap: &Term, input: &Term) -> (Term, Option<Term>) {
     let scaled = |term: &Term, by: i64| term.mul(&Term::constant(by));
     let at = scaled(output, dim.stride).add(&scaled(tap, dim.window_dilation));

@@ -1,4 +1,4 @@
-//! Library routines as kernels, for programs that run without a library.
+//! Expands library routines into kernels, for programs that run without a library.
 //!
 //! Products and convolutions become loops; other routines stay.
 
@@ -12,15 +12,15 @@ use tegula_fusion::kernel::IndexVar;
 use tegula_fusion::{Contraction, Kernel, LibraryOp};
 use tegula_ir::Op;
 
-/// Replaces every product and convolution of a plan by a kernel, but for those that `stays` says
-/// stay as they are.
+/// Replaces the products and convolutions of a plan by kernels, except those for which `stays`
+/// returns true.
 pub fn expand_routines(plan: &mut Plan, stays: &mut dyn FnMut(&mut Plan, &Step) -> bool) {
     let mut steps = std::mem::take(&mut plan.steps);
     expand(plan, &mut steps, stays);
     plan.steps = steps;
 }
 
-/// The step that computes a convolution by a kernel; nothing if its attributes do not suit its
+/// The step that computes a convolution by a kernel; `None` if its attributes do not match its
 /// operands.
 pub fn convolution_kernel(
     plan: &mut Plan,
@@ -31,8 +31,8 @@ pub fn convolution_kernel(
     convolution::convolution(plan, op, operands, results)?.pop()
 }
 
-/// The size of each label of a product, by number, as terms over the plan's symbols; `None` if its
-/// sizes cannot be told by its labels.
+/// The size of each label of a product, by number, as terms over the plan's symbols; `None` if the
+/// labels do not determine the sizes.
 pub fn label_sizes(
     plan: &Plan,
     contraction: &Contraction,
@@ -75,14 +75,15 @@ fn expand(plan: &mut Plan, steps: &mut Vec<Step>, stays: &mut dyn FnMut(&mut Pla
     *steps = expanded;
 }
 
-/// The number of a kernel in a plan, in which equal kernels are one.
+/// The number of a kernel in a plan, which is added unless there is an equal one.
 fn kernel_of(plan: &mut Plan, kernel: Kernel) -> KernelId {
     let known = plan.kernels.iter().find(|(_, other)| **other == kernel);
     let known = known.map(|(id, _)| id);
     known.unwrap_or_else(|| plan.kernels.push(kernel))
 }
 
-/// Gives a kernel the plan's symbols. What is returned makes the plan's terms the kernel's.
+/// Adds the plan's symbols to a kernel. Returns a function that rewrites the plan's terms as the
+/// kernel's.
 fn symbols_of(plan: &Plan, kernel: &mut Kernel) -> impl Fn(&Term) -> Term + use<> {
     let symbols = plan.symbols.iter().enumerate().map(|(number, symbol)| {
         kernel.push_var(IndexVar::Symbol {

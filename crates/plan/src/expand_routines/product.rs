@@ -1,7 +1,8 @@
-//! A product as a kernel.
+//! Expands a product into a kernel.
 //!
 //! The kernel's domain is the result's labels, with a loop for every label that is summed over. The
-//! operands are seen with one dimension for each label: other values in the same buffers.
+//! operands are accessed through further values in the same buffers that have one dimension for
+//! each label.
 
 use super::body::Body;
 use super::kernel_of;
@@ -35,7 +36,7 @@ pub(super) fn sizes(
     sizes.into_iter().collect()
 }
 
-/// The steps of a product; nothing if its sizes cannot be told by its labels.
+/// The steps of a product; `None` if the labels do not determine the sizes.
 pub(super) fn product(
     plan: &mut Plan,
     contraction: &Contraction,
@@ -82,7 +83,7 @@ pub(super) fn product(
     Some(steps)
 }
 
-/// A value in the same buffer with a dimension for each label.
+/// A value in the same buffer that has one dimension for each label.
 fn view(plan: &mut Plan, value: ValueId, labels: &[Label], sizes: &[Term]) -> ValueId {
     let PlanValue { shape, buffer } = &plan.values[value];
     let mut shape = shape.clone();
@@ -101,7 +102,7 @@ fn view(plan: &mut Plan, value: ValueId, labels: &[Label], sizes: &[Term]) -> Va
     plan.values.push(PlanValue { shape, buffer })
 }
 
-/// The kernel: its parameters are the result, the two operands, and perhaps what is added.
+/// The kernel. Its parameters are the result, the two operands and, if there is one, the addend.
 fn kernel(
     plan: &Plan,
     contraction: &Contraction,

@@ -1,8 +1,8 @@
-//! Texts that are no plan: what the reader says, and where.
+//! Texts that are not valid plans: what the parser reports, and where.
 
 use tegula_plan::parse_plan;
 
-/// A plan with these lines between the parameters and the end.
+/// A plan with these declarations and steps inserted.
 fn with(declarations: &str, steps: &str) -> String {
     format!(
         "plan \"t\" arena 64 {{\nb0 = parameter 0 bytes 16\nb1 = output 0 bytes 16\n\
@@ -11,7 +11,7 @@ fn with(declarations: &str, steps: &str) -> String {
     )
 }
 
-/// The kernel of line 6.
+/// A plan with this kernel body, which starts on line 6 of the text.
 fn kernel(body: &str) -> String {
     let text = "k0 = kernel(read f32[4], write f32[4]) {\n  for i0 < 4\n";
     with(&format!("{text}{body}\n}}"), "run k0(x0, x1)")

@@ -1,5 +1,5 @@
-//! Plans of real programs print and read back as equal plans, and texts that
-//! were damaged are refused without a panic.
+//! Tests that plans of real programs print and parse to equal plans, and that damaged texts are
+//! rejected without a panic.
 
 use std::path::{Path, PathBuf};
 use tegula_fusion::{flatten, fuse};
@@ -7,7 +7,7 @@ use tegula_ir::parse_module;
 use tegula_plan::Plan;
 use tegula_plan::{PlanWithoutConstants, StripLimits, parse_plan, parse_plan_with, plan, verify};
 
-/// Programs that cannot be compiled yet. It may only shrink.
+/// Programs that cannot be compiled yet. This list may only shrink.
 const NOT_COMPILED: &[&str] = &[];
 
 fn programs() -> Vec<PathBuf> {
@@ -90,7 +90,7 @@ fn reads_back(name: &str, plan: &Plan) {
     verify(&read).unwrap_or_else(|errors| panic!("{name}: {errors}"));
 }
 
-/// xorshift64*: all that a test of damaged texts needs.
+/// A xorshift64* generator, good enough for damaging texts.
 struct Random(u64);
 
 impl Random {
@@ -159,7 +159,7 @@ fn damaged_texts_do_not_panic() {
             }
             let damaged = String::from_utf8_lossy(&damaged);
             match parse_plan(&damaged) {
-                // What still is a plan must survive the verifier and printing.
+                // If it is still a valid plan, the verifier and printing must not panic.
                 Ok(plan) => {
                     let _ = verify(&plan);
                     let again = parse_plan(&plan.to_string());

@@ -1,4 +1,4 @@
-//! Plans written by hand, right and wrong: what the verifier says.
+//! Tests of the verifier on hand-written plans, valid and invalid.
 
 use tegula_plan::{parse_plan, verify};
 
@@ -68,7 +68,7 @@ fn right_plans_pass() {
         IN_TWO,
         "run k1(x0, x2)\nrun k1(x2, x3)\nrun k2(x2, x3)\ncopy x3 -> x1",
     ));
-    // Element by element, a kernel may write over what it reads.
+    // A kernel may overwrite what it reads, element by element.
     let shared = "x2 = f32[100] in b2\nx3 = f32[100] in b2";
     right(&plan(
         848,
@@ -76,7 +76,7 @@ fn right_plans_pass() {
         shared,
         "copy x0 -> x2\nrun k0(x2, x3)\ncopy x3 -> x1",
     ));
-    // Dead buffers may overlap.
+    // Buffers that are not live at the same time may overlap.
     let overlapping = "b2 = arena 0 bytes 400\nb3 = arena 64 bytes 400";
     right(&plan(
         464,
@@ -289,7 +289,7 @@ fn loops() {
         plan(960, LOOP, IN_LOOP, &steps.replace("BODY", body))
     };
     right(&text("run k1(x2, x3)\ncopy x3 -> x2"));
-    // x5 lies where x2 does: the next iteration finds x2 spoiled.
+    // x5 and x2 share memory, so the next iteration finds x2 overwritten.
     wrong(
         &text("run k1(x2, x3)\nrun k0(x3, x5)"),
         &[
@@ -297,14 +297,14 @@ fn loops() {
             "x2 is read by a copy, but was not written or was overwritten",
         ],
     );
-    // Written anew before the iteration ends.
+    // It is written again before the iteration ends.
     right(&text("run k1(x2, x3)\nrun k0(x3, x5)\nrun k0(x3, x2)"));
-    // Only read in the iteration after the one that makes it.
+    // It is only read in the iteration after the one that writes it.
     wrong(
         &text("run k1(x3, x2)\nrun k1(x2, x3)"),
         &["x3 is read by k1, but was not written or was overwritten"],
     );
-    // A branch spoils what the other leaves alone.
+    // One branch overwrites what the other leaves alone.
     wrong(
         &text("conditional x4 {\nrun k0(x0, x5)\n} {\n}\ncopy x2 -> x3"),
         &[

@@ -1,12 +1,13 @@
-//! Functions of complex numbers in double precision. Nothing here needs more than `core` and the
-//! functions of `libm`: the routines of compiled programs (`crates/rt`) are built with this file, too,
-//! on the C library's.
+//! Functions of complex numbers in double precision.
+//!
+//! This file needs only `core` and the functions of `libm`: the routines of compiled programs
+//! (`crates/rt`) are also built from it, on the C library's functions.
 
 use super::C64;
 
 const ONE: C64 = C64 { re: 1.0, im: 0.0 };
 
-/// The distance from 0.
+/// The absolute value.
 pub(super) fn size(x: C64) -> f64 {
     libm::hypot(x.re, x.im)
 }
@@ -59,9 +60,9 @@ pub(super) fn cosh(x: C64) -> C64 {
     )
 }
 
-/// Smith's division: scaled by the larger part of the divisor, so that neither
-/// overflow nor underflow of the square matters. Where that gives NaN, the quotient of something
-/// infinite by a finite number is infinite, and of a finite number by something infinite zero.
+/// Smith's division: the divisor is scaled by its larger part, so that its square neither overflows
+/// nor underflows. Where that gives NaN, an infinite number divided by a finite one is infinite,
+/// and a finite number divided by an infinite one is zero.
 pub fn divide(a: C64, b: C64) -> C64 {
     if b.re == 0.0 && b.im == 0.0 {
         return C64::new(a.re / b.re, a.im / b.re);
@@ -81,7 +82,8 @@ pub fn divide(a: C64, b: C64) -> C64 {
     }
 }
 
-/// A quotient of which one side alone is infinite, in the direction in which it is. As XLA has it.
+/// The quotient where exactly one operand is infinite: infinite or zero in the matching direction,
+/// as in XLA.
 fn of_infinities(a: C64, b: C64) -> Option<C64> {
     let is_infinite = |x: C64| x.re.is_infinite() || x.im.is_infinite();
     let is_finite = |x: C64| x.re.is_finite() && x.im.is_finite();
@@ -102,7 +104,7 @@ fn of_infinities(a: C64, b: C64) -> Option<C64> {
     ))
 }
 
-/// `x / |x|`, or 0 at 0; NaN if either part is.
+/// `x / |x|`, or 0 at 0; NaN if either part is NaN.
 pub(super) fn sign(x: C64) -> C64 {
     let size = libm::hypot(x.re, x.im);
     if size == 0.0 {
@@ -147,8 +149,8 @@ pub(super) fn log1p(x: C64) -> C64 {
     C64::new(real, libm::atan2(x.im, 1.0 + x.re))
 }
 
-/// The root with a non-negative real part; of a negative real number the sign
-/// of the imaginary part follows the sign of the imaginary zero.
+/// The square root with a non-negative real part; for a negative real number the sign of the
+/// imaginary part is that of the imaginary zero.
 pub(super) fn sqrt(x: C64) -> C64 {
     if x.re == 0.0 && x.im == 0.0 {
         return C64::new(0.0, x.im);
@@ -164,8 +166,8 @@ pub(super) fn sqrt(x: C64) -> C64 {
     }
 }
 
-/// `(sinh 2a + i sin 2b) / (cosh 2a + cos 2b)`, and its limit for large `a`; at an infinite `a`
-/// whatever `b` is.
+/// `(sinh 2a + i sin 2b) / (cosh 2a + cos 2b)`, and its limit for large `a`; for an infinite `a`
+/// the limit is taken for every `b`.
 pub(super) fn tanh(x: C64) -> C64 {
     if x.re.abs() > 20.0 {
         let tail = 4.0 * libm::exp(-2.0 * x.re.abs()) * libm::sin(x.im) * libm::cos(x.im);
@@ -187,7 +189,7 @@ pub(super) fn tanh(x: C64) -> C64 {
     )
 }
 
-/// `exp(b log a)`, with `0^0 = 1` and `0^b = 0` for `b` of positive real part.
+/// `exp(b log a)`, with `0^0 = 1` and `0^b = 0` where the real part of `b` is positive.
 pub(super) fn power(a: C64, b: C64) -> C64 {
     if a.re == 0.0 && a.im == 0.0 {
         if b.re == 0.0 && b.im == 0.0 {

@@ -1,26 +1,26 @@
 //! Inverse trigonometric and hyperbolic functions of complex numbers, accurate in both parts.
 //!
-//! The textbook formulas, logarithms of roots, cancel near the axes and overflow from the root of
-//! the largest number on. The formulas here are those of T. E. Hull, T. F. Fairgrieve and
-//! P. T. P. Tang, "Implementing the Complex Arcsine and Arccosine Functions Using Exception
-//! Handling", ACM TOMS 23(3), 1997; of `atanh`, W. Kahan's of "Branch Cuts for Complex Elementary
-//! Functions", 1987.
+//! The textbook formulas, logarithms of roots, suffer cancellation near the axes and overflow
+//! beyond the square root of the largest number. The formulas here are those of T. E. Hull, T. F.
+//! Fairgrieve and P. T. P. Tang, "Implementing the Complex Arcsine and Arccosine Functions Using
+//! Exception Handling", ACM TOMS 23(3), 1997; for `atanh` those of W. Kahan, "Branch Cuts for
+//! Complex Elementary Functions", 1987.
 
 use super::C64;
 use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 
-/// From these values of `a` and `b` on other formulas are the accurate ones (the article's
-/// section 4).
+/// Values of `a` and `b` beyond which other formulas are the accurate ones (section 4 of the
+/// article).
 const A_CROSSOVER: f64 = 1.5;
 const B_CROSSOVER: f64 = 0.6417;
 
-/// Magnitudes whose squares neither overflow nor lose anything of 1.
+/// Beyond this magnitude, squares may overflow, and 1 is negligible beside them.
 const LARGE: f64 = 1e150;
 
-/// Magnitudes whose squares underflow.
+/// Below this magnitude, squares underflow.
 const SMALL: f64 = 1e-150;
 
-/// What `asin` and `acos` of a number of the first quadrant share.
+/// The values that `asin` and `acos` of a number in the first quadrant share.
 struct Parts {
     /// The real part of the arcsine.
     asin: f64,
@@ -30,10 +30,10 @@ struct Parts {
     imaginary: f64,
 }
 
-/// The arcsine of `x + iy`, both at least 0.
+/// The arcsine of `x + iy`, where both are at least 0.
 fn first_quadrant(x: f64, y: f64) -> Parts {
     if x > LARGE || y > LARGE {
-        // There `asin z` is `i log(2 z)`, turned.
+        // Here `asin z` is `i log(2 z)` up to a rotation.
         let size = libm::log(libm::hypot(x / 2.0, y / 2.0)) + 2.0 * LN_2;
         return Parts {
             asin: libm::atan2(x, y),
@@ -71,7 +71,7 @@ fn real_parts(x: f64, y: f64, [r, s, a, b]: [f64; 4]) -> (f64, f64) {
         return (libm::asin(b), libm::acos(b));
     }
     let sum = a + x;
-    // The cosine of the result times `a`, without cancellation.
+    // The cosine of the result times `a`, computed without cancellation.
     let side = if x <= 1.0 {
         libm::sqrt(0.5 * sum * (y * y / (r + x + 1.0) + (s + (1.0 - x))))
     } else {
@@ -80,7 +80,7 @@ fn real_parts(x: f64, y: f64, [r, s, a, b]: [f64; 4]) -> (f64, f64) {
     (libm::atan2(x, side), libm::atan2(side, x))
 }
 
-/// The imaginary part where the square of `y` is nothing beside 1.
+/// The imaginary part where the square of `y` is negligible beside 1.
 fn near_the_axis(x: f64, y: f64) -> f64 {
     if x < 1.0 {
         y / libm::sqrt((1.0 - x) * (1.0 + x))
@@ -91,7 +91,7 @@ fn near_the_axis(x: f64, y: f64) -> f64 {
     }
 }
 
-/// The arcsine; of real part between -pi/2 and pi/2.
+/// The arcsine, whose real part is between -pi/2 and pi/2.
 pub(super) fn asin(z: C64) -> C64 {
     if let Some(special) = asin_of_special(z) {
         return special;
@@ -100,7 +100,7 @@ pub(super) fn asin(z: C64) -> C64 {
     C64::new(parts.asin.copysign(z.re), parts.imaginary.copysign(z.im))
 }
 
-/// The arcsine of infinities and NaNs, as C's `casin` has it.
+/// The arcsine of infinities and NaNs, as C's `casin` defines it.
 fn asin_of_special(z: C64) -> Option<C64> {
     let (x, y) = (z.re, z.im);
     if x.is_finite() && y.is_finite() {
@@ -123,7 +123,7 @@ fn asin_of_special(z: C64) -> Option<C64> {
     })
 }
 
-/// The arccosine; of real part between 0 and pi.
+/// The arccosine, whose real part is between 0 and pi.
 pub(super) fn acos(z: C64) -> C64 {
     if !z.re.is_finite() || !z.im.is_finite() {
         return acos_of_special(z);
@@ -136,7 +136,7 @@ pub(super) fn acos(z: C64) -> C64 {
     C64::new(real, -parts.imaginary.copysign(z.im))
 }
 
-/// The arccosine of infinities and NaNs, as C's `cacos` has it.
+/// The arccosine of infinities and NaNs, as C's `cacos` defines it.
 fn acos_of_special(z: C64) -> C64 {
     let (x, y) = (z.re, z.im);
     let infinity = -f64::INFINITY.copysign(y);
@@ -149,23 +149,24 @@ fn acos_of_special(z: C64) -> C64 {
     }
 }
 
-/// The area hyperbolic sine: `-i asin(i z)`.
+/// The inverse hyperbolic sine, `-i asin(i z)`.
 pub(super) fn asinh(z: C64) -> C64 {
     let turned = asin(C64::new(z.im, z.re));
     C64::new(turned.im, turned.re)
 }
 
-/// The area hyperbolic cosine, of real part at least 0: `acos z`, turned.
+/// The inverse hyperbolic cosine, whose real part is at least 0: `acos z`, rotated by a quarter
+/// turn.
 pub(super) fn acosh(z: C64) -> C64 {
     let turned = acos(z);
-    // Of a NaN alone, which part is a number is the other way round.
+    // If the arccosine's real part is NaN, its parts are exchanged.
     if turned.re.is_nan() {
         return C64::new(turned.im.abs(), turned.re);
     }
     C64::new(turned.im.abs(), turned.re.copysign(z.im))
 }
 
-/// The area hyperbolic tangent, of imaginary part between -pi/2 and pi/2.
+/// The inverse hyperbolic tangent, whose imaginary part is between -pi/2 and pi/2.
 pub(super) fn atanh(z: C64) -> C64 {
     let (x, y) = (z.re.abs(), z.im.abs());
     if z.re.is_nan() || z.im.is_nan() {
@@ -181,7 +182,7 @@ pub(super) fn atanh(z: C64) -> C64 {
         return C64::new(real, imaginary);
     }
     let (real, imaginary) = if x > LARGE || y > LARGE {
-        // There it is `1 / z + i pi / 2`.
+        // Here it is `1 / z + i pi / 2`.
         let size = libm::hypot(x, y);
         let real = match size.is_infinite() && (x.is_infinite() || y.is_infinite()) {
             true => 0.0,
@@ -191,7 +192,7 @@ pub(super) fn atanh(z: C64) -> C64 {
     } else {
         let distance = (x - 1.0) * (x - 1.0) + y * y;
         let real = match x == 1.0 && y < SMALL {
-            // The square of `y` would be 0.
+            // The square of `y` would underflow to 0.
             true => (LN_2 - libm::log(y)) / 2.0,
             false => libm::log1p(4.0 * x / distance) / 4.0,
         };

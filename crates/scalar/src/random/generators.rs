@@ -1,7 +1,7 @@
-//! The generators of `rng-bit-generator`. Nothing here needs more than `core`: the routines of
-//! compiled programs (`crates/rt`) are built with this file, too.
+//! The generators of `rng-bit-generator`. This file needs only `core`: the routines of compiled
+//! programs (`crates/rt`) are also built from it.
 
-/// Threefry 2x32 with 20 rounds.
+/// The Threefry 2x32 generator with 20 rounds.
 pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let keys = [key[0], key[1], key[0] ^ key[1] ^ 0x1bd1_1bda];
@@ -20,7 +20,7 @@ pub fn threefry(key: [u32; 2], counter: [u32; 2]) -> [u32; 2] {
     x
 }
 
-/// Philox 4x32 with 10 rounds.
+/// The Philox 4x32 generator with 10 rounds.
 pub fn philox(mut key: [u32; 2], mut x: [u32; 4]) -> [u32; 4] {
     for _ in 0..10 {
         let a = u64::from(x[0]) * 0xd251_1f53;
@@ -42,7 +42,7 @@ pub fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
-/// The word of two halves, the low one first.
+/// The word with these halves, the low one first.
 pub fn join([low, high]: [u32; 2]) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
@@ -51,12 +51,12 @@ fn product(dims: &[usize]) -> usize {
     dims.iter().product()
 }
 
-/// Gives `put` a word for each element of an array of sizes `dims`, row-major: of 64 bits if
-/// `wide`, else of 32. The state, of at least two words, becomes the next one.
+/// Calls `put` with a word for each element of an array of sizes `dims`, row-major: a 64-bit word
+/// if `wide`, else a 32-bit word. Advances the state, which has at least two words.
 ///
-/// The state is the key and a counter. Elements of 64 bits use a counter each.
-/// Elements of at most 32 come in pairs that share one: neighbours along the
-/// first dimension of even size or, if there is none, the first of the largest.
+/// The state is the key and a counter. Each 64-bit element uses one counter. Elements of at most 32
+/// bits form pairs that share one: adjacent elements along the first dimension of even size or, if
+/// there is none, along the first of the largest dimensions.
 pub fn threefry_words(
     state: &mut [u64; 2],
     dims: &[usize],
@@ -99,11 +99,11 @@ fn paired_dimension(dims: &[usize]) -> usize {
         .unwrap_or(0)
 }
 
-/// As [`threefry_words`], of `count` elements.
+/// Like [`threefry_words`], for `count` elements.
 ///
-/// The state is the key and a 128-bit counter, low word first; a state of two
-/// words is itself the counter, high word (the key) first, and keeps only the low
-/// word. Each counter gives four words, used one after the other.
+/// The state is the key and a 128-bit counter, low word first; a state of two words is itself the
+/// counter, high word (the key) first, and keeps only the low word. Each counter gives four words,
+/// used one after the other.
 pub fn philox_words(state: &mut [u64], count: usize, wide: bool, put: &mut impl FnMut(usize, u64)) {
     let &mut [key, low, ref rest @ ..] = state else {
         return;
@@ -131,8 +131,8 @@ pub fn philox_words(state: &mut [u64], count: usize, wide: bool, put: &mut impl 
     }
 }
 
-/// The stored bits of an element of so many bits that a word makes: its low ones. Integers of fewer
-/// than eight bits are stored with their sign.
+/// The stored bits of an element of `bits` bits that takes the low bits of a word. Signed integers
+/// of fewer than eight bits are stored sign-extended.
 pub fn stored_bits(word: u64, bits: u32, is_signed: bool) -> u64 {
     let unused = 64 - bits.clamp(1, 64);
     match is_signed && bits < 8 {

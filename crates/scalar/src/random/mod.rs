@@ -1,12 +1,11 @@
-//! Words of random numbers, for `rng-bit-generator` and `rng`.
+//! Random words for `rng-bit-generator` and `rng`.
 //!
-//! The two algorithms are those of Salmon et al., "Parallel random numbers: as
-//! easy as 1, 2, 3" (SC 2011). How counters are assigned to the elements of an array, how the
-//! state advances, and which words make which element follow XLA's expansion, so the
-//! bits are equal to XLA's. `rng` has no defined bits; here they depend on the
-//! shape and the distribution alone.
+//! The two algorithms are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC
+//! 2011). The assignment of counters to the elements of an array, the advance of the state, and the
+//! words of each element follow XLA's expansion, so the bits are equal to XLA's. The bits of `rng`
+//! are not defined; here they depend on the shape and the distribution alone.
 //!
-//! A target that makes these numbers calls these functions, so that all targets make the same ones.
+//! Targets call these functions, so that all of them generate the same numbers.
 
 mod generators;
 
@@ -14,13 +13,13 @@ use crate::{Number, decode, encode};
 pub use generators::{halves, join, philox, philox_words, stored_bits, threefry, threefry_words};
 use tegula_ir::{Category, ElementType, RngAlgorithm, RngDistribution};
 
-/// Whether `rng-bit-generator` makes elements of a type.
+/// Whether `rng-bit-generator` generates elements of a type.
 pub fn has_random_bits(ty: ElementType) -> bool {
     matches!(ty.bits(), 1..=32 | 64) && ty != ElementType::Pred && !ty.is_complex()
 }
 
-/// A word for each element of an array of sizes `dims`, row-major: of 64 bits if
-/// `wide`, else of 32. The state, of at least two words, becomes the next one.
+/// Computes a word for each element of an array of sizes `dims`, row-major: a 64-bit word if
+/// `wide`, else a 32-bit word. Advances the state, which has at least two words.
 pub fn random_words(
     algorithm: RngAlgorithm,
     state: &mut [u64],
@@ -42,14 +41,14 @@ pub fn random_words(
     words
 }
 
-/// The stored bits of the element that a word makes: its low bits.
+/// The stored bits of the element made of a word's low bits.
 pub fn element_of_word(ty: ElementType, word: u64) -> u128 {
     let is_signed = ty.category() == Category::Signed;
     stored_bits(word, ty.bits(), is_signed).into()
 }
 
-/// The stored bits of element `i` of `rng(a, b)`, the parameters as stored bits.
-/// `None` for types that it is not defined for.
+/// The stored bits of element `i` of `rng(a, b)`, whose parameters are stored bits as well. `None`
+/// for types for which it is not defined.
 pub fn draw(
     distribution: RngDistribution,
     ty: ElementType,
@@ -67,7 +66,7 @@ pub fn draw(
     };
     let number = match (distribution, a, b) {
         (RngDistribution::Normal, a, b) => {
-            // Box and Muller, 1958.
+            // The method of Box and Muller, 1958.
             let radius = (-2.0 * libm::log(1.0 - unit(0))).sqrt();
             let normal = radius * libm::cos(std::f64::consts::TAU * unit(1));
             Number::Double(real(a) + real(b) * normal)
@@ -100,7 +99,7 @@ fn real(number: Number) -> f64 {
 mod tests {
     use super::*;
 
-    /// What an element's bits are: those that encoding its number gives.
+    /// An element's bits are those that encoding its number gives.
     #[test]
     fn elements_are_stored_as_numbers() {
         for &ty in ElementType::ALL {
@@ -118,13 +117,13 @@ mod tests {
         }
     }
 
-    /// An odd row: the last pair has one element.
+    /// A row of odd length: the last pair has one element.
     #[test]
     fn pairs_are_neighbours_along_one_dimension() {
         let mut state = [7, 9];
         let words = random_words(RngAlgorithm::ThreeFry, &mut state, &[3, 5], false);
         let block = |counter: u64| threefry(halves(7), halves(9 + counter)).map(u64::from);
-        // The first of the largest is the second dimension: rows of three counters.
+        // The first of the largest dimensions is the second: each row takes three counters.
         for (i, &word) in words.iter().enumerate() {
             let (row, column) = (i / 5, i % 5);
             assert_eq!(

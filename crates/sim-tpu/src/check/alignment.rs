@@ -1,10 +1,10 @@
-//! Whether an offset is a multiple of the tile, for all values of the variables.
+//! Proves that a dynamic offset is a multiple of the tile for all values of its variables.
 //!
-//! Loads and copies address whole tiles, so a compiler must know at compile time that a
-//! dynamic offset is a multiple of the tile; that it happens to be at run time does not
-//! help. The question goes to the indexing crate, over a map whose variables are those
-//! of the loops around the statement, with their ranges, what is assumed of scalars, and
-//! the conditions of the branches that lead there.
+//! Loads and copies address whole tiles, so a compiler must know at compile time that a dynamic
+//! offset is a multiple of the tile; that it happens to be one at run time does not help. The
+//! indexing crate answers the question, over a map whose variables are those of the loops around
+//! the statement with their ranges, the assumed ranges of scalars, and the conditions of the
+//! branches that lead to the statement.
 
 use crate::program::{Comparison, TpuProgram, VariableId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,17 +13,18 @@ use tegula_arena::EntityRef;
 use tegula_expr::{Cmp, Interval, Style, Term, Var, VarRanges, facts_of, range_of};
 use tegula_indexing::{Answer, IndexingMap, Variable, is_multiple_of};
 
-/// What is known at a statement.
+/// What is known about the program's variables at a statement.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
-    /// All values that a variable can take here.
+    /// The values that a variable can take here.
     ranges: FxHashMap<Var, Interval>,
-    /// What a `let` name stands for.
+    /// The term that a `let` name stands for.
     values: FxHashMap<Var, Term>,
     constraints: Vec<(Term, Interval)>,
-    /// Variables that are set again somewhere: what holds of one now may not later.
+    /// Variables that a statement sets again: a fact about one may stop holding later.
     changed: Rc<FxHashSet<Var>>,
-    /// Values of such variables at some time, numbered from [`FIRST_SNAPSHOT`].
+    /// How many snapshots (the values of such variables at one moment) were taken; they are
+    /// numbered from [`FIRST_SNAPSHOT`].
     snapshots: u32,
 }
 
@@ -33,15 +34,15 @@ impl VarRanges for Scope {
     }
 }
 
-/// What a scalar of 32 bits can be.
+/// The range of a 32-bit scalar.
 const WIDE: Interval = Interval::new(i32::MIN as i64, i32::MAX as i64);
-/// The number of the first variable that is no variable of the program.
+/// The number of the first snapshot variable; the program's own variables have smaller numbers.
 const FIRST_SNAPSHOT: u32 = 1 << 30;
-/// No more conditions than this are used for a proof.
+/// The most conditions that a proof uses.
 const MAX_CONSTRAINTS: usize = 16;
 
 impl Scope {
-    /// Nothing known yet; `changed` are the variables that are set again somewhere.
+    /// A scope that knows nothing yet; `changed` are the variables that a statement sets again.
     pub(super) fn new(changed: FxHashSet<Var>) -> Self {
         Self {
             changed: Rc::new(changed),
@@ -55,12 +56,12 @@ impl Scope {
         lasting
     }
 
-    /// The term with `let` names replaced by what they stand for.
+    /// The term with every `let` name replaced by the term that it stands for.
     fn resolved(&self, term: &Term) -> Term {
         term.substitute(&mut |var| self.values.get(&var).cloned())
     }
 
-    /// A loop variable from `low` up to, not including, `high`.
+    /// Enters a loop whose variable runs from `low` to `high`, exclusive.
     pub(super) fn enter_loop(&mut self, variable: VariableId, low: &Term, high: &Term) {
         let (low, high) = (self.resolved(low), self.resolved(high));
         self.values.remove(&variable.var());
@@ -84,7 +85,7 @@ impl Scope {
         self.ranges.insert(variable.var(), range);
     }
 
-    /// A name for a term: for what its variables are now.
+    /// Defines a name for a term, with the present values of the term's variables.
     pub(super) fn define(&mut self, variable: VariableId, value: &Term) {
         self.ranges.remove(&variable.var());
         self.values.remove(&variable.var());
@@ -105,7 +106,8 @@ impl Scope {
         self.values.insert(variable.var(), value);
     }
 
-    /// A variable that can have any value of its type, or what the program says of it.
+    /// Forgets what is known about a variable: it can have any value of its type, or of the range
+    /// that the program declares for it.
     pub(super) fn forget(&mut self, variable: VariableId, program: &TpuProgram) {
         self.values.remove(&variable.var());
         self.ranges.remove(&variable.var());
@@ -117,7 +119,7 @@ impl Scope {
         self.ranges.insert(variable.var(), range);
     }
 
-    /// A scalar is in a range from here on.
+    /// Assumes from here on that a scalar is in a range.
     pub(super) fn assume(&mut self, variable: VariableId, low: &Term, high: &Term) {
         if self.changed.contains(&variable.var()) {
             return;
@@ -128,7 +130,7 @@ impl Scope {
         self.ranges.insert(variable.var(), range);
     }
 
-    /// A comparison holds, or does not, from here on.
+    /// Assumes from here on that a comparison holds, or does not.
     pub(super) fn suppose(&mut self, condition: &Comparison, holds: bool) {
         let difference = self.resolved(&condition.left.sub(&condition.right));
         let interval = match (condition.cmp, holds) {
@@ -151,8 +153,8 @@ impl Scope {
         }
     }
 
-    /// Whether an offset is a multiple of `modulus`: the offset and the proof, or why it
-    /// is not known to be one.
+    /// Whether an offset is proved to be a multiple of `modulus`: returns the offset and the proof,
+    /// or the reason why there is none.
     pub(super) fn aligned(
         &self,
         program: &TpuProgram,

@@ -1,6 +1,6 @@
-//! What is checked before anything runs: blocks against tiles, offsets against tiles,
-//! element types against units, grids whose order is free. [`taint`] is the check of
-//! padding, which needs values.
+//! The checks before a program runs: blocks and offsets against tiles, element types against the
+//! chip's units, and grids whose order is free. [`taint`] is the check of padding, which needs
+//! values.
 
 mod alignment;
 pub(crate) mod taint;
@@ -20,17 +20,17 @@ use tegula_expr::{Cmp, Term, Var};
 use tegula_mosaic::ir::Binary;
 use tegula_target::Chip;
 
-/// The most proofs of alignment that are kept to be shown.
+/// The most proofs of alignment that are kept for the report.
 const MOST_PROOFS: usize = 64;
 
-/// What the checks before the run give.
+/// The results of the checks before the run.
 pub(crate) struct Fixed {
     pub(crate) proofs: AlignmentProofs,
-    /// The output windows' blocks, with their arrays.
+    /// The block of each output window, with the array that it is written back to.
     pub(crate) write_backs: FxHashMap<BufferId, BufferId>,
 }
 
-/// How each buffer lies in its memory.
+/// The geometry (layout in memory) of each buffer.
 pub(crate) fn geometries(program: &TpuProgram, chip: &Chip) -> Result<Vec<Geometry>, Error> {
     let one = |(id, buffer): (BufferId, &Buffer)| {
         Geometry::new(buffer, chip).map_err(|message| Error::Program {
@@ -41,7 +41,7 @@ pub(crate) fn geometries(program: &TpuProgram, chip: &Chip) -> Result<Vec<Geomet
     program.buffers.iter().map(one).collect()
 }
 
-/// The line of a buffer's declaration, or of its window; 0 if there is none.
+/// The line of a buffer's declaration, or of the window that declares it; 0 if there is none.
 fn declaring_line(program: &TpuProgram, buffer: BufferId) -> u32 {
     let mut line = 0;
     for_each_statement(&program.body, &mut |statement| match &statement.kind {
@@ -55,7 +55,7 @@ fn declaring_line(program: &TpuProgram, buffer: BufferId) -> u32 {
     line
 }
 
-/// Checks what can be known before running.
+/// Runs the checks that need no execution.
 pub(crate) fn fixed_checks(
     program: &TpuProgram,
     chip: &Chip,
@@ -88,7 +88,7 @@ pub(crate) fn fixed_checks(
     })
 }
 
-/// What an operation on scalars gives as a term, if it is one: it is taken not to overflow.
+/// The result of a scalar operation as a term, if there is one; assumes that it does not overflow.
 fn scalar_term(operation: &ScalarOperation, operands: &[Term]) -> Option<Term> {
     use tegula_mosaic::ir::{Cast, IntPredicate};
     let truth = |cmp: Cmp, a: &Term, b: &Term| Term::cmp(cmp, a, b);
@@ -124,11 +124,11 @@ struct Checker<'a> {
     findings: &'a mut Findings,
     proofs: AlignmentProofs,
     write_backs: FxHashMap<BufferId, BufferId>,
-    /// Variables that are set again somewhere.
+    /// Variables that a statement sets again.
     changed: FxHashSet<Var>,
-    /// What was said of a computation's types.
+    /// For each computation's module, the finding about its element types, if there is one.
     modules: FxHashMap<*const tegula_ir::Module, Option<(String, String)>>,
-    /// What contradicts itself.
+    /// The first contradiction in the program.
     error: Option<Error>,
 }
 
@@ -236,7 +236,7 @@ impl Checker<'_> {
             return;
         };
         let ty = buffer.shape.element_type;
-        // Pallas keeps integers of 8 and 16 bits there, which the compiler packs.
+        // Pallas keeps 8-bit and 16-bit integers in SMEM; its compiler packs them.
         let packed = self.program.is_of_pallas() && matches!(ty.bits(), 8 | 16);
         if buffer.space == Space::Smem && !types::scalar_memory(ty) && !packed {
             let told = (
@@ -247,7 +247,7 @@ impl Checker<'_> {
         }
     }
 
-    /// One end of a copy: whole tiles, or up to the end of the array.
+    /// Checks one end of a copy: it is of whole tiles, or reaches the end of the array.
     fn copied(&mut self, statement: &Statement, slice: &Slice, scope: &Scope) {
         let id = slice.buffer;
         let Some(geometry) = self.geometry_of(id) else {
@@ -262,7 +262,8 @@ impl Checker<'_> {
                 SliceEntry::Whole => continue,
                 SliceEntry::Element(start) => (start, Some(1)),
                 SliceEntry::Range { start, size, .. } => (start, Some(*size)),
-                // Whether it is whole tiles is checked when it runs.
+                // Whether a size known only at run time is of whole tiles is checked when the copy
+                // runs.
                 SliceEntry::Sized { start, size } => (start, size.as_constant()),
             };
             let end = start.as_constant().zip(size);
@@ -270,7 +271,7 @@ impl Checker<'_> {
             if tile == 1 || size == Some(whole) && to_end {
                 continue;
             }
-            // A row of words is a part of a tile that a copy can address.
+            // A row of 32-bit words is a part of a tile that a copy can address.
             let rows = geometry.sublanes == Some(d) && geometry.bits == 32;
             if rows && self.program.is_of_pallas() {
                 continue;
@@ -364,9 +365,9 @@ impl Checker<'_> {
         }
     }
 
-    /// An operand or destination: a dynamic offset along the lanes is a multiple of the
-    /// tile, and so is one along the sublanes where several elements share a word.
-    /// Constant offsets are the compiler's to shift by.
+    /// Checks an operand or destination of a computation: a dynamic offset along the lanes must be
+    /// a multiple of the tile, and so must one along the sublanes where several elements share a
+    /// word. The compiler handles constant offsets by shifting.
     fn computed(&mut self, statement: &Statement, slice: &Slice, scope: &Scope) {
         let id = slice.buffer;
         let Some(geometry) = self.geometry_of(id) else {
@@ -388,7 +389,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Vectors are loaded and stored at offsets as operands of computations are.
+    /// Checks the offsets of vector loads and stores as those of operands of computations.
     fn vector(&mut self, block: &VectorBlock, scope: &mut Scope) {
         for operation in &block.operations {
             let here = Statement {
@@ -421,7 +422,8 @@ impl Checker<'_> {
                 message: "a grid's bounds depend on its own variables".to_owned(),
             });
         }
-        // Blocks are fetched a point ahead, so what chooses them is the point alone.
+        // A block is fetched one grid point ahead, so only the point may determine which block it
+        // is.
         for_each_statement(&grid.body, &mut |inner| {
             let StatementKind::Set { variable, .. } = inner.kind else {
                 return;
@@ -484,7 +486,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Points of a parallel dimension run in any order, so their output blocks differ.
+    /// Checks a parallel dimension: its points run in any order, so their output blocks must
+    /// differ.
     fn free_order(&mut self, statement: &Statement, grid: &Grid, window: &Window) {
         for dimension in &grid.dimensions {
             let var = dimension.variable.var();

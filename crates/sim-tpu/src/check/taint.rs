@@ -1,14 +1,14 @@
-//! Which results of a computation padding reaches.
+//! Taint analysis of padding: which results of a computation depend on padding.
 //!
-//! A block that reaches beyond the edge of its array has elements that mean nothing.
-//! They may be computed with as long as only elements that nobody wants come of it. So
-//! what an element is ([`Kind`]) is followed through the operations' indexing maps: what
-//! is computed from padding is padding, and else what is computed from data is data. A
-//! selection is what the branch is that its predicate chooses, which is how padding is
-//! masked. An operation that reads several elements of an operand for one of its result
-//! (a reduction, a contraction) must not mix padding with data: that is the finding.
-//! Mixed with elements that were made up, such as a mask's zeros, it stays padding: rows
-//! beyond the edge may be summed over their masked lanes.
+//! A block that extends past the edge of its array has elements without meaning. Computing with
+//! them is fine as long as they reach only elements that nobody uses. This analysis follows the
+//! [`Kind`] of each element through the operations' indexing maps: an element computed from padding
+//! is padding; any other element computed from data is data. A selection has the kind of the branch
+//! that its predicate chooses, which is how a program masks padding. An operation that reads
+//! several elements of an operand for one element of its result (a reduction, a contraction) must
+//! not mix padding with data: that is a finding. Padding mixed with elements made up from
+//! constants, such as the zeros of a mask, stays padding: rows beyond the edge may be summed over
+//! their masked lanes.
 
 use smallvec::SmallVec;
 use tegula_expr::{Interval, Var};
@@ -19,23 +19,23 @@ use tegula_ir::{
     Op, Scalar, Shape,
 };
 
-/// What an element is.
+/// Where the value of an element comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Made up: from constants and index numbers alone.
+    /// From constants and index numbers alone.
     Neutral,
-    /// From an array.
+    /// From an element of an array.
     Real,
-    /// From beyond the edge of one.
+    /// From beyond the edge of an array.
     Padding,
 }
 
-/// What the elements of an array are.
+/// The kinds of the elements of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kinds {
-    /// All of them.
+    /// All elements have this kind.
     All(Kind),
-    /// Each of them, row-major.
+    /// The kind of each element, row-major.
     Each(Vec<Kind>),
 }
 
@@ -47,7 +47,7 @@ impl Kinds {
         }
     }
 
-    /// Whether some element is padding.
+    /// Whether an element is padding.
     pub(crate) fn has_padding(&self) -> bool {
         match self {
             Self::All(kind) => *kind == Kind::Padding,
@@ -55,7 +55,7 @@ impl Kinds {
         }
     }
 
-    /// What can be said without looking at each.
+    /// The greatest kind of any element, a bound for all of them.
     fn most(&self) -> Kind {
         match self {
             Self::All(kind) => *kind,
@@ -64,24 +64,24 @@ impl Kinds {
     }
 }
 
-/// What padding reaches.
+/// The result of the analysis.
 pub(crate) struct Reached {
-    /// For each array of the result.
+    /// The kinds of each array of the result.
     pub(crate) outputs: Vec<Kinds>,
-    /// The operation that mixes padding with data, if one does.
+    /// The operation that mixes padding with data, if there is one.
     pub(crate) mixed: Option<String>,
 }
 
-/// Points of a map that are looked at one by one; beyond that all is tainted.
+/// The most points of a map that are visited one by one; a larger map spreads the greatest kind to
+/// every element.
 const MAX_POINTS: u128 = 1 << 24;
-/// The same for maps that divide or are constrained.
+/// The same bound for maps that divide or have constraints.
 const MAX_CHECKED_POINTS: u128 = 1 << 20;
-/// How deep calls are followed.
+/// The greatest depth of nested calls that is followed.
 const MAX_DEPTH: usize = 32;
 
-/// Follows what elements are from the parameters of the entry computation to its
-/// result. Where no parameter has padding, made-up elements count as data unless all are
-/// made up.
+/// Follows the kinds of elements from the parameters of the entry computation to its result. Where
+/// no parameter has padding, elements made up from constants count as data unless all are made up.
 pub(crate) fn reach(module: &Module, values: &[Literal], kinds: &[Kinds]) -> Reached {
     if !kinds.iter().any(Kinds::has_padding) {
         let most = kinds.iter().map(Kinds::most).max();
@@ -247,7 +247,8 @@ impl Following<'_> {
         results
     }
 
-    /// Of a selection the branch counts that is chosen.
+    /// The kinds of a selection: each element has that of the chosen branch, or of the predicate if
+    /// that is greater.
     fn select(&self, instruction: &Instruction, p: &Kinds, a: &Kinds, b: &Kinds) -> Option<Kinds> {
         let predicate = self.value(*instruction.operands.first()?)?;
         let elements = elements(&instruction.shape);
@@ -263,7 +264,8 @@ impl Following<'_> {
         Some(Kinds::Each((0..elements).map(element).collect()))
     }
 
-    /// A truth value that one side decides does not depend on the other.
+    /// The kinds of an `and` or `or`: where one operand decides the result, the other does not
+    /// matter.
     fn decided(
         &self,
         instruction: &Instruction,
@@ -304,8 +306,8 @@ fn elements(shape: &Shape) -> usize {
         .unwrap_or(0)
 }
 
-/// Raises each element of the result to what it reads through a map; says whether one of
-/// them reads padding and data.
+/// Raises the kind of each element of the result to the kinds that it reads through a map; returns
+/// whether some element reads both padding and data.
 fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &mut [Kind]) -> bool {
     if map.status == Status::Empty {
         return false;
@@ -313,7 +315,7 @@ fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &m
     let own = map.dims.len();
     let unused = unused_dims(map);
     let mut bounds = map.bounds();
-    // What does not matter is looked at once.
+    // A dimension that changes nothing is visited at one value only.
     for (bound, unused) in bounds.iter_mut().zip(&unused) {
         if *unused && bound.lower < bound.upper {
             bound.upper = bound.lower;
@@ -325,7 +327,7 @@ fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &m
         true => MAX_POINTS,
         false => MAX_CHECKED_POINTS,
     };
-    // What a run-time value chooses may be any of it.
+    // An element selected by a run-time value may be any of them.
     if map.is_undefined() || points.is_none_or(|p| p > limit) || !map.runtime.is_empty() {
         let most = kinds.most();
         result.iter_mut().for_each(|slot| *slot = (*slot).max(most));
@@ -373,7 +375,7 @@ fn follow(map: &IndexingMap, from: &[i64], kinds: &Kinds, to: &[i64], result: &m
     }
 }
 
-/// The dimensions of which neither a result nor a constraint depends.
+/// The dimensions that no result and no constraint depends on.
 fn unused_dims(map: &IndexingMap) -> Vec<bool> {
     let mut unused = vec![true; map.dims.len()];
     let constraints = map.constraints.iter().map(|constraint| &constraint.term);
@@ -387,8 +389,7 @@ fn unused_dims(map: &IndexingMap) -> Vec<bool> {
     unused
 }
 
-/// Raises the result to what was found, for all values of the dimensions that do not
-/// matter.
+/// Raises the result's kinds to those found, for all values of the unused dimensions.
 fn spread(found: &[Kind], to: &[i64], unused: &[bool], bounds: &[Interval], result: &mut [Kind]) {
     for (place, slot) in result.iter_mut().enumerate() {
         let (mut rest, mut stride, mut seen) = (place as i64, 1, 0);
@@ -407,7 +408,7 @@ fn spread(found: &[Kind], to: &[i64], unused: &[bool], bounds: &[Interval], resu
     }
 }
 
-/// The next values of some of the variables; false if they begin anew.
+/// Advances some of the variables to their next values; returns false if they wrap around.
 fn step(point: &mut [i64], bounds: &[Interval], from: usize, to: usize) -> bool {
     for d in (from..to).rev() {
         if point[d] < bounds[d].upper {

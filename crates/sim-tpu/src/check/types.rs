@@ -1,14 +1,14 @@
-//! Which element types the units of a chip take.
+//! The element types that a chip's units support.
 //!
-//! The matrix units: `is_matmul_supported` of jax-ml/jax `jax/_src/tpu_info.py`
-//! @cec06d1, where `v4` takes s8 as the right operand only. The vector unit has lanes of
-//! 32 bits: no type of 64 bits and none below a byte is computed with, and 8-bit floats
-//! are converted only. SMEM holds words of 32 bits.
+//! The matrix units follow `is_matmul_supported` of jax-ml/jax `jax/_src/tpu_info.py` @cec06d1,
+//! where `v4` takes s8 as the right operand only. The vector unit has lanes of 32 bits: it computes
+//! with no type of 64 bits and with none below a byte, and only converts 8-bit floats. SMEM holds
+//! words of 32 bits.
 
 use tegula_ir::{ElementType, InstructionId, Module, Op};
 use tegula_target::Chip;
 
-/// Why an operation does not run on a chip, and what to do.
+/// The reason why an operation does not run on a chip, and what to do about it.
 pub(super) fn unsupported(module: &Module, chip: &Chip) -> Option<(String, String)> {
     let ids = module.computations.values().flat_map(|c| &c.instructions);
     ids.into_iter()
@@ -51,7 +51,7 @@ fn instruction(module: &Module, id: InstructionId, chip: &Chip) -> Option<(Strin
     }
 }
 
-/// Operations that only move elements or convert them.
+/// Whether an operation only moves elements or converts them.
 fn moves(op: &Op) -> bool {
     matches!(
         op,
@@ -102,7 +102,7 @@ fn matrix(chip: &str, side: usize, ty: ElementType) -> bool {
         "v2" | "v3" => ty == T::F32,
         "v4i" | "v4" => matches!(ty, T::F32 | T::BF16) || ty == T::S8 && side == 1,
         "7x" => matches!(ty, T::F32 | T::BF16 | T::F8E5M2 | T::F8E4M3FN),
-        // v5e, v5p, v6e, and what a user describes.
+        // v5e, v5p, v6e, and chips that a user describes.
         _ => matches!(
             ty,
             T::F32 | T::BF16 | T::F8E5M2 | T::F8E4M3B11FNUZ | T::S8 | T::U8 | T::S4 | T::U4

@@ -1,5 +1,5 @@
-//! What every access is checked for: that its buffer lives, that it stays inside, that
-//! no copy runs beside it, that what it reads was written.
+//! The checks of every access: that its buffer is live, that it stays inside the buffer, that no
+//! copy in flight conflicts with it, and that what it reads was written.
 
 use super::terms::Cut;
 use super::{Here, Life, Machine};
@@ -10,32 +10,32 @@ use crate::report::Error;
 use smallvec::SmallVec;
 use tegula_arena::EntityRef;
 
-/// A slice with the values of its terms.
+/// A slice of a buffer with the values of its terms.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) buffer: BufferId,
-    /// The elements that there are.
+    /// The elements of the slice that exist.
     pub(super) region: Region,
-    /// How far the region lies inside the slice, by dimension of the buffer.
+    /// By dimension of the buffer, how many elements of the slice lie before the region.
     pub(super) lead: SmallVec<[i64; 4]>,
     /// Whether some of the slice's elements do not exist.
     pub(super) partial: bool,
-    /// Whether that is wrong, and was said.
+    /// Whether that is an error, which was reported.
     pub(super) outside: bool,
 }
 
-/// What is about to touch elements.
+/// How a statement is about to access elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Touch {
     Read,
     Write,
-    /// Both, as `+=` does.
+    /// Both a read and a write, as by `+=`.
     Update,
 }
 
 impl<'p> Machine<'p> {
-    /// The elements of a slice; nothing if the buffer does not live or none of them
-    /// exists.
+    /// Resolves a slice to the elements that exist; `None` if the buffer is not live or none of the
+    /// elements exists.
     pub(super) fn access(&mut self, cut: &Cut, here: Here<'p>) -> Result<Option<Access>, Error> {
         let id = cut.buffer;
         if self.states[id.index()].life != Life::Live {
@@ -87,7 +87,8 @@ impl<'p> Machine<'p> {
                 return Ok(None);
             }
             let size = geometry.dims[d];
-            // A block at the edge; before the array begin only windows with padding.
+            // A block may be clipped at the edge of the array; only windows with padding begin
+            // before the array.
             let clipped = entry.clipped && start < size && end > 0;
             if (start < 0 || end > size) && !clipped && outside.is_none() {
                 outside = Some((d, start, end));
@@ -127,7 +128,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Compares an access with every copy that may still run.
+    /// Checks an access against every copy that may still run.
     pub(super) fn check_races(&mut self, access: &Access, touch: Touch, here: Here<'p>) {
         let id = access.buffer;
         self.note_access(id, &access.region, touch, here.line);
@@ -167,7 +168,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Whether all that is read was written.
+    /// Checks that every element that is read was written.
     pub(super) fn check_written(&mut self, access: &Access, here: Here<'p>) {
         let state = &self.states[access.buffer.index()];
         if let Some(missing) = state.written.missing(&access.region) {

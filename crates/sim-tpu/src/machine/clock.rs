@@ -1,6 +1,6 @@
-//! What one core knows of the others' progress: a vector clock.
+//! A vector clock: what one core knows of the other cores' progress.
 
-/// By core, the newest epoch that is over.
+/// The newest finished epoch of each core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clock(Vec<u32>);
 
@@ -9,14 +9,14 @@ impl Clock {
         Self(vec![0; cores])
     }
 
-    /// Adds what another clock knows.
+    /// Merges in what another clock knows.
     pub(super) fn learn(&mut self, other: &Self) {
         for (own, other) in self.0.iter_mut().zip(&other.0) {
             *own = (*own).max(*other);
         }
     }
 
-    /// The newest epoch of a core that is over.
+    /// The newest finished epoch of a core.
     pub(super) fn of(&self, core: usize) -> u32 {
         self.0.get(core).copied().unwrap_or(0)
     }

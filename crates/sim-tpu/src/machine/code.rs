@@ -1,5 +1,5 @@
-//! Programs made ready to run: statements with the [`terms`](super::terms) and slices that they
-//! evaluate. A statement keeps its original for messages.
+//! Programs prepared for execution: statements with the [`terms`](super::terms) and slices that
+//! they evaluate. A statement keeps its original for messages.
 
 use super::terms::{AT_RUN_TIME, Cut, CutEntry, Index, Signal};
 use super::vector::work::of_block;
@@ -18,7 +18,7 @@ use tegula_expr::Cmp;
 use tegula_mosaic::ir::Op;
 use tegula_mosaic::types::Element;
 
-/// A statement ready to run.
+/// A statement prepared for execution.
 pub(super) struct Step<'p> {
     pub(super) line: u32,
     pub(super) statement: &'p Statement,
@@ -33,9 +33,9 @@ pub(super) enum Action<'p> {
     Wait(Signal, Option<Index>),
     Signal(Signal, Index, Option<Index>),
     Await(Signal, Index),
-    /// The number of the computation.
+    /// A computation, by its number.
     Compute(usize),
-    /// The number of the block of vector code.
+    /// A block of vector code, by its number.
     Vector(usize),
     Scalar(usize, &'p ScalarOperation, SmallVec<[Index; 3]>),
     StoreScalar(Box<Cut>, Index),
@@ -51,8 +51,8 @@ pub(super) enum Action<'p> {
         low: Index,
         high: Index,
         body: Vec<Step<'p>>,
-        /// Whether going round is a step of work over blocks: what the chip's overhead
-        /// of a step is charged for.
+        /// Whether an iteration is a step of work over blocks, to which the chip's overhead of a
+        /// step is charged.
         innermost: bool,
     },
     While {
@@ -78,32 +78,33 @@ pub(super) struct Copy {
     pub(super) source: Cut,
     pub(super) destination: Cut,
     pub(super) semaphore: Signal,
-    /// Whether some size is known only when it begins.
+    /// Whether some size is known only when the copy starts.
     pub(super) sized: bool,
-    /// The other core, and what counts here what was read.
+    /// For a copy to another core: that core, and the semaphore that counts on this core what was
+    /// read.
     pub(super) remote: Option<(Index, Option<Signal>)>,
 }
 
-/// What is printed.
+/// A value that is printed.
 pub(super) enum Printable {
     Scalar(Index, Element),
     Array(Box<Cut>, Element),
 }
 
-/// What a computation reads.
+/// An operand of a computation.
 pub(super) enum Input {
     Cut(Box<Cut>),
     Literal(tegula_ir::Literal),
 }
 
-/// A computation ready to run.
+/// A computation prepared for execution.
 pub(super) struct Job<'p> {
     pub(super) compute: &'p Compute,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<Cut>,
 }
 
-/// Makes statements ready.
+/// Prepares statements for execution.
 pub(super) struct Compiler<'p> {
     pub(super) program: &'p TpuProgram,
     pub(super) geometry: &'p [Geometry],
@@ -114,7 +115,7 @@ pub(super) struct Compiler<'p> {
 
 type Made<T> = Result<T, Error>;
 
-/// What is wrong with a statement that is no copy.
+/// The message for a slice of run-time size outside a copy.
 const SIZED: &str = "a slice whose size is known only at run time is copied, nothing else";
 
 impl<'p> Compiler<'p> {
@@ -391,7 +392,7 @@ impl<'p> Compiler<'p> {
         })
     }
 
-    /// A view whose elements are a vector's of these sizes.
+    /// A view prepared for a vector with these sizes.
     fn view(&self, view: &View, dims: &[i64], line: u32) -> Made<ViewCut> {
         let cut = self.cut(&view.slice, line)?;
         let count = |sizes: &[i64]| sizes.iter().product::<i64>();
@@ -445,7 +446,7 @@ impl<'p> Compiler<'p> {
         Err(wrong(line, "a buffer that the program does not have"))
     }
 
-    /// A slice whose sizes are known.
+    /// A slice whose sizes are known before the run.
     fn cut(&self, slice: &Slice, line: u32) -> Made<Cut> {
         let cut = self.copied_cut(slice, line)?;
         match cut.is_sized() {
@@ -454,7 +455,7 @@ impl<'p> Compiler<'p> {
         }
     }
 
-    /// A slice of a copy.
+    /// A slice of a copy; its sizes may be known only at run time.
     fn copied_cut(&self, slice: &Slice, line: u32) -> Made<Cut> {
         let buffer = self.known(slice.buffer, line)?;
         let dims = &self.geometry[buffer.index()].dims;
@@ -509,7 +510,7 @@ impl<'p> Compiler<'p> {
         })
     }
 
-    /// The module takes and gives what the slices are.
+    /// Checks that the slices have the shapes of the module's parameters and results.
     fn check_shapes(
         &self,
         compute: &Compute,
@@ -564,7 +565,7 @@ impl<'p> Compiler<'p> {
     }
 }
 
-/// Whether a loop's body computes or copies and has no loop.
+/// Whether a loop's body computes or copies and contains no loop.
 fn is_innermost(body: &[Statement]) -> bool {
     fn looks(body: &[Statement]) -> (bool, bool) {
         let parts = body.iter().map(|statement| match &statement.kind {

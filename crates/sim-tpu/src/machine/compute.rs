@@ -1,4 +1,4 @@
-//! Computations.
+//! Execution of computations.
 
 use super::access::{Access, Touch};
 use super::code::Input;
@@ -14,15 +14,15 @@ use tegula_arena::EntityRef;
 use tegula_interp::Value;
 use tegula_ir::{ArrayShape, ElementType, Literal, Module, parse_module};
 
-/// Iterations of the loops of one computation.
+/// The most loop iterations of one computation.
 const MAX_ITERATIONS: u64 = 1 << 24;
 
-/// How a computation is evaluated.
+/// A computation's module prepared for evaluation.
 pub(super) struct Plan {
-    /// The module with the rounding of the matrix units.
+    /// The module with the rounding of the matrix units' operands.
     module: Arc<Module>,
     product: Option<Product>,
-    /// For each destination that is added to.
+    /// For each destination that is added to, the module that adds.
     sums: Vec<Arc<Module>>,
 }
 
@@ -45,7 +45,7 @@ impl Plan {
     }
 }
 
-/// Why an operation has no value.
+/// The reason why an operation has no value.
 enum Failed {
     Evaluator(tegula_interp::Error),
     Program(String),
@@ -95,7 +95,7 @@ impl<'p> Machine<'p> {
                 self.check_races(access, Touch::Read, here);
                 self.check_written(access, here);
             }
-            // An array without elements is whole without an access.
+            // An array without elements counts as whole although no access exists for it.
             let is_empty = matches!(input, Input::Cut(cut) if cut.is_empty());
             whole &= access.is_some() || is_empty;
             inputs.push(access);
@@ -226,7 +226,7 @@ impl<'p> Machine<'p> {
         Dense::slice(cut.entries.len(), &cut.kept, &cut.sizes, &access.lead)
     }
 
-    /// The elements of a slice; those that do not exist are poison.
+    /// The elements of a slice; those that do not exist are filled with poison.
     fn fetch(&self, cut: &Cut, access: &Access) -> Result<Literal, String> {
         let geometry = &self.geometry[access.buffer.index()];
         let zeros = Literal::zeros(&self.shape(cut)).map_err(|error| error.to_string());
@@ -268,7 +268,7 @@ fn results(
                 slot.copy_from_slice(&to_bf16(*sum).to_ne_bytes());
             }
         } else {
-            // What is added to is in f32 as the sums are.
+            // The values to add to are f32, like the sums.
             if let [existing] = existing.as_slice() {
                 let old = existing.bytes().chunks_exact(4);
                 for (sum, old) in sums.iter_mut().zip(old) {

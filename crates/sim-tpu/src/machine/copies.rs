@@ -1,4 +1,4 @@
-//! Copies begin.
+//! The start of copies.
 
 use super::access::{Access, Touch};
 use super::code::Copy;
@@ -15,14 +15,14 @@ use crate::report::Error;
 use smallvec::SmallVec;
 use tegula_arena::EntityRef;
 
-/// More copies than this cannot be under way at once.
+/// The most copies in flight at once.
 const MAX_FLIGHTS: usize = 1 << 14;
 
-/// Both ends of a copy, as far as both exist.
+/// The source and destination regions of a copy, as far as both exist.
 struct Moved {
     source: Region,
     destination: Region,
-    /// What is moved, by dimension of the copy.
+    /// The number of elements moved, by dimension of the copy.
     sizes: SmallVec<[i64; 4]>,
 }
 
@@ -52,7 +52,7 @@ impl Moved {
         moved
     }
 
-    /// Where part of the source lands.
+    /// The part of the destination that a part of the source is moved to.
     fn landing(&self, copy: &Copy, part: &Region) -> Region {
         let mut region = self.destination.clone();
         for (&s, &d) in copy.source.kept.iter().zip(&copy.destination.kept) {
@@ -98,7 +98,7 @@ impl<'p> Machine<'p> {
             {
                 self.check_revisit(copy.source.buffer, &moved.destination, here);
             }
-            // An empty copy touches nothing.
+            // An empty copy accesses nothing.
             if elements > 0 {
                 from = (copy.source.buffer, moved.source);
                 to = (copy.destination.buffer, destination.region);
@@ -137,7 +137,7 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// Whether a copy whose size is known only now moves anything. One that does not needs no wait.
+    /// Whether a copy of run-time size moves anything. A copy that moves nothing needs no wait.
     pub(super) fn has_elements(&self, copy: &Copy, here: Here<'p>) -> Result<bool, Error> {
         if !copy.sized {
             return Ok(true);
@@ -147,7 +147,7 @@ impl<'p> Machine<'p> {
             let from = copy.source.entries[s].size(&self.values);
             let to = copy.destination.entries[d].size(&self.values);
             let (Some(from), Some(to)) = (from, to) else {
-                // The access says that there is no value.
+                // The access reports that there is no value.
                 return Ok(true);
             };
             if from != to {
@@ -163,7 +163,7 @@ impl<'p> Machine<'p> {
         Ok(some)
     }
 
-    /// Sizes that are known only now are whole tiles, or reach the end of the array.
+    /// Checks that sizes known only at run time are whole tiles, or reach the end of the array.
     fn check_tiles(&mut self, cut: &Cut, here: Here<'p>) {
         let id = cut.buffer;
         for (d, entry) in cut.entries.iter().enumerate() {
@@ -191,7 +191,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Begins a copy into a core's memory: here it only reads.
+    /// Starts a copy into another core's memory: on this core it only reads.
     fn start_remote(
         &mut self,
         copy: &Copy,
@@ -274,12 +274,12 @@ impl<'p> Machine<'p> {
         bytes
     }
 
-    /// The bytes that a copy moves.
+    /// The physical bytes that a copy moves.
     pub(super) fn copied_bytes(&self, copy: &Copy, source: &Access, destination: &Access) -> i64 {
         self.physical_bytes(copy, &Moved::of(copy, source, destination))
     }
 
-    /// Checks what a copy reads: no race, and nothing that was never written.
+    /// Checks the source of a copy: no race, and no element that was never written.
     fn check_source(&mut self, source: &Access, moved: &Moved, here: Here<'p>) {
         let read = Access {
             region: moved.source.clone(),
@@ -313,7 +313,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The bytes that travel: whole tiles, counted where they lie in HBM if one end does.
+    /// The physical bytes that are moved: whole tiles, counted in HBM if one end lies there.
     fn physical_bytes(&self, copy: &Copy, moved: &Moved) -> i64 {
         let in_hbm = self.program.buffers[copy.source.buffer].space == Space::Hbm;
         let (id, region) = if in_hbm {
@@ -354,7 +354,7 @@ impl<'p> Machine<'p> {
         );
     }
 
-    /// What is known of the destination's elements afterwards.
+    /// Updates what is known of the destination's elements after the copy.
     fn mark(
         &mut self,
         copy: &Copy,
@@ -408,7 +408,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// An output window's block is written back once.
+    /// Checks that a block of an output window is written back only once.
     fn check_revisit(&mut self, block: BufferId, region: &Region, here: Here<'p>) {
         let (seen, last) = self.visited.entry(block).or_default();
         let index = region.low.to_vec();

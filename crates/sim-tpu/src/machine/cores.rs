@@ -1,16 +1,16 @@
-//! Several cores that run one program: who runs when, and what they send each other.
+//! Several cores that run one program: their order of execution and the messages between them.
 //!
-//! The cores take turns: one runs until it waits for what only another can bring, and then the
-//! next one does. The order is always the same and no time enters into it. What a core does to
-//! another (a signal, a copy into its memory) is a [`Message`], which the other takes up at the
-//! beginning of its turn.
+//! The cores take turns: one runs until it waits for something that only another core can bring,
+//! and then the next one runs. This order is always the same and does not depend on simulated time.
+//! What a core does to another (a signal, a copy into its memory) is a [`Message`], which the other
+//! core receives at the beginning of its turn.
 //!
-//! The order of the turns decides no finding. Every core counts its own epochs: a new one begins
-//! after each message that it sends. A message carries a [`Clock`], the newest epoch of each core
-//! that is certainly over for whoever sent it, and a core that waits for the message learns it. A
-//! copy from outside is unordered with every access of the core to the same elements whose epoch
-//! is not in the copy's clock (`accesses`, those before it came) and with those that come before
-//! the wait for it (it is in flight, as any copy).
+//! The order of the turns decides no finding. Every core counts its own epochs: a new epoch begins
+//! after each message that it sends. A message carries a [`Clock`]: for each core the newest epoch
+//! that has certainly finished from the sender's view. A core that waits for the message merges
+//! that clock into its own. A copy from another core is unordered with every earlier access of the
+//! receiving core to the same elements whose epoch is not in the copy's clock (`accesses` keeps
+//! these), and with the accesses before the wait for it (it is in flight, like any copy).
 
 use super::clock::Clock;
 use super::code::Step;
@@ -27,13 +27,13 @@ use crate::report::Error;
 use rustc_hash::FxHashSet;
 use tegula_arena::EntityRef;
 
-/// What a core is told by another.
+/// A message from one core to another.
 pub(super) struct Message<'p> {
-    /// Whose it is.
+    /// The sender.
     from: usize,
-    /// What was over for the sender.
+    /// The sender's clock.
     clock: Clock,
-    /// When it gets there, in seconds.
+    /// Time of arrival, in seconds.
     time: f64,
     semaphore: (SemaphoreId, i64),
     here: Here<'p>,
@@ -41,7 +41,7 @@ pub(super) struct Message<'p> {
 }
 
 pub(super) enum Content {
-    /// Adds to the semaphore.
+    /// An amount to add to the semaphore.
     Signal(i64),
     Copy(Box<Incoming>),
 }
@@ -50,9 +50,9 @@ pub(super) enum Content {
 pub(super) struct Incoming {
     pub(super) buffer: BufferId,
     pub(super) region: Region,
-    /// The elements, row-major in the region; none where no values are computed.
+    /// The elements, row-major in the region; empty where no values are computed.
     pub(super) bytes: Vec<u8>,
-    /// Parts that are padding, or computed from it, and parts that were made up.
+    /// The parts that are padding or computed from it, and the parts made up from constants.
     pub(super) tainted: Vec<Region>,
     pub(super) neutral: Vec<Region>,
     /// Physical bytes.
@@ -68,20 +68,20 @@ struct Access {
     line: u32,
 }
 
-/// Accesses that are kept; a core that never synchronises has the newest.
+/// The most accesses that are kept; of a core that never synchronises these are the newest.
 const MOST_ACCESSES: usize = 1 << 14;
 
-/// A core among others.
+/// What a core keeps about the others.
 pub(super) struct Peer<'p> {
-    /// How many cores there are.
+    /// The number of cores.
     pub(super) count: usize,
     epoch: u32,
     clock: Clock,
     outbox: Vec<(usize, Message<'p>)>,
-    /// Buffers that copies of other cores write.
+    /// Buffers that other cores copy to.
     targets: FxHashSet<BufferId>,
     accesses: Vec<Access>,
-    /// What the core waits for.
+    /// The wait that the core is blocked on.
     pub(super) blocked: Option<Blocked<'p>>,
 }
 
@@ -90,10 +90,10 @@ pub(super) struct Peer<'p> {
 pub(super) struct Blocked<'p> {
     pub(super) here: Here<'p>,
     pub(super) semaphore: (SemaphoreId, i64),
-    /// What is waited for, and what is there.
+    /// The count that is waited for, and the present count.
     pub(super) wanted: i64,
     pub(super) there: i64,
-    /// Whether it is for bytes of copies.
+    /// Whether it waits for bytes of copies.
     pub(super) copies: bool,
 }
 
@@ -125,7 +125,7 @@ impl Peer<'_> {
 }
 
 impl<'p> Machine<'p> {
-    /// Notes an access, if other cores copy to the buffer.
+    /// Records an access, if other cores copy to the buffer.
     pub(super) fn note_access(
         &mut self,
         buffer: BufferId,
@@ -158,7 +158,7 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// The core that a term names.
+    /// The number of the core that a term names.
     pub(super) fn other_core(
         &mut self,
         core: &Index,
@@ -188,7 +188,7 @@ impl<'p> Machine<'p> {
         Ok(known)
     }
 
-    /// Tells a core something; an epoch is over with it.
+    /// Sends a message to a core; this ends an epoch.
     pub(super) fn send(
         &mut self,
         to: usize,
@@ -216,12 +216,12 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// What was over for the sender of something that was waited for is over here.
+    /// Merges the clock of a sender whose message was waited for.
     pub(super) fn learn(&mut self, clock: &Clock) {
         self.peer.clock.learn(clock);
     }
 
-    /// Takes up what another core sent.
+    /// Receives a message of another core.
     fn receive(&mut self, message: Message<'p>) {
         let (array, index) = message.semaphore;
         match message.what {
@@ -288,7 +288,7 @@ impl<'p> Machine<'p> {
         self.images[space].write(geometry, offset, &copy.region, &dense, &copy.bytes);
     }
 
-    /// A copy from another core against what this one did, and against copies under way.
+    /// Checks a copy from another core against this core's accesses, and against copies in flight.
     fn check_incoming(
         &mut self,
         from: usize,
@@ -350,7 +350,8 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// A copy from another core was waited for: from here on it is as a write of this core.
+    /// Ends a copy from another core after the wait for it: from here on it counts as a write of
+    /// this core.
     pub(super) fn landed(&mut self, flight: &Flight<'p>) {
         if let Some((_, clock)) = &flight.sender {
             self.learn(clock);
@@ -359,14 +360,14 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Waits for what another core has to bring.
+    /// Blocks the core until another core brings what it waits for.
     pub(super) fn block(&mut self, blocked: Blocked<'p>) -> Flow {
         self.peer.blocked = Some(blocked);
         Flow::Blocked
     }
 }
 
-/// Runs the cores to their ends, or until none can go on.
+/// Runs the cores to their ends, or until none can continue.
 pub(super) fn run<'p, 's>(
     machines: &mut [Machine<'p>],
     steps: &'s [Step<'p>],
@@ -379,7 +380,7 @@ pub(super) fn run<'p, 's>(
     loop {
         let mut moved = false;
         for core in 0..count {
-            // Memory that is copied to lives once the core has begun.
+            // The memory of a copy's destination is live only once the core has begun.
             if started[core] {
                 for message in std::mem::take(&mut inboxes[core]) {
                     machines[core].receive(message);
@@ -396,7 +397,7 @@ pub(super) fn run<'p, 's>(
             let flow = machine.resume(&mut stacks[core])?;
             over[core] = matches!(flow, Flow::Next | Flow::Stop);
             stopped |= matches!(flow, Flow::Stop);
-            // A wait that is tried again is a step, and no progress.
+            // Trying a wait again counts as a step, but is no progress.
             moved |= over[core] || matches!(flow, Flow::Yield) || machine.steps > steps_before + 1;
             for (to, message) in std::mem::take(&mut machine.peer.outbox) {
                 inboxes[to].push(message);
@@ -422,7 +423,7 @@ pub(super) fn run<'p, 's>(
     Ok(())
 }
 
-/// No core can go on: each that waits says so, and for whom.
+/// Reports a deadlock: for each core that waits, the wait and the lines that could end it.
 fn deadlock(machines: &mut [Machine<'_>]) {
     let waits: Vec<(usize, Blocked<'_>)> = machines
         .iter()
@@ -448,7 +449,7 @@ fn deadlock(machines: &mut [Machine<'_>]) {
             )
         })
         .collect();
-    // Cores that wait at one line for one thing are named once.
+    // Cores that wait for one thing at one line are named once.
     let cycle = said.join(" -> ");
     let alone = waits.len() == 1;
     for (core, wait) in waits {
@@ -489,7 +490,7 @@ fn deadlock(machines: &mut [Machine<'_>]) {
     }
 }
 
-/// The core that a cycle comes back to.
+/// The core at which the cycle closes.
 fn said_first(said: &[String]) -> String {
     let first = said.first().map(String::as_str).unwrap_or_default();
     let number = first.strip_prefix("core ").unwrap_or_default();

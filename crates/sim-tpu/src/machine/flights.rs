@@ -1,4 +1,4 @@
-//! Copies that were begun and not waited for.
+//! Copies in flight: started and not yet waited for.
 
 use super::clock::Clock;
 use crate::engine::TransferId;
@@ -6,7 +6,7 @@ use crate::memory::region::Region;
 use crate::program::{BufferId, SemaphoreId, Statement};
 use rustc_hash::FxHashMap;
 
-/// A copy that may still run.
+/// A copy in flight.
 pub(super) struct Flight<'p> {
     pub(super) transfer: TransferId,
     pub(super) source: (BufferId, Region),
@@ -14,13 +14,13 @@ pub(super) struct Flight<'p> {
     pub(super) semaphore: (SemaphoreId, i64),
     pub(super) line: u32,
     pub(super) statement: &'p Statement,
-    /// Physical bytes that were not waited for.
+    /// Physical bytes that no wait has covered yet.
     pub(super) bytes: i64,
-    /// The first wait for some of its bytes, if there was one.
+    /// The first wait for a part of its bytes, if there was one.
     pub(super) partly: Option<PartlyWaited<'p>>,
-    /// Whether it is the reading of what is sent to another core: the writing is that core's.
+    /// Whether it only reads: it sends to another core, which records the write.
     pub(super) sends: bool,
-    /// The core that began it, if that is another one, and what was over for it then.
+    /// For a copy that another core started: that core and its clock at the start.
     pub(super) sender: Option<(usize, Clock)>,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct PartlyWaited<'p> {
     pub(super) statement: &'p Statement,
     /// Bytes that it waits for.
     pub(super) wanted: i64,
-    /// Bytes of the copy that were left before.
+    /// Bytes of the copy that were left before it.
     pub(super) bytes: i64,
 }
 
-/// All of them, by number.
+/// All copies in flight, by number.
 #[derive(Default)]
 pub(super) struct Flights<'p> {
     flying: FxHashMap<usize, Flight<'p>>,
@@ -66,7 +66,7 @@ impl<'p> Flights<'p> {
         self.flying.get_mut(&number)
     }
 
-    /// The copy was waited for.
+    /// Removes a copy that was waited for.
     pub(super) fn land(&mut self, number: usize) -> Option<Flight<'p>> {
         let flight = self.flying.remove(&number)?;
         for buffer in flight.buffers() {
@@ -83,7 +83,7 @@ impl<'p> Flights<'p> {
         numbers.filter_map(|number| self.flying.get(number))
     }
 
-    /// All copies, oldest first.
+    /// All copies in flight, oldest first.
     pub(super) fn all(&self) -> Vec<FlightEnd<'p>> {
         let mut numbers: Vec<&usize> = self.flying.keys().collect();
         numbers.sort_unstable();
@@ -101,7 +101,7 @@ impl<'p> Flights<'p> {
     }
 }
 
-/// What is said of a copy that nobody waited for.
+/// What the report says of a copy that nobody waited for.
 pub(super) struct FlightEnd<'p> {
     pub(super) destination: BufferId,
     pub(super) sends: bool,
@@ -112,7 +112,7 @@ pub(super) struct FlightEnd<'p> {
 }
 
 impl Flight<'_> {
-    /// The buffers, each once.
+    /// The buffers that the copy reads and writes, each once.
     fn buffers(&self) -> impl Iterator<Item = BufferId> + use<> {
         let (from, to) = (self.source.0, self.destination.0);
         std::iter::once(from).chain((from != to).then_some(to))

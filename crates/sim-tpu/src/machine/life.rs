@@ -1,4 +1,4 @@
-//! Buffers' lives: placing them, their bytes' capacity, their end.
+//! The lifetime of buffers: their placement, the capacity of the memories, and their end.
 
 use super::{Flow, Here, Life, Machine, Semaphore, State};
 use crate::finding::Code;
@@ -11,7 +11,7 @@ use crate::report::{Error, Occupancy, bytes_text as bytes};
 use tegula_arena::EntityRef;
 use tegula_target::{Chip, Param};
 
-/// States before anything runs.
+/// The states of the buffers before anything runs.
 pub(super) fn first_states(program: &TpuProgram) -> Vec<State> {
     let mut states: Vec<State> = program
         .buffers
@@ -64,8 +64,8 @@ pub(super) fn ledgers(program: &TpuProgram, geometry: &[Geometry]) -> [Ledger; 4
     })
 }
 
-/// The bytes of each memory. A core has its own VMEM and SMEM, and a device its part of
-/// the chip's HBM and CMEM.
+/// The capacity of each memory, in bytes. A core has its own VMEM and SMEM; a device has its share
+/// of the chip's HBM and CMEM.
 pub(super) fn limits(chip: &Chip) -> [Option<i64>; 4] {
     let cores = chip.value(Param::CoresPerChip).unwrap_or(1.0).max(1.0);
     let fused = chip.value(Param::CoresPerDevice).unwrap_or(1.0);
@@ -81,7 +81,7 @@ pub(super) fn limits(chip: &Chip) -> [Option<i64>; 4] {
     ]
 }
 
-/// The scoped VMEM that is left for a kernel's own buffers.
+/// The bytes of scoped VMEM that are left for a kernel's own buffers.
 pub fn scoped_limit(chip: &Chip) -> Option<i64> {
     let kept = Machine::param(chip, Param::MosaicScratchBytes).unwrap_or(0);
     Machine::param(chip, Param::ScopedVmemBytes).map(|bytes| bytes - kept)
@@ -95,10 +95,10 @@ pub(super) fn semaphores(program: &TpuProgram) -> Vec<Vec<Semaphore>> {
 }
 
 impl<'p> Machine<'p> {
-    /// A buffer's life begins.
+    /// Begins a buffer's life.
     pub(super) fn declare(&mut self, id: BufferId, here: Here<'p>) -> Result<Flow, Error> {
         if self.states[id.index()].life == Life::Live {
-            // A declaration in a loop begins a new life at each pass.
+            // A declaration in a loop begins a new life in each iteration.
             self.end_life(id, here);
         }
         let buffer = &self.program.buffers[id];
@@ -150,9 +150,9 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// Whether what the head of the program declares has room: if it cannot fit the chip,
-    /// no byte of it is touched. If it has, each memory gets its bytes at once: they need not
-    /// be moved when more is declared.
+    /// Checks that the buffers declared at the head of the program fit: if they do not fit the
+    /// chip, no byte of them is touched. If they do, each memory is reserved at once, so that it
+    /// need not be moved when more is declared.
     pub(super) fn check_room(&mut self) -> Result<(), Error> {
         let head = self.program.body.iter();
         let head = head.map_while(|statement| match statement.kind {
@@ -180,7 +180,7 @@ impl<'p> Machine<'p> {
         let needed: [i64; 4] = std::array::from_fn(|space| placed[space].max(stated[space]));
         self.check_host(needed.into_iter().fold(0, i64::saturating_add), last)?;
         for ((image, needed), between) in self.images.iter_mut().zip(needed).zip(between) {
-            // Where there is none, the declaration that wants it says so.
+            // If the host lacks the memory, the declaration that needs it reports so.
             image.reserve(needed.saturating_add(between));
         }
         Ok(())
@@ -210,8 +210,8 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Bytes on the host for what was placed. Without room for it, or once the program
-    /// does not fit the chip, no values are computed any more.
+    /// Provides host memory for the placed buffers. Without room for it, or once the program does
+    /// not fit the chip, no values are computed any more.
     fn give_memory(&mut self, id: BufferId, here: Here<'p>) -> Result<(), Error> {
         if !self.functional {
             return Ok(());
@@ -249,7 +249,7 @@ impl<'p> Machine<'p> {
             && end > limit
         {
             let holders = self.holders(space);
-            // What fits the memory has to fit a kernel's share of it, too.
+            // A buffer that fits the memory must also fit the kernel's share of it.
             let scoped = match (space, self.scoped_limit, buffer.program_lifetime) {
                 (Space::Vmem, Some(share), false) => self.scoped.0 - share,
                 _ => 0,
@@ -287,8 +287,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The largest buffer's shape with its longest dimension cut so that so many bytes fewer are
-    /// held, to a multiple of 8 rows where it has as many.
+    /// The shape of the largest buffer with its longest dimension cut so that it takes so many
+    /// bytes fewer; the dimension stays a multiple of 8 where it is that long.
     fn largest_that_fits(&self, space: Space, excess: i64) -> Option<String> {
         let held = self.ledgers[space as usize].holders();
         let largest = held.first().filter(|_| excess > 0)?.buffer;
@@ -311,7 +311,7 @@ impl<'p> Machine<'p> {
         ))
     }
 
-    /// Who holds a memory, the most first, in words.
+    /// The largest holders of a memory, in words.
     fn holders(&self, space: Space) -> String {
         let held = self.ledgers[space as usize].holders();
         let mut parts: Vec<String> = Vec::new();
@@ -332,7 +332,7 @@ impl<'p> Machine<'p> {
         parts.join(", ")
     }
 
-    /// A buffer's life ends.
+    /// Ends a buffer's life.
     pub(super) fn free(&mut self, id: BufferId, here: Here<'p>) -> Flow {
         match self.states[id.index()].life {
             Life::Live => {

@@ -1,10 +1,11 @@
-//! What the matrix units do to numbers.
+//! The arithmetic of the matrix units.
 //!
-//! They multiply bf16 and add in f32. An f32 operand is rounded to bf16 at the default
-//! precision; at `high` it is the sum of two bf16, 16 significant bits, as three passes
-//! give; at `highest` it is whole (six passes). A product on its own is summed here, in
-//! f32 and in the order of the contracted index. One inside a fusion or with other types
-//! is the reference evaluator's, which rounds its operands alike and sums in f64.
+//! The matrix units multiply bf16 and add in f32. An f32 operand is rounded to bf16 at the default
+//! precision; at `high` it is the sum of two bf16 (16 significant bits), as three passes compute;
+//! at `highest` it is not rounded (six passes). A product that is a whole computation is summed
+//! here, in f32 and in the order of the contracted index. A product inside a fusion or of other
+//! types is left to the reference evaluator, which rounds its operands in the same way and sums in
+//! f64.
 
 use std::sync::Arc;
 use tegula_ir::helpers::product_type;
@@ -12,7 +13,7 @@ use tegula_ir::{
     DotDims, ElementType, Instruction, InstructionId, Literal, Module, Op, Precision, Shape,
 };
 
-/// Bits of the mantissa that an operand keeps, if it loses any.
+/// The mantissa bits that an operand keeps, if it loses any.
 fn mantissa_bits(precision: &[Precision], operand: usize, algorithm: Option<&str>) -> Option<u32> {
     if let Some(algorithm) = algorithm {
         return match algorithm {
@@ -29,7 +30,7 @@ fn mantissa_bits(precision: &[Precision], operand: usize, algorithm: Option<&str
     }
 }
 
-/// For each operand of a product, the bits that it keeps.
+/// The mantissa bits that each operand of a product keeps.
 fn kept(op: &Op) -> Option<[Option<u32>; 2]> {
     let (precision, algorithm) = match op {
         Op::Dot {
@@ -48,10 +49,10 @@ pub(crate) fn has_product(module: &Module) -> bool {
     module.instructions.values().any(|i| kept(&i.op).is_some())
 }
 
-/// The module with the operands of its products rounded as the units round them.
+/// The module with the operands of its products rounded as the matrix units round them.
 ///
-/// That is of products computed in f32, whatever types their operands have: integers are f32
-/// before they reach the units.
+/// This concerns products computed in f32, whatever types their operands have: integers are
+/// converted to f32 before they reach the units.
 pub(crate) fn rounded(module: &Arc<Module>) -> Arc<Module> {
     if !has_product(module) {
         return Arc::clone(module);
@@ -91,7 +92,7 @@ fn element_type(module: &Module, id: InstructionId) -> Option<ElementType> {
     Some(module[id].shape.as_array()?.element_type)
 }
 
-/// The type that a product's operands are converted to and its sums are of.
+/// The type to which a product's operands are converted and in which it is summed.
 fn computed_in(module: &Module, product: &Instruction) -> Option<ElementType> {
     let [lhs, rhs] = &product.operands[..] else {
         return None;
@@ -101,7 +102,7 @@ fn computed_in(module: &Module, product: &Instruction) -> Option<ElementType> {
     Some(product_type(lhs, rhs, result))
 }
 
-/// Puts an operation between a product and one of its operands.
+/// Inserts an operation between a product and one of its operands.
 fn insert(
     module: &mut Module,
     product: InstructionId,
@@ -137,7 +138,7 @@ fn insert(
     new
 }
 
-/// A product of f32 or bf16 arrays on its own.
+/// A product of f32 or bf16 arrays that is a whole computation.
 #[derive(Clone, Debug)]
 pub(super) struct Product {
     dims: DotDims,
@@ -146,7 +147,7 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// The product that a module is, if it is one and nothing else.
+    /// The product, if the module consists of one and nothing else.
     pub(super) fn of(module: &Module) -> Option<Self> {
         let entry = module.entry_computation();
         let root = &module[entry.root];
@@ -175,8 +176,7 @@ impl Product {
         })
     }
 
-    /// The product, row-major, as `[batch, m, n]` in f32, before it is rounded to the
-    /// result's type.
+    /// The product as `[batch, m, n]`, row-major in f32, before it is rounded to the result's type.
     pub(super) fn multiply(&self, lhs: &Literal, rhs: &Literal) -> Option<Vec<f32>> {
         let dims = &self.dims;
         let roles = dims.roles([lhs.shape().rank(), rhs.shape().rank()])?;
@@ -196,18 +196,18 @@ impl Product {
         Some(out)
     }
 
-    /// The type that the product is rounded to.
+    /// The type of the result.
     pub(super) fn result(&self) -> ElementType {
         self.result
     }
 }
 
-/// One operand: the sizes that its dimensions come to, and how to walk them.
+/// One operand: the total sizes of its batch, free and contracted dimensions, and how to walk them.
 struct Side {
     batch: usize,
     free: usize,
     contracted: usize,
-    /// Size and stride of each dimension: batch, free, contracted.
+    /// Size and stride of each dimension, grouped as batch, free and contracted.
     groups: [Vec<(usize, usize)>; 3],
 }
 
@@ -247,7 +247,8 @@ impl Side {
         let (batch, middle, last) = (offsets(batch), offsets(middle), offsets(last));
         let source = singles(literal, kept);
         let mut values = Vec::with_capacity(source.len());
-        // Dimensions may be named in any order: 0, 2, 1, 3 ends as 0, 1, 2, 3 does.
+        // Dimensions may be listed in any order: only the resulting offsets decide whether the walk
+        // is contiguous.
         let contiguous = last.iter().copied().eq(0..last.len());
         for b in &batch {
             for m in &middle {
@@ -263,7 +264,7 @@ impl Side {
     }
 }
 
-/// Where each index of some dimensions lies, row-major.
+/// The offset of each index of some dimensions, row-major.
 fn offsets(dims: &[(usize, usize)]) -> Vec<usize> {
     dims.iter().fold(vec![0], |offsets, &(size, stride)| {
         let next = offsets.iter();
@@ -272,7 +273,7 @@ fn offsets(dims: &[(usize, usize)]) -> Vec<usize> {
     })
 }
 
-/// The elements in f32, rounded to so many bits.
+/// The elements in f32, rounded to `kept` mantissa bits.
 fn singles(literal: &Literal, kept: Option<u32>) -> Vec<f32> {
     let bytes = literal.bytes();
     if literal.element_type() == ElementType::BF16 {
@@ -289,10 +290,10 @@ fn singles(literal: &Literal, kept: Option<u32>) -> Vec<f32> {
     }
 }
 
-/// An f32 without its last bits, rounded to nearest even.
+/// An f32 without its lowest `dropped` bits, rounded to nearest even.
 fn nearest(word: u32, dropped: u32) -> f32 {
     if word & 0x7f80_0000 == 0x7f80_0000 {
-        // An infinity stays; a NaN stays one.
+        // Infinity stays infinity, and NaN stays NaN.
         let quiet = u32::from(word & 0x007f_ffff != 0) << 22;
         return f32::from_bits(word & !((1 << dropped) - 1) | quiet);
     }
@@ -300,17 +301,17 @@ fn nearest(word: u32, dropped: u32) -> f32 {
     f32::from_bits(word.wrapping_add(half) & !((1 << dropped) - 1))
 }
 
-/// f32 as bf16, to nearest even.
+/// An f32 as bf16, rounded to nearest even.
 pub(super) fn to_bf16(value: f32) -> u16 {
     (nearest(value.to_bits(), 16).to_bits() >> 16) as u16
 }
 
-/// Rows and columns of the result that stay in registers.
+/// Rows and columns of the block of the result that is kept in registers.
 const ROWS: usize = 4;
 const COLUMNS: usize = 8;
 
-/// `c += a * b` for `a` of `[m, k]` and `b` of `[k, n]`; each element is the sum of its
-/// products in increasing order.
+/// `c += a * b` for `a` of shape `[m, k]` and `b` of `[k, n]`; each element is the sum of its
+/// products in increasing order of the contracted index.
 pub(super) fn multiply(a: &[f32], b: &[f32], c: &mut [f32], k: usize, n: usize) {
     let wide = n / COLUMNS * COLUMNS;
     let mut packed = vec![[0f32; COLUMNS]; k];
@@ -371,7 +372,7 @@ mod tests {
     #[test]
     fn rounding_is_to_nearest_even() {
         assert_eq!(nearest(1.0f32.to_bits(), 16), 1.0);
-        // Halfway between 1 and the next bf16: to the even one.
+        // Halfway between 1 and the next bf16: rounded to the even one.
         assert_eq!(nearest((1.0f32 + 1.0 / 256.0).to_bits(), 16), 1.0);
         assert_eq!(
             nearest((1.0f32 + 3.0 / 256.0).to_bits(), 16),

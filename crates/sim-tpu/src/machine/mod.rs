@@ -1,13 +1,13 @@
-//! Runs a program's statements.
+//! Executes a program's statements.
 //!
-//! The core is one thread, and every copy is one of its own. A copy is ordered before
-//! what comes after a wait for it, and before nothing else; so at any statement exactly
-//! the copies that were begun and not waited for ([`flights`]) are unordered with it,
-//! and comparing an access with those finds every race and no other thing.
+//! The core is one thread, and every copy is a thread of its own. A copy is ordered before what
+//! follows a wait for it, and before nothing else. So exactly the copies that were started and not
+//! yet waited for ([`flights`]) are unordered with a statement, and comparing its accesses with
+//! those copies finds every race and nothing else.
 //!
-//! With values, a copy moves its bytes when it begins and a computation is what
-//! [`tegula_interp`] says of it, but for the rounding of the matrix units ([`matrix`]).
-//! Without values the same checks run on boxes of indices alone.
+//! With values, a copy moves its bytes when it starts, and [`tegula_interp`] evaluates a
+//! computation except for the rounding of the matrix units ([`matrix`]). Without values, the same
+//! checks run on boxes of indices alone.
 
 mod access;
 mod clock;
@@ -47,59 +47,59 @@ use tegula_ir::{ArrayShape, Literal};
 use tegula_target::{Chip, Param};
 use terms::Values;
 
-/// Where a buffer is in its life.
+/// The phase of a buffer's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     NotYet,
     Live,
-    /// Since the statement of this line.
+    /// Freed by the statement of this line.
     Freed(u32),
 }
 
-/// What is known of a buffer.
+/// The state of a buffer.
 struct State {
     life: Life,
-    /// Its first byte in its memory.
+    /// The offset of its first byte in its memory.
     offset: i64,
-    /// Elements that were written, padding included.
+    /// The elements that were written, padding included.
     written: Regions,
-    /// Elements that are padding, or computed from it.
+    /// The elements that are padding or computed from it.
     tainted: Regions,
-    /// Elements that were made up: they come from no array.
+    /// The elements made up from constants: they come from no array.
     neutral: Regions,
-    /// Lines of the statements that write it, in order; what a read of nothing may have
-    /// meant to come after.
+    /// The lines of the statements that write it, in order: a read of unwritten elements may have
+    /// been meant to follow one of them.
     writers: Vec<u32>,
-    /// The line that loaded what was stored here though nobody had written it.
+    /// The line that loaded unwritten memory whose content was then stored here.
     unwritten_from: Option<u32>,
-    /// When its life began.
+    /// Time at which its life began, in seconds.
     since: f64,
 }
 
-/// A semaphore: the copies on it that were not waited for, and its count.
+/// A semaphore: the copies that signal it and were not waited for, and its count.
 #[derive(Clone, Debug, Default)]
 struct Semaphore {
     copies: std::collections::VecDeque<usize>,
     count: i64,
     /// The line that raised the count last.
     raised: u32,
-    /// The part of the count that other cores raised: how much, what was over for them, and when
-    /// it got here.
+    /// The part of the count that other cores raised: the amount, the sender's clock, and the time
+    /// of arrival in seconds.
     signals: std::collections::VecDeque<(i64, clock::Clock, f64)>,
 }
 
-/// How a statement ends.
+/// How execution continues after a statement.
 enum Flow {
     Next,
     /// Nothing after it can run.
     Stop,
-    /// It is run again once another core brought what it waits for.
+    /// The statement runs again once another core has brought what it waits for.
     Blocked,
-    /// Other cores run before what comes after it.
+    /// Other cores run before the next statement.
     Yield,
 }
 
-/// A statement that is being run: what findings name.
+/// The statement that is being executed, which findings name.
 #[derive(Clone, Copy)]
 struct Here<'p> {
     line: u32,
@@ -115,57 +115,57 @@ struct Machine<'p> {
     /// Vectors in registers, by number.
     registers: Vec<Option<vector::value::Vector>>,
     random: vector::random::Random,
-    /// The line of the newest load of memory that nobody wrote, or the one that such memory's
-    /// content came from.
+    /// The line of the newest load of unwritten memory, or of the load that such memory's content
+    /// came from.
     unwritten_from: Option<u32>,
-    /// By number of the computation: its work, and what it takes to compute it.
+    /// By number of the computation: its work on each unit, and its prepared module.
     work: Vec<Work>,
     plans: Vec<Option<compute::Plan>>,
     functional: bool,
     /// The parameters' values, by number.
     inputs: &'p [Literal],
-    /// The number of this core, and what it has to do with others.
+    /// The number of this core, and its state towards the other cores.
     core: i64,
     peer: cores::Peer<'p>,
     values: Values,
     states: Vec<State>,
     images: [Image; 4],
     ledgers: [Ledger; 4],
-    /// Scoped VMEM now and at most.
+    /// Scoped VMEM in bytes: now, and at most so far.
     scoped: (i64, i64),
-    /// Bytes of each memory, if known, and of scoped VMEM.
+    /// The capacity of each memory, if known, and of scoped VMEM, in bytes.
     limits: [Option<i64>; 4],
     scoped_limit: Option<i64>,
     semaphores: Vec<Vec<Semaphore>>,
     flights: Flights<'p>,
     engines: Engines,
     findings: Findings,
-    /// Blocks that each output window has written back, and the last one.
+    /// For each output window: the blocks written back so far, and the last one.
     visited: FxHashMap<BufferId, (FxHashSet<Vec<i64>>, Vec<i64>)>,
-    /// The output windows' blocks, with their arrays.
+    /// The block of each output window, with the array that it is written back to.
     write_backs: FxHashMap<BufferId, BufferId>,
     occupancy: Vec<Occupancy>,
     steps: u64,
-    /// How many bytes the memory limits leave for buffers.
+    /// The bytes that the host's memory limits leave for buffers.
     room: Option<u64>,
     copies: u64,
     copied_bytes: i64,
     printed: Vec<PrintedText>,
 }
 
-/// Runs a program on a chip; one with a `parallel` dimension in two orders.
+/// Runs a program on a chip; a program with a `parallel` dimension runs in two orders.
 ///
 /// # Errors
-/// The program contradicts itself or the inputs are not what it takes; it runs longer
-/// than [`Options::step_limit`]; the chip lacks a number that the clock needs.
+/// The program contradicts itself, the inputs are not those it takes, it runs longer than
+/// [`Options::step_limit`], or the chip lacks a number that the clock needs.
 pub fn simulate(program: &TpuProgram, chip: &Chip, options: &Options) -> Result<Report, Error> {
     let reports = in_both_orders(program, chip, options, &[options.inputs.as_slice()])?;
     let report = reports.into_iter().next();
     report.ok_or_else(|| Error::Inputs("no core runs the program".to_owned()))
 }
 
-/// Runs a program on as many cores as there are inputs. They copy to and signal each other by their
-/// numbers; what [`Options::inputs`] has is not looked at. Gives a report for each core.
+/// Runs a program on one core for each list of inputs. The cores copy to and signal each other by
+/// number; [`Options::inputs`] is ignored. Returns a report for each core.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -209,7 +209,7 @@ fn in_both_orders(
     Ok(reports)
 }
 
-/// Runs a program in the order of its text, on a core for each list of inputs.
+/// Runs a program in the order of its text, on one core for each list of inputs.
 fn in_order(
     program: &TpuProgram,
     chip: &Chip,
@@ -221,7 +221,7 @@ fn in_order(
         proofs,
         write_backs,
     } = fixed_checks(program, chip, &mut findings)?;
-    // A kernel of Pallas whose points have an order keeps one core of a device busy.
+    // A Pallas kernel whose points have an order runs on one core of a device.
     let all_cores = !program.is_of_pallas() || order::is_free(program);
     let expanded = expand(program);
     let program = &*expanded;
@@ -306,7 +306,7 @@ impl<'p> Machine<'p> {
         self.program.buffers[buffer].name.clone()
     }
 
-    /// Elements of a buffer as messages name them.
+    /// The elements of a buffer as messages name them.
     fn elements(&self, buffer: BufferId, region: &Region) -> String {
         let region = region.without_dimensions(self.program.hidden_dimensions(buffer));
         format!("{}{region}", self.program.buffers[buffer].name)
@@ -332,7 +332,7 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// The declaration of a buffer, as a place for findings.
+    /// The declaration of a buffer, as the place of a finding.
     fn declaration(&self, buffer: BufferId) -> Option<Here<'p>> {
         let mut declares =
             |s: &Statement| matches!(s.kind, StatementKind::Declare(id) if id == buffer);
@@ -364,7 +364,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// What must hold once the last statement has run.
+    /// Runs the checks at the end of the program.
     fn at_end(&mut self) {
         let program = self.program;
         let line = |number: u32| match number {
@@ -484,7 +484,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// A buffer's elements.
+    /// The values of all elements of a buffer.
     fn whole_value(&self, id: BufferId) -> Result<Literal, Error> {
         let geometry = &self.geometry[id.index()];
         let shape = ArrayShape::new(geometry.element_type, &geometry.dims);
@@ -499,11 +499,11 @@ impl<'p> Machine<'p> {
         Ok(literal)
     }
 
-    /// Counts work, and stops a program that does not end.
+    /// Counts steps, and stops a program that does not end.
     fn spend(&mut self, work: u64, line: u32) -> Result<(), Error> {
         tegula_limits::check().map_err(|reason| Error::Stopped { line, reason })?;
         self.steps = self.steps.saturating_add(work);
-        // What does not fit is not timed for long.
+        // A program that does not fit the chip gets a hundredth of the step limit.
         let capacity = self.findings.first(Code::is_capacity);
         let limit = match capacity {
             Some(_) => self.options.step_limit / 100,
@@ -532,7 +532,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Memory of the host for everything that is placed, or no values from now on.
+    /// The bytes of host memory that all placed buffers take.
     fn host_memory(&self) -> i64 {
         self.ledgers
             .iter()

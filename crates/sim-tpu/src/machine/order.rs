@@ -1,9 +1,9 @@
-//! Dimensions of a grid that are `parallel`: their points may be visited in any order.
+//! `parallel` dimensions of a grid, whose points may be visited in any order.
 //!
-//! The machine visits them in the text's order, and then once more with every such
-//! dimension reversed, so that any two points that differ along it are met both ways
-//! round. What is found only then, or another result, is a program that depends on an
-//! order that it says is free.
+//! The machine visits the points in the text's order, and then in a second run with every such
+//! dimension reversed, so that any two points that differ along it are visited in both orders. A
+//! finding of the second run alone, or a different result, shows that the program depends on an
+//! order that it declares free.
 
 use crate::finding::{Code, Finding};
 use crate::program::{Grid, Role, Statement, StatementKind, TpuProgram, Variable, find_statement};
@@ -11,8 +11,8 @@ use crate::report::Report;
 use crate::text::print_statement;
 use tegula_expr::Term;
 
-/// A program with its parallel dimensions reversed, and what the first grid that has one
-/// says; `None` if there is none with two points.
+/// The program with its parallel dimensions reversed, and the first grid that has one; `None` if no
+/// parallel dimension has at least two points.
 pub(super) fn reversed(program: &TpuProgram) -> Option<(TpuProgram, FreeGrid)> {
     let mut other = program.clone();
     let mut body = std::mem::take(&mut other.body);
@@ -22,7 +22,7 @@ pub(super) fn reversed(program: &TpuProgram) -> Option<(TpuProgram, FreeGrid)> {
     first.map(|first| (other, first))
 }
 
-/// Whether a program, its grids not yet written out, has a `parallel` dimension.
+/// Whether a program, its grids not yet expanded, has a `parallel` dimension.
 pub(super) fn is_free(program: &TpuProgram) -> bool {
     let free = &mut |statement: &Statement| match &statement.kind {
         StatementKind::Grid(grid) => grid.dimensions.iter().any(|dimension| dimension.parallel),
@@ -31,7 +31,7 @@ pub(super) fn is_free(program: &TpuProgram) -> bool {
     find_statement(&program.body, free).is_some()
 }
 
-/// A grid with a free order.
+/// A grid with a parallel dimension.
 pub(super) struct FreeGrid {
     line: u32,
     names: String,
@@ -71,7 +71,7 @@ fn reverse(body: &mut [Statement], program: &mut TpuProgram, first: &mut Option<
     }
 }
 
-/// Reverses the parallel dimensions of a grid; gives their names.
+/// Reverses the parallel dimensions of a grid; returns their names.
 fn reverse_grid(grid: &mut Grid, line: u32, program: &mut TpuProgram) -> Vec<String> {
     let mut names = Vec::new();
     for at in 0..grid.dimensions.len() {
@@ -115,7 +115,7 @@ fn reverse_grid(grid: &mut Grid, line: u32, program: &mut TpuProgram) -> Vec<Str
     names
 }
 
-/// Adds to a report what only the run in reverse order found.
+/// Adds to a report the findings that only the run in reverse order has.
 pub(super) fn compare(report: &mut Report, other: Report, program: &TpuProgram, grid: &FreeGrid) {
     let FreeGrid {
         line,
@@ -124,7 +124,7 @@ pub(super) fn compare(report: &mut Report, other: Report, program: &TpuProgram, 
     } = grid;
     let before = report.findings.len();
     for finding in other.findings {
-        // What is known without running is known of the program as it is.
+        // Findings of the checks before the run concern the program as it is.
         let depends = !matches!(
             finding.code,
             Code::Alignment | Code::Block | Code::ElementType

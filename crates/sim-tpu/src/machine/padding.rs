@@ -1,4 +1,4 @@
-//! Which elements of the buffers are padding, which are made up, and which hold data.
+//! Tracks which elements of the buffers are padding, made up from constants, or data.
 
 use super::Machine;
 use super::access::Access;
@@ -8,7 +8,7 @@ use crate::memory::region::{Region, Regions};
 use tegula_arena::EntityRef;
 
 impl Machine<'_> {
-    /// What the elements of a slice are.
+    /// The kinds of a slice's elements.
     pub(super) fn kinds_of(&self, cut: &Cut, access: &Access) -> Kinds {
         let state = &self.states[access.buffer.index()];
         let tainted = state.tainted.meets(&access.region);
@@ -38,8 +38,8 @@ impl Machine<'_> {
         Kinds::Each(kinds)
     }
 
-    /// What the elements of a slice are from now on. What is `added` to keeps what it is
-    /// where that says more.
+    /// Sets the kinds of a slice's elements. Where the slice is `added` to, the greater of the old
+    /// and the new kind stays.
     pub(super) fn mark_kinds(&mut self, cut: &Cut, access: &Access, kinds: &Kinds, added: bool) {
         let state = &mut self.states[access.buffer.index()];
         let still_neutral = added && *kinds == Kinds::All(Kind::Neutral);
@@ -73,8 +73,8 @@ impl Machine<'_> {
     }
 }
 
-/// Adds the elements of a box that are wanted. Most often they are one box, the lanes
-/// beyond an edge.
+/// Adds the wanted elements of a box to a set. Most often they form one box: the lanes beyond an
+/// edge.
 fn collect(set: &mut Regions, region: &Region, wanted: &dyn Fn(&[i64]) -> bool) {
     let mut around: Option<Region> = None;
     let mut count = 0;
@@ -99,7 +99,7 @@ fn collect(set: &mut Regions, region: &Region, wanted: &dyn Fn(&[i64]) -> bool) 
     let Some(last) = around.low.len().checked_sub(1) else {
         return;
     };
-    // Runs along the last dimension, one after the other.
+    // Otherwise adds them as runs along the last dimension.
     let mut run: Option<Region> = None;
     each(&around, &mut |index| {
         if !wanted(index) {
@@ -125,7 +125,7 @@ fn collect(set: &mut Regions, region: &Region, wanted: &dyn Fn(&[i64]) -> bool) 
     }
 }
 
-/// Every index of a box, the last dimension fastest.
+/// Visits every index of a box, the last dimension fastest.
 fn each(region: &Region, visit: &mut dyn FnMut(&[i64])) {
     if region.is_empty() {
         return;

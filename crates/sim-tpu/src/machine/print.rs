@@ -1,4 +1,4 @@
-//! What a kernel says of itself: texts that it prints, and checks that it makes.
+//! A kernel's debug output and assertions.
 
 use super::access::Touch;
 use super::code::Printable;
@@ -17,7 +17,7 @@ const MOST_TEXTS: usize = 1000;
 const MOST_ELEMENTS: usize = 1024;
 
 impl<'p> Machine<'p> {
-    /// Prints a text. Without values there is nothing to print.
+    /// Prints a text. Without values nothing is printed.
     pub(super) fn print(
         &mut self,
         print: &Print,
@@ -56,7 +56,7 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// The elements of an array that there are, row by row.
+    /// The existing elements of an array as text, row by row.
     fn array_text(&mut self, cut: &Cut, element: Element, here: Here<'p>) -> Result<String, Error> {
         let Some(access) = self.access(cut, here)? else {
             return Ok("[]".to_owned());
@@ -81,7 +81,7 @@ impl<'p> Machine<'p> {
         Ok(array_of(&lanes, &whole))
     }
 
-    /// Checks a condition of the kernel; without values nothing is known of it.
+    /// Checks an assertion of the kernel; without values it is not checked.
     pub(super) fn assert(
         &mut self,
         condition: &Index,
@@ -101,7 +101,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// A scalar as a variable holds it.
+/// The text of a scalar as a variable holds it.
 fn scalar_text(value: i64, element: Element, hexadecimal: bool) -> String {
     match element {
         Element::Float(_) => f32::from_bits(value as u32).to_string(),
@@ -111,7 +111,7 @@ fn scalar_text(value: i64, element: Element, hexadecimal: bool) -> String {
     }
 }
 
-/// A text with `$0`, `$1`, ... replaced, or `$x0` by hexadecimal numbers.
+/// A text with `$0`, `$1`, ... replaced by values, and `$x0` by hexadecimal numbers.
 fn filled(text: &str, values: &[[String; 2]]) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -150,7 +150,7 @@ fn array_of(lanes: &Lanes, sizes: &[i64]) -> String {
         if at > 0 {
             out.push_str(if at % row.max(1) == 0 { "\n " } else { " " });
         }
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = match lanes {
             Lanes::Float(values) => write!(out, "{}", values[at]),
             Lanes::Int(values) => write!(out, "{}", values[at]),

@@ -1,4 +1,4 @@
-//! Statements, one after the other.
+//! Execution of the statements in order.
 
 use super::code::{Action, Step};
 use super::terms::{Cut, Index};
@@ -11,16 +11,16 @@ use smallvec::SmallVec;
 use tegula_arena::EntityRef;
 use tegula_ir::{ArrayShape, Literal, Scalar};
 
-/// A body that is being run: where it goes on, and what happens at its end.
+/// A body that is being executed: where it continues, and what happens at its end.
 pub(super) struct Frame<'s, 'p> {
     steps: &'s [Step<'p>],
     next: usize,
     end: End<'s, 'p>,
 }
 
-/// What happens at a body's end.
+/// What happens at the end of a body.
 enum End<'s, 'p> {
-    /// What comes after it.
+    /// Execution continues after the statement.
     Leave,
     /// A counted loop takes its next value, if there is one.
     Count {
@@ -30,9 +30,9 @@ enum End<'s, 'p> {
         high: i64,
         innermost: bool,
     },
-    /// It was a loop's condition: its body is run if the test holds.
+    /// The body was the condition of a `while` loop: the loop's body runs if the test holds.
     Test(&'s Step<'p>),
-    /// It was a loop's body: its condition is run.
+    /// The body was that of a `while` loop: its condition runs again.
     Again(&'s Step<'p>),
 }
 
@@ -51,8 +51,8 @@ impl<'s, 'p> Frame<'s, 'p> {
 }
 
 impl<'p> Machine<'p> {
-    /// Runs from where the core is to the program's end, or until it stops or waits for another
-    /// core.
+    /// Runs from the core's present statement to the program's end, or until it stops or waits for
+    /// another core.
     pub(super) fn resume<'s>(&mut self, stack: &mut Vec<Frame<'s, 'p>>) -> Result<Flow, Error> {
         while let Some(frame) = stack.last_mut() {
             let Some(step) = frame.steps.get(frame.next) else {
@@ -78,7 +78,7 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// The body of a statement that has one, if it is to be run.
+    /// The body to execute for a statement that has one.
     fn enter<'s>(&mut self, step: &'s Step<'p>) -> Result<Option<Frame<'s, 'p>>, Error> {
         let here = Here {
             line: step.line,
@@ -130,7 +130,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// The innermost body is over.
+    /// Ends the innermost body.
     fn leave(&mut self, stack: &mut Vec<Frame<'_, 'p>>) -> Result<(), Error> {
         let Some(mut frame) = stack.pop() else {
             return Ok(());
@@ -256,7 +256,7 @@ impl<'p> Machine<'p> {
                 let (array, index) = self.semaphore(semaphore, here)?;
                 let count = self.semaphores[array.index()][index as usize].count;
                 self.values[*variable] = Some(count);
-                // Whoever looks at a count again and again lets others raise it.
+                // A core that polls a count must let the other cores raise it.
                 Ok(match self.peer.count {
                     1 => Flow::Next,
                     _ => Flow::Yield,
@@ -277,7 +277,7 @@ impl<'p> Machine<'p> {
             Action::WaitCopy(copy) => self.wait_copy(copy, here),
             Action::Await(semaphore, amount) => self.await_count(semaphore, amount, here),
             Action::Compute(job) => self.compute(*job, here),
-            // Bodies are entered, not stepped.
+            // These statements are entered as bodies, not executed as one step.
             Action::For { .. } | Action::While { .. } | Action::If { .. } => Ok(Flow::Next),
             Action::Assign(variable, value) => {
                 self.values[*variable] = Some(self.value(value, here)?);
@@ -288,7 +288,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Reads a scalar. Without values it has the least value that is assumed of it.
+    /// Loads a scalar. Without values it is the lower end of its assumed range.
     fn load(&mut self, variable: usize, source: &Cut, here: Here<'p>) -> Result<Flow, Error> {
         let ranges = self.program.variables.values();
         let range = ranges
@@ -328,7 +328,7 @@ impl<'p> Machine<'p> {
             let out = literal.bytes_mut();
             self.images[space].read(geometry, offset, &access.region, &dense, out);
             let value = match literal.scalar(0) {
-                // As scalar operations hold them: the bits of an f32.
+                // Variables hold an f32 by its bits, as scalar operations do.
                 Some(Scalar::Float(value)) => Some(i64::from((value as f32).to_bits())),
                 Some(Scalar::Int(value)) => Some(value),
                 Some(Scalar::Uint(value)) => i64::try_from(value).ok(),
@@ -343,7 +343,7 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// Writes a scalar.
+    /// Stores a scalar.
     fn store_scalar(
         &mut self,
         destination: &Cut,

@@ -1,14 +1,14 @@
-//! The scalar unit.
+//! The arithmetic of the scalar unit.
 
 use super::vector::elementwise::{self, float_holds, int_holds, integer};
 use super::vector::value::{self, Lanes, Single, Vector};
 use crate::program::ScalarOperation;
 use tegula_mosaic::types::Element;
 
-/// What an operation gives for values as variables hold them.
+/// The result of an operation on values as variables hold them.
 ///
 /// # Errors
-/// It is not simulated.
+/// The operation is not simulated.
 pub(crate) fn evaluate(operation: &ScalarOperation, operands: &[i64]) -> Result<i64, String> {
     let vector = |value: i64, element: Element| match element {
         Element::Float(_) => Vector::floats(vec![f32::from_bits(value as u32)]),
@@ -47,7 +47,7 @@ pub(crate) fn evaluate(operation: &ScalarOperation, operands: &[i64]) -> Result<
             }
         }
         (ScalarOperation::Cast(cast, from, to), [x]) if to.bits() > 32 || from.bits() > 32 => {
-            // Integers of 64 bits are held whole.
+            // Integers of 64 bits are kept whole.
             use tegula_mosaic::ir::Cast;
             match cast {
                 Cast::Signed => {
@@ -69,7 +69,7 @@ pub(crate) fn evaluate(operation: &ScalarOperation, operands: &[i64]) -> Result<
     })
 }
 
-/// An integer of a type's width, with its sign.
+/// An integer wrapped to its type's width, sign-extended.
 fn wrap(element: Element, value: i64) -> i64 {
     match element.bits() {
         64.. => value,

@@ -1,13 +1,14 @@
-//! Terms and slices ready to run: terms as sums of multiples, slices with their entries at hand.
+//! Terms and slices prepared for execution: terms as linear sums, slices with their entries
+//! resolved.
 
 use crate::program::BufferId;
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
-/// The values of the variables; `None` before they have one.
+/// The values of the variables; `None` before a variable has one.
 pub(super) type Values = Vec<Option<i64>>;
 
-/// A term that is evaluated often.
+/// A term in a form that is fast to evaluate.
 #[derive(Clone, Debug)]
 pub(super) enum Index {
     Constant(i64),
@@ -51,8 +52,8 @@ impl Index {
     }
 }
 
-/// The value by plain recursion, for shallow terms in small numbers; `None` leaves it to
-/// the checked evaluator.
+/// The value of a shallow term by plain recursion on small numbers; `None` leaves it to the checked
+/// evaluator.
 fn fast(term: &Term, of: &impl Fn(u32) -> Option<i64>) -> Option<i64> {
     use tegula_expr::{Node, ceil_div, floor_div, floor_mod};
     if term.depth() > 32 {
@@ -88,13 +89,13 @@ pub(super) const AT_RUN_TIME: i64 = -1;
 pub(super) struct Cut {
     pub(super) buffer: BufferId,
     pub(super) entries: SmallVec<[CutEntry; 4]>,
-    /// The dimensions that are kept, and their sizes; [`AT_RUN_TIME`] only of copies.
+    /// The dimensions that are kept, and their sizes; only copies have [`AT_RUN_TIME`] among them.
     pub(super) kept: SmallVec<[usize; 4]>,
     pub(super) sizes: SmallVec<[i64; 4]>,
 }
 
 impl Cut {
-    /// Whether it has no elements, wherever it begins.
+    /// Whether the slice has no elements, wherever it begins.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.iter().any(|entry| entry.size == 0)
     }
@@ -110,12 +111,12 @@ pub(super) struct CutEntry {
     pub(super) start: Index,
     pub(super) size: i64,
     pub(super) clipped: bool,
-    /// The size, if it is known only when the statement runs.
+    /// The term for the size, if it is known only when the statement runs.
     pub(super) sized: Option<Box<Index>>,
 }
 
 impl CutEntry {
-    /// How many elements it takes; `None` where that has no value.
+    /// The number of elements; `None` where the term has no value.
     pub(super) fn size(&self, values: &Values) -> Option<i64> {
         match &self.sized {
             None => Some(self.size),

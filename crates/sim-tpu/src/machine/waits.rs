@@ -1,4 +1,4 @@
-//! Waiting: for copies, and for counts.
+//! Waits for copies and for the counts of semaphores.
 
 use super::code::Copy;
 use super::cores::{Blocked, Content};
@@ -11,7 +11,7 @@ use crate::report::Error;
 use tegula_arena::EntityRef;
 
 impl<'p> Machine<'p> {
-    /// Which semaphore a statement names.
+    /// Resolves the semaphore that a statement names.
     pub(super) fn semaphore(
         &self,
         semaphore: &Signal,
@@ -30,7 +30,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// A term's value, which counts something.
+    /// The value of a term that counts something.
     fn count(&self, index: &Index, here: Here<'p>) -> Result<i64, Error> {
         let value = self.value(index, here)?;
         if value >= 0 {
@@ -42,7 +42,7 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Waits for the oldest copy on a semaphore, or for so many bytes of the oldest.
+    /// Waits for the oldest copy on a semaphore, or for so many bytes of the oldest copies.
     pub(super) fn wait(
         &mut self,
         semaphore: &Signal,
@@ -91,7 +91,8 @@ impl<'p> Machine<'p> {
                 return Ok(Flow::Next);
             };
             if left < flight.bytes {
-                // The rest may be waited for later: what is left at the end is an error.
+                // Later waits may cover the rest; bytes left at the end of the program are an
+                // error.
                 let bytes = flight.bytes;
                 flight.bytes -= left;
                 flight.partly.get_or_insert(PartlyWaited {
@@ -108,8 +109,8 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// The bytes of the copies on a semaphore, if they are less than what is waited for: one whole
-    /// copy, if no number of bytes is stated.
+    /// The bytes of the copies on a semaphore, if they are fewer than the wait needs; without a
+    /// stated number of bytes it needs one whole copy.
     fn missing_bytes(&self, slot: (usize, usize), wanted: Option<i64>) -> Option<i64> {
         let copies = &self.semaphores[slot.0][slot.1].copies;
         let Some(wanted) = wanted else {
@@ -120,7 +121,7 @@ impl<'p> Machine<'p> {
         (there < wanted).then_some(there)
     }
 
-    /// Waits for the bytes of a copy from here to there.
+    /// Waits for as many bytes as a copy with these ends moves.
     pub(super) fn wait_copy(&mut self, copy: &Copy, here: Here<'p>) -> Result<Flow, Error> {
         if !self.has_elements(copy, here)? {
             return Ok(Flow::Next);
@@ -134,7 +135,7 @@ impl<'p> Machine<'p> {
         self.wait(&copy.semaphore, Some(&Index::Constant(bytes)), here)
     }
 
-    /// The oldest copy on a semaphore is done.
+    /// Ends the oldest copy on a semaphore.
     fn land(&mut self, slot: (usize, usize), here: Here<'p>) {
         let number = self.semaphores[slot.0][slot.1].copies.pop_front();
         if let Some(flight) = number.and_then(|number| self.flights.land(number)) {
@@ -142,13 +143,13 @@ impl<'p> Machine<'p> {
             self.landed(&flight);
             let (block, region) = &flight.source;
             if self.write_backs.get(block) == Some(&flight.destination.0) {
-                // A pipeline's next block begins with nothing in it.
+                // The next block of a pipeline begins unwritten.
                 self.states[block.index()].written.remove(region);
             }
         }
     }
 
-    /// Copies of which some bytes were waited for, and some never.
+    /// Reports copies for which only part of the bytes was waited for.
     pub(super) fn check_partly_waited(&mut self) {
         let program = self.program;
         for flight in self.flights.all() {
@@ -195,8 +196,8 @@ impl<'p> Machine<'p> {
         Ok(Flow::Next)
     }
 
-    /// Waits for a count. A core that is alone is the only one who signals, so one that is too
-    /// small stays so.
+    /// Waits until a semaphore has a count. On a single core only the core itself signals, so a
+    /// count that is too small stays too small.
     pub(super) fn await_count(
         &mut self,
         semaphore: &Signal,
@@ -252,8 +253,8 @@ impl<'p> Machine<'p> {
         Ok(Flow::Stop)
     }
 
-    /// The signals of a count that was waited for: what was over for those who sent them is over
-    /// here. Where several sent some, the first to come are taken.
+    /// Takes the signals of a count that was waited for and merges their senders' clocks. Where
+    /// several cores signalled, the earliest signals are taken.
     fn take_signals(&mut self, slot: (usize, usize), amount: i64, here: Here<'p>) {
         let mut left = amount;
         while left > 0 {

@@ -1,4 +1,4 @@
-//! How a buffer lies in its memory: sizes, tiles, and where each element's bits are.
+//! How a buffer is stored in its memory: sizes, tiles, and the position of each element's bits.
 
 use crate::program::{Buffer, Space};
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use tegula_target::Chip;
 pub(crate) struct Geometry {
     pub(crate) dims: SmallVec<[i64; 4]>,
     pub(crate) element_type: ElementType,
-    /// The tile along each dimension; 1 where the layout has none.
+    /// The tile's size along each dimension; 1 where the layout has no tile.
     pub(crate) tile: SmallVec<[i64; 4]>,
     /// The dimension along the lanes, and the one along the sublanes.
     pub(crate) lanes: Option<usize>,
@@ -20,15 +20,14 @@ pub(crate) struct Geometry {
     pub(crate) digits: Option<Vec<Digit>>,
     /// Bits of an element in memory: 1, 2, 4 or a multiple of 8.
     pub(crate) bits: i64,
-    /// With padding.
+    /// Bytes in memory, padding included.
     pub(crate) bytes: i64,
-    /// Of the elements alone.
+    /// Bytes of the elements alone.
     pub(crate) useful: i64,
 }
 
 impl Geometry {
-    /// The layout that the buffer states, or the chip's default. SMEM holds words one
-    /// behind the other.
+    /// The layout that the buffer states, or the chip's default. SMEM holds consecutive words.
     pub(crate) fn new(buffer: &Buffer, chip: &Chip) -> Result<Self, String> {
         let mut shape = buffer.shape.clone();
         let dims = shape.static_dims().ok_or("its size is not known")?;
@@ -66,14 +65,14 @@ impl Geometry {
         })
     }
 
-    /// The size of a dimension with the padding of its tiles.
+    /// The size of a dimension, padded to whole tiles.
     pub(crate) fn padded(&self, dimension: usize) -> i64 {
         let (size, tile) = (self.dims[dimension], self.tile[dimension]);
         size.checked_add(tile - 1)
             .map_or(size, |up| up / tile * tile)
     }
 
-    /// The bytes that lie in the tiles of a box.
+    /// The bytes of the tiles that a box covers.
     pub(crate) fn tile_bytes(&self, low: &[i64], high: &[i64]) -> i64 {
         let ends = low.iter().zip(high).zip(&self.tile);
         let elements = ends.fold(1i64, |product, ((low, high), tile)| {
@@ -83,13 +82,13 @@ impl Geometry {
         elements.saturating_mul(self.bits).saturating_add(7) / 8
     }
 
-    /// Bytes of an element on the host.
+    /// The bytes of an element on the host.
     pub(crate) fn host_bytes(&self) -> usize {
         self.element_type.storage_bytes()
     }
 }
 
-/// The first tile by dimension, and the dimensions, most minor first.
+/// The first tile's size along each dimension, and the dimensions, most minor first.
 fn tile(layout: Option<&Layout>, rank: usize) -> (SmallVec<[i64; 4]>, SmallVec<[usize; 4]>) {
     let mut sizes = SmallVec::from_elem(1, rank);
     let Some(layout) = layout else {
@@ -97,7 +96,7 @@ fn tile(layout: Option<&Layout>, rank: usize) -> (SmallVec<[i64; 4]>, SmallVec<[
     };
     let order: SmallVec<[usize; 4]> = layout.minor_to_major.iter().map(|&d| d as usize).collect();
     if let Some(tile) = layout.tiles.first() {
-        // A tile that combines dimensions is none along either.
+        // A tile that combines dimensions is a tile along none of them.
         let plain = tile.dims.iter().all(|d| matches!(d, TileDim::Size(_)));
         for (dim, &d) in tile.dims.iter().rev().zip(&order) {
             if let (TileDim::Size(size), Some(slot), true) = (dim, sizes.get_mut(d), plain) {

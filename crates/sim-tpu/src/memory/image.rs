@@ -1,4 +1,4 @@
-//! Bytes of a memory, and boxes of arrays moved between them and dense host arrays.
+//! The bytes of a memory, and the transfer of boxes of arrays between them and dense host arrays.
 
 use super::geometry::Geometry;
 use super::region::Region;
@@ -6,14 +6,14 @@ use std::ops::Range;
 use tegula_ir::AlignedBytes;
 use tegula_layout::physical::Digit;
 
-/// The bytes of one memory. What was never touched takes no memory of the host.
+/// The bytes of one memory. Pages that were never touched take no host memory.
 #[derive(Default)]
 pub(crate) struct Image {
     bytes: AlignedBytes,
 }
 
-/// A box inside a dense row-major array: where its first element is, and how far
-/// elements lie apart along each dimension of the box, in elements.
+/// A box inside a dense row-major array: the position of its first element, and the distance
+/// between elements along each dimension of the box, in elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
     pub(crate) start: i64,
@@ -30,8 +30,8 @@ impl Dense {
         Self { start: 0, strides }
     }
 
-    /// The part of a slice that a box is: `sizes` are those of the dimensions `kept` of
-    /// `rank`, and the box begins `lead` elements inside the slice.
+    /// The part of a slice that a box covers: `sizes` are those of the dimensions `kept` of `rank`,
+    /// and the box begins `lead` elements inside the slice.
     pub(crate) fn slice(rank: usize, kept: &[usize], sizes: &[i64], lead: &[i64]) -> Self {
         let own = Self::whole(sizes);
         let mut strides = vec![0; rank];
@@ -47,7 +47,7 @@ impl Dense {
 }
 
 impl Image {
-    /// Makes sure that there are so many bytes.
+    /// Makes the memory at least `bytes` long.
     pub(crate) fn reserve(&mut self, bytes: i64) -> bool {
         let Ok(wanted) = usize::try_from(bytes) else {
             return false;
@@ -135,30 +135,30 @@ fn pack(byte: &mut u8, bit: i64, bits: i64, value: u8) {
     *byte = (*byte & !(mask << bit)) | ((value & mask) << bit);
 }
 
-/// Elements of the box's last dimension that lie evenly apart.
+/// Elements along the box's last dimension that are evenly spaced.
 struct Run {
-    /// The first element's first bit.
+    /// The first bit of the first element.
     bit: i64,
-    /// Bits from one to the next.
+    /// Bits from one element to the next.
     bit_step: i64,
-    /// The first element's number in the dense array.
+    /// The position of the first element in the dense array.
     element: i64,
-    /// Numbers from one to the next.
+    /// The distance between elements in the dense array.
     step: i64,
     count: i64,
 }
 
-/// Part of a run: where it is in memory, and its bytes in the dense array.
+/// A part of a run: its place in memory, and its bytes in the dense array.
 enum Piece {
     /// An element of fewer than 8 bits.
     Bits {
         /// The byte that holds it.
         byte: usize,
-        /// Its first bit there.
+        /// Its first bit in that byte.
         bit: i64,
         place: Range<usize>,
     },
-    /// One or several elements.
+    /// One or several whole elements.
     Bytes {
         bytes: Range<usize>,
         place: Range<usize>,
@@ -166,8 +166,8 @@ enum Piece {
 }
 
 impl Run {
-    /// Calls `copy` for parts that together are the run: all of it where its elements
-    /// lie one behind the other on both sides, else one by one.
+    /// Calls `copy` for parts that together make up the run: one part if its elements are
+    /// contiguous on both sides, else one for each element.
     fn pieces(&self, geometry: &Geometry, copy: &mut impl FnMut(Piece)) {
         let size = geometry.host_bytes();
         let at = |i: i64| (self.bit + i * self.bit_step) / 8;
@@ -201,7 +201,7 @@ impl Run {
     }
 }
 
-/// Calls `visit` with runs that together are the box.
+/// Calls `visit` for runs that together make up the box.
 fn walk(
     geometry: &Geometry,
     offset: i64,
@@ -218,7 +218,7 @@ fn walk(
         one_by_one(geometry, base, region, dense, visit);
         return;
     };
-    // What each index contributes, by dimension, in bits.
+    // The bit offset that each index contributes, by dimension.
     let tables: Vec<Vec<i64>> = (0..rank)
         .map(|d| {
             let own: Vec<&Digit> = digits.iter().filter(|digit| digit.dimension == d).collect();
@@ -262,7 +262,7 @@ fn walk(
     }
 }
 
-/// Stretches of a table whose entries lie evenly apart: first, count, distance.
+/// The evenly spaced stretches of a table: first position, count, distance.
 fn even_runs(table: &[i64]) -> Vec<(usize, i64, i64)> {
     let mut runs = Vec::new();
     let mut first = 0;
@@ -278,7 +278,7 @@ fn even_runs(table: &[i64]) -> Vec<(usize, i64, i64)> {
     runs
 }
 
-/// For layouts that mix dimensions.
+/// Visits single elements, for layouts that mix dimensions.
 fn one_by_one(
     geometry: &Geometry,
     base: i64,

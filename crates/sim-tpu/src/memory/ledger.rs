@@ -1,10 +1,9 @@
-//! Who holds which bytes of each memory, and what that adds up to.
+//! The allocator of a memory: which buffer holds which bytes, and the totals.
 
 use crate::program::{BufferId, Space};
 use std::collections::BTreeSet;
 
-/// Bytes that a placed buffer begins at a multiple of, by memory: a row of lanes, and a
-/// word in SMEM.
+/// The alignment of a placed buffer in bytes, by memory: a row of lanes, and a word in SMEM.
 pub const fn alignment(space: Space) -> i64 {
     match space {
         Space::Smem => 4,
@@ -12,7 +11,7 @@ pub const fn alignment(space: Space) -> i64 {
     }
 }
 
-/// A live buffer's bytes.
+/// The bytes that a live buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) buffer: BufferId,
@@ -20,24 +19,24 @@ pub(crate) struct Held {
     pub(crate) end: i64,
 }
 
-/// One memory.
+/// The allocations of one memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// By first byte.
+    /// The live allocations, by first byte.
     live: Vec<Held>,
-    /// Places that some buffer of the program states: nothing is put there by choice.
+    /// Places that the program states for some buffer: other buffers are not placed there.
     stated: Vec<(i64, i64)>,
-    /// Bytes held, and the most so far.
+    /// Bytes held now, and at most so far.
     pub(crate) used: i64,
     pub(crate) peak: i64,
-    /// The greatest end of a held place so far.
+    /// The greatest end of an allocation so far.
     pub(crate) extent: i64,
-    /// The most bytes that lay free below the greatest end.
+    /// The most bytes that were free below the greatest live end.
     pub(crate) fragmented: i64,
 }
 
 impl Ledger {
-    /// `stated` are the places that buffers of the program state in this memory.
+    /// An empty memory; `stated` are the places that the program's buffers state in it.
     pub(crate) fn new(stated: impl IntoIterator<Item = (i64, i64)>) -> Self {
         let stated: BTreeSet<(i64, i64)> = stated.into_iter().collect();
         Self {
@@ -46,8 +45,8 @@ impl Ledger {
         }
     }
 
-    /// Places a buffer: where it says, or at the first gap that holds it. Gives the
-    /// first byte, and who else holds part of the place.
+    /// Places a buffer: at its stated offset, or in the first gap that is large enough. Returns the
+    /// first byte, and another buffer that holds part of the place.
     pub(crate) fn place(
         &mut self,
         buffer: BufferId,
@@ -93,7 +92,7 @@ impl Ledger {
         }
     }
 
-    /// Who holds bytes, the most first.
+    /// The live allocations, the largest first.
     pub(crate) fn holders(&self) -> Vec<Held> {
         let mut holders = self.live.clone();
         holders.sort_by_key(|held| (held.start - held.end, held.start));

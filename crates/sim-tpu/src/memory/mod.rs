@@ -1,8 +1,8 @@
-//! The memories: bytes under the real tiled layouts, who holds which of them, and what
-//! is known of each element.
+//! The memories: their bytes in the real tiled layouts, the allocations in them, and what is known
+//! of each element.
 //!
-//! [`geometry`] says where an element's bits are, [`image`] moves boxes of elements in
-//! and out, [`ledger`] places buffers and adds up, [`region`] keeps which elements are
+//! [`geometry`] gives the position of each element's bits, [`image`] transfers boxes of elements,
+//! [`ledger`] places buffers and adds up their bytes, [`region`] represents which elements are
 //! initialised and which are padding.
 
 pub(crate) mod geometry;

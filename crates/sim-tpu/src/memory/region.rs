@@ -1,13 +1,13 @@
 //! Boxes of array elements, and sets of them.
 //!
-//! What the machine remembers of a buffer's elements (initialised, padding) it keeps as
-//! disjoint boxes: blocks are written and read as boxes, so the sets stay small, and
-//! whether two accesses meet is one comparison per dimension. Within one buffer boxes of
-//! elements and runs of bytes say the same; only the former are few under a tiled layout.
+//! The machine keeps what it knows of a buffer's elements (initialised, padding) as disjoint boxes:
+//! blocks are written and read as boxes, so the sets stay small, and whether two accesses overlap
+//! is one comparison for each dimension. Within one buffer, boxes of elements and runs of bytes
+//! carry the same information, but under a tiled layout only the boxes are few.
 
 use smallvec::SmallVec;
 
-/// Indices along each dimension: `low[d] <= i < high[d]`.
+/// A box of indices: `low[d] <= i < high[d]` along each dimension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) low: SmallVec<[i64; 4]>,
@@ -15,8 +15,8 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Goes from an index of the box to the next, the last dimension fastest; false
-    /// behind the last one.
+    /// Advances an index of the box to the next one, the last dimension fastest; returns false
+    /// after the last index.
     pub(crate) fn advance(&self, index: &mut [i64]) -> bool {
         let next = (0..index.len())
             .rev()
@@ -27,7 +27,7 @@ impl Region {
         true
     }
 
-    /// All of an array.
+    /// The box of all elements of an array.
     pub(crate) fn whole(dims: &[i64]) -> Self {
         Self {
             low: SmallVec::from_elem(0, dims.len()),
@@ -65,7 +65,7 @@ impl Region {
         }
     }
 
-    /// What is left of this box without the other, as disjoint boxes.
+    /// The rest of this box without the other, as disjoint boxes.
     fn without(&self, other: &Self, out: &mut Vec<Self>) {
         if !self.meets(other) {
             out.push(self.clone());
@@ -88,7 +88,7 @@ impl Region {
         }
     }
 
-    /// The box of both, if that has no other element.
+    /// The union of both boxes, if it is a box.
     fn joined(&self, other: &Self) -> Option<Self> {
         let mut along = None;
         for d in 0..self.low.len() {
@@ -142,14 +142,15 @@ impl std::fmt::Display for Region {
     }
 }
 
-/// More boxes than this are not kept: see [`Regions::insert`].
+/// The most boxes of a set; see [`Regions::insert`].
 const MAX_BOXES: usize = 4096;
 
 /// A set of elements of one array, as disjoint boxes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Regions {
     boxes: Vec<Region>,
-    /// Set once the set was too ragged to be kept; then it counts as holding all.
+    /// Set once the set would have taken too many boxes; from then on it counts as holding all
+    /// elements.
     all: bool,
 }
 
@@ -162,15 +163,15 @@ impl Regions {
         *self = Self::default();
     }
 
-    /// Adds a box. A set that would take more than [`MAX_BOXES`] boxes becomes that of
-    /// all elements.
+    /// Adds a box. A set that would take more than [`MAX_BOXES`] boxes becomes the set of all
+    /// elements.
     pub(crate) fn insert(&mut self, region: &Region) {
         if self.all || region.is_empty() || self.boxes.iter().any(|b| b.contains(region)) {
             return;
         }
         self.remove(region);
         let mut added = region.clone();
-        // Each join takes a box away.
+        // Each join removes a box.
         while let Some(position) = self.boxes.iter().position(|b| b.joined(&added).is_some()) {
             let other = self.boxes.swap_remove(position);
             added = other.joined(&added).unwrap_or(added);
@@ -182,7 +183,7 @@ impl Regions {
         }
     }
 
-    /// Takes a box out.
+    /// Removes the elements of a box.
     pub(crate) fn remove(&mut self, region: &Region) {
         if region.is_empty() || !self.boxes.iter().any(|b| b.meets(region)) {
             return;
@@ -198,7 +199,7 @@ impl Regions {
         self.all || self.boxes.iter().any(|b| b.meets(region))
     }
 
-    /// A part of the box that is not in the set.
+    /// A part of the box that is not in the set, if there is one.
     pub(crate) fn missing(&self, region: &Region) -> Option<Region> {
         if self.all || region.is_empty() || self.boxes.iter().any(|b| b.contains(region)) {
             return None;
@@ -217,7 +218,7 @@ impl Regions {
         left.into_iter().next()
     }
 
-    /// The parts of the set in a box.
+    /// The parts of the set inside a box.
     pub(crate) fn within(&self, region: &Region) -> Vec<Region> {
         if self.all {
             return vec![region.clone()];

@@ -1,4 +1,4 @@
-//! What a kernel is given: sizes of its grid, scalars, windows of arrays, scratch memory.
+//! The arguments of a kernel: sizes of its grid, scalars, windows of arrays, scratch memory.
 
 use super::references::Reference;
 use super::{Error, Made, Semaphores, Translator, array_shape, extents};
@@ -11,12 +11,12 @@ use tegula_expr::Term;
 use tegula_mosaic::ir::{self, Block, Kernel, Op, Semantics, Value};
 use tegula_mosaic::types::{Element, Item, MemRefType, MemorySpace};
 
-/// The kernel's windows that are arrays.
+/// A window of the kernel that is an array.
 struct Given<'k> {
     value: Value,
     memref: &'k MemRefType,
     window: Option<&'k ir::Window>,
-    /// The number of the input or result.
+    /// The number of the input or result that the window is of.
     number: usize,
     is_result: bool,
 }
@@ -83,7 +83,7 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// Runs a translation into a body of its own.
+    /// Runs a translation and returns its statements as a body of their own.
     pub(super) fn inside(
         &mut self,
         translate: impl FnOnce(&mut Self) -> Made<()>,
@@ -101,7 +101,8 @@ impl<'k> Translator<'k> {
         memref.ok_or_else(|| Error::new("an argument of the kernel is no memory"))
     }
 
-    /// The sizes of the grid, those that come with the call included; how many those are.
+    /// Reads the sizes of the grid, including those that are given with the call; returns how many
+    /// those are.
     fn bounds(&mut self, kernel: &Kernel) -> Made<usize> {
         let mut number = 0;
         for (d, size) in kernel.grid.iter().enumerate() {
@@ -141,7 +142,7 @@ impl<'k> Translator<'k> {
         Ok(number)
     }
 
-    /// An input that is copied to SMEM before the kernel begins.
+    /// Declares an input that is copied to SMEM before the kernel begins.
     fn in_smem(
         &mut self,
         name: &str,
@@ -187,7 +188,7 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// How many of the kernel's windows are inputs.
+    /// The number of the kernel's windows that are inputs.
     fn input_count(&self, before: usize, windows: &[Value]) -> Made<usize> {
         if let Some(inputs) = self.arrays.inputs {
             return inputs.checked_sub(before).ok_or_else(|| {
@@ -205,7 +206,7 @@ impl<'k> Translator<'k> {
         Ok(windows.len() - results.count())
     }
 
-    /// A buffer for each array that a window is of.
+    /// Declares a buffer for the array of each window.
     fn hbm_arrays(&mut self, kernel: &Kernel, given: &[Given<'k>]) -> Made<Vec<BufferId>> {
         let mut made: Vec<BufferId> = Vec::new();
         for one in given {
@@ -264,7 +265,7 @@ impl<'k> Translator<'k> {
         Ok(made)
     }
 
-    /// An argument's memory: the array itself, or a block of it in the core's memory.
+    /// Declares the memory of an argument: the array itself, or a block of it in the core's memory.
     fn window(
         &mut self,
         kernel: &Kernel,
@@ -306,7 +307,8 @@ impl<'k> Translator<'k> {
                 let (mut indices, statements) = self.transform(kernel, function)?;
                 let steps = match &window.elements {
                     Some((low, _)) => {
-                        // Places count from the padding before the array, which is no memory.
+                        // Indices count from the start of the padding before the array, for which
+                        // there is no memory.
                         for (index, low) in indices.iter_mut().zip(low) {
                             *index = &*index + -*low;
                         }
@@ -355,7 +357,7 @@ impl<'k> Translator<'k> {
         }))
     }
 
-    /// The indices that a window's function gives, and what computes them.
+    /// The indices that a window's function returns, and the statements that compute them.
     fn transform(&mut self, kernel: &Kernel, name: &str) -> Made<(Vec<Term>, Vec<Statement>)> {
         let function = self.module.function(name);
         let function =
@@ -380,7 +382,7 @@ impl<'k> Translator<'k> {
             Ok(())
         })?;
         self.line = line;
-        // Variables of the grid and constants need no statements.
+        // Indices that are constants or variables of the grid need no statements.
         let grid: Vec<_> = arguments[..kernel.grid.len()]
             .iter()
             .filter_map(|value| self.scalars.get(value)?.as_var())
@@ -466,7 +468,7 @@ impl<'k> Translator<'k> {
         })
     }
 
-    /// The number of a place.
+    /// The number of a place in the source.
     pub(super) fn place(&mut self, place: &ir::Place) -> u32 {
         let place = Place {
             file: place.file.clone(),
@@ -496,9 +498,9 @@ fn first_place(block: &Block) -> Option<&ir::Place> {
         .find_map(|operation| operation.place.as_ref())
 }
 
-/// The references that are stored to or copied to.
+/// Collects the references that are stored to or copied to.
 fn writes(block: &Block, written: &mut FxHashSet<Value>) {
-    // From the end, so that views lead to what they are of.
+    // Backwards, so that a view leads to the reference that it is taken from.
     for operation in block.operations.iter().rev() {
         for region in &operation.regions {
             writes(region, written);

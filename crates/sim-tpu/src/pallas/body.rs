@@ -1,4 +1,4 @@
-//! Statements: control flow, and what is neither vectors nor copies.
+//! Translation of statements: control flow, and everything except vector operations and copies.
 
 use super::{Error, Made, Translator};
 use crate::program::{
@@ -10,7 +10,7 @@ use tegula_expr::{Cmp, Term};
 use tegula_mosaic::ir::{Block, Op, Operation, Value};
 use tegula_mosaic::types::{Item, Type};
 
-/// What holds a value that regions pass on.
+/// The variable or register of a value that is passed between regions.
 #[derive(Clone)]
 enum Holder {
     Scalar(VariableId),
@@ -18,7 +18,7 @@ enum Holder {
 }
 
 impl<'k> Translator<'k> {
-    /// The vector operations so far become a statement.
+    /// Ends the open block: its vector operations become one statement.
     pub(super) fn flush(&mut self) {
         if self.open.is_empty() {
             return;
@@ -30,7 +30,7 @@ impl<'k> Translator<'k> {
         self.out.push(Statement { kind, line });
     }
 
-    /// Translates a block but for what ends it, which is given back.
+    /// Translates a block except for its terminator, which is returned.
     pub(super) fn block(&mut self, block: &'k Block) -> Made<Option<&'k Operation>> {
         let mut end = None;
         for operation in &block.operations {
@@ -153,7 +153,7 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// Ends the open block if it gives what a term needs.
+    /// Ends the open block if it defines a variable that a term needs.
     pub(super) fn after_open(&mut self, term: &Term) {
         let mut needs = false;
         term.for_each_var(&mut |var| needs |= self.open_defines.contains(&var));
@@ -162,7 +162,7 @@ impl<'k> Translator<'k> {
         }
     }
 
-    /// A new variable that is a value's.
+    /// A new variable for a value.
     pub(super) fn defined(&mut self, value: Value, name: &str) -> VariableId {
         let number = self.program.variables.len();
         let variable = self.variable(&format!("{name}{number}"));
@@ -201,10 +201,11 @@ impl<'k> Translator<'k> {
         }
     }
 
-    /// Gives holders values, all at once; `new` names those that have none yet.
+    /// Assigns values to holders, as a parallel assignment; `new` says that the holders have no
+    /// values yet.
     fn give(&mut self, holders: &[Holder], values: &[Value], new: bool) -> Made<()> {
         self.flush();
-        // What is overwritten before it is read is kept in between.
+        // A temporary keeps each value that another assignment might overwrite before it is read.
         let mut scalars = Vec::new();
         let mut moves = Vec::new();
         let many = holders.len() > 1 && !new;
@@ -264,7 +265,7 @@ impl<'k> Translator<'k> {
         });
     }
 
-    /// Variables exist before the branches that set them.
+    /// Declares the variables before the branches that set them.
     fn declare(&mut self, holders: &[Holder]) {
         for holder in holders {
             if let Holder::Scalar(variable) = holder {
@@ -415,7 +416,7 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// Memory that is allocated in a region ends with it.
+    /// Translates a region; memory that is allocated in it is freed at its end.
     fn region(&mut self, operation: &'k Operation) -> Made<()> {
         self.flush();
         let region = &operation.regions[0];
@@ -443,7 +444,7 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// A computation with scalars; constants are computed here.
+    /// Translates a computation with scalars; an operation on constants is evaluated here.
     pub(super) fn scalar_operation(
         &mut self,
         result: Value,

@@ -1,4 +1,4 @@
-//! References, copies and semaphores.
+//! Translation of references, copies and semaphores.
 
 use super::references::{AT_RUN_TIME, Reference, Size};
 use super::{Error, Made, Semaphores, Translator};
@@ -7,7 +7,7 @@ use tegula_expr::Term;
 use tegula_mosaic::ir::{CopyOperands, Op, Operation, Value};
 use tegula_mosaic::types::Item;
 
-/// The ends of a copy.
+/// The source and target of a copy, with its semaphores.
 struct Ends {
     source: Slice,
     target: Slice,
@@ -22,7 +22,7 @@ impl<'k> Translator<'k> {
         known.ok_or_else(|| Error::at(operation, "memory of a kind that is not simulated"))
     }
 
-    /// A reference's sizes, those that are known only at run time as [`AT_RUN_TIME`].
+    /// The sizes of a reference; a size known only at run time is [`AT_RUN_TIME`].
     fn sizes_of(&self, operation: &Operation, value: Value) -> Made<Vec<i64>> {
         let memref = self.module.values[value].as_memref();
         let memref = memref.ok_or_else(|| Error::at(operation, "it is no memory"))?;
@@ -139,7 +139,7 @@ impl<'k> Translator<'k> {
                 for term in &terms {
                     self.after_open(term);
                 }
-                // Behind the places there are the sizes that the type does not say.
+                // The start indices are followed by the sizes that the type does not give.
                 let (starts, at_run_time) = terms
                     .split_at_checked(dims.len())
                     .ok_or_else(|| Error::at(operation, "a place is missing"))?;
@@ -279,7 +279,7 @@ impl<'k> Translator<'k> {
         })
     }
 
-    /// A device is one core, the first: another one's number is an error.
+    /// Checks a device's core number: a device is one core, number 0.
     fn only_core(&self, operation: &Operation, number: Value) -> Made<()> {
         match self.scalar(number)?.as_constant() {
             Some(0) => Ok(()),
@@ -300,7 +300,7 @@ impl<'k> Translator<'k> {
             (None, None) => None,
             (Some(core), sent) => Some(Remote { core, sent }),
             (None, sent @ Some(_)) => {
-                // To the same device, as a copy to another one.
+                // A copy to the same device is translated like one to another device.
                 let own = self.variable("own");
                 self.push(StatementKind::CoreNumber { variable: own });
                 let core = Term::var(own.var());

@@ -1,5 +1,5 @@
-//! How large a result is of which only its window is known: as large as the greatest block that a
-//! point of the grid has.
+//! The size of a result of which only the window is known: it extends to the end of the farthest
+//! block of any grid point.
 
 use super::{Arrays, Error, Made};
 use crate::machine::scalar;
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use tegula_ir::Scalar;
 use tegula_mosaic::ir::{Block, Constant, Kernel, Module, Op, Value, Window};
 
-/// Points of a grid that are looked at.
+/// The most grid points that are visited.
 const MOST_POINTS: i64 = 1 << 22;
 
 /// The sizes of the array that a window is of.
@@ -27,7 +27,7 @@ pub(super) fn of(
     for size in &kernel.grid {
         let size = match size {
             Some(size) => Some(*size),
-            // Without values a scalar is taken to be 0, as the machine takes it.
+            // Without values a scalar counts as 0, as in the machine.
             None if arrays.values.is_empty() => Some(0),
             None => inputs
                 .next()
@@ -97,7 +97,7 @@ fn integer(scalar: Scalar) -> Option<i64> {
     }
 }
 
-/// What a function of scalars gives; nothing if it does more than that.
+/// Evaluates a function of scalars; `None` if it does anything else.
 fn run(
     module: &Module,
     body: &Block,

@@ -1,9 +1,9 @@
-//! Which values anybody uses.
+//! Liveness: which values are used.
 
 use rustc_hash::FxHashSet;
 use tegula_mosaic::ir::{Block, Module, Value};
 
-/// The values that something uses that has an effect.
+/// The values that an operation with an effect uses, directly or through others.
 pub(super) fn of(module: &Module) -> FxHashSet<Value> {
     let mut live = FxHashSet::default();
     block(&module.kernel.function.body, &mut live);
@@ -13,7 +13,7 @@ pub(super) fn of(module: &Module) -> FxHashSet<Value> {
     live
 }
 
-/// Operations are defined before they are used, so one pass from the end finds all.
+/// Operations are defined before they are used, so one backward pass finds all live values.
 fn block(of: &Block, live: &mut FxHashSet<Value>) {
     for operation in of.operations.iter().rev() {
         let used = operation.results.iter().any(|result| live.contains(result));

@@ -1,17 +1,17 @@
-//! Kernels of Pallas as programs of the machine.
+//! Translation of Pallas kernels to programs of the machine.
 //!
-//! A kernel of `tegula-mosaic` becomes a [`TpuProgram`]: its grid and windows a pipeline whose
-//! blocks are in VMEM or SMEM, its scalars variables, its vectors registers, its straight-line
-//! vector code blocks that are scheduled together, its references slices of buffers. Nothing is
-//! spilled: what the kernel holds in registers stays there. Operations that only give what nobody
-//! uses are left out, as every compiler does: Pallas loads before each store.
+//! A kernel of `tegula-mosaic` becomes a [`TpuProgram`]: its grid and windows become a pipeline
+//! whose blocks are in VMEM or SMEM, its scalars variables, its vectors registers, its
+//! straight-line vector code blocks that are scheduled together, and its references slices of
+//! buffers. Nothing is spilled: the values that the kernel holds in registers stay there. Dead
+//! operations are left out, as every compiler does: Pallas loads before each store.
 //!
-//! - `arguments`: what the kernel is given: arrays, windows, scalars, scratch memory;
+//! - `arguments`: the kernel's arguments: arrays, windows, scalars, scratch memory;
 //! - `references`: views of memory as slices;
 //! - `body`: statements; `vectors`: operations on vectors and scalars; `copies`: copies and
 //!   semaphores;
-//! - `live`: what is used;
-//! - `extents`: how large results are that only windows describe.
+//! - `live`: liveness of values;
+//! - `extents`: sizes of results that only windows describe.
 
 mod arguments;
 mod body;
@@ -30,29 +30,29 @@ use tegula_mosaic::ir::{Module, Operation, Value};
 use tegula_mosaic::types::Element;
 use tegula_target::Chip;
 
-/// What is known of a kernel's arrays, which are given with its call.
+/// What the call of a kernel says about its arrays.
 #[derive(Clone, Debug, Default)]
 pub struct Arrays {
-    /// How many of the kernel's arrays are inputs; those after them are results. Without it the
-    /// results are those at the end that the kernel writes.
+    /// The number of the kernel's arrays that are inputs; the remaining arrays are results. If it
+    /// is not known, the results are the trailing arrays that the kernel writes.
     pub inputs: Option<usize>,
-    /// The shapes of the inputs, as far as they are known, sizes of the grid first.
+    /// The shapes of the inputs, as far as they are known; the sizes of the grid come first.
     pub input_dims: Vec<Vec<i64>>,
     /// The shapes of the results, as far as they are known.
     pub result_dims: Vec<Vec<i64>>,
-    /// Which input each result shares its memory with.
+    /// For each result, the input that it shares its memory with.
     pub aliases: Vec<Option<usize>>,
-    /// The inputs' values, if they are known: how large a result is may depend on scalars.
+    /// The inputs' values, if they are known: the size of a result may depend on scalars.
     pub values: Vec<Literal>,
 }
 
-/// Why a kernel cannot be simulated.
+/// The reason why a kernel cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", place_text(place.as_ref()))]
 pub struct Error {
-    /// Where in the source, if it is known.
+    /// The place in the source, if it is known.
     pub place: Option<Place>,
-    /// What is not supported, or contradicts the call.
+    /// What is not supported, or what contradicts the call.
     pub message: String,
 }
 
@@ -70,7 +70,7 @@ impl Error {
         }
     }
 
-    /// An error of an operation.
+    /// An error at an operation.
     fn at(operation: &Operation, message: impl std::fmt::Display) -> Self {
         let place = operation.place.as_ref().map(|place| Place {
             file: place.file.clone(),
@@ -85,7 +85,7 @@ impl Error {
 
 type Made<T> = Result<T, Error>;
 
-/// The program of a kernel.
+/// Translates a kernel to a program.
 ///
 /// # Errors
 /// The kernel has an operation that the machine does not simulate, or the call's arrays do not fit
@@ -116,15 +116,15 @@ pub fn to_program(module: &Module, chip: &Chip, arrays: &Arrays) -> Result<TpuPr
     Ok(translator.program)
 }
 
-/// Semaphores of an array, as a reference has them.
+/// A part of an array of semaphores, as a reference selects it.
 #[derive(Clone, Debug)]
 struct Semaphores {
     array: SemaphoreId,
-    /// The first.
+    /// The index of the first semaphore.
     first: Term,
     /// The sizes of the reference.
     dims: Vec<i64>,
-    /// The distances along each dimension.
+    /// The distance between consecutive indices along each dimension.
     strides: Vec<i64>,
 }
 
@@ -142,17 +142,18 @@ struct Translator<'k> {
     /// The sizes of the grid.
     grid: Vec<Term>,
     barrier: Option<SemaphoreId>,
-    /// The statements of the body that is being made.
+    /// The statements of the body that is being translated.
     out: Vec<Statement>,
-    /// Vector operations that will be one block.
+    /// The open block: vector operations that will become one statement.
     open: Vec<VectorOperation>,
-    /// Variables that those define.
+    /// The variables that the open block defines.
     open_defines: FxHashSet<tegula_expr::Var>,
     /// The place of the operation that is being translated.
     line: u32,
 }
 
-/// A shape in HBM or another memory with the chip's tiles, dimensions in order.
+/// The shape of an array in HBM or another memory, with the chip's tiles and its dimensions in
+/// order.
 fn array_shape(element: Element, dims: &[i64], chip: &Chip, tiled: bool) -> Made<ArrayShape> {
     let ty = crate::machine::vector::value::ir_type(element).map_err(Error::new)?;
     let mut shape = ArrayShape::new(ty, dims);

@@ -1,4 +1,4 @@
-//! References to memory as slices of buffers.
+//! References to memory, and their translation to slices of buffers.
 
 use super::{Error, Made};
 use crate::program::{BufferId, Slice, SliceEntry, View};
@@ -6,36 +6,36 @@ use tegula_expr::Term;
 use tegula_mosaic::ir::Operation;
 use tegula_mosaic::types::Element;
 
-/// A reference: a part of a buffer, perhaps in other shapes, of which again parts are taken.
+/// A reference: a part of a buffer, which may be reshaped and of which parts may again be taken.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
     pub(super) buffer: BufferId,
-    /// Each shape with what is taken of it; the buffer's own comes first.
+    /// Each shape with the part that is taken of it; the buffer's own shape comes first.
     stages: Vec<(Vec<i64>, Vec<SliceEntry>)>,
-    /// The buffer's element type, and the one that its bits are read as, if that is another.
+    /// The buffer's element type, and the type that its bits are read as, if they differ.
     pub(super) words: Option<Words>,
 }
 
 /// Stands for a size that is known only at run time, as in MLIR.
 pub(super) const AT_RUN_TIME: i64 = i64::MIN;
 
-/// How many elements a part has along a dimension.
+/// The number of elements of a part along a dimension.
 #[derive(Clone, Debug)]
 pub(super) enum Size {
-    /// One; the part does not have the dimension.
+    /// One element; the part drops the dimension.
     One,
     Known(i64),
     AtRunTime(Term),
 }
 
 impl From<Option<i64>> for Size {
-    /// Without a size the dimension is dropped.
+    /// `None` drops the dimension.
     fn from(size: Option<i64>) -> Self {
         size.map_or(Self::One, Self::Known)
     }
 }
 
-/// Memory as elements of another width: its dimension next to the last is packed.
+/// Memory read as elements of another width; they are packed along its second-minor dimension.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
     pub(super) inner: Element,
@@ -43,12 +43,12 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// The dimension that is packed.
+    /// The packed dimension.
     fn packed(rank: usize) -> usize {
         rank.saturating_sub(2)
     }
 
-    /// Sizes in elements of the buffer.
+    /// The sizes in elements of the buffer.
     pub(super) fn inner_dims(self, dims: &[i64]) -> Vec<i64> {
         let mut dims = dims.to_vec();
         let at = Self::packed(dims.len());
@@ -58,7 +58,7 @@ impl Words {
         dims
     }
 
-    /// Elements of the buffer for so many along the packed dimension: a place or a size.
+    /// Converts an index or size along the packed dimension to elements of the buffer.
     fn inner_term(self, start: &Term) -> Term {
         let (inner, outer) = (i64::from(self.inner.bits()), i64::from(self.outer.bits()));
         match outer >= inner {
@@ -87,7 +87,7 @@ fn start_of(entry: &SliceEntry) -> Term {
 }
 
 impl Reference {
-    /// All of a buffer of these sizes.
+    /// A reference to all of a buffer with these sizes.
     pub(super) fn whole(buffer: BufferId, dims: &[i64]) -> Self {
         let entries = dims.iter().map(|_| SliceEntry::Whole).collect();
         Self {
@@ -97,7 +97,7 @@ impl Reference {
         }
     }
 
-    /// The dimensions of the buffer of which one index is taken.
+    /// The dimensions of the buffer of which a single index is taken.
     pub(super) fn left_out(&self) -> Vec<usize> {
         let entries = self.stages.first().map_or(&[][..], |(_, entries)| entries);
         let entries = entries.iter().enumerate();
@@ -109,7 +109,7 @@ impl Reference {
         self.stages.last_mut()
     }
 
-    /// The same memory as elements of another type.
+    /// The same memory read as elements of another type.
     pub(super) fn as_words(&self, from: Element, to: Element) -> Self {
         let inner = self.words.map_or(from, |words| words.inner);
         let words = Words { inner, outer: to };
@@ -129,7 +129,7 @@ impl Reference {
         })
     }
 
-    /// A part: from `starts` on, so many elements along each dimension.
+    /// The part that begins at `starts` and has `sizes` elements along each dimension.
     pub(super) fn part(&self, starts: &[Term], sizes: &[Size]) -> Self {
         if let Some(words) = self.words {
             return self.part_of_words(words, starts, sizes);
@@ -195,7 +195,8 @@ impl Reference {
         }
     }
 
-    /// Without dimensions of size 1 that `wanted` does not have.
+    /// The reference without the dimensions of size 1 that `wanted` lacks; `None` if that is not
+    /// enough.
     pub(super) fn squeezed(&self, wanted: &[i64]) -> Option<Self> {
         let wanted = match self.words {
             Some(words) => words.inner_dims(wanted),
@@ -211,7 +212,7 @@ impl Reference {
             .collect();
         for (d, entry) in entries.iter_mut().enumerate() {
             let Some(size) = own[d] else { continue };
-            // A dimension of size 1 stays if what follows needs it.
+            // A dimension of size 1 stays if the remaining wanted sizes need it.
             let rest = own[d + 1..].iter().flatten().count();
             let left = wanted.len();
             let keeps = wanted.peek() == Some(&&size) && (size != 1 || rest < left);
@@ -233,7 +234,7 @@ impl Reference {
         if self.dims() == dims {
             return self.clone();
         }
-        // Dimensions of size 1 that go or come are no other shape.
+        // Adding or dropping dimensions of size 1 needs no reshape.
         let plain = Self {
             words: None,
             ..self.clone()
@@ -250,7 +251,7 @@ impl Reference {
         made
     }
 
-    /// As a slice, which has one shape.
+    /// The reference as a slice, if it has one shape.
     pub(super) fn slice(&self, operation: &Operation) -> Made<Slice> {
         match self.stages.as_slice() {
             [(_, entries)] => Ok(Slice {
@@ -264,12 +265,12 @@ impl Reference {
         }
     }
 
-    /// As what a vector is loaded from or stored to.
+    /// The reference as the view of a vector load or store.
     pub(super) fn view(&self, strides: &[i64]) -> View {
         let mut stages = self.stages.clone();
         let steps = strides.iter().any(|stride| *stride != 1);
         if steps && stages.len() == 1 {
-            // A step is taken in a shape of the elements' own.
+            // A strided part needs a stage of its own for its shape.
             let sizes: Vec<i64> = stages[0].0.clone();
             let all = sizes.iter().map(|_| SliceEntry::Whole).collect();
             let part = std::mem::replace(&mut stages[0].1, all);

@@ -1,4 +1,4 @@
-//! Operations on vectors and scalars.
+//! Translation of operations on vectors and scalars.
 
 use super::references::Size;
 use super::{Error, Made, Translator};
@@ -12,7 +12,7 @@ impl<'k> Translator<'k> {
     pub(super) fn new_register(&mut self, value: Value) -> Made<RegisterId> {
         let vector = self.module.values[value].as_vector();
         let vector = vector.ok_or_else(|| Error::new("a vector that is none"))?;
-        // What no register holds is an error here, where its operation is known.
+        // An element type that no register holds is reported here, where the operation is known.
         crate::machine::vector::value::ir_type(vector.element).map_err(Error::new)?;
         Ok(self.program.registers.push(Register {
             dims: vector.dims.clone(),
@@ -25,7 +25,7 @@ impl<'k> Translator<'k> {
         known.ok_or_else(|| Error::new("a vector that was not computed"))
     }
 
-    /// An operand of a vector operation.
+    /// A value as an operand of a vector operation.
     pub(super) fn vector_operand(&self, value: Value) -> Made<VectorOperand> {
         Ok(match &self.module.values[value] {
             Type::Scalar(element) => VectorOperand::Scalar(self.scalar(value)?, *element),
@@ -66,7 +66,7 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// An operation that gives a value of values.
+    /// Translates an operation that computes a value from values.
     pub(super) fn value_operation(&mut self, operation: &'k Operation) -> Made<()> {
         let element = |value: &Value| self.module.values[*value].as_scalar();
         let all_scalar = operation
@@ -152,7 +152,7 @@ impl<'k> Translator<'k> {
         }
     }
 
-    /// Whether a load or store is of memory as elements of another width.
+    /// Whether a load or store accesses memory as elements of another width.
     fn is_of_words(&self, operation: &Operation) -> bool {
         let at = usize::from(matches!(operation.op, Op::Store { .. }));
         let reference = operation.operands.get(at);
@@ -160,8 +160,8 @@ impl<'k> Translator<'k> {
         reference.is_some_and(|reference| reference.words.is_some())
     }
 
-    /// A load or store of memory as elements of another width: of the memory's own elements, whose
-    /// bits are then taken as others.
+    /// Translates a load or store of memory as elements of another width: it accesses the memory's
+    /// own elements and reinterprets their bits.
     fn words_operation(&mut self, operation: &'k Operation) -> Made<()> {
         let (is_store, strides) = match &operation.op {
             Op::Store { strides, add, .. } if !add => (true, strides),
@@ -226,8 +226,8 @@ impl<'k> Translator<'k> {
         self.vector(operation, bits, vec![between_operand])
     }
 
-    /// A load with steps of memory as elements of another width: all elements from the first to the
-    /// last, of which then some are taken.
+    /// Translates a strided load of memory as elements of another width: it loads all elements from
+    /// the first to the last and then takes some of them.
     fn strided_words(
         &mut self,
         operation: &'k Operation,
@@ -288,7 +288,7 @@ impl<'k> Translator<'k> {
         self.vector(operation, taken, vec![VectorOperand::Register(outer)])
     }
 
-    /// What a vector is loaded from or stored to: a reference and indices.
+    /// The view that a vector is loaded from or stored to: a reference and indices.
     fn vector_view(
         &mut self,
         operation: &Operation,

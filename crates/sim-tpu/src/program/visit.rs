@@ -1,4 +1,4 @@
-//! Walks over the statements of a program, and other names for what they define.
+//! Visitors for the statements of a program, and renaming of the variables that they define.
 
 use super::{
     Operand, PrintedValue, Slice, SliceEntry, Statement, StatementKind, VariableId, VectorOp,
@@ -6,8 +6,7 @@ use super::{
 use rustc_hash::FxHashMap;
 use tegula_expr::Term;
 
-/// The first statement, in the order of the text and bodies included, for which
-/// `wanted` holds.
+/// The first statement for which `wanted` holds, in the order of the text and including bodies.
 pub fn find_statement<'a>(
     body: &'a [Statement],
     wanted: &mut dyn FnMut(&Statement) -> bool,
@@ -25,7 +24,7 @@ pub fn find_statement<'a>(
     None
 }
 
-/// Visits every statement, in the order of the text and bodies included.
+/// Visits every statement in the order of the text, including bodies.
 pub fn for_each_statement(body: &[Statement], visit: &mut dyn FnMut(&Statement)) {
     find_statement(body, &mut |statement| {
         visit(statement);
@@ -33,7 +32,7 @@ pub fn for_each_statement(body: &[Statement], visit: &mut dyn FnMut(&Statement))
     });
 }
 
-/// Visits the variables that statements of a window's transform define, bodies included.
+/// Visits the variables that the statements of a window's transform define, including bodies.
 pub(crate) fn for_each_defined(body: &[Statement], visit: &mut dyn FnMut(VariableId)) {
     for_each_statement(body, &mut |statement| match &statement.kind {
         StatementKind::Scalar { variable, .. }
@@ -45,12 +44,12 @@ pub(crate) fn for_each_defined(body: &[Statement], visit: &mut dyn FnMut(Variabl
     });
 }
 
-/// A term with other variables.
+/// A term with its variables renamed.
 pub(crate) fn renamed_term(term: &Term, names: &FxHashMap<VariableId, VariableId>) -> Term {
     term.substitute(&mut |var| Some(Term::var(names.get(&VariableId(var.0))?.var())))
 }
 
-/// Gives the variables of scalar code other names; statements of other kinds stay.
+/// Renames the variables of scalar code; other kinds of statements stay as they are.
 pub(crate) fn rename(body: &mut [Statement], names: &FxHashMap<VariableId, VariableId>) {
     let turn = |term: &mut Term| *term = renamed_term(term, names);
     let other = |variable: &mut VariableId| *variable = *names.get(variable).unwrap_or(variable);
@@ -121,7 +120,7 @@ pub(crate) fn rename(body: &mut [Statement], names: &FxHashMap<VariableId, Varia
     }
 }
 
-/// Visits every slice of a body, bodies inside it included.
+/// Visits every slice of a body, including nested bodies.
 pub(crate) fn for_each_slice_mut(body: &mut [Statement], visit: &mut dyn FnMut(&mut Slice)) {
     for statement in body {
         match &mut statement.kind {

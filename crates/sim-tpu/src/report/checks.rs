@@ -6,16 +6,16 @@ use super::Report;
 /// How a check was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Before running, for every value of the variables.
+    /// Proved before the run, for every value of the variables.
     Proved,
-    /// By running: for what was run.
+    /// Executed, for the values of the run.
     Executed,
-    /// Not at all.
+    /// Not made.
     NotMade,
 }
 
 impl How {
-    /// In words.
+    /// The name in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Proved => "proved",
@@ -28,18 +28,18 @@ impl How {
 /// A group of checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is checked, in few words.
+    /// A short description of what is checked.
     pub what: &'static str,
     /// The codes of its findings.
     pub codes: &'static str,
-    /// How.
+    /// How the checks were made.
     pub how: How,
-    /// Of what, or why not.
+    /// What they covered, or why they were not made.
     pub extent: String,
 }
 
 impl Report {
-    /// How each check was made.
+    /// The groups of checks, with how each was made.
     pub fn checks(&self) -> Vec<Check> {
         let check = |what, codes, how, extent: String| Check {
             what,

@@ -1,4 +1,4 @@
-//! A report as JSON: what other programs read.
+//! A report as JSON, for other programs.
 
 use super::Report;
 use crate::engine::Cause;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 impl Report {
-    /// The report as a JSON object. Findings are at the lines of the program's source: with the
-    /// file, if the program has places.
+    /// The report as a JSON object. Findings refer to lines of the program's source, with the file
+    /// if the program has places.
     pub fn to_json(&self, program: &TpuProgram) -> Value {
         let findings = self.findings.iter().map(|f| finding(f, program));
         let checks = self.checks().into_iter().map(|check| {
@@ -79,7 +79,7 @@ fn finding(finding: &Finding, program: &TpuProgram) -> Value {
     value
 }
 
-/// What the core's time went to, by line of the source: the most first.
+/// The core's time by line of the source, the longest first.
 fn lines(report: &Report, program: &TpuProgram) -> Vec<Value> {
     let mut seconds: BTreeMap<(&str, u32, &str), f64> = BTreeMap::new();
     for (line, cause, spent) in report.engines.causes() {

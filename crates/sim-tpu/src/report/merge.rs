@@ -1,16 +1,16 @@
-//! The reports of several cores as one.
+//! Merging the reports of several cores into one.
 
 use super::Report;
 use crate::finding::Finding;
 use tegula_ir::{ArrayShape, Dim, Literal, LiteralError};
 
 impl Report {
-    /// One report of all cores: their findings, the longest time, the most memory, and their
-    /// results side by side along a first dimension, one index for each core. Where the time went
-    /// is told of the first core.
+    /// Merges the reports of all cores into one: their findings, the longest time, the largest use
+    /// of memory, and their results stacked along a new first dimension with one index for each
+    /// core. The breakdown of the time is that of the first core.
     ///
     /// # Errors
-    /// The results together are larger than memory allows.
+    /// The combined results are larger than memory allows.
     pub fn merged(mut reports: Vec<Self>) -> Result<Option<Self>, LiteralError> {
         if reports.len() < 2 {
             return Ok(reports.pop());
@@ -49,7 +49,7 @@ impl Report {
     }
 }
 
-/// Arrays of one shape along a new first dimension.
+/// Stacks arrays of one shape along a new first dimension.
 fn stacked(parts: &[&Literal]) -> Result<Literal, LiteralError> {
     let Some(first) = parts.first() else {
         return Ok(Literal::default());

@@ -1,4 +1,4 @@
-//! What a simulation is asked and what it answers.
+//! The options of a simulation, and its report.
 
 mod checks;
 mod json;
@@ -12,35 +12,35 @@ use crate::program::Space;
 use std::collections::BTreeMap;
 use tegula_ir::Literal;
 
-/// How to simulate.
+/// The options of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether values are computed. Without, memories hold no bytes: everything that
-    /// needs no values is checked and timed, a scalar that is loaded has the least value
-    /// that is assumed of it, and padding lanes are not followed.
+    /// Whether values are computed. Without values, memories hold no bytes: all checks that need no
+    /// values are made and the time is counted, a loaded scalar has the least value of its assumed
+    /// range, and padding is not followed.
     pub functional: bool,
     /// The parameters' values, by number, for a functional run.
     pub inputs: Vec<Literal>,
-    /// The byte that elements beyond an array's edge are filled with where a block has
-    /// room for them: nothing that a correct kernel gives depends on it. 255 is a NaN in
-    /// every float and -1 in every integer.
+    /// The byte that fills elements beyond an array's edge where a block has room for them; no
+    /// result of a correct kernel depends on it. 255 is a NaN in every float type and -1 in every
+    /// integer type.
     pub fill: u8,
-    /// Statements to execute, and as much other work, before giving up.
+    /// The most statements, and equivalent other work, that are executed before the simulation
+    /// stops.
     pub step_limit: u64,
-    /// Bytes of the host that the memories may take in a functional run.
+    /// The most bytes of host memory that the simulated memories may take in a functional run.
     pub host_bytes: i64,
-    /// Whether products of vectors round f32 operands to bf16, as the matrix units do at the
-    /// default precision. Operations of HLO say themselves how precise they are.
+    /// Whether vector products round f32 operands to bf16, as the matrix units do at the default
+    /// precision. HLO operations state their own precision.
     pub rounds_products: bool,
-    /// Whether accesses without an order are findings, and `parallel` dimensions are run in reverse
-    /// order, too.
+    /// Whether unordered accesses are findings, and `parallel` dimensions are also run in reverse
+    /// order.
     pub finds_races: bool,
-    /// Whether the report lists what each buffer held when.
+    /// Whether the report keeps the engines' timeline and which buffer held which bytes when.
     pub record_timeline: bool,
 }
 
-/// Statements that are executed before giving up, if nothing else is said: some tens of
-/// seconds.
+/// The default of [`Options::step_limit`]: some tens of seconds.
 const STEP_LIMIT: u64 = 200_000_000;
 
 impl Default for Options {
@@ -58,61 +58,61 @@ impl Default for Options {
     }
 }
 
-/// A buffer's place in memory, and for how long.
+/// A buffer's place in memory during one life.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Occupancy {
     /// The buffer's name.
     pub buffer: String,
-    /// Its memory.
+    /// The memory that holds it.
     pub space: Space,
-    /// Its first byte.
+    /// The offset of its first byte.
     pub offset: i64,
-    /// Its bytes, padding included.
+    /// Its size in bytes, padding included.
     pub bytes: i64,
-    /// When its life began, in seconds.
+    /// Beginning of its life, in seconds.
     pub from: f64,
-    /// When it ended.
+    /// End of its life, in seconds.
     pub to: f64,
 }
 
-/// Why an offset is aligned for all values of the variables.
+/// The proof that an offset is aligned for all values of the variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlignmentProof {
     /// The statement's line.
     pub line: u32,
-    /// The array, and which of its dimensions.
+    /// The array's name, and the number of the dimension.
     pub place: (String, usize),
-    /// Elements of a tile along it.
+    /// The tile's size along the dimension, in elements.
     pub tile: i64,
-    /// The offset, as it is written.
+    /// The offset as the program writes it.
     pub offset: String,
-    /// The proof, one step a line.
+    /// The proof, one step on each line.
     pub proof: String,
 }
 
-/// How the alignment of offsets was settled.
+/// The results of the alignment proofs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AlignmentProofs {
-    /// Offsets whose alignment was proved for all values of the variables.
+    /// The number of offsets whose alignment was proved for all values of the variables.
     pub proved: usize,
-    /// Offsets for which it was not; each is a finding.
+    /// The number of offsets whose alignment was not proved; each is a finding.
     pub failed: usize,
-    /// The first proofs, different ones only.
+    /// The first proofs, without duplicates.
     pub shown: Vec<AlignmentProof>,
 }
 
-/// The most of a memory that was held at once.
+/// The greatest use of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpaceUse {
     /// The memory.
     pub space: Space,
     /// The most bytes that were held at once, padding included.
     pub peak_bytes: i64,
-    /// The greatest byte that was held.
+    /// The greatest end of a buffer's bytes.
     pub extent_bytes: i64,
-    /// The most bytes that lay free below one that was held.
+    /// The most bytes that were free below the last used one.
     pub fragmented_bytes: i64,
-    /// What the chip has, if that is known.
+    /// The capacity of the chip's memory in bytes, if it is known.
     pub capacity_bytes: Option<i64>,
 }
 
@@ -127,57 +127,57 @@ pub struct PrintedText {
     pub text: String,
 }
 
-/// What was found.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The chip's name.
     pub chip: String,
-    /// What is wrong, by line.
+    /// The findings, by line.
     pub findings: Vec<Finding>,
-    /// Whether every memory has room: no finding of a capacity.
+    /// Whether every buffer has room: there is no finding about a capacity.
     pub fits: bool,
-    /// How long it takes on the chip.
+    /// The time on the chip, in seconds.
     pub seconds: f64,
-    /// The results, by number; none if no values were computed.
+    /// The results by number; empty if no values were computed.
     pub results: Vec<Literal>,
-    /// Whether values were computed; they are not where the program does not fit.
+    /// Whether values were computed; they are not if the program does not fit.
     pub functional: bool,
     /// The most bytes of HBM that were held at once.
     pub hbm_bytes: i64,
     /// The most bytes of VMEM that were held at once.
     pub vmem_peak_bytes: i64,
-    /// Padding of all buffers together, in bytes.
+    /// The padding of all buffers together, in bytes.
     pub padding_bytes: i64,
-    /// Each memory that the program uses.
+    /// The use of each memory of the program.
     pub spaces: Vec<SpaceUse>,
     /// The most bytes of scoped VMEM that were held at once.
     pub scoped_vmem_peak_bytes: i64,
-    /// Each buffer's place and time, if that was asked for.
+    /// Each buffer's place and lifetime, if the options asked for it.
     pub occupancy: Vec<Occupancy>,
-    /// How the alignment of dynamic offsets was settled.
+    /// The results of the alignment proofs.
     pub alignment: AlignmentProofs,
-    /// What the program printed, in order: the first texts, if there are many. Nothing if no values
-    /// were computed.
+    /// The texts that the program printed, in order; only the first ones if there are many, and
+    /// none if no values were computed.
     pub printed: Vec<PrintedText>,
     /// Whether `parallel` dimensions were also run in reverse order.
     pub free_order: bool,
-    /// Statements that were executed.
+    /// The number of statements executed.
     pub steps: u64,
-    /// Copies that were begun.
+    /// The number of copies started.
     pub copies: u64,
-    /// The physical bytes that they moved.
+    /// The physical bytes that the copies moved.
     pub copied_bytes: i64,
-    /// The engines at the end: where the time went, and the timeline if it was recorded.
+    /// The engines at the end of the run: where the time went, and the timeline if it was recorded.
     pub engines: Engines,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether there are no findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// What most of the core's time went to.
+    /// The kind of work or wait that took most of the core's time.
     pub fn bound(&self) -> &'static str {
         let mut by_what = BTreeMap::<&str, f64>::new();
         for (_, cause, seconds) in self.engines.causes() {
@@ -193,16 +193,16 @@ impl Report {
         most.map_or("nothing", |(what, _)| what)
     }
 
-    /// How often a code was found, place by place.
+    /// The number of places with a finding of a code.
     pub fn count(&self, code: Code) -> usize {
         self.findings.iter().filter(|f| f.code == code).count()
     }
 }
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The program contradicts itself.
+    /// The program is inconsistent.
     #[error("line {line}: {message}")]
     Program {
         /// The statement's line.
@@ -210,46 +210,46 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
-    /// The program is right, but the simulator cannot compute one of its values.
+    /// The program is valid, but the simulator cannot compute one of its values.
     #[error("line {line}: {message}")]
     Unsupported {
         /// The statement's line.
         line: u32,
-        /// What it cannot compute.
+        /// What cannot be computed.
         message: String,
     },
-    /// The evaluator has no value for an operation: its operands are not what it takes, or it is
-    /// not supported.
+    /// The evaluator cannot evaluate an operation: its operands do not fit it, or it is not
+    /// supported.
     #[error("line {line}: {reason}")]
     Evaluation {
         /// The statement's line.
         line: u32,
-        /// Why.
+        /// The evaluator's error.
         reason: tegula_interp::Error,
     },
     /// The inputs are not what the program takes.
     #[error("{0}")]
     Inputs(String),
-    /// The simulation takes more than it was given.
+    /// The simulation exceeds one of its limits.
     #[error("line {line}: {message}")]
     Limit {
-        /// Where it stopped.
+        /// The line where it stopped.
         line: u32,
-        /// Which limit.
+        /// The limit that was exceeded.
         message: String,
     },
-    /// A limit of the run was exceeded, or it was interrupted.
+    /// A limit of the process was exceeded, or the run was interrupted.
     #[error("line {line}: {reason}")]
     Stopped {
         /// The line of the statement that was executed.
         line: u32,
-        /// Why.
+        /// The reason.
         reason: tegula_limits::Stopped,
     },
 }
 
 impl Error {
-    /// The statement's line and what is wrong there, where it is about one.
+    /// The statement's line and the message, if the error is about a statement.
     pub fn at_line(&self) -> Option<(u32, String)> {
         match self {
             Self::Program { line, message }
@@ -261,7 +261,7 @@ impl Error {
     }
 }
 
-/// Bytes as a person reads them.
+/// A number of bytes in a readable unit.
 pub fn bytes_text(count: i64) -> String {
     const UNITS: [(&str, i64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (unit, size) in UNITS {
@@ -274,7 +274,7 @@ pub fn bytes_text(count: i64) -> String {
     format!("{count} B")
 }
 
-/// Seconds as a person reads them, to three digits.
+/// A time in a readable unit, with three digits.
 pub fn seconds_text(seconds: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("s", 1.0), ("ms", 1e-3), ("\u{b5}s", 1e-6), ("ns", 1e-9)];
     if seconds.abs() >= 1e7 {

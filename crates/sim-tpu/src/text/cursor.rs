@@ -1,8 +1,8 @@
-//! A place in the text, and the small steps from it.
+//! A cursor over the text, with the basic steps of the parser.
 
 use tegula_ir::{Error, Span};
 
-/// The text with every comment replaced by as many spaces, so that places stay.
+/// The text with every comment replaced by the same number of spaces, so that positions stay.
 pub(super) fn without_comments(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let (mut at, mut quoted) = (0, false);
@@ -21,18 +21,18 @@ pub(super) fn without_comments(text: &str) -> String {
         }
         at += 1;
     }
-    // Whole comments were replaced, and they end where characters end.
+    // Cannot fail: whole comments were replaced, and they end at character boundaries.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// A place in a text.
 pub(super) struct Cursor<'a> {
-    /// What was given, for errors.
+    /// The given text, for errors.
     source: &'a str,
-    /// What is read: the same without comments.
+    /// The text that is parsed: the given text without comments.
     pub(super) text: &'a str,
     pub(super) at: usize,
-    /// Where each line begins.
+    /// The position where each line begins.
     lines: Vec<usize>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The line of a place, from 1.
+    /// The line of a position, from 1.
     pub(super) fn line_of(&self, at: usize) -> u32 {
         u32::try_from(self.lines.partition_point(|&start| start <= at)).unwrap_or(u32::MAX)
     }
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
         Error::input(message).at(source, span)
     }
 
-    /// An error about the word or character that is next.
+    /// An error about the next word or character.
     pub(super) fn error(&mut self, message: impl Into<String>) -> Error {
         self.space();
         let length = self.word().len().max(1);
@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// Skips blanks and lines.
+    /// Skips white space, including line ends.
     pub(super) fn space(&mut self) {
         self.at += self
             .rest()
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
             .count();
     }
 
-    /// Skips blanks, and says whether the line goes on.
+    /// Skips blanks within the line; returns whether the line goes on.
     pub(super) fn same_line(&mut self) -> bool {
         self.at += self
             .rest()
@@ -110,8 +110,7 @@ impl<'a> Cursor<'a> {
         self.rest().first().copied()
     }
 
-    /// The name that is next, without taking it; empty if there is none. A name ends in
-    /// front of `..`.
+    /// The next name, without consuming it; empty if there is none. A name ends before `..`.
     pub(super) fn word(&mut self) -> &'a str {
         self.space();
         let rest = self.rest();
@@ -128,13 +127,13 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..self.at + length).unwrap_or("")
     }
 
-    /// The byte behind the name that is next.
+    /// The byte after the next name.
     pub(super) fn behind_word(&mut self) -> Option<u8> {
         let length = self.word().len();
         self.rest().get(length).copied()
     }
 
-    /// Whether the byte at a place can be part of a name.
+    /// Whether the byte at a position can be part of a name.
     pub(super) fn is_in_name(&self, at: usize) -> bool {
         self.text
             .as_bytes()
@@ -142,7 +141,7 @@ impl<'a> Cursor<'a> {
             .is_some_and(|&byte| is_name(byte))
     }
 
-    /// Takes the word if it is next.
+    /// Consumes the word if it is next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.word() == word;
         if found {
@@ -151,7 +150,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes the symbol if it is next.
+    /// Consumes the symbol if it is next.
     pub(super) fn eat(&mut self, symbol: &str) -> bool {
         self.space();
         let found = self.rest().starts_with(symbol.as_bytes());
@@ -168,7 +167,7 @@ impl<'a> Cursor<'a> {
         Err(self.error(format!("expected `{symbol}`")))
     }
 
-    /// Takes a name.
+    /// Consumes a name.
     pub(super) fn name(&mut self, what: &str) -> Read<&'a str> {
         let word = self.word();
         if word.is_empty() {
@@ -178,7 +177,7 @@ impl<'a> Cursor<'a> {
         Ok(word)
     }
 
-    /// Takes a number.
+    /// Consumes an integer.
     pub(super) fn integer(&mut self, what: &str) -> Read<i64> {
         self.space();
         let negative = self.rest().first() == Some(&b'-');
@@ -200,9 +199,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Where the piece of text that begins here ends: in front of the first of the
-    /// symbols that is in no bracket, or of a closing bracket, or of the end of the line
-    /// if `one_line`.
+    /// The end of the piece of text that begins here: before the first of the symbols outside
+    /// brackets, before a closing bracket, or before the end of the line if `one_line`.
     pub(super) fn piece_end(&self, stops: &[&str], one_line: bool) -> usize {
         let bytes = self.text.as_bytes();
         let (mut at, mut depth) = (self.at, 0u32);
@@ -223,7 +221,7 @@ impl<'a> Cursor<'a> {
         at
     }
 
-    /// Takes a bracket, what is in it, and its end; gives the whole.
+    /// Consumes a bracket, its content and its end; returns all of it.
     pub(super) fn bracketed(&mut self, open: &str) -> Read<&'a str> {
         self.space();
         let start = self.at;

@@ -1,4 +1,4 @@
-//! Buffers and semaphores.
+//! The parser for declarations of buffers and semaphores.
 
 use super::cursor::Read;
 use super::statements::Reader;
@@ -13,7 +13,7 @@ const MAX_SEMAPHORES: i64 = 1 << 16;
 const MAX_RANK: usize = 16;
 
 impl Space {
-    /// The name in text.
+    /// The name of the memory in the text.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hbm => "hbm",
@@ -31,8 +31,8 @@ impl Space {
 }
 
 impl<'a> Reader<'a> {
-    /// `NAME : SHAPE [= parameter(k) | = result(k)] [at BYTE] [program]`, behind the
-    /// name of the memory.
+    /// Parses `NAME : SHAPE [= parameter(k) | = result(k)] [at BYTE] [program]` after the name of
+    /// the memory.
     pub(super) fn buffer(&mut self, space: Space) -> Read<StatementKind> {
         let (name, start) = self.new_name("a buffer")?;
         self.cursor.expect(":")?;
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
         Ok(StatementKind::Declare(buffer))
     }
 
-    /// Where a buffer begins, behind `at`.
+    /// Parses the offset of a buffer, after `at`.
     pub(super) fn first_byte(&mut self) -> Read<i64> {
         self.cursor.space();
         let start = self.cursor.at;
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         Ok(id)
     }
 
-    /// A name that is to be that of a buffer or an array of semaphores.
+    /// Parses a new name for a buffer or an array of semaphores.
     pub(super) fn new_name(&mut self, what: &str) -> Read<(&'a str, usize)> {
         self.cursor.space();
         let start = self.cursor.at;
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `NAME[n], ...`, behind `sem`.
+    /// Parses `NAME[n], ...` after `sem`.
     pub(super) fn semaphore_arrays(&mut self) -> Read<()> {
         loop {
             let (name, start) = self.new_name("a semaphore")?;

@@ -1,15 +1,15 @@
-//! Grids and their windows.
+//! The parser for grids and their windows.
 
 use super::cursor::Read;
 use super::statements::Reader;
 use crate::program::{Buffer, Grid, GridDimension, Role, Space, StatementKind, Window};
 use tegula_ir::ArrayShape;
 
-/// The most blocks of a window.
+/// The most buffers of a window.
 const MAX_BLOCKS: i64 = 64;
 
 impl Reader<'_> {
-    /// `[parallel] i in 0..8, ... { windows and statements }`, behind `grid`.
+    /// Parses `[parallel] i in 0..8, ... { windows and statements }` after `grid`.
     pub(super) fn grid(&mut self) -> Read<StatementKind> {
         let scope = self.variables.len();
         let mut dimensions = Vec::new();
@@ -56,10 +56,10 @@ impl Reader<'_> {
         })))
     }
 
-    /// `[out] NAME = ARRAY block (sizes) at (indices) [buffers n] [at BYTE]`, behind `window`.
+    /// Parses `[out] NAME = ARRAY block (sizes) at (indices) [buffers n] [at BYTE]` after `window`.
     fn window(&mut self) -> Read<Window> {
         let line = self.cursor.line_of(self.cursor.at);
-        // `out` is a name as any other where `=` follows.
+        // Before `=`, `out` is a name like any other.
         let at = self.cursor.at;
         let output = self.cursor.eat_word("out") && self.cursor.peek() != Some(b'=');
         if !output {
@@ -141,7 +141,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `(item, ...)`.
+    /// Parses `(item, ...)`.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Read<T>) -> Read<Vec<T>> {
         self.cursor.expect("(")?;
         let mut items = Vec::new();

@@ -1,11 +1,11 @@
-//! What the reader and the printer of kernels agree on about operations that are written as HLO.
+//! Conventions for operations written as HLO, shared by the parser and the printer of kernels.
 
 use tegula_ir::{Binary, ElementType, Opcode, Unary};
 
 /// The name of the entry computation of a statement's module.
 pub(super) const ENTRY: &str = "kernel.entry";
 
-/// The computation that combines two scalars by an operation, under its name.
+/// The text of a computation that combines two scalars by the operation whose name it has.
 pub(super) fn combiner(name: &str, element_type: ElementType) -> String {
     let ty = element_type.name();
     format!(
@@ -22,8 +22,8 @@ pub(super) fn is_elementwise(opcode: Opcode) -> bool {
         || others.contains(&opcode)
 }
 
-/// The type of a number that is an operand and says none: `types` are those of the other
-/// operands, as far as they have one.
+/// The type of an operand that is a number without a type; `types` are the types of the other
+/// operands, where they have one.
 pub(super) fn literal_type(
     opcode: Opcode,
     position: usize,

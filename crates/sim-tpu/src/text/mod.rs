@@ -1,19 +1,20 @@
-//! Kernels as text.
+//! Kernels as text: parser and printer.
 //!
-//! [`read_kernel`] reads what a person writes, by recursive descent over the text with
-//! its comments blanked out: `cursor` moves over it, `declarations`, `slices`,
-//! `statements`, `loads` and `grids` are the grammar, `computations` turns what is computed
-//! into HLO, which the readers of that language read and verify. [`print_kernel`] is the
-//! way back; the text that it prints reads back to the same text.
+//! [`read_kernel`] parses what a person writes, by recursive descent over the text with its
+//! comments blanked out: `cursor` moves over it; `declarations`, `slices`, `statements`, `loads`
+//! and `grids` are the grammar; `computations` turns operations into HLO, which the HLO parser
+//! reads and verifies. [`print_kernel`] is the inverse: parsing the text that it prints and
+//! printing again gives the same text.
 //!
-//! Beside the statements of the reference the text has: declarations inside bodies, `at
-//! BYTE` and `program` behind a declaration, `emulate` in the head of what a compiler wrote, `set NAME = TERM` for a name of an outer
-//! scope, `while { CONDITION } COMPARISON { BODY }`, `clipped` behind a range that ends at the edge of its dimension at the latest,
-//! and `computation NAME { ... }` in the head with a computation in HLO text, which
-//! `to_apply=` and `calls=` name.
+//! The text has these forms in addition to the statements of the reference: declarations inside
+//! bodies, `at BYTE` and `program` after a declaration, `emulate` in the head of a text that a
+//! compiler wrote, `set NAME = TERM` for a name of an outer scope, `while { CONDITION } COMPARISON
+//! { BODY }`, `clipped` after a range that ends no later than the edge of its dimension, and
+//! `computation NAME { ... }` in the head with a computation in HLO text, to which `to_apply=` and
+//! `calls=` refer.
 //!
-//! Input is hostile: nesting, numbers of statements and sizes are bounded, and nothing
-//! is allocated for a size that the text merely states.
+//! The input is untrusted: nesting, numbers of statements and sizes are bounded, and no memory is
+//! allocated for a size that the text merely states.
 
 mod cursor;
 mod declarations;
@@ -32,10 +33,10 @@ use tegula_ir::Error;
 /// The longest text that is read, in bytes.
 const MAX_TEXT: usize = 1 << 26;
 
-/// Reads a kernel.
+/// Parses a kernel.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place in the text.
+/// The first error in the text, with its place.
 pub fn read_kernel(text: &str) -> Result<TpuProgram, Error> {
     if text.len() > MAX_TEXT {
         return Err(Error::limit(format!(
@@ -47,7 +48,7 @@ pub fn read_kernel(text: &str) -> Result<TpuProgram, Error> {
     statements::Reader::new(text, &blanked).kernel()
 }
 
-/// Whether a text is meant as a kernel: its first word is `kernel`.
+/// Whether a text is meant to be a kernel: its first word is `kernel`.
 pub fn is_kernel(text: &str) -> bool {
     let mut rest = text.trim_start();
     while let Some(comment) = rest.strip_prefix("//") {

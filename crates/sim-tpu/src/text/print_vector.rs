@@ -1,4 +1,4 @@
-//! Code on vectors and scalars as text.
+//! Prints vector and scalar code.
 
 use super::print::Printer;
 use crate::program::{
@@ -9,7 +9,7 @@ use tegula_arena::EntityRef;
 use tegula_mosaic::ir::{Constant, Op};
 use tegula_mosaic::types::Element;
 
-/// `AddInt` as `add_int`.
+/// Converts a name such as `AddInt` to `add_int`.
 fn snake(name: &str) -> String {
     let mut text = String::new();
     for c in name.chars() {
@@ -21,7 +21,7 @@ fn snake(name: &str) -> String {
     text
 }
 
-/// The name of an operation and its attributes.
+/// The text of an operation with its attributes.
 fn operation(op: &Op, element: Option<Element>) -> String {
     let list = |values: &[i64]| format!("{values:?}");
     match op {
@@ -85,7 +85,7 @@ fn scalar(element: Element, bits: u64) -> Option<String> {
 }
 
 impl Printer<'_> {
-    /// A block: one operation a line, indented so far.
+    /// The text of a block, one operation on each line; `indent` is the block's own indentation.
     pub(super) fn vector_block(&self, block: &VectorBlock, indent: &str) -> String {
         let mut text = String::from("vector {\n");
         for operation in &block.operations {
@@ -99,7 +99,7 @@ impl Printer<'_> {
         text
     }
 
-    /// One operation.
+    /// The text of one operation.
     pub(super) fn vector_operation(&self, made: &VectorOperation) -> String {
         let operands: Vec<String> = made
             .operands
@@ -156,7 +156,7 @@ impl Printer<'_> {
         format!("r{}", id.index())
     }
 
-    /// A register with its type, where it takes a value.
+    /// The text of a register with its type, where it takes a value.
     fn register(&self, id: RegisterId) -> String {
         let name = self.register_name(id);
         match self.program.registers.get(id) {
@@ -180,7 +180,7 @@ impl Printer<'_> {
         text
     }
 
-    /// A computation with scalars.
+    /// The text of a computation with scalars.
     pub(super) fn scalar_operation(
         &self,
         operation: &ScalarOperation,

@@ -1,4 +1,4 @@
-//! Terms, slices and references to semaphores.
+//! The parser for terms, slices and references to semaphores.
 
 use super::cursor::Read;
 use super::statements::Reader;
@@ -7,8 +7,8 @@ use tegula_expr::{Cmp, Term};
 use tegula_ir::ArrayShape;
 
 impl Slice {
-    /// Element type and dimensions of the slice, as if nothing were clipped; `None` if
-    /// the entries are not those of the buffer's dimensions, or a size is known only when it runs.
+    /// The element type and dimensions of the slice, as if nothing were clipped; `None` if the
+    /// entries do not fit the buffer's dimensions, or a size is known only at run time.
     pub fn shape(&self, program: &TpuProgram) -> Option<ArrayShape> {
         let shape = &program.buffers.get(self.buffer)?.shape;
         let dims = shape.static_dims()?;
@@ -28,7 +28,7 @@ impl Slice {
 }
 
 impl Reader<'_> {
-    /// A term up to one of the symbols, a closing bracket, or the line's end.
+    /// Parses a term that ends at one of the symbols, a closing bracket, or the end of the line.
     pub(super) fn term(&mut self, stops: &[&str], one_line: bool) -> Read<Term> {
         self.cursor.space();
         let end = self.cursor.piece_end(stops, one_line);
@@ -47,7 +47,7 @@ impl Reader<'_> {
         Ok(term)
     }
 
-    /// `TERM CMP TERM`, up to `{`.
+    /// Parses `TERM CMP TERM`, up to `{`.
     pub(super) fn comparison(&mut self) -> Read<Comparison> {
         self.cursor.space();
         let operators = ["==", "!=", "<=", ">=", "<", ">"];
@@ -72,7 +72,7 @@ impl Reader<'_> {
         Ok(Comparison { left, cmp, right })
     }
 
-    /// `NAME[entries]`; a buffer without dimensions is `NAME[]`.
+    /// Parses `NAME[entries]`; a buffer without dimensions is `NAME[]`.
     pub(super) fn slice(&mut self) -> Read<Slice> {
         self.cursor.space();
         let start = self.cursor.at;
@@ -130,7 +130,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `NAME` or `NAME[t]`.
+    /// Parses `NAME` or `NAME[t]`.
     pub(super) fn semaphore(&mut self) -> Read<SemaphoreRef> {
         self.cursor.space();
         let start = self.cursor.at;

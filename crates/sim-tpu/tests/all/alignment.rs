@@ -1,9 +1,9 @@
-//! What is proved of offsets, and what must not be.
+//! Which offsets are proved to be aligned, and which must not be.
 
 use tegula_sim_tpu::{Code, Options, read_kernel, simulate};
 use tegula_target::Chip;
 
-/// Offsets that were proved and not, of copies in a body.
+/// The numbers of offsets in a body's copies whose alignment was proved and not proved.
 fn proofs(body: &str) -> (usize, usize) {
     let text = format!(
         "kernel k {{
@@ -53,10 +53,10 @@ fn multiples_are_proved() {
             "{offset}"
         );
     }
-    // Small domains are looked at point by point.
+    // Small domains are checked point by point.
     let inner = copy("4 * i * (i + 1)");
     assert_eq!(proofs(&format!("for i in 0..8 {{\n{inner}\n}}")), (1, 0));
-    // A condition on the way.
+    // A condition that leads to the copy.
     let inner = copy("4 * i");
     assert_eq!(
         proofs(&format!(
@@ -97,7 +97,7 @@ fn others_are_not() {
     );
 }
 
-/// What was known of a variable is forgotten where it is set again.
+/// Facts about a variable are forgotten where it is set again.
 #[test]
 fn variables_that_change_are_not_what_they_were() {
     let next = copy("8 * c");

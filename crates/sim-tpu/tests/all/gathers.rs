@@ -1,6 +1,5 @@
-//! Gathers of rows and slices, at places that are data, of arrays that stay in HBM: the
-//! same values as the evaluator's, with no finding, and only the tiles that have them are
-//! copied.
+//! Gathers of rows and slices at data-dependent positions, from arrays that stay in HBM: they
+//! compute the evaluator's values without a finding, and copy only the tiles that they read.
 
 use crate::common::agrees;
 use tegula_ir::{Literal, Module, parse_module};
@@ -27,7 +26,7 @@ fn lowered(module: &Module, chip: &Chip) -> Lowered {
     lower(module, &assignment, &schedule, chip).unwrap()
 }
 
-/// Small numbers in every byte.
+/// An array with small numbers in every byte.
 fn table(module: &Module) -> Literal {
     let id = module.entry_computation().parameters[0];
     let mut literal = Literal::zeros(module[id].shape.as_array().unwrap()).unwrap();
@@ -37,7 +36,7 @@ fn table(module: &Module) -> Literal {
     literal
 }
 
-/// A parameter's value, of an integer type.
+/// A value for a parameter of an integer type.
 fn integers(module: &Module, number: usize, values: &[i64]) -> Literal {
     let id = module.entry_computation().parameters[number];
     let shape = module[id].shape.as_array().unwrap();
@@ -46,12 +45,12 @@ fn integers(module: &Module, number: usize, values: &[i64]) -> Literal {
     Literal::from_bytes(shape, &bytes.collect::<Vec<u8>>()).unwrap()
 }
 
-/// The bytes that were copied for a table and one array of indices.
+/// The bytes that were copied from a table with one array of indices.
 fn check(text: &str, values: &[i64]) -> i64 {
     check_all(text, &[values])
 }
 
-/// The same for several.
+/// The same for several arrays of indices.
 fn check_all(text: &str, values: &[&[i64]]) -> i64 {
     let chip = Chip::by_name("v5e").unwrap();
     let module = parse_module(text).unwrap();
@@ -72,7 +71,7 @@ fn program(ty: &str, rows: i64, count: usize, after: &str) -> String {
 
 #[test]
 fn rows_are_copied_alone() {
-    // The last tile is not full; there are indices beyond both ends.
+    // The last tile is partial, and indices are out of range at both ends.
     let rows = 20_003;
     let values = [
         0,
@@ -129,7 +128,7 @@ fn indices_without_a_sign_are_clamped_at_the_end() {
     assert!(copied < 1 << 16, "{copied} bytes");
 }
 
-/// A slice of `[rows, columns]` with indices of a type.
+/// A program with a slice of `[rows, columns]` at indices of a type.
 fn slice(array: &str, index: &str, sizes: [i64; 2], after: &str) -> String {
     let ty = &array[..array.find('[').unwrap()];
     let [r, c] = sizes;
@@ -184,7 +183,7 @@ fn slices_at_places_of_other_types_and_computed_ones() {
     }
 }
 
-/// The last tile is not full, or most of the array is asked for: all of it is fetched.
+/// If the last tile is partial, or the slice is most of the array, the whole array is fetched.
 #[test]
 fn other_slices_fetch_the_array() {
     for (array, sizes) in [("f32[1001,256]", [5, 256]), ("f32[64,256]", [50, 256])] {
@@ -195,8 +194,8 @@ fn other_slices_fetch_the_array() {
     }
 }
 
-/// The result of the first kernel lies by another layout than the second one reads it by, of
-/// the same bytes: its tiles are what a copy takes whole.
+/// The first kernel writes its result in another layout than the one in which the second kernel
+/// reads the same bytes; a copy moves whole tiles of the layout that was written.
 #[test]
 fn a_slice_of_an_array_that_its_kernel_sees_otherwise() {
     let text = "HloModule slice\nENTRY main {\n  t = s32[3,2,2,1] parameter(0)\n  i = s32[] parameter(1)\n  \

@@ -1,5 +1,5 @@
-//! Random grids: whatever the windows' blocks, a grid computes what its points say, one
-//! after the other, without a finding, and fetches only what it needs.
+//! Random grids: whatever their windows' blocks, a grid computes what its points compute one after
+//! the other, without a finding, and fetches only the blocks that it needs.
 
 use crate::common::{Random, random};
 use tegula_expr::{Var, parse};
@@ -7,7 +7,7 @@ use tegula_ir::{ArrayShape, ElementType};
 use tegula_sim_tpu::{Options, read_kernel, simulate};
 use tegula_target::Chip;
 
-/// Block numbers in terms of the point, at most 5 for dimensions of at most 3.
+/// Block indices as terms over the point; they are at most 5 for dimensions of at most 3.
 const INDICES: &[&str] = &[
     "0",
     "i",
@@ -37,14 +37,14 @@ fn grids_compute_what_their_points_say() {
         );
         let buffers = [0, 1, 2].map(|_| 1 + dice.below(3));
         let ends = [0, 1, 2].map(|d| lows[d] + sizes[d]);
-        // Variables begin where the grid does; the terms see numbers from 0.
+        // Variables begin at the grid's lower bounds; the terms use them shifted to begin at 0.
         let shift = |text: &str| {
             let with = |name: &str, d: usize, text: &str| {
                 text.split(name)
                     .collect::<Vec<_>>()
                     .join(&format!("({name}{name} - {})", lows[d]))
             };
-            // Single letters only: operators are written out again afterwards.
+            // Names are single letters, so operators are replaced first and restored afterwards.
             let text = text
                 .replace("mod", "%")
                 .replace("floordiv", "/")

@@ -1,9 +1,9 @@
-//! Kernels with a known bug, and the same without it: every bug is found with its code
-//! and line, and nothing is found where there is none.
+//! Kernels with a known bug, and the same kernels without it: every bug is found with its code and
+//! line, and correct kernels have no finding.
 //!
-//! The head of a file says what to expect, a line each: `// expect: TG040 line 12`, or
-//! `// expect: nothing`. `// chip: v5e` names the chip; `// input 0: 3 1 2` or `iota` or
-//! `zeros` states an input, which is pseudo-random otherwise.
+//! The head of a file states what is expected, one finding a line: `// expect: TG040 line 12`, or
+//! `// expect: nothing`. `// chip: v5e` names the chip; `// input 0: 3 1 2`, `iota` or `zeros`
+//! states an input, which is pseudo-random otherwise.
 
 use crate::common::{expectations, folder, load, run};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ fn kernels(kind: &str) -> Vec<(String, String)> {
     files.iter().map(|path| (name(path), load(path))).collect()
 }
 
-/// Codes and lines that are found, or the error.
+/// The codes and lines of the findings, or the error.
 fn found(text: &str, functional: bool) -> Result<BTreeSet<(String, u32)>, String> {
     let report = run(text, functional)?;
     let findings = report.findings.iter();
@@ -86,7 +86,7 @@ fn without_values_the_same_is_found_but_for_what_needs_them() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What a grid means is its expansion: findings, results and time are the same.
+/// A grid is equivalent to its expansion: findings, results and time are the same.
 #[test]
 fn grids_are_what_they_expand_to() {
     for (name, text) in kernels("clean") {
@@ -107,7 +107,7 @@ fn grids_are_what_they_expand_to() {
     }
 }
 
-/// What lies beyond an edge changes no result of a kernel in which nothing is wrong.
+/// The content beyond an array's edge changes no result of a correct kernel.
 #[test]
 fn results_do_not_depend_on_padding() {
     for (name, text) in kernels("clean") {
@@ -132,7 +132,7 @@ fn every_code_has_a_kernel() {
         .flat_map(|(_, text)| expectations(text))
         .map(|(code, _)| code)
         .collect();
-    // Only kernels of Pallas check themselves: `pallas.rs` has one.
+    // Only Pallas kernels contain assertions; `pallas.rs` tests one.
     let of_texts = Code::ALL.iter().filter(|code| **code != Code::CheckFailed);
     for code in of_texts {
         assert!(seen.contains(code.name()), "no kernel has {}", code.name());

@@ -1,5 +1,5 @@
-//! Loops and choices whose arrays are in VMEM: the same values as the evaluator's, with no
-//! finding, and HBM is left alone while they run.
+//! Loops and conditionals whose arrays are in VMEM: they compute the evaluator's values without a
+//! finding, and do not access HBM while they run.
 
 use crate::common::agrees;
 use tegula_ir::{ElementType, Literal, Module, parse_module};
@@ -9,7 +9,7 @@ use tegula_codegen_tpu::lower;
 use tegula_sim_tpu::program::{Slice, Space, Statement, StatementKind, TpuProgram};
 use tegula_target::Chip;
 
-/// Small numbers for every parameter.
+/// Values of small numbers for every parameter.
 fn inputs(module: &Module) -> Vec<Literal> {
     let parameters = module.entry_computation().parameters.iter();
     let of = |(number, id): (usize, &tegula_ir::InstructionId)| {
@@ -30,8 +30,8 @@ fn inputs(module: &Module) -> Vec<Literal> {
     parameters.enumerate().map(of).collect()
 }
 
-/// Runs a program with some VMEM, by default the chip's; its results are the evaluator's.
-/// Gives the schedule that was run.
+/// Runs a program with the given VMEM, by default the chip's, and checks that its results are the
+/// evaluator's. Returns the schedule.
 fn check(text: &str, vmem_bytes: Option<i64>) -> tegula_tpu_schedule::Schedule {
     let chip = Chip::by_name("v5e").unwrap();
     let module = parse_module(text).unwrap();
@@ -57,8 +57,8 @@ fn check(text: &str, vmem_bytes: Option<i64>) -> tegula_tpu_schedule::Schedule {
     schedule
 }
 
-/// A loop that counts, with states that change places, one that becomes a constant, a loop
-/// inside that takes a state over, and an array from outside.
+/// A counting loop with states that are exchanged, one that becomes a constant, a nested loop that
+/// takes over a state, and an array from outside the loop.
 fn nested(trips: i64) -> String {
     format!(
         "HloModule nested
@@ -135,7 +135,7 @@ fn nested_loops_compute_the_same() {
     }
 }
 
-/// Copies of arrays from or to HBM inside loops, and outside.
+/// Counts the copies of arrays from or to HBM outside and inside loops.
 fn copies(program: &TpuProgram, statements: &[Statement], inside: bool, found: &mut [usize; 2]) {
     for statement in statements {
         match &statement.kind {
@@ -167,7 +167,7 @@ fn copies(program: &TpuProgram, statements: &[Statement], inside: bool, found: &
     }
 }
 
-/// An iteration moves no array from or to HBM.
+/// An iteration copies no array from or to HBM.
 #[test]
 fn iterations_leave_hbm_alone() {
     let chip = Chip::by_name("v5e").unwrap();
@@ -186,12 +186,12 @@ fn iterations_leave_hbm_alone() {
         .program;
     let mut found = [0; 2];
     copies(&program, &program.body, false, &mut found);
-    // `x`, `y` twice and `w` come, two results go.
+    // `x`, `y` twice and `w` are fetched; two results are written back.
     assert!(found[1] == 0 && (4..=8).contains(&found[0]), "{found:?}");
 }
 
-/// Each branch, with a result that is passed on and one that is made in place, inside a
-/// loop whose end the data decides.
+/// Each branch of a conditional, with a result that is passed through and one that is computed in
+/// place, inside a loop whose trip count depends on data.
 #[test]
 fn choices_compute_the_same() {
     let text = "HloModule choice
@@ -246,7 +246,7 @@ ENTRY main {
     }
 }
 
-/// A loop through four arrays that together find no room fetches some in each iteration.
+/// A loop over four arrays that do not fit together fetches some of them in each iteration.
 #[test]
 fn inputs_fetched_inside_loops_are_right() {
     let state = format!("(s32[]{})", ", f32[128,128]".repeat(5));

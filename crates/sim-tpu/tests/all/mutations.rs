@@ -1,5 +1,5 @@
-//! Damaged kernels: whatever the text says, there is an answer and no panic, no endless
-//! run, no exhausted memory.
+//! Damaged kernels: every text gives an answer, without a panic, an endless run, or exhausted
+//! memory.
 
 use crate::common::{Random, chip, folder, load};
 use std::time::{Duration, Instant};
@@ -92,7 +92,7 @@ fn mutate(text: &str, random: &mut Random) -> String {
                 characters.splice(to..to, copy);
             }
             _ => {
-                // Another number in place of one.
+                // Replaces a number by another one.
                 let digit = characters.iter().skip(at).position(char::is_ascii_digit);
                 if let Some(digit) = digit {
                     let piece = PIECES[random.below(7)];
@@ -144,7 +144,7 @@ fn damaged_kernels_get_an_answer() {
             };
             ran += usize::from(simulate(&program, &chip(""), &options).is_ok());
         }
-        // Far above what any takes: a run that does not end would be found here.
+        // Far above the time of any run, so only a run that does not end fails here.
         assert!(begin.elapsed() < Duration::from_secs(60), "{text}");
     }
     assert!(read > 500 && ran > 500, "{read} read, {ran} ran");

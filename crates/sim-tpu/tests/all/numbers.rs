@@ -1,4 +1,4 @@
-//! What a kernel computes, against plain arithmetic.
+//! Compares what kernels compute with plain arithmetic.
 
 use crate::common::{folder, load, random, run};
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
@@ -68,7 +68,7 @@ fn product(precision: &str, ty: &str) -> String {
     )
 }
 
-/// f32 rounded to so many bits of mantissa, to nearest even.
+/// An f32 rounded to `bits` mantissa bits, to nearest even.
 fn to_bits(value: f32, bits: i32) -> f32 {
     let scale = f64::from(value.abs()).log2().floor();
     let unit = 2f64.powi(scale as i32 - bits);
@@ -81,8 +81,8 @@ fn to_bits(value: f32, bits: i32) -> f32 {
     (rounded * unit) as f32
 }
 
-/// The matrix units round f32 operands to bf16 at the default precision, keep 16 bits at
-/// `high`, all at `highest`.
+/// The matrix units round f32 operands to bf16 at the default precision, keep 16 bits at `high`,
+/// and all bits at `highest`.
 #[test]
 fn operands_of_products_are_rounded() {
     let shape = |dims: &[i64]| ArrayShape::new(ElementType::F32, dims);
@@ -119,7 +119,7 @@ fn operands_of_products_are_rounded() {
     }
 }
 
-/// Every layout gives back what was put in: a copy into VMEM of another layout and out.
+/// A copy into VMEM in another layout and back preserves the content in every layout.
 #[test]
 fn bytes_survive_every_layout() {
     for (ty, dims, layout) in [
@@ -168,7 +168,7 @@ fn bytes_survive_every_layout() {
     }
 }
 
-/// The peaks and sizes that are reported.
+/// Tests the reported peaks and sizes.
 #[test]
 fn memory_is_added_up_with_padding() {
     let report = run(&load(&folder().join("clean/use_after_free.kernel")), true);

@@ -1,4 +1,4 @@
-//! Kernels of Pallas as JAX lowers them (`tests/pallas/kernels.py`), run and checked.
+//! Runs and checks Pallas kernels as JAX lowers them (`tests/pallas/kernels.py`).
 
 use std::path::Path;
 use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
@@ -17,7 +17,7 @@ fn read(name: &str) -> Result<Module, String> {
     Ok(kernels.unwrap().remove(0).module)
 }
 
-/// The line of `kernels.py` with a text.
+/// The line of `kernels.py` that contains a text.
 fn line_of(text: &str) -> u32 {
     let source = std::fs::read_to_string(folder().join("kernels.py")).unwrap();
     let at = source.lines().position(|line| line.contains(text));
@@ -42,7 +42,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// The findings, of the first core, with their lines in the source.
+    /// The findings of the first core, with their lines in the source.
     fn findings(&self) -> Vec<(Code, u32, &Finding)> {
         let findings = self.reports[0].findings.iter();
         findings
@@ -106,7 +106,7 @@ fn infinities_and_nan_are_not_finite() {
 
 #[test]
 fn a_read_is_found_at_its_own_line() {
-    // JAX gives such a read the frames of the first read of an equal reference as well.
+    // JAX also gives such a read the frames of the first read of an equal reference.
     let x = floats(ElementType::F32, &[8, 128], |at| at as f64);
     let ran = run("read_early", &[8, 128], vec![x]);
     let line = line_of("read before the copy is waited for");
@@ -130,14 +130,15 @@ fn dimensions_are_those_of_the_source() {
         (*code, *line, found.message.as_str())
     };
     let line = line_of("pl.ds(i * 8 + 8, 8)");
-    // The block has two dimensions in the kernel; which of its buffers it is counts as none.
+    // The block has two dimensions in the kernel; the dimension that numbers its buffers does not
+    // count.
     let (code, at, message) = about("in0_block");
     assert_eq!((code, at), (Code::OutOfBounds, line));
     assert!(
         message.starts_with("elements 16..24 of dimension 0 of `in0_block`, which has 16"),
         "{message}"
     );
-    // SMEM has words and no tiles, so there is no padding behind an array.
+    // SMEM holds words without tiles, so there is no padding after an array.
     let (code, at, message) = about("in1_block");
     assert_eq!((code, at), (Code::OutOfBounds, line));
     assert!(
@@ -145,7 +146,7 @@ fn dimensions_are_those_of_the_source() {
             && !message.contains("padding"),
         "{message}"
     );
-    // Neither is in what was never written.
+    // The added dimension is also missing in messages about elements that were never written.
     let (code, _, message) = about("out0_block");
     assert_eq!(code, Code::Uninitialised);
     assert!(
@@ -225,7 +226,7 @@ fn a_product_of_integers_is_no_float() {
 
 #[test]
 fn rounding_is_as_probable_as_the_element_is_near() {
-    // Between 1 and 1 + 2^-7, a quarter of the way.
+    // A quarter of the way from 1 to 1 + 2^-7.
     let x = floats(ElementType::F32, &[16, 128], |at| {
         if at == 0 {
             f64::NEG_INFINITY
@@ -246,7 +247,8 @@ fn rounding_is_as_probable_as_the_element_is_near() {
     assert!((511..=513).contains(&away), "{away}");
 }
 
-/// The kernel copies `size` rows of the second half of its input, through a buffer of 32 rows.
+/// Runs a kernel that copies `size` rows of the second half of its input through a buffer of 32
+/// rows.
 fn run_sized(start: i64, size: i64) -> Ran {
     let place = integers(ElementType::S32, &[2], |at| [start, size][at]);
     let x = floats(ElementType::F32, &[2, 64, 128], |at| at as f64);
@@ -260,7 +262,7 @@ fn sizes_of_copies_may_be_known_only_at_run_time() {
     for row in 8..32 {
         assert_eq!(result(made, row * 128 + 5), ((64 + row) * 128 + 5) as f64);
     }
-    // Both copies moved 24 rows, and the waits for them were for as many bytes.
+    // Both copies moved 24 rows, and the waits for them counted as many bytes.
     assert_eq!(ran.reports[0].copied_bytes, 512 + 2 * 24 * 128 * 4);
     let findings = ran.findings();
     let [(Code::Uninitialised, _, found)] = findings[..] else {
@@ -322,7 +324,8 @@ fn a_copy_of_no_rows_does_nothing() {
     }
 }
 
-/// Texts with a few bytes changed are read or refused, and run or refused.
+/// Texts with a few changed bytes are parsed or rejected, and then run or rejected, without a
+/// panic.
 #[test]
 fn mutated_kernels_do_not_panic() {
     let chip = Chip::by_name("v6e").unwrap();
@@ -336,7 +339,7 @@ fn mutated_kernels_do_not_panic() {
     let (mut read, mut run) = (0, 0);
     for path in paths {
         let text = std::fs::read(path).unwrap();
-        // Behind the kernel there are only places.
+        // After the kernel there are only locations.
         let end = text.windows(5).position(|window| window == b"#loc1");
         let end = end.unwrap_or(text.len());
         for _ in 0..200 {

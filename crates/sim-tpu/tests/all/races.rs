@@ -1,10 +1,9 @@
-//! The machine's races against a definition: random programs of copies, waits and
-//! computations, whose accesses are compared two by two in the partial order of their
-//! events.
+//! Compares the machine's races with their definition, on random programs of copies, waits and
+//! computations whose accesses are compared pairwise in the partial order of their events.
 //!
-//! In that order the core's statements follow each other, a copy follows its start, and
-//! what comes behind a wait follows the copy that is waited for. Two accesses to one
-//! element, one of which writes, race if neither follows the other.
+//! In that order the core's statements follow each other, a copy follows its start, and a statement
+//! after a wait follows the copy that was waited for. Two accesses to one element race if one of
+//! them writes and neither follows the other.
 
 use crate::common::Random;
 use std::collections::BTreeSet;
@@ -51,7 +50,7 @@ enum Event {
     Compute(Rows, Rows),
 }
 
-/// An access of a statement: of the core itself, or of the copy that it begins.
+/// An access by a statement: by the core itself, or by the copy that the statement starts.
 struct Access {
     line: usize,
     copy: bool,
@@ -59,10 +58,10 @@ struct Access {
     writes: bool,
 }
 
-/// The findings by the definition: code and line of the later access.
+/// The findings by the definition: the code and the line of the later access.
 fn races(events: &[Event], first_line: usize) -> BTreeSet<(&'static str, u32)> {
     let mut accesses = Vec::new();
-    // The statement that waits for the copy that a statement begins.
+    // For each statement that starts a copy, the statement that waits for it.
     let mut waited = vec![usize::MAX; events.len()];
     let mut queues: Vec<Vec<usize>> = vec![Vec::new(); SEMAPHORES];
     for (line, event) in events.iter().enumerate() {
@@ -91,8 +90,8 @@ fn races(events: &[Event], first_line: usize) -> BTreeSet<(&'static str, u32)> {
             }
         }
     }
-    // An earlier access reaches a later one if it is the core's own, or the copy was
-    // waited for in between.
+    // An earlier access precedes a later one if it is the core's own, or if its copy was waited for
+    // in between.
     let ordered = |a: &Access, b: &Access| !a.copy || waited[a.line] < b.line;
     let mut found = BTreeSet::new();
     for a in &accesses {
@@ -109,7 +108,7 @@ fn races(events: &[Event], first_line: usize) -> BTreeSet<(&'static str, u32)> {
             found.insert((code.name(), (b.line + first_line) as u32));
         }
     }
-    // A copy onto itself.
+    // A copy onto itself races.
     for (line, event) in events.iter().enumerate() {
         if let Event::Copy(from, to, _) = event
             && from.meets(*to)

@@ -1,12 +1,12 @@
-//! How padding is followed through what is computed: what mixes it with other elements,
-//! what masks it, what leaves it where nobody looks.
+//! How padding is followed through computations: operations that mix it with other elements,
+//! operations that mask it, and operations that leave it where it is not used.
 
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_sim_tpu::{Code, Options, Report, read_kernel, simulate};
 use tegula_target::Chip;
 
-/// A kernel whose block has 28 rows and lanes of padding: 36 rows of 100 lanes in
-/// blocks of 64 by 128.
+/// The findings of a kernel whose block has 28 rows and 28 lanes of padding: 36 rows of 100 lanes
+/// in blocks of 64 by 128.
 fn codes(body: &str) -> Vec<(&'static str, u32)> {
     let text = format!(
         "kernel k {{
@@ -48,7 +48,7 @@ fn report(text: &str) -> Report {
 }
 
 const TAINT: &str = Code::Padding.name();
-/// The first line of the body.
+/// The line at which the body begins.
 const BODY: u32 = 15;
 
 #[test]
@@ -80,7 +80,7 @@ t[:, :] = select(p[:, :], xb[:, :], 0.0)
 r[:] = reduce(t[:, :], 0.0), dimensions={1}, to_apply=add
 yb[:, :] = broadcast(r[:]), dimensions={0}";
     assert_eq!(codes(body), []);
-    // One lane too many.
+    // The mask includes one lane of padding.
     let found = codes(&body.replace("100", "101"));
     assert!(found.contains(&(TAINT, BODY + 3)), "{found:?}");
 }
@@ -101,7 +101,7 @@ yb[:, :] = broadcast(r[:]), dimensions={0}";
 
 #[test]
 fn products_mix_along_what_they_contract() {
-    // Rows of padding stay rows of padding; the lanes are contracted.
+    // Rows of padding stay rows of padding; lanes are contracted.
     let body =
         "c[:, :] = dot(xb[:, :], xb[:, :]), lhs_contracting_dims={1}, rhs_contracting_dims={1}
 yb[:, 0 +: 64] = copy(c[:, :])
@@ -114,7 +114,8 @@ p[:, :] = compare(n[:, :], 100), direction=LT
 t[:, :] = select(p[:, :], xb[:, :], 0.0)\n{}",
         body.replace("dot(xb[:, :], xb[:, :])", "dot(t[:, :], t[:, :])")
     );
-    // What is left are columns of padding that come from the other operand's rows.
+    // The remaining findings are about columns of padding, which come from the other operand's
+    // rows.
     let found = codes(&masked);
     assert!(!found.contains(&(TAINT, BODY + 3)), "{found:?}");
     assert!(found.iter().all(|(code, _)| *code == TAINT), "{found:?}");
@@ -153,7 +154,8 @@ yb[:, :] = copy(t[:, :])";
       s = f32[64] reduce(a, z), dimensions={1}, to_apply=plus
       ROOT b = f32[64,128] broadcast(s), dimensions={0}
     }";
-    // The head of the kernel is fixed, so the computation goes in front of the windows.
+    // The computation has to stand before the windows, which the helper's fixed head does not
+    // allow.
     let program = format!(
         "kernel k {{
   computation plus {{ a = f32[] parameter(0)

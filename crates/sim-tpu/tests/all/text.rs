@@ -1,10 +1,10 @@
-//! Kernels as text: what reads, prints and what is refused.
+//! Kernels as text: parsing, printing, and texts that are rejected.
 
 use tegula_sim_tpu::{PrintForm, print_kernel, read_kernel};
 
 const SCALE: &str = include_str!("../kernels/clean/double_buffered_scale.kernel");
 
-/// Reads, prints, reads again and prints: the printed text is a fixed point.
+/// Parses, prints, parses and prints again: the printed text is a fixed point.
 fn settles(text: &str) -> String {
     let program = read_kernel(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     for form in [PrintForm::Short, PrintForm::Expanded] {
@@ -48,7 +48,7 @@ fn a_grid() {
     }
 }
 
-/// A scalar that is loaded inside a term gets a statement and a name of its own in front.
+/// A scalar that is loaded inside a term gets a generated name and a statement before the term's.
 #[test]
 fn loads_inside_terms() {
     let text = "kernel pages {

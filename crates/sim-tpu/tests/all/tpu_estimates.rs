@@ -1,16 +1,16 @@
-//! The clock against the real TPU compiler's own estimates (`estimated_cycles`), on v5e.
+//! Compares the clock with the estimates of libtpu's compiler (`estimated_cycles`) on v5e.
 //! `TEGULA_TPU_FACTS` names the folder of facts.
 //!
-//! The estimates are of kernels: they leave out the copies that fetch arguments ahead,
-//! and have no number for some kernels (sorts, loops, gathers, ...). So like is compared
-//! with like: what the core waits for such copies is left out of our time, and so are the
-//! kernels of the kinds that the estimates have no number for. And whole programs are
-//! compared plainly: all that is simulated with all the estimates that there are.
+//! The estimates are of kernels: they leave out the copies that fetch arguments ahead, and are
+//! missing for some kernels (sorts, loops, gathers, ...). To compare like with like, the time that
+//! the core waits for such copies is left out of the simulated time, and so are kernels of the
+//! kinds without estimates. In addition whole programs are compared plainly: everything that is
+//! simulated with all existing estimates.
 //!
-//! The order of programs is compared (Spearman's rank correlation), also in two halves by a
-//! hash of their names. The second half was held out at first. It is no longer: a number of
-//! the chip (`register_pass`) was read off such estimates, and that products start a latency
-//! later; while the model got both, the estimates of all programs were seen.
+//! The order of programs is compared (Spearman's rank correlation), also in two halves by a hash of
+//! their names. The second half was held out at first but no longer is: one number of the chip
+//! (`register_pass`) and the later start of products were derived from such estimates, when those
+//! of all programs were visible.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use tegula_sim_tpu::{Options, simulate};
 use tegula_target::Chip;
 use tegula_tpu_schedule::{Schedule, Step};
 
-/// Ours and theirs of one program, in cycles.
+/// The simulated cycles and the compiler's estimate for one program.
 struct Pair {
     name: String,
     ours: f64,
@@ -42,7 +42,7 @@ fn facts(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Whether the estimates have no number for kernels with such an operation.
+/// Whether kernels with such an operation have no estimate.
 fn has_no_estimate(op: &Op) -> bool {
     matches!(
         op,
@@ -62,8 +62,8 @@ fn has_no_estimate(op: &Op) -> bool {
     )
 }
 
-/// Takes out of a lowered program what is not compared: by line, which is a step of the
-/// schedule.
+/// Removes from a lowered program the statements that are not compared, by line, which is a step of
+/// the schedule.
 fn without(
     statements: &mut Vec<Statement>,
     module: &Module,
@@ -92,16 +92,16 @@ fn without(
     });
 }
 
-/// What of a program is simulated.
+/// The part of a program that is simulated.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
-    /// All of it.
+    /// The whole program.
     Whole,
-    /// What the estimates are of.
+    /// The part that the estimates cover.
     Estimated,
 }
 
-/// Simulated cycles of a program.
+/// The simulated cycles of a program.
 fn cycles(name: &str, text: &str, chip: &Chip, part: Part) -> f64 {
     let mut module = parse_module(text).unwrap();
     infer_symbolic_dims(&mut module, &[]).unwrap();
@@ -165,15 +165,15 @@ fn correlation(pairs: &[&Pair]) -> f64 {
     product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
 }
 
-/// 32-bit FNV-1a of the name: which half a program is in.
+/// Whether a program is in the second half: a bit of the 32-bit FNV-1a hash of its name.
 fn is_second_half(name: &str) -> bool {
     let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     name.bytes().fold(0x811c_9dc5, step) >> 16 & 1 == 1
 }
 
-/// The estimate of a program: of all its kernels, or of none.
+/// The estimate of a program, if all its kernels have one.
 fn estimate(entry: &Value) -> Option<f64> {
-    // What moves nothing, what runs beside the kernels, and what the scalar unit does.
+    // Operations that move nothing, run in parallel to the kernels, or run on the scalar unit.
     let free = [
         "parameter",
         "constant",
@@ -240,7 +240,7 @@ fn programs_rank_as_the_real_compiler_estimates() {
     assert!(judge("estimated kernels", &pairs) >= 0.9);
 }
 
-/// The correlation over programs, which is printed with that of each half.
+/// The correlation over all programs, which is printed with that of each half.
 fn judge(what: &str, pairs: &[Pair]) -> f64 {
     let half = |second| {
         pairs
@@ -268,15 +268,15 @@ fn judge(what: &str, pairs: &[Pair]) -> f64 {
     correlation(&all)
 }
 
-/// The sum of the estimates that there are, whatever has none.
+/// The sum of the existing estimates, whatever has none.
 fn plain_estimate(entry: &Value) -> Option<f64> {
     let lines = entry.as_array()?.iter();
     let total: f64 = lines.filter_map(|line| line[3]["cycles"].as_f64()).sum();
     (total > 0.0).then_some(total)
 }
 
-/// What `tegula simulate` says of a program, copies that are fetched ahead and all,
-/// against all the estimates that its kernels have.
+/// Compares the simulated time of whole programs, with the copies that fetch ahead, with all
+/// existing estimates of their kernels.
 fn plainly(facts: &Value, text_of: &dyn Fn(&str) -> PathBuf) -> Vec<Pair> {
     let chip = Chip::by_name("v5e").unwrap();
     let mut pairs = Vec::new();
@@ -299,10 +299,10 @@ fn whole_programs_rank_as_the_real_compiler_estimates() {
     assert!(judge("whole programs", &pairs) >= 0.9);
 }
 
-/// Models all of whose kernels have an estimate: the tables have none for what loops hold,
-/// and few for sorts and custom calls. There are few such models, most of them small, and
-/// where the real compiler has one kernel with several results we have several: their
-/// figure is printed, and no limit is set to it. `TEGULA_CORPUS` names the folder of models.
+/// Compares models all of whose kernels have an estimate: the tables have none for kernels in
+/// loops, and few for sorts and custom calls. There are few such models, most of them small, and
+/// where libtpu's compiler has one kernel with several results Tegula has several kernels, so the
+/// correlation is printed without a limit. `TEGULA_CORPUS` names the folder of models.
 #[test]
 fn models_are_compared_with_the_real_compiler_estimates() {
     let Some(folder) = folder() else { return };

@@ -1,4 +1,4 @@
-//! Copies between memories as instructions: as a whole or slice by slice.
+//! Writes copies between memories as instructions, as a whole or slice by slice.
 
 use crate::{FLAGS, Schedule};
 use tegula_fusion::Program;
@@ -8,13 +8,13 @@ use tegula_ir::{
 };
 use tegula_layout::assign::with_layout;
 
-/// A slice of a copy: the computation that takes it, and its shape in the destination.
+/// A slice of a copy: the computation that extracts it, and its shape at the destination.
 pub(super) struct Slice {
     computation: ComputationId,
     shape: Shape,
 }
 
-/// The flag that a copy in flight sets.
+/// The shape of the flag that a copy in flight sets.
 fn flag(element_type: ElementType) -> Shape {
     let layout = Layout {
         memory_space: FLAGS,
@@ -23,7 +23,7 @@ fn flag(element_type: ElementType) -> Shape {
     with_layout(&tegula_ir::ArrayShape::new(element_type, &[]), &layout)
 }
 
-/// Begins a copy between memories: as a whole, or slice by slice.
+/// Starts a copy between memories, as a whole or slice by slice.
 pub(super) fn start(
     new: &mut ComputationBuilder<'_>,
     (from, before_program): (InstructionId, bool),
@@ -54,8 +54,7 @@ pub(super) fn start(
     slices.iter().map(begin).collect()
 }
 
-/// Waits for a copy. Slices lie one behind the other, so that putting them together
-/// moves nothing.
+/// Waits for a copy. The slices are adjacent, so concatenating them moves nothing.
 pub(super) fn done(
     new: &mut ComputationBuilder<'_>,
     begun: &[InstructionId],
@@ -78,7 +77,7 @@ pub(super) fn done(
     )
 }
 
-/// For each copy the slices that it is made in; none if it is made as a whole.
+/// For each copy, its slices; none if it is made as a whole.
 pub(super) fn slices(
     builder: &mut ModuleBuilder,
     program: &Program,

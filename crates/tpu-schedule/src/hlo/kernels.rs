@@ -1,4 +1,4 @@
-//! Kernels as instructions: operations alone and fusions, and the instructions that hold
+//! Writes kernels as instructions: single operations and fusions, and the instructions that hold
 //! their operands.
 
 use crate::builder::is_immediate;
@@ -9,9 +9,9 @@ use tegula_ir::{
 };
 use tegula_layout::assign::{Assignment, Kernel, with_layout};
 
-/// What a kernel needs before it can be written.
+/// A kernel that is ready to be written.
 pub(super) enum Prepared {
-    /// One operation.
+    /// A single operation.
     Plain,
     /// A fusion of this computation.
     Fusion(ComputationId),
@@ -25,8 +25,8 @@ pub(super) fn layout_of(assignment: &Assignment, value: ValueId) -> Layout {
     layout.unwrap_or_else(|| assignment.flat(value))
 }
 
-/// The instruction that holds a value in a layout: a constant is written where it is
-/// used, and another layout is a copy.
+/// The instruction that holds a value in a layout. Constants are written where they are used, and
+/// another layout requires a copy.
 pub(super) fn held(
     new: &mut ComputationBuilder<'_>,
     program: &Program,
@@ -51,7 +51,7 @@ pub(super) fn held(
     new.push_named(Some("copy"), Op::Copy, &[id], Some(shape(wanted)))
 }
 
-/// One operation; gives what holds its results.
+/// Writes one operation; returns the instructions that hold its results.
 pub(super) fn operation(
     new: &mut ComputationBuilder<'_>,
     assignment: &Assignment,
@@ -121,7 +121,7 @@ pub(super) fn elements(
     shapes.iter().enumerate().map(element).collect()
 }
 
-/// Writes a kernel whose operands are in `env`; gives what holds its results.
+/// Writes a kernel whose operands are in `env`; returns the instructions that hold its results.
 pub(super) fn run_kernel(
     new: &mut ComputationBuilder<'_>,
     (module, assignment, imported): (

@@ -1,6 +1,6 @@
-//! A scheduled program as HLO, the way the real compiler's dumps look: fusions with
-//! their computations, layouts with tiles and memory spaces on every shape, copies
-//! between layouts, `copy-start` and `copy-done` in the order of the schedule.
+//! Writes a scheduled program as HLO in the style of libtpu's dumps: fusions with their
+//! computations, layouts with tiles and memory spaces on every shape, copies between layouts, and
+//! `copy-start` and `copy-done` in the order of the schedule.
 
 mod copies;
 mod kernels;
@@ -14,21 +14,20 @@ use tegula_fusion::{Def, ValueId};
 use tegula_ir::{ComputationId, Error, InstructionId, Module, ModuleBuilder, Op};
 use tegula_layout::assign::{Assignment, Kernel, name_of, with_layout};
 
-/// How views that move no byte are written.
+/// How to write views that move no bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Views {
-    /// As `bitcast`s, which mean what the layouts say.
+    /// As `bitcast`s, whose meaning depends on the layouts.
     #[default]
     Bitcasts,
-    /// As the reshapes and transpositions of the program, which mean the same whatever
-    /// the layouts.
+    /// As the program's reshapes and transpositions, whose meaning does not depend on layouts.
     Operations,
 }
 
 /// The program with its layouts and its schedule.
 ///
 /// # Errors
-/// An operation that cannot be written alone; that is a bug.
+/// An operation that cannot be written alone, which is a bug.
 pub fn to_module(
     module: &Module,
     assignment: &Assignment,
@@ -58,12 +57,12 @@ pub fn to_module(
     Ok(written)
 }
 
-/// One kernel as a module of its own: its parameters are the arrays that it reads
-/// ([`Kernel::reads`] without those that are written where they are used), its result
-/// what it writes, a tuple if it writes several. The parameters' values are given, in
-/// order.
+/// One kernel as a separate module. Its parameters are the arrays that it reads ([`Kernel::reads`]
+/// without constants that are written where they are used), and its result is what it writes, a
+/// tuple if there are several arrays. Also returns the parameters' values, in order.
 ///
 /// # Errors
+/// An operation that cannot be written alone, such as a loop; or a bug.
 /// An operation that cannot be written alone, such as a loop; or a bug.
 pub fn kernel_module(
     module: &Module,
@@ -84,8 +83,8 @@ pub fn kernel_module(
     Ok((written, reads.collect()))
 }
 
-/// A bitcast means what the layouts of its operand and result say, which are those that
-/// the program gave them and not those that were assigned.
+/// The meaning of a bitcast depends on the layouts of its operand and result in the original
+/// program, not on the assigned ones.
 fn keep_bitcasts(written: &mut Module, module: &Module, assignment: &Assignment, kernel: &Kernel) {
     let origins = kernel.nodes.iter();
     let origins = origins.map(|&node| &module[assignment.program.nodes[node].origin]);
@@ -114,7 +113,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// An instruction's operation, what it calls copied into the new module.
+    /// An instruction's operation, with the computations that it calls copied to the new module.
     fn import(&mut self, instruction: InstructionId) -> Result<Op, Error> {
         let mut op = self.module.op_to_run(instruction);
         for callee in op.called_computations() {
@@ -161,7 +160,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What a kernel needs before it can be written.
+    /// Prepares a kernel to be written.
     fn prepare(&mut self, kernel: &Kernel) -> Result<Prepared, Error> {
         let nodes = &self.assignment.program.nodes;
         if !nodes[kernel.root].kind.regions().is_empty() {

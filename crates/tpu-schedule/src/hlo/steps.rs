@@ -1,5 +1,5 @@
-//! The steps of a schedule as instructions. A loop or a choice is a function of one
-//! tuple: what is in the places of its states, then what its parts read from around it.
+//! Writes the steps of a schedule as instructions. A loop or conditional becomes a function of one
+//! tuple: the contents of its states' places, followed by what its parts read from outside.
 
 use super::copies::{Slice, done, slices, start};
 use super::kernels::{Env, Prepared, elements, held, layout_of, run_kernel, tuple_of};
@@ -13,7 +13,7 @@ use tegula_ir::{
 };
 use tegula_layout::assign::{Assignment, name_of, with_layout};
 
-/// Writes the program's own computation, and those of its loops and choices.
+/// Writes the entry computation, and those of the loops and conditionals.
 pub(super) fn program(
     writer: &mut Writer<'_>,
     schedule: &Schedule,
@@ -39,7 +39,7 @@ pub(super) fn program(
         prepared,
         controls: FxHashMap::default(),
     };
-    // Inner ones end first.
+    // Nested ones end first.
     for (leave, step) in schedule.steps.iter().enumerate() {
         if let &Step::Leave(control) = step {
             let written = text.control(writer, control, leave)?;
@@ -49,16 +49,16 @@ pub(super) fn program(
     text.entry(writer)
 }
 
-/// A loop or choice whose computations are written.
+/// A loop or conditional whose computations have been written.
 struct Written {
     /// The condition and the body, or the branches.
     computations: Vec<ComputationId>,
-    /// What its tuple holds.
+    /// The elements of its tuple.
     carried: Vec<BufferId>,
     leave: usize,
 }
 
-/// What holds the contents of buffers inside a computation, by [`Text::key`].
+/// The instructions that hold the contents of buffers inside a computation, by [`Text::key`].
 type Now = FxHashMap<BufferId, InstructionId>;
 
 struct Text<'a> {
@@ -73,8 +73,8 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// A view is held by an instruction of its own, everything else by the last that
-    /// wrote the place.
+    /// A view is held by its own instruction. Everything else is held by the last instruction that
+    /// wrote to its place.
     fn key(&self, id: BufferId) -> BufferId {
         match self.schedule.buffers.get(id).map(|buffer| buffer.source) {
             Some(Source::Bitcast(_)) => id,
@@ -92,7 +92,7 @@ impl Text<'_> {
         found.ok_or_else(|| Error::bug("a buffer is read too early"))
     }
 
-    /// What holds a value that may be a constant.
+    /// The instruction that holds a value, which may be a constant.
     fn held(
         &self,
         new: &mut ComputationBuilder<'_>,
@@ -112,7 +112,7 @@ impl Text<'_> {
         new.push_named(Some("constant"), op, &[], Some(shape))
     }
 
-    /// The steps of each part of a loop or choice that ends at a step.
+    /// The steps of each part of a loop or conditional that ends at step `leave`.
     fn parts(&self, control: usize, leave: usize) -> Vec<Range<usize>> {
         let steps = self.schedule.steps.iter().enumerate().take(leave);
         let begins = steps.filter_map(|(number, step)| {
@@ -124,7 +124,7 @@ impl Text<'_> {
         begins.zip(ends).map(|(from, to)| from + 1..to).collect()
     }
 
-    /// What the steps of a loop or choice read that is made before it.
+    /// The buffers read by the steps of a loop or conditional that were made before it.
     fn captured(&self, control: usize, parts: &[Range<usize>]) -> Vec<BufferId> {
         let mut inside: FxHashSet<BufferId> = FxHashSet::default();
         let own = &self.schedule.controls[control];
@@ -171,7 +171,7 @@ impl Text<'_> {
         captured
     }
 
-    /// Writes the computations of a loop or choice.
+    /// Writes the computations of a loop or conditional.
     fn control(
         &self,
         writer: &mut Writer<'_>,
@@ -209,7 +209,7 @@ impl Text<'_> {
                 for &place in &control.places {
                     results.push(self.now(&now, place)?);
                 }
-                // What a loop only reads it passes on.
+                // A loop passes on what it only reads.
                 for &id in captured.iter().filter(|_| control.is_loop) {
                     results.push(self.now(&now, id)?);
                 }
@@ -224,7 +224,7 @@ impl Text<'_> {
         })
     }
 
-    /// A loop or choice whose computations are written.
+    /// Writes a loop or conditional whose computations have been written.
     fn call(
         &self,
         new: &mut ComputationBuilder<'_>,
@@ -268,7 +268,7 @@ impl Text<'_> {
         Ok(written.leave + 1)
     }
 
-    /// The program's own computation.
+    /// Writes the entry computation.
     fn entry(&self, writer: &mut Writer<'_>) -> Result<ComputationId, Error> {
         let (module, assignment) = (writer.module, writer.assignment);
         let mut new = writer.builder.computation(&module.entry_computation().name);
@@ -316,7 +316,7 @@ impl Text<'_> {
         new.finish(root)
     }
 
-    /// Steps that have whole loops and choices.
+    /// Writes steps; loops and conditionals must be complete in the range.
     fn steps(
         &self,
         new: &mut ComputationBuilder<'_>,
@@ -360,7 +360,7 @@ impl Text<'_> {
                 let mut env = Env::default();
                 for &id in reads {
                     let buffer = &schedule.buffers[id];
-                    // A kernel that wants another layout reads the copy.
+                    // A kernel that needs another layout reads a copy.
                     let held = (self.now(now, id)?, buffer.layout.clone());
                     env.insert(buffer.value, held);
                 }
@@ -420,7 +420,7 @@ impl Text<'_> {
     }
 }
 
-/// What kernels are written from.
+/// The module, its assigned layouts, and the new id of each computation that was imported from it.
 type At<'a> = (
     &'a Module,
     &'a tegula_layout::assign::Assignment,

@@ -1,13 +1,13 @@
-//! Inputs that are fetched inside a loop's body or a branch, each time that it runs.
+//! Inputs that are fetched inside a loop's body or a branch each time it runs.
 
 use super::{BufferId, Candidate, Fetch, LEAST_HIDDEN, Placer, Reason, To};
 use crate::Step;
 use std::ops::Range;
 
 impl Placer<'_> {
-    /// Fetches an input that is not in VMEM for all of a loop or choice inside the parts
-    /// that read it, where the kernels before hide the copy. It lives there from its start
-    /// to the part's last read, and gives its room back in each iteration.
+    /// Fetches an input that is not in VMEM for all of a loop or conditional, inside the parts that
+    /// read it, if earlier kernels hide the copy. It is in VMEM from the start of the copy to the
+    /// part's last read, so its memory is free again in each iteration.
     pub(super) fn fetch_inside(&mut self, input: &Candidate) {
         let schedule = &self.builder.schedule;
         let mut parts: Vec<Range<usize>> = Vec::new();
@@ -27,7 +27,7 @@ impl Placer<'_> {
 
     fn fetch_in(&mut self, input: &Candidate, part: &Range<usize>) {
         let schedule = &self.builder.schedule;
-        // A view that is made around the part is not a view of the copy.
+        // A view made outside the part is not a view of the copy.
         if input.views.iter().any(|view| !part.contains(view)) {
             return;
         }
@@ -52,7 +52,7 @@ impl Placer<'_> {
         };
         let times = self.times.get(first).copied().unwrap_or(1.0);
         self.runs(start, first, seconds * times);
-        // What is not hidden is waited for.
+        // The part of the copy that is not hidden is waited for.
         self.saved += input.saves * (hidden / seconds).min(1.0);
         self.decided.push((input.id, None, Reason::Boundary));
         self.fetches.push(Fetch {
@@ -67,7 +67,7 @@ impl Placer<'_> {
         });
     }
 
-    /// As [`Placer::start`], of one run of a part.
+    /// Like [`Placer::start`], for one run of a part.
     fn start_in(&self, part: &Range<usize>, first: usize, seconds: f64) -> Option<(usize, f64)> {
         let times = self.times.get(first).copied().unwrap_or(1.0).max(1e-9);
         let hidden = |start: usize| {
@@ -82,7 +82,7 @@ impl Placer<'_> {
         Some((start, hidden(start)))
     }
 
-    /// Whether a step takes slices of an array alone.
+    /// Whether a step only takes slices of an array.
     fn takes_part(&self, step: usize, id: BufferId) -> bool {
         match self.builder.schedule.steps.get(step) {
             Some(Step::Kernel { region, kernel, .. }) => {

@@ -1,4 +1,4 @@
-//! Scheduled programs as HLO: they are read again, say the same, and compute what the
+//! Tests scheduled programs written as HLO: they parse to the same program, and compute what the
 //! program computes.
 
 use tegula_ir::{PrintStyle, parse_module, print_module};
@@ -41,7 +41,7 @@ fn scheduled_programs_are_read_again() {
     }
 }
 
-/// Small numbers, which every type holds.
+/// Small numbers that every type can represent.
 fn argument(shape: &tegula_ir::ArrayShape, seed: usize) -> tegula_interp::Value {
     let mut literal = tegula_ir::Literal::zeros(shape).unwrap();
     let wide =
@@ -64,8 +64,8 @@ fn argument(shape: &tegula_ir::ArrayShape, seed: usize) -> tegula_interp::Value 
     tegula_interp::Value::Array(literal)
 }
 
-/// The programs of the repository, written with layouts and evaluated by definition,
-/// give to the bit what they gave before.
+/// The repository's programs, written with layouts and evaluated by the reference evaluator, give
+/// the same results to the bit.
 #[test]
 fn scheduled_programs_compute_the_same() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/hlo");
@@ -134,7 +134,7 @@ fn leaves(value: &tegula_interp::Value) -> Vec<Vec<u8>> {
     }
 }
 
-/// A large input that is fetched in slices is the same input.
+/// A large input that is fetched in slices is reassembled correctly.
 #[test]
 fn slices_put_together_are_the_array() {
     let text = "HloModule s

@@ -1,10 +1,10 @@
-//! Orders and tiles against the real TPU compiler's, on v5e.
+//! Compares orders and tiles with those of libtpu's compiler on v5e.
 //!
-//! Entry parameters must agree, all of them. Results of two and more dimensions are
-//! matched by dimensions (those of size 1 aside): where one side or the other has
-//! several layouts for arrays of the same dimensions they are matched in order if
-//! there are equally many, and else excluded and counted. Half of the programs, by
-//! the parity of a hash of the name, were not looked at when the costs were stated.
+//! All entry parameters must agree. Results of two or more dimensions are matched by their
+//! dimensions, ignoring those of size 1. If either side has several layouts for arrays of the same
+//! dimensions, they are matched in order if there are equally many, otherwise they are excluded and
+//! counted. Half of the programs, chosen by the parity of a hash of the name, were not looked at
+//! when the costs were determined.
 
 use crate::facts::{Made, Program};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ fn v5e() -> Machine {
     Machine::tpu(&Chip::by_name("v5e").unwrap()).unwrap()
 }
 
-/// Dimensions other than 1, and the order of these.
+/// The dimensions larger than 1, and their order.
 fn squeezed(shape: &ArrayShape, layout: &Layout) -> (Vec<i64>, Vec<u32>) {
     let dims = shape.static_dims().unwrap();
     let large: Vec<u32> = (0..dims.len() as u32)
@@ -128,7 +128,7 @@ fn compare(program: &Program, lines: &mut Vec<String>) -> Score {
             let tile = TileRule::Compact.layout_in_order(bits, dims, &own.order);
             let real = made.shape.layout.as_deref().unwrap();
             let tiles = |layout: &Layout| layout.tiles.clone();
-            // Dimensions of 1 change the tile's height only where they are in it.
+            // Dimensions of size 1 change the tile's height only if they are part of it.
             let same_tile =
                 made.shape.rank() != dims.len() || tile.is_ok_and(|own| tiles(&own) == tiles(real));
             if *order == own.order && same_tile {
@@ -147,7 +147,7 @@ fn compare(program: &Program, lines: &mut Vec<String>) -> Score {
     score
 }
 
-/// What we think an array costs in our order and in theirs, all else as we have it.
+/// The modelled cost of an array in our order and in theirs, all other orders being ours.
 fn costs(module: &tegula_ir::Module, name: &str, (own, theirs): (&[u32], &[u32])) -> String {
     let assignment = assign(
         module,

@@ -1,5 +1,5 @@
-//! Loops and choices in schedules: what they hold and pass is in VMEM, the proof covers
-//! them, and the program that is written says it.
+//! Tests loops and conditionals in schedules: their arrays and states are in VMEM, the verifier
+//! covers them, and the written program expresses them.
 
 use tegula_ir::{PrintStyle, parse_module, print_module};
 use tegula_layout::assign::{Assignment, Machine, assign};
@@ -9,7 +9,7 @@ use tegula_tpu_schedule::{
     verify,
 };
 
-/// Two loops, one in the other, around products; the second state swaps with the third.
+/// Two nested loops around products; the second state is swapped with the third.
 const NESTED: &str = "HloModule nested
 
 inner_condition {
@@ -71,7 +71,7 @@ ENTRY main {
 }
 ";
 
-/// A choice between two chains of products.
+/// A conditional between two chains of products.
 const CHOICE: &str = "HloModule choice
 
 first {
@@ -121,8 +121,8 @@ fn scheduled(text: &str, options: &Options) -> (tegula_ir::Module, Assignment, S
     (module, assignment, schedule)
 }
 
-/// What a loop carries and what it takes from outside is in VMEM throughout, at one
-/// place; the result is copied out behind it. So the real compiler does with the like.
+/// What a loop carries and what it reads from outside is in VMEM throughout, at one place; the
+/// result is copied out after the loop. libtpu's compiler does the same.
 #[test]
 fn what_loops_carry_is_in_vmem() {
     let (module, assignment, schedule) = scheduled(NESTED, &Options::default());
@@ -145,8 +145,8 @@ fn what_loops_carry_is_in_vmem() {
     assert!(parse_module(&text).unwrap().same_as(&written));
 }
 
-/// The inner loop takes over its first value's place, which a kernel writes; two states
-/// that change places are copied.
+/// The inner loop takes over the place of its first value, which a kernel writes; two states that
+/// are swapped are copied.
 #[test]
 fn only_what_must_be_is_copied() {
     let (_, assignment, schedule) = scheduled(NESTED, &Options::default());
@@ -154,9 +154,9 @@ fn only_what_must_be_is_copied() {
         Step::Pass { what, .. } => assignment.program.values[what.value].shape.rank() > 0,
         _ => false,
     };
-    // To the outer loop `y`, which other kernels read; in it one state to a place aside,
-    // each of the two to the other's; the inner loop's result; in the inner loop the one
-    // that is read while the next is written.
+    // The expected copies: to the outer loop `y`, which other kernels read; in that loop one state
+    // to a temporary place, and each of the two to the other's; the inner loop's result; and in the
+    // inner loop, the state that is read while its next value is written.
     let passes = schedule.steps.iter().filter(arrays).count();
     assert!(passes <= 8, "{passes} copies: {:#?}", schedule.steps);
     let same = |source: &Source| matches!(source, Source::Same(_));
@@ -164,7 +164,7 @@ fn only_what_must_be_is_copied() {
     assert!(same >= 4);
 }
 
-/// Branches share room: together they need no more than the larger.
+/// Branches share memory: together they need no more than the larger one.
 #[test]
 fn branches_share_room() {
     let (_, assignment, schedule) = scheduled(CHOICE, &Options::default());
@@ -192,7 +192,7 @@ fn branches_share_room() {
     assert!(first.iter().any(meets), "{offsets:?}");
 }
 
-/// Every schedule holds, however little VMEM there is.
+/// Every schedule is valid, however little VMEM there is.
 #[test]
 fn loops_hold_with_any_amount_of_vmem() {
     for text in [NESTED, CHOICE] {
@@ -217,7 +217,7 @@ fn loops_hold_with_any_amount_of_vmem() {
     }
 }
 
-/// What a condition reads stays in HBM, as the real compiler leaves it.
+/// What a condition reads stays in HBM, as in libtpu's compiler.
 #[test]
 fn what_a_condition_reads_stays_in_hbm() {
     let text = "HloModule until
@@ -262,7 +262,7 @@ fn refused(good: &(Assignment, Schedule), change: &dyn Fn(&mut Schedule)) -> Ver
     verify(&schedule, &good.0.program).unwrap_err()
 }
 
-/// A schedule whose loops are broken in any way that matters is refused.
+/// Schedules with broken loops are rejected.
 #[test]
 fn the_verifier_refuses_broken_loops() {
     let (_, assignment, schedule) = scheduled(NESTED, &Options::default());
@@ -288,10 +288,10 @@ fn the_verifier_refuses_broken_loops() {
     let done = at(&|step| matches!(step, Step::CopyDone(_)));
     let good = (assignment.clone(), schedule.clone());
 
-    // Without the copy the next iteration would find the state of the last.
+    // Without the copy, the next iteration would find the previous state.
     let lost = refused(&good, &|s| drop(s.steps.remove(pass)));
     assert!(matches!(lost, VerifierError::Passed { .. }), "{lost}");
-    // Two states that change places, the second put aside after it was overwritten.
+    // Two states are swapped, but the second is saved after it was overwritten.
     let Step::Pass { what, .. } = &schedule.steps[pass] else {
         panic!("a copy")
     };
@@ -304,8 +304,8 @@ fn the_verifier_refuses_broken_loops() {
         ),
         "{order}"
     );
-    // What is fetched before the loop is waited for in it: the second iteration waits in
-    // vain.
+    // A copy started before the loop is waited for inside it, so the second iteration waits for
+    // nothing.
     let first = at(&|step| matches!(step, Step::Part { part: 0, .. }));
     if done < first {
         let inside = refused(&good, &|s| {
@@ -337,8 +337,8 @@ fn the_verifier_refuses_broken_loops() {
     assert!(matches!(fewer, VerifierError::Structure(_)), "{fewer}");
 }
 
-/// Wherever a buffer is moved, the proof allows it if their lives are apart, and the
-/// places that overlap in time are refused, also across a loop's edge.
+/// Moving a buffer is accepted if lifetimes are disjoint, and rejected if places overlap at the
+/// same time, also across the boundary of a loop.
 #[test]
 fn no_place_is_shared_by_what_lives_together() {
     for text in [NESTED, CHOICE] {
@@ -371,13 +371,13 @@ fn no_place_is_shared_by_what_lives_together() {
             }
         }
         println!("{refused} refused of {together} moves onto what lives at the same time");
-        // The place of a choice's result lives from before the first branch, which no read
-        // can tell until it is written.
+        // The place of a conditional's result is live from before the first branch, which no read
+        // can observe until it is written.
         assert!(refused * 10 >= together * 8, "{refused} of {together}");
     }
 }
 
-/// A loop that runs through four weights, which have no room in VMEM together.
+/// A loop that uses four weights, which do not fit in VMEM together.
 const WEIGHTS: &str = "HloModule weights
 
 condition {
@@ -418,7 +418,7 @@ ENTRY main {
 }
 ";
 
-/// The numbers of copies that begin inside loops and choices.
+/// The numbers of copies that begin inside loops and conditionals.
 fn begun_inside(schedule: &Schedule) -> Vec<usize> {
     let nest = tegula_tpu_schedule::Nest::of(schedule);
     let steps = schedule.steps.iter().enumerate();
@@ -429,8 +429,8 @@ fn begun_inside(schedule: &Schedule) -> Vec<usize> {
     starts.collect()
 }
 
-/// What finds no room for all of a loop is fetched in each iteration, while earlier
-/// kernels of the body run, and the proof covers it.
+/// Inputs that do not fit for a whole loop are fetched in each iteration while earlier kernels of
+/// the body run, and the verifier covers this.
 #[test]
 fn weights_are_fetched_inside_loops() {
     let options = |mib: i64| Options {
@@ -455,7 +455,7 @@ fn weights_are_fetched_inside_loops() {
     assert!(before.contains("-start("), "{text}");
     assert!(parse_module(&text).unwrap().same_as(&written));
 
-    // A copy that is not waited for, or is used behind its part, is found.
+    // A copy that is not waited for, or is used after its part, is detected.
     let start = |step: &Step| matches!(step, Step::CopyStart(copy) if *copy == inside[0]);
     let done = |step: &Step| matches!(step, Step::CopyDone(copy) if *copy == inside[0]);
     for wrong in [&start as &dyn Fn(&Step) -> bool, &done] {

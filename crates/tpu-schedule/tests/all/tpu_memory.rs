@@ -1,5 +1,5 @@
-//! Memory spaces against the real TPU compiler's, on v5e, and the proof that schedules
-//! keep their promises.
+//! Compares memory spaces with those of libtpu's compiler on v5e, and tests that schedules are
+//! verified.
 
 use crate::facts::Program;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn scheduled(module: &tegula_ir::Module) -> Option<(tegula_layout::assign::Assig
     Some((assignment, schedule))
 }
 
-/// How often each space was predicted where each was right.
+/// How often each space was predicted for each actual space.
 #[derive(Default)]
 struct Confusion([[usize; 2]; 2]);
 
@@ -42,7 +42,7 @@ impl Confusion {
     }
 }
 
-/// Spaces by dimensions other than 1, as the results of kernels and copies come.
+/// Spaces by the dimensions larger than 1, in the order of the results of kernels and copies.
 type Spaces = BTreeMap<Vec<i64>, Vec<(String, usize)>>;
 
 fn ours(program: &Program) -> Option<Spaces> {
@@ -57,7 +57,7 @@ fn ours(program: &Program) -> Option<Spaces> {
             Step::Leave(_) => depth -= 1,
             _ => {}
         }
-        // The tables are of the real programs' own instructions.
+        // The tables list the instructions of the compiled programs themselves.
         let written: &[usize] = match step {
             _ if depth > 0 => continue,
             Step::Kernel { writes, .. } => writes,
@@ -171,7 +171,7 @@ fn spills(rows: i64) -> bool {
     schedule.buffers[between.unwrap()].space() == HBM
 }
 
-/// A chain of two products spills where the real compiler does.
+/// A chain of two products spills at the same size as in libtpu's compiler.
 #[test]
 fn spills_begin_at_the_real_compilers_size() {
     let Some(folder) = crate::facts::folder() else {
@@ -183,7 +183,7 @@ fn spills_begin_at_the_real_compilers_size() {
     for point in facts.as_array().unwrap() {
         let rows = point["M"].as_i64().unwrap();
         let fusions = point["fusions"].as_object().unwrap();
-        // With one fusion the products became one.
+        // If there is only one fusion, the products were merged.
         if fusions.len() < 2 {
             continue;
         }
@@ -209,7 +209,7 @@ fn spills_begin_at_the_real_compilers_size() {
     assert!(rows > kept && rows <= spilled);
 }
 
-/// A schedule that is changed in any way that matters is refused.
+/// Broken schedules are rejected.
 #[test]
 fn the_verifier_refuses_broken_schedules() {
     let (assignment, good) = scheduled(&chain(4096)).unwrap();
@@ -257,12 +257,12 @@ fn the_verifier_refuses_broken_schedules() {
     assert_eq!(twice, VerifierError::NotUnderWay(done + 1));
 }
 
-/// With less VMEM arrays are evicted or stay in HBM, and every schedule still holds.
+/// With less VMEM, arrays are evicted or stay in HBM, and every schedule is still valid.
 #[test]
 fn schedules_hold_with_any_amount_of_vmem() {
     let chip = Chip::by_name("v5e").unwrap();
     let machine = Machine::tpu(&chip).unwrap();
-    // `a` is read at once and at the end; between lie larger arrays.
+    // `a` is read at once and at the end, with larger arrays in between.
     let product = "lhs_contracting_dims={1}, rhs_contracting_dims={0}";
     let mut text = "HloModule r\n\nENTRY main {\n  x = f32[512,1024] parameter(0)\n  v = f32[1024,256] parameter(1)\n  u = f32[256,1024] parameter(2)\n  w = f32[1024,1024] parameter(3)\n".to_owned();
     text += &format!(

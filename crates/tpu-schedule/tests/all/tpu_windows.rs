@@ -1,5 +1,4 @@
-//! The blocks in which kernels run, against those that the real TPU compiler chose on
-//! v5e.
+//! Compares the blocks of kernels with those that libtpu's compiler chose on v5e.
 
 use crate::facts::{Made, Program};
 use std::collections::BTreeMap;
@@ -13,11 +12,11 @@ use tegula_tpu_schedule::{windows::Choice, windows::cost_of, windows::windows};
 struct Ours {
     /// The sizes of the result.
     dims: Vec<i64>,
-    /// The block and its cost; without one everything is in VMEM.
+    /// The block and its cost; `None` if everything is in VMEM.
     chosen: Option<Choice>,
     region: usize,
     kernel: usize,
-    /// What it reads or writes in HBM.
+    /// The arrays in HBM that it reads or writes.
     in_hbm: Vec<tegula_fusion::ValueId>,
 }
 
@@ -88,7 +87,7 @@ impl Laid {
         all
     }
 
-    /// What the real block would cost by our estimate.
+    /// The cost of the actual block by our model.
     fn cost(&self, ours: &Ours, chip: &Chip, block: &[i64]) -> Option<Choice> {
         let kernel = &self.assignment.regions[ours.region].kernels[ours.kernel];
         let is_there = |value| ours.in_hbm.contains(&value);
@@ -103,14 +102,13 @@ impl Laid {
     }
 }
 
-/// The real block in elements along each dimension of the result.
+/// The actual block, in elements along each dimension of the result.
 fn real_block(made: &Made) -> Option<Vec<i64>> {
     let window = made.window.as_ref()?;
     let layout = made.shape.layout.as_deref()?;
     let dims = made.shape.static_dims()?;
     let order = &layout.minor_to_major;
-    // A tile of `(t, 128)` is of the two most minor dimensions; one of 1-D arrays of the
-    // only one.
+    // A tile `(t, 128)` covers the two most minor dimensions, or for 1-D arrays the only one.
     let tile = &layout.tiles.first()?.dims;
     let tile: Vec<i64> = tile
         .iter()
@@ -212,12 +210,12 @@ fn blocks_beside_the_real_compilers() {
         ours_cost * 1e6,
         real_cost * 1e6,
     );
-    // Where they differ it is mostly because the real compiler cuts arrays of more than
-    // 2 MiB into windows of 512 KiB, where we count a published 350 ns for each step.
+    // Most differences are due to arrays of more than 2 MiB, which libtpu's compiler divides into
+    // windows of 512 KiB, while we count a published 350 ns for each step.
     assert!(
         all > 100 && same_block * 10 >= all * 7,
         "{same_block} of {all}"
     );
-    // By our own estimate no other block is better, theirs among them.
+    // By our own model, no other block is better, including theirs.
     assert!(ours_cost <= real_cost * 1.01);
 }

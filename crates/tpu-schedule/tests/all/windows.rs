@@ -1,5 +1,5 @@
-//! Blocks of kernels: they fit, they are made of tiles, every element that a block of
-//! the result needs is in the windows, and no other block that was tried costs less.
+//! Tests blocks of kernels: they fit, they consist of tiles, the windows contain every element that
+//! a block of the result needs, and no other block that was tried costs less.
 
 use tegula_layout::assign::{Assignment, Kernel, Machine, assign};
 use tegula_target::Chip;
@@ -60,7 +60,7 @@ fn windows_of_a_product_follow_its_operands() {
         for other in &found.alternatives {
             assert!(other.seconds >= chosen.seconds && other.vmem_bytes <= limit);
         }
-        // The result is not fetched again while the sum goes on.
+        // The result is not written again while the sum continues.
         let result = found.windows.last().unwrap();
         assert!(!result.follows.contains(&2));
     }

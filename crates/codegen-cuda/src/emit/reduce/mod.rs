@@ -1,19 +1,19 @@
-//! Reductions: threads share one point of the domain and split its loops.
+//! Reductions: several threads share one point of the domain and split its loops.
 //!
-//! Along what lies together in memory, a group of neighbouring threads is part of a
-//! warp for short loops, so that a warp has several points; a warp; or a block for long
-//! ones. A thread takes up to 16 bytes at once, every n-th of them; then the group
-//! combines what its threads have by shuffles, and across warps through shared memory.
-//! What comes before and after the loops is computed by every thread of the group; one
-//! of them stores.
+//! If the reduced elements are adjacent in memory, a group of adjacent threads shares a point. A
+//! group is a part of a warp for short loops (so that a warp has several points), a warp, or a
+//! block for long loops. A thread takes up to 16 bytes at once, in strides of the group's size.
+//! Then the group combines its partial results by shuffles, and across warps through shared memory.
+//! Every thread of the group computes what comes before and after the loops, and one of them
+//! stores.
 //!
-//! Where neighbouring points lie together instead, a row of threads takes neighbouring
-//! points, up to 16 bytes of them each, and the rows of a block split the loops; what
-//! the rows have is combined through shared memory.
+//! If adjacent points are adjacent in memory instead, a row of threads takes adjacent points, up to
+//! 16 bytes of them per thread, and the rows of a block split the loops. The partial results of the
+//! rows are combined through shared memory.
 //!
-//! Where points are few, several blocks split the loops of each: they leave what they
-//! have in memory, and a second function combines it. What is combined with what
-//! depends on sizes only, so a result does not depend on which block is first.
+//! If points are few, several blocks split the loops of each point. They store partial results in
+//! memory, and a second function combines these. The order of combination depends on sizes only, so
+//! a result does not depend on which block is first.
 
 mod spread;
 
@@ -35,7 +35,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, Category, ElementType};
 
-/// The functions, if groups suit the kernel.
+/// The functions, if thread groups suit the kernel.
 pub(super) fn functions(
     name: &str,
     kernel: &Kernel,
@@ -61,7 +61,7 @@ pub(super) fn functions(
     }
     let first = Writer::new(name, kernel, &spread, Part::Partial).function()?;
     let rest = Spread {
-        // Partial results of a point lie together, or those of neighbouring points do.
+        // The partial results of a point are adjacent, or those of adjacent points are.
         group: if spread.columns.is_some() {
             1
         } else {
@@ -82,14 +82,15 @@ pub(super) fn functions(
     )))
 }
 
-/// What of a kernel a function does.
+/// The part of a kernel that a function does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     All,
-    /// Up to the end of the loops, which are a part of the kernel's; what comes of them
-    /// goes to memory.
+    /// Everything up to the end of the loops, of which it does a part; the partial results are
+    /// stored in memory.
     Partial,
-    /// The same, but the loops combine what is in memory: by point, or by block.
+    /// The rest: the loops combine the partial results in memory, which are ordered by point or by
+    /// block.
     Rest {
         by_point: bool,
     },
@@ -121,7 +122,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Blocks that split the loops which this function runs.
+    /// The number of blocks that split the loops in this function.
     fn blocks_of_point(&self) -> i64 {
         match (self.part, self.spread.split) {
             (Part::Partial, Some(split)) => split.blocks,
@@ -129,7 +130,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Points of a block.
+    /// The number of points of a block.
     fn points_of_block(&self) -> i64 {
         match self.spread.columns {
             Some(columns) => columns.lanes * columns.width,
@@ -185,8 +186,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Names the thread's first point, its place `lane` in the group, and whether it
-    /// stores. Threads without a point take part in what the group does together.
+    /// Declares the thread's first point, its number `lane` in the group, and whether it stores.
+    /// Threads without a point take part in collective operations of the group.
     fn place(&self, body: &mut Body<'_>, count: &Term, wide: bool) {
         let ty = if wide {
             "unsigned long long"
@@ -253,7 +254,7 @@ impl<'a> Writer<'a> {
             let (init, result) = (reduction.init[place], reduction.results[place]);
             self.lanes.each(body, &mut |body, _| {
                 let (first, all) = (body.scalar(init), body.scalar(state.scalar));
-                // A block that has a part only leaves the start to what comes after.
+                // A block with partial results leaves the initial value to the second function.
                 let value = match self.part {
                     Part::Partial => return Ok(()),
                     _ => state.combined(&first, &all)?,
@@ -267,7 +268,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The loops of a group whose threads take neighbouring elements.
+    /// The loops of a group whose threads take adjacent elements.
     fn along(
         &self,
         body: &mut Body<'_>,
@@ -297,7 +298,7 @@ impl<'a> Writer<'a> {
             .try_for_each(|state| combine_group(body, state, group))
     }
 
-    /// The loops of rows of threads which take neighbouring points.
+    /// The loops of rows of threads that take adjacent points.
     fn across(
         &mut self,
         body: &mut Body<'_>,
@@ -338,7 +339,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Combines what blocks have left in memory.
+    /// Combines the partial results of blocks.
     fn partials(&self, body: &mut Body<'_>, states: &[State], by_point: bool) -> Result<(), Error> {
         let blocks = self.spread.split.map_or(1, |split| split.blocks);
         let count = body.term(&points(self.kernel));
@@ -367,7 +368,7 @@ impl<'a> Writer<'a> {
             .try_for_each(|state| combine_group(body, state, group))
     }
 
-    /// Leaves what a block has in memory.
+    /// Stores the partial results of a block.
     fn leave(&mut self, body: &mut Body<'_>, reduction: &Reduction<'_>) -> Result<(), Error> {
         let blocks = self.blocks_of_point();
         let count = body.term(&points(self.kernel));
@@ -382,7 +383,7 @@ impl<'a> Writer<'a> {
                 ));
                 continue;
             }
-            // Points of a thread lie together, the first at a multiple of their number.
+            // The points of a thread are adjacent, and the first is a multiple of their number.
             let vector = self.lanes.vector(ty);
             body.line(&format!("{vector} y{number};"));
             self.lanes.each(body, &mut |body, lane| {
@@ -398,7 +399,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Which steps of a loop a thread takes, where a step is `width` elements.
+    /// The loop steps of a thread, where a step is `width` elements.
     fn steps(&self, width: i64) -> Steps {
         Steps {
             width,
@@ -411,8 +412,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Which steps of a loop a thread takes: every `group`-th from its place on, of those of
-/// its block if there are several.
+/// The loop steps of a thread: every `group`-th one, starting from its own number, out of those of
+/// its block if there are several blocks.
 #[derive(Clone, Copy)]
 struct Steps {
     width: i64,
@@ -437,7 +438,7 @@ impl State {
         Ok(())
     }
 
-    /// Combines what the positions of a thread have.
+    /// Combines the states of all positions of a thread.
     pub(super) fn merge(&self, body: &mut Body<'_>, lanes: &Lanes<'_>) -> Result<(), Error> {
         if lanes.width() == 1 {
             return Ok(());
@@ -461,7 +462,7 @@ impl State {
     }
 }
 
-/// A thread's own loop, with states of its own for each position of `lanes`.
+/// A thread's own loop, with separate states for each position of `lanes`.
 fn elements(
     body: &mut Body<'_>,
     lanes: &mut Lanes<'_>,
@@ -532,8 +533,7 @@ fn elements(
     Ok(())
 }
 
-/// Combines a scalar over the neighbouring threads of a group; every one has the
-/// result.
+/// Combines a scalar over the adjacent threads of a group; all of them get the result.
 pub(super) fn combine_group(body: &mut Body<'_>, state: &State, group: i64) -> Result<(), Error> {
     let (own, name) = (carrier(state.ty), body.scalar(state.scalar));
     let lanes = group.min(LANES as i64);
@@ -601,8 +601,8 @@ pub(super) fn defined(block: &Block, found: &mut FxHashSet<ScalarId>) {
     }
 }
 
-/// The value of another lane: that whose number differs in the bits of `by` (`xor`),
-/// that so many before (`up`), or that of this number (`idx`).
+/// The value of another lane: the one whose number is this one's xor `by` (`xor`), `by` lanes
+/// before (`up`), or number `by` (`idx`).
 pub(super) fn shuffled(ty: ElementType, name: &str, which: &str, by: &str) -> String {
     let call = match which {
         "idx" => "__shfl_sync".to_owned(),

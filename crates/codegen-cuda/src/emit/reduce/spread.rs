@@ -1,4 +1,4 @@
-//! How the work of a reduction is spread over threads.
+//! Chooses how the work of a reduction is spread over threads.
 
 use super::super::lanes;
 use crate::access::{self, LANES, accesses, sectors, set_digits, typical_values};
@@ -7,51 +7,50 @@ use crate::reduction::{self, Reduction};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::Statement;
 
-/// Threads of a block.
+/// The number of threads of a block.
 pub(super) const THREADS: i64 = 256;
-/// So many points give work to every lane of a large GPU without groups (132
-/// multiprocessors of an H100 with 2048 threads each, divided by eight).
+/// With this many points, every lane of a large GPU has work without groups (an H100 has 132
+/// multiprocessors with 2048 threads each; divided by eight).
 const MANY_POINTS: i64 = 32768;
-/// Four blocks for each multiprocessor of a large GPU: from half of that on, points are
-/// not split. A sum of 8192 x 8192 floats takes 91 us so on an H100, and 96 with two
-/// (27 November 2026).
+/// The number of blocks wanted: four for each multiprocessor of a large GPU. With at least half as
+/// many, points are not split. A sum of 8192 x 8192 floats takes 91 us with this value on an H100,
+/// and 96 us with two blocks per multiprocessor (27 November 2026).
 const BLOCKS: i64 = 528;
-/// Accesses of a thread for which another block is worth a second launch.
+/// The fewest accesses per thread for which a further block is worth a second launch.
 const WORTH_A_BLOCK: i64 = 8;
 
-/// How a kernel is spread.
+/// How a kernel's work is spread over threads.
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
-    /// Threads that split the loops of a point.
+    /// The number of threads that split the loops of a point.
     pub group: i64,
-    /// The threads of a group are neighbours, and take neighbouring elements; or those
-    /// of the same place in each row of threads, which take neighbouring points.
+    /// If `None`, the threads of a group are adjacent and take adjacent elements. Otherwise, they
+    /// have the same position in each row of threads, and the threads of a row take adjacent
+    /// points.
     pub columns: Option<Columns>,
-    /// Where loops are split over several blocks.
+    /// How the loops are split over several blocks, if they are.
     pub split: Option<Split>,
     pub reason: String,
 }
 
-/// Threads whose neighbours have neighbouring points.
+/// Rows of threads whose adjacent threads have adjacent points.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns {
-    /// Threads in a row.
+    /// The number of threads in a row.
     pub lanes: i64,
-    /// Points of a thread.
+    /// The number of points of a thread.
     pub width: i64,
 }
 
-/// Several blocks for a point.
+/// Several blocks share a point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
     pub blocks: i64,
-    /// What a block takes of the loop over elements, or over what a thread takes at
-    /// once.
+    /// The part of a block, in elements, or in units of what a thread takes at once.
     pub chunk: i64,
 }
 
-/// How many neighbouring elements a thread takes at once where neighbouring threads
-/// take neighbouring elements.
+/// How many adjacent elements a thread takes at once when adjacent threads take adjacent elements.
 pub(super) fn width(reduction: &Reduction<'_>, kernel: &Kernel) -> i64 {
     let Some(&inner) = reduction.vars.last() else {
         return 1;
@@ -60,7 +59,7 @@ pub(super) fn width(reduction: &Reduction<'_>, kernel: &Kernel) -> i64 {
     lanes::width(kernel, inner, &mut statements).map_or(1, |(width, _)| width)
 }
 
-/// How many neighbouring points a thread takes.
+/// How many adjacent points a thread takes.
 fn points_of_thread(kernel: &Kernel) -> i64 {
     let Some(&inner) = kernel.domain.last() else {
         return 1;
@@ -75,9 +74,9 @@ fn points_of_thread(kernel: &Kernel) -> i64 {
     lanes::width(kernel, inner, &mut all.into_iter()).map_or(1, |(width, _)| width)
 }
 
-/// Whether groups suit the kernel, and how large they are.
+/// Chooses whether groups suit the kernel, and how large they are.
 pub(super) fn choose(kernel: &Kernel, apart: bool) -> Option<Spread> {
-    // A group's threads read what one of them overwrites.
+    // Otherwise, the threads of a group might read what one of them overwrites.
     if !apart {
         return None;
     }
@@ -105,7 +104,7 @@ pub(super) fn choose(kernel: &Kernel, apart: bool) -> Option<Spread> {
     let lanes = (extent as u64).next_power_of_two().min(LANES as u64) as i64;
     let mut read = Vec::new();
     accesses(kernel, reduction.body, &mut read);
-    // A warp of points against a warp of elements.
+    // Compares a warp whose lanes are points with a warp whose lanes are elements.
     let by_point = sectors(kernel, &read, &|lane| {
         let mut values = values.clone();
         set_digits(kernel, &kernel.domain, lane as i64, &mut values)?;
@@ -119,11 +118,11 @@ pub(super) fn choose(kernel: &Kernel, apart: bool) -> Option<Spread> {
         Some(values)
     });
     let few = count < MANY_POINTS && extent >= 32;
-    // For as many elements either way: a warp may have fewer points than lanes.
+    // The costs are for equal numbers of elements: a warp may have fewer points than lanes.
     let [all_points, all_elements] = [count.min(LANES as i64) as u64, whole(count, extent, lanes)];
     let cost_by_point = by_point * all_elements;
     let cost_by_element = by_element * all_points;
-    // Blocks are known only where sizes are, and only one loop can be cut in two.
+    // The number of blocks is known only for static sizes, and only one loop can be split.
     let known = reduction.extent.as_constant().is_some() && points(kernel).as_constant().is_some();
     let may_split = reductions == 1 && known;
     if cost_by_element > cost_by_point && (few || count >= MANY_POINTS) {
@@ -188,14 +187,14 @@ pub(super) fn choose(kernel: &Kernel, apart: bool) -> Option<Spread> {
     )
 }
 
-/// Elements of a warp whose lanes take `lanes` elements of a point each.
+/// The number of elements of a warp in which `lanes` lanes share a point, one element each.
 fn whole(count: i64, extent: i64, lanes: i64) -> u64 {
     let points = (LANES as i64 / lanes).min(count);
     (points * extent.min(lanes)) as u64
 }
 
-/// Several blocks for each point if there are few, and a thread of theirs has enough to
-/// do; a block begins at a multiple.
+/// Splits each point over several blocks if there are few points and a thread would still have
+/// enough to do. A block begins at a multiple of `multiple`.
 fn split(may: bool, blocks: i64, steps: i64, group: i64, multiple: i64) -> Option<Split> {
     let wanted = (BLOCKS / blocks).min(steps / (group * WORTH_A_BLOCK));
     if !may || wanted < 2 {

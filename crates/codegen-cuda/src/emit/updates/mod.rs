@@ -1,9 +1,9 @@
-//! Kernels that update an array one after the other: scatters, mostly.
+//! Kernels that update an array sequentially, mostly scatters.
 //!
-//! What duplicate indices give depends on the order of the updates, so such a kernel
-//! is loops with no domain. A loop whose variable is itself an index of every access
-//! to what is written can still be a dimension of the domain: two of its positions
-//! never meet in an element, and the updates of one element keep their order.
+//! The result for duplicate indices depends on the order of the updates, so such a kernel consists
+//! of loops, without a domain. A loop can still become a dimension of the domain if its variable is
+//! itself an index of every access to what is written: different iterations then never access the
+//! same element, and the updates of one element keep their order.
 
 mod scatter;
 
@@ -13,7 +13,7 @@ use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Statement};
 
-/// The functions, if updates are spread over threads.
+/// The functions, if the updates can be spread over threads.
 pub(super) fn functions(
     name: &str,
     kernel: &Kernel,
@@ -27,7 +27,7 @@ pub(super) fn functions(
     }
 }
 
-/// The kernel with such loops as dimensions of the domain, if there are any.
+/// The kernel with such loops turned into dimensions of the domain, if there are any.
 pub(super) fn spread(kernel: &Kernel) -> Option<Kernel> {
     let mut spread = kernel.clone();
     let mut moved = Vec::new();
@@ -45,14 +45,14 @@ pub(super) fn spread(kernel: &Kernel) -> Option<Kernel> {
     Some(spread)
 }
 
-/// Replaces loops that may be dimensions by their bodies, from the outside in, as long
-/// as a block does nothing else that could be noticed.
+/// Replaces loops that may be dimensions by their bodies, from the outside inwards, as long as a
+/// block has no other observable effect.
 fn move_loops(kernel: &Kernel, block: &mut Block, moved: &mut Vec<Var>) {
     let [before @ .., Statement::Loop { .. }] = &block.statements[..] else {
         return;
     };
     let harmless = |s: &Statement| matches!(s, Statement::Compute { .. } | Statement::Load { .. });
-    // What is loaded before a loop must not be what the loop changes.
+    // What is loaded before a loop must not be changed by the loop.
     let reads_only = before.iter().all(|statement| match statement {
         Statement::Load { param, .. } => is_read(kernel, *param),
         other => harmless(other),
@@ -98,8 +98,8 @@ fn depends_on_sizes_only(kernel: &Kernel, term: &Term) -> bool {
     only
 }
 
-/// Whether every access to what is written has the variable itself as one index, in
-/// the same dimension of each array.
+/// Whether every access to what is written has the variable itself as an index, in the same
+/// dimension of each array.
 fn is_index_of_all(kernel: &Kernel, block: &Block, var: Var) -> bool {
     let mut written: Vec<(usize, Vec<&[Term]>)> = Vec::new();
     collect(kernel, block, &mut written);
@@ -111,7 +111,7 @@ fn is_index_of_all(kernel: &Kernel, block: &Block, var: Var) -> bool {
         })
 }
 
-/// The indices of accesses to parameters that are not only read.
+/// The indices of accesses to parameters that are not read-only.
 fn collect<'a>(kernel: &Kernel, block: &'a Block, written: &mut Vec<(usize, Vec<&'a [Term]>)>) {
     for statement in &block.statements {
         match statement {

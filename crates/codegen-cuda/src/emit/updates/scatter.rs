@@ -1,11 +1,10 @@
 //! Scatters whose updates are spread over threads.
 //!
-//! What is combined by an operation on integers for which order does not matter is
-//! combined by atomic operations, one thread per update. Anything else, sums of
-//! floating-point numbers too, depends on the order of the updates of an element: they
-//! are sorted by the element that they go to, in their order where it is the same, and
-//! one thread does all updates of an element. Results are then those of updates one
-//! after the other, to the bit.
+//! Updates combined by a commutative operation on integers become atomic operations, with one
+//! thread per update. For everything else, including sums of floats, the result depends on the
+//! order of the updates of an element. These updates are sorted stably by the element that they
+//! change, and one thread does all updates of an element. So the results equal those of sequential
+//! updates to the bit.
 
 use crate::access;
 use crate::atomics::atomic_name;
@@ -21,25 +20,25 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, ScalarOp, Statement};
 use tegula_ir::{ArrayShape, Binary, ElementType};
 
-/// Threads of a block.
+/// The number of threads of a block.
 const THREADS: i64 = 256;
-/// From this many updates on, sorting them is worth its launches.
+/// The fewest updates for which sorting them is worth its launches.
 const MANY: i64 = 256;
-/// From this many updates on, spreading them is worth an atomic operation each.
+/// The fewest updates for which it is worth spreading them with an atomic operation each.
 const SOME: i64 = 32;
 
-/// Updates one after the other, as one nest of loops.
+/// Sequential updates in one nest of loops.
 struct Updates<'a> {
     kernel: &'a Kernel,
-    /// The loops' variables, outermost first.
+    /// The variables of the loops, outermost first.
     vars: Vec<Var>,
-    /// How many there are, over the kernel's variables.
+    /// The number of updates, as a term over the kernel's variables.
     count: Term,
-    /// One update.
+    /// The body of one update.
     block: Block,
 }
 
-/// The functions, if the kernel is a scatter that gains by it.
+/// The functions, if the kernel is a scatter that gains by being spread.
 pub(super) fn functions(
     name: &str,
     kernel: &Kernel,
@@ -61,7 +60,7 @@ pub(super) fn functions(
     }
 }
 
-/// The kernel as updates one after the other, if it is that.
+/// The kernel as sequential updates, if it has that form.
 fn updates(kernel: &Kernel) -> Option<Updates<'_>> {
     let mut vars = Vec::new();
     let mut block = Block::default();
@@ -84,7 +83,7 @@ fn updates(kernel: &Kernel) -> Option<Updates<'_>> {
         let Some((var, body)) = inner else {
             break;
         };
-        // What comes before a loop is done again for each of its positions.
+        // What comes before a loop is repeated for each of its iterations.
         if before.iter().any(|s| !is_repeatable(kernel, s)) {
             return None;
         }
@@ -107,7 +106,7 @@ fn updates(kernel: &Kernel) -> Option<Updates<'_>> {
     })
 }
 
-/// Whether a statement changes nothing and reads nothing that changes.
+/// Whether a statement has no side effect and reads nothing that changes.
 fn is_repeatable(kernel: &Kernel, statement: &Statement) -> bool {
     match statement {
         Statement::Compute { .. } | Statement::Bind { .. } => true,
@@ -116,7 +115,7 @@ fn is_repeatable(kernel: &Kernel, statement: &Statement) -> bool {
     }
 }
 
-/// Accesses to what is updated, and their indices.
+/// The accesses to updated arrays, with their indices.
 fn accesses<'a>(kernel: &Kernel, block: &'a Block) -> Vec<(usize, &'a [Term])> {
     let mut written = Vec::new();
     super::collect(kernel, block, &mut written);
@@ -126,8 +125,8 @@ fn accesses<'a>(kernel: &Kernel, block: &'a Block) -> Vec<(usize, &'a [Term])> {
 }
 
 impl Updates<'_> {
-    /// The update as an atomic operation, if it is one: the block without reading and
-    /// combining, and the operation.
+    /// The update as an atomic operation, if it is one: the block without the load and the
+    /// combination, and the operation.
     fn atomic(&self) -> Option<(Block, Binary)> {
         let mut block = self.block.clone();
         let mut found = None;
@@ -135,7 +134,7 @@ impl Updates<'_> {
         Some((block, found?))
     }
 
-    /// Takes reading and combining out of the block; `None` if it is something else.
+    /// Removes the load and the combination from the block; `None` if it has another form.
     fn take_combination(&self, block: &mut Block, found: &mut Option<Binary>) -> Option<()> {
         for statement in &mut block.statements {
             if let Statement::If {
@@ -158,7 +157,7 @@ impl Updates<'_> {
         });
         let stores = block.statements.iter().filter(|s| s.is_store()).count();
         let Some((at, old, param, index)) = load else {
-            // A store of something else has to keep its order.
+            // A store of anything else must keep its order.
             return (stores == 0).then_some(());
         };
         let users = block.statements.iter().enumerate();
@@ -214,7 +213,7 @@ impl Updates<'_> {
         Some(())
     }
 
-    /// Names the loops' variables from the number of an update.
+    /// Declares the loops' variables, computed from the number of an update.
     fn name_vars(&self, body: &mut Body<'_>, number: &str, wide: bool) -> Result<(), Error> {
         let ty = if wide {
             "unsigned long long"
@@ -236,8 +235,8 @@ impl Updates<'_> {
         Ok(())
     }
 
-    /// Threads of all positions of the domain for all updates: the head of a function
-    /// that has a thread for each, `thread`, and how many there are.
+    /// Writes the head of a function with one thread for each point of the domain and each update.
+    /// Returns the number of threads, and whether thread numbers need 64 bits.
     fn threads(&self, body: &mut Body<'_>, updates: &Term) -> (Term, bool) {
         let count = points(self.kernel).mul(updates);
         let padded = count.add(&Term::constant(THREADS));
@@ -337,14 +336,14 @@ impl Updates<'_> {
         }))
     }
 
-    /// The element that an update goes to, at the first position of the domain, and a
-    /// type that has room for it: updates of one element have the same, and others have
-    /// others. None if an update goes to several.
+    /// The element that an update changes, at the first position of the domain, and a type that can
+    /// hold its number: updates have equal keys exactly if they change the same element. `None` if
+    /// an update changes several elements.
     fn key(&self) -> Option<(Term, ElementType)> {
         let found = accesses(self.kernel, &self.block);
         let &(param, index) = found.first()?;
         let declared = self.kernel.params.get(param)?;
-        // All arrays that are updated have the same dimensions.
+        // All updated arrays have the same dimensions.
         let same = found.iter().all(|(other, at)| {
             *at == index
                 && self
@@ -372,7 +371,7 @@ impl Updates<'_> {
         ))
     }
 
-    /// The keys of updates with their numbers, sorted in runs of a block's threads.
+    /// A function that computes the keys of updates with their numbers, sorted within each block.
     fn keys(&self, name: &str, key: &Term, ty: ElementType) -> Result<Function, Error> {
         let mut kernel = self.kernel.clone();
         let slot = kernel.params.len();
@@ -383,7 +382,7 @@ impl Updates<'_> {
         });
         let mut block = self.block.clone();
         keys_instead(self.kernel, &mut kernel, &mut block, key, slot);
-        // Positions of the domain have one key together.
+        // All positions of the domain have the same key.
         for &var in &self.kernel.domain {
             kernel.vars[var.0 as usize] = IndexVar::Loop(Term::constant(1));
         }
@@ -443,7 +442,7 @@ impl Updates<'_> {
     }
 }
 
-/// What stands for an update that goes nowhere: more than any element's number.
+/// The key of an update that is out of bounds: greater than any element's number.
 fn none(ty: ElementType) -> &'static str {
     match ty {
         ElementType::S32 => "0x7fffffff",
@@ -451,13 +450,13 @@ fn none(ty: ElementType) -> &'static str {
     }
 }
 
-/// The block with the key in a parameter's only element, where something is updated.
+/// The block with stores replaced by a store of the key to a parameter's only element.
 fn keys_instead(old: &Kernel, new: &mut Kernel, block: &mut Block, key: &Term, slot: usize) {
     let mut kept = Vec::with_capacity(block.statements.len());
     for mut statement in std::mem::take(&mut block.statements) {
         match &mut statement {
             Statement::Load { result, param, .. } if !super::is_read(old, *param) => {
-                // What is made of it is not kept.
+                // The results computed from it are not stored.
                 kept.push(Statement::Compute {
                     result: *result,
                     op: ScalarOp::Constant(0),

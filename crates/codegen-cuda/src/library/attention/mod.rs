@@ -1,15 +1,15 @@
-//! Attention as one function: a dot that makes scores, their softmax along rows, and the
-//! dot of the results with values, where all three stand in a plan and nothing else reads
-//! what passes between them.
+//! Fused attention: a dot that computes scores, their softmax along rows, and the dot of the
+//! weights with values become one function, if all three occur in a plan and nothing else reads the
+//! intermediate results.
 //!
-//! A block has some rows of scores and goes through the columns in tiles. It keeps of each
-//! row the largest score so far, the sum of exponentials less that, and the sum of values
-//! so weighed; where a larger score is found, both sums are scaled down. Scores are
-//! rounded and masked as the program says, from where they stand; a weight is divided by
-//! its row's sum behind the second product, not before it. No score is ever in memory.
+//! A block has some rows of scores and goes through the columns in tiles. For each row, it keeps
+//! the largest score so far, the sum of the exponentials relative to it, and the weighted sum of
+//! values. When a larger score is found, both sums are scaled down. Scores are rounded and masked
+//! as in the program. Dividing by the row's sum is done after the second product instead of before
+//! it. Scores are never stored in memory.
 //!
-//! The dimensions of the scores but the last are *batches*, which keys or values have,
-//! and *rows*, which only queries have: heads that share keys are rows of one block.
+//! The dimensions of the scores except the last are *batches*, which keys or values have too, and
+//! *rows*, which only queries have: heads that share keys are rows of one block.
 
 mod pattern;
 mod tensor;
@@ -28,50 +28,49 @@ use tegula_fusion::kernel::Statement;
 use tegula_fusion::{Contraction, Kernel, Label, Labels};
 use tegula_ir::{ArrayShape, Dim, ElementType, Symbol};
 
-/// Queries, keys and values with more elements do not fit beside each other.
+/// The most elements of queries, keys and values; more would not fit together.
 const WIDEST: i64 = 128;
-/// Seconds, all estimates, that a launch takes, and that a byte takes to or from memory; a
-/// tile's turn of a block that is alone on its multiprocessor, and a dot's turn.
+/// Estimates in seconds: the time of a launch, the time per byte moved to or from memory, the time
+/// of one tile for a block that is alone on its multiprocessor, and the time of one step of a dot.
 const LAUNCH: f64 = 2.5e-6;
 const BYTE: f64 = 1.0 / 4.3e12;
 const TURN: f64 = 1.5e-6;
 const DOT_TURN: f64 = 0.4e-6;
-/// Terms of a sum in a dot's turn.
+/// The terms of a sum in one step of a dot.
 const DOT_DEPTH: f64 = 16.0;
 
-/// A dot, a softmax and a dot, one of which reads what the one before it writes.
+/// A dot, a softmax and a dot, each of which reads the result of the one before.
 pub(crate) struct Steps<'a> {
-    /// The dot that makes scores, its operands, and the scores.
+    /// The dot that computes scores, its operands, and the scores.
     pub scored: &'a Contraction,
     pub factors: [&'a ArrayShape; 2],
     pub scores: &'a ArrayShape,
-    /// The kernel between, with the numbers of the parameters that are the scores and
-    /// the weights.
+    /// The softmax kernel, with the numbers of the parameters that are the scores and the weights.
     pub kernel: &'a Kernel,
     pub read: usize,
     pub written: usize,
-    /// The dot of weights and values, whose operands are in this order if `first`.
+    /// The dot of weights and values; its operands are in this order if `first`.
     pub weighed: &'a Contraction,
     pub first: bool,
     pub weights: &'a ArrayShape,
     pub values: &'a ArrayShape,
     pub out: &'a ArrayShape,
-    /// Whether the result may lie where the function reads.
+    /// Whether the result may overlap what the function reads.
     pub aside: bool,
     pub symbols: &'a [Symbol],
 }
 
-/// A series, and whether the left factor of the first dot is its queries. What it is given
-/// is queries, keys, values, the result, and what else the kernel reads.
+/// The functions, and whether the left factor of the first dot is the queries. The arguments are
+/// queries, keys, values, the result, and the kernel's other inputs.
 pub(crate) struct Fused {
     pub series: KernelSequence,
     pub left_is_queries: bool,
 }
 
-/// The function, if the steps are attention of a kind that has one, and it saves time.
+/// The function, if the steps are attention of a supported kind and fusing them saves time.
 ///
 /// # Errors
-/// A type that cannot be converted: a bug.
+/// A type that cannot be converted, which is a bug in Tegula.
 pub(crate) fn function(name: &str, steps: &Steps<'_>) -> Result<Option<Fused>, Error> {
     let Some((attention, left_is_queries)) = Attention::of(name, steps) else {
         return Ok(None);
@@ -95,7 +94,8 @@ pub(crate) fn function(name: &str, steps: &Steps<'_>) -> Result<Option<Fused>, E
     }))
 }
 
-/// Has the result, the fourth array, written to one of the series' own, and copied.
+/// Makes the function write the result, its fourth argument, to a scratch array, and copies that
+/// afterwards.
 fn copy_behind(series: &mut KernelSequence, name: &str, steps: &Steps<'_>) -> Result<(), Error> {
     let element = steps.out.element_type.storage_bytes() as i64;
     let dims = steps.out.dims.iter().map(Dim::term);
@@ -132,10 +132,11 @@ struct Attention<'a> {
     read: usize,
     written: usize,
     aside: bool,
-    /// Queries by keys to scores; weights by values to the result.
+    /// The product of queries and keys to scores; `weighed` is that of weights and values to the
+    /// result.
     scored: Product<'a>,
     weighed: Product<'a>,
-    /// By dimension of the scores: its label in the first product.
+    /// For each dimension of the scores, its label in the first product.
     labels: Vec<Label>,
 }
 
@@ -146,7 +147,7 @@ impl<'a> Attention<'a> {
         let sizes = label_sizes(steps.scored, steps.factors);
         let size = |label: &Label| sizes.get(label).cloned();
         let out = &steps.scored.out;
-        // The scores have the dimensions of the dot, and the weights have these.
+        // The scores must have the dimensions of the dot, and the weights those of the scores.
         let dims = steps.scores.dims.iter().map(Dim::term);
         let own = out
             .iter()
@@ -273,7 +274,7 @@ impl<'a> Attention<'a> {
         (all == [single; 6]).then_some(Form::Tiles)
     }
 
-    /// The elements of a query or key, and of a value.
+    /// The number of elements of a query or key, and of a value.
     fn widths(&self) -> [Term; 2] {
         [
             self.scored.group_size(SUMMED),
@@ -281,7 +282,7 @@ impl<'a> Attention<'a> {
         ]
     }
 
-    /// Batches, rows and columns at representative sizes.
+    /// The numbers of batches, rows and columns at representative sizes.
     fn representative(&self) -> Option<[i64; 3]> {
         let symbols = self.scored.symbols.iter();
         let representative: Vec<i64> = symbols
@@ -295,8 +296,8 @@ impl<'a> Attention<'a> {
         Some([value(BATCH)?, value(ROWS)?, value(COLUMNS)?])
     }
 
-    /// The function, if blocks of so many rows that go through so many columns at a time
-    /// are estimated to be faster than three functions with the scores between them.
+    /// The function, if blocks with this many rows that go through this many columns at a time are
+    /// estimated to be faster than three functions that exchange the scores through memory.
     fn priced(
         &self,
         form: &str,
@@ -312,7 +313,7 @@ impl<'a> Attention<'a> {
         let moved = 2.0 * elements * (bytes[0] + bytes[1]) as f64;
         let launches = if self.aside { 1.0 } else { 2.0 };
         let saved = launches * LAUNCH + moved * BYTE;
-        // Rows are spread over blocks; columns, which dots spread too, are not.
+        // Rows are spread over blocks, but columns are not, which separate dots would spread too.
         let blocks = batch as f64 * (all_rows as f64 / rows as f64).ceil();
         let idle = (1.0 - blocks / BLOCKS as f64).max(0.0);
         let turns = (all_columns as f64 / columns as f64).ceil();
@@ -337,9 +338,9 @@ impl<'a> Attention<'a> {
         }))
     }
 
-    /// The head of the function up to where `shared` memory is declared and everything
-    /// has a name: the sizes `rows` and `columns`, the block's `row0` and `batch`, places
-    /// of elements, and `score`.
+    /// Writes the head of the function up to the declaration of `shared` memory, and declares all
+    /// names: the sizes `rows` and `columns`, the block's `row0` and `batch`, the functions for
+    /// indices of elements, and `score`.
     fn open(&self, shared: &str, rows: i64, threads: u32) -> Result<Text<'_>, Error> {
         let mut text = Text::new(&self.scored, [0, 0], self.name);
         let mut other = Text::new(&self.weighed, [0, 0], self.name);
@@ -397,14 +398,14 @@ impl<'a> Attention<'a> {
         Ok(text)
     }
 
-    /// The kernel's parameters that the function is given besides.
+    /// The kernel's further parameters, which the function is given too.
     fn others(&self) -> impl Iterator<Item = usize> + '_ {
         let all = 0..self.softmax.kernel.given();
         all.filter(|&p| p != self.read && p != self.written)
     }
 
-    /// A function object from a row, a column and the sum of products there to the
-    /// number whose exponential is taken.
+    /// Writes a lambda that maps a row, a column and the sum of products there to the number whose
+    /// exponential is taken.
     fn score(&self, text: &mut Text<'_>) -> Result<(), Error> {
         let softmax = &self.softmax;
         let index = text.index;
@@ -438,7 +439,7 @@ impl<'a> Attention<'a> {
                     let name = body.scalar(*result);
                     body.line(&format!("const {} {name} = {given};", carrier(ty)));
                 }
-                // What is kept for the loops behind is not needed.
+                // Results that only later loops use are not needed.
                 other if other.is_store() || other.uses(&softmax.kernel.vars, softmax.largest) => {}
                 other => body.statement(other)?,
             }

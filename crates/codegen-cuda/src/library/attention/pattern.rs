@@ -1,10 +1,9 @@
-//! Which kernels are a softmax along the rows of an array of scores.
+//! Recognises kernels that are a softmax along the rows of an array of scores.
 //!
-//! Such a kernel has three loops over a row: the largest of `x`, where `x` is what is
-//! computed from a score and from where it stands; the sum of `exp(x - largest)`; and
-//! the quotient of these, which is stored where the score was. What the loops compute is
-//! compared as expressions, so that it does not matter which of them stores what for the
-//! next.
+//! Such a kernel has three loops over a row. They compute the largest `x`, where `x` is computed
+//! from a score and its index; the sum of `exp(x - largest)`; and the quotient of these, which is
+//! stored at the score's index. The loops' computations are compared as expressions (value
+//! numbering), so it does not matter which loop stores which intermediate result for the next.
 
 use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
@@ -16,40 +15,39 @@ use tegula_ir::{Binary, ElementType, Unary};
 #[derive(Debug)]
 pub(super) struct Softmax<'a> {
     pub kernel: &'a Kernel,
-    /// What comes before the loops.
+    /// The statements before the loops.
     pub before: Vec<&'a Statement>,
-    /// What computes `value`, the number whose exponential is taken, from the score of a
-    /// column.
+    /// Computes `value`, the number whose exponential is taken, from the score of a column.
     pub block: &'a Block,
     pub value: ScalarId,
-    /// What the block carries besides, which `value` does not stand on.
+    /// The loop-carried scalar of the block, on which `value` does not depend.
     pub largest: ScalarId,
     pub column: Var,
-    /// By dimension of the scores but the last: its variable, if it has more than one
+    /// For each dimension of the scores but the last, its variable, if it has more than one
     /// position.
     pub dims: Vec<Option<Var>>,
 }
 
-/// The number of an expression; equal ones have the same.
+/// A value number: equal expressions have the same.
 type Value = usize;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Expression {
     Compute(ScalarOp, ElementType, Vec<Value>),
     Load(usize, Vec<Term>),
-    /// What a loop carries or leaves.
+    /// A loop-carried scalar or a result of a loop.
     Scalar(ScalarId),
 }
 
-/// The expressions of a kernel's scalars.
+/// Value numbers of a kernel's scalars.
 struct Expressions<'a> {
     kernel: &'a Kernel,
     numbers: FxHashMap<Expression, Value>,
     known: Vec<Expression>,
     scalars: FxHashMap<ScalarId, Value>,
-    /// By array of the row's own: what is at each column.
+    /// For each local array of the row, the value at each column.
     own: FxHashMap<usize, Value>,
-    /// Stands for the column in all loops.
+    /// Represents the column in all loops.
     column: Var,
 }
 
@@ -76,7 +74,7 @@ impl<'a> Expressions<'a> {
         terms.collect()
     }
 
-    /// Takes up a computation or a load; `None` for anything else.
+    /// Numbers a computation or a load; `None` for anything else.
     fn take(&mut self, statement: &'a Statement, counter: Option<Var>) -> Option<()> {
         let (result, expression) = match statement {
             Statement::Compute {
@@ -119,14 +117,14 @@ impl<'a> Expressions<'a> {
         Some(())
     }
 
-    /// Takes up statements outside of loops.
+    /// Numbers statements outside of loops.
     fn outside(&mut self, from: usize, to: usize) -> Option<()> {
         let kernel = self.kernel;
         let mut between = kernel.body.statements.get(from..to)?.iter();
         between.try_for_each(|statement| self.take(statement, None))
     }
 
-    /// Takes up a loop's body; gives its stores to arrays that the kernel is given.
+    /// Numbers a loop's body; returns its stores to arrays that are arguments.
     fn body(&mut self, var: Var, block: &'a Block) -> Option<Vec<(usize, Vec<Term>, Value)>> {
         let mut stores = Vec::new();
         for statement in &block.statements {
@@ -152,7 +150,7 @@ impl<'a> Expressions<'a> {
         Some(stores)
     }
 
-    /// Takes up the loop of the largest `x`; gives that and the largest.
+    /// Numbers the loop that computes the largest `x`; returns `x` and the largest.
     fn largest(&mut self, first: &Counted<'a>) -> Option<[Value; 2]> {
         let [init, carried, largest] = first.carried?;
         let (init, carried) = (self.of(init), self.of(carried));
@@ -163,7 +161,7 @@ impl<'a> Expressions<'a> {
         (lowest && stores.is_empty()).then(|| [x, self.of(largest)])
     }
 
-    /// Takes up the loop of the sum of exponentials; gives these and the sum.
+    /// Numbers the loop that sums the exponentials; returns the exponential and the sum.
     fn sum(&mut self, second: &Counted<'a>, [x, largest]: [Value; 2]) -> Option<[Value; 2]> {
         let [init, carried, sum] = second.carried?;
         let (init, carried) = (self.of(init), self.of(carried));
@@ -175,14 +173,14 @@ impl<'a> Expressions<'a> {
             return None;
         };
         let [own, base] = self.binary(*operands.first()?, Binary::Subtract)?;
-        // What is raised to the lowest number is what it was.
+        // The maximum with the lowest number changes nothing.
         let raised = self.beside(base, Binary::Maximum, largest);
         let raised = raised.is_some_and(|other| self.is_constant(other, f32::NEG_INFINITY));
         let zero = self.is_constant(init, 0.0) && stores.is_empty();
         (zero && own == x && (base == largest || raised)).then(|| [e, self.of(sum)])
     }
 
-    /// Takes up the loop of quotients; gives where they are stored.
+    /// Numbers the loop of quotients; returns where they are stored.
     fn quotients(&mut self, third: &Counted<'a>, terms: [Value; 2]) -> Option<(usize, Vec<Term>)> {
         let stores = self.body(third.var, third.body)?;
         let [(param, index, mut value)] = <[_; 1]>::try_from(stores).ok()?;
@@ -205,7 +203,7 @@ impl<'a> Expressions<'a> {
         }
     }
 
-    /// The operand of a binary operation beside another one.
+    /// The other operand of a binary operation, one of whose operands is `other`.
     fn beside(&self, value: Value, wanted: Binary, other: Value) -> Option<Value> {
         let [a, b] = self.binary(value, wanted)?;
         match (a == other, b == other) {
@@ -221,8 +219,8 @@ impl<'a> Expressions<'a> {
     }
 }
 
-/// What a loop is: its counter, and what it starts from, carries and leaves, if that is
-/// one scalar.
+/// A loop: its counter; and the initial value, carried scalar and result, if it carries exactly one
+/// scalar.
 struct Counted<'a> {
     var: Var,
     carried: Option<[ScalarId; 3]>,
@@ -252,8 +250,8 @@ fn counted(statement: &Statement) -> Option<Counted<'_>> {
     })
 }
 
-/// The softmax that a kernel is, of the array that is its parameter `scores` to the one
-/// that is its parameter `out`.
+/// The softmax that a kernel computes from its parameter `scores` to its parameter `out`, if it is
+/// one.
 pub(super) fn softmax(kernel: &Kernel, scores: usize, out: usize) -> Option<Softmax<'_>> {
     let statements = &kernel.body.statements;
     let places = statements.iter().enumerate().filter(|(_, s)| s.is_loop());
@@ -290,7 +288,7 @@ pub(super) fn softmax(kernel: &Kernel, scores: usize, out: usize) -> Option<Soft
         return None;
     }
     let dims = dims(kernel, &index, expressions.column)?;
-    // The only element of the scores that it reads is the one it stores for.
+    // The only element of the scores that it reads must be the one at the index that it stores to.
     let mut reads = expressions.known.iter().filter_map(|e| match e {
         Expression::Load(param, index) if *param == scores => Some(index),
         _ => None,
@@ -308,7 +306,7 @@ pub(super) fn softmax(kernel: &Kernel, scores: usize, out: usize) -> Option<Soft
     })
 }
 
-/// The scalar of a block that has a value.
+/// The scalar of a block that has this value number.
 fn scalar_of(block: &Block, value: Value, expressions: &Expressions<'_>) -> Option<ScalarId> {
     block
         .statements
@@ -321,8 +319,8 @@ fn scalar_of(block: &Block, value: Value, expressions: &Expressions<'_>) -> Opti
         })
 }
 
-/// The variables of an index that goes through the kernel's domain, each variable once,
-/// and last through the columns.
+/// The variables of an index that covers the kernel's domain, using each variable once, with the
+/// column last.
 fn dims(kernel: &Kernel, index: &[Term], column: Var) -> Option<Vec<Option<Var>>> {
     let (last, outer) = index.split_last()?;
     let mut left = kernel.domain.clone();
@@ -335,7 +333,7 @@ fn dims(kernel: &Kernel, index: &[Term], column: Var) -> Option<Vec<Option<Var>>
         let at = left.iter().position(|&var| Term::var(var) == *term)?;
         dims.push(Some(left.remove(at)));
     }
-    // What is left has one position.
+    // The remaining variables have one position each.
     let single = left.iter().all(|&var| {
         matches!(kernel.var(var), Some(IndexVar::Domain(extent)) if extent.as_constant() == Some(1))
     });

@@ -1,8 +1,9 @@
-//! Attention on tensor cores: a warp has 16 rows of scores. What is left of a product of
-//! queries and keys in its lanes is, as halves, an operand of the product with values.
+//! Attention on tensor cores: each warp has 16 rows of scores. The result of the product of queries
+//! and keys, as held by a warp's lanes, can be used directly as the left operand of the product
+//! with values, after conversion to half precision.
 //!
-//! Keys of the next tile are copied while weights are multiplied with values, and values
-//! while scores are made.
+//! The keys of the next tile are copied while weights are multiplied with values, and values are
+//! copied while scores are computed.
 
 use super::super::gemm::{COLUMNS, Product, SUMMED, Text};
 use super::Attention;
@@ -12,14 +13,14 @@ use crate::types::{storage, store};
 use std::f32::consts::LOG2_E;
 use tegula_ir::ElementType;
 
-/// Columns of a tile.
+/// The number of columns of a tile.
 const TILE: i64 = 64;
-/// Elements of 16 bytes.
+/// The number of elements in 16 bytes.
 const VECTOR: i64 = 8;
-/// Warps of a block of many rows.
+/// The number of warps of a block with many rows.
 const WARPS: i64 = 4;
 
-/// Two neighbours of 16 bits, of floats.
+/// Packs two floats as adjacent 16-bit numbers.
 fn pair(ty: ElementType, low: &str, high: &str) -> String {
     let name = match ty {
         ElementType::BF16 => "tegula_pair_bf16",
@@ -39,24 +40,25 @@ pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Er
     attention.priced(form, tile, threads as u32, || write(attention, warps))
 }
 
-/// Rows of an array in shared memory.
+/// Rows of an array to be copied to shared memory.
 struct Fill<'a> {
     product: &'a Product<'a>,
     side: usize,
-    /// The group of what lies in a row, and of rows.
+    /// The label group along a row; `outer` is that of the rows.
     inner: usize,
     outer: usize,
     array: &'static str,
     tile: &'static str,
     rows: i64,
-    /// Elements of a row, and that and what is added to fill products.
+    /// The number of elements of a row; `pitch` includes the padding of the product's shape.
     width: i64,
     pitch: i64,
     threads: i64,
 }
 
 impl Fill<'_> {
-    /// Fills a tile from row `first` of `count`; what is outside is zero.
+    /// Writes code that fills a tile with the rows from `first` on, of `count`; elements out of
+    /// bounds are zero.
     fn write(&self, text: &mut Text<'_>, element: &str, first: &str, count: &str) {
         let Self {
             array,
@@ -71,7 +73,7 @@ impl Fill<'_> {
         let wide = self.product.lies_in_runs(self.side, self.inner, VECTOR);
         let step = if wide { VECTOR } else { 1 };
         let steps = rows * pitch / step;
-        // What lies together is read by neighbouring threads.
+        // Adjacent threads read adjacent elements.
         let across = wide || !self.product.is_innermost(self.side, self.outer);
         let (row, at) = match across {
             true => (
@@ -166,7 +168,7 @@ fn write(attention: &Attention<'_>, warps: i64) -> Result<String, Error> {
         ElementType::BF16 => "tegula_multiply_bf16",
         _ => "tegula_multiply_f16",
     };
-    // Where all tiles are full, no column needs to be asked for.
+    // If all tiles are full, columns need no bounds check.
     let columns = scored.group_size(COLUMNS).as_constant();
     let is_column = match columns {
         Some(columns) if columns % TILE == 0 => "true",
@@ -269,8 +271,8 @@ fn write(attention: &Attention<'_>, warps: i64) -> Result<String, Error> {
     Ok(text.lines)
 }
 
-/// Stores sums of a tile's rows, as many neighbours by each lane as fill sectors together
-/// where rows of the result are runs.
+/// Stores the sums of a tile's rows. If rows of the result are contiguous, each lane stores as many
+/// adjacent elements as fill sectors together.
 fn store_rows(text: &mut Text<'_>, weighed: &Product<'_>, width: i64) {
     let out = weighed.types[2];
     let index = text.index;

@@ -1,24 +1,24 @@
-//! Attention on the ordinary units: a block of 16 x 16 threads, each of which has some
-//! neighbouring rows of scores and, of these, some columns and some elements of values.
+//! Attention without tensor cores: a block of 16 x 16 threads, each of which has some adjacent rows
+//! of scores, and of these some columns and some elements of values.
 //!
-//! Queries lie in shared memory throughout, one element of all rows after the other; the
-//! keys of a tile do so, too, and then its values, as they are. Weights are handed from
-//! the threads that made them to those that multiply them through shared memory.
+//! Queries stay in shared memory throughout, transposed: an element of all rows is contiguous. The
+//! keys of a tile are stored in the same way, and its values in their own order. Weights pass
+//! through shared memory from the threads that compute them to those that multiply them.
 
 use super::super::gemm::{COLUMNS, Product, ROWS, SUMMED, Text};
 use super::Attention;
 use crate::error::Error;
 use crate::function::Function;
 
-/// Threads along each side of a block.
+/// The side length of a block, in threads.
 const SIDE: i64 = 16;
 const THREADS: i64 = SIDE * SIDE;
-/// Columns of a tile.
+/// The number of columns of a tile.
 const TILE: i64 = 2 * SIDE;
-/// Elements of 16 bytes.
+/// The number of elements in 16 bytes.
 const VECTOR: i64 = 4;
-/// Elements more than a row of shared memory holds: where eight lanes write one element
-/// of four positions each for four rows, they lie in different banks.
+/// The padding of a row of shared memory, in elements: when eight lanes write one element of four
+/// positions each, for four rows, these are in different banks.
 const MORE: i64 = 4;
 
 pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Error> {
@@ -37,7 +37,7 @@ pub(super) fn function(attention: &Attention<'_>) -> Result<Option<Function>, Er
     })
 }
 
-/// The elements of a value that threads have: multiples of 16, 32 or 64.
+/// The number of elements of a value, rounded up to what threads handle: multiples of 16, 32 or 64.
 fn padded(width: i64) -> i64 {
     match width {
         ..=16 => SIDE,
@@ -46,8 +46,8 @@ fn padded(width: i64) -> i64 {
     }
 }
 
-/// Fills `tile` with rows of queries or keys from `first` of `count`, so that an element
-/// of all of them lies together; what is outside is zero.
+/// Writes code that fills `tile` with rows of queries or keys from `first` on, of `count`,
+/// transposed; elements out of bounds are zero.
 fn fill(text: &mut Text<'_>, product: &Product<'_>, side: usize, rows: i64, depth: i64) {
     let (array, tile, own_group, [first, count]) = match side {
         0 => ("a", "queries", ROWS, ["row0", "rows"]),
@@ -57,7 +57,8 @@ fn fill(text: &mut Text<'_>, product: &Product<'_>, side: usize, rows: i64, dept
     let pitch = rows + MORE;
     if product.lies_in_runs(side, SUMMED, VECTOR) {
         let steps = rows * ((depth / VECTOR + 1) / 2 * 2);
-        // Two neighbours in turn read a sector: with an odd number, one is left.
+        // Two adjacent threads read one sector together; if the number of vectors is odd, one
+        // thread is left over.
         let odd = match depth / VECTOR % 2 {
             0 => String::new(),
             _ => format!("            if (k >= {depth}) continue;\n"),
@@ -89,7 +90,8 @@ fn fill(text: &mut Text<'_>, product: &Product<'_>, side: usize, rows: i64, dept
     ));
 }
 
-/// Fills `stage` with the values of a tile, as they are; what is outside is zero.
+/// Writes code that fills `stage` with the values of a tile in their own order; elements out of
+/// bounds are zero.
 fn fill_values(text: &mut Text<'_>, product: &Product<'_>, width: i64) {
     let index = text.index;
     let pitch = padded(width);
@@ -129,7 +131,7 @@ fn write(attention: &Attention<'_>, rows: i64) -> Result<String, Error> {
     );
     let mut text = attention.open(&shared, rows, THREADS as u32)?;
     let index = text.index;
-    // A thread's rows; its columns of scores; its runs of elements of a value.
+    // The rows of a thread, its columns of scores, and its runs of elements of a value.
     let (m, n) = (rows / SIDE, TILE / SIDE);
     let run = (wide / SIDE).min(VECTOR);
     let runs = wide / SIDE / run;

@@ -1,13 +1,13 @@
-//! Products by tiles in shared memory: dots, and convolutions as products. A block computes
-//! a tile of the result, on the ordinary units (`tiles`) or on tensor cores (`tensor`).
-//! Where tiles are few, blocks also share the sum (`split`).
+//! Tiled matrix products in shared memory, for dots and convolutions. A block computes a tile of
+//! the result, on the ordinary units (`tiles`) or on tensor cores (`tensor`). If tiles are few,
+//! several blocks share the sum of each (`split`).
 //!
-//! Labels of the contraction are in four groups: of both operands and the result
-//! (batches), of the left and the result (rows), of the right and the result
-//! (columns), of both operands only (summed). An element's place in an array is the
-//! sum of what its row, column, batch and position in the sum contribute. Sums are
-//! fused multiply-adds in the accumulator's type: their rounding, like their order, is
-//! not the program's.
+//! The labels of the contraction are in four groups: those of both operands and the result
+//! (batches), of the left operand and the result (rows), of the right operand and the result
+//! (columns), and of both operands only (summed). The linear index of an element in an array is the
+//! sum of the contributions of its batch, row, column and position in the sum. Sums use fused
+//! multiply-adds in the accumulator's type: the program specifies neither their rounding nor their
+//! order.
 
 mod split;
 mod tensor;
@@ -25,54 +25,53 @@ use tegula_expr::{Interval, Term, Var, residue_of};
 use tegula_fusion::{Contraction, Label, Labels};
 use tegula_ir::{ArrayShape, ElementType, Symbol};
 
-/// Blocks that occupy every multiprocessor of a large GPU: an H100 has so many.
+/// The number of blocks that occupy every multiprocessor of a large GPU: an H100 has this many
+/// multiprocessors.
 pub(super) const BLOCKS: i64 = 132;
-/// Where a result has fewer rows or columns, most of a tile would be empty.
+/// If a result has fewer rows or columns, most of a tile would be empty.
 const SMALLEST: i64 = 8;
-/// Elements of a result for which a thread each leaves three quarters of a large GPU's
-/// multiprocessors without a block of 256.
+/// With at most this many elements in a result, one thread per element would leave three quarters
+/// of a large GPU's multiprocessors without a block of 256 threads.
 const FEW_ELEMENTS: i64 = BLOCKS / 4 * 256;
 
-/// The four groups of labels, in the order of the numbers that count them.
+/// The numbers of the four groups of labels.
 pub(super) const BATCH: usize = 0;
 pub(super) const ROWS: usize = 1;
 pub(super) const COLUMNS: usize = 2;
 pub(super) const SUMMED: usize = 3;
 
-/// Elements between neighbours along a label, by label; none for a label that an array
-/// lacks.
+/// The stride of each label in an array, in elements; labels that the array lacks have none.
 pub(super) type Strides = FxHashMap<Label, Term>;
 
-/// A sum of products over labels, ready to be written.
+/// A sum of products over labels, from which code is generated.
 #[derive(Clone)]
 pub(super) struct Product<'a> {
-    /// Of the left operand, the right one and the result.
+    /// The types of the left operand, the right operand and the result.
     pub types: [ElementType; 3],
     pub sizes: FxHashMap<Label, Term>,
     pub groups: [Vec<Label>; 4],
-    /// Of the left operand, the right one and the result.
+    /// The strides of the left operand, the right operand and the result.
     pub strides: [Strides; 3],
-    /// Where the left operand's elements are, if that is no sum of what labels
-    /// contribute.
+    /// The index of the left operand's elements, if it is not a sum of the labels' contributions.
     pub window: Option<Window>,
-    /// Whether an array like the result, the third parameter, is added to it.
+    /// Whether an array like the result, which is the third parameter then, is added to it.
     pub added: bool,
     pub symbols: &'a [Symbol],
 }
 
-/// Elements of the left operand that lie in a window, as terms over the numbers of the
-/// four groups: see [`Product::digits`].
+/// The elements of the left operand in a window, as terms over the positions in the four groups;
+/// see [`Product::digits`].
 #[derive(Clone)]
 pub(super) struct Window {
-    /// Where an element is.
+    /// The linear index of an element.
     pub place: Term,
-    /// Not zero where there is one; elsewhere it is zero.
+    /// Nonzero if there is an element; in the padding, the operand is zero.
     pub inside: Term,
-    /// How many neighbours in the sum lie together, the first at a multiple: a power of two.
+    /// The length of contiguous, aligned runs of elements along the sum: a power of two.
     pub runs: i64,
 }
 
-/// The strides of a dense array whose dimensions run over these labels.
+/// The strides of a dense array whose dimensions have these labels.
 pub(super) fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides {
     let mut stride = Term::constant(1);
     let mut strides = Strides::default();
@@ -85,25 +84,25 @@ pub(super) fn dense(labels: &[Label], sizes: &FxHashMap<Label, Term>) -> Strides
     strides
 }
 
-/// How large a product is. Of an open size these are the numbers of a typical run.
+/// The size of a product; for symbolic sizes, that of a typical run.
 pub(super) struct Sizes {
     batch: i64,
     rows: i64,
     columns: i64,
     depth: i64,
-    /// Whether no size is open.
+    /// Whether all sizes are static.
     known: bool,
 }
 
 impl Sizes {
-    /// Elements of the result.
+    /// The number of elements of the result.
     fn elements(&self) -> i64 {
         [self.rows, self.columns]
             .into_iter()
             .fold(self.batch, i64::saturating_mul)
     }
 
-    /// How many tiles of so many rows and columns the result has.
+    /// The number of tiles of this size in the result.
     fn tiles(&self, [rows, columns]: [i64; 2]) -> i64 {
         let across = |size: i64, tile: i64| size.saturating_add(tile - 1) / tile;
         [across(self.rows, rows), across(self.columns, columns)]
@@ -112,17 +111,17 @@ impl Sizes {
     }
 }
 
-/// What blocks do of a product.
+/// The work of a block.
 pub(super) struct Tiling {
-    /// Rows and columns of a tile.
+    /// The rows and columns of a tile.
     tile: [i64; 2],
     split: Option<Split>,
-    /// Whether tensor cores multiply.
+    /// Whether tensor cores are used.
     tensor: bool,
 }
 
 impl Tiling {
-    /// Tiles on the ordinary units, each with its whole sum.
+    /// Tiles on the ordinary units, without splitting the sum.
     fn whole(tile: [i64; 2]) -> Self {
         Self {
             tile,
@@ -133,8 +132,7 @@ impl Tiling {
 }
 
 impl<'a> Product<'a> {
-    /// The product that a dot is; its arrays are the factors, one that is `added`, if one
-    /// is, and the result.
+    /// The product of a dot. Its arrays are the factors, an addend if `added`, and the result.
     pub(super) fn of_dot(
         contraction: &Contraction,
         operands: [&ArrayShape; 2],
@@ -193,7 +191,7 @@ impl<'a> Product<'a> {
         Var(self.symbols.len() as u32 + group as u32)
     }
 
-    /// The position along each label of a group, from the group's number.
+    /// The position along each label of a group, computed from the position in the group.
     pub(super) fn digits(&self, group: usize) -> Vec<(Label, Term)> {
         let mut rest = Term::var(self.var(group));
         let mut digits = Vec::new();
@@ -213,7 +211,7 @@ impl<'a> Product<'a> {
         digits
     }
 
-    /// What a group contributes to the place of an element, with strides by label.
+    /// The contribution of a group to the linear index of an element, with these strides.
     fn place(&self, group: usize, strides: &FxHashMap<Label, Term>) -> Term {
         self.digits(group)
             .iter()
@@ -225,8 +223,8 @@ impl<'a> Product<'a> {
             })
     }
 
-    /// Whether neighbours of a group are neighbours in an array: the last label of the
-    /// group that has several positions has stride 1.
+    /// Whether adjacent positions of a group are adjacent in an array: the last label of the group
+    /// with several positions has stride 1.
     pub(super) fn is_innermost(&self, side: usize, group: usize) -> bool {
         let labels = self.groups[group].iter().rev();
         let mut labels = labels.filter(|&&l| self.size(l).as_constant() != Some(1));
@@ -236,8 +234,8 @@ impl<'a> Product<'a> {
         stride.is_some_and(|stride| stride.as_constant() == Some(1))
     }
 
-    /// Whether neighbours of a group in runs of `count` lie together in an array, the
-    /// first at a multiple.
+    /// Whether runs of `count` adjacent positions of a group are contiguous in an array, and
+    /// aligned to `count`.
     pub(super) fn lies_in_runs(&self, side: usize, group: usize, count: i64) -> bool {
         if !self.is_innermost(side, group) {
             return false;
@@ -284,11 +282,11 @@ impl<'a> Product<'a> {
         })
     }
 
-    /// The functions, if tiles suit the product. They are given the factors, what is added
-    /// if something is, and the result.
+    /// The functions, if tiles suit the product. Their arguments are the factors, the addend if
+    /// there is one, and the result.
     ///
     /// # Errors
-    /// A type that cannot be converted: a bug.
+    /// A type that cannot be converted, which is a bug in Tegula.
     pub(super) fn functions(&self, name: &str) -> Result<Option<KernelSequence>, Error> {
         let out = self.types[2];
         if !out.is_float() && !out.is_integer() {
@@ -316,15 +314,15 @@ impl<'a> Product<'a> {
         }))
     }
 
-    /// Whether tiles that are mostly empty suit a result of few rows or columns: the
-    /// gradient of a small convolution's kernel has a long sum for each of few elements.
-    /// Dots of this kind are reductions, which are split over blocks as well.
+    /// Whether to use tiles although they are mostly empty because the result has few rows or
+    /// columns: the gradient of a small convolution's kernel has a long sum for each of few
+    /// elements. Dots of this kind are reductions, which are split over blocks as well.
     fn suits_few(&self, sizes: &Sizes, tiling: &Tiling) -> bool {
         let is_split = tiling.split.is_some();
         self.window.is_some() && is_split && sizes.elements() <= FEW_ELEMENTS
     }
 
-    /// A function whose blocks do so much of the product each.
+    /// A function whose blocks do the work described by `tiling`.
     fn function(&self, name: &str, tiling: &Tiling) -> Result<Function, Error> {
         let mut text = Text::new(self, tiling.tile, name);
         text.split = tiling.split;
@@ -368,7 +366,7 @@ impl<'a> Product<'a> {
     }
 }
 
-/// The text of a function that computes tiles of so many rows and columns.
+/// The source of a function that computes tiles of this size.
 pub(super) struct Text<'a> {
     pub product: &'a Product<'a>,
     pub tiles: [i64; 2],
@@ -392,14 +390,14 @@ impl<'a> Text<'a> {
             let most =
                 tegula_expr::range_of(&product.group_size(group), &ranges[..product.symbols.len()])
                     .upper;
-            // Tiles reach beyond the last row.
+            // Tiles extend beyond the last row.
             ranges.push(Interval::new(0, most.saturating_add(128)));
         }
         let mut terms = Terms::new(ranges);
         for symbol in 0..product.symbols.len() as u32 {
             terms.name(Var(symbol), &format!("s{symbol}"), true);
         }
-        // All places are computed in 64 bits if one array needs it.
+        // All indices are computed in 64 bits if one array needs that.
         let places = (0..3).flat_map(|side| (0..4).map(move |group| (side, group)));
         let wide = places
             .map(|(side, group)| terms.range(&product.place(group, &product.strides[side])))
@@ -442,7 +440,7 @@ impl<'a> Text<'a> {
         self.line(&format!("    const {index} {name} = {};", value.text));
     }
 
-    /// What a block of its own has to say before a term, and the term's expression.
+    /// A term's expression, and the statements that must precede it in a nested block.
     pub(super) fn within(&mut self, term: &Term) -> [String; 2] {
         self.terms.open_block();
         let mut statements = Vec::new();
@@ -454,7 +452,7 @@ impl<'a> Text<'a> {
         ]
     }
 
-    /// A function object from a group's number to what it contributes to a place.
+    /// Writes a lambda that maps a position in a group to its contribution to a linear index.
     pub(super) fn place(&mut self, name: &str, side: usize, group: usize, argument: &str) {
         let place = self.product.place(group, &self.product.strides[side]);
         let [before, text] = self.within(&place);
@@ -464,8 +462,8 @@ impl<'a> Text<'a> {
         ));
     }
 
-    /// A function object from a row and a position in the sum to the place of an
-    /// element of the left operand, or -1 where there is none.
+    /// Writes a lambda that maps a row and a position in the sum to the linear index of an element
+    /// of the left operand, or -1 if there is none.
     pub(super) fn window(&mut self, window: &Window) {
         self.terms.open_block();
         let mut statements = Vec::new();
@@ -479,11 +477,12 @@ impl<'a> Text<'a> {
         ));
     }
 
-    /// The function's head: the arrays `a`, `b` and `c`, and before it `d` if that is added.
+    /// Writes the function's head: the arrays `a`, `b` and `c`, and before `c` the addend `d` if
+    /// there is one.
     pub(super) fn head(&mut self, threads: i64) {
         let product = self.product;
         let [a, b, c] = product.types.map(storage);
-        // The result may lie where what is added does.
+        // The result may be at the same place as the addend.
         let result = match product.added {
             true => format!("const {c} *d, {c} *c"),
             false => format!("{c} *__restrict__ c"),
@@ -493,8 +492,8 @@ impl<'a> Text<'a> {
         for symbol in 0..product.symbols.len() {
             parameters += &format!(", const long long s{symbol}");
         }
-        // A multiprocessor has two blocks with slices at most: the compiler, which else
-        // spills a few registers for the sake of more blocks, may use half of them all.
+        // With a split sum, a multiprocessor has at most two blocks. So the compiler may use half
+        // of all registers, which avoids spilling a few for the sake of more blocks.
         let bounds = match self.split {
             Some(_) => format!("{threads}, 2"),
             None => threads.to_string(),
@@ -505,7 +504,7 @@ impl<'a> Text<'a> {
         ));
     }
 
-    /// Names the sizes, the block's tile and its part of the sum, and where elements are.
+    /// Declares the sizes, the block's tile and its part of the sum, and the functions for indices.
     pub(super) fn positions(&mut self) {
         let (product, index) = (self.product, self.index);
         for (group, name) in [(ROWS, "rows"), (COLUMNS, "columns"), (SUMMED, "depth")] {
@@ -547,8 +546,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Names the block's part of the sum, and where its partial results go, if the sum is
-    /// split; gives the number of its tile.
+    /// Declares the block's part of the sum and where its partial results go, if the sum is split.
+    /// Returns the number of the block's tile.
     fn slice(&mut self) -> String {
         let Some(Split { slices, chunk }) = self.split else {
             return "blockIdx.x".to_owned();
@@ -567,7 +566,7 @@ impl<'a> Text<'a> {
         format!("blockIdx.x / {slices}u")
     }
 
-    /// Between which positions of the sum a block's are.
+    /// The first and last position of the block's part of the sum.
     pub(super) fn bounds(&self) -> [&'static str; 2] {
         match self.split {
             Some(_) => ["begin", "end"],
@@ -575,8 +574,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The statements that compute an element of the result term by term, without what
-    /// lies in the padding.
+    /// The statements that compute an element of the result term by term, leaving out what is in
+    /// the padding.
     pub(super) fn again(&self, wide: ElementType) -> Result<String, Error> {
         let [lhs, rhs, out] = self.product.types;
         let index = self.index;

@@ -1,12 +1,13 @@
-//! Splits the sum of a product over blocks where its tiles are too few to occupy a GPU.
+//! Split-K: splits the sum of a product over several blocks if its tiles are too few to occupy a
+//! GPU.
 //!
-//! A block sums a slice of the positions and stores what it has in scratch memory, in the
-//! accumulator's type, as one of several arrays like the result. A second function adds
-//! these, then what is added to the product, and converts. Which numbers it adds in which
-//! order depends on sizes only. Slices begin at multiples of a tile's depth.
+//! A block sums a slice of the positions, and stores its partial result in scratch memory, in the
+//! accumulator's type, as one of several arrays like the result. A second function adds these
+//! arrays and the addend of the product, and converts the sum. The order of additions depends on
+//! sizes only. Slices begin at multiples of a tile's depth.
 //!
-//! A convolution's NaN that comes of the padding is summed again by the block that has it,
-//! over its own slice: a slice without a NaN met nothing but zeros in the padding.
+//! If a NaN of a convolution comes from the padding, the block that found it recomputes the sum
+//! over its own slice: a slice without a NaN has met only zeros in the padding.
 
 use super::{BLOCKS, Product};
 use crate::error::Error;
@@ -16,18 +17,19 @@ use crate::scalars::convert;
 use crate::types::{carrier, load, storage, store, wrapped};
 use tegula_expr::Term;
 
-/// Two blocks for each multiprocessor of a large GPU, of which one loads while the other
-/// multiplies. So partial results are at most as many tiles: a few MiB.
+/// The number of blocks wanted: two for each multiprocessor of a large GPU, of which one loads
+/// while the other multiplies. So the partial results are at most this many tiles: a few MiB.
 const WANTED: i64 = 2 * BLOCKS;
-/// Steps of a slice, each of a tile's depth, below which starting a block and adding
-/// what it has take longer than its sum. An estimate.
+/// The fewest steps (each of a tile's depth) in a slice: with fewer, starting a block and adding
+/// its result take longer than its sum. An estimate.
 const SHORTEST: i64 = 4;
-/// Steps that a block has to save for the launch of a second function. An estimate: a step
-/// waits for memory once, for half a microsecond or more.
+/// The steps that splitting must save to be worth the launch of a second function. An estimate: a
+/// step waits for memory once, for half a microsecond or more.
 const WORTH_A_LAUNCH: i64 = 8;
-/// Threads of a block of the function that adds.
+/// The number of threads of a block in the function that adds slices.
 const THREADS: i64 = 256;
-/// The most threads that share an element there, and how many slices are worth another.
+/// The most threads that share an element there; `SLICES_OF_THREAD` is the number of slices for
+/// which a further thread pays.
 const SHARING: i64 = 8;
 const SLICES_OF_THREAD: i64 = 4;
 
@@ -35,13 +37,13 @@ const SLICES_OF_THREAD: i64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
     pub slices: i64,
-    /// Positions of a slice; the last may have fewer.
+    /// The number of positions in a slice; the last one may have fewer.
     pub chunk: i64,
 }
 
 impl Split {
-    /// The split of a sum of `depth` positions, taken `step` at a time, for a result of so
-    /// many tiles; none if it would not save time.
+    /// The split of a sum of `depth` positions, processed `step` at a time, for a result with this
+    /// many tiles; `None` if splitting would not save time.
     pub(super) fn of(tiles: i64, depth: i64, step: i64) -> Option<Self> {
         let steps = depth.checked_add(step - 1)? / step;
         let wanted = (WANTED / tiles.max(1)).min(steps / SHORTEST);
@@ -57,7 +59,7 @@ impl Split {
 }
 
 impl Product<'_> {
-    /// The product whose result is a slice's, ready to be added.
+    /// The product whose result is the partial result of a slice.
     pub(super) fn partial(&self) -> Self {
         let [lhs, rhs, out] = self.types;
         Self {
@@ -67,11 +69,11 @@ impl Product<'_> {
         }
     }
 
-    /// The function that sums slices, and one after it that adds them. What they are given
-    /// is the factors, what is added if something is, and the result.
+    /// The function that sums slices, followed by one that adds them. Their arguments are the
+    /// factors, the addend if there is one, and the result.
     ///
     /// # Errors
-    /// A type that cannot be converted: a bug.
+    /// A type that cannot be converted, which is a bug in Tegula.
     pub(super) fn in_slices(
         &self,
         first: Function,
@@ -104,7 +106,7 @@ impl Product<'_> {
         })
     }
 
-    /// The function that adds slices: rows of threads share those of neighbouring elements.
+    /// The function that adds slices; rows of threads share the slices of adjacent elements.
     fn rest(&self, first: &str, split: Split, elements: i64) -> Result<Function, Error> {
         let out = self.types[2];
         let wide = accumulator(out);
@@ -158,14 +160,14 @@ impl Product<'_> {
         })
     }
 
-    /// An element of the result in the accumulator's type, from the expressions of its sum
-    /// and of what is added to it if something is.
+    /// An element of the result in the accumulator's type, given the expressions for its sum and,
+    /// if there is one, the addend.
     pub(super) fn total(&self, sum: &str, added: &str) -> String {
         let wide = accumulator(self.types[2]);
         match (wide.is_float(), self.added) {
             (true, true) => format!("{sum} + {added}"),
             (true, false) => sum.to_owned(),
-            // What is summed is unsigned; the type is as wide or narrower.
+            // Sums are unsigned, and the type is as wide or narrower.
             (false, true) => wrapped(wide, &format!("{sum} + {added}")),
             (false, false) => wrapped(wide, sum),
         }
@@ -178,7 +180,8 @@ mod tests {
 
     #[test]
     fn sums_are_split_where_tiles_are_few_and_sums_long() {
-        // Enough tiles; a sum too short; one too short for the second launch.
+        // There are enough tiles; the sum is too short; the sum is too short to be worth a second
+        // launch.
         assert_eq!(Split::of(133, 4608, 16), None);
         assert_eq!(Split::of(1, 64, 16), None);
         assert_eq!(Split::of(1, 10 * 16, 16), None);
@@ -196,7 +199,7 @@ mod tests {
                 assert_eq!(chunk % 16, 0);
                 assert!(chunk >= SHORTEST * 16);
                 assert!(tiles * slices <= WANTED);
-                // Every slice has a position.
+                // Every slice has at least one position.
                 assert!((slices - 1) * chunk < depth && depth <= slices * chunk);
             }
         }

@@ -1,12 +1,11 @@
-//! A dot or convolution of halves on tensor cores: a block of eight warps computes a tile of the
-//! result by products of 16 x 8 x 16 elements, which are exact and summed in f32.
+//! A dot or convolution in half precision on tensor cores. A block of eight warps computes a tile
+//! of the result by products of 16 x 8 x 16 elements, which are exact and summed in f32.
 //!
-//! Tiles of both operands lie in shared memory twice: while one pair is multiplied, the
-//! next is copied, 16 bytes at a time where neighbours of a group lie together at
-//! multiples of eight, element by element elsewhere. A tile keeps the order in which
-//! its operand lies in memory; reading fragments of it transposes it where it has to.
-//! Rows of a tile are eight elements longer than what they hold, so that the rows of a
-//! fragment lie in different banks.
+//! Tiles of both operands are double-buffered in shared memory: while one pair is multiplied, the
+//! next one is copied. Copies are 16 bytes at a time if positions of a group are contiguous in
+//! aligned runs of eight, otherwise element by element. A tile has the order of its operand in
+//! memory; fragments are transposed when they are loaded, if necessary. Rows of a tile are padded
+//! by eight elements, so that the rows of a fragment are in different banks.
 
 use super::split::Split;
 use super::{BLOCKS, COLUMNS, Product, ROWS, SUMMED, Sizes, Text, Tiling, Window};
@@ -14,26 +13,26 @@ use crate::error::Error;
 use crate::types::{load, storage, store};
 use tegula_ir::ElementType;
 
-/// Threads of a block: two warps down the tile, four across.
+/// The number of threads of a block: two warps down the tile, four across.
 pub(super) const THREADS: i64 = 256;
-/// Positions of the sum that are in shared memory at once.
+/// The number of positions of the sum that are in shared memory at once.
 pub(super) const DEPTH: i64 = 32;
-/// Elements of 16 bytes.
+/// The number of elements in 16 bytes.
 const VECTOR: i64 = 8;
-/// A result with fewer rows or columns, or a shorter sum, leaves most of a product
-/// empty.
+/// The fewest rows, columns or positions of the sum: with fewer, most of a tensor core's product
+/// would be empty.
 const SMALLEST: i64 = 16;
 
-/// How a tile of an operand is filled, and in which order it lies.
+/// How a tile of an operand is filled, and in which order it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fill {
-    /// Positions of the sum lie together, not rows or columns.
+    /// Whether positions of the sum are contiguous, rather than rows or columns.
     summed: bool,
-    /// 16 bytes at once.
+    /// Whether 16 bytes are copied at once.
     wide: bool,
 }
 
-/// The tiles of a product and how its sum is split, if tensor cores compute it.
+/// The tiles of a product and the split of its sum, if tensor cores can compute it.
 pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Option<Tiling> {
     let [lhs, rhs, out] = product.types;
     let halves = matches!(lhs, ElementType::BF16 | ElementType::F16) && lhs == rhs;
@@ -42,7 +41,7 @@ pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Option<Tiling> {
     if !halves || !result || small {
         return None;
     }
-    // The tile, down and across, as rows and columns.
+    // Converts the tile's size down and across to rows and columns.
     let transposed = is_transposed(product);
     let oriented = |[down, across]: [i64; 2]| match transposed {
         true => [across, down],
@@ -59,11 +58,11 @@ pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Option<Tiling> {
     };
     let blocks = |tile| sizes.tiles(tile) * split(tile).map_or(1, |split| split.slices);
     let [narrow, middle, large] = [[32, 64], [64, 64], [128, 128]].map(oriented);
-    // Half of a large tile would be empty where a side is no longer than that.
+    // Half of a large tile would be empty if a side of the result is not longer than 64.
     let many = sizes.tiles(large) >= BLOCKS && sizes.rows.min(sizes.columns) > 64;
     let tile = match (down, many) {
         (..=32, _) => narrow,
-        // Blocks are still fewer than multiprocessors.
+        // There would still be fewer blocks than multiprocessors.
         (_, false) if sizes.known && blocks(middle) < BLOCKS => narrow,
         (_, false) => middle,
         (_, true) => large,
@@ -75,15 +74,15 @@ pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Option<Tiling> {
     })
 }
 
-/// Whether columns are down the tile: what is next to each other in the result is across.
+/// Whether columns run down the tile: the contiguous direction of the result runs across.
 pub(super) fn is_transposed(product: &Product<'_>) -> bool {
     product.is_innermost(2, ROWS) && !product.is_innermost(2, COLUMNS)
 }
 
-/// A function on tensor cores.
+/// The source of a function on tensor cores.
 ///
 /// # Errors
-/// A type that cannot be converted: a bug.
+/// A type that cannot be converted, which is a bug in Tegula.
 pub(super) fn text(text: Text<'_>) -> Result<String, Error> {
     let [rows, columns] = text.tiles;
     let row = (Side::new(0, ROWS, "row"), rows);
@@ -100,12 +99,12 @@ pub(super) fn text(text: Text<'_>) -> Result<String, Error> {
     tensor.write()
 }
 
-/// An operand, and the group of labels that it has to itself.
+/// An operand, and the label group that only it has.
 #[derive(Clone, Copy, Debug)]
 struct Side {
     operand: usize,
     group: usize,
-    /// The name of the group's number, and of the array.
+    /// The variable that holds the position within the group; `array` is the operand's name.
     number: &'static str,
     array: &'static str,
 }
@@ -124,13 +123,13 @@ impl Side {
 
 struct Tensor<'a> {
     text: Text<'a>,
-    /// Down the tile, across it.
+    /// The operand down the tile, and the one across it.
     sides: [Side; 2],
     tile: [i64; 2],
 }
 
 impl Tensor<'_> {
-    /// Where this operand is a window's, that.
+    /// The window, if this operand has one.
     fn window_of(&self, side: Side) -> Option<&Window> {
         self.text
             .product
@@ -201,7 +200,7 @@ impl Tensor<'_> {
             "    for ({index} k0 = {begin}; k0 < {end}; k0 += {DEPTH}) {{"
         ));
         self.line("        tegula_copies_done();");
-        // All warps have read the buffer that is filled next.
+        // All warps must have read the buffer that is filled next.
         self.line("        __syncthreads();");
         self.line(&format!(
             "        if (k0 + {DEPTH} < {end}) fill(k0 + {DEPTH}, buffer ^ 1);"
@@ -216,14 +215,14 @@ impl Tensor<'_> {
         Ok(self.text.lines)
     }
 
-    /// A NaN may be the product of an infinity and the padding, which is no element: such
-    /// a sum is done again over what there is.
+    /// Recomputes sums that are NaN over the existing elements only: a NaN may be the product of an
+    /// infinity and a zero that stands for padding.
     fn skip_padding(&mut self, n: i64) -> Result<(), Error> {
         let index = self.text.index;
         let [down, across] = self.sides.map(|side| side.number);
         let again = self.text.again(ElementType::F32)?;
         let m = self.tile[0] / 2;
-        // One bit per element, so that what is done for them comes once in the program.
+        // One bit per element, so that the code to recompute a sum occurs only once.
         self.line(&format!(
             "    unsigned long long odd = 0;
     #pragma unroll
@@ -253,12 +252,12 @@ impl Tensor<'_> {
         Ok(())
     }
 
-    /// Fills a tile; what is outside is zero.
+    /// Writes code that fills a tile; elements out of bounds are zero.
     fn fill(&mut self, tile: &str, width: i64, side: Side, fill: Fill, element: &str) {
         let Side { number, array, .. } = side;
         let index = self.text.index;
         let step = if fill.wide { VECTOR } else { 1 };
-        // What lies together is read by neighbouring threads.
+        // Adjacent threads read adjacent elements.
         let inner = if fill.summed { DEPTH } else { width } / step;
         let count = width * DEPTH / step;
         self.line("        #pragma unroll");
@@ -313,7 +312,7 @@ impl Tensor<'_> {
         self.line("        }");
     }
 
-    /// Multiplies what is in shared memory.
+    /// Writes code that multiplies the tiles in shared memory.
     fn multiply(&mut self, ty: ElementType, fills: [Fill; 2], [m, n]: [i64; 2]) {
         let function = match ty {
             ElementType::BF16 => "tegula_multiply_bf16",
@@ -322,8 +321,9 @@ impl Tensor<'_> {
         let (m, n) = (m / 16, n / 8);
         self.line("        #pragma unroll");
         self.line(&format!("        for (int k = 0; k < {DEPTH}; k += 16) {{"));
-        // Which row of which of four matrices a lane names: two along the sum, two along
-        // the tile; those that are side by side in a fragment differ between operands.
+        // The row and matrix that each lane addresses for loading four matrices: two along the sum,
+        // two along the tile. Which of them are adjacent in a fragment differs between the
+        // operands.
         let [down, across] = fills;
         let (a, a_place) = match down.summed {
             true => (
@@ -367,8 +367,8 @@ impl Tensor<'_> {
         self.line("                }\n            }\n        }");
     }
 
-    /// Stores the sums: where rows of the result are runs of whole sectors, as many
-    /// neighbours by each lane as make whole sectors together.
+    /// Stores the sums. If rows of the result consist of whole sectors, each lane stores as many
+    /// adjacent elements as make up whole sectors together.
     fn store(&mut self, out: ElementType, [m, n]: [i64; 2]) -> Result<(), Error> {
         let index = self.text.index;
         let [down, across] = self.sides.map(|side| side.number);
@@ -433,8 +433,9 @@ impl Tensor<'_> {
         Ok(())
     }
 
-    /// Two products side by side are 16 neighbours of two bytes, a sector; a lane has
-    /// two of each product, and gets four that lie together from its three neighbours.
+    /// Stores elements of two bytes. Two adjacent products have 16 adjacent elements, a sector. A
+    /// lane has two elements of each product, and gets four adjacent ones by exchanging with the
+    /// three neighbouring lanes.
     fn store_pairs(&mut self, n: i64, place: &str, out: ElementType) -> Result<(), Error> {
         let index = self.text.index;
         let [down, across] = self.sides.map(|side| side.number);

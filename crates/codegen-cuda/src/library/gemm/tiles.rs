@@ -1,6 +1,6 @@
-//! Tiles on the ordinary units: a block of 16 x 16 threads computes a tile of the result,
-//! each thread some elements of it that are 16 apart, so that neighbouring threads read and
-//! write neighbouring elements of memory.
+//! Tiled products on the ordinary units: a block of 16 x 16 threads computes a tile of the result.
+//! The elements of a thread are 16 apart, so adjacent threads read and write adjacent elements of
+//! memory.
 
 use super::split::Split;
 use super::{BLOCKS, COLUMNS, Product, ROWS, SUMMED, Sizes, Text, Tiling};
@@ -10,18 +10,18 @@ use crate::scalars::convert;
 use crate::types::{carrier, load, storage, store};
 use tegula_ir::ElementType;
 
-/// Threads along each side of a block.
+/// The side length of a block, in threads.
 const SIDE: i64 = 16;
-/// Positions of the sum that are in shared memory at once.
+/// The number of positions of the sum that are in shared memory at once.
 pub(super) const DEPTH: i64 = 16;
-/// Threads of a block.
+/// The number of threads of a block.
 pub(super) const THREADS: i64 = SIDE * SIDE;
-/// Rows and columns of the tiles of a large result.
+/// The rows and columns of tiles for a large result.
 const LARGE: i64 = 8 * SIDE;
-/// Neighbours that are read at once, 16 bytes of four-byte elements.
+/// The number of elements read at once: 16 bytes of four-byte elements.
 const VECTOR: i64 = 4;
 
-/// How wide the tile is along rows or columns.
+/// The side length of a tile along rows or columns.
 fn tile(size: i64) -> i64 {
     match size {
         ..=16 => SIDE,
@@ -30,11 +30,11 @@ fn tile(size: i64) -> i64 {
     }
 }
 
-/// The tiles of a product, and how its sum is split.
+/// The tiles of a product, and the split of its sum.
 pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Tiling {
     let Sizes { rows, columns, .. } = *sizes;
-    // A thread with four times the elements reads half as much of shared memory for
-    // each; but every multiprocessor needs a block.
+    // A thread with four times as many elements reads half as much shared memory per element, but
+    // every multiprocessor needs a block.
     let many = sizes.tiles([LARGE, LARGE]) >= BLOCKS;
     if many && rows.min(columns) >= LARGE && product.window.is_none() {
         return Tiling::whole([LARGE, LARGE]);
@@ -47,8 +47,8 @@ pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Tiling {
         let tiles = sizes.tiles(tile);
         let split = Split::of(tiles, sizes.depth, DEPTH);
         let blocks = tiles * split.map_or(1, |split| split.slices);
-        // Where blocks are still fewer than multiprocessors, smaller tiles take less time;
-        // but a thread needs some elements for what it reads of shared memory.
+        // If there are still fewer blocks than multiprocessors, smaller tiles are faster; but a
+        // thread needs several elements to make its reads of shared memory worthwhile.
         let longer = usize::from(tile[1] > tile[0]);
         if blocks >= BLOCKS || tile[longer] <= 2 * SIDE {
             return Tiling {
@@ -62,10 +62,10 @@ pub(super) fn tiling(product: &Product<'_>, sizes: &Sizes) -> Tiling {
 }
 
 impl Text<'_> {
-    /// A function on the ordinary units.
+    /// Writes a function on the ordinary units.
     ///
     /// # Errors
-    /// A type that cannot be converted: a bug.
+    /// A type that cannot be converted, which is a bug in Tegula.
     pub(super) fn write(mut self) -> Result<String, Error> {
         let product = self.product;
         let [lhs, rhs, out] = product.types;
@@ -75,7 +75,7 @@ impl Text<'_> {
         self.shared([lhs, rhs], sum);
         self.positions();
         let index = self.index;
-        // What is next to each other in the result is stored by neighbouring threads.
+        // Adjacent threads store adjacent elements of the result.
         let [x, y] = match product.is_innermost(2, ROWS) {
             true => ["row", "column"],
             false => ["column", "row"],
@@ -98,11 +98,11 @@ impl Text<'_> {
         Ok(self.lines)
     }
 
-    /// The tiles of both operands in shared memory.
+    /// Declares the tiles of both operands in shared memory.
     fn shared(&mut self, types: [ElementType; 2], sum: &str) {
-        // Two columns more: where 16 positions of the sum of two rows are written at
-        // once, they lie in 32 banks. Where four columns are written at once, they are at
-        // a multiple of four; two rows of 16 columns are 32 banks as they are.
+        // Rows are padded by two elements: when 16 positions of the sum of two rows are written at
+        // once, they are in 32 different banks. If four columns are written at once, the padding is
+        // four, so that they are aligned; two rows of 16 columns are in 32 banks without padding.
         for (side, tile) in ["left", "right"].into_iter().enumerate() {
             let own = [ROWS, COLUMNS][side];
             let more = match self.vector(side, types[side], sum) {
@@ -117,7 +117,7 @@ impl Text<'_> {
         }
     }
 
-    /// Multiplies what is in shared memory.
+    /// Writes code that multiplies the tiles in shared memory.
     fn multiply(&mut self, wide: ElementType, [m, n]: [i64; 2]) {
         let sum = sum_type(wide);
         let next = match wide {
@@ -171,7 +171,7 @@ impl Text<'_> {
             c[{place}] = {value};"
         ));
         if windowed {
-            // One bit per element: what is done for them comes once in the program.
+            // One bit per element, so that the code to recompute a sum occurs only once.
             self.line(&format!(
                 "            if (total != total) odd |= 1u << (i * {n} + j);"
             ));
@@ -183,8 +183,8 @@ impl Text<'_> {
         }
     }
 
-    /// A NaN may be the product of an infinity and the padding, which is no element:
-    /// such a sum is done again over what there is.
+    /// Recomputes sums that are NaN over the existing elements only: a NaN may be the product of an
+    /// infinity and a zero that stands for padding.
     fn skip_padding(&mut self, wide: ElementType, columns_of_thread: i64) -> Result<(), Error> {
         let index = self.index;
         let again = self.again(wide)?;
@@ -199,7 +199,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// The group of which four neighbours of an operand are read at once, if so.
+    /// The group along which four adjacent elements of an operand are read at once, if any.
     fn vector(&self, side: usize, from: ElementType, sum: &str) -> Option<usize> {
         let four_bytes = matches!(sum, "float" | "unsigned int") && from.storage_bytes() <= 4;
         let windowed = side == 0 && self.product.window.is_some();
@@ -211,7 +211,7 @@ impl Text<'_> {
         groups.find(|&group| self.product.lies_in_runs(side, group, VECTOR))
     }
 
-    /// Fills a tile of an operand by four elements at once.
+    /// Writes code that fills a tile of an operand, four elements at once.
     fn fill_by_four(
         &mut self,
         group: usize,
@@ -263,7 +263,8 @@ impl Text<'_> {
         ));
     }
 
-    /// Fills a tile of an operand in shared memory; what is outside is zero.
+    /// Writes code that fills a tile of an operand in shared memory; elements out of bounds are
+    /// zero.
     fn fill(
         &mut self,
         side: usize,
@@ -284,7 +285,7 @@ impl Text<'_> {
         self.line("        #pragma unroll");
         self.line(&format!("        for (int i = 0; i < {elements}; ++i) {{"));
         let at = format!("(int)threadIdx.x + {THREADS} * i");
-        // Neighbouring threads read neighbouring elements of the array.
+        // Adjacent threads read adjacent elements of the array.
         let (own, k) = match self.product.is_innermost(side, SUMMED) {
             true => (format!("({at}) / {DEPTH}"), format!("({at}) % {DEPTH}")),
             false => (format!("({at}) % {width}"), format!("({at}) / {width}")),

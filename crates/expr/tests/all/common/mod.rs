@@ -3,7 +3,7 @@
 
 use tegula_expr::{Arithmetic, Cmp, Extract, Interval, Provider, Term, Var};
 
-/// Numbers near everything that can go wrong.
+/// Numbers near the limits where something can go wrong.
 pub(crate) const VALUES: [i64; 12] = [
     i64::MIN,
     i64::MIN + 1,
@@ -134,8 +134,8 @@ pub(crate) fn spell(var: Var) -> String {
     format!("d{}", var.0)
 }
 
-/// A random computation of one to three results over operands: 0 has three extents,
-/// 1 and 2 two elements each. The same seed makes the same one with every provider.
+/// A random computation of one to three results. Operand 0 has three extents, 1 and 2 have two
+/// elements each. The same seed gives the same computation with every provider.
 pub(crate) fn random_computation<P: Provider>(
     provider: &mut P,
     random: &mut Random,
@@ -167,7 +167,7 @@ pub(crate) fn random_computation<P: Provider>(
             0 => provider.select(&a, &b, &c),
             _ => provider.arithmetic(OPERATIONS[pick(random, 12)], &a, &b),
         };
-        // Later operations rather use what was computed.
+        // Later operations use computed numbers more often.
         numbers.push(result.clone());
         numbers.push(result);
     }

@@ -1,5 +1,5 @@
-//! Loops of a module that run a known number of times over one tuple of arrays: what passes that move
-//! products out of loops ask of them, and how they change them.
+//! Counted loops: loops of a module with a known trip count whose state is a flat tuple of arrays.
+//! Passes that move products out of loops use this to find and change them.
 
 pub(crate) mod slices;
 
@@ -15,23 +15,23 @@ use tegula_ir::{
 /// The most iterations.
 const MAX_TRIPS: i64 = 1 << 20;
 
-/// A loop whose state is one tuple of arrays, that goes round a known number of times.
+/// A loop with a known trip count whose state is one tuple of arrays.
 pub(crate) struct CountedLoop {
     pub(crate) id: InstructionId,
-    /// The tuple of the states' first values.
+    /// The tuple of initial states.
     pub(crate) init: InstructionId,
-    /// The tuple of what becomes of them.
+    /// The tuple of next states, the root of the body.
     pub(crate) root: InstructionId,
-    /// Those of the condition and the body.
+    /// The parameters of the condition and of the body.
     pub(crate) parameters: [InstructionId; 2],
     counter: usize,
-    /// The counter's first value, and what an iteration adds to it.
+    /// The counter's initial value; `step` is what an iteration adds to it.
     start: i128,
     step: i128,
     pub(crate) trips: i64,
 }
 
-/// The instructions that read each instruction, once for each time that they do.
+/// The users of each instruction, repeated if one uses it several times.
 pub(crate) type Users = SecondaryMap<InstructionId, SmallVec<[InstructionId; 2]>>;
 
 pub(crate) fn users(module: &Module) -> Users {
@@ -44,7 +44,7 @@ pub(crate) fn users(module: &Module) -> Users {
     users
 }
 
-/// A loop, if it is one of those.
+/// The counted loop that the instruction `id` is, or `None`.
 pub(crate) fn find(module: &Module, users: &Users, id: InstructionId) -> Option<CountedLoop> {
     let Op::While { condition, body } = module[id].op else {
         return None;
@@ -92,14 +92,14 @@ pub(crate) fn find(module: &Module, users: &Users, id: InstructionId) -> Option<
     (all_elements && (2..=MAX_TRIPS).contains(&trips)).then_some(found)
 }
 
-/// Whether the computations of a loop are called from elsewhere too.
+/// Whether the computations of a loop are also called from elsewhere.
 fn is_called_twice(module: &Module, computations: [ComputationId; 2]) -> bool {
     let called = module.instructions.values();
     let called = called.flat_map(|i| i.op.called_computations());
     called.filter(|c| computations.contains(c)).count() != 2
 }
 
-/// The instructions that take an element of a tuple.
+/// The instructions that take element `number` of a tuple.
 pub(crate) fn elements(
     module: &Module,
     users: &Users,
@@ -110,13 +110,13 @@ pub(crate) fn elements(
     users[tuple].iter().filter(is_it).copied().collect()
 }
 
-/// The shape of an instruction's array; a single bit's where it has none.
+/// The shape of an instruction's array result; the shape of a single `pred` if it is none.
 pub(crate) fn array(module: &Module, id: InstructionId) -> ArrayShape {
     let shape = module[id].shape.as_array().cloned();
     shape.unwrap_or_else(|| ArrayShape::new(ElementType::Pred, &[]))
 }
 
-/// The shape of arrays of one, one after the other for each iteration.
+/// The shape of `trips` arrays of shape `one`, stacked along a new outermost dimension.
 pub(crate) fn stacked(one: &ArrayShape, trips: i64) -> ArrayShape {
     let mut shape = one.clone();
     shape.dims.insert(0, Dim::Static(trips));
@@ -124,13 +124,13 @@ pub(crate) fn stacked(one: &ArrayShape, trips: i64) -> ArrayShape {
     shape
 }
 
-/// A zero of a type, as a constant; `None` if the type has none.
+/// A zero constant of a type; `None` if the type has no zero.
 pub(crate) fn zero(ty: ElementType) -> Option<Op> {
     let literal = Literal::zeros(&ArrayShape::new(ty, &[])).ok()?;
     Some(Op::Constant([literal].into()))
 }
 
-/// A new instruction in front of another, which it is named after.
+/// Inserts a new instruction before another, and names it after that one.
 pub(crate) fn new(
     module: &mut Module,
     before: InstructionId,
@@ -160,7 +160,7 @@ pub(crate) fn new(
     id
 }
 
-/// A name, with a number if an instruction of the computation has it.
+/// A name that is unused in the computation: `name`, with a number appended if necessary.
 fn unused_name(module: &Module, computation: ComputationId, name: &str) -> Arc<str> {
     let instructions = &module[computation].instructions;
     let is_used = |name: &str| instructions.iter().any(|&i| &*module[i].name == name);

@@ -1,24 +1,25 @@
-//! Rows of arrays that a loop goes through in order, or from the last to the first.
+//! Recognises values of a loop's body that are row `t` of an array in iteration `t`, from the first
+//! row to the last or in reverse.
 
 use super::CountedLoop;
 use crate::analysis::trip_count::constant;
 use tegula_ir::{Binary, Dim, InstructionId, Module, Op};
 
-/// How many operations the number of a row may be made from.
+/// The most operations through which the index of a row is followed to the loop's counter.
 const MAX_STEPS: u32 = 8;
 
-/// What reads row `t` of an array, in iteration `t`.
+/// A read of one row of an array per iteration.
 pub(crate) struct Rows {
-    /// The state that is the array.
+    /// The loop state that is the array.
     pub(crate) array: usize,
-    /// The number of the row, in the body.
+    /// The instruction of the body that computes the row's index.
     pub(crate) index: InstructionId,
-    /// Whether the last row comes first.
+    /// Whether the rows are read from last to first.
     pub(crate) backwards: bool,
 }
 
-/// Whether a value of a loop's body is a row of an array that iterations do not change:
-/// a slice of one row without its dimension, perhaps in a computation that is called for it.
+/// Whether a value of the body is a row of a loop-invariant array: a slice of one row, reshaped to
+/// drop that dimension, possibly inside a called computation.
 pub(crate) fn rows(module: &Module, found: &CountedLoop, value: InstructionId) -> Option<Rows> {
     let (reshape, arguments) = match module[value].op {
         Op::Call { to_apply, .. } => (module[to_apply].root, Some(&module[value].operands)),
@@ -79,9 +80,9 @@ pub(crate) fn state(module: &Module, found: &CountedLoop, id: InstructionId) -> 
     (of == found.parameters[1]).then(|| usize::try_from(number).ok())?
 }
 
-/// `(a, b)` if a value of the body is `a` times the loop's counter plus `b`. Integers wrap,
-/// and so may what it is made from: the value itself is inside its type's range wherever
-/// `a * counter + b` is.
+/// `(a, b)` if a value of the body is `a` times the loop's counter plus `b`. Integer arithmetic
+/// wraps, also in intermediate results; but the value is right wherever `a * counter + b` is in its
+/// type's range.
 fn affine(
     module: &Module,
     found: &CountedLoop,

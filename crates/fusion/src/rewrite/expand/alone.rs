@@ -1,7 +1,8 @@
-//! Collectives of a program for one device: they exchange nothing and give their operands.
+//! Collectives of a program that runs on one device: they exchange nothing, and return their
+//! operands.
 //!
-//! The result of a start form has the operands beside the results, and numbers that are of use to
-//! the device only; its done form takes the results.
+//! The result of a start form contains the operands, the results, and numbers that only a device
+//! uses; the done form extracts the results.
 
 use tegula_devices::Group;
 use tegula_ir::{
@@ -9,10 +10,10 @@ use tegula_ir::{
     Shape,
 };
 
-/// Whether an operation is a collective that gives its operands, or the end of one.
+/// Whether an operation is a collective that returns its operands, or the done form of one.
 ///
-/// A result of another shape is one of several devices, whatever the module says of their number:
-/// it stays, and is refused with its name.
+/// A collective whose result has another shape is one for several devices, whatever the module
+/// declares. It stays, and is reported as unsupported later.
 pub(super) fn is_expanded(module: &Module, id: InstructionId) -> bool {
     let instruction = &module[id];
     match &instruction.op {
@@ -36,7 +37,7 @@ fn is_started(module: &Module, id: InstructionId) -> bool {
 fn gives_operands(module: &Module, id: InstructionId) -> bool {
     let instruction = &module[id];
     let of_operands = match &instruction.op {
-        // An operand for each device.
+        // There is one operand for each device.
         Op::AllToAll {
             dimension: None, ..
         } if instruction.operands.len() != 1 => false,
@@ -55,7 +56,8 @@ fn gives_operands(module: &Module, id: InstructionId) -> bool {
     of_operands && Group::is_alone(module, &instruction.op)
 }
 
-/// Whether the result has the operand's shape, or is a tuple of those of all operands; layouts apart.
+/// Whether the result has the operand's shape, or is a tuple of all operands' shapes; layouts may
+/// differ.
 pub(super) fn is_of_operands(module: &Module, instruction: &Instruction) -> bool {
     matches!(instruction.operands.as_slice(), [only] if module[*only].shape.may_equal(&instruction.shape))
         || has_parts(module, instruction, &instruction.shape)
@@ -69,7 +71,8 @@ fn has_parts(module: &Module, instruction: &Instruction, shape: &Shape) -> bool 
     })
 }
 
-/// Whether a start form's result is the operands, the same once more, and numbers of the device.
+/// Whether a start form's result is a tuple of the operands, the same again as results, and context
+/// arrays.
 fn started_of_operands(module: &Module, instruction: &Instruction) -> bool {
     let Some([given, results, contexts @ ..]) = instruction.shape.as_tuple() else {
         return false;
@@ -81,8 +84,8 @@ fn started_of_operands(module: &Module, instruction: &Instruction) -> bool {
     is_operands(given) && is_operands(results) && contexts.iter().all(|c| c.as_array().is_some())
 }
 
-/// What a collective or the end of one [that is expanded](is_expanded) becomes: an operation on its
-/// operands. `None` of an operation that takes a [computation](started), or is no collective.
+/// The operation on its operands that replaces a [collective](is_expanded) or its done form. `None`
+/// for one that needs a [computation](started), or that is no collective.
 pub(super) fn given_back(module: &Module, instruction: &Instruction) -> Option<Op> {
     match &instruction.op {
         Op::CollectiveDone(Opcode::AllReduceDone) => Some(Op::Copy),
@@ -99,8 +102,8 @@ pub(super) fn given_back(module: &Module, instruction: &Instruction) -> Option<O
     }
 }
 
-/// The operation that gives the operands themselves: as a tuple, unless the one operand has the
-/// result's shape.
+/// The operation that returns the operands: a copy if the only operand has the result's shape, else
+/// a tuple.
 pub(super) fn operands_as_result(module: &Module, instruction: &Instruction) -> Op {
     match instruction.operands.as_slice() {
         [only] if module[*only].shape.may_equal(&instruction.shape) => Op::Copy,
@@ -108,7 +111,7 @@ pub(super) fn operands_as_result(module: &Module, instruction: &Instruction) -> 
     }
 }
 
-/// The computation of a start form: the operands, the operands as results, zeros.
+/// The computation of a start form: a tuple of the operands, the operands as results, and zeros.
 pub(super) fn started(
     builder: &mut ModuleBuilder,
     operands: &[Shape],

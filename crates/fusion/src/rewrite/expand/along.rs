@@ -1,7 +1,7 @@
-//! Loops along a dimension: what `scan` and `ragged-dot` become.
+//! Builds loops along a dimension, for the expansion of `scan` and `ragged-dot`.
 //!
-//! The first state of such a loop counts steps; the size of a dimension of another state says how
-//! many there are, so that it may be open.
+//! The first state of such a loop counts the steps. The number of steps is the size of a dimension
+//! of another state, so it may be symbolic.
 
 use super::plain;
 use tegula_ir::{
@@ -9,7 +9,7 @@ use tegula_ir::{
     Error, InstructionId, ModuleBuilder, Op, Shape, TO_END,
 };
 
-/// Whether steps are left: fewer were done than a state has elements along a dimension.
+/// The loop condition: whether fewer steps were done than a state has elements along a dimension.
 pub(super) fn steps_left(
     builder: &mut ModuleBuilder,
     state: &Shape,
@@ -24,7 +24,7 @@ pub(super) fn steps_left(
     b.finish(root)
 }
 
-/// Whether it is known that there are no steps: a slice of nothing cannot be written.
+/// Whether the number of steps is known to be zero; then no slice can be taken.
 pub(super) fn is_empty(state: &Shape, (measured, dimension): (i64, i64)) -> bool {
     let array = state
         .as_tuple()
@@ -53,7 +53,7 @@ pub(super) fn next_step(
     b.binary(Binary::Add, step, one)
 }
 
-/// Where a step is along a dimension of an array, counted from its end if so asked.
+/// The position of a step along a dimension of an array, counted from the end if `from_end`.
 pub(super) fn place(
     b: &mut ComputationBuilder<'_>,
     step: InstructionId,
@@ -69,7 +69,7 @@ pub(super) fn place(
     b.binary(Binary::Subtract, left, one)
 }
 
-/// An array at a place along a dimension, without it.
+/// The slice of an array at a position along a dimension, without that dimension.
 pub(super) fn at(
     b: &mut ComputationBuilder<'_>,
     array: InstructionId,
@@ -93,7 +93,7 @@ pub(super) fn at(
     b.push_with_shape(Op::Reshape, &[slice], Shape::Array(shape))
 }
 
-/// An array with a value written at a place along a dimension, which the value lacks.
+/// An array updated with a slice, which lacks the dimension, at a position along the dimension.
 pub(super) fn written_at(
     b: &mut ComputationBuilder<'_>,
     array: InstructionId,
@@ -121,7 +121,7 @@ pub(super) fn zeros(
     spread(b, zero, &[], shape)
 }
 
-/// An array for all elements of a larger one, of this shape and the array's own type.
+/// Broadcasts an array to a shape, keeping its element type.
 pub(super) fn spread(
     b: &mut ComputationBuilder<'_>,
     x: InstructionId,
@@ -134,7 +134,7 @@ pub(super) fn spread(
     b.push_with_shape(Op::Broadcast(dims), &[x], shape)
 }
 
-/// The index along a dimension, as `s64`.
+/// The index along a dimension, as `s64` (an iota).
 pub(super) fn index(
     b: &mut ComputationBuilder<'_>,
     dimension: usize,

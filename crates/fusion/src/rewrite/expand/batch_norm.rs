@@ -1,9 +1,8 @@
-//! The batch norms as reductions and elementwise operations.
+//! Expands batch norms into reductions and elementwise operations.
 //!
-//! They are computed in f64 and rounded once, as the reference evaluator defines
-//! them: the difference of an element and its mean cancels, and a product that is
-//! summed is not rounded in between. Exporters write batch norms out themselves,
-//! so speed does not decide here.
+//! They are computed in f64 and rounded once, as the reference evaluator defines them: subtracting
+//! the mean from an element cancels, and products must not be rounded before they are summed.
+//! Exporters write batch norms out themselves, so speed matters little here.
 
 use super::converted;
 use tegula_ir::{
@@ -65,19 +64,19 @@ pub(super) fn expand(
 }
 
 struct Norm<'b> {
-    /// The sum of two f64.
+    /// The reducer that adds two f64.
     add: ComputationId,
-    /// The array, and its sizes.
+    /// The operand; `dims` are its sizes.
     x: InstructionId,
     dims: Dims,
-    /// Which of its dimensions counts features.
+    /// The number of the feature dimension.
     feature: i64,
     epsilon: f32,
     b: ComputationBuilder<'b>,
 }
 
 impl Norm<'_> {
-    /// A value of each feature, at each element of the array.
+    /// Broadcasts one value per feature to the shape of the array.
     fn spread(&mut self, of_features: InstructionId) -> Result<InstructionId, Error> {
         let dims = self.dims.clone();
         self.broadcast(of_features, dims, &[self.feature])
@@ -98,7 +97,7 @@ impl Norm<'_> {
         self.b.push_with_shape(op, &[x], shape)
     }
 
-    /// A number, as often as a value has elements.
+    /// A constant, broadcast to the shape of `like`.
     fn number(&mut self, value: f64, like: InstructionId) -> Result<InstructionId, Error> {
         let value = self.b.scalar(value)?;
         self.as_often(value, like)
@@ -122,7 +121,7 @@ impl Norm<'_> {
         self.b.binary(op, a, b)
     }
 
-    /// The sum of each feature.
+    /// The sum over the elements of each feature.
     fn sums(&mut self, of: InstructionId) -> Result<InstructionId, Error> {
         let zero = self.b.scalar(0f64)?;
         let others: Vec<i64> = (0..self.dims.len() as i64)
@@ -131,7 +130,7 @@ impl Norm<'_> {
         self.b.reduce(of, zero, &others, self.add)
     }
 
-    /// How many elements each feature has, as often as a value has elements.
+    /// The number of elements per feature, broadcast to the shape of `like`.
     fn count(&mut self, like: InstructionId) -> Result<InstructionId, Error> {
         let others = self.dims.iter().enumerate();
         let others = others.filter(|&(d, _)| d as i64 != self.feature);
@@ -156,7 +155,7 @@ impl Norm<'_> {
         self.binary(Binary::Subtract, x, mean)
     }
 
-    /// The variance of each feature, plus epsilon.
+    /// `variance + epsilon` of each feature.
     fn above_zero(&mut self, variance: InstructionId) -> Result<InstructionId, Error> {
         let epsilon = self.number(self.epsilon.into(), variance)?;
         self.binary(Binary::Add, variance, epsilon)
@@ -201,8 +200,8 @@ impl Norm<'_> {
         ])
     }
 
-    /// With `s = variance + epsilon` and `n` elements of each feature: the operand's
-    /// is `scale / sqrt(s) / n (n g - sum g - centred / s sum (g centred))`.
+    /// The gradients. With `s = variance + epsilon` and `n` elements per feature, the operand's
+    /// gradient is `scale / sqrt(s) / n (n g - sum g - centred / s sum (g centred))`.
     fn gradient(
         &mut self,
         x: InstructionId,
@@ -241,7 +240,7 @@ impl Norm<'_> {
         ])
     }
 
-    /// Rounds the results to the types of the stated shape.
+    /// Rounds the results to the element types of the declared shape.
     fn finish(mut self, results: &[InstructionId], shape: &Shape) -> Result<ComputationId, Error> {
         let stated = crate::array_leaves(shape);
         let mut rounded = Vec::with_capacity(results.len());

@@ -1,13 +1,12 @@
-//! `bitcast` through layouts and `bitcast-convert` of types narrower than a byte.
+//! Expands `bitcast` through layouts, and `bitcast-convert` of types narrower than a byte.
 //!
-//! A bitcast takes the elements in the order in which the operand's layout has
-//! them in memory, sees them as the result's type, and gives them to the result in
-//! the order of its layout: a transpose, a reshape or bitcast-convert, a transpose.
+//! A bitcast takes the elements in the order in which the operand's layout stores them,
+//! reinterprets them as the result's type, and assigns them to the result in the order of the
+//! result's layout: a transpose, a reshape or bitcast-convert, and a transpose.
 //!
-//! A bitcast-convert between widths of whole bytes leaves memory as it is. An
-//! element narrower than a byte takes a byte of its own here, so its conversion is
-//! written with shifts: the part of number `i`, from the least significant on, is
-//! `wide >> (i * width)`.
+//! A bitcast-convert between widths of whole bytes leaves the memory as it is. Elements narrower
+//! than a byte take one byte each in Tegula, so their conversion needs shifts: part number `i`,
+//! from the least significant one, is `wide >> (i * width)`.
 
 use super::{converted, plain, sizes};
 use tegula_ir::helpers::tiles_keep_order;
@@ -16,7 +15,7 @@ use tegula_ir::{
     Literal, Module, ModuleBuilder, Op, Scalar, Shape,
 };
 
-/// Whether a bitcast does more than give other dimensions to the same elements.
+/// Whether a bitcast is more than a reshape.
 pub(super) fn is_more_than_reshape(module: &Module, id: InstructionId) -> bool {
     let (Some(from), Some(to)) = (
         module.operand_shape(id, 0).and_then(Shape::as_array),
@@ -27,7 +26,7 @@ pub(super) fn is_more_than_reshape(module: &Module, id: InstructionId) -> bool {
     from.element_type != to.element_type || permutes(from) || permutes(to)
 }
 
-/// Whether a bitcast gives elements that depend on the padding of tiles.
+/// Whether the result of a bitcast depends on the padding of tiles.
 pub(super) fn depends_on_padding(module: &Module, id: InstructionId) -> bool {
     let from = module.operand_shape(id, 0).and_then(Shape::as_array);
     match (&module[id].op, from, module[id].shape.as_array()) {
@@ -36,8 +35,7 @@ pub(super) fn depends_on_padding(module: &Module, id: InstructionId) -> bool {
     }
 }
 
-/// Whether a bitcast keeps the element type and has no tiles, so that its sizes may be
-/// open.
+/// Whether a bitcast keeps the element type and has no tiles, so that its sizes may be symbolic.
 pub(super) fn keeps_elements(module: &Module, id: InstructionId) -> bool {
     let plain = |s: &ArrayShape| s.layout.as_deref().is_none_or(|l| l.tiles.is_empty());
     let from = module.operand_shape(id, 0).and_then(Shape::as_array);
@@ -47,7 +45,7 @@ pub(super) fn keeps_elements(module: &Module, id: InstructionId) -> bool {
     }
 }
 
-/// The dimensions from the slowest to the fastest, of an array with a layout.
+/// The dimensions of an array with a layout, from the slowest-varying to the fastest.
 fn physical_order(shape: &ArrayShape) -> Option<Vec<i64>> {
     let layout = shape.layout.as_deref()?;
     Some(
@@ -64,7 +62,7 @@ fn permutes(shape: &ArrayShape) -> bool {
     physical_order(shape).is_some_and(|order| !order.iter().copied().eq(0..order.len() as i64))
 }
 
-/// Whether elements are put together or taken apart below the byte.
+/// Whether a conversion joins or splits elements narrower than a byte.
 pub(super) fn changes_sub_byte_width(module: &Module, id: InstructionId) -> bool {
     let from = module.operand_shape(id, 0).and_then(Shape::as_array);
     match (from, module[id].shape.as_array()) {
@@ -137,7 +135,8 @@ pub(super) fn bitcast_convert(
     b.finish(root)
 }
 
-/// What puts parts together, where parts below the byte are.
+/// The reducer (`or`) that joins parts narrower than a byte; `None` if there are no such parts to
+/// join.
 fn reducer_of(
     builder: &mut ModuleBuilder,
     from: ElementType,
@@ -149,7 +148,7 @@ fn reducer_of(
     builder.reducer(Binary::Or, unsigned(to)?).map(Some)
 }
 
-/// The elements as elements of another type, in the same order: one dimension.
+/// Reinterprets the elements as another type, in the same order, as an array of one dimension.
 fn seen_as(
     b: &mut ComputationBuilder<'_>,
     x: InstructionId,
@@ -168,7 +167,7 @@ fn seen_as(
         return same_width(b, flat, to);
     }
     if narrow < 8 && wide > 64 {
-        // No integer is as wide as two `f64`.
+        // `c128` has 128 bits, and there is no integer of that width.
         let words = seen_as(b, flat, ElementType::U64, combine)?;
         return seen_as(b, words, to, combine);
     }
@@ -203,7 +202,7 @@ fn same_width(
     b.push_with_shape(Op::BitcastConvert, &[x], Shape::Array(shape))
 }
 
-/// How far each part is shifted: `i * width`, as numbers of a type.
+/// The shift of each part, `i * width`, in the given integer type.
 fn shifts(
     b: &mut ComputationBuilder<'_>,
     ty: ElementType,
@@ -265,7 +264,7 @@ fn constant(
     b.constant(literal.map_err(|e| Error::input(e.to_string()))?)
 }
 
-/// The unsigned integer of a type's width; of two `f64`, which has none, that of one.
+/// The unsigned integer type of a type's width; `u64` for `c128`.
 fn unsigned(ty: ElementType) -> Result<ElementType, Error> {
     let width = ty.bits().min(64);
     let found = ElementType::ALL

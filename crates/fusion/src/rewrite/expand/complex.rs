@@ -1,7 +1,8 @@
-//! Products of complex matrices as one product of real matrices.
+//! Expands a product of complex matrices into one product of real matrices.
 //!
-//! Of `x` and `y`, the smaller one, `x`, becomes a matrix of four blocks, and the other one lies in
-//! two: over `c`, which is summed, and `d`, the part of the result,
+//! The smaller operand, `x`, becomes a matrix of 2 x 2 blocks, and the other one, `y`, a row of two
+//! blocks. Let `c` be the part (real or imaginary) that is summed over, and `d` the part of the
+//! result:
 //!
 //! ```text
 //!          d = 0    1
@@ -9,7 +10,8 @@
 //!     1 |  -im x   re x |
 //! ```
 //!
-//! Blocks, and not parts beside one another, so that what is read and written has lanes.
+//! The parts are in separate blocks rather than interleaved, so that the loops that read and write
+//! them vectorise.
 
 use super::{plain, sizes};
 use tegula_ir::{
@@ -17,15 +19,15 @@ use tegula_ir::{
     InstructionId, Module, ModuleBuilder, Op, Shape, SliceDim, Unary,
 };
 
-/// How often each element must be used, so that the passes over operands and result that a real
-/// product needs (about half a nanosecond an element) are less than what the product gains (about
-/// nine tenths of a nanosecond for each product of two elements).
+/// The least number of uses of each element. A real product takes extra passes over the operands
+/// and the result, about half a nanosecond per element, and saves about nine tenths of a nanosecond
+/// per multiplication of two elements.
 const LEAST_USES: i64 = 4;
-/// Products of two elements that take as long as the calls of three more kernels.
+/// The least number of multiplications: those that take as long as calling three more kernels.
 const LEAST_WORK: i64 = 4096;
 
-/// Whether an instruction is a product of complex matrices that is worth a real one. Its sizes
-/// are known.
+/// Whether an instruction is a product of complex matrices of known sizes that is large enough to
+/// be expanded.
 pub(super) fn is_large(module: &Module, instruction: &Instruction) -> bool {
     let (Op::Dot { dims, .. }, [lhs, rhs]) = (&instruction.op, &instruction.operands[..]) else {
         return false;
@@ -51,14 +53,14 @@ pub(super) fn is_large(module: &Module, instruction: &Instruction) -> bool {
     let Some(work) = depth.and_then(|depth| out.checked_mul(depth)) else {
         return false;
     };
-    // Four blocks of the smaller operand are twice as many numbers as it has.
+    // The four blocks have twice as many numbers as the smaller operand.
     let passes = [right, left.min(right), out]
         .into_iter()
         .fold(left, i64::saturating_add);
     work >= LEAST_WORK && work / LEAST_USES >= passes
 }
 
-/// An operand's dimensions in the product: where `c` and `d` come in, and what the others are.
+/// An operand of the product: its sizes, and its batch and contracted dimensions.
 struct Side {
     sizes: Vec<i64>,
     batch: DimNumbers,
@@ -66,13 +68,13 @@ struct Side {
 }
 
 impl Side {
-    /// The dimension in front of which `c` goes.
+    /// The dimension before which the dimension `c` is inserted.
     fn summed(&self) -> usize {
         let first = self.contracted.iter().min();
         first.map_or(self.sizes.len(), |&d| d as usize)
     }
 
-    /// The dimension in front of which `d` goes: the first that is the operand's own.
+    /// The dimension before which the dimension `d` is inserted: the first free one.
     fn own(&self) -> usize {
         let shared = |d: &usize| {
             let d = *d as i64;
@@ -83,7 +85,7 @@ impl Side {
             .unwrap_or(self.sizes.len())
     }
 
-    /// Two arrays as one, along a new dimension in front of `at`.
+    /// Stacks two arrays along a new dimension before dimension `at`.
     fn stacked(
         b: &mut ComputationBuilder<'_>,
         parts: [InstructionId; 2],
@@ -95,14 +97,14 @@ impl Side {
         b.concatenate(&[x?, y?], at as i64)
     }
 
-    /// Dimensions behind new ones in front of these.
+    /// Renumbers dimensions after inserting new ones before the dimensions `new`.
     fn moved(dims: &DimNumbers, new: &[usize]) -> DimNumbers {
         let passed = |d: i64| new.iter().filter(|&&at| at as i64 <= d).count() as i64;
         dims.iter().map(|&d| d + passed(d)).collect()
     }
 }
 
-/// The computation of such a product.
+/// The computation of a product of complex matrices.
 pub(super) fn product(
     builder: &mut ModuleBuilder,
     op: &Op,
@@ -173,7 +175,8 @@ pub(super) fn product(
         algorithm: None,
     };
     let both = b.push(op, &[real[0].0, real[1].0])?;
-    // Behind dimensions of the batch, and the left operand's own ones if it is the right one's.
+    // The part's dimension comes after the batch dimensions, and after the left operand's free ones
+    // if it belongs to the right operand.
     let at = match in_blocks {
         0 => dims.lhs_batch.len(),
         _ => own_of_lhs,

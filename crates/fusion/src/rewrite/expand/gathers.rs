@@ -1,7 +1,7 @@
-//! Gathers at a few constant indices along one dimension: slices, one behind the other.
+//! Expands gathers at a few constant indices along one dimension into slices that are concatenated.
 //!
-//! `x[:, [1, 2, 0]]`, of which a cross product is made, is `x[:, 1:3]` and `x[:, 0:1]`. Where the
-//! elements lie is known then, and what reads them has no index to load, to clamp and to gather by.
+//! For example, `x[:, [1, 2, 0]]`, which cross products use, is `x[:, 1:3]` followed by `x[:,
+//! 0:1]`. The positions are then static, so readers have no indices to load and clamp.
 
 use super::plain;
 use tegula_ir::{
@@ -10,20 +10,20 @@ use tegula_ir::{
 
 /// The most indices.
 const MAX_INDICES: usize = 8;
-/// The most slices. Each is a part of what reads them.
+/// The most slices: each becomes a part of every kernel that reads them.
 const MAX_SLICES: usize = 3;
 
-/// A gather as slices.
+/// A gather as a concatenation of slices.
 pub(super) struct Slices {
-    /// The operand's dimension that they are taken along.
+    /// The dimension of the operand that is sliced.
     along: usize,
-    /// Where that dimension is in the result.
+    /// The corresponding dimension of the result.
     place: usize,
-    /// From where to where.
+    /// The start and end of each slice.
     ranges: Vec<[i64; 2]>,
 }
 
-/// The slices that a gather is; `None` if it is none of a few.
+/// The slices that a gather is equivalent to; `None` if there are no such slices or too many.
 pub(super) fn slices(module: &Module, instruction: &Instruction) -> Option<Slices> {
     let Op::Gather {
         dims, slice_sizes, ..
@@ -53,7 +53,7 @@ pub(super) fn slices(module: &Module, instruction: &Instruction) -> Option<Slice
         && dims.operand_batching_dims.is_empty()
         && slice_sizes.get(along) == Some(&1)
         && taken.enumerate().all(whole)
-        // The indices are one list, which is one dimension of the result.
+        // The indices form one list, which is one dimension of the result.
         && rank == sizes.len()
         && (1..=MAX_INDICES).contains(&literal.len());
     if !plain {
@@ -64,7 +64,7 @@ pub(super) fn slices(module: &Module, instruction: &Instruction) -> Option<Slice
     let last = sizes[along].checked_sub(1)?;
     let mut ranges: Vec<[i64; 2]> = Vec::new();
     for index in literal.scalars() {
-        // Indices outside are clamped.
+        // Indices out of bounds are clamped.
         let index = index.to_i64()?.clamp(0, last);
         match ranges.last_mut() {
             Some([_, end]) if *end == index => *end += 1,
@@ -78,7 +78,7 @@ pub(super) fn slices(module: &Module, instruction: &Instruction) -> Option<Slice
     })
 }
 
-/// The computation of such a gather.
+/// The computation that replaces a gather.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,
     slices: &Slices,

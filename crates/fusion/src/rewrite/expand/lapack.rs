@@ -1,4 +1,4 @@
-//! LAPACK's routines by the operations that HLO has for them.
+//! Expands custom calls of LAPACK routines into HLO operations.
 
 use super::{qr, sizes};
 use tegula_ir::{
@@ -6,7 +6,7 @@ use tegula_ir::{
     Error, InstructionId, Lapack, Literal, ModuleBuilder, Op, Shape,
 };
 
-/// The computation of a factorisation; triangular solves are an operation as they are.
+/// The computation of a factorisation. Triangular solves are an HLO operation and need none.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,
     routine: Lapack,
@@ -43,7 +43,7 @@ pub(super) fn expand(
     b.finish(root)
 }
 
-/// Matrices, and where each of their elements is.
+/// Matrices, with the row and column number of each of their elements.
 struct Matrix {
     a: InstructionId,
     dims: Vec<i64>,
@@ -79,7 +79,7 @@ impl Matrix {
         b.broadcast(value, &self.dims, &[])
     }
 
-    /// The factor in the triangle that it has of `a`, and 1 where there is none.
+    /// The Cholesky factor, in its triangle of `a`, and LAPACK's `info`: 1 if there is no factor.
     fn cholesky(
         &self,
         b: &mut ComputationBuilder<'_>,
@@ -97,7 +97,8 @@ impl Matrix {
         Ok(vec![kept, info])
     }
 
-    /// The factors, rows counted from 1, and the first zero on the diagonal.
+    /// The LU factors, the pivot rows counted from 1, and LAPACK's `info`: the number of the first
+    /// zero on the diagonal.
     fn lu(
         &self,
         b: &mut ComputationBuilder<'_>,
@@ -122,7 +123,8 @@ impl Matrix {
         let (one, counts) = (b.scalar(1i32)?, sizes(b, pivots)?);
         let ones = b.broadcast(one, &counts, &[])?;
         let rows = b.binary(Binary::Add, pivots, ones)?;
-        // The number of the row where the diagonal is zero; elsewhere the largest number.
+        // The number of the row, counted from 1, if its diagonal element is zero; otherwise the
+        // largest number.
         let scalar = ArrayShape::new(b.array_shape(factors)?.element_type, &[]);
         let nothing = Literal::zeros(&scalar).map_err(|e| Error::input(e.to_string()))?;
         let nothing = b.constant(nothing)?;

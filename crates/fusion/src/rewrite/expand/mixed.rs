@@ -1,8 +1,8 @@
-//! Products of mixed element types as products of one type.
+//! Expands products of mixed element types into products of one type.
 //!
-//! `dot` and `convolution` may be of any three element types. They are computed in
-//! [`product_type`]: operands are converted to it before, the sum to the result's type after.
-//! Routines exist for some mixtures, which stay: of those the results are the same.
+//! `dot` and `convolution` may combine any three element types. They are computed in
+//! [`product_type`]: the operands are converted to it first, and the sum is converted to the
+//! result's type. Combinations that library routines support stay; their results are the same.
 
 use super::{converted, plain};
 use crate::program::contraction::is_product_of;
@@ -12,7 +12,7 @@ use tegula_ir::{
     Module, ModuleBuilder, Op, Shape, Unary,
 };
 
-/// Whether an instruction is a product for whose element types there is no routine and no loop.
+/// Whether an instruction is a product of mixed types that neither a routine nor a loop supports.
 pub(super) fn is_mixed(module: &Module, instruction: &Instruction) -> bool {
     let [lhs, rhs] = &instruction.operands[..] else {
         return false;
@@ -29,7 +29,7 @@ fn element_type(shape: &Shape) -> Option<ElementType> {
     Some(shape.as_array()?.element_type)
 }
 
-/// A computation that does a product of mixed types: it converts, multiplies and converts back.
+/// A computation that converts the operands, multiplies them, and converts the result.
 pub(super) fn product(
     builder: &mut ModuleBuilder,
     op: &Op,
@@ -49,8 +49,8 @@ pub(super) fn product(
     b.finish(root)
 }
 
-/// Sums as the result's type. A complex number becomes any other by its real part, which `convert`
-/// does not do.
+/// Converts sums to the result's type. A complex number is converted to a real type by taking its
+/// real part, which `convert` does not do.
 pub(super) fn narrowed(
     b: &mut ComputationBuilder<'_>,
     sums: InstructionId,

@@ -1,14 +1,13 @@
-//! Operations that are compositions of others, written out before flattening.
+//! Expands operations that are compositions of others, before flattening.
 //!
-//! This is a rewriting of the module: the instruction becomes a call of a new
-//! computation that holds the composition, and flattening expands the call. The
-//! alternative, making nodes while flattening, has no instructions to point to,
-//! and everything behind it (indexing maps, error messages) starts from the
-//! instruction of a node. Instructions keep their numbers, and what is new carries
-//! the place in the text of what it stands for.
+//! This is a rewrite of the module. The instruction becomes a call of a new computation that holds
+//! the composition, and flattening inlines the call. Making nodes while flattening would be an
+//! alternative, but such nodes would have no instructions, and everything later (indexing maps,
+//! error messages) starts from a node's instruction. Instructions keep their numbers, and new ones
+//! carry the source location of the instruction that they replace.
 //!
-//! The called computations come after their callers, so the result is for
-//! [`flatten`](crate::program::flatten) alone and not for the verifier.
+//! The called computations come after their callers, so the result may be passed to
+//! [`flatten`](crate::program::flatten) only, and not to the verifier.
 
 mod alone;
 mod along;
@@ -31,7 +30,7 @@ use tegula_ir::{
     InstructionId, Lapack, Module, ModuleBuilder, Op, Shape, is_size_computation,
 };
 
-/// The module with compositions written out; the same module if it has none.
+/// Returns the module with compositions expanded; the same module if it has none.
 ///
 /// # Errors
 /// A composition that does not fit its operands: the module was not verified.
@@ -39,16 +38,16 @@ pub fn expand(module: &Module) -> Result<Cow<'_, Module>, crate::Error> {
     expand_for(module, Routines::Expanded)
 }
 
-/// What becomes of LAPACK's routines that a library has and HLO has no operation for.
+/// What to do with LAPACK routines that a library provides and that HLO has no operation for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routines {
-    /// They are written out as loops.
+    /// Expand them into loops.
     Expanded,
-    /// They stay calls: the target runs their handlers.
+    /// Keep them as calls, which the target runs by their handlers.
     Called,
 }
 
-/// As [`expand`], for a target that may have routines of its own.
+/// Like [`expand`], for a target that may have its own routines.
 ///
 /// # Errors
 /// As [`expand`].
@@ -92,7 +91,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         .operands
         .iter()
         .all(|&o| is_static(&module[o].shape));
-    // What is not static stays, and is refused later with its name.
+    // Operations of dynamic sizes stay, and are reported as unsupported later.
     let all_static = operands_static && is_static(&instruction.shape);
     match &instruction.op {
         Op::BatchNormTraining { .. } | Op::BatchNormInference { .. } | Op::BatchNormGrad { .. } => {
@@ -116,7 +115,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
         Op::Dot { .. } | Op::Convolution { .. } if mixed::is_mixed(module, instruction) => true,
         Op::Dot { .. } => all_static && complex::is_large(module, instruction),
         Op::DynamicReshape | Op::RaggedDot { .. } | Op::Scan { .. } | Op::ScaledDot { .. } => true,
-        // Arrays of one element have no dimensions for windows.
+        // Arrays of rank 0 have no dimensions for windows.
         Op::SelectAndScatter { .. } => instruction.shape.as_array().is_some_and(|a| a.rank() == 0),
         op @ Op::TriangularSolve { .. } => small_solves::is_small(module, op, instruction),
         Op::Gather { .. } => all_static && gathers::slices(module, instruction).is_some(),
@@ -124,7 +123,7 @@ fn expands(module: &Module, id: InstructionId) -> bool {
     }
 }
 
-/// Checks that operands which give sizes follow from sizes: their values are not looked at.
+/// Checks that operands which give sizes are computed from sizes: their values are not read.
 fn sizes_are_known(
     module: &Module,
     id: InstructionId,
@@ -145,15 +144,15 @@ fn sizes_are_known(
     }
 }
 
-/// What a custom call of a known name is.
+/// The meaning of a custom call with a known target name.
 enum Known {
-    /// An annotation of the partitioner: the operand itself.
+    /// An annotation of the partitioner, which returns its operand.
     Annotation,
     TopK,
 }
 
 /// Whether an operation is an annotation of the partitioner. One that is not expanded changes the
-/// shape: it makes a whole array of the shards of several devices, or the reverse.
+/// shape: it assembles an array from the shards of several devices, or the reverse.
 pub(crate) fn is_annotation(op: &Op) -> bool {
     matches!(op, Op::CustomCall(call) if matches!(stands_for(&call.target), Some(Known::Annotation)))
 }
@@ -198,7 +197,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
         return Ok(module);
     }
     let op = match &instruction.op {
-        // The one window selects the one element, and the source goes there.
+        // The only window selects the only element, which is combined with the source.
         &Op::SelectAndScatter { scatter, .. } => {
             if let [_, source, start] = *instruction.operands {
                 module.instructions[id].operands = [start, source].into_iter().collect();
@@ -208,7 +207,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
                 is_composite: false,
             }
         }
-        // Its sizes are known: what computes them is not needed.
+        // Its sizes are already in the shape, so the operands that compute them are dropped.
         Op::DynamicReshape => {
             module.instructions[id].operands.truncate(1);
             Op::Reshape
@@ -221,7 +220,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
             let first = module.instructions.len();
             let mut builder = ModuleBuilder::extend(module);
             let to_apply = composition(&mut builder, &instruction, routine)?;
-            // Only the computations that were finished are added: the root as well.
+            // The builder has added the finished computations; the entry computation stays.
             let entry = builder.module().entry;
             module = builder.build_unverified(entry);
             for new in module.instructions.values_mut().skip(first) {
@@ -237,7 +236,7 @@ fn expand_one(mut module: Module, id: InstructionId) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// The routine of LAPACK that a custom call names.
+/// The LAPACK routine that a custom call names.
 fn lapack_routine(module: &Module, id: InstructionId) -> Result<Option<Lapack>, Error> {
     let call = module.custom_call_to_run(id);
     let routine = call.and_then(|call| Lapack::of(&call)).transpose();
@@ -296,7 +295,7 @@ fn composition(
     }
 }
 
-/// An array without a layout.
+/// An array's shape without its layout.
 fn plain(shape: &ArrayShape) -> ArrayShape {
     ArrayShape {
         layout: None,
@@ -311,7 +310,7 @@ fn sizes(b: &ComputationBuilder<'_>, id: InstructionId) -> Result<Vec<i64>, Erro
     Ok(dims.iter().copied().collect())
 }
 
-/// A value as another type; itself if it is of that type.
+/// Converts a value to a type, unless it already has it.
 fn converted(
     b: &mut ComputationBuilder<'_>,
     x: InstructionId,

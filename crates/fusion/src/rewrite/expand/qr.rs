@@ -1,7 +1,8 @@
-//! QR decompositions by Householder's reflections, as loops over columns.
+//! Expands QR decompositions into Householder reflections, as loops over columns.
 //!
 //! A reflection `1 - tau v v^T` makes a column zero below the diagonal; `v` is 1 on the diagonal
-//! and zero above it. Columns are divided by their largest entry before they are squared.
+//! and zero above it. A column is divided by its largest element before it is squared, to avoid
+//! overflow.
 
 use super::{plain, sizes};
 use tegula_ir::{
@@ -9,13 +10,13 @@ use tegula_ir::{
     InstructionId, ModuleBuilder, Shape, Unary,
 };
 
-/// A computation under way, on matrices of one shape.
+/// A computation under construction, on matrices of one shape.
 struct Work<'b, 'm> {
     b: &'b mut ComputationBuilder<'m>,
     /// The sizes of the matrices.
     dims: Vec<i64>,
     ty: ElementType,
-    /// The column that the loop has come to.
+    /// The column of the current loop iteration.
     step: InstructionId,
 }
 
@@ -24,7 +25,7 @@ impl Work<'_, '_> {
         &self.dims[..self.dims.len() - 2]
     }
 
-    /// Sizes of what has an element for each row.
+    /// The sizes of an array with one element per row.
     fn rows(&self) -> Vec<i64> {
         self.dims[..self.dims.len() - 1].to_vec()
     }
@@ -35,7 +36,7 @@ impl Work<'_, '_> {
         self.b.broadcast(value, dims, &[])
     }
 
-    /// Whether an index of a dimension is so beside the step.
+    /// Compares an index along a dimension with the current step.
     fn beside(
         &mut self,
         direction: Direction,
@@ -47,13 +48,13 @@ impl Work<'_, '_> {
         self.b.compare(direction, index, step)
     }
 
-    /// One value of each matrix for all its rows or elements.
+    /// Broadcasts one value per matrix to `dims`.
     fn of_batch(&mut self, x: InstructionId, dims: &[i64]) -> Result<InstructionId, Error> {
         let batch: Vec<i64> = (0..self.batch().len() as i64).collect();
         self.b.broadcast(x, dims, &batch)
     }
 
-    /// One value of each row or column for all elements.
+    /// Broadcasts one value per row or column to all elements.
     fn along(&mut self, x: InstructionId, dim: usize) -> Result<InstructionId, Error> {
         let mut kept: Vec<i64> = (0..self.batch().len() as i64).collect();
         kept.push(dim as i64);
@@ -61,7 +62,7 @@ impl Work<'_, '_> {
         self.b.broadcast(x, &dims, &kept)
     }
 
-    /// The last dimension's element at the step.
+    /// The elements at the current step along the last dimension.
     fn at_step(&mut self, x: InstructionId) -> Result<InstructionId, Error> {
         let mut dims = sizes(self.b, x)?;
         let zero = self.b.scalar(0i32)?;
@@ -97,7 +98,7 @@ impl Work<'_, '_> {
     }
 }
 
-/// A reflection: the new diagonal, `tau` and `v`.
+/// A reflection: the new diagonal element, `tau` and `v`.
 struct Reflection {
     diagonal: InstructionId,
     tau: InstructionId,
@@ -105,7 +106,7 @@ struct Reflection {
 }
 
 impl Reflection {
-    /// That which makes the step's column zero.
+    /// The reflection that makes the current column zero below the diagonal.
     fn of(
         work: &mut Work<'_, '_>,
         a: InstructionId,
@@ -138,9 +139,9 @@ impl Reflection {
         let length = work.b.unary(Unary::Sqrt, square)?;
         let minus = work.b.unary(Unary::Negate, length)?;
         let negative = work.b.compare(Direction::Lt, alpha, nothing)?;
-        // Of the sign that takes nothing away from the corner.
+        // The sign that avoids cancellation in `beta - alpha`.
         let beta = work.b.select(negative, length, minus)?;
-        // Nothing is left to do, and the reflection is none.
+        // If the column is already zero below the diagonal, the reflection is the identity.
         let done = work.b.compare(Direction::Eq, sum, nothing)?;
         let over = work.b.binary(Binary::Subtract, beta, alpha)?;
         let tau = work.b.binary(Binary::Divide, over, beta)?;
@@ -160,7 +161,7 @@ impl Reflection {
     }
 }
 
-/// The triangle and what is below it, and each `tau`.
+/// The triangle with the reflections' vectors below it, and each `tau`.
 pub(super) fn decomposition(
     builder: &mut ModuleBuilder,
     operands: &[Shape],
@@ -220,7 +221,8 @@ pub(super) fn decomposition(
     b.finish(root)
 }
 
-/// The matrix behind a reflection: what is right of the column changed, the vector in it.
+/// Applies a reflection: updates the columns to the right, and stores the vector in the current
+/// column.
 fn reflected(
     work: &mut Work<'_, '_>,
     a: InstructionId,
@@ -242,7 +244,7 @@ fn reflected(
     work.b.select(is_right, changed, left)
 }
 
-/// The first columns of the product of reflections, the last one applied first.
+/// The first columns of the product of reflections; the last reflection is applied first.
 pub(super) fn reflections(
     builder: &mut ModuleBuilder,
     operands: &[Shape],
@@ -305,7 +307,8 @@ pub(super) fn reflections(
     b.finish(root)
 }
 
-/// Whether a loop that counts in its first state has not gone round so often.
+/// The loop condition: whether fewer than `count` iterations were done, by the counter in the first
+/// state.
 fn condition(
     builder: &mut ModuleBuilder,
     state: &Shape,

@@ -1,14 +1,15 @@
-//! `ragged-dot`: a product of matrices whose rows, terms or batches come in groups of different
-//! sizes, as a loop over the groups.
+//! Expands `ragged-dot` into a loop over its groups. A `ragged-dot` is a matrix product whose rows,
+//! terms or batches come in groups of different sizes.
 //!
-//! Three meanings, by what the ragged dimension of the left side is. A dimension of the result
-//! (`[b,m,k], [g,b,k,n], [b,g] -> [b,m,n]`): each group of rows has a right side of its own. A
-//! dimension that is summed over (`[b,m,k], [b,k,n], [b,g] -> [g,b,m,n]`): each group of terms has a
-//! result of its own. A batch: groups change nothing.
+//! It has three meanings, depending on the ragged dimension of the left operand. If that is a
+//! dimension of the result (`[b,m,k], [g,b,k,n], [b,g] -> [b,m,n]`), each group of rows has its own
+//! right operand. If it is contracted (`[b,m,k], [b,k,n], [b,g] -> [g,b,m,n]`), each group of terms
+//! has its own result. If it is a batch dimension, the groups change nothing.
 //!
-//! A step computes the product for all rows and takes its own, or for its own terms, others being
-//! zero: as many times too much as there are groups. What belongs to another group is chosen away
-//! and not multiplied by zero, so that a NaN there stays there.
+//! Each step computes the full product and selects its own rows from it, or computes it with the
+//! terms of other groups set to zero. That is as many times more work than necessary as there are
+//! groups. Elements of other groups are removed by `select` rather than by multiplying by zero, so
+//! that a NaN in one group does not spread to others.
 
 use super::mixed::narrowed;
 use super::{along, converted, plain};
@@ -18,24 +19,24 @@ use tegula_ir::{
     ElementType, Error, InstructionId, ModuleBuilder, Op, Shape,
 };
 
-/// States of the loop.
+/// The indices of the loop states.
 const LHS: usize = 1;
 const RHS: usize = 2;
 const SIZES: usize = 3;
-/// Where the groups so far end, and how far they reached.
+/// The end of the groups so far, and the largest end so far.
 const END: usize = 4;
 const REACHED: usize = 5;
 const RESULT: usize = 6;
 
-/// What a `ragged-dot` says of itself.
+/// The attributes of a `ragged-dot`.
 struct Ragged {
-    /// The ordinary product of a group.
+    /// The ordinary product for one group.
     product: Op,
     dims: DotDims,
     role: RaggedRole,
     ragged: usize,
     group: Option<usize>,
-    /// The dimensions of the left side that the sizes of groups have, too.
+    /// The dimensions of the left operand that the array of group sizes has too.
     prefix: Dimensions,
     lhs_rank: usize,
 }
@@ -84,7 +85,7 @@ impl Ragged {
     }
 }
 
-/// A computation that does such a product.
+/// The computation of a `ragged-dot`.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,
     op: &Op,
@@ -145,7 +146,7 @@ pub(super) fn expand(
 }
 
 impl Ragged {
-    /// The product of one group.
+    /// The loop body: the product of one group.
     fn body(&self, builder: &mut ModuleBuilder, states: Shape) -> Result<ComputationId, Error> {
         let mut b = builder.computation("group_product");
         let p = b.parameter(states);
@@ -161,7 +162,8 @@ impl Ragged {
                 self.terms(&mut b, &states, bounds)?
             }
             _ => {
-                // A row is of the first group that ends behind it, whatever sizes are negative.
+                // A row belongs to the first group whose end is beyond it, even if some sizes are
+                // negative.
                 states[REACHED] = b.binary(Binary::Maximum, states[REACHED], end)?;
                 self.rows(&mut b, &states, bounds)?
             }
@@ -172,7 +174,7 @@ impl Ragged {
         b.finish(root)
     }
 
-    /// The result with the rows of a group written.
+    /// The result with the rows of the current group written.
     fn rows(
         &self,
         b: &mut ComputationBuilder<'_>,
@@ -186,7 +188,7 @@ impl Ragged {
         let shape = plain(b.array_shape(states[RESULT])?);
         let sums = Shape::Array(shape.clone());
         let product = b.push_with_shape(self.product.clone(), &[states[LHS], rhs], sums)?;
-        // Dimensions of the result: batches, then those that the left side has for itself.
+        // The dimensions of the result: batches, then the free dimensions of the left operand.
         let others = [&self.dims.lhs_batch[..], &self.dims.lhs_contracting].concat();
         let batches = self.dims.lhs_batch.iter().map(|&dim| dim as usize);
         let free = kept_dimensions(&others, self.lhs_rank);
@@ -195,7 +197,7 @@ impl Ragged {
         b.select(inside, product, states[RESULT])
     }
 
-    /// The result with the product of a group's terms written.
+    /// The result with the product of the current group's terms written.
     fn terms(
         &self,
         b: &mut ComputationBuilder<'_>,
@@ -204,7 +206,8 @@ impl Ragged {
     ) -> Result<InstructionId, Error> {
         let own: Vec<usize> = (0..self.lhs_rank).collect();
         let lhs = self.only_within(b, states[LHS], bounds, &own)?;
-        // The dimension of the left side that each one of the right side is paired with.
+        // For each dimension of the right operand, the dimension of the left operand that it is
+        // paired with.
         let rank = b.array_shape(states[RHS])?.rank();
         let mut pairs = vec![usize::MAX; rank];
         let DotDims {
@@ -225,7 +228,7 @@ impl Ragged {
         along::written_at(b, states[RESULT], product, 0, states[0])
     }
 
-    /// An operand where its group is, zero elsewhere.
+    /// An operand with everything outside the current group set to zero.
     fn only_within(
         &self,
         b: &mut ComputationBuilder<'_>,
@@ -239,8 +242,8 @@ impl Ragged {
         b.select(inside, x, zeros)
     }
 
-    /// Whether elements of an array lie between bounds along the ragged dimension; `dims` says
-    /// which dimension of the left side each of its own is.
+    /// Whether an array's elements are between bounds along the ragged dimension. `dims` gives for
+    /// each dimension of the array the corresponding dimension of the left operand.
     fn within(
         &self,
         b: &mut ComputationBuilder<'_>,

@@ -1,8 +1,8 @@
-//! `scaled-dot`: a product of operands of which equal parts have scales, as an ordinary product of
-//! scaled operands.
+//! Expands `scaled-dot`, a product of operands with one scale per block of elements, into an
+//! ordinary product of scaled operands.
 //!
-//! Scaling and the product are done in [`scaled_type`]: narrow formats are what operands are stored
-//! in, and a scaled element need not be one.
+//! Both the scaling and the product are done in [`scaled_type`], because a scaled element need not
+//! be representable in the narrow format in which the operands are stored.
 
 use super::mixed::narrowed;
 use super::{along, converted, plain};
@@ -12,7 +12,7 @@ use tegula_ir::{
     Binary, ComputationBuilder, ComputationId, Dim, Error, InstructionId, ModuleBuilder, Op, Shape,
 };
 
-/// A computation that does such a product.
+/// The computation of a `scaled-dot`.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,
     op: &Op,
@@ -52,14 +52,15 @@ pub(super) fn expand(
     b.finish(root)
 }
 
-/// An array times its scale, each of whose elements is for an equal part along each dimension.
+/// An array times its scales. Each scale applies to a block; the blocks along a dimension have
+/// equal sizes.
 fn scaled(
     b: &mut ComputationBuilder<'_>,
     x: InstructionId,
     scale: InstructionId,
 ) -> Result<InstructionId, Error> {
     let (whole, parts) = (plain(b.array_shape(x)?), plain(b.array_shape(scale)?));
-    // A scale of no dimensions stands for none.
+    // A scale of rank 0 means that there is no scale.
     if parts.rank() == 0 && whole.rank() != 0 {
         return Ok(x);
     }

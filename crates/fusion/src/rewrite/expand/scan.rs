@@ -1,5 +1,5 @@
-//! `scan` as a loop: inputs are taken apart along a dimension, what each step gives is put together
-//! along it, and the carries go on to the next step.
+//! Expands `scan` into a loop: each step takes one slice of the inputs along a dimension, writes
+//! one slice of the outputs, and passes the carries on.
 
 use super::along;
 use super::plain;
@@ -8,7 +8,7 @@ use tegula_ir::{
     ModuleBuilder, Op, Shape,
 };
 
-/// What a `scan` says of itself.
+/// The attributes of a `scan`.
 struct Scan {
     dimension: usize,
     from_end: bool,
@@ -41,7 +41,8 @@ impl Scan {
     }
 }
 
-/// A computation that does a scan. Its states are the counter, inputs, carries and outputs.
+/// The computation of a `scan`. Its loop states are the counter, the inputs, the carries and the
+/// outputs.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,
     op: &Op,
@@ -127,7 +128,7 @@ impl Scan {
         b.finish(root)
     }
 
-    /// What the step gives: one value or a tuple of them.
+    /// The results of one step: a single value or the elements of a tuple.
     fn called(
         &self,
         b: &mut ComputationBuilder<'_>,

@@ -1,8 +1,9 @@
-//! Triangular solves of a few rows, written out as substitution: implicit steps of solvers have them
-//! in loops whose states are a few numbers. A loop with a call in it is not one function; alone, a
-//! routine and what is written out take the same time within these limits (Zen 5, 27 November 2026:
-//! 80 ns more at most, 90 ns less for batches). With more columns, or complex numbers, a routine takes
-//! less: 0.1 us for 4 rows of 16 `f32`, 0.5 us for seven systems of 3x3 `c64`.
+//! Expands triangular solves of a few rows into substitution. Implicit steps of ODE solvers have
+//! them in loops whose states are a few numbers, and a loop that contains a call cannot be compiled
+//! to one function. Outside of loops, the routine and the expansion take the same time within these
+//! limits (Zen 5, 27 November 2026: 80 ns more at most, 90 ns less for batches). For more columns,
+//! or complex numbers, the routine is faster: by 0.1 us for 4 rows of 16 `f32`, by 0.5 us for seven
+//! systems of 3x3 `c64`.
 
 use super::plain;
 use tegula_ir::{
@@ -10,14 +11,14 @@ use tegula_ir::{
     Module, ModuleBuilder, Op, Shape, SliceDim, TransposeA,
 };
 
-/// The most rows of a triangle: each element of the last row is computed from all rows before.
+/// The most rows of the triangle: each element of the last row depends on all rows before it.
 const MOST_ROWS: i64 = 4;
-/// The most columns of the other operand, or its rows where the triangle is on the right.
+/// The most columns of the other operand, or rows if the triangle is on the right.
 const MOST_COLUMNS: i64 = 3;
 /// The most elements of the solutions of a batch.
 const MOST_ELEMENTS: i64 = 64;
 
-/// Whether an operation is a triangular solve that is written out.
+/// Whether an operation is a triangular solve small enough to be expanded.
 pub(super) fn is_small(module: &Module, op: &Op, instruction: &Instruction) -> bool {
     let &Op::TriangularSolve { left_side, .. } = op else {
         return false;
@@ -40,16 +41,16 @@ pub(super) fn is_small(module: &Module, op: &Op, instruction: &Instruction) -> b
         && is_within(b.element_count(), MOST_ELEMENTS)
 }
 
-/// A triangle and how it is read: as the left factor of `x`. Where it is on the right, rows of `x` and
-/// `b` are their columns.
+/// A triangular matrix, seen as the left factor of `x`. If it is the right factor, `x` and `b` are
+/// transposed.
 struct Triangle {
     a: InstructionId,
-    /// Whether an entry is the mirrored one of `a`.
+    /// Whether entries are read from the transpose of `a`.
     mirrored: bool,
     unit_diagonal: bool,
 }
 
-/// A computation of `a` and `b` that substitutes row after row.
+/// The computation of `x` from `a` and `b`: substitution, row after row.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,
     op: &Op,
@@ -74,7 +75,8 @@ pub(super) fn expand(
     let a = b.parameter(Shape::Array(plain(a_shape)));
     let given = b.parameter(Shape::Array(plain(b_shape)));
     let along = dims.len() - if left_side { 2 } else { 1 };
-    // `x op(a) = b` is `op(a)` transposed times the columns of `x`. An adjoint is a transpose of real numbers.
+    // `x op(a) = b` is solved as `op(a)^T x^T = b^T`. For real numbers, the adjoint is the
+    // transpose.
     let is_transposed = transpose_a != TransposeA::NoTranspose;
     let triangle = Triangle {
         a,
@@ -84,7 +86,7 @@ pub(super) fn expand(
     let rows = dims[along];
     let mut part_dims: Vec<i64> = dims.to_vec();
     part_dims[along] = 1;
-    // From the row that has a diagonal only.
+    // Substitution starts at the row that has a diagonal element only.
     let is_forward = lower != triangle.mirrored;
     let order: Vec<i64> = match is_forward {
         true => (0..rows).collect(),
@@ -111,7 +113,7 @@ pub(super) fn expand(
 }
 
 impl Triangle {
-    /// The entry of a row and a column, for each element of a row of `b`.
+    /// An entry of the triangle, broadcast to the shape of a row of `b`.
     fn entry(
         &self,
         b: &mut ComputationBuilder<'_>,
@@ -131,7 +133,7 @@ impl Triangle {
     }
 }
 
-/// A slice that has one place of some dimensions, and all of the others.
+/// A slice at one position in some dimensions and over all of the others.
 fn one(sizes: &[i64], places: &[(usize, i64)]) -> Vec<SliceDim> {
     let whole = sizes.iter().map(|&limit| SliceDim {
         start: 0,

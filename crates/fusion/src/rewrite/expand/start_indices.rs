@@ -1,12 +1,12 @@
-//! The old form of `dynamic-slice` and `dynamic-update-slice`, whose start indices are one vector: it
-//! becomes the form with a scalar for each dimension.
+//! Expands the old form of `dynamic-slice` and `dynamic-update-slice`, whose start indices are one
+//! vector, into the form with a scalar for each dimension.
 
 use super::plain;
 use tegula_ir::{
     ArrayShape, ComputationId, Error, Instruction, Module, ModuleBuilder, Op, Shape, SliceDim,
 };
 
-/// The number of the operand with the first start index.
+/// The number of the first operand that is a start index.
 fn first_index(op: &Op) -> Option<usize> {
     match op {
         Op::DynamicSlice(_) => Some(1),
@@ -15,7 +15,7 @@ fn first_index(op: &Op) -> Option<usize> {
     }
 }
 
-/// Whether an operation has its start indices as one vector.
+/// Whether the start indices of an operation are one vector.
 pub(super) fn are_vector(module: &Module, instruction: &Instruction) -> bool {
     let place = first_index(&instruction.op);
     let index = place.and_then(|place| instruction.operands.get(place));
@@ -23,7 +23,7 @@ pub(super) fn are_vector(module: &Module, instruction: &Instruction) -> bool {
     shape.is_some_and(|shape| shape.rank() == 1)
 }
 
-/// A computation that takes the vector apart.
+/// The computation that splits the vector into scalars.
 pub(super) fn expand(
     builder: &mut ModuleBuilder,
     op: &Op,

@@ -1,4 +1,5 @@
-//! Which sums of a loop can be products behind it, and are better so.
+//! Decides which sums of a loop can become products after the loop, and for which of them this
+//! pays.
 
 use super::Sum;
 use crate::rewrite::counted_loops::slices::{Rows, rows};
@@ -6,11 +7,11 @@ use crate::rewrite::counted_loops::{CountedLoop, Users, elements};
 use smallvec::SmallVec;
 use tegula_ir::{Binary, Dim, DotDims, ElementType, InstructionId, Module, Op};
 
-/// The most that an iteration may contract: deeper products are bound by their
-/// multiplications, not by the sum that they are added to.
+/// The largest depth of the product in an iteration. Deeper products are bound by their
+/// multiplications rather than by the sum that they are added to.
 const MAX_DEPTH: i64 = 64;
 
-/// The sums of a loop that are better behind it.
+/// The sums of a loop that should become products after it.
 pub(super) fn find(module: &Module, users: &Users, found: &CountedLoop) -> Vec<Sum> {
     let states = module[found.init].operands.len();
     let sums = (0..states).filter_map(|state| sum(module, users, found, state));
@@ -99,7 +100,8 @@ fn sum(module: &Module, users: &Users, found: &CountedLoop, state: usize) -> Opt
     })
 }
 
-/// Whether it is a sum of floats, all of one type, of products of little depth.
+/// Whether the sum and the product's operands are floats of one type, and the product has little
+/// depth.
 fn suits(module: &Module, dims: &DotDims, [lhs, rhs, sum]: [InstructionId; 3]) -> bool {
     let shape = |id: InstructionId| module[id].shape.as_array();
     let types = [lhs, rhs, sum].map(|id| shape(id).map(|s| s.element_type));
@@ -115,8 +117,8 @@ fn suits(module: &Module, dims: &DotDims, [lhs, rhs, sum]: [InstructionId; 3]) -
         && depth.is_some_and(|depth| (1..=MAX_DEPTH).contains(&depth))
 }
 
-/// Whether the array of what a sum multiplies takes no more room than the sums whose place
-/// it takes: a long loop would fill memory for little.
+/// Whether the array of stacked operands takes no more memory than the sums that it replaces.
+/// Otherwise, a long loop would fill the memory for little gain.
 fn fits(module: &Module, (found, sums): (&CountedLoop, &[Sum]), sum: &Sum) -> bool {
     let count = |id: InstructionId| {
         let shape = module[id].shape.as_array();

@@ -1,14 +1,14 @@
-//! Products that a loop sums up, as one product behind it.
+//! Sinks sums of products out of loops: products that a loop sums up become one product after it.
 //!
-//! The gradient of a recurrent network's weights is `acc = acc + dot(x_t, d_t)` in every
-//! iteration: a large array is read and written for a product of little depth. Where `x_t`
-//! is row `t` of an array from outside the loop, each `d_t` can be written to row `t` of
-//! an array in the place of the sum, which is then one product over iterations and what
-//! each of them contracted: `acc + dot(x, d)`. Floats' sums of products have no order.
+//! The gradient of a recurrent network's weights is `acc = acc + dot(x_t, d_t)` in every iteration,
+//! which reads and writes a large array for a product of little depth. If `x_t` is row `t` of an
+//! array from outside the loop, the loop can instead store each `d_t` as row `t` of an array. The
+//! sum is then one product after the loop, contracted over the iterations and what each of them
+//! contracts: `acc + dot(x, d)`. The order of the terms in a sum of float products is unspecified.
 //!
-//! This is a rewriting of the module, because what is behind it starts from instructions:
-//! the state of the loop changes its type, and whoever took the sum from the loop's result
-//! takes it from the product. [`find`] says where it is right and pays.
+//! This is a rewrite of the module, because code after the loop needs instructions. The loop state
+//! changes its type, and users of the sum take it from the product instead. [`find`] decides where
+//! this is valid and pays.
 
 mod find;
 
@@ -20,32 +20,31 @@ use tegula_ir::{
     ArrayShape, Binary, DotDims, ElementType, InstructionId, Literal, Module, Op, Shape,
 };
 
-/// A state that is a sum of products.
+/// A loop state that is a sum of products.
 struct Sum {
     state: usize,
-    /// The state in the body.
+    /// The state, as the body reads it.
     own: InstructionId,
     /// Every instruction that takes the state from a parameter.
     elements: Vec<InstructionId>,
-    /// Those that take it from the loop's result, in order.
+    /// Every instruction that takes it from the loop's result, in order.
     taken: Vec<InstructionId>,
     dot: InstructionId,
     transpose: Option<InstructionId>,
     /// Which operand of the dot is a row of an array.
     side: usize,
-    /// The state that is the array.
+    /// The number of the state that holds the array.
     array: usize,
-    /// The number of the row, in the body.
+    /// The instruction of the body that computes the row's index.
     index: InstructionId,
-    /// Whether the last row comes first.
+    /// Whether the rows are read from last to first.
     backwards: bool,
-    /// The dot's other operand.
+    /// The other operand of the dot.
     other: InstructionId,
 }
 
-/// The module with products that loops sum up behind their loops; the same module if there
-/// are none. As with [`expand`](crate::expand()), the result is for
-/// [`flatten`](crate::flatten()) alone.
+/// Sinks sums of products out of loops; returns the same module if there are none. As with
+/// [`expand`](crate::expand()), the result is for [`flatten`](crate::flatten()) only.
 pub fn sink_loop_reductions(module: Cow<'_, Module>) -> Cow<'_, Module> {
     let is_loop = |id: &InstructionId| matches!(module[*id].op, Op::While { .. });
     let loops: Vec<InstructionId> = module.instructions.keys().filter(is_loop).collect();
@@ -65,7 +64,8 @@ pub fn sink_loop_reductions(module: Cow<'_, Module>) -> Cow<'_, Module> {
     changed
 }
 
-/// The literals that a rewriting needs: nothing is changed if one cannot be made.
+/// The zero constants that the rewrite needs. They are made first: if one cannot be made, nothing
+/// is changed.
 struct Zeros(FxHashMap<ElementType, Op>);
 
 impl Zeros {
@@ -87,7 +87,7 @@ impl Zeros {
 }
 
 fn rewrite(module: &mut Module, (found, sums): (&CountedLoop, &[Sum]), zeros: &Zeros) {
-    // One array holds what several sums multiply.
+    // Sums that multiply the same operand share one array.
     let mut stacks: Vec<(&Sum, usize)> = Vec::new();
     for sum in sums {
         let known = stacks
@@ -96,7 +96,7 @@ fn rewrite(module: &mut Module, (found, sums): (&CountedLoop, &[Sum]), zeros: &Z
         let first = module[found.init].operands[sum.state];
         let stack = match known {
             Some(&(_, state)) => {
-                // An iteration passes the state on, so the loop has it no more.
+                // The state is now loop-invariant, so flattening removes it.
                 module.instructions[found.root].operands[sum.state] = sum.own;
                 state
             }
@@ -110,7 +110,7 @@ fn rewrite(module: &mut Module, (found, sums): (&CountedLoop, &[Sum]), zeros: &Z
     }
 }
 
-/// Makes a state of a loop the array of what a sum multiplies in each iteration.
+/// Turns a loop state into the array of the operands that a sum multiplies, one per iteration.
 fn hold_stack(module: &mut Module, found: &CountedLoop, sum: &Sum, zeros: &Zeros) {
     let one = array(module, sum.other);
     let (ty, shape) = (one.element_type, stacked(&one, found.trips));
@@ -146,8 +146,8 @@ fn hold_stack(module: &mut Module, found: &CountedLoop, sum: &Sum, zeros: &Zeros
     module.instructions[root].operands[sum.state] = next;
 }
 
-/// Puts the product behind the loop, and in the place of the loop's result what the sum
-/// was at first and the product; `stack` is the state that holds what is multiplied.
+/// Inserts the product after the loop. Users of the loop's result get the sum of the initial value
+/// and the product. `stack` is the state that holds the operands.
 fn sum_behind(
     module: &mut Module,
     found: &CountedLoop,
@@ -176,7 +176,7 @@ fn sum_behind(
     else {
         return;
     };
-    // Iterations first, then what each of them contracts.
+    // The iterations are contracted first, then what each of them contracts.
     let shifted = |dims: &[i64]| {
         std::iter::once(0)
             .chain(dims.iter().map(|d| d + 1))

@@ -1,9 +1,8 @@
-//! Which kernels can be part of a kernel of rows, and how they see the row.
+//! Decides which kernels can join a row-fused kernel, and how each of them uses the rows.
 //!
-//! The points of such a kernel are rows; each row has a number of columns, which lie one
-//! after the other in memory. A kernel *per row* has the rows as its domain, and goes
-//! through the columns in loops that combine (sums, maxima), if at all. A kernel *per
-//! element* has the rows and, innermost, the columns as its domain.
+//! The points of a row-fused kernel are rows. Each row has a number of columns, adjacent in memory.
+//! A kernel *per row* has the rows as its domain, and may loop over the columns to combine them
+//! (sums, maxima). A kernel *per element* has the rows and, innermost, the columns as its domain.
 
 use crate::fused::BoundKernel;
 use crate::kernel::{Access, Block, IndexVar, Kernel, ScalarId, Statement};
@@ -11,29 +10,29 @@ use rustc_hash::FxHashMap;
 use tegula_expr::{Term, Var};
 use tegula_ir::Binary;
 
-/// The sizes that a group of kernels has in common.
+/// The sizes that the kernels of a group have in common.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Form {
-    /// The extents of the domain whose points are the rows, outermost first.
+    /// The extents of the domain over rows, outermost first.
     pub rows: Vec<Term>,
-    /// The columns of a row.
+    /// The number of columns of a row.
     pub columns: i64,
 }
 
-/// How a kernel sees the rows of a form.
+/// How a kernel uses the rows of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
-    /// Its points are the rows.
+    /// Its domain is the rows.
     PerRow,
-    /// Its points are the rows' elements.
+    /// Its domain is the elements of the rows.
     PerElement,
 }
 
-/// An index in terms that kernels of one form share: the row's variables by their place
-/// in the domain, and after them the column.
+/// An index in terms that all kernels of one form share: the rows' variables, numbered by their
+/// position in the domain, then the column.
 pub(super) type SharedIndex = Vec<Term>;
 
-/// The form of a kernel that combines rows: what a group starts from.
+/// The form of a kernel that combines the columns of rows; a group starts from such a kernel.
 pub(super) fn form_of(kernel: &Kernel) -> Option<Form> {
     let rows: Vec<Term> = extents(kernel)?;
     let mut columns = None;
@@ -54,7 +53,7 @@ pub(super) fn form_of(kernel: &Kernel) -> Option<Form> {
     fits.then_some(form)
 }
 
-/// How a kernel sees the rows of a form, if it can be part of a kernel of rows.
+/// How a kernel uses the rows of a form; `None` if it cannot join a row-fused kernel.
 pub(super) fn sight(kernel: &Kernel, form: &Form) -> Option<Sight> {
     let plain = |access| matches!(access, Access::Read | Access::Write);
     if !kernel.params.iter().all(|p| plain(p.access)) || !stores_at_the_top(&kernel.body) {
@@ -97,7 +96,7 @@ fn stores_at_the_top(block: &Block) -> bool {
     })
 }
 
-/// Whether a loop stands elsewhere than in the outermost block.
+/// Whether the block contains a loop elsewhere than at its top level.
 fn nests(block: &Block) -> bool {
     block.statements.iter().any(|s| match s {
         Statement::Loop { body, .. } => body.any(Statement::is_loop),
@@ -108,8 +107,7 @@ fn nests(block: &Block) -> bool {
     })
 }
 
-/// Whether a loop goes along a row from column to column, and what it carries is
-/// combined only.
+/// Whether a loop runs along the columns of a row, and only combines the scalars that it carries.
 fn combines_a_row(kernel: &Kernel, statement: &Statement, columns: i64) -> bool {
     let Statement::Loop {
         var, carried, body, ..
@@ -128,8 +126,8 @@ fn combines_a_row(kernel: &Kernel, statement: &Statement, columns: i64) -> bool 
         && goes_along(body, *var) == Some(true)
 }
 
-/// Whether all loads that move with a variable move by one element with it; `None` if
-/// none does.
+/// Whether all loads whose index depends on a variable advance by one element with it; `None` if no
+/// load depends on it.
 fn goes_along(block: &Block, var: Var) -> Option<bool> {
     let mut found = None;
     for statement in &block.statements {
@@ -176,8 +174,8 @@ fn may_be_reassociated(op: Binary) -> bool {
     )
 }
 
-/// What a kernel loads or stores of one value, each index in shared terms. `None`
-/// stands for a place that other kernels cannot name.
+/// The indices at which a kernel loads or stores a value, in shared terms. `None` is an index that
+/// cannot be expressed in these.
 pub(super) fn places(
     bound: &BoundKernel,
     value: crate::program::ValueId,

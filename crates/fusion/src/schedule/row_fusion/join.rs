@@ -1,9 +1,9 @@
-//! Kernels of one form as one kernel.
+//! Joins kernels of one form into one kernel.
 //!
-//! Each member becomes statements on a row and *passes*: loops along its columns. What a
-//! member computes for a row is used by later members as it is; what it computes for
-//! each element is kept in an array of the row's own, unless the same pass uses it. Passes
-//! that need nothing of each other's results are one ([`super::passes`]).
+//! Each member becomes statements per row and *passes*: loops along the columns. Later members use
+//! the scalars that a member computes per row directly. What it computes per element is kept in an
+//! array local to the row, unless it is only used in the same pass. Passes that do not depend on
+//! each other's results are merged ([`super::passes`]).
 
 use super::form::{Form, Sight};
 use super::passes::{COLUMN, Item, Pass, arrange};
@@ -20,15 +20,15 @@ struct Joiner<'a> {
     form: &'a Form,
     kernel: Kernel,
     args: Vec<ValueId>,
-    /// The arrays of the row's own, by value.
+    /// The arrays local to the row, by value.
     locals: FxHashMap<ValueId, usize>,
-    /// What rows have computed, by value.
+    /// The scalars computed per row, by value.
     of_row: FxHashMap<ValueId, ScalarId>,
     items: Vec<Item>,
 }
 
-/// Joins kernels that stand in an order in which they could run. `needed` says which
-/// values anything else reads.
+/// Joins kernels, given in an order in which they could run. `needed` says which values are read
+/// outside of the group.
 pub(super) fn join(
     members: &[(&BoundKernel, Sight)],
     form: &Form,
@@ -53,7 +53,7 @@ pub(super) fn join(
     for (bound, _) in members {
         joiner.params(bound, &made, needed);
     }
-    // Behind everything that a kernel is given.
+    // Local arrays come after all parameters that the kernel is given.
     for (bound, sight) in members {
         for value in bound.with_access(|a| a == Access::Write) {
             if *sight == Sight::PerElement && reads(value) {
@@ -77,7 +77,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// A member's symbols as ours.
+    /// Maps a member's symbols to those of the joined kernel.
     fn symbols(&mut self, kernel: &Kernel) -> Rename {
         let mut rename = Rename::default();
         for (i, var) in kernel.vars.iter().enumerate() {
@@ -93,7 +93,7 @@ impl Joiner<'_> {
         rename
     }
 
-    /// What of a member's parameters the kernel is given.
+    /// Adds those parameters of a member that the joined kernel needs.
     fn params(&mut self, bound: &BoundKernel, made: &[ValueId], needed: &dyn Fn(ValueId) -> bool) {
         let symbols = self.symbols(&bound.kernel);
         for (param, &value) in bound.kernel.params.iter().zip(&bound.args) {
@@ -137,7 +137,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// A member's variables and scalars as ours.
+    /// Maps a member's variables and scalars to those of the joined kernel.
     fn names(&mut self, kernel: &Kernel, sight: Sight) -> Rename {
         let mut rename = self.symbols(kernel);
         for (i, &var) in kernel.domain.iter().enumerate() {
@@ -273,7 +273,7 @@ impl Joiner<'_> {
         }
     }
 
-    /// A statement that is neither a store nor a pass, with what earlier members made.
+    /// Adds a statement that is neither a store nor a pass, using the results of earlier members.
     fn statement(
         &mut self,
         bound: &BoundKernel,

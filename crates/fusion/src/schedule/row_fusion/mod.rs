@@ -1,16 +1,15 @@
-//! Kernels of rows: what goes through the same rows, one kernel after the other, as one
-//! kernel that goes through each row once.
+//! Row fusion: joins kernels that go through the same rows one after the other into a kernel that
+//! goes through each row once.
 //!
-//! A softmax is four kernels: a maximum along each row, exponentials, their sum, a
-//! quotient. Each reads from memory what the one before wrote. Where kernels read of one
-//! another nothing but their own row, they become one kernel whose points are the rows,
-//! with a loop for each; the row stays in the nearest cache (or in registers), and what
-//! is needed for a row only never goes to memory at all.
+//! A softmax is four kernels: a maximum along each row, exponentials, their sum, and a quotient.
+//! Each reads from memory what the one before wrote. If kernels read only their own row of one
+//! another's results, they become one kernel whose points are the rows, with a loop for each
+//! member. The row stays in the nearest cache (or in registers), and values that only the row
+//! itself needs are never written to memory.
 //!
-//! A group starts at a kernel that combines rows and takes in what it reads and what reads
-//! it, as far as the [form](form) is the same, nothing outside needs a member's result
-//! for what another member reads, and what must be kept of a row fits
-//! [`Limits::row_bytes`].
+//! A group starts at a kernel that combines rows. It takes in kernels that a member reads from or
+//! that read from a member, as long as the [form](form) is the same, no step outside depends on one
+//! member and feeds another, and the data kept per row fits [`Limits::row_bytes`].
 
 mod form;
 mod join;
@@ -27,17 +26,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_expr::Term;
 use tegula_ir::ElementType;
 
-/// Parameters of a kernel: each is a pointer.
+/// The most parameters of a kernel: each is a pointer.
 const MAX_PARAMS: usize = 24;
-/// Statements of a kernel's outermost loops.
+/// The most statements in a kernel's outermost loops.
 const MAX_STATEMENTS: usize = 400;
-/// Rows of which fewer are not worth a kernel of their own for functions.
+/// With at least this many rows, functions of per-row results get a vectorised kernel of their own.
 const MANY_ROWS: i64 = 64;
-/// Kernels that become one.
+/// The most kernels that become one.
 const MAX_MEMBERS: usize = 24;
 
-/// Makes kernels of rows. `steps` are in order; `waiting` says which steps wait for each; what writes a value
-/// that is to stay `alone` is left as it is. Gives the values that no longer go to memory.
+/// Joins kernels over the same rows. `steps` are in order, and `waiting` says which steps must come
+/// after each. A step that writes a value for which `alone` holds is left as it is. Returns the
+/// values that are not written to memory any more.
 pub(crate) fn join_rows(
     steps: &mut Steps,
     waiting: &Waiting,
@@ -94,7 +94,7 @@ fn kernel_of(steps: &Steps, i: usize) -> Option<&BoundKernel> {
     }
 }
 
-/// Who makes and who reads each value, by step.
+/// The step that writes each value, and those that read it.
 struct Uses {
     maker: FxHashMap<ValueId, usize>,
     readers: FxHashMap<ValueId, Vec<usize>>,
@@ -133,14 +133,14 @@ struct Group<'a> {
     grouped: &'a [bool],
     form: Form,
     limits: Limits,
-    /// In order.
+    /// The members, in order.
     members: Vec<(usize, Sight)>,
 }
 
 type Joined = (BoundKernel, Vec<(usize, Sight)>, Vec<ValueId>);
 
 impl Group<'_> {
-    /// Takes in what can be, and joins it; `None` if there is nothing.
+    /// Takes in as many kernels as possible and joins them; `None` if there is nothing to join.
     fn grow(mut self, seed: usize) -> Option<Joined> {
         self.members.push((seed, Sight::PerRow));
         if self.form.columns >= self.limits.min_columns {
@@ -151,7 +151,7 @@ impl Group<'_> {
             .map(|&(i, sight)| Some((kernel_of(self.steps, i)?, sight)))
             .collect();
         let bound = bound?;
-        // Alone, it may have passes that can be one.
+        // A single kernel is worth rewriting only if it has several passes that may be merged.
         if let [(alone, _)] = bound[..]
             && alone
                 .kernel
@@ -183,15 +183,16 @@ impl Group<'_> {
         }
     }
 
-    /// Leaves out what computes functions of what rows have come to, and is used by no row: by
-    /// itself it has lanes, which are rows, and costs no more than to write what it reads.
+    /// Drops members at the end of the group that compute functions of per-row results which no
+    /// other member uses. As separate kernels they are vectorised over the rows, and that costs no
+    /// more than writing their inputs.
     fn leave_functions_behind(&mut self, seed: usize) {
         let extents = self.form.rows.iter().map(Term::as_constant);
         let rows = extents.fold(1i64, |n, e| n.saturating_mul(e.unwrap_or(MANY_ROWS)));
         if !self.limits.lanes || rows < MANY_ROWS {
             return;
         }
-        // What rows do at the end, by step.
+        // The last members, which compute per-row results that no other member uses.
         let mut last: Vec<usize> = Vec::new();
         for &(member, sight) in self.members.iter().rev() {
             let Some(bound) = kernel_of(self.steps, member) else {
@@ -220,7 +221,7 @@ impl Group<'_> {
         self.members.retain(|(member, _)| !left.contains(member));
     }
 
-    /// The steps that make what a member reads, or read what it makes.
+    /// The steps that compute what a member reads, or read what it computes.
     fn neighbours(&self, member: usize) -> Vec<usize> {
         let Some(bound) = kernel_of(self.steps, member) else {
             return Vec::new();
@@ -261,7 +262,8 @@ impl Group<'_> {
         fits
     }
 
-    /// Whether a kernel and the members read of one another only what they are at.
+    /// Whether a kernel and the members read only their own row and column of one another's
+    /// results.
     fn agrees(&self, bound: &BoundKernel) -> bool {
         self.members.iter().all(|&(member, _)| {
             kernel_of(self.steps, member)
@@ -293,7 +295,7 @@ impl Group<'_> {
         params <= MAX_PARAMS && statements <= MAX_STATEMENTS && bytes <= self.limits.row_bytes
     }
 
-    /// Whether something outside comes after one member and before another.
+    /// Whether a step outside must come after one member and before another.
     fn leads_back(&self) -> bool {
         let last = self.members.last().map_or(0, |&(member, _)| member);
         let mut seen = FxHashSet::default();
@@ -322,14 +324,14 @@ impl Group<'_> {
             .flat_map(|bound| bound.with_access(|a| a == Access::Write))
     }
 
-    /// Whether something outside reads a value.
+    /// Whether a value is read outside of the group.
     fn is_needed(&self, value: ValueId) -> bool {
         let outside = |&reader: &usize| !self.is_member(reader);
         self.uses.results.contains(&value) || self.uses.readers(value).iter().any(outside)
     }
 }
 
-/// Whether a kernel computes functions that lanes compute many times as fast.
+/// Whether a kernel computes functions that are many times faster when vectorised.
 fn has_functions(kernel: &Kernel) -> bool {
     kernel.body.statements.iter().any(|statement| {
         let Statement::Compute { result, op, .. } = statement else {
@@ -351,8 +353,8 @@ fn count(statements: &[Statement]) -> usize {
     statements.iter().map(inner).sum()
 }
 
-/// Whether all that a kernel reads of what another makes is at the place where that one
-/// stores it, for the same row and column.
+/// Whether `reader` loads the results of `maker` only at the index at which they are stored, for
+/// the same row and column.
 fn reads_its_own(maker: &BoundKernel, reader: &BoundKernel) -> bool {
     let read = reader.with_access(|a| a == Access::Read);
     maker

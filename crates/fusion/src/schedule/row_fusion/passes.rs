@@ -1,8 +1,9 @@
-//! Row fusion: divides the work on a row into as few passes along its columns as possible.
+//! Divides the work on a row into as few passes along its columns as possible.
 //!
-//! A pass must run after the passes whose results it reads. Its *level* is its depth in that graph of
-//! dependences: the number of passes on the longest path that leads to it. All passes of one level are fused into one loop, which loads each
-//! element once and shares what one pass computes for an element with the others.
+//! A pass must run after the passes whose results it reads. Its *level* is its depth in this
+//! dependence graph: the number of passes on the longest path that leads to it. All passes of one
+//! level are fused into one loop, which loads each element once and shares computed scalars between
+//! them.
 
 use crate::kernel::substitute::Rename;
 use crate::kernel::{Block, IndexVar, Kernel, ScalarId, ScalarOp, Statement};
@@ -10,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
-/// The column of a pass, before passes have variables of their own.
+/// Stands for the column in a pass, before passes have variables of their own.
 pub(super) const COLUMN: Var = Var(u32::MAX);
 
 /// One loop along the columns.
@@ -22,26 +23,26 @@ pub(super) struct Pass {
     pub body: Block,
 }
 
-/// A part of a row's program.
+/// A part of the program that runs for each row.
 pub(super) enum Item {
     Statement(Statement),
     Pass(Pass),
 }
 
-/// A pass, or none, and what is done before it.
+/// At most one pass, and the statements before it.
 #[derive(Default)]
 struct Level {
     before: Vec<Statement>,
     pass: Option<Pass>,
-    /// What comes last in the pass.
+    /// The stores, which come last in the pass.
     stores: Vec<Statement>,
-    /// What the pass has loaded, and what it has for the row's own arrays.
+    /// The scalars that the pass has loaded, or holds for elements of the local arrays.
     loaded: FxHashMap<(usize, Vec<Term>), ScalarId>,
 }
 
-/// The row's program in a kernel: `columns` is the extent of the passes, `locals` the
-/// parameters that are the row's own arrays. One that nothing loads in the end is
-/// neither stored to; the others are given.
+/// Writes the per-row program into a kernel. `columns` is the extent of the passes, `locals` are
+/// the parameters that are local arrays. A local array that nothing loads in the end is not stored
+/// to either; the others are returned.
 pub(super) fn arrange(
     kernel: &mut Kernel,
     items: Vec<Item>,
@@ -121,10 +122,10 @@ struct Levels<'a> {
     kernel: &'a Kernel,
     locals: &'a FxHashSet<usize>,
     levels: Vec<Level>,
-    /// The first level that may use a scalar of the row; those of passes are not there.
+    /// The first level at which a scalar is available; scalars of passes are not listed.
     scalars: FxHashMap<ScalarId, usize>,
     vars: FxHashMap<Var, usize>,
-    /// The level that stores a row's own array.
+    /// The level that stores each local array.
     stored: FxHashMap<usize, usize>,
 }
 
@@ -172,8 +173,8 @@ impl Levels<'_> {
         self.level(number).join(pass, locals);
     }
 
-    /// The first level at which a statement can be. A condition keeps it from using
-    /// what the same pass computes for the row's own arrays.
+    /// The first level at which a statement can run. Inside a conditional, it cannot use an element
+    /// that the same pass computes for a local array.
     fn needs(&self, statement: &Statement, conditional: bool) -> usize {
         let scalar = |id: &ScalarId| self.scalars.get(id).copied().unwrap_or(0);
         let scalars = |ids: &[ScalarId]| ids.iter().map(scalar).max().unwrap_or(0);
@@ -223,7 +224,7 @@ impl Levels<'_> {
 }
 
 impl Level {
-    /// Makes a pass part of this level's.
+    /// Merges a pass into the pass of this level.
     fn join(&mut self, pass: Pass, locals: &FxHashSet<usize>) {
         let ours = self.pass.get_or_insert_with(Pass::default);
         let mut rename = Rename::default();

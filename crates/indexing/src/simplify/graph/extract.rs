@@ -1,10 +1,9 @@
-//! Extraction: one node for each class, so that all roots together are cheap.
+//! Extraction: chooses one node for each e-class so that all roots together are cheap.
 //!
-//! Costs are those of address arithmetic on a 64-bit machine, in additions: a
-//! shift or a mask is one, a multiplication three, a division by a constant a
-//! multiplication with two corrections, a division by a variable twenty-five. A
-//! class that several terms use is paid once. The choice starts from the cheapest
-//! trees and is then improved one class at a time.
+//! Costs are those of address arithmetic on a 64-bit machine, in additions. A shift or a mask costs
+//! one, a multiplication three, a division by a constant as much as a multiplication with two
+//! corrections, and a division by a variable twenty-five. An e-class that several terms use is paid
+//! once. The choice starts from the cheapest trees and is then improved one e-class at a time.
 
 use egg::{EGraph, Id};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,12 +12,12 @@ use tegula_expr::{Node as TermNode, Term};
 use super::facts::Knowledge;
 use super::language::{Kind, Node};
 
-/// Sweeps of improvement over all chosen classes.
+/// The most passes of improvement over all chosen e-classes.
 const MAX_SWEEPS: usize = 4;
-/// Nodes of one class that are tried.
+/// The most nodes of one e-class that are tried.
 const MAX_ALTERNATIVES: usize = 12;
 
-/// Every cost is a multiple of this, so that leaves can break ties.
+/// The cost of one addition. It is larger than 1, so that the cost 1 of every node can break ties.
 const UNIT: u64 = 16;
 
 fn multiplication(factor: i64) -> u64 {
@@ -45,7 +44,7 @@ fn remainder(divisor: i64) -> u64 {
     }
 }
 
-/// The cost of a node itself; at least one, so that no choice is cyclic.
+/// The cost of a node itself. It is at least 1, so that no choice is cyclic.
 fn cost(node: &Node) -> u64 {
     match &node.kind {
         Kind::Num(_) | Kind::Var(_) => 1,
@@ -53,7 +52,7 @@ fn cost(node: &Node) -> u64 {
             let additions = coefficients.len() as u64
                 - u64::from(*constant == 0).min(coefficients.len() as u64);
             let products: u64 = coefficients.iter().map(|c| multiplication(*c)).sum();
-            // A sum of negative terms alone needs a negation.
+            // A sum of negative terms only needs a negation.
             let negation = u64::from(*constant == 0 && coefficients.iter().all(|c| *c < 0));
             additions * UNIT + products + negation * UNIT + 1
         }
@@ -67,7 +66,7 @@ fn cost(node: &Node) -> u64 {
     }
 }
 
-/// The cost of computing terms together, in additions; common subterms once.
+/// The cost of computing the terms together, in additions; common subterms are counted once.
 pub fn address_cost(terms: &[Term]) -> u64 {
     let mut seen: FxHashSet<Term> = FxHashSet::default();
     let mut total = 0;
@@ -114,14 +113,14 @@ pub fn address_cost(terms: &[Term]) -> u64 {
     total / UNIT
 }
 
-/// The chosen node of each class.
+/// The chosen node of each e-class.
 pub(super) struct Choice<'a> {
     graph: &'a EGraph<Node, Knowledge>,
     nodes: FxHashMap<Id, &'a Node>,
 }
 
 impl<'a> Choice<'a> {
-    /// Chooses for the given roots; `reachable` are all classes below them.
+    /// Chooses for the given roots; `reachable` are all e-classes reachable from them.
     pub(super) fn new(graph: &'a EGraph<Node, Knowledge>, roots: &[Id], reachable: &[Id]) -> Self {
         let mut choice = Self {
             graph,
@@ -156,8 +155,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// The classes that the roots need, operands first; `None` if the choice is
-    /// cyclic.
+    /// The e-classes that the roots need, operands first; `None` if the choice is cyclic.
     fn needed(&self, roots: &[Id]) -> Option<Vec<Id>> {
         let mut order = Vec::new();
         let mut state: FxHashMap<Id, bool> = FxHashMap::default();
@@ -182,7 +180,7 @@ impl<'a> Choice<'a> {
                 let child = self.graph.find(*child);
                 match state.get(&child) {
                     Some(true) => {}
-                    // On the path from a root to here.
+                    // The child is on the path from a root to here.
                     Some(false) if stack.contains(&(child, true)) => return None,
                     _ => stack.push((child, false)),
                 }

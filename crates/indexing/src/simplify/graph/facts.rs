@@ -1,30 +1,30 @@
-//! What is known of each class: bounds and a remainder.
+//! The e-class analysis: bounds and a residue for each e-class.
 //!
-//! All nodes of a class have one value, so their bounds intersect and their
-//! remainders merge by the Chinese remainder theorem. That is how `x - 8*(x/8)`
-//! has the bounds of `x mod 8`: they share a class.
+//! All nodes of an e-class have the same value, so their bounds are intersected, and their residues
+//! merged by the Chinese remainder theorem. That is how `x - 8*(x/8)` gets the bounds of `x mod 8`:
+//! they are in the same e-class.
 
 use egg::{Analysis, DidMerge, EGraph, Id};
 use tegula_expr::{Interval, Residue, Term, Var, VarRanges, facts_of};
 
 use super::language::{Kind, Node};
 
-/// Bounds and remainder of a class.
+/// The bounds and residue of an e-class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) range: Interval,
     pub(super) residue: Residue,
 }
 
-/// Refinements of facts for the terms of one map: bounds on cyclic classes could
-/// creep for long.
+/// The most refinements for the terms of one map. On cyclic e-classes, bounds could otherwise
+/// improve in tiny steps for a long time.
 const FUEL: u32 = 4096;
 
-/// The analysis, with the domain that it speaks of.
+/// The analysis, with the domain of the variables.
 #[derive(Debug)]
 pub(super) struct Knowledge {
     variables: Vec<Facts>,
-    /// Refinements left.
+    /// The number of refinements left.
     fuel: u32,
 }
 
@@ -45,7 +45,7 @@ impl Knowledge {
     }
 }
 
-/// The facts of children as ranges of placeholder variables.
+/// The facts of a node's children, as ranges of placeholder variables.
 struct Operands<'a>(&'a [Facts]);
 
 impl VarRanges for Operands<'_> {
@@ -62,8 +62,8 @@ impl VarRanges for Operands<'_> {
     }
 }
 
-/// The node as a term over its children, numbered from 0. One place only knows
-/// how facts go through an operation: the term language.
+/// The node as a term over its children, numbered from 0, so that only the term language needs to
+/// know how facts pass through an operation.
 pub(super) fn operation(node: &Node, child: impl Fn(usize) -> Term) -> Term {
     let pair = |f: fn(&Term, &Term) -> Term| f(&child(0), &child(1));
     match &node.kind {
@@ -121,7 +121,7 @@ impl Analysis<Node> for Knowledge {
             range: a.range.intersect(&b.range),
             residue: a.residue.intersect(&b.residue).unwrap_or(a.residue),
         };
-        // Nothing has an empty range but a term that has no value anywhere.
+        // Only a term that has no value anywhere has an empty range.
         if merged.range.is_empty() || self.fuel == 0 {
             return DidMerge(false, false);
         }

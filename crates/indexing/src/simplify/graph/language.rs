@@ -1,19 +1,19 @@
 //! The nodes of the e-graph.
 //!
-//! Sums have any number of terms, and their constant and coefficients are part of
-//! the node, as constant divisors are: addition needs no commutativity and
-//! associativity rules, which alone would fill the graph.
+//! Sums have any number of terms, and their constant and coefficients are part of the node; so are
+//! constant divisors. Addition therefore needs no rules for commutativity and associativity, which
+//! alone would fill the graph.
 
 use egg::{Id, Language};
 use smallvec::SmallVec;
 use tegula_expr::Cmp;
 
-/// Numbers of a sum.
+/// The coefficients of a sum.
 pub(super) type Coefficients = SmallVec<[i64; 4]>;
-/// Classes that a node stands on.
+/// The e-classes of a node's operands.
 pub(super) type Children = SmallVec<[Id; 4]>;
 
-/// What a node does with its children.
+/// The operation of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     /// A constant.
@@ -22,29 +22,29 @@ pub(super) enum Kind {
     Var(u32),
     /// `constant + sum of coefficient * child`.
     Sum(i64, Coefficients),
-    /// Floor quotient by a constant above one.
+    /// Floor quotient by a constant greater than one.
     Div(i64),
-    /// Remainder by a constant above one.
+    /// Remainder by a constant greater than one.
     Mod(i64),
-    /// Product of two.
+    /// Product of two children.
     Mul,
-    /// Floor quotient of two.
+    /// Floor quotient of two children.
     FloorDiv,
-    /// Ceiling quotient of two.
+    /// Ceiling quotient of two children.
     CeilDiv,
-    /// Remainder of two.
+    /// Remainder of two children.
     ModBy,
-    /// The smaller of two.
+    /// The smaller of two children.
     Min,
-    /// The larger of two.
+    /// The larger of two children.
     Max,
-    /// A comparison of two.
+    /// Comparison of two children.
     Compare(Cmp),
-    /// The second where the first is not zero, else the third.
+    /// The second child if the first is not zero, else the third.
     Select,
 }
 
-/// A node: what it does, and with which classes.
+/// A node: an operation and the e-classes that it applies to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     pub(super) kind: Kind,
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// The terms of a sum: coefficient and class.
+    /// The constant and terms of a sum: for each term its e-class and coefficient.
     pub(super) fn sum_terms(&self) -> Option<(i64, Vec<(Id, i64)>)> {
         match &self.kind {
             Kind::Sum(constant, coefficients) => {

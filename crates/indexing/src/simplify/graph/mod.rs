@@ -1,9 +1,9 @@
-//! Many terms over one domain in one e-graph.
+//! An e-graph of terms over one domain.
 //!
-//! A graph belongs to one domain: its variables are that domain's, so nothing
-//! that holds in another domain can rewrite its terms. Terms enter in canonical
-//! form; rules ([`rules`]) add other forms of what the roots reach; extraction
-//! ([`extract`]) picks the forms that are cheapest together.
+//! A graph belongs to one domain, whose variables it uses, so nothing that holds in another domain
+//! can rewrite its terms. Terms are inserted in canonical form. Rules ([`rules`]) add other forms
+//! of what the roots reach, and extraction ([`extract`]) picks the forms that are cheapest
+//! together.
 
 mod extract;
 mod facts;
@@ -22,20 +22,20 @@ use facts::{Facts, Knowledge};
 use language::{Coefficients, Kind, Node};
 use rules::{Form, Proposal, View};
 
-/// The deepest term that enters a graph.
+/// The deepest term that is inserted into a graph.
 const MAX_DEPTH: u32 = 256;
-/// Nodes of all terms that enter a graph.
+/// The most nodes of all terms that are inserted into a graph.
 const MAX_SIZE: u32 = 8192;
 
-/// Terms over one domain, equal ones in one class.
+/// Terms over one domain; equal terms are in one e-class.
 #[derive(Debug)]
 pub(super) struct Graph {
     graph: EGraph<Node, Knowledge>,
     classes: FxHashMap<Term, Id>,
     roots: Vec<Id>,
-    /// The nodes that were there before the roots.
+    /// The number of nodes before the roots were inserted.
     before: usize,
-    /// Which rule made a node, and under which condition; kept on request.
+    /// The rule that made each node, and its side condition; recorded only on request.
     origins: Option<FxHashMap<Node, (&'static str, String)>>,
 }
 
@@ -50,8 +50,8 @@ impl Graph {
         }
     }
 
-    /// The forms of the terms that are cheapest together, as far as rules lead
-    /// within the limits, and why they stopped. What was added before stays, and may
+    /// The forms of the terms that are cheapest together, as far as rules find them within the
+    /// limits, and the reason why the rules stopped. Terms that were inserted earlier stay, and may
     /// help.
     pub(super) fn cheapest(
         &mut self,
@@ -65,12 +65,12 @@ impl Graph {
         (stop, self.extract())
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.graph.total_number_of_nodes()
     }
 
-    /// Restricts the domain: the term lies in the interval.
+    /// Restricts the domain: `constraint` holds on it.
     pub(super) fn assume(&mut self, constraint: &Constraint) {
         let id = self.insert(&constraint.term);
         let known = self.graph[id].data;
@@ -80,8 +80,8 @@ impl Graph {
         }
     }
 
-    /// Adds a term. Sums go in whole, without their partial sums. Recurses on
-    /// what is nested otherwise: [`is_small`] bounds that.
+    /// Inserts a term. Sums are inserted as a whole, without partial sums. Other nesting is handled
+    /// by recursion, which [`is_small`] bounds.
     fn insert(&mut self, term: &Term) -> Id {
         if let Some(known) = self.classes.get(term) {
             return *known;
@@ -134,7 +134,7 @@ impl Graph {
         self.graph.add(Node::new(kind, children))
     }
 
-    /// Classes that the roots reach, roots first.
+    /// The e-classes that the roots reach, roots first.
     fn reachable(&self) -> Vec<Id> {
         let mut seen = FxHashSet::default();
         let mut found: Vec<Id> = Vec::new();
@@ -156,7 +156,7 @@ impl Graph {
         found
     }
 
-    /// Applies the rules until nothing changes or a limit is met.
+    /// Applies the rules until nothing changes or a limit is reached.
     fn saturate(&mut self, limits: &Limits) -> StopReason {
         self.graph.rebuild();
         let most = self.before.saturating_add(limits.nodes);
@@ -209,7 +209,7 @@ impl Graph {
         self.graph.union(id, proposal.class)
     }
 
-    /// The cheapest forms of the roots, taken together.
+    /// The forms of the roots that are cheapest together.
     fn extract(&self) -> Option<Vec<Term>> {
         let reachable = self.reachable();
         Choice::new(&self.graph, &self.roots, &reachable).terms(&self.roots)
@@ -247,7 +247,7 @@ impl Graph {
         found
     }
 
-    /// The first term that was inserted into the class.
+    /// The largest term that was inserted into the e-class.
     fn original(&self, class: Id) -> Option<Term> {
         let mut terms: Vec<&Term> = self
             .classes
@@ -260,8 +260,7 @@ impl Graph {
     }
 }
 
-/// Whether terms are small enough for a graph: each shallow, all together not
-/// more than so many nodes.
+/// Whether terms are small enough for a graph: none too deep, and not too many nodes together.
 pub(super) fn is_small<'a>(terms: impl IntoIterator<Item = &'a Term>) -> bool {
     let mut total = 0u32;
     terms.into_iter().all(|term| {
@@ -271,8 +270,8 @@ pub(super) fn is_small<'a>(terms: impl IntoIterator<Item = &'a Term>) -> bool {
     })
 }
 
-/// The class of a sum: equal classes merged, constants added up. `None` if a
-/// number does not fit.
+/// The e-class of a sum, with equal terms merged and constants added up; `None` if a number
+/// overflows.
 fn sum_of(graph: &mut EGraph<Node, Knowledge>, constant: i64, terms: Vec<(Id, i64)>) -> Option<Id> {
     let mut constant = constant;
     let mut merged: Vec<(Id, i64)> = Vec::with_capacity(terms.len());
@@ -300,12 +299,12 @@ fn sum_of(graph: &mut EGraph<Node, Knowledge>, constant: i64, terms: Vec<(Id, i6
     }
 }
 
-/// The value of a class that is known to have only one.
+/// The value of an e-class, if it is known to be constant.
 fn number(graph: &EGraph<Node, Knowledge>, id: Id) -> Option<i64> {
     graph[id].data.range.as_point()
 }
 
-/// Adds a form; `None` if a number does not fit.
+/// Inserts a form; `None` if a number overflows.
 fn build(graph: &mut EGraph<Node, Knowledge>, form: &Form) -> Option<Id> {
     match form {
         Form::Class(id) => Some(graph.find(*id)),

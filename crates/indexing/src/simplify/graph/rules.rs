@@ -1,8 +1,7 @@
-//! The rules of the e-graph, each named and with its side condition.
+//! The rewrite rules of the e-graph, each with its name and side condition.
 //!
-//! Rules are directional: each proposes another form of a class. All are
-//! identities of integers under the side condition, which is read off the bounds
-//! and remainders of classes.
+//! Rules are directional: each proposes another form of an e-class. All are identities of integers
+//! under the side condition, which is checked with the bounds and residues of e-classes.
 //!
 //! | rule | identity | condition |
 //! |---|---|---|
@@ -24,13 +23,13 @@ use rustc_hash::FxHashMap;
 use super::facts::{Facts, Knowledge};
 use super::language::{Kind, Node};
 
-/// Divisors that lifting may make.
+/// The largest divisor that lifting may create.
 const MAX_DIVISOR: i64 = 1 << 48;
-/// Sums of one class that a rule looks at.
+/// The most sums of one e-class that a rule examines.
 const MAX_FORMS: usize = 4;
-/// Terms of a sum that rules look at; longer sums stay as they are.
+/// The most terms of a sum that rules examine; longer sums stay as they are.
 const MAX_TERMS: usize = 24;
-/// Pairs of sums compared for common terms in one round.
+/// The most pairs of sums compared for common terms in one round.
 const MAX_PAIRS: usize = 256;
 
 /// A form under construction.
@@ -42,7 +41,7 @@ pub(super) enum Form {
     Mod(Box<Form>, i64),
 }
 
-/// Another form of a class.
+/// A proposed further form of an e-class.
 #[derive(Debug)]
 pub(super) struct Proposal {
     pub(super) rule: &'static str,
@@ -51,10 +50,10 @@ pub(super) struct Proposal {
     pub(super) form: Form,
 }
 
-/// The e-graph as the rules see it.
+/// A view of the e-graph for the rules.
 pub(super) struct View<'a> {
     graph: &'a EGraph<Node, Knowledge>,
-    /// The divisors by which a class is divided somewhere.
+    /// The constants that each e-class is divided by somewhere.
     divisors: FxHashMap<Id, Vec<i64>>,
 }
 
@@ -85,7 +84,7 @@ impl<'a> View<'a> {
         self.graph.find(id)
     }
 
-    /// The sums that a class is equal to; the class itself if there is none.
+    /// The sums that an e-class is equal to; the e-class itself if there is none.
     fn sums(&self, id: Id) -> Vec<(i64, Terms)> {
         let mut found: Vec<(i64, Terms)> = self.graph[id]
             .nodes
@@ -109,7 +108,7 @@ impl<'a> View<'a> {
         found
     }
 
-    /// A constant quotient that the class is equal to: dividend and divisor.
+    /// The dividend and divisor of a quotient by a constant that the e-class is equal to.
     fn quotient(&self, id: Id) -> Option<(Id, i64)> {
         self.graph[id]
             .nodes
@@ -120,7 +119,7 @@ impl<'a> View<'a> {
             })
     }
 
-    /// Bounds of a sum, or `None` if it may leave `i64`.
+    /// The bounds of a sum; `None` if it may overflow `i64`.
     fn range(&self, constant: i64, terms: &[(Id, i64)]) -> Option<(i64, i64)> {
         let (mut lower, mut upper) = (i128::from(constant), i128::from(constant));
         for (id, c) in terms {
@@ -132,7 +131,7 @@ impl<'a> View<'a> {
         Some((i64::try_from(lower).ok()?, i64::try_from(upper).ok()?))
     }
 
-    /// All proposals for one node of a class.
+    /// All proposals for one node of an e-class.
     pub(super) fn proposals(&self, class: Id, node: &Node) -> Vec<Proposal> {
         let mut out = Vec::new();
         let mut propose = |rule, condition: String, form| {
@@ -245,7 +244,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// `k*y - k*c * (y/c)` inside a sum as `k * (y mod c)`.
+    /// Rewrites `k*y - k*c * (y/c)` in a sum as `k * (y mod c)`.
     fn recover(
         &self,
         constant: i64,
@@ -262,7 +261,7 @@ impl<'a> View<'a> {
         let mut forms = self.sums(y);
         forms.push((0, vec![(y, 1)]));
         for (inner_constant, inner) in forms {
-            // Only if the multiple of y is there already.
+            // Only if the sum contains that multiple of `y` already.
             let all_there = inner.iter().all(|(id, own)| {
                 terms
                     .iter()
@@ -412,7 +411,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Common terms of two sums as a sum of their own, under both.
+    /// Proposes a separate sum for the common terms of two sums, which both then use.
     pub(super) fn common_sums(&self, reachable: &[Id]) -> Vec<Proposal> {
         let mut sums: Vec<(Id, i64, Terms)> = Vec::new();
         for id in reachable {

@@ -63,8 +63,8 @@ fn random_term(random: &mut Random, vars: usize, depth: u32) -> Term {
     }
 }
 
-/// One to four variables of `most` points at most each, one or two results, up
-/// to two constraints that hold on some part of the box.
+/// A random map with one to four variables of at most `most` points each, one or two results, and
+/// up to two constraints that hold on some part of the box.
 pub(crate) fn random_map(seed: u64, most: i64, constrained: bool) -> IndexingMap {
     let mut random = Random(seed);
     let mut map = IndexingMap::default();
@@ -114,9 +114,9 @@ pub(crate) fn hull(points: &[(Point, Vec<i64>)], vars: usize) -> Vec<Interval> {
         .collect()
 }
 
-/// Whether some integer affine function agrees with a result on all points:
-/// coefficients come from pairs of points that differ in one variable only, so
-/// thin domains may count as not affine.
+/// Whether some integer affine function agrees with a result on all points. Coefficients come from
+/// pairs of points that differ in one variable only, so a map on a domain of lower dimension may
+/// count as not affine.
 pub(crate) fn is_affine(points: &[(Point, Vec<i64>)], result: usize, vars: usize) -> bool {
     let Some((origin, values)) = points.first() else {
         return false;

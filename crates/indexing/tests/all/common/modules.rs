@@ -8,7 +8,7 @@ use tegula_ir::{
     Op, Shape, Span,
 };
 
-/// A module in the making; every array is f32.
+/// A module under construction; every array is f32.
 pub(crate) struct Program {
     pub(crate) module: Module,
     computation: ComputationId,
@@ -110,7 +110,7 @@ pub(crate) fn map_of(found: &[OperandIndexing], operand: usize) -> &IndexingMap 
     }
 }
 
-/// An operation without a map: it does not say how many participants exchange.
+/// An operation without a map: an all-to-all with an unknown number of participants.
 pub(crate) fn all_to_all_of_unknown_groups() -> Op {
     Op::AllToAll {
         collective: collective(&[]),

@@ -1,4 +1,4 @@
-//! Proof mode: the chain of rules behind a simplification is replayed and checked.
+//! Checks explanations: the rules that led to a simplified map are replayed and checked.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use tegula_indexing::{Explained, IndexingMap, Limits, Point, RULES, Simplifier, 
 
 use super::Random;
 
-/// Points of a domain at which steps are evaluated.
+/// The most points of a domain at which steps are evaluated.
 const POINTS: usize = 2_000;
-/// Points drawn from a domain that has more.
+/// The number of points sampled from a larger domain.
 const SAMPLES: usize = 150;
 
-/// Simplifies in a simplifier of its own, and proves it.
+/// Simplifies in a new simplifier, and checks the explanation.
 pub(crate) fn simplified(map: &IndexingMap) -> IndexingMap {
     let simple = Simplifier::new().simplify_map(map);
     prove(map, &simple, Limits::default());
     simple
 }
 
-/// Replays how `simple` came about. Every step is a listed rule; both its sides are
-/// equal and its facts hold wherever the map is defined; the facts alone discharge
-/// the rule's condition; and the steps lead from each result to the simple one.
+/// Replays how `simple` was derived. Checks that every step is a listed rule, that both of its
+/// sides are equal and its facts hold wherever the map is defined, that the facts alone prove the
+/// rule's condition, and that the steps lead from each result to the simple one.
 pub(crate) fn prove(map: &IndexingMap, simple: &IndexingMap, limits: Limits) {
     let mut simplifier = Simplifier::with_limits(limits).explaining();
     let (explained, report) = simplifier.simplify_with_report(map);
@@ -99,7 +99,7 @@ fn is_discharged(step: &Explained) -> bool {
     let mut facts = step.facts.iter().map(|(_, interval)| *interval);
     let mut divisors = Vec::new();
     constant_divisors(&step.before, &mut divisors);
-    // One quotient only: no multiple of g lies between the ends.
+    // The quotient is constant: no multiple of `g` is between the ends.
     let one_quotient =
         |fact: Interval, g: i64| fact.lower.div_euclid(g) == fact.upper.div_euclid(g);
     match step.rule {
@@ -107,7 +107,7 @@ fn is_discharged(step: &Explained) -> bool {
         "div-range" | "div-near-const" => {
             facts.any(|fact| divisors.iter().any(|c| one_quotient(fact, *c)))
         }
-        // In the e-graph the condition is a text.
+        // In the e-graph, the condition is given as a text.
         "div-drop-small" if !step.condition.is_empty() => true,
         "div-drop-small" => facts.any(|fact| {
             let width = i128::from(fact.upper) - i128::from(fact.lower);

@@ -1,12 +1,12 @@
-//! One operation over parameters: its module, its arguments, its evaluation.
+//! A test case for one operation over parameters: its module, arguments and evaluation.
 
 use tegula_interp::{Value, evaluate};
 use tegula_ir::{ElementType, InstructionId, Literal, Module, parse_module};
 
 use crate::common::Random;
 
-/// One instance: operand shapes, result shape, opcode and attributes. Numbers in
-/// `s32` operands are in `0..most`.
+/// One instance: operand shapes, result shape, opcode and attributes. Elements of `s32` operands
+/// are in `0..most`.
 pub(crate) struct Instance {
     operands: Vec<String>,
     result: String,

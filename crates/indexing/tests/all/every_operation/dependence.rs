@@ -1,4 +1,4 @@
-//! What really depends on what, and what maps name.
+//! Compares the real dependences of results on operands with what the maps name.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::common::Random;
 /// (operand index, result index).
 pub(crate) type Relation = BTreeSet<(Vec<i64>, Vec<i64>)>;
 
-/// Trials with other numbers for one instance.
+/// The number of trials with different values per instance.
 const TRIALS: usize = 10;
-/// As many where an element seems to be named without reason: one that a predicate chooses every
-/// other time is left out by ten trials once in a thousand elements, by these never.
+/// The number of trials if an element seems to be named without reason. Ten trials miss an element
+/// that a predicate chooses half of the time once in a thousand elements; this many never do.
 const MOST_TRIALS: usize = 64;
 
-/// Other values for an element, in bytes.
+/// Different values for an element, as bytes.
 fn changes(literal: &Literal, element: usize, random: &mut Random) -> Vec<Vec<u8>> {
     let width = literal.element_type().storage_bytes();
     let old = &literal.bytes()[element * width..(element + 1) * width];
@@ -41,7 +41,7 @@ fn changes(literal: &Literal, element: usize, random: &mut Random) -> Vec<Vec<u8
     new.into_iter().filter(|new| new != old).collect()
 }
 
-/// Which elements of array `output` change with which of operand `operand`.
+/// The elements of array `output` that change with each element of operand `operand`.
 pub(crate) fn dependence(
     case: &Case,
     arguments: &[Value],
@@ -79,7 +79,7 @@ pub(crate) fn dependence(
 fn named(case: &Case, map: &IndexingMap, arguments: &[Value], forward: bool) -> Relation {
     let mut free = map.clone();
     let first = map.dims.len() + map.ranges.len();
-    // Bound variables take one value below.
+    // Bound variables are given their single value below.
     free.runtime.clear();
     free.constraints.clear();
     free.results.clear();
@@ -170,14 +170,14 @@ fn union(
     (relation, exact)
 }
 
-/// Checks one instance; gives the operands whose maps are supersets.
+/// Checks one instance; returns the operands whose maps are supersets.
 pub(crate) fn check(instance: &Instance, random: &mut Random) -> BTreeSet<(&'static str, usize)> {
     let case = Case::new(instance);
     let mut supersets = BTreeSet::new();
     let opcode = case.module[case.root].op.opcode().name();
     let mut simplifier = Simplifier::new();
     let outputs = case.module[case.root].shape.leaf_count();
-    // Indices stay, so that run-time variables mean one thing.
+    // Indices stay the same, so that run-time variables have one value.
     let fixed = case.arguments(random);
     let trial = |random: &mut Random| -> Vec<Value> {
         let fresh = case.arguments(random);
@@ -209,7 +209,7 @@ pub(crate) fn check(instance: &Instance, random: &mut Random) -> BTreeSet<(&'sta
                     "{}: operand {place:?}, output {output}, forward {is_forward}: not named {missed:?}\n{shown:#?}",
                     case.text
                 );
-                // An index or a predicate is read even where it cannot matter.
+                // An index or a predicate is read even if it cannot influence the result.
                 if exact && is_number(&trials[0], place) {
                     for _ in TRIALS..MOST_TRIALS {
                         if relation.is_subset(&real) {

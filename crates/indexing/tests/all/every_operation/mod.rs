@@ -1,7 +1,7 @@
-//! Brute force over operations: for random small instances of every operation that
-//! the reference evaluator runs, what each element of the result depends on is
-//! found by changing operands' elements one at a time. An exact map names just
-//! those pairs, a superset has them all; in both directions.
+//! Tests maps of operations by brute force. For random small instances of every operation that the
+//! reference evaluator runs, operands' elements are changed one at a time to find out what each
+//! element of the result depends on. An exact map names exactly those pairs, and a superset
+//! contains them; in both directions.
 
 pub(crate) mod case;
 pub(crate) mod dependence;
@@ -15,8 +15,8 @@ use dependence::check;
 use instances::{contraction, control, elementwise, library, movement, with_offsets};
 use tegula_ir::{Op, Opcode};
 
-/// What has maps that name more than is read; the text of the crate's `ops` module
-/// lists the same.
+/// Operands whose maps name more than is read; the documentation of the crate's `ops` module has
+/// the same list.
 const SUPERSETS: &[(&str, usize)] = &[
     ("cholesky", 0),
     ("conditional", 1),
@@ -31,8 +31,8 @@ const SUPERSETS: &[(&str, usize)] = &[
     ("while", 0),
 ];
 
-/// What the reference evaluator does not run or what depends on no operand, and where
-/// else it is looked at.
+/// Operations that the reference evaluator does not run or that depend on no operand, and the tests
+/// that cover them instead.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     (
         "collectives.rs",

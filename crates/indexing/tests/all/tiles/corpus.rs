@@ -1,7 +1,7 @@
-//! Tiles of the corpus: how long a fusion takes. Fusions are made as a compiler makes them: a
-//! product or convolution with what is computed before and after it, up to others.
+//! Measures how long tiling the fusions of the corpus takes. Fusions are formed as by a compiler: a
+//! product or convolution with the operations before and after it, up to the next ones.
 //!
-//! `TEGULA_CORPUS` names the folder; without it the test is skipped.
+//! `TEGULA_CORPUS` names the folder; without it, the test is skipped.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use tegula_ir::{
     Computation, ComputationId, Instruction, InstructionId, Module, Op, Span, parse_module,
 };
 
-/// What a fusion may take on a machine that others use, too; alone, 20 ms.
+/// The most time per fusion on a machine that is also used otherwise; on an idle one it takes 20
+/// ms.
 const BOUND: Duration = Duration::from_millis(200);
 
 /// Whether a value is written to memory: fusions end there.
@@ -35,8 +36,8 @@ fn is_written(module: &Module, id: InstructionId) -> bool {
     is_whole || data.shape.as_array().is_none()
 }
 
-/// A computation of what the root needs, up to values that are written, which become
-/// parameters: two products do not meet in one fusion.
+/// Makes a computation of everything that the root needs. Values written to memory become
+/// parameters, so no fusion contains two products.
 fn fusion(module: &mut Module, root: InstructionId) -> ComputationId {
     let mut needed = Vec::new();
     let mut stack = vec![root];
@@ -124,7 +125,7 @@ fn fusions_take_milliseconds() {
             .filter(|(id, _)| !is_written(&module, *id))
             .map(|(id, _)| id)
             .collect();
-        // What a product reads, and what nobody reads, ends a fusion.
+        // A value that a product reads or that nothing reads ends a fusion.
         let is_end = |id: InstructionId| {
             let own = module[id].computation;
             let users = module.computations[own].instructions.iter();

@@ -1,6 +1,6 @@
-//! Random fusions: chains of movements, sums and products over one or two arrays, whose
-//! results depend on every element that they read, so that an element that is not a
-//! number shows who reads it.
+//! Tests the tiles of random fusions: chains of movements, sums and products over one or two
+//! arrays. Their results depend on every element that they read, so replacing an element by NaN
+//! shows which results read it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use tegula_ir::{ElementType, InstructionId, Literal, Module, parse_module};
 /// Elements of one value.
 const MAX_ELEMENTS: i64 = 48;
 
-/// A fusion in the making.
+/// A fusion under construction.
 struct Drawn {
     body: String,
     values: Vec<(String, Vec<i64>)>,
@@ -42,7 +42,7 @@ impl Drawn {
     }
 
     fn pick(&self, random: &mut Random) -> (String, Vec<i64>) {
-        // Later values are taken more often, so that chains get long.
+        // Later values are chosen more often, so that chains get long.
         let last = self.values.len() as i64 - 1;
         let at = random.range(0, last).max(random.range(0, last));
         self.values[usize::try_from(at).expect("a place")].clone()
@@ -278,7 +278,7 @@ fn check_fusion(text: &str, random: &mut Random, counts: &mut (u64, u64)) {
         let given: Vec<Option<i64>> = sizes.iter().copied().map(Some).collect();
         let space = tiling.space.with_sizes(&given);
         let parallel = space.parallel().count();
-        // Few enough to look at.
+        // Only if there are few enough to check.
         let numbers = tiles_of(&space, &sizes);
         if numbers.len() > 300 {
             continue;

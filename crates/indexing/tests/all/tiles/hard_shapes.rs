@@ -1,5 +1,5 @@
-//! High ranks and hard shapes: maps and tiles, given and open, in bounded time. docs/limits.md
-//! states the bound that is asserted here.
+//! Tests that maps and tiles of high ranks and hard shapes, with given and symbolic sizes, take
+//! bounded time. docs/limits.md states the bound asserted here.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,11 @@ use tegula_indexing::tiles::Tiling;
 use tegula_indexing::{Simplifier, fusion_input_to_output};
 use tegula_ir::{InstructionId, Module, parse_module};
 
-/// For one fusion in the test profile, on a machine that others use, too.
+/// The most time per fusion in the test profile, on a machine that is also used otherwise.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// Maps both ways, tiles of several sizes, and open ones; how long all of it took.
+/// Derives maps in both directions, tiles of several sizes, and symbolic ones; returns how long
+/// that took.
 fn timed(name: &str, text: &str) -> Duration {
     let module = parse_module(text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
     let root = module.entry_computation().root;
@@ -32,7 +33,7 @@ fn timed(name: &str, text: &str) -> Duration {
     backward.max(forward)
 }
 
-/// The number of exact tiles, of how many, for given and for open sizes.
+/// The numbers of exact tiles and of all tiles, for given and for symbolic sizes.
 fn all_of(module: &Module, root: InstructionId, name: &str) -> [(usize, usize); 2] {
     let tiling = Tiling::of(module, root, 0, &mut Simplifier::new())
         .unwrap_or_else(|unknown| panic!("{name}: {}", unknown.cause));
@@ -73,8 +74,8 @@ fn fusion(parameters: &[Vec<i64>], body: &str, result: &[i64]) -> String {
     )
 }
 
-/// Arrays of `rank` bits are transposed and read as matrices again and again, as tensor
-/// networks of qubits do it.
+/// Arrays of `rank` bits are transposed and read as matrices again and again, as in tensor networks
+/// of qubits.
 fn tensor_network(rank: usize, steps: usize) -> String {
     let mut random = Random(rank as u64);
     let bits = vec![2i64; rank];
@@ -140,7 +141,7 @@ fn reshapes_m_to_n() {
     ] {
         let count = |dims: &[i64]| dims.iter().product::<i64>();
         let mut to = to;
-        // What is left over goes into a last dimension.
+        // Remaining factors go into a last dimension.
         if count(&to) != count(&from) && count(&from) % count(&to) == 0 {
             to.push(count(&from) / count(&to));
         }
@@ -152,7 +153,7 @@ fn reshapes_m_to_n() {
         for step in 0..6 {
             let dims = if step % 2 == 0 { &to } else { &from };
             let root = if step == 5 { "ROOT " } else { "" };
-            // A rotation between, so that the reshapes do not cancel.
+            // A reversal in between keeps the reshapes from cancelling.
             body += &format!("  v{step} = f32[{}] reshape({last})\n", list(dims));
             body += &format!(
                 "  {root}w{step} = f32[{}] reverse(v{step}), dimensions={{0}}\n",

@@ -1,8 +1,8 @@
-//! Tiles against brute force: of random operations and fusions, every tile has all elements
-//! that the reference evaluator reads, and where it says so, no others.
+//! Tests tiles by brute force: for random operations and fusions, every tile must contain all
+//! elements that the reference evaluator reads, and no others where it claims to be exact.
 //!
-//! Each tiling is tried with given sizes and with open ones; the conditions of open ones
-//! are evaluated for the sizes that are drawn.
+//! Each tiling is tried with given and with symbolic sizes. The conditions for symbolic sizes are
+//! evaluated at the sizes that are drawn.
 
 mod conditions;
 mod corpus;
@@ -67,7 +67,7 @@ pub(crate) fn is_exact(tile: &Tile, at: &At) -> bool {
     tile.exact.eval(&|var| at.value(var)).expect("values")
 }
 
-/// Holds a tile against the indices that are read; gives whether it is exact there.
+/// Checks a tile against the indices that are read; returns whether it claims to be exact.
 pub(crate) fn check(tile: &Tile, at: &At, read: &Indices, what: &str) -> bool {
     let found = indices(tile, at);
     let shown = || {
@@ -92,7 +92,7 @@ pub(crate) fn check(tile: &Tile, at: &At, read: &Indices, what: &str) -> bool {
             assert_eq!(ends(&found), ends(read), "not the smallest\n{}", shown());
         }
     }
-    // The size is a bound for what is inside the limits.
+    // The size is an upper bound for the number of values within the limits.
     exact
 }
 

@@ -13,7 +13,7 @@ use tegula_indexing::tiles::{OperandTiles, Tiling, TilingSpace};
 use tegula_indexing::{Exactness, IndexingMap, OperandIndexing, Simplifier};
 use tegula_interp::Value;
 
-/// Trials with other numbers, of which an element of the result may depend on others.
+/// The number of trials with different values, on which the dependences may differ.
 const TRIALS: usize = 10;
 
 /// How often tiles are exact.
@@ -59,7 +59,7 @@ fn check_operand(
     let all: Vec<_> = maps.iter().map(|map| points(map, &bind_one)).collect();
     let parallel = space.parallel().count();
     let opcode = case.module[case.root].op.opcode().name();
-    // By tile of the result, what all its tiles along what is summed over name.
+    // For each tile of the result, the elements named by all its tiles along reduced dimensions.
     let mut named: BTreeMap<Vec<i64>, (Indices, bool)> = BTreeMap::new();
     for number in tiles_of(space, sizes) {
         for (map, points) in maps.iter().zip(&all) {
@@ -147,7 +147,7 @@ fn check_instance(instance: &Instance, random: &mut Random, tally: &mut Tally) {
         for (number, maps) in tiling.operand_maps().iter().enumerate() {
             let place = (maps.operand, maps.leaf);
             let real = real(&case, &trials, place, output, random);
-            // Which of two elements a predicate takes, a few trials do not show of each.
+            // A few trials do not show for each element which of two a predicate selects.
             let chooses = case.module[case.root].op.opcode().name() == "select";
             let is_known = is_number(&fixed, place) && !chooses;
             for space in &spaces {
@@ -165,8 +165,8 @@ fn check_instance(instance: &Instance, random: &mut Random, tally: &mut Tally) {
     }
 }
 
-/// Operations whose results depend on data, so that a few trials do not show all that
-/// is read; that is `every_operation`'s business.
+/// Operations whose results depend on data, so that a few trials do not show everything that is
+/// read; `every_operation` tests those.
 fn depends_on_data(kind: i64) -> bool {
     matches!(kind, 0..=2 | 5 | 6 | 10)
 }

@@ -1,9 +1,9 @@
-//! Running a module written as text.
+//! Runs modules written as text.
 
 use tegula_interp::{Error, Value, evaluate};
 use tegula_ir::{Literal, Module};
 
-/// The module of a text, which must be valid.
+/// Parses a module, which must be valid.
 pub(crate) fn module(text: &str) -> Module {
     let module = tegula_ir::parse_module(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     if let Err(errors) = tegula_ir::verify(&module) {
@@ -12,7 +12,7 @@ pub(crate) fn module(text: &str) -> Module {
     module
 }
 
-/// The result of a module, or why there is none.
+/// The result of a module, or its error.
 pub(crate) fn try_run(text: &str, arguments: &[Literal]) -> Result<Value, Error> {
     let arguments: Vec<Value> = arguments.iter().cloned().map(Value::Array).collect();
     evaluate(&module(text), &arguments)
@@ -26,7 +26,7 @@ pub(crate) fn run(text: &str, arguments: &[Literal]) -> Vec<Literal> {
     }
 }
 
-/// The one array of a module's result.
+/// The single array of a module's result.
 pub(crate) fn run_one(text: &str, arguments: &[Literal]) -> Literal {
     let [literal] = <[Literal; 1]>::try_from(run(text, arguments)).expect("one result");
     literal
@@ -49,7 +49,7 @@ pub(crate) fn counting(dims: &[i64]) -> Literal {
     Literal::from_f32s(dims, &values).unwrap()
 }
 
-/// Whether two float arrays agree but for rounding.
+/// Asserts that two float arrays agree up to rounding.
 pub(crate) fn assert_close(actual: &Literal, expected: &[f32]) {
     let actual = actual.as_f32s().expect("f32");
     assert_eq!(actual.len(), expected.len());

@@ -1,4 +1,5 @@
-//! What slices at indices that are data ask: gathers, scatters, and slices that begin at data.
+//! The preferences of slices at data-dependent indices: gathers, scatters, and slices with run-time
+//! starts.
 
 use super::{Place, Spaces};
 use crate::assign::layout_preferences::{Dims, Wish};
@@ -66,14 +67,14 @@ impl Spaces<'_> {
         }
     }
 
-    /// Asks that all but the dimensions of slices are outside registers.
+    /// Asks that all dimensions except those of slices are not in registers.
     fn outside(&mut self, place: Place, value: Option<&ValueId>, slices: &Dims) {
         let rank = value.map_or(0, |&value| self.program.values[value].shape.rank() as u32);
         let others = (0..rank).filter(|dim| !slices.contains(dim)).collect();
         self.wish(place, value, Wish::Outside(others));
     }
 
-    /// The dimensions along which a slice is smaller than the array.
+    /// The dimensions in which a slice is smaller than the array.
     pub(super) fn moving(&self, array: Option<&ValueId>, slice: Option<&ValueId>) -> Dims {
         let sizes = |value: Option<&ValueId>| {
             let dims = value.map(|&value| &self.program.values[value].shape.dims);

@@ -1,10 +1,10 @@
 //! Convolutions of few images on a chip with lanes.
 //!
-//! The matrix unit wants rows of images, eight at a time. Where there are fewer the real
-//! compiler cuts each along its last spatial dimension into eight pieces, which overlap by what
-//! a window needs, and runs these as so many images. The pieces of the result are put together
-//! by moving no byte: so an image's pieces are right outside one another, and are outside
-//! registers unless they are a whole part of one.
+//! The matrix unit takes rows of images, eight at a time. If there are fewer images, libtpu's
+//! compiler cuts each of them along its last spatial dimension into eight pieces, which overlap as
+//! far as windows require, and treats the pieces as separate images. The pieces of the result must
+//! be put together without moving bytes. So the dimension of pieces is adjacent to that of images,
+//! and it is not in registers unless a piece divides one evenly.
 
 use super::Spaces;
 use crate::assign::layout_preferences::ROWS;
@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 use tegula_fusion::Node;
 use tegula_ir::{ConvDims, Dim, Op, WindowDim};
 
-/// How a convolution of few images lies.
+/// The layout of a convolution of few images.
 pub(super) struct Pieces {
     /// The order of its result.
     pub(super) order: Order,
-    /// The dimension of its input that takes the place of images in registers.
+    /// The dimension of its input that replaces images in registers.
     pub(super) input_rows: i64,
 }
 
@@ -26,8 +26,8 @@ fn number(dim: i64) -> u32 {
 }
 
 impl Spaces<'_> {
-    /// The pieces of a convolution; [`None`] if it runs as it stands: on eight images or more,
-    /// with groups or holes, along one dimension, or with windows as large as the image.
+    /// The pieces of a convolution; [`None`] if it is not cut: it has eight images or more, groups,
+    /// dilation or a single spatial dimension, or its windows are as large as the image.
     pub(super) fn pieces(&self, op: &Op, node: &Node) -> Option<Pieces> {
         let Op::Convolution {
             dims,
@@ -66,7 +66,7 @@ impl Spaces<'_> {
         })
     }
 
-    /// The least padded order in which pieces of this length can be put together.
+    /// The order with least padding in which pieces of this length can be put together.
     fn order_of_pieces(
         &self,
         dims: &ConvDims,

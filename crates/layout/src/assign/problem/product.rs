@@ -1,5 +1,5 @@
-//! What products ask: of a dot's operands and result rows and lanes that the matrix unit
-//! takes and writes, of a convolution's its channels and batch.
+//! The preferences of products: the rows and lanes of a dot's operands and result, as the matrix
+//! unit takes and writes them, and the channels and batch of a convolution.
 
 use super::{Place, Relation, Spaces};
 use crate::assign::layout_preferences::{Dims, MANY_FEATURES, Wish};
@@ -91,8 +91,8 @@ impl Spaces<'_> {
         }
     }
 
-    /// Groups are fast in some orders of all three arrays together, and many times slower
-    /// in the others: there the program's own orders stay.
+    /// Convolutions with groups are fast in certain combinations of the orders of all three arrays,
+    /// and many times slower in others, so the program's own orders are kept.
     fn dense_convolution(&mut self, op: &Op, node: &Node, place: Place) {
         let Op::Convolution {
             dims,
@@ -121,7 +121,7 @@ impl Spaces<'_> {
         let features = size(dims.output_feature);
         let operations = 2.0 * count(result) * count(kernel) / features.max(1) as f64;
         if (*feature_group_count, *batch_group_count) != (1, 1) {
-            // A routine reads arrays as they lie.
+            // A routine reads arrays in their memory order.
             for value in &node.operands {
                 self.wish(Place::Memory, Some(value), Wish::Grouped { operations });
             }

@@ -1,4 +1,4 @@
-//! Operations on each element by itself, of vectors and, one element long, of scalars.
+//! Operations on each element independently, of vectors and (as vectors of one element) of scalars.
 
 use super::value::{Lanes, Vector, ir_type, rounded, unsigned, wrap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tegula_scalar::{decode_single, encode_single, unary_f64};
 
 type Made = Result<Vector, String>;
 
-/// The marks of elements that are computed from those of several vectors.
+/// The marks of elements that are computed from those of several vectors: the union.
 pub(super) fn joined(operands: &[&Vector]) -> Option<Vec<u8>> {
     let mut marks: Option<Vec<u8>> = None;
     for own in operands.iter().filter_map(|vector| vector.marks.as_ref()) {
@@ -25,7 +25,7 @@ fn with_marks(lanes: Lanes, operands: &[&Vector]) -> Made {
     Ok(Vector::new(lanes).marked(joined(operands)))
 }
 
-/// One operand.
+/// Evaluates an operation with one operand.
 pub(crate) fn unary(op: Unary, element: Element, x: &Vector) -> Made {
     let lanes = match &*x.lanes {
         Lanes::Float(values) => match op {
@@ -61,9 +61,10 @@ pub(crate) fn unary(op: Unary, element: Element, x: &Vector) -> Made {
     with_marks(lanes, &[x])
 }
 
-/// Each element as one of the two numbers of a narrower type next to it: the one with the greater
-/// magnitude if the random word, as a part of 2^32, is less than how far the element is towards it.
-/// The hardware's own use of the bits is not documented.
+/// Stochastic rounding: each element becomes one of the two adjacent numbers of a narrower type. It
+/// becomes the one of greater magnitude if the random word, as a fraction of 2^32, is less than the
+/// element's relative distance towards that number. How the hardware uses the bits is not
+/// documented.
 pub(super) fn stochastic(element: Element, x: &Vector, bits: &Vector) -> Made {
     let ty = ir_type(element)?;
     let sign = 1_u32 << (element.bits() - 1);
@@ -73,7 +74,7 @@ pub(super) fn stochastic(element: Element, x: &Vector, bits: &Vector) -> Made {
         if !rounded.is_finite() || rounded == *value {
             return rounded;
         }
-        // Magnitudes have consecutive codes.
+        // The codes of adjacent magnitudes are consecutive.
         let magnitude = nearest & (sign - 1);
         let other = match rounded.abs() < value.abs() {
             true => magnitude + 1,
@@ -136,13 +137,13 @@ fn float_function(op: Unary) -> Result<fn(f32) -> f32, String> {
     })
 }
 
-/// Two operands.
+/// Evaluates an operation with two operands.
 pub(crate) fn binary(op: Binary, element: Element, a: &Vector, b: &Vector) -> Made {
     let lanes = match (&*a.lanes, &*b.lanes) {
         (Lanes::Float(a), Lanes::Float(b)) => {
             let each = |f: fn(f32, f32) -> f32| zip(a, b, f);
             let made = match op {
-                // Written out, so that each is a loop of its own that the compiler vectorises.
+                // Written out so that each is a loop of its own, which the compiler vectorises.
                 Binary::Add => zip(a, b, |x, y| x + y),
                 Binary::Sub => zip(a, b, |x, y| x - y),
                 Binary::Mul => zip(a, b, |x, y| x * y),
@@ -210,8 +211,10 @@ fn integers(op: Binary, element: Element, a: &[i32], b: &[i32]) -> Result<Vec<i3
     })
 }
 
-/// Two integers of a type, before the result is wrapped to it. What has no value (a division by
-/// zero, a shift beyond the width) is what the machine gives: all bits set, and 0 or the sign.
+/// Evaluates an operation on two integers of a type, before the result is wrapped to the type.
+/// Operations without a defined value return what the machine computes: all bits set for a division
+/// by zero, the dividend for a remainder by zero, and 0 or the sign for a shift by the width or
+/// more.
 pub(crate) fn integer(op: Binary, element: Element, x: i64, y: i64) -> Option<i64> {
     let bits = i64::from(element.bits());
     let mask = |v: i64| {
@@ -266,7 +269,7 @@ pub(crate) fn int_holds(predicate: IntPredicate, element: Element, x: i64, y: i6
         bits => v as u64 & ((1 << bits) - 1),
     };
     let (ux, uy) = (mask(x), mask(y));
-    // A truth value has no sign but in comparisons of its one bit.
+    // A truth value is unsigned, except in comparisons of its one bit.
     let (x, y) = match element {
         Element::Int(1) => (-(x & 1), -(y & 1)),
         _ => (x, y),
@@ -317,7 +320,7 @@ pub(crate) fn compare_floats(p: FloatPredicate, a: &Vector, b: &Vector) -> Made 
     with_marks(Lanes::Int(made), &[a, b])
 }
 
-/// Chooses element by element; an element that is not chosen leaves no mark.
+/// Selects element by element; an element that is not selected leaves no mark.
 pub(crate) fn select(condition: &Vector, a: &Vector, b: &Vector) -> Made {
     let chosen = condition.lanes.ints()?;
     let pick = |x: &[u8], y: &[u8]| -> Vec<u8> {
@@ -373,12 +376,12 @@ pub(crate) fn multiply_add(element: Element, a: &Vector, b: &Vector, c: &Vector)
     with_marks(Lanes::Float(made), &[a, b, c])
 }
 
-/// Another element type.
+/// Converts a vector to another element type.
 pub(crate) fn cast(cast: Cast, from: Element, to: Element, x: &Vector) -> Made {
     let lanes = match (&*x.lanes, cast) {
         (Lanes::Int(_), Cast::Mask) => return Ok(x.clone()),
         (Lanes::Int(values), Cast::Signed | Cast::Truncate) => {
-            // A truth value that is extended with its sign is 0 or -1.
+            // A truth value that is sign-extended is 0 or -1.
             let signed = |v: &i32| if from == Element::BOOL { -v } else { *v };
             let wide = |v: &i32| {
                 wrap(
@@ -423,7 +426,8 @@ pub(crate) fn cast(cast: Cast, from: Element, to: Element, x: &Vector) -> Made {
     with_marks(lanes, &[x])
 }
 
-/// Towards zero or to the nearest, the type's greatest or least number beyond it; NaN is 0.
+/// Converts a floating-point number to a signed integer, towards zero or to the nearest; a number
+/// out of range becomes the type's greatest or least, and NaN becomes 0.
 pub(crate) fn to_signed(cast: Cast, to: Element, value: f32) -> i32 {
     let value = if cast == Cast::ToSignedNearest {
         value.round_ties_even()
@@ -440,7 +444,7 @@ pub(crate) fn to_signed(cast: Cast, to: Element, value: f32) -> i32 {
     }
 }
 
-/// The same bits as elements of another type of the same width.
+/// Reinterprets the elements as another type of the same width.
 fn same_bits(lanes: &Lanes, from: Element, to: Element) -> Result<Lanes, String> {
     let bytes = super::value::to_bytes(from, lanes)?;
     super::value::from_bytes(to, &bytes)

@@ -1,4 +1,4 @@
-//! Vectors from memory and to it.
+//! Loads and stores of vectors.
 
 use super::super::access::{Access, Touch};
 use super::super::{Here, Machine};
@@ -10,14 +10,14 @@ use crate::report::Error;
 use smallvec::SmallVec;
 use tegula_arena::EntityRef;
 
-/// A box of a buffer and where its elements are in the vector.
+/// A box of a buffer, and where its elements are in the vector.
 struct Part {
     region: Region,
     dense: Dense,
 }
 
 impl<'p> Machine<'p> {
-    /// A vector's boxes in memory, with the access to all of them; nothing where none exists.
+    /// The boxes of a view in memory, with the access to all of them; `None` if no element exists.
     fn parts(
         &mut self,
         view: &ViewCut,
@@ -38,8 +38,8 @@ impl<'p> Machine<'p> {
         Ok(Some((access, rows)))
     }
 
-    /// The boxes of a view in another shape or with steps: one for each index of the dimensions
-    /// before those that the shape leaves as they are.
+    /// The boxes of a reshaped or strided view: one for each index of the leading dimensions, up to
+    /// the trailing ones that the reshape leaves as they are.
     fn rows(
         &mut self,
         view: &ViewCut,
@@ -52,7 +52,7 @@ impl<'p> Machine<'p> {
         };
         let sizes = &view.cut.sizes;
         let rank = last.dims.len();
-        // Dimensions at the end that are the slice's own.
+        // The number of trailing dimensions that the reshape leaves as they are.
         let own = match view.reshaped.len() {
             1 => (1..=rank.min(sizes.len()))
                 .take_while(|back| {
@@ -104,7 +104,8 @@ impl<'p> Machine<'p> {
                 let place = starts[d] + index[d] * last.strides[d];
                 at = at * last.dims[d] + place;
             }
-            // Through earlier shapes, whose parts are whole but for where they begin.
+            // Maps the index back through the earlier shapes, whose parts are contiguous from their
+            // start.
             for (stage, (stage_dims, stage_starts)) in view.reshaped.iter().zip(&stages).rev() {
                 at = through(at, &stage.entries, stage_dims, stage_starts);
             }
@@ -145,7 +146,7 @@ impl<'p> Machine<'p> {
         Ok(parts)
     }
 
-    /// What a vector is loaded as. Without values only what needs none is checked.
+    /// Loads a vector. Without values, only the checks that need none are made.
     pub(super) fn load_vector(
         &mut self,
         operation: &Ready<'p>,
@@ -171,7 +172,7 @@ impl<'p> Machine<'p> {
             let before = self.states[access.buffer.index()].unwritten_from;
             self.unwritten_from = before.or(Some(here.line));
         }
-        // A mask chooses what is loaded; what is not is 0.
+        // A mask selects what is loaded; other elements become 0.
         let Some(mask) = operation.operands.first() else {
             return Ok(Some(vector));
         };
@@ -239,7 +240,7 @@ impl<'p> Machine<'p> {
         Ok(Vector::new(lanes.map_err(|m| unsupported(here, m))?).marked(marks))
     }
 
-    /// Stores a vector, added to what is there or where its mask holds.
+    /// Stores a vector, or adds it to what is there; only where its mask holds, if it has one.
     pub(super) fn store_vector(
         &mut self,
         operation: &Ready<'p>,
@@ -293,7 +294,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// What is known of a box after a vector was stored to it.
+    /// Updates what is known of a box after a vector was stored to it.
     fn mark_stored(&mut self, id: usize, part: &Part, marks: Option<&[u8]>) {
         let from = self.unwritten_from;
         let state = &mut self.states[id];
@@ -321,7 +322,7 @@ fn insert(set: &mut Regions, region: &Region) {
     }
 }
 
-/// An index in a shape's part as a number in the shape before.
+/// Maps a linear index in a part of a shape to the linear index in the shape before it.
 fn through(at: i64, entries: &[super::CutEntry], dims: &[i64], starts: &[i64]) -> i64 {
     let mut rest = at;
     let mut places = vec![0i64; dims.len()];
@@ -371,7 +372,7 @@ fn place(index: &[i64], whole: &Region, dense: &Dense) -> usize {
     (dense.start + at) as usize
 }
 
-/// The elements of a box with a mark, as boxes: whole rows that follow each other are one.
+/// The elements of a box that have a mark, as boxes: adjacent whole rows form one box.
 fn runs(part: &Part, marks: &[u8], wanted: u8) -> Vec<Region> {
     let region = &part.region;
     let mut found: Vec<Region> = Vec::new();
@@ -402,7 +403,7 @@ fn runs(part: &Part, marks: &[u8], wanted: u8) -> Vec<Region> {
             break;
         }
     }
-    // Equal runs of rows one below the other.
+    // Equal runs in adjacent rows are joined.
     for d in (0..last).rev() {
         let mut joined: Vec<Region> = Vec::new();
         for run in found {

@@ -1,9 +1,9 @@
-//! Straight-line code on vectors.
+//! Execution of straight-line vector code.
 //!
-//! A block's operations are run one after the other on vectors of logical shape; its time is that
-//! of all of them scheduled together. Elements that come from beyond an array's edge or from memory
-//! that nobody wrote keep a mark (`value`): kernels load such elements and select others, so a mark
-//! is wrong only where it decides something or reaches an array outside.
+//! The operations of a block run in order, on vectors of logical shape; its time is that of all
+//! operations scheduled together. Elements that come from beyond an array's edge or from unwritten
+//! memory carry a mark (`value`): kernels load such elements and then select others, so a mark is
+//! an error only where it decides something or reaches an array outside the kernel.
 
 pub(crate) mod elementwise;
 mod memory;
@@ -25,21 +25,21 @@ use tegula_mosaic::ir::{Constant, Op};
 use tegula_mosaic::types::Element;
 use value::{Lanes, Vector};
 
-/// A block ready to run.
+/// A block of vector code prepared for execution.
 pub(super) struct Block<'p> {
     pub(super) operations: Vec<Ready<'p>>,
-    /// The chip's work for all of it.
+    /// The work of the whole block on the chip's units.
     pub(super) work: crate::engine::Work,
-    /// Elements that its operations go through, as a measure of the simulator's own work.
+    /// The elements that its operations process, a measure of the simulator's own work.
     pub(super) effort: u64,
 }
 
-/// An operation ready to run.
+/// A vector operation prepared for execution.
 pub(super) struct Ready<'p> {
     pub(super) kind: Kind<'p>,
     pub(super) operands: SmallVec<[Operand; 3]>,
     pub(super) result: Option<VectorResult>,
-    /// The result's type; the stored vector's of a store.
+    /// The type of the result; for a store, of the stored vector.
     pub(super) dims: Vec<i64>,
     pub(super) element: Element,
     pub(super) line: u32,
@@ -73,8 +73,7 @@ impl Operand {
     }
 }
 
-/// A view with its sizes: a slice, then perhaps its elements in another shape, of which a part is
-/// taken.
+/// A view with its sizes: a slice, optionally reshaped, of which a part is taken.
 pub(super) struct ViewCut {
     pub(super) cut: Cut,
     pub(super) reshaped: Vec<Reshaped>,
@@ -83,12 +82,12 @@ pub(super) struct ViewCut {
 pub(super) struct Reshaped {
     pub(super) dims: Vec<i64>,
     pub(super) entries: Vec<CutEntry>,
-    /// The distance of the elements that are taken.
+    /// The distance between consecutive elements that are taken, by dimension.
     pub(super) strides: Vec<i64>,
 }
 
 impl<'p> Machine<'p> {
-    /// Runs a block; its time is counted at the line of its statement.
+    /// Runs a block; its time is charged to the line of its statement.
     pub(super) fn vector(&mut self, number: usize, here: Here<'p>) -> Result<(), Error> {
         let blocks = self.blocks;
         let block = &blocks[number];
@@ -145,7 +144,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// A scalar is computed from an element that holds nothing.
+    /// Reports that a scalar was computed from a marked element.
     fn scalar_from_mark(&mut self, mark: u8, here: Here<'p>) {
         let (code, what, help) = match mark & value::UNWRITTEN != 0 {
             true => (
@@ -167,7 +166,7 @@ impl<'p> Machine<'p> {
         });
     }
 
-    /// An operand's value.
+    /// The value of an operand.
     fn operand(&self, operand: &Operand, here: Here<'p>) -> Result<Vector, Error> {
         use tegula_arena::EntityRef;
         match operand {
@@ -226,7 +225,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// The scalar that a vector of one element is.
+/// The scalar in a vector of one element.
 fn scalar_of(vector: &Vector) -> Option<i64> {
     match &*vector.lanes {
         Lanes::Float(values) => values.first().map(|v| i64::from(v.to_bits())),

@@ -1,10 +1,10 @@
-//! Vectors in the parts of wider elements: word `i` of the result holds element `i` of each.
+//! Packing of vectors into wider elements: word `i` of the result holds element `i` of each vector.
 
 use super::value::{self, Lanes, Vector};
 use tegula_mosaic::types::Element;
 use tegula_scalar::{decode_single, encode_single};
 
-/// The bits of each element.
+/// The bit patterns of the elements.
 pub(super) fn bits_of(element: Element, lanes: &Lanes) -> Result<Vec<u32>, String> {
     Ok(match lanes {
         Lanes::Float(values) => {
@@ -21,7 +21,7 @@ pub(super) fn bits_of(element: Element, lanes: &Lanes) -> Result<Vec<u32>, Strin
     })
 }
 
-/// Elements of these bits.
+/// Elements with these bit patterns.
 pub(super) fn from_bits(element: Element, bits: Vec<u32>) -> Result<Lanes, String> {
     let ty = value::ir_type(element)?;
     Ok(match element.is_float() {
@@ -39,7 +39,7 @@ pub(super) fn from_bits(element: Element, bits: Vec<u32>) -> Result<Lanes, Strin
     })
 }
 
-/// Packs vectors of 32-bit elements, the first in the lowest bits.
+/// Packs vectors of 32-bit elements into narrower parts of words, the first into the lowest bits.
 pub(super) fn pack(narrow: Element, from: Element, parts: &[Vector]) -> Result<Vector, String> {
     let bits = narrow.bits();
     let Some(first) = parts.first() else {
@@ -87,7 +87,7 @@ pub(super) fn pack(narrow: Element, from: Element, parts: &[Vector]) -> Result<V
     Ok(Vector::ints(words).marked(marks))
 }
 
-/// One of the vectors that were packed.
+/// Extracts one of the packed vectors.
 pub(super) fn unpack(
     narrow: Element,
     index: i64,

@@ -1,4 +1,4 @@
-//! Products of vectors in the matrix units.
+//! Matrix products of vectors.
 
 use super::super::matrix;
 use super::shape;
@@ -8,9 +8,10 @@ use tegula_mosaic::types::Element;
 
 /// A product added to an accumulator, and whether it sums padding with other elements.
 ///
-/// Of an integer and a floating-point operand the integers are made f32 first, as Mosaic does.
-/// Products of floating-point numbers are summed in f32. With `rounds` an operand of f32 is first
-/// rounded to bf16, as the units do at the default precision; interpreters of kernels do not.
+/// If one operand is of integers and the other of floating-point numbers, the integers are
+/// converted to f32 first, as Mosaic does. Products of floating-point numbers are summed in f32.
+/// With `rounds` an f32 operand is first rounded to bf16, as the matrix units do at the default
+/// precision; interpreters of kernels do not round.
 pub(super) fn matmul(
     dims: &DotDims,
     precision: Precision,
@@ -38,7 +39,7 @@ pub(super) fn matmul(
         size(a_dims, &dims.lhs_contracting),
         size(b_dims, &b_free),
     );
-    // [batch, m, k] and [batch, k, n].
+    // The operands as `[batch, m, k]` and `[batch, k, n]`.
     let left = turned(
         a,
         a_dims,
@@ -137,7 +138,7 @@ fn turned(x: &Vector, dims: &[i64], groups: &[&[i64]]) -> Vector {
     shape::transpose(x, dims, &order)
 }
 
-/// The product of `[batch, m, n]` in the order of its dimensions.
+/// The product `[batch, m, n]` with its dimensions in the order of the result.
 fn ordered(
     dims: &DotDims,
     product: Vector,
@@ -151,7 +152,7 @@ fn ordered(
     let columns = b_free.iter().map(|d| (1, *d, b_dims[*d as usize]));
     let have: Vec<(i64, i64, i64)> = batch.chain(rows).chain(columns).collect();
     let place = |&(operand, dim): &(i64, i64)| {
-        // A batch dimension may be named by either operand.
+        // Either operand may name a batch dimension.
         let (operand, dim) = match dims
             .rhs_batch
             .iter()
@@ -175,7 +176,7 @@ fn ordered(
     shape::transpose(&product, &sizes, &order)
 }
 
-/// Marks of the result, and whether a row or column sums padding with other elements.
+/// The marks of the result, and whether an element sums padding with other elements.
 fn marks(left: &Vector, right: &Vector, [batch, m, k, n]: [usize; 4]) -> (Option<Vec<u8>>, bool) {
     if left.marks.is_none() && right.marks.is_none() {
         return (None, false);

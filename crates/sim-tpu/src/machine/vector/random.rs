@@ -1,5 +1,6 @@
-//! The core's generator of random bits. Its words are not the hardware's, which are not published:
-//! only that a seed gives the same words again, and other seeds others, is as there.
+//! The core's random number generator. Its words differ from the hardware's, which are not
+//! published; like the hardware, it gives the same words for the same seed and other words for
+//! another seed.
 
 /// The generator: splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014).
@@ -9,7 +10,7 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// The generator that these numbers name.
+    /// The generator with this seed.
     pub(crate) fn seeded(seed: &[i64]) -> Self {
         let mut made = Self::default();
         for number in seed {
@@ -27,7 +28,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// The next words of 32 bits.
+    /// The next 32-bit words.
     pub(crate) fn words(&mut self, count: usize) -> Vec<i32> {
         (0..count).map(|_| (self.next() >> 32) as i32).collect()
     }

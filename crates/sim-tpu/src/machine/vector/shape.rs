@@ -8,7 +8,7 @@ use tegula_mosaic::types::Element;
 
 type Made = Result<Vector, String>;
 
-/// Distances of row-major elements along each dimension.
+/// The row-major strides of a shape, in elements.
 pub(super) fn strides(dims: &[i64]) -> Vec<usize> {
     let mut strides = vec![1; dims.len()];
     for d in (1..dims.len()).rev() {
@@ -21,7 +21,7 @@ pub(super) fn count(dims: &[i64]) -> usize {
     dims.iter().map(|d| (*d).max(0) as usize).product()
 }
 
-/// Does the same to the numbers and to their marks.
+/// Applies the same movement to the numbers and to their marks.
 fn moved(x: &Vector, f: &dyn Fn(&dyn Source) -> Moved) -> Vector {
     let lanes = match &*x.lanes {
         Lanes::Float(values) => match f(&values.as_slice()) {
@@ -45,15 +45,15 @@ fn moved(x: &Vector, f: &dyn Fn(&dyn Source) -> Moved) -> Vector {
     Vector::new(lanes).marked(marks)
 }
 
-/// Elements of one of three kinds.
+/// Elements of one of three kinds: numbers of two types, or marks.
 enum Moved {
     Float(Vec<f32>),
     Int(Vec<i32>),
     Mark(Vec<u8>),
 }
 
-/// Where elements are taken from: the elements of a slice at `start + i * step` for `i < count`,
-/// pushed one run after the other.
+/// A slice from which elements are gathered: each run `(start, count, step)` yields the elements at
+/// `start + i * step` for `i < count`, one run after the other.
 trait Source {
     fn gather(&self, runs: &mut dyn Iterator<Item = (usize, usize, usize)>) -> Moved;
 }
@@ -92,7 +92,7 @@ impl Source for &[u8] {
     }
 }
 
-/// Elements at `start + sum of index * step` for every index of `dims`, row-major.
+/// The elements at `start + sum of index * step` for every index of `dims`, row-major.
 pub(super) fn strided(x: &Vector, start: usize, dims: &[i64], steps: &[usize]) -> Vector {
     let total = count(dims);
     let (outer, last) = match dims.split_last() {
@@ -122,7 +122,7 @@ pub(super) fn strided(x: &Vector, start: usize, dims: &[i64], steps: &[usize]) -
     })
 }
 
-/// Repeated as numpy broadcasts.
+/// Broadcasts with numpy's rules.
 pub(super) fn broadcast(x: &Vector, from: &[i64], to: &[i64]) -> Vector {
     if from == to {
         return x.clone();
@@ -137,7 +137,7 @@ pub(super) fn broadcast(x: &Vector, from: &[i64], to: &[i64]) -> Vector {
     strided(x, 0, to, &steps)
 }
 
-/// Dimension `d` of the result is dimension `permutation[d]` of the operand.
+/// Transposes: dimension `d` of the result is dimension `permutation[d]` of the operand.
 pub(super) fn transpose(x: &Vector, from: &[i64], permutation: &[i64]) -> Vector {
     let own = strides(from);
     let dims: Vec<i64> = permutation.iter().map(|&d| from[d as usize]).collect();
@@ -150,7 +150,7 @@ pub(super) fn transpose(x: &Vector, from: &[i64], permutation: &[i64]) -> Vector
     strided(x, 0, &dims, &steps)
 }
 
-/// A matrix of `rows` and `columns`, transposed in blocks that stay in the cache.
+/// Transposes a matrix of `rows` and `columns` in blocks that stay in the cache.
 fn transposed_matrix(x: &Vector, rows: usize, columns: usize) -> Vector {
     fn turn<T: Copy + Default>(values: &[T], rows: usize, columns: usize) -> Vec<T> {
         const BLOCK: usize = 16;
@@ -174,7 +174,8 @@ fn transposed_matrix(x: &Vector, rows: usize, columns: usize) -> Vector {
     Vector::new(lanes).marked(marks)
 }
 
-/// A part: of the first dimensions from `offsets` on, `sizes` elements `steps` apart.
+/// A strided slice: in each leading dimension it begins at the entry of `offsets` and steps by that
+/// of `steps`; `to` is its shape.
 pub(super) fn slice(
     x: &Vector,
     from: &[i64],
@@ -189,7 +190,7 @@ pub(super) fn slice(
     strided(x, start, to, &steps)
 }
 
-/// The elements from one place on.
+/// The part at one position of the leading dimensions.
 pub(super) fn extract(x: &Vector, from: &[i64], to: &[i64], position: &[i64]) -> Vector {
     let own = strides(from);
     let start: usize = position
@@ -242,7 +243,7 @@ pub(super) fn concatenate(parts: &[(&Vector, &[i64])], dim: usize) -> Made {
     Ok(Vector::new(lanes).marked(marks))
 }
 
-/// Counts along the dimensions, joined in their order.
+/// Index numbers along one dimension; along several, the row-major number of their indices.
 pub(super) fn iota(element: Element, dims: &[i64], along: &[i64]) -> Vector {
     let total = count(dims);
     let own = strides(dims);
@@ -263,7 +264,8 @@ pub(super) fn iota(element: Element, dims: &[i64], along: &[i64]) -> Vector {
     Vector::ints(values)
 }
 
-/// Rotated along a dimension, by more for each index of another.
+/// Rotates along a dimension by `amount`, and by `stride` more for each index of a second
+/// dimension.
 pub(super) fn rotate(
     x: &Vector,
     dims: &[i64],
@@ -289,21 +291,21 @@ pub(super) fn rotate(
     Ok(picked(x, total, &place))
 }
 
-/// Element `i` is element `place(i)` of the operand.
+/// A vector whose element `i` is element `place(i)` of the operand.
 fn picked(x: &Vector, total: usize, place: &dyn Fn(usize) -> usize) -> Vector {
     moved(x, &|source| {
         source.gather(&mut (0..total).map(|i| (place(i), 1, 1)))
     })
 }
 
-/// Repeats a vector this many times along a dimension.
+/// Repeats a vector along a dimension.
 pub(super) fn repeat(x: &Vector, dims: &[i64], dim: usize, times: i64) -> Made {
     let times = usize::try_from(times).map_err(|_| "a negative number of times".to_owned())?;
     let parts = vec![(x, dims); times];
     concatenate(&parts, dim)
 }
 
-/// `result[i] = source[indices[i]]` along one dimension; indices beyond it wrap around.
+/// `result[i] = source[indices[i]]` along one dimension; indices out of range wrap around.
 pub(super) fn gather_along(
     x: &Vector,
     from: &[i64],
@@ -330,8 +332,8 @@ pub(super) fn gather_along(
     Ok(made.marked(marks))
 }
 
-/// What is left of a vector when some dimensions are combined, joined with the accumulator; and
-/// whether that combines padding with other elements.
+/// Reduces a vector along some dimensions and combines the result with the accumulator; also
+/// returns whether that combines padding with other elements.
 pub(super) fn reduce(
     kind: Reduction,
     element: Element,
@@ -346,14 +348,14 @@ pub(super) fn reduce(
     let gone: Vec<usize> = (0..dims.len())
         .filter(|d| along.contains(&(*d as i64)))
         .collect();
-    // Reduced dimensions last, so that each result has one run.
+    // Reduced dimensions go last, so that each result is computed from one contiguous run.
     let order: Vec<i64> = kept.iter().chain(&gone).map(|d| *d as i64).collect();
     let inner: usize = gone.iter().map(|d| dims[*d].max(0) as usize).product();
     let outer: usize = kept.iter().map(|d| dims[*d].max(0) as usize).product();
     let in_order = order.iter().enumerate().all(|(i, d)| i as i64 == *d);
     let lanes = match (&*x.lanes, &*accumulator.lanes) {
         (Lanes::Float(values), Lanes::Float(start)) => {
-            // Down the rows of a matrix whole rows are combined.
+            // A reduction over the rows of a matrix combines whole rows.
             let by_rows = !in_order && gone.len() == 1 && gone[0] == 0;
             let made = if by_rows && outer > 0 {
                 let mut sums = start.clone();
@@ -431,7 +433,7 @@ fn floats(
     outer: usize,
 ) -> Result<Vec<f32>, String> {
     let run = |i: usize| values.get(i * inner..(i + 1) * inner).unwrap_or_default();
-    /// Several sums at once, which the compiler keeps in one register.
+    /// Eight partial results at once, which the compiler keeps in one register.
     fn several(run: &[f32], first: f32, start: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
         let mut lanes = [first; 8];
         let chunks = run.chunks_exact(8);
@@ -518,8 +520,8 @@ pub(super) fn reduce_index(kind: Reduction, x: &Vector, dims: &[i64], axis: usiz
     Ok(Vector::ints(all.chunks(inner).map(best).collect()).marked(marks))
 }
 
-/// Elements of another width: the second-minor dimension holds several narrow ones in each wide
-/// one, the first in the low bits.
+/// Reinterprets elements as another width: along the second-minor dimension each wide element holds
+/// several narrow ones, the first in the low bits.
 pub(super) fn bitcast(
     x: &Vector,
     (from, from_dims): (Element, &[i64]),
@@ -537,7 +539,8 @@ pub(super) fn bitcast(
     let ratio = (wide / narrow.max(1)) as usize;
     let packs = from.bits() < to.bits();
     let narrow_dims = if packs { from_dims } else { to_dims };
-    // Of a row of one dimension neighbours share a word, else neighbours along the sublanes.
+    // In a one-dimensional vector, adjacent elements share a word; otherwise elements adjacent
+    // along the sublanes do.
     let columns = match narrow_dims {
         [.., _, columns] => (*columns).max(0) as usize,
         _ => 1,

@@ -1,18 +1,18 @@
-//! What a vector holds: numbers, and which of them come from padding or from memory that nobody
-//! wrote.
+//! The contents of a vector: numbers, and marks for those that come from padding or from unwritten
+//! memory.
 
 use std::sync::Arc;
 use tegula_ir::ElementType;
 use tegula_mosaic::types::{Element, FloatKind};
 use tegula_scalar::{decode_single, encode_single};
 
-/// The element comes from beyond the edge of an array.
+/// Mark of an element that comes from beyond the edge of an array.
 pub(crate) const PADDING: u8 = 1;
-/// The element comes from memory that nobody wrote.
+/// Mark of an element that comes from unwritten memory.
 pub(crate) const UNWRITTEN: u8 = 2;
 
-/// Numbers, row-major: floating-point ones as f32 whatever their type is, integers of up to 32 bits
-/// with their sign, truth values as 0 and 1.
+/// Numbers, row-major: floating-point numbers of every type as f32, integers of up to 32 bits
+/// sign-extended, truth values as 0 and 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Lanes {
     Float(Vec<f32>),
@@ -44,11 +44,11 @@ impl Lanes {
     }
 }
 
-/// A vector. Parts are shared: cloning is cheap.
+/// A vector. Its parts are shared, so cloning is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Vector {
     pub(crate) lanes: Arc<Lanes>,
-    /// For each element [`PADDING`] and [`UNWRITTEN`], if any has one of them.
+    /// For each element its marks [`PADDING`] and [`UNWRITTEN`]; `None` if no element has one.
     pub(crate) marks: Option<Arc<Vec<u8>>>,
 }
 
@@ -68,7 +68,7 @@ impl Vector {
         Self::new(Lanes::Int(values))
     }
 
-    /// The same with these marks; none if all are 0.
+    /// The vector with these marks; all 0 counts as none.
     pub(crate) fn marked(mut self, marks: Option<Vec<u8>>) -> Self {
         self.marks = marks
             .filter(|marks| marks.iter().any(|m| *m != 0))
@@ -76,7 +76,7 @@ impl Vector {
         self
     }
 
-    /// So many of one number.
+    /// A vector with `count` copies of a number.
     pub(crate) fn splat(element: Element, bits: u64, count: usize) -> Result<Self, String> {
         Ok(match single(element, bits)? {
             Single::Float(value) => Self::floats(vec![value; count]),
@@ -91,7 +91,7 @@ pub(crate) enum Single {
     Int(i32),
 }
 
-/// The number of these bits, as a constant has them.
+/// The number with the bits of a constant.
 pub(crate) fn single(element: Element, bits: u64) -> Result<Single, String> {
     Ok(match element {
         Element::Float(_) => Single::Float(decode_single(ir_type(element)?, bits as u32)),
@@ -99,10 +99,10 @@ pub(crate) fn single(element: Element, bits: u64) -> Result<Single, String> {
     })
 }
 
-/// The element type of an array in memory.
+/// The element type of such an array in memory.
 ///
 /// # Errors
-/// Vectors have no such elements.
+/// Vectors have no elements of this type.
 pub(crate) fn ir_type(element: Element) -> Result<ElementType, String> {
     Ok(match element {
         Element::Int(1) => ElementType::Pred,
@@ -126,7 +126,7 @@ pub(crate) fn ir_type(element: Element) -> Result<ElementType, String> {
     })
 }
 
-/// An integer of a type's width, with its sign.
+/// An integer wrapped to its type's width, sign-extended.
 pub(crate) fn wrap(element: Element, value: i64) -> i32 {
     match element {
         Element::Int(1) => (value & 1) as i32,
@@ -138,7 +138,7 @@ pub(crate) fn wrap(element: Element, value: i64) -> i32 {
     }
 }
 
-/// An integer of a type's width without its sign.
+/// An integer of its type's width, zero-extended.
 pub(crate) fn unsigned(element: Element, value: i32) -> u32 {
     match element {
         Element::Int(bits @ 1..32) => value as u32 & ((1 << bits) - 1),
@@ -160,7 +160,7 @@ pub(crate) fn round(element: Element, value: f32) -> f32 {
     }
 }
 
-/// Numbers rounded to their type.
+/// Floating-point numbers rounded to their type.
 pub(crate) fn rounded(element: Element, mut values: Vec<f32>) -> Vec<f32> {
     if element != Element::F32 {
         values
@@ -170,7 +170,7 @@ pub(crate) fn rounded(element: Element, mut values: Vec<f32>) -> Vec<f32> {
     values
 }
 
-/// Decodes consecutive numbers from the bytes of an array.
+/// Decodes consecutive numbers from an array's bytes.
 pub(crate) fn from_bytes(element: Element, bytes: &[u8]) -> Result<Lanes, String> {
     let ty = ir_type(element)?;
     Ok(match (element, ty.byte_width_or_one()) {
@@ -221,7 +221,7 @@ pub(crate) fn from_bytes(element: Element, bytes: &[u8]) -> Result<Lanes, String
     })
 }
 
-/// Numbers as the bytes of an array.
+/// Encodes numbers as an array's bytes.
 pub(crate) fn to_bytes(element: Element, lanes: &Lanes) -> Result<Vec<u8>, String> {
     let ty = ir_type(element)?;
     let mut out = Vec::with_capacity(lanes.len() * ty.byte_width_or_one());
@@ -247,7 +247,7 @@ pub(crate) fn to_bytes(element: Element, lanes: &Lanes) -> Result<Vec<u8>, Strin
     Ok(out)
 }
 
-/// Bytes of an element in a dense array.
+/// The bytes of an element in a dense array.
 trait ByteWidth {
     fn byte_width_or_one(self) -> usize;
 }

@@ -1,10 +1,12 @@
-//! What a block of vector code asks of the core's units, by the registers that its vectors take.
+//! The work of a block of vector code on the core's units, from the registers that its vectors
+//! take.
 //!
-//! A vector lies in registers of sublanes and lanes with its two minor dimensions padded to them;
+//! A vector is held in registers of sublanes and lanes, its two minor dimensions padded to them;
 //! narrow elements share a lane. An elementwise operation issues once for each register, and
-//! several issue at once. Loads, stores and moves of whole registers are counted by their bytes.
-//! What moves elements between lanes or sublanes is the cross-lane unit's. Counts of vector
-//! operations for functions are those of the usual polynomials (see [`crate::work`]).
+//! several operations issue at once. Loads, stores and moves of whole registers are counted by
+//! their bytes. Movement of elements between lanes or sublanes is done by the cross-lane unit. The
+//! counts of vector operations for functions are those of the usual polynomials (see
+//! [`crate::work`]).
 
 use super::{Kind, Operand, Ready};
 use crate::engine::Work;
@@ -12,10 +14,10 @@ use crate::speeds::Speeds;
 use tegula_mosaic::ir::{Binary, Cast, Op, Precision, Unary};
 use tegula_mosaic::types::Element;
 
-/// Operations on whole registers that issue in one cycle (as in [`crate::work`]).
+/// Whole-register operations that issue in one cycle (as in [`crate::work`]).
 const SLOTS: f64 = 4.0;
 
-/// Registers of a vector, narrow elements packed.
+/// The registers that a vector takes, with narrow elements packed.
 pub(super) fn registers(dims: &[i64], element: Element, speeds: &Speeds) -> f64 {
     let lanes = speeds.lane_count.max(1.0);
     let sublanes = (speeds.lanes / lanes).max(1.0);
@@ -31,7 +33,7 @@ pub(super) fn registers(dims: &[i64], element: Element, speeds: &Speeds) -> f64 
     }
 }
 
-/// Vector operations of a function, for each register.
+/// The vector operations of a function on one register.
 fn function(op: Unary) -> f64 {
     match op {
         Unary::Abs | Unary::AbsInt | Unary::Negate => 1.0,
@@ -43,7 +45,7 @@ fn function(op: Unary) -> f64 {
     }
 }
 
-/// The work of a block's operations together.
+/// The total work of a block's operations.
 pub(in super::super) fn of_block(operations: &[Ready<'_>], speeds: &Speeds) -> Work {
     let works = operations.iter().map(|operation| of(operation, speeds));
     works.fold(Work::default(), |all, work| all.plus(&work))
@@ -89,7 +91,8 @@ fn of(operation: &Ready<'_>, speeds: &Speeds) -> Work {
             Op::Cast(Cast::Mask | Cast::Bits) => Work::default(),
             Op::Cast(_) | Op::StochasticConvert => vector(made.max(given)),
             Op::Broadcast => match given_count {
-                // Of a scalar or of one row: an instruction for each register, or none.
+                // A broadcast of a scalar or of one row takes one instruction for each register, or
+                // none.
                 n if n <= 1.0 => Work::default(),
                 _ => moved(made),
             },
@@ -140,7 +143,8 @@ fn reduction(
             (*n as f64 / speeds.lane_count.max(1.0)).ceil().max(1.0)
         });
     let cross = match (across_lanes, across_sublanes) {
-        // Each register's lanes by the cross-lane unit, after whole registers were added.
+        // Whole registers are added first; the cross-lane unit then combines the lanes of each one
+        // left.
         (true, _) => left,
         (false, true) => 3.0,
         _ => 0.0,
@@ -175,7 +179,7 @@ fn matmul(
         true => types[0].bits(),
         false => 32,
     };
-    // An f32 operand is rounded to bf16 unless the product is to be exact, which takes six passes.
+    // An f32 operand is rounded to bf16, unless the product is exact, which takes six passes.
     let (at, passes) = match (bits, precision) {
         (32, Precision::Float32) => (1, 6.0),
         (8, _) => (2, 1.0),

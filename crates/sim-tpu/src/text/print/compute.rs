@@ -1,6 +1,6 @@
-//! What is computed, from HLO back to a statement.
+//! Prints HLO computations as statements.
 //!
-//! A module of one operation prints as that operation; any other as a `call` of its
+//! A module of one operation is printed as that operation; any other module as a `call` of its
 //! entry computation, which goes into the kernel's head.
 
 use super::Printer;
@@ -30,8 +30,8 @@ impl Called {
         self.texts.iter().map(|(_, text)| text.as_str())
     }
 
-    /// Puts a module's computations into the head; gives the module with the names that
-    /// they have there.
+    /// Adds a module's computations to the head; returns the module with the names that they have
+    /// there.
     fn add(&mut self, module: &Module, with_entry: bool) -> Module {
         let mut module = module.clone();
         for id in module.computations.keys().collect::<Vec<_>>() {
@@ -65,7 +65,7 @@ impl Called {
     }
 }
 
-/// `NAME {`, instructions, `}` as the printer of modules has it.
+/// The text of a computation, `NAME {`, instructions, `}`, as the printer of modules writes it.
 fn computation_text(module: &Module, computation: &Computation) -> String {
     let mut text = format!("{} {{\n", computation.name);
     for &id in &computation.instructions {
@@ -77,7 +77,7 @@ fn computation_text(module: &Module, computation: &Computation) -> String {
     text
 }
 
-/// `DST = op(operands), attributes`.
+/// The text `DST = op(operands), attributes`.
 pub(super) fn compute_text(printer: &mut Printer<'_>, compute: &Compute) -> String {
     let destinations: Vec<String> = compute
         .destinations
@@ -112,7 +112,7 @@ pub(super) fn compute_text(printer: &mut Printer<'_>, compute: &Compute) -> Stri
         match operand {
             Operand::Slice(slice) => printer.slice(slice),
             Operand::Literal(literal) => {
-                // The reader would take this number to be of this type.
+                // A number's type is printed only where the parser would assume another one.
                 let mut others = types.clone();
                 for (slot, operand) in others.iter_mut().zip(&compute.operands) {
                     if matches!(operand, Operand::Literal(l) if l.shape().rank() == 0) {
@@ -146,7 +146,7 @@ fn operand_types(printer: &Printer<'_>, compute: &Compute) -> Vec<Option<Element
     types.collect()
 }
 
-/// What stands behind the operands of a printed instruction.
+/// The text after the operands of a printed instruction.
 fn behind_operands<'a>(text: &'a str, opcode: &str) -> &'a str {
     let operands = text
         .split_once(&format!(" {opcode}("))
@@ -154,8 +154,8 @@ fn behind_operands<'a>(text: &'a str, opcode: &str) -> &'a str {
     operands.split_once(')').map_or("", |(_, rest)| rest)
 }
 
-/// Whether the entry is one operation on its parameters in order, scalars spread where
-/// the reader spreads them.
+/// Whether the entry is one operation on its parameters in order, with scalars broadcast only where
+/// the parser broadcasts them.
 fn is_single(module: &Module, operands: usize) -> bool {
     let entry = module.entry_computation();
     let root = &module[entry.root];
@@ -192,7 +192,7 @@ fn rank(shape: &Shape) -> usize {
     shape.as_array().map_or(0, ArrayShape::rank)
 }
 
-/// Whether every computation that is called is one that the reader makes up.
+/// Whether every called computation is one that the parser generates.
 fn has_plain_combiner(module: &Module) -> bool {
     let entry = module.entry_computation();
     let first = entry.parameters.first().map(|&id| &module[id].shape);
@@ -214,7 +214,7 @@ fn has_plain_combiner(module: &Module) -> bool {
     })
 }
 
-/// A literal without its shape, as the printer of HLO writes it.
+/// A literal without its shape, as the HLO printer writes it.
 fn literal_text(literal: &Literal) -> String {
     let Ok(mut module) = parse_module("ENTRY e { ROOT c = f32[] constant(0) }") else {
         return String::new();

@@ -1,4 +1,4 @@
-//! Kernels as text again.
+//! The printer of kernels.
 
 mod compute;
 
@@ -14,17 +14,17 @@ use std::fmt::Write;
 use tegula_arena::{EntityRef, SecondaryMap};
 use tegula_expr::{Cmp, Style, Term, Var};
 
-/// Which text of a kernel.
+/// The form in which a kernel is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrintForm {
-    /// As it is, grids as grids.
+    /// As it is, with grids as grids.
     #[default]
     Short,
-    /// With every grid written out as loops, starts and waits.
+    /// With every grid expanded into loops, starts and waits.
     Expanded,
 }
 
-/// Prints a kernel. What was printed reads back to the same text.
+/// Prints a kernel. Parsing the text and printing it again gives the same text.
 pub fn print_kernel(program: &TpuProgram, form: PrintForm) -> String {
     let expanded;
     let program = match form {
@@ -49,7 +49,7 @@ pub fn print_kernel(program: &TpuProgram, form: PrintForm) -> String {
     for semaphores in program.semaphores.keys() {
         let array = &program.semaphores[semaphores];
         let name = &printer.names.semaphores[semaphores];
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "  sem {name}[{}]", array.count);
     }
     text.push_str(&body);
@@ -57,7 +57,7 @@ pub fn print_kernel(program: &TpuProgram, form: PrintForm) -> String {
     text
 }
 
-/// One statement as text, without the bodies in it: what findings show.
+/// The text of one statement without its bodies, as findings show it.
 pub fn print_statement(program: &TpuProgram, statement: &Statement) -> String {
     let mut printer = Printer::new(program);
     printer.statement_head(&statement.kind);
@@ -65,14 +65,14 @@ pub fn print_statement(program: &TpuProgram, statement: &Statement) -> String {
     text.strip_suffix('{').unwrap_or(text).trim_end().to_owned()
 }
 
-/// The names of everything, each one that the text can say.
+/// The printed name of every buffer, semaphore, variable and register; each is a valid identifier.
 pub(super) struct NamesOf {
     pub(super) buffers: SecondaryMap<BufferId, String>,
     semaphores: SecondaryMap<crate::program::SemaphoreId, String>,
     variables: SecondaryMap<VariableId, String>,
 }
 
-/// A name with what the text cannot say replaced.
+/// A name with characters that an identifier cannot contain replaced; `otherwise` if it is empty.
 fn identifier(name: &str, otherwise: &str) -> String {
     let good = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' || c == '.' {
@@ -103,7 +103,7 @@ fn unique(name: &str, taken: &mut FxHashSet<String>) -> String {
 }
 
 impl NamesOf {
-    /// A variable's name.
+    /// A variable's printed name.
     pub(super) fn variable(&self, id: VariableId) -> &str {
         &self.variables[id]
     }
@@ -148,7 +148,7 @@ impl<'p> Printer<'p> {
     }
 
     fn write(&mut self, arguments: std::fmt::Arguments<'_>) {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = self.out.write_fmt(arguments);
     }
 
@@ -197,7 +197,7 @@ impl<'p> Printer<'p> {
         self.out.push('}');
     }
 
-    /// A statement up to and with the brace of its body.
+    /// Prints a statement up to and including the brace of its body.
     fn statement_head(&mut self, kind: &StatementKind) {
         match kind {
             StatementKind::Declare(buffer) => self.declaration(*buffer),
@@ -235,7 +235,7 @@ impl<'p> Printer<'p> {
             }
             StatementKind::Vector(block) => {
                 let text = match &block.operations[..] {
-                    // What a finding is about.
+                    // A finding is about a single operation.
                     [one] => self.vector_operation(one),
                     _ => self.vector_block(block, &self.indent()),
                 };
@@ -419,7 +419,7 @@ impl<'p> Printer<'p> {
         }
     }
 
-    /// The blanks that the line being written begins with.
+    /// The indentation of the line that is being written.
     fn indent(&self) -> String {
         let line = self.out.rsplit('\n').next().unwrap_or_default();
         line.chars().take_while(|c| *c == ' ').collect()

@@ -1,9 +1,9 @@
-//! What is computed, as HLO.
+//! The parser for operations, which turns them into HLO.
 //!
-//! A statement `DST = op(operands), attributes` becomes the text of a module with one
-//! instruction, whose parameters have the slices' shapes; the reader and verifier of HLO
-//! say what is wrong with it. Numbers without a type take that of the operand that they
-//! go with, and scalars are spread where an elementwise operation wants an array.
+//! A statement `DST = op(operands), attributes` becomes the text of a module with one instruction
+//! whose parameters have the slices' shapes; the HLO parser and verifier report errors in it.
+//! Numbers without a type take the type of the operand that they are combined with, and scalars are
+//! broadcast where an elementwise operation needs an array.
 
 use super::Reader;
 use crate::program::{Operand, Slice};
@@ -16,12 +16,12 @@ use tegula_ir::{
     ArrayShape, Binary, ElementType, Error, Module, Opcode, parse_literal, parse_module, verify,
 };
 
-/// Computations in HLO text that statements name.
+/// The computations in HLO text that statements refer to.
 #[derive(Default)]
 pub(in crate::text) struct Computations {
-    /// By name, the text with its name and braces.
+    /// The text of each computation, with its name and braces.
     texts: FxHashMap<String, String>,
-    /// Modules that were read, by their text.
+    /// The modules that were parsed, by their text.
     modules: FxHashMap<String, Arc<Module>>,
 }
 
@@ -31,7 +31,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Computations {
-    /// `NAME { ... }`, behind `computation`.
+    /// Parses `NAME { ... }` after `computation`.
     pub(in crate::text) fn read(&mut self, cursor: &mut Cursor<'_>) -> Read<()> {
         cursor.space();
         let start = cursor.at;
@@ -51,7 +51,8 @@ impl Computations {
         Ok(())
     }
 
-    /// The text of every computation that the attributes lead to, callees first.
+    /// The text of every computation that the attributes refer to, directly or through others,
+    /// callees first.
     fn needed(&self, attributes: &str, element_type: ElementType) -> String {
         let mut seen: FxHashSet<&str> = FxHashSet::default();
         let mut texts = Vec::new();
@@ -82,7 +83,7 @@ fn binary(name: &str) -> Option<Binary> {
     Opcode::from_name(name).and_then(Binary::from_opcode)
 }
 
-/// An operand as it was read.
+/// A parsed operand.
 enum Given {
     Slice(Slice, ArrayShape),
     Typed(tegula_ir::Literal),
@@ -90,7 +91,7 @@ enum Given {
 }
 
 impl Reader<'_> {
-    /// `op(operands), attributes`.
+    /// Parses `op(operands), attributes`.
     pub(in crate::text) fn operation(
         &mut self,
         destinations: &[Slice],
@@ -184,7 +185,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A slice, a number, or a literal with its shape in front.
+    /// Parses a slice, a number, or a literal after its shape.
     fn operand(&mut self) -> Read<Given> {
         let word = self.cursor.word();
         let start = self.cursor.at;
@@ -218,7 +219,7 @@ impl Reader<'_> {
         Ok(Given::Number(text, start))
     }
 
-    /// `, name=value` as often as it comes; the text as it is.
+    /// Parses any number of `, name=value`; returns their text.
     fn attributes(&mut self) -> Read<String> {
         let mut attributes = String::new();
         while self.cursor.same_line() && self.cursor.eat(",") {
@@ -233,14 +234,14 @@ impl Reader<'_> {
             self.cursor.space();
             self.cursor.at = self.cursor.piece_end(&[",", " ", ";", "\t", "\r"], true);
             let text = self.cursor.text.get(start..self.cursor.at).unwrap_or("");
-            // Writing to a string cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(attributes, ", {text}");
         }
         Ok(attributes)
     }
 }
 
-/// A module of one operation.
+/// The text of a module with one operation.
 fn module_text(
     opcode: Opcode,
     operands: &[&ArrayShape],
@@ -250,7 +251,7 @@ fn module_text(
 ) -> String {
     let mut text = format!("HloModule kernel\n\n{computations}\nENTRY {ENTRY} {{\n");
     let mut names = Vec::new();
-    // Writing to a string cannot fail.
+    // Writing to a `String` cannot fail.
     for (i, operand) in operands.iter().enumerate() {
         let _ = writeln!(text, "  p{i} = {operand} parameter({i})");
         let mut name = format!("p{i}");

@@ -1,8 +1,8 @@
-//! Scalars that are loaded where they are used.
+//! Loads of scalars inside terms.
 //!
-//! `load(t[i])` inside a term stands for a name that a `load` statement of its own, in front
-//! of the statement with the term, gives the scalar. What is assumed of an array's elements
-//! (`assume t in [LOW, HIGH]`) is assumed of each scalar that is loaded from it afterwards.
+//! `load(t[i])` inside a term stands for a generated name, to which a `load` statement before the
+//! statement with the term assigns the scalar. What is assumed of an array's elements (`assume t in
+//! [LOW, HIGH]`) is assumed of each scalar that is loaded from it afterwards.
 
 use super::Reader;
 use crate::program::{BufferId, Slice, Space, Statement, StatementKind, Variable, VariableId};
@@ -11,23 +11,23 @@ use rustc_hash::FxHashMap;
 use std::ops::Range;
 use tegula_expr::{ParseError, Term, Var, parse_prefix};
 
-/// The deepest nesting of loads: an index may be loaded, too.
+/// The deepest nesting of loads: an index may itself be loaded.
 const MAX_NESTING: usize = 64;
 
-/// What is known of loads while a kernel is read.
+/// The state of the parser that concerns loads.
 #[derive(Default)]
 pub(in crate::text) struct Loads {
-    /// Statements that go before the one that is being read.
+    /// Statements to put before the statement that is being parsed.
     pub(in crate::text) before: Vec<Statement>,
-    /// Statements that go behind it.
+    /// Statements to put after it.
     pub(in crate::text) behind: Vec<Statement>,
-    /// What is assumed of arrays' elements.
+    /// The assumed range of each array's elements.
     ranges: FxHashMap<BufferId, (i64, i64)>,
-    /// Names that were made up.
+    /// The number of names generated so far.
     names: usize,
     nesting: usize,
-    /// Whether loads are refused here, because no statement can be put in front: the indices of a
-    /// window are evaluated at each step of its grid, not before it.
+    /// Whether loads are rejected here because no statement can be put before the term: the indices
+    /// of a window are evaluated at each point of its grid, not before the grid.
     pub(in crate::text) refused: bool,
 }
 
@@ -37,7 +37,7 @@ impl Reader<'_> {
         self.cursor.word() == "load" && self.cursor.behind_word() == Some(b'(')
     }
 
-    /// `load(SLICE)`; gives the slice, and the place behind.
+    /// Parses `load(SLICE)`; returns the slice, and moves past it.
     pub(in crate::text) fn load(&mut self) -> Read<Slice> {
         let begin = self.cursor.at;
         self.loads.nesting += 1;
@@ -62,7 +62,7 @@ impl Reader<'_> {
         Ok(source)
     }
 
-    /// `load(SLICE)` if nothing else is on the line; else the place stays.
+    /// Parses `load(SLICE)` if nothing else is on the line; otherwise the cursor stays.
     pub(in crate::text) fn lone_load(&mut self) -> Read<Option<Slice>> {
         if !self.at_load() {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Reader<'_> {
         alone.then(|| self.load()).transpose()
     }
 
-    /// What a loaded scalar can be, if something is assumed of its array.
+    /// An assumption about a loaded scalar, if something is assumed of its array.
     pub(in crate::text) fn range_of_load(
         &mut self,
         variable: VariableId,
@@ -87,7 +87,7 @@ impl Reader<'_> {
         Some(self.assumed(variable, Term::constant(low), Term::constant(high)))
     }
 
-    /// A variable is within bounds from here on.
+    /// An assumption that a variable is within bounds from here on.
     pub(in crate::text) fn assumed(
         &mut self,
         variable: VariableId,
@@ -105,8 +105,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The elements of an array are within bounds wherever they are loaded from here on.
-    /// Gives whether the bounds are numbers, as they must be.
+    /// Records that the elements of an array are within bounds in all loads from here on. Returns
+    /// whether the bounds are constants, as they must be.
     pub(in crate::text) fn assumed_of_elements(
         &mut self,
         buffer: BufferId,
@@ -121,8 +121,8 @@ impl Reader<'_> {
         true
     }
 
-    /// The places of a term's loads, each with the name it gets; their statements go before
-    /// the one with the term. None: it has no loads.
+    /// The positions of a term's loads, each with its generated name; their statements are put
+    /// before the one with the term. The list is empty if there are no loads.
     fn name_loads(&mut self, end: usize) -> Read<Vec<(Range<usize>, VariableId)>> {
         let start = self.cursor.at;
         let mut named = Vec::new();
@@ -158,7 +158,7 @@ impl Reader<'_> {
         Ok(named)
     }
 
-    /// A variable with a name that is not in use.
+    /// A variable with a generated name that is not in use.
     fn made_up(&mut self) -> VariableId {
         let name = loop {
             let name = format!("load_{}", self.loads.names);
@@ -170,8 +170,8 @@ impl Reader<'_> {
         self.program.variables.push(Variable { name, range: None })
     }
 
-    /// Reads the term from here to `end` at most, in which loads stand for names. Places in
-    /// errors are those of the kernel's text.
+    /// Parses the term from here to `end` at most, with names in place of loads. Places in errors
+    /// refer to the kernel's text.
     pub(in crate::text) fn term_with_loads(
         &mut self,
         end: usize,
@@ -190,7 +190,7 @@ impl Reader<'_> {
         if named.is_empty() {
             return Ok(parse_prefix(text.get(..end).unwrap_or(""), start, &names));
         }
-        // Each load becomes a name as long as itself, so that places stay.
+        // Each load is replaced by a name of the same length, so that positions stay.
         let mut piece = String::with_capacity(end - start);
         let mut at = start;
         for (place, variable) in &named {

@@ -1,4 +1,4 @@
-//! The kernel and its statements.
+//! The parser for kernels and their statements.
 
 mod computations;
 mod loads;
@@ -18,7 +18,7 @@ const MAX_NESTING: usize = 64;
 /// The most statements of a kernel.
 const MAX_STATEMENTS: usize = 1 << 20;
 
-/// What was read so far.
+/// The parser's state.
 pub(super) struct Reader<'a> {
     pub(super) cursor: Cursor<'a>,
     pub(super) program: TpuProgram,
@@ -32,7 +32,7 @@ pub(super) struct Reader<'a> {
     statements: usize,
 }
 
-/// Words with which a statement begins; what a name in a term cannot be.
+/// Words that a name in a term cannot be.
 const OPERATORS: [&str; 10] = [
     "mod", "floordiv", "ceildiv", "floorDiv", "ceilDiv", "min", "max", "select", "in", "clipped",
 ];
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `kernel NAME { ... }`, and nothing else.
+    /// Parses `kernel NAME { ... }` and nothing else.
     pub(super) fn kernel(mut self) -> Read<TpuProgram> {
         if !self.cursor.eat_word("kernel") {
             return Err(self.cursor.error("expected `kernel`"));
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         self.variables.push((name, variable));
     }
 
-    /// Statements up to `}`, which is taken. Names of the body end with it.
+    /// Parses statements up to and including `}`. Names defined in the body go out of scope.
     pub(super) fn statements_to_brace(&mut self) -> Read<Vec<Statement>> {
         let scope = self.variables.len();
         let body = self.statements_in_scope()?;
@@ -101,14 +101,14 @@ impl<'a> Reader<'a> {
         Ok(body)
     }
 
-    /// As [`Self::statements_to_brace`], but names stay.
+    /// Like [`Self::statements_to_brace`], but the names stay in scope.
     fn statements_in_scope(&mut self) -> Read<Vec<Statement>> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
             let message = format!("bodies are nested more than {MAX_NESTING} deep");
             return Err(self.cursor.error(message));
         }
-        // What goes before the statement with this body is none of the body's.
+        // Statements for loads of the enclosing statement do not belong to its body.
         let outside = std::mem::take(&mut self.loads.before);
         let mut body = Vec::new();
         loop {
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
             }
             "free" => self.free()?,
             "launch" => StatementKind::Launch,
-            // `start`, `wait` and `await` are the words of older texts.
+            // `start`, `wait` and `await` are accepted for older texts.
             "dma_start" | "start" => self.start()?,
             "dma_wait" | "wait" => {
                 let semaphore = self.semaphore()?;
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `SRC -> DST, SEM`.
+    /// Parses `SRC -> DST, SEM`.
     fn start(&mut self) -> Read<StatementKind> {
         self.cursor.space();
         let at = self.cursor.at;
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `NAME in LOW..HIGH`; the name is in scope behind it.
+    /// Parses `NAME in LOW..HIGH`; the name is in scope afterwards.
     pub(super) fn range(&mut self, stops: &[&str]) -> Read<(VariableId, Term, Term)> {
         let variable = self.new_variable()?;
         if !self.cursor.eat_word("in") {
@@ -279,8 +279,8 @@ impl<'a> Reader<'a> {
         Ok((variable, low, high))
     }
 
-    /// `{ statements } COMPARISON { statements }`; names of the first are known in the
-    /// rest.
+    /// Parses `{ statements } COMPARISON { statements }`; names of the first body are in scope in
+    /// the rest.
     fn while_loop(&mut self) -> Read<StatementKind> {
         let scope = self.variables.len();
         self.cursor.expect("{")?;
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `NAME = TERM` or `NAME = load(SLICE)`, behind `let`.
+    /// Parses `NAME = TERM` or `NAME = load(SLICE)` after `let`.
     fn name_value(&mut self) -> Read<StatementKind> {
         let variable = self.new_variable()?;
         self.cursor.expect("=")?;
@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
         self.variable(name).ok_or(wrong)
     }
 
-    /// `NAME in [low, high]`, of a variable or of all elements of an array of scalars.
+    /// Parses `NAME in [low, high]`, where the name is a variable or an array of scalars.
     fn assume(&mut self) -> Read<Option<StatementKind>> {
         self.cursor.space();
         let start = self.cursor.at;
@@ -379,7 +379,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `DST = op(operands), attributes`; several destinations are in parentheses.
+    /// Parses `DST = op(operands), attributes`; several destinations are in parentheses.
     fn compute(&mut self) -> Read<StatementKind> {
         self.cursor.space();
         let start = self.cursor.at;

@@ -1,4 +1,4 @@
-//! Reading the kernels of `tests/kernels`, and running them.
+//! Reads the kernels of `tests/kernels` and runs them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(crate) fn load(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The codes and lines that the head of a kernel states.
+/// The codes and lines of findings that the head of a kernel expects.
 pub(crate) fn expectations(text: &str) -> BTreeSet<(String, u32)> {
     let stated = text
         .lines()
@@ -55,8 +55,7 @@ fn head<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         .find_map(|line| line.strip_prefix(prefix.as_str()))
 }
 
-/// Pseudo-random small numbers: floats are multiples of 1/8 in [-4, 4), integers in
-/// 0..8.
+/// Small pseudo-random numbers: floats are multiples of 1/8 in [-4, 4), integers are in 0..8.
 pub(crate) fn random(shape: &ArrayShape, seed: u64) -> Literal {
     let count = shape.element_count().expect("static") as u64;
     let mut numbers = Random(seed);
@@ -104,7 +103,7 @@ pub(crate) fn inputs(program: &TpuProgram, text: &str) -> Vec<Literal> {
         Some(how) => stated(shape, how),
         None => random(shape, *number as u64 + 1),
     };
-    // Huge parameters are never made: such kernels run without values.
+    // Kernels with huge parameters run without values, so no values are made for them.
     parameters.iter().map(value).collect()
 }
 
@@ -112,7 +111,7 @@ pub(crate) fn chip(text: &str) -> Chip {
     Chip::by_name(head(text, "chip").unwrap_or("v5e")).expect("a known chip")
 }
 
-/// A run with values, and this byte beyond the edges of arrays.
+/// Runs a kernel with values; `fill` is the byte beyond the edges of arrays.
 pub(crate) fn run_filled(text: &str, fill: u8) -> Result<Report, String> {
     let program = read_kernel(text).map_err(|error| error.to_string())?;
     let options = Options {
@@ -141,8 +140,8 @@ pub(crate) fn run(text: &str, functional: bool) -> Result<Report, String> {
     simulate(&program, &chip(text), &options).map_err(|error| error.to_string())
 }
 
-/// Runs what a module was lowered to: its results are the evaluator's, to the bit, and there
-/// is no finding.
+/// Runs a lowered module and checks that its results are bitwise those of the evaluator, and that
+/// there is no finding.
 pub(crate) fn agrees(
     module: &Module,
     lowered: &Lowered,

@@ -1,26 +1,26 @@
-//! The programs that the real TPU compiler was run on, and what it made of them.
-//! `TEGULA_TPU_FACTS` names the folder; the corpus is in `TEGULA_CORPUS`.
+//! Programs on which libtpu's compiler was run, and the results. `TEGULA_TPU_FACTS` names the
+//! folder; the corpus is in `TEGULA_CORPUS`.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tegula_ir::{ArrayShape, Module, Shape, infer_symbolic_dims, parse_module, parse_shape};
 
-/// One array that the real compiler's program makes.
+/// An array in the program that libtpu's compiler produced.
 pub(crate) struct Made {
     pub(crate) name: String,
     pub(crate) opcode: String,
     pub(crate) shape: ArrayShape,
     /// The compiler's own estimate, in cycles.
     pub(crate) cycles: Option<f64>,
-    /// The block of the result in VMEM at a time, in tiles, from the most major dimension,
-    /// if the instruction makes one array.
+    /// The block of the result that is in VMEM at a time, in tiles, from the most major dimension,
+    /// if the instruction has a single result.
     pub(crate) window: Option<Vec<i64>>,
-    /// How many steps the kernel takes.
+    /// The number of steps of the kernel.
     pub(crate) steps: i64,
 }
 
 impl Made {
-    /// Whether an operation of the program makes it, not a move between memories or
+    /// Whether an operation of the program produces it, rather than a move between memories or
     /// layouts.
     pub(crate) fn is_result(&self) -> bool {
         let moves = [
