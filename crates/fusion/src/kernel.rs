@@ -22,7 +22,7 @@ pub(crate) mod substitute;
 
 use smallvec::SmallVec;
 use tegula_arena::{Arena, EntityRef, entity_impl};
-use tegula_expr::{Interval, Term, Var, VarRanges};
+use tegula_expr::{Interval, Term, Var, VarRanges, range_of};
 use tegula_ir::{Binary, Direction, ElementType, Order, Unary};
 
 /// A scalar of a kernel's body.
@@ -380,25 +380,21 @@ pub struct KernelRanges<'a>(pub &'a [IndexVar]);
 
 impl VarRanges for KernelRanges<'_> {
     fn range(&self, var: Var) -> Interval {
-        var_range(self.0.get(var.0 as usize))
+        let (lower, upper) = match self.0.get(var.0 as usize) {
+            Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
+                let most = || range_of(extent, self).upper.min(MAX_OPEN_EXTENT);
+                let extent = extent.as_constant().unwrap_or_else(most);
+                (0, extent.saturating_sub(1))
+            }
+            Some(
+                IndexVar::Runtime { lower, upper, .. } | IndexVar::Symbol { lower, upper, .. },
+            ) => (*lower, *upper),
+            None => (i64::MIN, i64::MAX),
+        };
+        Interval { lower, upper }
     }
 }
 
 /// The largest extent of a dimension or loop of symbolic size, so that indices have 32 bits. It is
 /// checked when a plan is given its sizes.
 pub const MAX_OPEN_EXTENT: i64 = i32::MAX as i64;
-
-/// The range of values that an index variable can have.
-pub fn var_range(var: Option<&IndexVar>) -> Interval {
-    let (lower, upper) = match var {
-        Some(IndexVar::Domain(extent) | IndexVar::Loop(extent)) => {
-            let extent = extent.as_constant().unwrap_or(MAX_OPEN_EXTENT);
-            (0, extent.saturating_sub(1))
-        }
-        Some(IndexVar::Runtime { lower, upper, .. } | IndexVar::Symbol { lower, upper, .. }) => {
-            (*lower, *upper)
-        }
-        None => (i64::MIN, i64::MAX),
-    };
-    Interval { lower, upper }
-}

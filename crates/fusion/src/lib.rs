@@ -53,7 +53,7 @@ pub use error::{Error, ErrorKind};
 pub use fused::{BoundKernel, Fused, FusedRegion, LibraryOp, Unit};
 pub use fused_text::{ClustersText, FusedText};
 pub use kernel::substitute::Rename;
-pub use kernel::{Kernel, KernelRanges, var_range};
+pub use kernel::{Kernel, KernelRanges};
 pub use limits::Limits;
 pub use pipeline::{PASSES, ShortLoops, flatten, fuse};
 pub use program::contraction::{Contraction, Label, Labels, is_product_of};

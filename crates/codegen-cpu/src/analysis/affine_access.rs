@@ -2,13 +2,13 @@
 
 use tegula_expr::{Interval, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
-use tegula_fusion::{Kernel, var_range};
+use tegula_fusion::{Kernel, KernelRanges};
 
 /// The ranges of a kernel's variables, with another one for the lane variable.
 #[derive(Clone, Copy)]
 pub(crate) struct Ranges<'a> {
     pub(crate) vars: &'a [IndexVar],
-    /// The lane variable, and how many lanes there are where domain dimensions
+    /// The lane variable, and how many lanes there are at most where domain dimensions
     /// were merged.
     pub(crate) lanes: Option<(Var, i64)>,
 }
@@ -20,12 +20,13 @@ impl VarRanges for Ranges<'_> {
                 lower: 0,
                 upper: extent.saturating_sub(1),
             },
-            _ => var_range(self.vars.get(var.0 as usize)),
+            _ => KernelRanges(self.vars).range(var),
         }
     }
 }
 
-/// `term = coefficient * var + rest`, neither of which mentions the variable.
+/// `term = coefficient * var + rest`, neither of which mentions the variable. The term may be a sum of
+/// products of such terms, as the place of an element is where sizes are open.
 pub(crate) fn split(term: &Term, var: Var) -> Option<(Term, Term)> {
     if !term.mentions(var) {
         return Some((Term::constant(0), term.clone()));
@@ -43,15 +44,15 @@ pub(crate) fn split(term: &Term, var: Var) -> Option<(Term, Term)> {
             let Node::Mul(a, b) = atom.node() else {
                 return None;
             };
-            let other = match (a.as_var() == Some(var), b.as_var() == Some(var)) {
-                (true, false) => b,
-                (false, true) => a,
+            let (side, other) = match (a.mentions(var), b.mentions(var)) {
+                (true, false) => (a, b),
+                (false, true) => (b, a),
                 _ => return None,
             };
-            if other.mentions(var) {
-                return None;
-            }
-            coefficient = coefficient.add(&other.mul(&factor));
+            let other = other.mul(&factor);
+            let (of_side, without) = split(side, var)?;
+            coefficient = coefficient.add(&of_side.mul(&other));
+            rest = rest.add(&without.mul(&other));
         }
     }
     Some((coefficient, rest))
@@ -69,17 +70,23 @@ pub(crate) fn linear_index(
 
 /// How many of the innermost domain dimensions can be one run of lanes: all
 /// accesses go through them as through one dimension, and nothing else depends
-/// on where in them a point lies. Gives their number and the lanes.
-pub(crate) fn merged(kernel: &Kernel) -> (usize, Option<i64>) {
-    let extent = |var: Var| kernel.constant_extent(var);
+/// on where in them a point lies. Gives their number and the lanes, a term over symbols where sizes
+/// are open.
+pub(crate) fn merged(kernel: &Kernel) -> (usize, Term) {
     let Some(&lane) = kernel.domain.last() else {
-        return (0, None);
+        return (0, Term::constant(1));
     };
-    let Some(mut lanes) = extent(lane) else {
-        return (1, None);
+    let Some(extent) = kernel.extent(lane) else {
+        return (1, Term::constant(i64::MAX));
+    };
+    let ranges = Ranges {
+        vars: &kernel.vars,
+        lanes: None,
     };
     let mut uses = Uses::default();
     uses.block(kernel, &kernel.body);
+    let is_used = |var: Var| uses.terms.iter().any(|term| term.mentions(var));
+    let mut lanes = canonicalize(extent, &ranges);
     let mut count = 1;
     for &var in kernel.domain.iter().rev().skip(1) {
         let fits = |linear: &Term| {
@@ -87,26 +94,19 @@ pub(crate) fn merged(kernel: &Kernel) -> (usize, Option<i64>) {
             else {
                 return false;
             };
-            match (inner.as_constant(), outer.as_constant()) {
-                (Some(inner), Some(outer)) => inner.checked_mul(lanes) == Some(outer),
-                _ => false,
-            }
+            canonicalize(&inner.mul(&lanes), &ranges) == canonicalize(&outer, &ranges)
         };
-        let other = uses
-            .terms
-            .iter()
-            .any(|term| term.mentions(var) || term.mentions(lane));
-        let Some(size) = extent(var) else { break };
-        let Some(product) = lanes.checked_mul(size) else {
+        let Some(size) = kernel.extent(var) else {
             break;
         };
-        if other || !uses.linear.iter().all(fits) {
+        let product = canonicalize(&lanes.mul(size), &ranges);
+        if is_used(var) || is_used(lane) || !uses.linear.iter().all(fits) {
             break;
         }
         lanes = product;
         count += 1;
     }
-    (count, Some(lanes))
+    (count, lanes)
 }
 
 /// How far each access of a block goes with a step of a dimension, if that is a constant.

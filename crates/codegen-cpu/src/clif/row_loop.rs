@@ -355,7 +355,7 @@ impl<'a> Lower<'a, '_> {
         let (_, lanes) = merged(self.kernel());
         let mut before = Before::new(self.kernel(), var);
         before.statements(&run.hoisted)?;
-        before.rows(run, lanes?)
+        before.rows(run, lanes.as_constant()?)
     }
 
     fn in_turns(

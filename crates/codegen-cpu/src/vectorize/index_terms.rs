@@ -75,7 +75,7 @@ impl Translator<'_> {
                 Ok(self.builder.and(a, b))
             }
             Node::Cmp(op, a, b) => {
-                let [a, b] = self.sides_that_fit(a, b);
+                let (op, [a, b]) = self.in_32_bits(*op, a, b);
                 let (a, b) = (self.term(&a)?, self.term(&b)?);
                 let condition = match op {
                     Cmp::Eq => Condition::Equal,
@@ -93,27 +93,39 @@ impl Translator<'_> {
         }
     }
 
-    /// The sides of a comparison. Of `n <= i + 2147483644`, where the sum may have more than 32 bits, they
-    /// are `n - i` and the constant.
-    fn sides_that_fit(&self, a: &Term, b: &Term) -> [Term; 2] {
+    /// A comparison in 32 bits, if that can be: what differs between lanes is on the left, and on the right
+    /// what is the same for all, moved next to the range of the left side if it lies farther away. So in
+    /// `2 * i < n + 2147483644`, where the sum may have more than 32 bits, it is at most the largest `2 * i`.
+    fn in_32_bits(&self, op: Cmp, a: &Term, b: &Term) -> (Cmp, [Term; 2]) {
         let as_they_are = [a.clone(), b.clone()];
         if as_they_are.iter().all(|side| self.fits(side).is_ok()) {
-            return as_they_are;
+            return (op, as_they_are);
         }
-        let Some((terms, constant)) = a.sub(b).as_linear() else {
-            return as_they_are;
+        self.apart(op, a, b).unwrap_or((op, as_they_are))
+    }
+
+    /// The comparison with what differs between lanes on the left; `None` if that, or a number that has to lie next
+    /// to it, has more than 32 bits.
+    fn apart(&self, op: Cmp, a: &Term, b: &Term) -> Option<(Cmp, [Term; 2])> {
+        let (terms, constant) = a.sub(b).as_linear()?;
+        let (mut left, mut right) = (Term::constant(0), Term::constant(constant.checked_neg()?));
+        for (atom, factor) in terms {
+            match self.is_uniform(&atom) {
+                true => right = right.sub(&atom.mul(&Term::constant(factor))),
+                false => left = left.add(&atom.mul(&Term::constant(factor))),
+            }
+        }
+        let range = range_of(&left, &self.ranges);
+        let (op, right, above) = match op {
+            Cmp::Lt => (Cmp::Le, right.sub(&Term::constant(1)), range.upper),
+            Cmp::Le => (op, right, range.upper),
+            Cmp::Eq | Cmp::Ne => (op, right, range.upper.checked_add(1)?),
         };
-        let Some(right) = constant.checked_neg() else {
-            return as_they_are;
-        };
-        let products = terms
-            .iter()
-            .map(|(atom, factor)| atom.mul(&Term::constant(*factor)));
-        let left = products.reduce(|sum, term| sum.add(&term));
-        [
-            left.unwrap_or_else(|| Term::constant(0)),
-            Term::constant(right),
-        ]
+        let below = range.lower.checked_sub(1)?;
+        let near = Term::max(&right, &Term::constant(below));
+        let near = Term::min(&near, &Term::constant(above));
+        let fits = self.fits(&near).and(self.fits(&left));
+        fits.is_ok().then_some((op, [left, near]))
     }
 
     /// Division rounding down, by a positive constant: a shift, or a product with

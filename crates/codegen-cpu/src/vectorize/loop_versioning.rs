@@ -9,7 +9,7 @@ use crate::analysis::known_branches::{factors, resolved};
 use smallvec::SmallVec;
 use tegula_expr::{Interval, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
-use tegula_fusion::{Kernel, Rename, var_range};
+use tegula_fusion::{Kernel, KernelRanges, Rename};
 
 /// What is chosen by comparing indices with constants.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ struct Narrowed<'a> {
 impl VarRanges for Narrowed<'_> {
     fn range(&self, var: Var) -> Interval {
         let last = self.within.iter().rev().find(|(v, _)| *v == var);
-        last.map_or_else(|| var_range(self.vars.get(var.0 as usize)), |(_, i)| *i)
+        last.map_or_else(|| KernelRanges(self.vars).range(var), |(_, i)| *i)
     }
 }
 

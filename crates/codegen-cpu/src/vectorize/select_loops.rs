@@ -6,7 +6,7 @@ use crate::vectorize::loop_versioning::{MIN_SAVED, Version, versions};
 use crate::vectorize::translate::{Reason, Run, domain_run, loop_run};
 use rustc_hash::FxHashMap;
 use std::fmt;
-use tegula_expr::{Term, Var};
+use tegula_expr::{Term, Var, range_of};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, Param, Statement};
 
@@ -68,39 +68,87 @@ const SHORT_ROW: i64 = 1024;
 /// Whether a row ends within a vector, and the kernel may write over what it reads. The last
 /// vector of such a row is masked, and reaches into the next row all the same: what is loaded
 /// there waits until the store is through (15 ns a row on a Zen 4, measured; a row of 12
-/// differences and roots takes 3).
+/// differences and roots takes 3). Rows of open length may do so; where they do not, the other order
+/// costs a few instructions a row.
 fn rows_touch(kernel: &Kernel, lanes: Option<i64>) -> bool {
-    let Some(lanes) = lanes else {
-        return false;
-    };
     let of = |access: Access| kernel.params.iter().filter(move |p| p.access == access);
     of(Access::Write).any(|written| {
         let size = written.element_type.storage_bytes();
-        let bytes = lanes.saturating_mul(size as i64);
+        let bytes = lanes.map(|lanes| lanes.saturating_mul(size as i64));
+        let is_short = bytes.is_none_or(|n| n <= SHORT_ROW && n % VECTOR_BYTES != 0);
         let same = |p: &Param| p.dims == written.dims && p.element_type.storage_bytes() == size;
-        bytes <= SHORT_ROW && bytes % VECTOR_BYTES != 0 && of(Access::Read).any(same)
+        is_short && of(Access::Read).any(same)
     })
+}
+
+/// The innermost dimensions of a domain as one run of lanes.
+struct Innermost<'k> {
+    count: usize,
+    /// The dimensions around them.
+    outer: &'k [Var],
+    /// All of them but the last, which counts the lanes.
+    others: &'k [Var],
+    /// How many lanes there are, if that is known.
+    constant: Option<i64>,
+    /// The most lanes that there may be, if that is not what the last dimension says.
+    at_most: Option<i64>,
+}
+
+/// These dimensions and lanes, as [`merged`] gives them, and the body of the lanes.
+fn innermost(
+    kernel: &Kernel,
+    (count, lanes): (usize, Term),
+) -> (Innermost<'_>, Result<Run, Reason>) {
+    let (outer, rest) = kernel.domain.split_at(kernel.domain.len() - count);
+    let others = rest.split_last().map_or(&[][..], |(_, others)| others);
+    let constant = lanes.as_constant();
+    let ranges = Ranges {
+        vars: &kernel.vars,
+        lanes: None,
+    };
+    let at_most = match constant {
+        None if count > 1 => Some(range_of(&lanes, &ranges).upper),
+        constant => constant,
+    };
+    let run = match constant {
+        Some(..FEW) => Err(Reason::new("a short innermost dimension")),
+        _ => domain_run(kernel, others, at_most),
+    };
+    let inner = Innermost {
+        count,
+        outer,
+        others,
+        constant,
+        at_most,
+    };
+    (inner, run)
 }
 
 /// Chooses between the domain's innermost dimensions and the innermost loops:
 /// whichever goes through memory one element after the other.
 pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
-    let (count, lanes) = merged(kernel);
+    let (mut inner, mut domain) = innermost(kernel, merged(kernel));
+    if domain.is_err() && inner.count > 1 && inner.constant.is_none() {
+        // Numbers of so many lanes may need more than 32 bits, where those of one dimension do not.
+        let last = kernel.domain.last().and_then(|&var| kernel.extent(var));
+        let last = last.cloned().unwrap_or(Term::constant(0));
+        (inner, domain) = innermost(kernel, (1, last));
+    }
+    let Innermost {
+        count,
+        outer,
+        others,
+        at_most,
+        ..
+    } = inner;
     let mut choice = VectorPlan {
-        apart: rows_touch(kernel, lanes),
+        apart: rows_touch(kernel, inner.constant),
         ..VectorPlan::default()
-    };
-    let (outer, rest) = kernel.domain.split_at(kernel.domain.len() - count);
-    let others = rest.split_last().map_or(&[][..], |(_, others)| others);
-    let domain = if lanes.is_some_and(|n| n < FEW) {
-        Err(Reason::new("a short innermost dimension"))
-    } else {
-        domain_run(kernel, others, lanes)
     };
     // The lanes of each row that is a version of its own.
     let rows = |least_saved| {
         let versions = versions(kernel, outer, least_saved)?;
-        versions.map(&mut |kernel| domain_run(&kernel, others, lanes).ok())
+        versions.map(&mut |kernel| domain_run(&kernel, others, at_most).ok())
     };
     let by_rows = |run: Run| {
         let without_gathers = || {

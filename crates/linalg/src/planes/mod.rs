@@ -8,6 +8,8 @@
 //! groups that are neighbours.
 
 #[cfg(target_arch = "x86_64")]
+mod small;
+#[cfg(target_arch = "x86_64")]
 mod windows;
 
 use crate::depthwise::{ROWS, Shared, taps};
@@ -16,6 +18,8 @@ use crate::microkernels::{CpuFeatures, VectorWidth};
 use crate::tables::{Table, Tables};
 use crate::thread_pool::{ThreadPool, is_stopped};
 use core::ops::{Add, Mul, Range};
+#[cfg(target_arch = "x86_64")]
+use small::SmallPlanes;
 use tegula_ir::ElementType;
 #[cfg(target_arch = "x86_64")]
 use windows::Windows;
@@ -55,6 +59,34 @@ impl ImageBounds {
 #[derive(Clone, Debug)]
 pub struct Planes {
     group: Axis,
+    /// Where the summands are in the operands, from the row and the group.
+    taps: Table<[isize; 2]>,
+    starts: [isize; 3],
+    element: usize,
+    /// Multiplications of a group.
+    work: usize,
+    form: Form,
+}
+
+/// What is computed together.
+#[derive(Clone, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there may be nothing to allocate from"
+)]
+enum Form {
+    /// All results of a plane, which are few.
+    #[cfg(target_arch = "x86_64")]
+    Small(SmallPlanes),
+    /// Whole planes with rows of so many elements, where the summands are a window that has a loop of its own.
+    #[cfg(target_arch = "x86_64")]
+    Windows(Windows, usize),
+    Rows(RowsForm),
+}
+
+/// Rows of a group, or pieces of rows.
+#[derive(Clone, Debug)]
+struct RowsForm {
     /// The row axes around the innermost one.
     outer: AxisList,
     outer_count: usize,
@@ -62,14 +94,7 @@ pub struct Planes {
     inner: Axis,
     /// How many pieces of each row are computed together.
     pieces: usize,
-    /// Where the summands are in the operands, from the row and the group.
-    taps: Table<[isize; 2]>,
-    starts: [isize; 3],
     function: RowsFn,
-    /// What computes whole planes, where the summands are a window that has a loop of its own.
-    #[cfg(target_arch = "x86_64")]
-    windows: Option<Windows>,
-    element: usize,
 }
 
 /// Rows of one group, or pieces of rows, that are computed together.
@@ -91,7 +116,8 @@ type RowsFn = unsafe fn(&Rows<'_>);
 
 impl Planes {
     /// The loop for a product; `None` if it is not of this form. `bounds` are those of the images, if windows
-    /// reach outside of them: only the loops for 3x3, 5x5 and 7x7 elements with AVX-512 support that.
+    /// reach outside of them: only those with AVX-512 for small planes, and for windows of 3x3, 5x5 and 7x7 elements,
+    /// support that.
     #[cfg(feature = "std")]
     pub fn new(
         isa: CpuFeatures,
@@ -125,7 +151,37 @@ impl Planes {
         if ty != other || ty != result || !varying(&axes.columns).is_empty() {
             return None;
         }
-        let (mut outer, depth) = (varying(&axes.rows), varying(&axes.depth));
+        let depth = varying(&axes.depth);
+        let work = element_count(&axes.rows).checked_mul(element_count(&depth))?;
+        let taps = taps(memory, &depth)?;
+        let form = Self::form(memory, (isa, ty), axes, &taps, bounds)?;
+        Some(Self {
+            group,
+            taps,
+            starts: axes.starts,
+            element: ty.storage_bytes(),
+            work,
+            form,
+        })
+    }
+
+    #[inline(always)]
+    fn form(
+        memory: &mut Tables,
+        (isa, ty): (CpuFeatures, ElementType),
+        axes: &Axes,
+        taps: &[[isize; 2]],
+        bounds: Option<ImageBounds>,
+    ) -> Option<Form> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(bounds) = bounds
+            && let Some(small) = SmallPlanes::new(memory, isa, ty, axes, bounds)
+        {
+            return Some(Form::Small(small));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (memory, taps);
+        let mut outer = varying(&axes.rows);
         let at = outer.iter().position(|axis| axis.out == 1)?;
         outer[..=at].rotate_right(1);
         let inner = outer.take_first()?;
@@ -133,35 +189,35 @@ impl Planes {
         if inner.size < MIN_ROW || inner.rhs != 0 {
             return None;
         }
-        let outer_count = element_count(&outer);
-        let pieces = ROWS.div_ceil(outer_count.max(1)).min(inner.size / MIN_ROW);
-        let taps = taps(memory, &depth)?;
         #[cfg(target_arch = "x86_64")]
-        let windows = Windows::new(isa, ty, (&outer, inner), &taps, bounds);
-        #[cfg(not(target_arch = "x86_64"))]
-        let windows = None::<()>;
-        if bounds.is_some() && windows.is_none() {
+        let image = bounds.map(|bounds| (bounds, &axes.rows[..]));
+        #[cfg(target_arch = "x86_64")]
+        if let Some(windows) = Windows::new(isa, ty, (&outer, inner), taps, image) {
+            return Some(Form::Windows(windows, inner.size));
+        }
+        if bounds.is_some() {
             return None;
         }
-        Some(Self {
-            #[cfg(target_arch = "x86_64")]
-            windows,
-            group,
-            outer_count,
+        let outer_count = element_count(&outer);
+        let pieces = ROWS.div_ceil(outer_count.max(1)).min(inner.size / MIN_ROW);
+        Some(Form::Rows(RowsForm {
             outer,
+            outer_count,
             inner,
             pieces,
-            taps,
-            starts: axes.starts,
             function,
-            element: ty.storage_bytes(),
-        })
+        }))
     }
 
     /// Bytes of the tables that it was prepared with.
     #[cfg(feature = "std")]
     pub fn table_bytes(&self) -> usize {
-        crate::tables::bytes(&self.taps)
+        let own = match &self.form {
+            #[cfg(target_arch = "x86_64")]
+            Form::Small(small) => small.table_bytes(),
+            _ => 0,
+        };
+        crate::tables::bytes(&self.taps) + own
     }
 
     /// Computes the product.
@@ -169,44 +225,74 @@ impl Planes {
     /// # Safety
     /// As [`crate::gemm::Product::run`].
     pub unsafe fn run(&self, lhs: *const u8, rhs: *const u8, out: *mut u8, pool: &ThreadPool) {
-        let row = (self.inner.size * self.taps.len()) as f64;
-        let work = (self.group.size * self.outer_count) as f64 * row;
+        let work = self.group.size as f64 * self.work as f64;
         let parts = if work < SERIAL / 8.0 {
             1
         } else {
             pool.threads()
         };
-        #[cfg(target_arch = "x86_64")]
-        if let Some(windows) = &self.windows {
-            // SAFETY: the caller promises.
-            return unsafe { self.run_windows(windows, &Shared { lhs, rhs, out }, parts, pool) };
+        let shared = &Shared { lhs, rhs, out };
+        // SAFETY: the caller promises.
+        unsafe {
+            match &self.form {
+                #[cfg(target_arch = "x86_64")]
+                Form::Small(small) => self.run_small(small, shared, parts, pool),
+                #[cfg(target_arch = "x86_64")]
+                Form::Windows(windows, length) => {
+                    self.run_windows((windows, *length), shared, parts, pool);
+                }
+                Form::Rows(rows) => self.run_rows(rows, shared, parts, pool),
+            }
         }
-        let blocks = (self.outer_count * self.pieces).div_ceil(ROWS);
+    }
+
+    /// # Safety
+    /// As [`Self::run`].
+    unsafe fn run_rows(&self, form: &RowsForm, shared: &Shared, parts: usize, pool: &ThreadPool) {
+        let blocks = (form.outer_count * form.pieces).div_ceil(ROWS);
         let units = self.group.size * blocks;
-        let stretches = self.inner.size / STRETCH;
+        let stretches = form.inner.size / STRETCH;
         // Few rows are shared, too, if they are long.
         let cuts = match units < parts {
             true => stretches.clamp(1, parts),
             false => 1,
         };
-        let shared = Shared { lhs, rhs, out };
         pool.run(parts, &|part| {
-            let shared = &shared;
             for item in share(units * cuts, parts, part) {
                 if is_stopped() {
                     return;
                 }
                 let mine = share(stretches, cuts, item % cuts);
                 let end = match item % cuts + 1 == cuts {
-                    true => self.inner.size,
+                    true => form.inner.size,
                     false => mine.end * STRETCH,
                 };
                 let (unit, elements) = (item / cuts, mine.start * STRETCH..end);
-                let rows = self.rows(shared, unit / blocks, unit % blocks * ROWS, elements);
+                let places = (unit / blocks, unit % blocks * ROWS);
+                let rows = self.rows(form, shared, places, elements);
                 // SAFETY: the caller promises that the operands and the result are there; parts
                 // write different elements.
-                unsafe { (self.function)(&rows) };
+                unsafe { (form.function)(&rows) };
             }
+        });
+    }
+
+    /// # Safety
+    /// As [`Self::run`].
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn run_small(
+        &self,
+        small: &SmallPlanes,
+        shared: &Shared,
+        parts: usize,
+        pool: &ThreadPool,
+    ) {
+        let planes = self.group.size * small.images.size;
+        pool.run(parts, &|part| {
+            let arrays = (&self.group, &self.starts, self.element);
+            // SAFETY: the caller promises that the operands and the result are there; parts write
+            // different planes.
+            unsafe { small.run(shared, arrays, share(planes, parts, part)) };
         });
     }
 
@@ -215,7 +301,7 @@ impl Planes {
     #[cfg(target_arch = "x86_64")]
     unsafe fn run_windows(
         &self,
-        windows: &Windows,
+        (windows, length): (&Windows, usize),
         shared: &Shared,
         parts: usize,
         pool: &ThreadPool,
@@ -224,7 +310,7 @@ impl Planes {
         let (rows, planes) = (windows.row.size, self.group.size * images.size);
         // Few planes are shared by rows.
         let cuts = match planes < parts {
-            true => parts.clamp(1, rows / ROWS),
+            true => (rows / ROWS).clamp(1, parts.max(1)),
             false => 1,
         };
         let bytes = self.element as isize;
@@ -246,7 +332,7 @@ impl Planes {
                 let arrays = (lhs, rhs, out);
                 // SAFETY: the caller promises that the operands and the result are there; parts write
                 // different elements, and have as many rows as are computed together.
-                unsafe { windows.run(arrays, &self.taps, own, (self.inner.size, bytes)) };
+                unsafe { windows.run(arrays, &self.taps, own, (length, bytes)) };
             }
         });
     }
@@ -255,15 +341,15 @@ impl Planes {
     /// reaches back into the one before, to be as long.
     fn rows(
         &self,
+        form: &RowsForm,
         shared: &Shared,
-        group: usize,
-        first: usize,
+        (group, first): (usize, usize),
         elements: Range<usize>,
     ) -> Rows<'_> {
         let group = group as isize;
         let place =
             |base: *const u8, offset: isize| base.wrapping_offset(offset * self.element as isize);
-        let length = elements.len().div_ceil(self.pieces);
+        let length = elements.len().div_ceil(form.pieces);
         let mut rows = Rows {
             lhs: [shared.lhs; ROWS],
             out: [shared.out; ROWS],
@@ -272,11 +358,11 @@ impl Planes {
             length,
         };
         for i in 0..ROWS {
-            let piece = (first + i).min(self.outer_count * self.pieces - 1);
-            let [from, _, to] = offsets_at(&self.outer, piece / self.pieces);
-            let begin = elements.start + piece % self.pieces * length;
+            let piece = (first + i).min(form.outer_count * form.pieces - 1);
+            let [from, _, to] = offsets_at(&form.outer, piece / form.pieces);
+            let begin = elements.start + piece % form.pieces * length;
             let begin = begin.min(elements.end - length) as isize;
-            let from = from + begin * self.inner.lhs + group * self.group.lhs;
+            let from = from + begin * form.inner.lhs + group * self.group.lhs;
             let to = to + begin + group * self.group.out;
             rows.lhs[i] = place(shared.lhs, self.starts[0] + from);
             rows.out[i] = place(shared.out, self.starts[2] + to).cast_mut();
@@ -446,11 +532,26 @@ mod avx512 {
         unsafe fn even(low: Self::Register, high: Self::Register) -> Self::Register;
         /// Those with an odd number.
         unsafe fn odd(low: Self::Register, high: Self::Register) -> Self::Register;
+        /// `x * y + z` in the elements of the mask, `z` in others.
+        unsafe fn fused_where(
+            mask: u32,
+            x: Self::Register,
+            y: Self::Register,
+            z: Self::Register,
+        ) -> Self::Register;
+        /// Numbers, as [`Self::permuted`] takes them.
+        unsafe fn numbers(numbers: &[u8; 16]) -> __m512i;
+        /// The elements with these numbers, of two vectors that follow each other.
+        unsafe fn permuted(
+            low: Self::Register,
+            numbers: __m512i,
+            high: Self::Register,
+        ) -> Self::Register;
     }
 
     macro_rules! lanes {
         ($name:ident $element:ident $count:literal $register:ident $mask:ident, $splat:ident $load:ident
-         $store:ident $fused:ident, $permute:ident $even:expr, $odd:expr) => {
+         $store:ident $fused:ident $fused_where:ident, $permute:ident $numbers:ident $even:expr, $odd:expr) => {
             pub(super) struct $name;
 
             impl Lanes for $name {
@@ -489,16 +590,38 @@ mod avx512 {
                 unsafe fn odd(low: $register, high: $register) -> $register {
                     $permute(low, $odd, high)
                 }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn fused_where(
+                    mask: u32,
+                    x: $register,
+                    y: $register,
+                    z: $register,
+                ) -> $register {
+                    $fused_where(x, y, z, mask as $mask)
+                }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn numbers(numbers: &[u8; 16]) -> __m512i {
+                    // SAFETY: there are 16 bytes.
+                    $numbers(unsafe { _mm_loadu_si128(numbers.as_ptr().cast()) })
+                }
+
+                #[target_feature(enable = "avx512f")]
+                unsafe fn permuted(low: $register, numbers: __m512i, high: $register) -> $register {
+                    $permute(low, numbers, high)
+                }
             }
         };
     }
 
     lanes!(F32 f32 16 __m512 __mmask16, _mm512_set1_ps _mm512_maskz_loadu_ps _mm512_mask_storeu_ps
-        _mm512_fmadd_ps, _mm512_permutex2var_ps
+        _mm512_fmadd_ps _mm512_mask3_fmadd_ps, _mm512_permutex2var_ps _mm512_cvtepu8_epi32
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
         _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
     lanes!(F64 f64 8 __m512d __mmask8, _mm512_set1_pd _mm512_maskz_loadu_pd _mm512_mask_storeu_pd
-        _mm512_fmadd_pd, _mm512_permutex2var_pd _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14),
+        _mm512_fmadd_pd _mm512_mask3_fmadd_pd, _mm512_permutex2var_pd _mm512_cvtepu8_epi64
+        _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14),
         _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15));
 
     /// # Safety

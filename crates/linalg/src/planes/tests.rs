@@ -18,15 +18,15 @@ fn agrees<T>(
     ty: ElementType,
     channels: usize,
     [height, width]: [usize; 2],
-    stride: usize,
+    [down, along]: [usize; 2],
     kernel: [usize; 2],
     (border, threads): (usize, usize),
 ) where
     T: Number + From<i8> + PartialEq + core::fmt::Debug,
 {
     let [tall, wide] = kernel;
-    let rows = (height + 2 * border - tall) / stride + 1;
-    let columns = (width + 2 * border - wide) / stride + 1;
+    let rows = (height + 2 * border - tall) / down + 1;
+    let columns = (width + 2 * border - wide) / along + 1;
     let whole = |count: usize, period: usize| -> Vec<T> {
         let number = |i: usize| T::from((i % period) as i8 - (period / 2) as i8);
         (0..count).map(number).collect()
@@ -41,7 +41,7 @@ fn agrees<T>(
     let x = &x[outside[0].len()..];
     let w = whole(channels * tall * wide, 7);
     let mut y = vec![T::from(99); images * channels * rows * columns];
-    let (s, size) = (stride as isize, width as isize);
+    let (down_by, along_by, size) = (down as isize, along as isize, width as isize);
     let taps = (tall * wide) as isize;
     let plane = height as isize * size;
     let axes = Axes {
@@ -53,8 +53,8 @@ fn agrees<T>(
                 0,
                 (channels * rows * columns) as isize,
             ),
-            axis(rows, s * size, 0, columns as isize),
-            axis(columns, s, 0, 1),
+            axis(rows, down_by * size, 0, columns as isize),
+            axis(columns, along_by, 0, 1),
         ]
         .into(),
         columns: AxisList::new(),
@@ -66,14 +66,19 @@ fn agrees<T>(
         size: [height, width],
     });
     let planes = Planes::new(isa, [ty; 3], &axes, bounds);
-    // Nothing else is computed without a border, nor by these.
-    let is_large = rows >= ROWS && columns >= MIN_ROW;
-    let has_windows = isa.width == VectorWidth::Avx512 && is_large;
-    if bounds.is_some() && !has_windows {
-        assert!(planes.is_none());
+    let Some(planes) = planes else {
+        // Only these are computed without a copy that has the border.
+        let lanes = 64 / size_of::<T>();
+        let is_small = rows * columns <= lanes && tall * wide <= 2 * lanes && height * width <= 64;
+        let is_window = tall == wide && [3, 5, 7].contains(&tall) && columns >= MIN_ROW;
+        let goes_on = matches!([down, along], [1, 1] | [2, 1] | [2, 2]);
+        let has_loop = isa.width == VectorWidth::Avx512 && (is_small || is_window && goes_on);
+        assert!(
+            border > 0 && !has_loop,
+            "{isa:?} {ty} {height}x{width} {down} {along} {kernel:?} {border}"
+        );
         return;
-    }
-    let planes = planes.expect("planes");
+    };
     let pool = ThreadPool::new(threads);
     // SAFETY: the axes are those of the arrays.
     unsafe {
@@ -87,8 +92,8 @@ fn agrees<T>(
         for i in 0..tall {
             for j in 0..wide {
                 // What is left of or above the image has a number that is too large.
-                let line = (row * stride + i).wrapping_sub(border);
-                let at = (column * stride + j).wrapping_sub(border);
+                let line = (row * down + i).wrapping_sub(border);
+                let at = (column * along + j).wrapping_sub(border);
                 if line < height && at < width {
                     let place = (plane * height + line) * width + at;
                     sum = sum + x[place] * w[(c * tall + i) * wide + j];
@@ -97,7 +102,7 @@ fn agrees<T>(
         }
         assert_eq!(
             *found, sum,
-            "{isa:?} {ty} {channels} {height}x{width} {stride} {kernel:?} at {at}"
+            "{isa:?} {ty} {channels} {height}x{width} {down} {along} {kernel:?} at {at}"
         );
     }
 }
@@ -106,7 +111,7 @@ fn agrees<T>(
 fn all_agree(
     channels: usize,
     size: [usize; 2],
-    stride: usize,
+    steps: [usize; 2],
     kernel: [usize; 2],
     (border, threads): (usize, usize),
 ) {
@@ -118,7 +123,7 @@ fn all_agree(
             ElementType::F32,
             channels,
             size,
-            stride,
+            steps,
             kernel,
             (border, threads),
         );
@@ -127,7 +132,7 @@ fn all_agree(
             ElementType::F64,
             channels,
             size,
-            stride,
+            steps,
             kernel,
             (border, threads),
         );
@@ -140,7 +145,7 @@ fn planes_of_every_length() {
         for stride in [1, 2] {
             for kernel in [1, 3, 5] {
                 let size = [7, (width - 1) * stride + kernel];
-                all_agree(3, size, stride, [kernel; 2], (0, 1));
+                all_agree(3, size, [stride; 2], [kernel; 2], (0, 1));
             }
         }
     }
@@ -153,13 +158,13 @@ fn windows_of_every_height() {
         for stride in [1, 2] {
             for kernel in [3, 5, 7] {
                 let size = [(rows - 1) * stride + kernel, 18 * stride + kernel];
-                all_agree(2, size, stride, [kernel; 2], (0, 1));
+                all_agree(2, size, [stride; 2], [kernel; 2], (0, 1));
             }
         }
     }
     for channels in [1, 2, 7] {
-        all_agree(channels, [40, 300], 1, [5, 5], (0, 3));
-        all_agree(channels, [43, 601], 2, [3, 3], (0, 3));
+        all_agree(channels, [40, 300], [1; 2], [5, 5], (0, 3));
+        all_agree(channels, [43, 601], [2; 2], [3, 3], (0, 3));
     }
 }
 
@@ -170,11 +175,16 @@ fn windows_reach_outside_of_images() {
         for (border, stride) in borders.flat_map(|border| [(border, 1), (border, 2)]) {
             for width in [4, 5, 7, 14, 16, 17, 31, 33, 70] {
                 let height = 4 + width % 7;
-                all_agree(2, [height, width], stride, [kernel; 2], (border, 1));
+                all_agree(2, [height, width], [stride; 2], [kernel; 2], (border, 1));
+                all_agree(2, [height, width], [2, stride], [kernel; 2], (border, 1));
             }
         }
     }
-    all_agree(1, [60, 150], 1, [5, 5], (2, 3));
+    for height in 1..8 {
+        all_agree(3, [height, 50], [1, 1], [5, 5], (2, 1));
+        all_agree(3, [height, 50], [2, 1], [3, 3], (1, 4));
+    }
+    all_agree(1, [60, 150], [1; 2], [5, 5], (2, 3));
 }
 
 #[test]
@@ -183,7 +193,7 @@ fn one_plane_of_one_row_to_six() {
         for rows in 1..7 {
             for stride in [1, 2] {
                 let size = [(rows - 1) * stride + 1, (width - 1) * stride + 11];
-                all_agree(1, size, stride, [1, 11], (0, 1));
+                all_agree(1, size, [stride; 2], [1, 11], (0, 1));
             }
         }
     }
@@ -193,7 +203,37 @@ fn one_plane_of_one_row_to_six() {
 fn threads_share_long_rows() {
     for width in [12_500usize, 12_543, 12_544] {
         for rows in [1, 2, 3, 9] {
-            all_agree(1, [rows, width + 10], 1, [1, 11], (0, 4));
+            all_agree(1, [rows, width + 10], [1; 2], [1, 11], (0, 4));
+        }
+    }
+}
+
+#[test]
+fn planes_of_few_results() {
+    for [height, width] in [
+        [1, 1],
+        [1, 4],
+        [2, 2],
+        [3, 1],
+        [4, 4],
+        [3, 5],
+        [2, 8],
+        [7, 7],
+    ] {
+        for (kernel, border) in [
+            ([3, 3], 1),
+            ([5, 5], 2),
+            ([5, 5], 4),
+            ([1, 3], 1),
+            ([3, 1], 3),
+        ] {
+            for steps in [[1, 1], [2, 2], [2, 1], [1, 3]] {
+                for channels in [1, 3, 9] {
+                    if height + 2 * border >= kernel[0] && width + 2 * border >= kernel[1] {
+                        all_agree(channels, [height, width], steps, kernel, (border, 2));
+                    }
+                }
+            }
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Windows of 3x3, 5x5 or 7x7 elements that move over a plane by one or two: most depthwise convolutions of
-//! images with the features first.
+//! Windows of 3x3, 5x5 or 7x7 elements that move over a plane by one or two elements, and by as many lines or by two: most
+//! depthwise convolutions of images with the features first. (Recognisers of text go down by two, but not along.)
 //!
 //! Four rows of the result are computed together from the lines of the operand that they share: each vector of a
 //! line is loaded once for all rows whose windows have it, and the weights of a window stay in registers. So
 //! multiplying is what takes time, not loading, which crosses a boundary of cache lines for nearly each vector.
 //!
 //! Windows may reach outside of the image: lines above and below it are left out, and masked loads give zeros for
-//! elements beside it. So no copy with a border is needed.
+//! elements beside it. So no copy with a border is needed, and there may be fewer than four rows.
 
 use super::avx512::Lanes;
 use super::{ImageBounds, Number};
@@ -48,20 +48,22 @@ pub(super) struct Plane<'a> {
 /// Computes the elements of some rows.
 ///
 /// # Safety
-/// Every summand inside of the image can be read and every element written, there are at least [`ROWS`] rows, the
-/// window has as many taps as the function was made for, and the CPU has AVX-512 F.
+/// Every summand inside of the image can be read and every element written, there are at least [`ROWS`] rows if
+/// the bounds are not those of an image, the window has as many taps as the function was made for, and the CPU has
+/// AVX-512 F.
 type WindowsFn = unsafe fn(&Plane<'_>);
 
 impl Windows {
-    /// For summands of these places whose rows are along `outer`; `None` if they are no such window, or
-    /// the CPU has no AVX-512. `bounds`: those of the image, if windows reach outside of it.
+    /// For summands of these places, with the row axes around the innermost one and that; `None` if they are no
+    /// such window, or the CPU has no AVX-512. `image`: the bounds of the image, if windows reach outside of it, and
+    /// all row axes: batch, lines and columns.
     #[inline(always)]
     pub(super) fn new(
         isa: CpuFeatures,
         ty: ElementType,
         (outer, inner): (&[Axis], Axis),
         taps: &[[isize; 2]],
-        bounds: Option<ImageBounds>,
+        image: Option<(ImageBounds, &[Axis])>,
     ) -> Option<Self> {
         let side = match taps.len() {
             9 => 3,
@@ -73,28 +75,33 @@ impl Windows {
             return None;
         }
         let pitch = taps[side][0];
-        let bounds = match bounds {
+        let bounds = match image {
             // A line of the window is one of the image.
-            Some(bounds) if bounds.size[1] as isize == pitch => bounds,
+            Some((bounds, _)) if bounds.size[1] as isize == pitch => bounds,
             Some(_) => return None,
             None => ImageBounds::EVERYWHERE,
         };
         let place = |at: usize| (at / side) as isize * pitch + (at % side) as isize;
         let is_window = taps.iter().enumerate().all(|(at, tap)| tap[0] == place(at));
         let stride = inner.lhs;
-        let is_row = |axis: &Axis| axis.lhs == stride * pitch && axis.size >= ROWS;
+        let goes_down = |axis: &Axis| [stride * pitch, 2 * pitch].contains(&axis.lhs);
+        let is_row = |axis: &Axis| goes_down(axis) && axis.size >= ROWS;
         let one = Axis {
             size: 1,
             ..Axis::default()
         };
-        let (row, images) = match outer {
-            &[row] if is_row(&row) => (row, one),
-            &[images, row] | &[row, images] if is_row(&row) => (row, images),
-            _ => return None,
+        let (row, images) = match (image, outer) {
+            // Images of one line would look like the lines of one.
+            (Some((_, &[images, lines, _])), _) if goes_down(&lines) => (lines, images),
+            (Some(_), _) => return None,
+            (None, &[row]) if is_row(&row) => (row, one),
+            (None, &[images, row] | &[row, images]) if is_row(&row) => (row, images),
+            (None, _) => return None,
         };
+        let steps = [stride, row.lhs / pitch];
         let function = match ty {
-            ElementType::F32 => function::<f32>(side, stride)?,
-            ElementType::F64 => function::<f64>(side, stride)?,
+            ElementType::F32 => function::<f32>(side, steps)?,
+            ElementType::F64 => function::<f64>(side, steps)?,
             _ => return None,
         };
         is_window.then_some(Self {
@@ -110,7 +117,8 @@ impl Windows {
     ///
     /// # Safety
     /// `lhs` and `out` lead to the plane's first row, `rhs` to its group's weights; every summand inside of the image
-    /// can be read and every element written; there are at least [`ROWS`] rows of them.
+    /// can be read and every element written; there are at least [`ROWS`] rows of them, if the bounds are not
+    /// those of an image.
     #[inline(always)]
     pub(super) unsafe fn run(
         &self,
@@ -136,15 +144,19 @@ impl Windows {
     }
 }
 
+/// The function for windows of a side that move by so many elements, and lines.
 #[inline(always)]
-fn function<T: Number>(side: usize, stride: isize) -> Option<WindowsFn> {
-    match (side, stride) {
-        (3, 1) => Some(plane::<T::Wide, 3, 1>),
-        (3, 2) => Some(plane::<T::Wide, 3, 2>),
-        (5, 1) => Some(plane::<T::Wide, 5, 1>),
-        (5, 2) => Some(plane::<T::Wide, 5, 2>),
-        (7, 1) => Some(plane::<T::Wide, 7, 1>),
-        (7, 2) => Some(plane::<T::Wide, 7, 2>),
+fn function<T: Number>(side: usize, steps: [isize; 2]) -> Option<WindowsFn> {
+    match (side, steps) {
+        (3, [1, 1]) => Some(plane::<T::Wide, 3, 1, 1>),
+        (3, [1, 2]) => Some(plane::<T::Wide, 3, 1, 2>),
+        (3, [2, 2]) => Some(plane::<T::Wide, 3, 2, 2>),
+        (5, [1, 1]) => Some(plane::<T::Wide, 5, 1, 1>),
+        (5, [1, 2]) => Some(plane::<T::Wide, 5, 1, 2>),
+        (5, [2, 2]) => Some(plane::<T::Wide, 5, 2, 2>),
+        (7, [1, 1]) => Some(plane::<T::Wide, 7, 1, 1>),
+        (7, [1, 2]) => Some(plane::<T::Wide, 7, 1, 2>),
+        (7, [2, 2]) => Some(plane::<T::Wide, 7, 2, 2>),
         _ => None,
     }
 }
@@ -161,9 +173,11 @@ macro_rules! repeated {
 }
 
 /// # Safety
-/// As [`WindowsFn`], with windows of `SIDE * SIDE` elements that move by `STRIDE`, 1 or 2.
+/// As [`WindowsFn`], with windows of `SIDE * SIDE` elements that move by `STRIDE` elements or `DOWN` lines, 1 or 2.
 #[target_feature(enable = "avx512f")]
-unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize>(plane: &Plane<'_>) {
+unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize, const DOWN: usize>(
+    plane: &Plane<'_>,
+) {
     // SAFETY: the caller promises AVX-512 F, `SIDE * SIDE` weights, and all summands and elements; the masks have
     // those of the elements from `start` on alone.
     unsafe {
@@ -172,7 +186,7 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize>(plane: &Plane<
         for (weight, tap) in weights.as_flattened_mut().iter_mut().zip(plane.taps) {
             *weight = V::splat(*rhs.offset(tap[1]));
         }
-        let last = plane.rows - ROWS;
+        let last = plane.rows.saturating_sub(ROWS);
         let [lines, columns] = plane.bounds.size;
         for start in (0..plane.length).step_by(V::COUNT) {
             let count = (plane.length - start).min(V::COUNT);
@@ -194,11 +208,11 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize>(plane: &Plane<
             let out = plane.out.cast::<V::Element>().wrapping_add(start);
             let mut row = 0;
             loop {
-                let top = (row * STRIDE) as isize;
+                let top = (row * DOWN) as isize;
                 let above = plane.bounds.first[0] + top;
                 let lhs = lhs.wrapping_offset(top * plane.pitch);
                 let mut sums = [V::splat(V::Element::default()); ROWS];
-                repeated!(LINE < STRIDE * (ROWS - 1) + SIDE, [0 1 2 3 4 5 6 7 8 9 10 11 12], {
+                repeated!(LINE < DOWN * (ROWS - 1) + SIDE, [0 1 2 3 4 5 6 7 8 9 10 11 12], {
                     // What is above the image has a number that is too large.
                     if ((above + LINE as isize) as usize) < lines {
                         let line = lhs.wrapping_offset(LINE as isize * plane.pitch);
@@ -212,7 +226,7 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize>(plane: &Plane<
                                 _ => V::odd(V::load(low, from), V::load(high, next)),
                             };
                             repeated!(ROW < ROWS, [0 1 2 3], {
-                                let above = LINE.wrapping_sub(ROW * STRIDE);
+                                let above = LINE.wrapping_sub(ROW * DOWN);
                                 if above < SIDE {
                                     sums[ROW] = V::fused(x, weights[above][AT], sums[ROW]);
                                 }
@@ -220,7 +234,7 @@ unsafe fn plane<V: Lanes, const SIDE: usize, const STRIDE: usize>(plane: &Plane<
                         });
                     }
                 });
-                for (at, &sum) in sums.iter().enumerate() {
+                for (at, &sum) in sums.iter().enumerate().take(plane.rows) {
                     V::store(out.offset((row + at) as isize * plane.out_pitch), mask, sum);
                 }
                 if row == last {
