@@ -461,9 +461,9 @@ impl Propagation<'_> {
         changed
     }
 
-    /// Propagates cuts between dimensions of the same size in an operation that reads all elements
-    /// of a dimension, or windows of it. Only equal parts are used. It avoids replicating the
-    /// arrays.
+    /// Propagates cuts between the same dimensions of two arrays, for an operation that combines all
+    /// elements of a dimension, or windows of it. The sizes must be equal, or the cut must divide
+    /// both. No device then has to hold the whole dimension.
     fn same_sizes(&mut self, a: ValueId, b: ValueId, node: &Node) -> bool {
         let graph = self.graph;
         let (first, second) = (&graph.values[a], &graph.values[b]);
