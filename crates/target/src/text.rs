@@ -1,4 +1,17 @@
 //! The text format of chips.
+//!
+//! ```text
+//! # a comment
+//! name = v5e
+//! alias = other-name            (any number of times)
+//! tile_rule = compact           (of default layouts, if it was measured; or two_rows)
+//! vmem_bytes = 128 MiB # source
+//! clock = ~1.5 GHz # source     (uncertain)
+//! xlus = ? count # not found    (not known)
+//! ```
+//!
+//! A parameter has the form `key = value unit # source`. The keys are the names of [`Param`]; a
+//! parameter without a line is unknown. Every number needs a source.
 
 use crate::chip::Chip;
 use crate::param::Param;

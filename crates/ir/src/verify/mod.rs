@@ -1,4 +1,39 @@
 //! The verifier: checks that a module is well-formed.
+//!
+//! # Invariants
+//! A verified module satisfies all of these; every other crate relies on them.
+//!
+//! Structure
+//! - The entry computation exists. Names of computations are unique; names of instructions are
+//!   unique within their computation.
+//! - A computation lists each of its instructions once, and no others; an instruction is in one
+//!   computation.
+//! - Operands come before their users, in the same computation. Control predecessors are in the
+//!   same computation.
+//! - The root is in its computation. Parameters are numbered 0, 1, ... without gaps or repetition,
+//!   and the list of parameters names them all.
+//! - A called computation has a smaller id than its caller, so there is no recursion.
+//!
+//! Shapes
+//! - Sizes are not negative, the bytes of every array with its padding fit an `i64`, and symbolic
+//!   sizes use symbols of the module only.
+//! - A layout's `minor_to_major` is a permutation of the dimensions, tile sizes are positive, and
+//!   splits lie inside their dimensions.
+//! - Each operation has the right number of operands, of types for which it is defined, with
+//!   dimension numbers in range; its shape is what its shape function infers (nothing is
+//!   checked where a size is unknown).
+//!
+//! Calls
+//! - The parameters of a called computation have the shapes that the caller passes, and its result
+//!   has the shape that the caller expects: scalars for reducers and comparators, the operands'
+//!   shapes for calls and fusions, the state for loops, the operand for branches.
+//! - The operand of an `async-update` or `async-done` is an `async-start` or `async-update`; if
+//!   operand layouts are given, there is one per operand.
+//!
+//! Header
+//! - The entry layout has the shapes of the parameters and of the result.
+//! - Aliases and donations name existing places in results and parameters; aliased places have
+//!   equal shapes, and no output place is aliased twice.
 
 mod calls;
 mod header;
