@@ -25,7 +25,7 @@ pub(crate) fn write_new(_: &Path, _: &[u8]) -> Result<()> {
     unsupported()
 }
 
-/// Nothing is known to be private.
+/// No file or folder is known to be private on this system.
 pub(crate) fn is_private(_: &Metadata) -> bool {
     false
 }

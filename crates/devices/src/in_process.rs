@@ -315,7 +315,7 @@ pub enum RunError<E> {
     Device {
         /// The device.
         device: usize,
-        /// Its error.
+        /// The error of this device.
         error: E,
     },
     /// A device's thread panicked, which is a bug.

@@ -24,7 +24,7 @@ pub enum Lapack {
         lower: bool,
         /// Whether the diagonal is taken to be ones.
         unit_diagonal: bool,
-        /// What `op` is.
+        /// The operation `op`: none, transposition, or conjugate transposition.
         transpose_a: TransposeA,
     },
     /// `getrf(a)`: gives both factors; the row that each row was swapped with (counted from 1); and

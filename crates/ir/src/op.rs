@@ -261,7 +261,7 @@ pub enum Op {
         lower: bool,
         /// Whether the diagonal is taken to be ones.
         unit_diagonal: bool,
-        /// What `op` is.
+        /// The operation `op`: none, transposition, or conjugate transposition.
         transpose_a: TransposeA,
     },
     /// `batch-norm-training(x, scale, offset)`.

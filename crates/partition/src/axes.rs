@@ -64,10 +64,10 @@ pub(crate) struct AxisFinder<'m> {
     known: RefCell<Known>,
 }
 
-/// What a part of a result's dimension reads of an operand.
+/// The elements of an operand that a part of a result's dimension reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Link {
-    /// The same part of this dimension.
+    /// The same part of this dimension of the operand.
     Part(usize),
     /// Elements that do not depend on the result's dimension.
     Independent,

@@ -179,9 +179,9 @@ fn begin(graph: &Graph, free: &Freedom) -> Propagated {
 /// The reason to take a cut from another array.
 #[derive(Clone, Copy)]
 enum Because<'a> {
-    /// An operation has both arrays.
+    /// An operation reads or writes both arrays.
     Through(&'a Node),
-    /// The program states it.
+    /// The program states the cut; the text says where.
     Stated(&'static str),
 }
 
@@ -461,9 +461,9 @@ impl Propagation<'_> {
         changed
     }
 
-    /// Propagates cuts between the same dimensions of two arrays, for an operation that combines all
-    /// elements of a dimension, or windows of it. The sizes must be equal, or the cut must divide
-    /// both. No device then has to hold the whole dimension.
+    /// Propagates cuts between the same dimensions of two arrays, for an operation that combines
+    /// all elements of a dimension, or windows of it. The sizes must be equal, or the cut must
+    /// divide both. No device then has to hold the whole dimension.
     fn same_sizes(&mut self, a: ValueId, b: ValueId, node: &Node) -> bool {
         let graph = self.graph;
         let (first, second) = (&graph.values[a], &graph.values[b]);

@@ -118,7 +118,7 @@ type Candidate = SmallVec<[Sample; 4]>;
 /// A step of the computation: the result of an instruction, from those of earlier ones.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// An element of the first or of the second candidate.
+    /// The element of this array of a candidate: of the second one if true, otherwise of the first.
     Element(bool, usize),
     Truth(bool),
     Compare(Direction, Order, usize, usize),

@@ -104,7 +104,7 @@ pub struct Sharding {
     cuts: SmallVec<[Option<Cut>; 4]>,
 }
 
-/// The part of each cut dimension that a device has.
+/// For each cut dimension, the number of the part that a device has.
 type Tile = SmallVec<[i64; 6]>;
 
 impl Sharding {

@@ -28,7 +28,8 @@ pub(crate) struct CompileOptions {
     /// For each parameter, or in one entry for all: whether it may be partitioned if the program
     /// does not state its sharding.
     pub(crate) free_parameters: Vec<bool>,
-    /// The same for results.
+    /// For each result, or in one entry for all: whether it may be partitioned if the program does
+    /// not state its sharding.
     pub(crate) free_results: Vec<bool>,
 }
 

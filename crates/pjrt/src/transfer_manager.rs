@@ -31,7 +31,7 @@ impl Object for Transfers {
     const NAME: &'static str = "transfer manager";
 }
 
-/// One of the buffers.
+/// A buffer of a transfer manager, and the promise of its array.
 struct Place {
     /// The buffer, until it is retrieved.
     buffer: Option<Buffer>,

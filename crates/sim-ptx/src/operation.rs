@@ -610,7 +610,7 @@ pub(crate) enum Op {
         d: P,
         q: P,
     },
-    /// All ones, or 1.0, if the comparison is true.
+    /// `set`: all ones, or 1.0 for a float, if the comparison is true; otherwise 0.
     Set {
         compare: Box<Compare>,
         float: bool,

@@ -122,7 +122,7 @@ pub struct AccessStatistics {
     pub location: Location,
     /// `global`, `shared` or `local`.
     pub space: &'static str,
-    /// Whether it writes (atomics do).
+    /// Whether the instruction writes (atomics do).
     pub writes: bool,
     /// The number of executions by a warp with at least one active lane.
     pub requests: u64,

@@ -116,7 +116,7 @@ pub struct Report {
     pub shares: BTreeMap<Share, f64>,
     /// The number of operations in a device's matrix products.
     pub flops: f64,
-    /// These operations, as a fraction of the peak.
+    /// The rate of these operations, as a fraction of the peak.
     pub utilisation: f64,
     /// The operations that the model requires, as a fraction of the peak, if they were given.
     pub model_utilisation: Option<f64>,

@@ -50,7 +50,7 @@ pub(crate) enum StepKind {
         work: Work,
         /// Whether it has a matrix product, which can read or compute arrays piece by piece.
         has_product: bool,
-        /// Whether it is launched separately.
+        /// Whether the kernel is launched separately.
         starts: bool,
         /// The operand that it overwrites with the result, if that is not used later.
         in_place: Option<ValueId>,
@@ -59,7 +59,7 @@ pub(crate) enum StepKind {
     Collective {
         kind: CollectiveKind,
         transfer: Transfer,
-        /// Whether it has a separate done operation.
+        /// Whether the collective has a separate done operation.
         is_async: bool,
     },
     /// The end of a collective that was begun.

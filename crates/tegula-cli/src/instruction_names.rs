@@ -8,7 +8,7 @@ use tegula_ir::{InstructionId, Module};
 /// computation. For a bare name, the entry computation's instruction takes precedence.
 ///
 /// # Errors
-/// There is none, with the name that is most like it, or there are several.
+/// No instruction has the name (the error suggests the most similar one), or several have it.
 pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId> {
     let bare = |name: &'_ str| name.trim().trim_start_matches('%').to_owned();
     let (computation, own) = match name.split_once("::") {

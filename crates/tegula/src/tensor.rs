@@ -43,10 +43,10 @@ impl PartialEq for Tensor {
 /// An argument of a program.
 #[derive(Debug)]
 pub enum Arg<'a> {
-    /// The program does not change it.
+    /// A tensor that the program does not change.
     Borrowed(&'a Tensor),
-    /// The program may overwrite it: its memory is reused for a result if the program says so
-    /// (`input_output_alias`, `buffer_donor`).
+    /// A tensor that the program may overwrite: its memory is reused for a result if the program
+    /// says so (`input_output_alias`, `buffer_donor`).
     Donated(Tensor),
 }
 

@@ -303,7 +303,7 @@ impl Engine {
             });
     }
 
-    /// Waits for the next question.
+    /// Starts to receive the next question of another rank.
     fn listen(&mut self) -> Result<(), String> {
         let mut receive = vec![0; 32];
         // SAFETY: the vector is owned by the piece until the operation is done, and nothing
@@ -313,7 +313,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Answers a question, if one has arrived.
+    /// If another rank has asked whether this rank has reached an operation, answers and listens
+    /// for the next question.
     fn answer(&mut self) -> Result<(), String> {
         let Some(listening) = &mut self.listening else {
             return Ok(());

@@ -185,7 +185,8 @@ pub(crate) struct Lowered {
     pub(crate) shapes: NodeShapes,
 }
 
-/// Translates a model to stages, as far as the `known` elements suffice.
+/// Translates a model to stages, as far as the `known` elements suffice. If the elements of the
+/// last stage's last result are needed to continue, [`Lowered::asks`] is set.
 pub(crate) fn lower_stages(
     model: &read::Model<'_>,
     tensors: Tensors<'_>,

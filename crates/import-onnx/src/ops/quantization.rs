@@ -213,7 +213,7 @@ fn q_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     }
     let mut factor = product_scale(lower, &call.input(1)?, &call.input(4)?, &call.input(6)?)?;
     if factor.count() != Some(1) {
-        // One for each output channel.
+        // The factors are one per output channel.
         let all = factor
             .dims
             .iter()

@@ -13,7 +13,7 @@ pub(crate) type Sizes<I> = SmallVec<[I; 6]>;
 pub enum ShapeOf<I> {
     /// An array.
     Array {
-        /// What one element is.
+        /// The type of the elements.
         element_type: ElementType,
         /// The size of each dimension.
         dims: SmallVec<[I; 6]>,

@@ -19,7 +19,7 @@ pub(super) struct Equation {
     pub(super) what: String,
     /// The instruction that requires it, if any.
     pub(super) at: Option<InstructionId>,
-    /// Whether it relates a call to the computation that it calls.
+    /// Whether it relates the sizes of a call to those of the called computation.
     pub(super) of_call: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct Derivation {
     pub symbol: Var,
     /// The term, over symbols that are derived later or not at all.
     pub value: Term,
-    /// What requires it, as in [`Guard::what`].
+    /// The origin of the equation, as in [`Guard::what`].
     pub what: Arc<str>,
     /// Whether the symbol is the size of an input, so that the equation is checked at run time.
     pub checked: bool,

@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn windows_cover_neighbours() {
-        // Each part reads 3 elements before and after its tile of 4.
+        // Each part reads one element before and one after its tile of 4.
         let window = Window {
             dim: 0,
             first: -1,

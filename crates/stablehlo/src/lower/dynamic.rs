@@ -439,7 +439,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &elements)
     }
 
-    /// The largest elements; their number is an operand.
+    /// Lowers a `top_k` whose `k` is an operand.
     pub(super) fn dynamic_top_k(
         &mut self,
         access: &Access<'m>,

@@ -421,7 +421,7 @@ impl<'m> Lowerer<'m> {
         let result = result.and_then(|result| self.source.type_of(*result).as_tensor());
         let to = result.and_then(|tensor| super::types::element_type(&tensor.element).ok());
         let rank = result.map_or(0, |tensor| tensor.dims.len());
-        // With the same rank, truth values are HLO's bytes.
+        // If the rank changes, each boolean is one bit; otherwise it is a byte, as in HLO.
         match (like.element_type, to) {
             (ElementType::Pred, Some(to)) if rank < like.rank() => {
                 return self.of_bits(access, frame, operand, to);

@@ -649,7 +649,7 @@ impl Raiser<'_> {
             config.is_some_and(|config| config.starts_with('{'))
         });
         let version = match call.api_version.as_deref() {
-            // Only this version takes a dictionary.
+            // Only version 4 takes a dictionary as its `backend_config`.
             _ if has_dictionary => 4,
             Some("API_VERSION_STATUS_RETURNING") => 2,
             Some("API_VERSION_STATUS_RETURNING_UNIFIED") => 3,

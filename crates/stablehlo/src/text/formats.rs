@@ -84,7 +84,7 @@ pub(crate) enum Item {
     Operands,
     /// All remaining operands, with a comma after each.
     OperandsWithCommas,
-    /// An attribute.
+    /// An attribute with this name, and how its value is written.
     Attribute(&'static str, Kind),
     /// The beginning of an optional part.
     OptionalBegin,

@@ -24,7 +24,7 @@ pub struct Reduction {
     pub module: Module,
     /// The number of programs that were tested.
     pub tries: usize,
-    /// Whether it stopped at the limit of tests.
+    /// Whether the reduction stopped because it reached the limit of tests.
     pub gave_up: bool,
 }
 
