@@ -31,8 +31,8 @@ fn is_scalar(zero: Option<&Value>) -> bool {
 }
 
 /// Weights minus their zero point, which is a single number or one for each slice along a
-/// dimension. The result has bytes if all zero points are known to be 128, otherwise 16-bit
-/// integers.
+/// dimension. The result has 8-bit integers if the weights are `u8` and all zero points are known
+/// to be 128, otherwise 16-bit integers.
 fn centred(
     lower: &mut Lowerer<'_>,
     w: &Value,
