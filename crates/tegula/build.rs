@@ -1,13 +1,14 @@
-//! Tells builds apart whose compiled programs cannot be exchanged: those of other source.
+//! Computes an identifier of the build, because builds from different sources cannot exchange
+//! compiled programs.
 //!
-//! Compiled programs on disk name the build that made them, and no other build loads them. In a
-//! checkout that is every change of a crate that a program goes through; a published crate has its
-//! version.
+//! Compiled programs on disk name the build that wrote them, and no other build loads them. In a
+//! checkout, the identifier is a hash of the sources of all crates that take part in compilation; a
+//! published crate uses its version.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// The crates between a module and machine code.
+/// The crates that take part in compiling a module to machine code.
 const CRATES: [&str; 11] = [
     "codegen-cpu",
     "custom-call",

@@ -1,10 +1,10 @@
-//! A folder of compiled programs, which several processes may use at once.
+//! A cache of compiled programs: a folder that several processes may use at the same time.
 //!
-//! An entry is found by a [`Key`]: a hash of all that it depends on. Files are written beside their
-//! place and renamed, so nobody sees half of one. As they hold machine code, the folder must belong
-//! to the user, and nobody else may write to it. The files together are bounded in size: those that
-//! were not used for longest are removed first. What cannot be written only costs the time to
-//! compile it again, and is logged.
+//! An entry is identified by a [`Key`], a hash of everything that the entry depends on. A file is
+//! written under a temporary name and renamed, so no process sees an incomplete file. Files contain
+//! machine code, so the folder must belong to the user, and nobody else may be able to write to it.
+//! The total size of all files is limited: the least recently used are removed first. A failure to
+//! write an entry is only logged; the program is then compiled again.
 //!
 //! ```
 //! use tegula_compile_cache::{Cache, Key};
@@ -33,19 +33,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Why a folder is no cache.
+/// The reason why a folder cannot be a cache.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The folder cannot be made or looked at.
+    /// The folder cannot be created or examined.
     #[error("the cache {folder} cannot be opened: {cause}")]
     Io {
         /// The folder.
         folder: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         #[source]
         cause: std::io::Error,
     },
-    /// Others could put machine code there.
+    /// Other users could put machine code there.
     #[error(
         "the cache {folder} is refused, as it holds machine code: it must be a folder of yours to \
          which nobody else can write (`chmod go-w {folder}`)"
@@ -54,12 +54,12 @@ pub enum Error {
         /// The folder.
         folder: PathBuf,
     },
-    /// The environment names no folder for the user's caches.
+    /// The environment does not say where the user's caches are.
     #[error("there is no folder for a cache: neither XDG_CACHE_HOME nor HOME is set")]
     NoHome,
 }
 
-/// What an entry is found by.
+/// The key of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key(String);
 
@@ -75,19 +75,19 @@ impl Key {
     }
 }
 
-/// What the environment says of a cache.
+/// The setting for a cache in the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Environment {
-    /// Nothing.
+    /// There is no setting.
     Silent,
-    /// There is to be none.
+    /// Caching is disabled.
     Off,
-    /// This one.
+    /// This cache is selected.
     On(Cache),
 }
 
 impl Environment {
-    /// The cache that is asked for.
+    /// The selected cache, if any.
     pub fn asked(self) -> Option<Cache> {
         match self {
             Self::On(cache) => Some(cache),
@@ -95,7 +95,7 @@ impl Environment {
         }
     }
 
-    /// The cache that is asked for, or the user's where nothing is said.
+    /// The selected cache, or the user's without a setting.
     ///
     /// # Errors
     /// As [`Cache::of_user`].
@@ -115,21 +115,21 @@ pub struct Cache {
     most_bytes: u64,
 }
 
-/// How long a file is kept that somebody began to write: its writer is gone.
+/// The age of an unfinished file after which its writer is assumed to be gone.
 const ABANDONED: Duration = Duration::from_secs(3600);
-/// After how long a file that is used is marked as used again.
+/// The age of a file's time stamp after which a use renews it.
 const USED_AGAIN: Duration = Duration::from_secs(600);
-/// How file names of programs end.
+/// The extension of program files.
 const ENDING: &str = "tegula";
 
 impl Cache {
-    /// How large the files together may be, in bytes, if nothing else is said: 4 GiB.
+    /// The default limit of the total size of all files, in bytes: 4 GiB.
     pub const DEFAULT_BYTES: u64 = 4 << 30;
 
-    /// A cache in a folder, which is made if it is not there, for this user alone.
+    /// A cache in a folder. A missing folder is created, for this user only.
     ///
     /// # Errors
-    /// The folder cannot be made, belongs to somebody else, or others can write to it.
+    /// The folder cannot be created, belongs to another user, or other users can write to it.
     pub fn at(folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
         let made = create_folder(&folder);
@@ -146,7 +146,7 @@ impl Cache {
         })
     }
 
-    /// The cache in the user's folder for such things: `$XDG_CACHE_HOME/tegula`, or
+    /// The cache in the user's standard folder for caches: `$XDG_CACHE_HOME/tegula`, or
     /// `~/.cache/tegula`.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl Cache {
         Self::at(base.ok_or(Error::NoHome)?.join("tegula"))
     }
 
-    /// What the environment says of a cache: `TEGULA_CACHE` is a folder, `user` for
+    /// The setting for a cache in the environment: `TEGULA_CACHE` is a folder, `user` for
     /// [`Self::of_user`], or `off` (or empty) for none.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Cache {
         }
     }
 
-    /// A cache by a name that users write: `user` for [`Self::of_user`], else a folder.
+    /// The cache with a name as users write it: `user` for [`Self::of_user`], otherwise a folder.
     ///
     /// # Errors
     /// As [`Self::at`].
@@ -182,8 +182,8 @@ impl Cache {
         }
     }
 
-    /// The same cache with another bound on the bytes of all files together. The files that were
-    /// not used for longest are removed first.
+    /// The same cache with another limit of the total size of all files, in bytes. The least
+    /// recently used files are removed first.
     #[must_use]
     pub fn with_limit(self, most_bytes: u64) -> Self {
         Self { most_bytes, ..self }
@@ -194,8 +194,8 @@ impl Cache {
         &self.folder
     }
 
-    /// The entry of a key, mapped, if there is one that can be trusted. That it was not damaged is
-    /// for the caller to check.
+    /// The entry for a key as a mapped file, if there is one that can be trusted. The caller must
+    /// check it for damage.
     pub fn get(&self, key: &Key) -> Option<Mmap> {
         let path = self.path(key);
         let file = open_entry(&path).ok()?;
@@ -206,28 +206,28 @@ impl Cache {
         }
         let age = found.modified().ok().and_then(|time| time.elapsed().ok());
         if age.is_some_and(|age| age > USED_AGAIN) {
-            // What cannot be marked is only removed sooner.
+            // If this fails, the file is only removed earlier.
             let _ = file.set_modified(SystemTime::now());
         }
-        // SAFETY: files of the cache are never changed: they are written under another name, and
-        // nobody but this user can do so.
+        // SAFETY: files in the cache are never changed: they are written under another name and
+        // then renamed, and only this user can write to the folder.
         unsafe { Mmap::map(&file) }.ok()
     }
 
-    /// The entry of a key that [`Self::put_hashed`] wrote, if it is there and not damaged.
+    /// The entry for a key that [`Self::put_hashed`] wrote, if it exists and is not damaged.
     pub fn get_hashed(&self, key: &Key) -> Option<Vec<u8>> {
         let entry = self.get(key)?;
         let (hash, bytes) = entry.split_first_chunk::<{ blake3::OUT_LEN }>()?;
         (blake3::hash(bytes) == *hash).then(|| bytes.to_vec())
     }
 
-    /// Keeps an entry with a hash by which damage is found.
+    /// Stores an entry with a hash, which detects damage.
     pub fn put_hashed(&self, key: &Key, bytes: &[u8]) {
         let hash = blake3::hash(bytes);
         self.put(key, &[hash.as_bytes(), bytes].concat());
     }
 
-    /// Keeps an entry.
+    /// Stores an entry.
     pub fn put(&self, key: &Key, bytes: &[u8]) {
         if let Err(error) = self.try_put(key, bytes) {
             tracing::warn!("{} was not written: {error}", self.path(key).display());
@@ -251,7 +251,7 @@ impl Cache {
         self.shrink()
     }
 
-    /// Removes what was not used for longest, until the rest is small enough.
+    /// Removes the least recently used files until the total size is within the limit.
     fn shrink(&self) -> std::io::Result<()> {
         let mut files = Vec::new();
         let mut total = 0;
@@ -273,7 +273,7 @@ impl Cache {
             if total <= self.most_bytes {
                 break;
             }
-            // Another process may have been faster.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(&path);
             total -= bytes;
         }
@@ -285,7 +285,7 @@ impl Cache {
     }
 }
 
-/// Whether a name is one that [`Cache::put`] writes under first.
+/// Whether a name is a temporary one of [`Cache::put`].
 fn is_unfinished(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let mut parts = name.unwrap_or_default().split('.');

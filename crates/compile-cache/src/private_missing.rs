@@ -1,5 +1,5 @@
-//! Systems without Unix's owners and modes, as WebAssembly: no folder is known to be private, so
-//! there is no cache.
+//! Systems without Unix's owners and modes, such as WebAssembly: no folder is known to be private,
+//! so there is no cache.
 
 use std::fs::{File, Metadata};
 use std::io::{Error, ErrorKind, Result};
@@ -10,22 +10,22 @@ fn unsupported<T>() -> Result<T> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Refuses.
+/// Returns an error.
 pub(crate) fn create_folder(_: &Path) -> Result<()> {
     unsupported()
 }
 
-/// Refuses.
+/// Returns an error.
 pub(crate) fn open_entry(_: &Path) -> Result<File> {
     unsupported()
 }
 
-/// Refuses.
+/// Returns an error.
 pub(crate) fn write_new(_: &Path, _: &[u8]) -> Result<()> {
     unsupported()
 }
 
-/// Nothing is.
+/// No file or folder is known to be private on this system.
 pub(crate) fn is_private(_: &Metadata) -> bool {
     false
 }

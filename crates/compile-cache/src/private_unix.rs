@@ -1,17 +1,18 @@
-//! Files and folders that this user alone can write to.
+//! Files and folders that only this user can write to.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{Result, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Makes a folder, and those around it, where they are missing.
+/// Creates a folder and its missing parents.
 pub(crate) fn create_folder(folder: &Path) -> Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder)
 }
 
-/// Opens a file for reading: not through a link, and without waiting, should it be no file.
+/// Opens a file for reading. It does not follow a symbolic link, and does not block if the path is
+/// not a regular file.
 pub(crate) fn open_entry(path: &Path) -> Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     OpenOptions::new()
@@ -20,7 +21,7 @@ pub(crate) fn open_entry(path: &Path) -> Result<File> {
         .open(path)
 }
 
-/// Writes a file that is not there yet.
+/// Writes a new file.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file: File = OpenOptions::new()
         .write(true)
@@ -28,11 +29,11 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
         .mode(0o600)
         .open(path)?;
     file.write_all(bytes)?;
-    // Whatever the user's mask takes away or leaves.
+    // Sets the mode explicitly, whatever the user's umask is.
     file.set_permissions(Permissions::from_mode(0o600))
 }
 
-/// Whether something belongs to this user and nobody else can write to it.
+/// Whether something belongs to this user, and nobody else can write to it.
 pub(crate) fn is_private(found: &Metadata) -> bool {
     found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0
 }

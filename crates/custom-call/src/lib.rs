@@ -1,11 +1,11 @@
-//! Custom calls: the functions that give them their meaning.
+//! Custom calls: the registry of functions (handlers) that implement them.
 //!
-//! There is one registry for the whole process, like the symbols of a linked program:
-//! a program names a target, and every backend finds the same handler for it. A
-//! handler stays for good, so code that has been compiled with it stays right.
+//! The registry is global to the process, like the symbols of a linked program: a program names a
+//! target, and every backend finds the same handler for it. Handlers are never removed, so compiled
+//! code that uses them stays valid.
 //!
-//! Who compiles a program may have [`Handlers`] of its own, which come before the process's while
-//! it [compiles or runs](Handlers::within).
+//! A compiler may have its own [`Handlers`], which take precedence over the process's while it
+//! [compiles or runs](Handlers::within) a program.
 //!
 //! ```
 //! use tegula_custom_call::{Handlers, RegisterError};
@@ -32,7 +32,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use tegula_ir::{ArrayShape, CustomCall, Lapack, Literal};
 
-/// Targets that have a meaning of their own.
+/// Targets that are built in and need no handler.
 const BUILT_IN: [&str; 8] = [
     "LuDecomposition",
     "TopK",
@@ -57,15 +57,16 @@ type Function =
 
 type Map = FxHashMap<Arc<str>, CustomCallHandler>;
 
-/// The process's handlers.
+/// The handlers of this process.
 static HANDLERS: RwLock<Option<Map>> = RwLock::new(None);
 
 thread_local! {
-    /// The handlers of those who are compiling or running a program on this thread, the last first.
+    /// The handlers of the programs that are compiled or run on this thread; the innermost are
+    /// last.
     static SCOPES: RefCell<Vec<Arc<Map>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What runs a custom call.
+/// The function that executes a custom call.
 #[derive(Clone)]
 pub struct CustomCallHandler(Arc<Function>);
 
@@ -75,21 +76,21 @@ impl fmt::Debug for CustomCallHandler {
     }
 }
 
-/// Why a handler could not be registered.
+/// The reason why a handler could not be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
-    /// There is one already.
+    /// The target has a handler already.
     #[error("the custom call `{0}` has a handler already")]
     Taken(String),
-    /// The target means something without a handler.
+    /// The target is built in and cannot have a handler.
     #[error("the custom call `{0}` is built in and cannot be overridden")]
     BuiltIn(String),
 }
 
-/// Why a custom call could not be run.
+/// The reason why a custom call could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CustomCallError {
-    /// Nothing is registered for it.
+    /// There is no handler for the target.
     #[error(
         "the custom call `{target}` has no handler: give it one with \
          `Compiler::custom_call(\"{target}\", handler)` or \
@@ -99,60 +100,59 @@ pub enum CustomCallError {
         /// `custom_call_target=`.
         target: String,
     },
-    /// It calls computations of the program, which no handler can.
+    /// The call uses computations of the program, which handlers cannot call.
     #[error("the custom call `{target}` calls computations, which no handler can")]
     CallsComputations {
         /// `custom_call_target=`.
         target: String,
     },
-    /// The handler gave an error.
+    /// The handler returned an error.
     #[error("the custom call `{target}` failed: {reason}")]
     Failed {
         /// `custom_call_target=`.
         target: String,
-        /// What the handler said.
+        /// The handler's message.
         reason: String,
     },
-    /// The handler gave another number of arrays than the program states.
+    /// The handler returned a wrong number of arrays.
     #[error("the handler of the custom call `{target}` gave {actual} arrays, not {expected}")]
     Count {
         /// `custom_call_target=`.
         target: String,
-        /// What the program states.
+        /// The number that the program states.
         expected: usize,
-        /// What the handler gave.
+        /// The number that the handler returned.
         actual: usize,
     },
-    /// The handler gave an array of another shape than the program states.
+    /// The handler returned an array of a wrong shape.
     #[error(
         "the handler of the custom call `{target}` gave {actual} as result {index}, not {expected}"
     )]
     Shape {
         /// `custom_call_target=`.
         target: String,
-        /// Which array.
+        /// The number of the array.
         index: usize,
-        /// What the program states.
+        /// The shape that the program states.
         expected: String,
-        /// What the handler gave.
+        /// The shape that the handler returned.
         actual: String,
     },
 }
 
-/// Gives the custom calls of a target (`custom_call_target=`) their meaning, in
-/// this process and for good.
+/// Registers the handler of a target's custom calls (`custom_call_target=`), permanently and for
+/// the whole process.
 ///
-/// The handler is given the call [to run](CustomCall::to_run), the arrays among the operands in order (those in
-/// tuples too; tokens have none) and the shapes of the arrays among the results,
-/// with the sizes of the run. It gives the results. Arrays are dense and row-major,
-/// whatever layouts the program states.
+/// The handler takes the call [to run](CustomCall::to_run), the arrays among the operands in order
+/// (including those in tuples; tokens have none), and the shapes of the arrays among the results,
+/// with the sizes in this run. It returns the results. Arrays are dense and row-major, whatever
+/// layouts the program states.
 ///
-/// Calls that say that they [have a side effect](CustomCall::has_side_effect) are
-/// run as often and in the order that the program says. Others may not be run at
-/// all if nothing depends on their results.
+/// Calls that [have a side effect](CustomCall::has_side_effect) are executed as often and in the
+/// order that the program says. Others may be skipped if nothing depends on their results.
 ///
 /// # Errors
-/// The target has a handler, or a meaning of its own.
+/// The target has a handler already, or is built in.
 pub fn register_custom_call(
     target: &str,
     handler: impl Fn(&CustomCall, &[Literal], &[ArrayShape]) -> Result<Vec<Literal>, String>
@@ -175,15 +175,15 @@ fn insert(handlers: &mut Map, target: &str, handler: Arc<Function>) -> Result<()
     Ok(())
 }
 
-/// Handlers of one compiler, by target. Clones share them.
+/// The handlers of one compiler, by target. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Handlers(Arc<Map>);
 
 impl Handlers {
-    /// Adds one, as [`register_custom_call`] does to the process's.
+    /// Adds a handler, as [`register_custom_call`] does for the process.
     ///
     /// # Errors
-    /// The target has a handler here, or a meaning of its own.
+    /// The target has a handler here, or is built in.
     pub fn add(
         &mut self,
         target: &str,
@@ -195,10 +195,10 @@ impl Handlers {
         insert(Arc::make_mut(&mut self.0), target, Arc::new(handler))
     }
 
-    /// Does `work`, which finds these handlers before the process's: compiling a program, or
-    /// running it on this thread.
+    /// Calls `work`, which compiles a program or runs it on this thread; these handlers take
+    /// precedence over the process's meanwhile.
     pub fn within<R>(&self, work: impl FnOnce() -> R) -> R {
-        /// Takes the handlers away when the work ends, also by a panic.
+        /// Removes the handlers when it is dropped, also during a panic.
         struct Leave;
         impl Drop for Leave {
             fn drop(&mut self) {
@@ -216,18 +216,18 @@ impl Handlers {
     }
 }
 
-/// Whether the custom calls of a target have a meaning without a handler.
+/// Whether a target is built in and needs no handler.
 pub fn is_built_in(target: &str) -> bool {
     BUILT_IN.contains(&target) || Lapack::is_target(target)
 }
 
-/// Whether a target is a routine that comes with this library, and runs in its process only.
+/// Whether a target is a routine of this library, which runs only within its process.
 pub fn is_library_routine(target: &str) -> bool {
     target == CSR_TIMES_DENSE || LibraryCall::of(target).is_some()
 }
 
-/// Whether the custom calls of a target call Python functions. Where there is no Python those
-/// without results, such as JAX's debug prints, do nothing; others are errors.
+/// Whether a target's custom calls call Python functions. Without Python, those without results,
+/// such as JAX's debug prints, do nothing; others are errors.
 pub fn is_python_callback(target: &str) -> bool {
     PYTHON_CALLBACKS.contains(&target)
 }
@@ -239,14 +239,15 @@ fn python_callback(results: &[ArrayShape]) -> Result<Vec<Literal>, String> {
     }
 }
 
-/// A routine that comes with this library, for arrays that lie in memory: what its
-/// [handler](CustomCallHandler) computes, without what depends on shapes and options only.
+/// A routine of this library, prepared for arrays in caller-provided memory. It computes the same
+/// as the [handler](CustomCallHandler), but everything that depends only on shapes and options is
+/// done in advance.
 #[derive(Clone, Debug)]
 pub struct PreparedCall(Reflections);
 
 impl PreparedCall {
-    /// The routine of a call on operands and results of these shapes; `None` if a handler has been
-    /// registered for it, if only handlers compute it, or if it has no meaning for these arrays.
+    /// The routine for a call with operands and results of these shapes. `None` if a handler is
+    /// registered for the target, if only handlers compute it, or if the arrays are invalid.
     pub fn of(
         call: &CustomCall,
         operands: &[&ArrayShape],
@@ -259,16 +260,16 @@ impl PreparedCall {
         routine.in_memory(call, operands, results).map(Self)
     }
 
-    /// Bytes of scratch memory that a run needs.
+    /// The number of bytes of scratch memory for a run.
     pub fn scratch_bytes(&self) -> usize {
         self.0.scratch_bytes()
     }
 
-    /// Writes the results. The arrays are dense, row-major and of the shapes that this was made for,
-    /// `scratch` has [`Self::scratch_bytes`]; all are aligned to their elements.
+    /// Computes the results. The arrays are dense, row-major and have the shapes that this was made
+    /// for; `scratch` has [`Self::scratch_bytes`]. All are aligned to their elements.
     ///
     /// # Errors
-    /// They are not.
+    /// The arrays have other sizes or alignments.
     pub fn run(
         &self,
         operands: &[&[u8]],
@@ -279,7 +280,7 @@ impl PreparedCall {
     }
 }
 
-/// The handler that somebody has registered for a target.
+/// The handler that was registered for a target, by the current compiler or in the process.
 fn registered(target: &str) -> Option<CustomCallHandler> {
     let scoped = SCOPES.with_borrow(|scopes| {
         let mut scopes = scopes.iter().rev();
@@ -295,7 +296,7 @@ impl CustomCallHandler {
     /// The handler of a custom call.
     ///
     /// # Errors
-    /// Nothing is registered for its target, or it calls computations.
+    /// There is no handler for its target, or it calls computations.
     pub fn of(call: &CustomCall) -> Result<Self, CustomCallError> {
         let target = || call.target.to_string();
         if !call.called.is_empty() {
@@ -305,7 +306,7 @@ impl CustomCallHandler {
         handler.ok_or_else(|| CustomCallError::Unknown { target: target() })
     }
 
-    /// What every process has, unless it has registered something else.
+    /// The handler that the library provides for a target, if none is registered.
     fn provided(target: &str) -> Option<Self> {
         if is_python_callback(target) {
             return Some(Self(Arc::new(|_, _, results| python_callback(results))));
@@ -321,11 +322,11 @@ impl CustomCallHandler {
         })))
     }
 
-    /// Runs a call on arrays, giving arrays of the shapes of `results`, whose sizes
-    /// are all static.
+    /// Runs a call on arrays. Returns arrays with the shapes in `results`, whose sizes are all
+    /// static.
     ///
     /// # Errors
-    /// The handler fails, or gives something else.
+    /// The handler fails, or returns other shapes.
     pub fn run(
         &self,
         call: &CustomCall,

@@ -1,5 +1,5 @@
-//! A sparse matrix times a dense one, as JAX calls it on CPUs: a
-//! [handler](crate::CustomCallHandler) that every process has, on every target.
+//! The product of a sparse and a dense matrix, as JAX calls it on CPUs: a
+//! [handler](crate::CustomCallHandler) that exists in every process, on every target.
 
 use num_complex::Complex;
 use std::num::Wrapping;
@@ -7,12 +7,12 @@ use std::ops::{Add, Mul};
 use tegula_ir::{ArrayShape, Category, ElementType, Literal};
 use tegula_scalar::{Bits, BitsMut, Number, apply_convert, decode, encode};
 
-/// `cpu_csr_sparse_dense_ffi(values, starts, columns, dense)`: a matrix of compressed sparse rows
-/// (row `r` has the elements `starts[r]..starts[r + 1]` of `values`, in these `columns`) times a
-/// vector or a matrix.
+/// `cpu_csr_sparse_dense_ffi(values, starts, columns, dense)` multiplies a matrix in CSR form by a
+/// vector or a matrix. Row `r` of the sparse matrix has the elements `starts[r]..starts[r + 1]` of
+/// `values`, in the corresponding `columns`.
 pub(crate) const CSR_TIMES_DENSE: &str = "cpu_csr_sparse_dense_ffi";
 
-/// The compressed sparse rows, checked to lie in what they refer to.
+/// The structure of a CSR matrix, checked to be within bounds.
 struct Rows {
     starts: Vec<usize>,
     columns: Vec<usize>,
@@ -62,7 +62,7 @@ impl Rows {
 /// The results of a call.
 ///
 /// # Errors
-/// Operands or results are not those of the routine.
+/// Invalid operands or results.
 pub(crate) fn csr_times_dense(
     operands: &[Literal],
     results: &[ArrayShape],
@@ -111,7 +111,7 @@ pub(crate) fn csr_times_dense(
     product.map(|product| vec![product])
 }
 
-/// A number that products of matrices are computed in: the widest of a category.
+/// A number type in which products are computed: the widest of each category.
 trait Entry: Copy + Default + Add<Output = Self> + Mul<Output = Self> {
     const TYPE: ElementType;
 
@@ -171,7 +171,7 @@ fn load<T: Entry>(x: &Literal) -> Vec<T> {
     (0..x.len()).map(|i| T::of_number(number(i))).collect()
 }
 
-/// An array of these elements, each converted once.
+/// An array of these elements, each converted to the array's type once.
 fn store<T: Entry>(shape: &ArrayShape, values: &[T]) -> Result<Literal, String> {
     let mut result = Literal::zeros(shape).map_err(|error| error.to_string())?;
     let ty = shape.element_type;

@@ -5,53 +5,54 @@ use std::sync::Arc;
 use std::time::Duration;
 use tegula_ir::Literal;
 
-/// One collective operation, as a device meets it.
+/// A collective operation, from the view of one device.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
     /// The instruction's name, for messages.
     pub name: &'a str,
-    /// The instruction's number in its module: the same on all devices. The n-th exchange of an
-    /// instruction by one member meets the n-th by the others.
+    /// The instruction's number in its module, which is the same on all devices. The n-th exchange
+    /// of an instruction by one member is matched with the n-th by the others.
     pub site: usize,
-    /// Numbers of the devices that take part, in the operation's order.
+    /// The numbers of the devices that take part, in the operation's order.
     pub members: &'a [usize],
 }
 
-/// Makes of the arrays of all members what all of them want; [`None`]: it failed.
+/// Combines the arrays of all members to a result that all of them want; [`None`] if that fails.
 pub type Combine<'c> = dyn FnMut(&[Arc<[Literal]>]) -> Option<Arc<[Literal]>> + 'c;
 
-/// What a device gives to the members of an exchange.
+/// The arrays that a device sends in an exchange.
 #[derive(Clone, Debug)]
 pub enum Outgoing {
-    /// The same arrays to all members.
+    /// The same arrays for all members.
     ToAll(Vec<Literal>),
-    /// By position: arrays for each member. All members give arrays of the same shapes to all.
+    /// Arrays for each member, by position. All members send arrays of the same shapes to each
+    /// other.
     Parts(Vec<Vec<Literal>>),
-    /// The arrays of the first member to all; others give theirs for the shapes.
+    /// The arrays of the first member, for all. The other members' arrays only state the shapes.
     FromFirst(Vec<Literal>),
-    /// Arrays to some members, from one: positions.
+    /// The arrays of one member for some members, by position.
     Permuted {
         /// The arrays.
         arrays: Vec<Literal>,
-        /// Whose arrays this device gets, if anyone's.
+        /// The member whose arrays this device receives, if any.
         source: Option<usize>,
-        /// Who gets this device's.
+        /// The members that receive this device's arrays.
         targets: Vec<usize>,
     },
 }
 
-/// What comes of an exchange that was begun.
+/// The result of an exchange that was begun.
 pub trait Pending: Send {
-    /// Waits for the arrays: those of every member, by position, for this device; of
-    /// [`Outgoing::FromFirst`] those of the first alone, of [`Outgoing::Permuted`] those of the
-    /// source, if there is one.
+    /// Waits for the arrays for this device: those of every member, by position; with
+    /// [`Outgoing::FromFirst`] those of the first member only; with [`Outgoing::Permuted`] those of
+    /// the source, if there is one.
     ///
     /// # Errors
     /// As [`Communicator::exchange`].
     fn wait(self: Box<Self>) -> Result<Vec<Arc<[Literal]>>, ExchangeError>;
 }
 
-/// Arrays that are there already.
+/// A result that exists already.
 #[derive(Debug)]
 pub struct Arrived(pub Vec<Arc<[Literal]>>);
 
@@ -63,31 +64,31 @@ impl Pending for Arrived {
 
 /// Exchanges arrays with the other devices of a run.
 pub trait Communicator: Send + Sync {
-    /// How many devices there are.
+    /// The numbers of replicas and partitions.
     fn topology(&self) -> Topology;
 
     /// The number of this device.
     fn device(&self) -> usize;
 
-    /// Gives this device's arrays to all members of an exchange, of which it is one, and returns
+    /// Sends this device's arrays to all members of an exchange, of which it is one, and returns
     /// those of every member, in the order of [`Exchange::members`].
     ///
     /// # Errors
-    /// If a member does not join: it has failed, ended, or is not there in time.
+    /// A member does not join: it has failed, ended, or is late.
     fn exchange(
         &self,
         exchange: Exchange<'_>,
         arrays: Vec<Literal>,
     ) -> Result<Vec<Arc<[Literal]>>, ExchangeError>;
 
-    /// Whether arrays are sent and not shared: then who needs a part of them asks for no more, by
-    /// [`begin`](Self::begin).
+    /// Whether arrays are sent rather than shared. If so, an operation that needs only parts of
+    /// arrays uses [`begin`](Self::begin), to send no more than that.
     fn sends_bytes(&self) -> bool {
         false
     }
 
-    /// Begins an exchange that may go on while this device computes. Devices that share memory do all
-    /// of it here.
+    /// Begins an exchange that may continue while this device computes. Devices that share memory
+    /// complete it here.
     ///
     /// # Errors
     /// As [`exchange`](Self::exchange).
@@ -124,9 +125,10 @@ pub trait Communicator: Send + Sync {
         Ok(Box::new(Arrived(arrived)))
     }
 
-    /// As [`exchange`](Self::exchange), where all members want the same of what they give: `combine`
-    /// makes it, on one of them if they share memory. [`None`] of it says that it failed there. It works
-    /// element by element, so that it may be given pieces of the arrays, of one dimension.
+    /// As [`exchange`](Self::exchange), for an exchange in which all members need the same
+    /// combination of all arrays. `combine` computes it, on only one of the devices if they share
+    /// memory. The result is [`None`] if that failed. `combine` must be elementwise, because it may
+    /// be called on one-dimensional pieces of the arrays.
     ///
     /// # Errors
     /// As `exchange`; another member failed to combine.
@@ -140,12 +142,12 @@ pub trait Communicator: Send + Sync {
     }
 }
 
-/// A device of a program that exchanges nothing.
+/// A communicator for a device of a program that exchanges nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct WithoutExchange {
-    /// How many devices there are.
+    /// The numbers of replicas and partitions.
     pub topology: Topology,
-    /// Which one it is.
+    /// The number of this device.
     pub device: usize,
 }
 
@@ -170,7 +172,7 @@ impl Communicator for WithoutExchange {
     }
 }
 
-/// The way of a device to itself, where there is no other.
+/// The communicator of a single device.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
@@ -198,19 +200,20 @@ impl Communicator for Alone {
     }
 }
 
-/// Why an exchange failed.
+/// The reason why an exchange failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// A device failed; its own error says why.
+    /// A device failed; the reason is in its own error.
     #[error("device {device} failed")]
     Failed {
-        /// Which device.
+        /// The device.
         device: usize,
     },
-    /// A member's run ended without this exchange: devices took different ways through the program.
+    /// A member's run ended without this exchange, because devices took different paths through the
+    /// program.
     #[error("device {device} ended its run without taking part in `{name}`")]
     Ended {
-        /// Which device.
+        /// The device.
         device: usize,
         /// The instruction.
         name: String,
@@ -222,18 +225,18 @@ pub enum ExchangeError {
         name: String,
         /// The time-out.
         timeout: Duration,
-        /// The devices that did not come.
+        /// The devices that did not join.
         missing: Vec<usize>,
     },
-    /// The way to the other devices failed.
+    /// Communication with the other devices failed.
     #[error("`{name}`: {reason}")]
     Transport {
         /// The instruction.
         name: String,
-        /// What the library says.
+        /// The library's error message.
         reason: String,
     },
-    /// The caller is no member of the exchange.
+    /// The caller is not a member of the exchange.
     #[error("device {device} is no member of the exchange `{name}`")]
     NoMember {
         /// The caller.

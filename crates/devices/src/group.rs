@@ -1,21 +1,21 @@
-//! Which devices take part together in a collective.
+//! Groups of devices that take part together in a collective.
 //!
-//! How the numbers in `replica_groups=` are read depends on the operation's channel and flags.
-//! These are XLA's modes, which StableHLO states too:
+//! The meaning of the numbers in `replica_groups=` depends on the operation's channel and flags.
+//! These are XLA's modes, which StableHLO has as well:
 //!
-//! | `channel_id=` | `use_global_device_ids=` | a number is | a group stands for |
+//! | `channel_id=` | `use_global_device_ids=` | a number is | a group consists of |
 //! |---|---|---|---|
-//! | no | no | a replica | these replicas, for each partition by itself |
-//! | yes | (operation has none) | a partition | these partitions, for each replica by itself |
+//! | no | no | a replica | these replicas, separately for each partition |
+//! | yes | (operation has none) | a partition | these partitions, separately for each replica |
 //! | yes | false | a replica | all partitions of these replicas |
 //! | yes | true | a device | these devices |
 //!
-//! Without groups everyone whom the mode lets meet takes part.
+//! Without groups, all devices that the mode allows take part together.
 
 use crate::topology::Topology;
 use tegula_ir::{Collective, Module, Op, ReplicaGroups};
 
-/// What the numbers of groups mean; see the module's text.
+/// The meaning of the numbers in groups; see the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     CrossReplica,
@@ -25,7 +25,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// The mode of an operation that states whether ids are global, or of one that cannot (`None`).
+    /// The mode of an operation with the flag for global ids, or of one without that flag (`None`).
     fn new(channel_id: Option<i64>, global: Option<bool>) -> Result<Self, GroupError> {
         match (channel_id, global) {
             (None, None | Some(false)) => Ok(Self::CrossReplica),
@@ -36,7 +36,7 @@ impl Mode {
         }
     }
 
-    /// How many numbers there are.
+    /// The number of valid numbers.
     fn numbers(self, topology: Topology) -> usize {
         match self {
             Self::CrossReplica | Self::CrossReplicaAndPartition => topology.replicas,
@@ -45,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// The number of a device.
+    /// The number that represents a device.
     fn number(self, topology: Topology, device: usize) -> usize {
         match self {
             Self::CrossReplica | Self::CrossReplicaAndPartition => topology.replica(device),
@@ -54,7 +54,7 @@ impl Mode {
         }
     }
 
-    /// The devices that a device meets under a number.
+    /// The devices that a number represents, from the view of a device.
     fn devices(self, topology: Topology, device: usize, number: usize) -> Vec<usize> {
         match self {
             Self::CrossReplica => vec![topology.device(number, topology.partition(device))],
@@ -67,7 +67,7 @@ impl Mode {
     }
 }
 
-/// Who takes part with a device.
+/// The group of a device in a collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Numbers of the devices, in the operation's order.
@@ -76,7 +76,7 @@ pub struct Group {
     pub position: usize,
 }
 
-/// Why an operation's groups have no meaning.
+/// The reason why an operation's groups are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
     /// Global ids need a channel.
@@ -85,21 +85,21 @@ pub enum GroupError {
     /// Global ids need groups.
     #[error("`use_global_device_ids` needs `replica_groups` that name devices")]
     GlobalWithoutGroups,
-    /// A number is none of those that there are.
+    /// A number is out of range.
     #[error("the groups name {number}, and there are {count}")]
     OutOfRange {
         /// The number.
         number: i64,
-        /// How many there are.
+        /// The number of valid numbers.
         count: usize,
     },
-    /// A number is named twice.
+    /// A number occurs twice.
     #[error("the groups name {number} twice")]
     Twice {
         /// The number.
         number: i64,
     },
-    /// A device is in no group.
+    /// A device is not in any group.
     #[error("device {device} is in no group")]
     Left {
         /// The device.
@@ -108,12 +108,12 @@ pub enum GroupError {
     /// The iota form does not describe a list of groups.
     #[error("the groups' iota has no two dimensions, or too many devices")]
     Iota,
-    /// The operation is no collective.
+    /// The operation is not a collective.
     #[error("the operation has no groups")]
     NoCollective,
 }
 
-/// The groups that an operation states, and what their numbers mean.
+/// The groups that an operation states, and the meaning of their numbers.
 fn grouped(op: &Op) -> Result<(&Collective, Mode), GroupError> {
     let (collective, global) = match op {
         Op::AllGather { collective, .. }
@@ -133,8 +133,8 @@ impl Group {
     /// The group of a device in a collective.
     ///
     /// # Errors
-    /// If the operation's groups have no meaning on this topology, or leave the device out; a
-    /// `collective-broadcast` may leave devices out, and gives `None` for them.
+    /// Groups that are invalid for this topology or do not contain the device. A
+    /// `collective-broadcast` need not contain all devices; for the others the result is `None`.
     pub fn of(op: &Op, topology: Topology, device: usize) -> Result<Option<Self>, GroupError> {
         if let Op::CollectivePermute { channel_id, .. } = op {
             let mode = Mode::new(*channel_id, None)?;
@@ -151,7 +151,7 @@ impl Group {
     /// All groups of a collective, as device numbers in the operation's order.
     ///
     /// # Errors
-    /// As [`Group::of`], but that devices may be in no group.
+    /// As [`Group::of`], but devices may be in no group.
     pub fn all_of(op: &Op, topology: Topology) -> Result<Vec<Vec<usize>>, GroupError> {
         let (collective, mode) = grouped(op)?;
         let lists = match &collective.replica_groups {
@@ -162,7 +162,7 @@ impl Group {
             groups => groups.listed().ok_or(GroupError::Iota)?,
         };
         let lists = checked(&lists, mode.numbers(topology))?;
-        // The devices that read the groups apart from each other.
+        // The devices whose views of the groups do not overlap.
         let apart: Vec<usize> = match mode {
             Mode::CrossReplica => (0..topology.partitions).collect(),
             Mode::CrossPartition => (0..topology.replicas)
@@ -181,10 +181,10 @@ impl Group {
         Ok(groups)
     }
 
-    /// The pairs of a permute, as device numbers: from whom, to whom.
+    /// The pairs of a permute, as device numbers: source, target.
     ///
     /// # Errors
-    /// A number that is none; an operation that is no permute.
+    /// An invalid number; an operation that is not a permute.
     pub fn pairs(op: &Op, topology: Topology) -> Result<Vec<(usize, usize)>, GroupError> {
         let Op::CollectivePermute {
             pairs, channel_id, ..
@@ -216,8 +216,8 @@ impl Group {
         Ok(found)
     }
 
-    /// Whether a collective exchanges nothing: the module is for one device, and the operation
-    /// names no other.
+    /// Whether a collective exchanges nothing, because the module is for one device and the
+    /// operation names no other.
     pub fn is_alone(module: &Module, op: &Op) -> bool {
         let attributes = &module.attributes;
         let counts = [attributes.replica_count, attributes.num_partitions];
@@ -225,7 +225,7 @@ impl Group {
             && matches!(Self::of(op, Topology::ALONE, 0), Ok(Some(_)))
     }
 
-    /// Everyone whom the mode lets meet the device.
+    /// The group of all devices that the mode allows.
     fn all(mode: Mode, topology: Topology, device: usize) -> Result<Self, GroupError> {
         let numbers: Vec<usize> = (0..mode.numbers(topology)).collect();
         Self::new(mode, topology, device, &numbers).ok_or(GroupError::Left { device })
@@ -262,7 +262,7 @@ impl Group {
     }
 }
 
-/// Groups whose numbers there are, each named once.
+/// The groups, if all numbers are in range and occur once.
 fn checked(groups: &[Vec<i64>], count: usize) -> Result<Vec<Vec<usize>>, GroupError> {
     let mut seen = vec![false; count];
     for &number in groups.iter().flatten() {

@@ -1,8 +1,8 @@
-//! The host's end of transfers: queues of arrays between a program and whoever runs it.
+//! The host's side of transfers: queues of arrays between a program and its host.
 //!
-//! `infeed` takes the oldest entry of the infeed queue, `outfeed` adds one to the outfeed queue. A
-//! channel is a queue of its own: `send` adds an entry, `recv` waits for one. Programs that are
-//! given the same queues can send to each other.
+//! `infeed` takes the oldest entry of the infeed queue, `outfeed` adds one to the outfeed queue.
+//! Each channel is a queue as well: `send` adds an entry, `recv` waits for one. Programs with the
+//! same queues can send arrays to each other.
 
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::Literal;
 
-/// What one transfer carries: the arrays of its value, left to right.
+/// The arrays of one transfer, from left to right.
 type Entry = Vec<Literal>;
 
 #[derive(Debug, Default)]
@@ -28,8 +28,8 @@ pub struct HostQueues {
 }
 
 impl HostQueues {
-    /// The state; a thread that panicked while it held the lock left it whole, as every change is
-    /// a single insertion or removal.
+    /// The locked state. It is consistent even if a thread panicked while it held the lock, because
+    /// every change is a single insertion or removal.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,17 +39,17 @@ impl HostQueues {
         self.lock().infeed.push_back(arrays);
     }
 
-    /// The oldest entry that was fed, for an `infeed`.
+    /// Takes the oldest entry of the infeed queue, for an `infeed`.
     pub fn take_infeed(&self) -> Option<Vec<Literal>> {
         self.lock().infeed.pop_front()
     }
 
-    /// Adds arrays that an `outfeed` gives.
+    /// Adds the arrays of an `outfeed`.
     pub fn feed_out(&self, arrays: Vec<Literal>) {
         self.lock().outfeed.push_back(arrays);
     }
 
-    /// The oldest entry that an `outfeed` gave.
+    /// Takes the oldest entry of the outfeed queue.
     pub fn take_outfeed(&self) -> Option<Vec<Literal>> {
         self.lock().outfeed.pop_front()
     }
@@ -61,7 +61,7 @@ impl HostQueues {
         self.sent.notify_all();
     }
 
-    /// Takes the oldest entry of a channel; waits for one at most `timeout`. `None` after that.
+    /// Takes the oldest entry of a channel. Waits for one at most `timeout`; `None` after that.
     pub fn receive(&self, channel: i64, timeout: Duration) -> Option<Vec<Literal>> {
         let start = Instant::now();
         let mut state = self.lock();

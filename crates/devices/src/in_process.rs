@@ -1,9 +1,9 @@
-//! N devices as N threads of this process, which [`workers`](crate::workers) keeps for the next run.
+//! Devices as threads of this process, which [`workers`](crate::workers) keeps for later runs.
 //!
-//! Each exchange is a round at which its members meet: a member puts its arrays down and waits
-//! until all have done so. Arrays are shared, not copied. Rounds are told apart by instruction,
-//! members, and how often this device has met these members there, so that devices that run ahead
-//! never mix up two iterations of a loop.
+//! Each exchange is a round: a member deposits its arrays and waits until all members have done so.
+//! Arrays are shared, not copied. Rounds are identified by the instruction, the members, and the
+//! number of earlier rounds of this device with these members there. So devices that run ahead
+//! never mix up iterations of a loop.
 
 use crate::communicator::{Combine, Communicator, Exchange, ExchangeError};
 use crate::topology::Topology;
@@ -14,29 +14,29 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::Literal;
 
-/// An instruction and who meets at it.
+/// An instruction and the members of its exchange.
 type Site = (usize, Arc<[usize]>);
 
-/// One exchange under way.
+/// An exchange in progress.
 struct Round {
-    /// By position: what the members have put down.
+    /// The arrays that each member has deposited, by position.
     arrays: Vec<Option<Arc<[Literal]>>>,
-    /// What one member made of all, where they want the same.
+    /// The combination of all arrays, which one member computes if all need the same.
     combined: Option<Option<Arc<[Literal]>>>,
-    /// Members that have not yet taken the result away.
+    /// The number of members that have not taken the result yet.
     to_take: usize,
 }
 
 #[derive(Default)]
 struct State {
     rounds: FxHashMap<(Site, u64), Round>,
-    /// By device: whether its run is over.
+    /// For each device, whether its run has ended.
     ended: Vec<bool>,
     /// The first device that failed.
     failed: Option<usize>,
 }
 
-/// What the devices of a run share.
+/// The state that the devices of a run share.
 struct Job {
     topology: Topology,
     timeout: Duration,
@@ -45,8 +45,8 @@ struct Job {
 }
 
 impl Job {
-    /// The state; a thread that panicked while it held the lock left it whole, as every change is
-    /// a single assignment or insertion.
+    /// The locked state. It is consistent even if a thread panicked while it held the lock, because
+    /// every change is a single assignment or insertion.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -64,7 +64,7 @@ impl Job {
 }
 
 impl Job {
-    /// Does a device's part of a run on this thread.
+    /// Runs a device's part of a run on this thread.
     fn run_device<T, E>(
         self: &Arc<Self>,
         device: usize,
@@ -90,7 +90,7 @@ impl Job {
     }
 }
 
-/// How many tasks of a run are not done.
+/// The number of a run's tasks that are not finished.
 #[derive(Default)]
 struct Done {
     left: Mutex<usize>,
@@ -107,17 +107,18 @@ impl Done {
         *self.left() += 1;
     }
 
-    /// Counts a task as done.
+    /// Counts a finished task.
     fn finish(&self) {
         let mut left = self.left();
         *left -= 1;
         if *left == 0 {
-            // Under the lock: the waiting thread drops this object as soon as it has the lock.
+            // The notification is under the lock, because the waiting thread drops this object as
+            // soon as it gets the lock.
             self.changed.notify_all();
         }
     }
 
-    /// Says that a task is done when the result is dropped.
+    /// Returns a guard that counts the task as finished when it is dropped.
     fn enter(&self) -> impl Drop + '_ {
         struct Leave<'a>(&'a Done);
         impl Drop for Leave<'_> {
@@ -142,7 +143,7 @@ impl Drop for WaitFor<'_> {
     }
 }
 
-/// Tells the others when a device's run is over, also by a panic.
+/// When it is dropped, also during a panic, tells the others that a device's run has ended.
 struct Running<'a> {
     job: &'a Job,
     device: usize,
@@ -155,16 +156,16 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A device's way to the others.
+/// The communicator of one device.
 struct Member {
     job: Arc<Job>,
     device: usize,
-    /// How often this device has been at each site.
+    /// The number of rounds that this device has taken part in at each site.
     visits: Mutex<FxHashMap<Site, u64>>,
 }
 
 impl Member {
-    /// How often this device has been at a site before.
+    /// The number of this device's earlier rounds at a site; counts one more.
     fn visit(&self, site: &Site) -> u64 {
         let mut visits = self.visits.lock().unwrap_or_else(PoisonError::into_inner);
         let count = visits.entry(site.clone()).or_default();
@@ -201,7 +202,7 @@ impl Communicator for Member {
         combine: &mut Combine<'_>,
     ) -> Result<Option<Arc<[Literal]>>, ExchangeError> {
         let (mut state, key) = self.join(exchange, arrays)?;
-        // Who comes last combines.
+        // The last member to join combines the arrays.
         if let Some(all) = state.rounds.get(&key).and_then(Round::all) {
             drop(state);
             let combined = combine(&all);
@@ -216,7 +217,7 @@ impl Communicator for Member {
 }
 
 impl Member {
-    /// Puts this device's arrays down.
+    /// Deposits this device's arrays.
     fn join(
         &self,
         exchange: Exchange<'_>,
@@ -242,7 +243,7 @@ impl Member {
         Ok((state, key))
     }
 
-    /// Waits until a round has something, and takes it; the last one to do so ends the round.
+    /// Waits until a round has a result, and takes it. The last member to do so removes the round.
     fn wait<R>(
         &self,
         exchange: Exchange<'_>,
@@ -289,13 +290,13 @@ impl Round {
         self.arrays.iter().all(Option::is_some)
     }
 
-    /// What all members gave, once they have joined.
+    /// The arrays of all members, once they have joined.
     fn all(&self) -> Option<Vec<Arc<[Literal]>>> {
         self.arrays.iter().cloned().collect()
     }
 }
 
-/// The members who have not joined a round.
+/// The members that have not joined a round.
 fn missing(state: &State, key: &(Site, u64), members: &[usize]) -> Vec<usize> {
     let joined = state.rounds.get(key).map(|round| &round.arrays);
     let joined = joined.into_iter().flatten().map(Option::is_some);
@@ -306,38 +307,38 @@ fn missing(state: &State, key: &(Site, u64), members: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// Why a run on several devices failed.
+/// The reason why a run on several devices failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunError<E> {
-    /// A device's own error: of the first device that failed.
+    /// The error of the device that failed first.
     #[error("device {device}: {error}")]
     Device {
-        /// Which device.
+        /// The device.
         device: usize,
-        /// Its error.
+        /// The error of this device.
         error: E,
     },
-    /// A device's thread panicked: a bug.
+    /// A device's thread panicked, which is a bug.
     #[error("device {device} panicked")]
     Panicked {
-        /// Which device.
+        /// The device.
         device: usize,
     },
     /// A thread could not be started.
     #[error("no thread for device {device}: {reason}")]
     NoThread {
-        /// Which device.
+        /// The device.
         device: usize,
-        /// What the system says.
+        /// The operating system's error message.
         reason: String,
     },
 }
 
-/// Runs a program on all devices of a topology, each on a thread of its own, and returns what
-/// they give, by number.
+/// Runs a program on all devices of a topology, each on its own thread. Returns their results, by
+/// number.
 ///
 /// # Errors
-/// The error of the device that failed first; it ends the others at their next exchange.
+/// The error of the device that failed first. The other devices then stop at their next exchange.
 pub fn run<T: Send, E: Send>(
     topology: Topology,
     timeout: Duration,
@@ -353,7 +354,7 @@ pub fn run<T: Send, E: Send>(
         }),
         changed: Condvar::new(),
     });
-    /// Where a device puts its result.
+    /// The place for a device's result.
     type Slot<T, E> = Mutex<Option<Result<T, RunError<E>>>>;
     let slots = (0..devices).map(|_| Mutex::new(None));
     let results: Vec<Slot<T, E>> = slots.collect();
@@ -370,8 +371,8 @@ pub fn run<T: Send, E: Send>(
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner) = Some(result);
             });
-            // SAFETY: the task is done, or was never started, before what it borrows ends: `_waits`
-            // counts those that were started.
+            // SAFETY: the task is finished, or was never started, before the end of what it
+            // borrows, because `_waits` waits for all tasks that were started.
             let task: Task = unsafe { std::mem::transmute(task) };
             done.begin();
             if let Err(error) = workers::start(task) {
@@ -397,7 +398,7 @@ pub fn run<T: Send, E: Send>(
             Err(error) => errors.push((device, error)),
         }
     }
-    // The others' errors follow from that of the first.
+    // The other errors are consequences of the first.
     let first = errors
         .iter()
         .position(|(device, _)| Some(*device) == failed);
@@ -461,8 +462,8 @@ mod tests {
 
     #[test]
     fn who_is_missing_after_the_timeout_is_named() {
-        // The late device ends only when both others have stopped waiting: whoever
-        // still waits when it ends would be told so instead.
+        // The late device ends only after both others have stopped waiting; otherwise, they would
+        // get another error.
         let waiting = (Mutex::new(2), Condvar::new());
         let results = run_with(Duration::from_millis(100), |member| {
             if member.device() != 1 {

@@ -1,11 +1,11 @@
-//! Many devices that run one program.
+//! Programs on many devices.
 //!
-//! A program runs on `replicas x partitions` devices ([`Topology`]). [`Group`] says which of them
-//! take part together in one collective operation. Devices exchange arrays through a
-//! [`Communicator`], which a run is given; [`run`] runs N devices on N threads of this process.
-//! `mpi` (a feature, Unix) has each device in a process of its own. A transport between GPUs, such as
-//! NCCL's, would implement [`Communicator`] as well: [`Outgoing`] says what is sent to whom.
-//! [`HostQueues`] are the host's end of `infeed`, `outfeed`, `send` and `recv`.
+//! A program runs on `replicas x partitions` devices ([`Topology`]). A [`Group`] lists the devices
+//! that take part together in a collective operation. Devices exchange arrays through a
+//! [`Communicator`]. [`run`] runs N devices on N threads of this process; `mpi` (a feature, Unix)
+//! runs each device in its own process. A transport between GPUs, such as NCCL's, would implement
+//! [`Communicator`] as well: [`Outgoing`] says which arrays are sent to which device.
+//! [`HostQueues`] are the host's side of `infeed`, `outfeed`, `send` and `recv`.
 //!
 //! ```
 //! use tegula_devices::{Group, Topology};
@@ -27,12 +27,13 @@
 //! ```
 //!
 //! # Invariants
-//! - What an exchange gives depends on the program and on the arrays, never on timing: members of a
-//!   group are in the order that the operation states, and whoever combines does so in this order.
-//! - No device waits forever: an exchange ends when all members have joined it, when another
-//!   device fails or ends without joining it, or after the time-out. The error names who is missing.
-//! - Unsafe code is one extension of a lifetime, in `in_process`, and calls of MPI's functions.
-//! - What a collective does with the arrays is not known here: that is its evaluator's affair.
+//! - The result of an exchange depends on the program and the arrays, never on timing: the members
+//!   of a group are in the operation's order, and arrays are combined in this order.
+//! - No device waits forever: an exchange ends when all members have joined it, when another device
+//!   fails or ends without joining it, or after the time-out. The error names the missing devices.
+//! - The only unsafe code is one extension of a lifetime, in `in_process`, and the calls of MPI's
+//!   functions.
+//! - This crate does not interpret collectives; the evaluator computes with the arrays.
 
 mod communicator;
 mod group;

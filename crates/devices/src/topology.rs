@@ -1,26 +1,26 @@
-//! How many devices run a program, and what they are to each other.
+//! Topologies: the numbers of replicas and partitions that run a program.
 
 use tegula_ir::Module;
 
-/// How many devices there are.
+/// The numbers of replicas and partitions.
 ///
 /// Device `(replica, partition)` has the number `replica * partitions + partition`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Topology {
-    /// Replicas: they run the program on data of their own.
+    /// The number of replicas, which run the program on different data.
     pub replicas: usize,
-    /// Partitions of each replica: they share the work of one program.
+    /// The number of partitions of each replica, which share the work of one program.
     pub partitions: usize,
 }
 
 impl Topology {
-    /// One device.
+    /// A single device.
     pub const ALONE: Self = Self {
         replicas: 1,
         partitions: 1,
     };
 
-    /// The number of devices; the largest there is on overflow.
+    /// The number of devices; the largest `usize` on overflow.
     pub fn devices(self) -> usize {
         self.replicas.saturating_mul(self.partitions)
     }
@@ -35,16 +35,16 @@ impl Topology {
         device / self.partitions.max(1)
     }
 
-    /// The partition of its replica that a device is.
+    /// A device's partition number within its replica.
     pub fn partition(self, device: usize) -> usize {
         device % self.partitions.max(1)
     }
 
-    /// The topology on which so many devices run a program: the one that it states, else so many
-    /// partitions if it tells partitions apart, and so many replicas if not.
+    /// The topology in which this number of devices runs a program: the one that the program
+    /// states; otherwise partitions if the program distinguishes these, and replicas if not.
     ///
     /// # Errors
-    /// The topology that it states, which has another number of devices.
+    /// The topology that the program states, if it has another number of devices.
     pub fn of(module: &Module, devices: usize) -> Result<Self, Self> {
         let count = |stated: Option<i64>| {
             let stated = stated.and_then(|count| usize::try_from(count).ok());

@@ -1,15 +1,16 @@
-//! Threads that stay for the next run: starting one costs more than a small program.
+//! A pool of threads that are reused by later runs, because starting a thread takes longer than
+//! running a small program.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 
-/// What a thread does once.
+/// A task for a thread.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
-/// Stack of a thread: programs are evaluated by recursion.
+/// The stack size of a thread; evaluation is recursive.
 const STACK: usize = 16 << 20;
 
-/// The ways to threads that wait for a task, and the process that they are of.
+/// The channels of idle threads, and the process that the threads belong to.
 struct Idle {
     process: u32,
     workers: Vec<Sender<Task>>,
@@ -21,7 +22,8 @@ static IDLE: Mutex<Idle> = Mutex::new(Idle {
 });
 
 impl Idle {
-    /// Those of this process: a forked one has no threads of its parent's.
+    /// Calls `work` with the idle threads of this process. A forked process does not have its
+    /// parent's threads.
     fn with<R>(work: impl FnOnce(&mut Vec<Sender<Task>>) -> R) -> R {
         let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
@@ -33,7 +35,7 @@ impl Idle {
     }
 }
 
-/// Has a thread do the task, which must not panic.
+/// Runs a task, which must not panic, on an idle or new thread.
 ///
 /// # Errors
 /// There is no idle thread, and no new one can be started.

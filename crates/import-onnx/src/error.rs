@@ -1,46 +1,47 @@
-//! What can be wrong with a model.
+//! Errors of reading ONNX models.
 
 use std::fmt;
 
-/// Whose fault an error is.
+/// The cause of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The model is wrong.
+    /// The model is invalid.
     Input,
-    /// The model is right, but not possible yet.
+    /// The model is valid, but not supported yet.
     Unsupported,
 }
 
-/// An error, which names the node if there is one.
+/// An error, with the name of the node if there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// Whose fault it is.
+    /// The cause.
     pub kind: ErrorKind,
     /// What is wrong, and what was expected.
     pub message: String,
-    /// Whether the message names a node.
+    /// Whether the message names a node already.
     named: bool,
-    /// Whether only a run tells what is needed to go on: the model is several programs.
+    /// Whether the model can only be translated to several programs, because translation depends on
+    /// computed data.
     pub needs_a_run: bool,
-    /// The input of the node whose elements have to be known.
+    /// The input of the node whose elements must be known.
     pub(crate) wants: Option<usize>,
-    /// The graph's inputs, by position, that those elements are computed from.
+    /// The positions of the graph's inputs from which those elements are computed.
     pub(crate) needs: Vec<usize>,
 }
 
 impl Error {
-    /// The model is wrong.
+    /// An error because the model is invalid.
     pub fn input(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Input, message)
     }
 
-    /// The model is right, but not possible yet.
+    /// An error because the model is valid, but not supported yet.
     pub fn unsupported(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Unsupported, message)
     }
 
-    /// Shapes depend on the elements of a node's input, which are not known.
+    /// An error because shapes depend on the elements of a node's input, which are not known.
     pub(crate) fn depends_on_data(at: usize, message: impl fmt::Display) -> Self {
         Self {
             wants: Some(at),
@@ -48,7 +49,7 @@ impl Error {
         }
     }
 
-    /// Only a run tells what is needed to go on.
+    /// An error because translation depends on computed data.
     pub(crate) fn needs_a_run(message: impl fmt::Display) -> Self {
         Self {
             needs_a_run: true,
@@ -56,7 +57,7 @@ impl Error {
         }
     }
 
-    /// The same error, where knowing the elements of a node's input would help.
+    /// The same error, marked as avoidable if the elements of a node's input were known.
     pub(crate) fn needs_a_run_of(at: usize, error: Self) -> Self {
         Self {
             wants: Some(at),
@@ -76,7 +77,7 @@ impl Error {
         }
     }
 
-    /// The same error as one of a node; the innermost node stays.
+    /// The same error with the name of a node, unless it has that of an inner node already.
     pub(crate) fn at(self, title: impl fmt::Display) -> Self {
         match self.named {
             true => self,

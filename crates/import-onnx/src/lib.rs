@@ -1,9 +1,9 @@
-//! Reads ONNX models: `.onnx` to a [`tegula_ir::Module`].
+//! The importer of ONNX models: translates `.onnx` files to a [`tegula_ir::Module`].
 //!
-//! [`to_module`] decodes the file (see `read`), and translates its graph node by node (see `lower`
-//! and `ops`). Sizes that the model leaves open are symbols under the model's own names; the shape
-//! arithmetic of a model is done on terms over them, so that a `Reshape` by a computed shape is one
-//! of symbolic sizes.
+//! [`to_module`] decodes the file (see `read`) and translates its graph node by node (see `lower`
+//! and `ops`). Sizes that the model leaves open become symbols with the model's own names. The
+//! model's arithmetic on shapes is evaluated as terms over these symbols, so a `Reshape` to a
+//! computed shape has symbolic sizes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,13 +24,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What it is not: it does no file access of its own (external data comes from the caller), and
-//! evaluates nothing but shape arithmetic.
+//! This crate does not access files (the caller provides external data), and it evaluates nothing
+//! but arithmetic on shapes.
 //!
 //! # Invariants
 //! - Reading never panics, and allocates in proportion to the file.
-//! - Tensors of whole bytes stay in the file's memory.
-//! - Every operator that has no translation is named in one error.
+//! - Tensors whose elements are whole bytes are not copied from the file's memory.
+//! - One error lists all operators that are not supported.
 
 mod error;
 mod lower;
@@ -45,38 +45,40 @@ use std::sync::Arc;
 use tegula_ir::RequiredValue;
 pub use tensor::{External, Owner};
 
-/// Gives the value of an input of the graph, by its position and its name.
+/// Returns the value of an input of the graph, given its position, its name and its shape.
 pub type Values<'v> =
     dyn Fn(usize, &str, &tegula_ir::ArrayShape) -> Option<tegula_ir::Literal> + 'v;
 
-/// A model as a module.
+/// A model translated to a module.
 #[derive(Debug)]
 pub struct Imported {
-    /// The module, neither verified nor with its open sizes related.
+    /// The module. It is not verified, and its open sizes are not related to each other yet.
     pub module: tegula_ir::Module,
-    /// The names of the graph's inputs that are not initializers: the module's parameters.
+    /// The names of the graph's inputs, which are the module's parameters. Initializers are not
+    /// included.
     pub inputs: Vec<String>,
-    /// The names of the graph's results.
+    /// The names of the graph's outputs.
     pub outputs: Vec<String>,
-    /// The shapes of what the nodes of the graph give, by name, in order; sizes are terms over the
-    /// symbols of the module. A sequence is a tuple.
+    /// The shapes of the outputs of the graph's nodes, by name, in order. Sizes are terms over the
+    /// module's symbols. A sequence has a tuple shape.
     pub shapes: Vec<(String, tegula_ir::Shape)>,
-    /// The inputs, by position, whose values decide shapes. The module is right for the values that
-    /// it was made for and no others; they are in [`Module::required`](tegula_ir::Module).
+    /// The positions of the inputs whose values determine shapes. The module is valid only for the
+    /// values that it was specialised to, which are in [`Module::required`](tegula_ir::Module).
     pub fixed: Vec<usize>,
 }
 
-/// Whether bytes are an ONNX model, by their content.
+/// Whether the bytes look like an ONNX model.
 pub fn is_model(bytes: &[u8]) -> bool {
     read::looks_like_model(bytes)
 }
 
-/// Reads a model. `external` gives the content of files that the model keeps tensors in, `values`
-/// the values of inputs that decide shapes (the axes of a reduction, the shape of a `Reshape`):
-/// it is asked for no others, and the module is made for those values.
+/// Translates a model to one module. `external` returns the content of files in which the model
+/// stores tensors. `values` returns the values of inputs that determine shapes (the axes of a
+/// reduction, the shape of a `Reshape`); it is called only for such inputs, and the module is
+/// specialised to the values.
 ///
 /// # Errors
-/// The first thing that is wrong, with its node; or every operator that is not supported.
+/// The first error, with its node; or all unsupported operators.
 pub fn to_module(
     owner: &Owner,
     external: &External<'_>,
@@ -111,7 +113,7 @@ pub fn to_module(
             }
             Err(error) => error,
         };
-        // Each round fixes one input more, so there are no more rounds than inputs.
+        // Each round fixes at least one more input, so the number of inputs bounds the rounds.
         let known = fixed.len();
         for position in &error.needs {
             let Some((name, shape)) = lower::input_shape(&model, *position) else {
@@ -127,26 +129,28 @@ pub fn to_module(
     }
 }
 
-/// A model as the programs that it is cut into where sizes depend on data (see [`Stage`]).
+/// A model split into several programs, where sizes depend on data (see [`Stage`]).
 #[derive(Debug)]
 pub struct Staged {
     /// The programs, in the order in which they run.
     pub stages: Vec<Stage>,
-    /// The names of the graph's inputs that are not initializers: the first slots.
+    /// The names of the graph's inputs, which are in the first slots. Initializers are not
+    /// included.
     pub inputs: Vec<String>,
-    /// The names of the graph's results: the results of the last stage, if the model is complete.
+    /// The names of the graph's outputs. If the model is complete, they are the results of the last
+    /// stage.
     pub outputs: Vec<String>,
-    /// The shapes of what the nodes of the graph give, as in [`Imported::shapes`], as far as there are
-    /// stages; sizes that data gives are symbols of their own.
+    /// The shapes of the nodes' outputs, as in [`Imported::shapes`], up to the last stage. Sizes
+    /// that depend on data have symbols of their own.
     pub shapes: Vec<(String, tegula_ir::Shape)>,
-    /// Whether there is more of the model, which depends on what the last result of the last stage
-    /// holds.
+    /// Whether the translation is incomplete, because it depends on the elements of the last
+    /// stage's last result.
     pub asks: bool,
 }
 
-/// Reads a model as programs that run one after the other. `known` are the elements that earlier
-/// programs have given where translation asked for them ([`Staged::asks`]): the same ones give the
-/// same programs, and one more gives those and further ones.
+/// Translates a model to programs that run one after the other. `known` are elements that earlier
+/// stages have computed, in the order in which the translation asked for them ([`Staged::asks`]).
+/// The result for a longer list begins with the stages for its prefix.
 ///
 /// # Errors
 /// As [`to_module`], except that sizes may depend on data.

@@ -1,5 +1,5 @@
-//! Tensors of a file as literals. Raw bytes stay in the file; only numbers that are written in
-//! lists, or packed into less than a byte, are copied.
+//! Converts a file's tensors to literals. Raw bytes are not copied; only tensors stored as lists of
+//! numbers, or packed into less than a byte, are.
 
 use crate::Error;
 use crate::read::Tensor;
@@ -10,10 +10,10 @@ use tegula_ir::{ArrayShape, ElementType, Literal, Scalar};
 /// Bytes with shared ownership: a buffer or a mapped file.
 pub type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Gives the content of a file of external data by its name, relative to the model's folder.
+/// Returns the content of an external data file, given its name relative to the model's folder.
 pub type External<'e> = dyn Fn(&str) -> Result<Owner, String> + 'e;
 
-/// A range of what an owner holds.
+/// A range of an owner's bytes.
 struct Part {
     owner: Owner,
     range: Range<usize>,
@@ -26,10 +26,10 @@ impl AsRef<[u8]> for Part {
     }
 }
 
-/// The element type of a number in the file.
+/// The element type for a number in the file.
 ///
 /// # Errors
-/// Strings, and numbers that stand for no type.
+/// Strings, and numbers without a type.
 pub(crate) fn element_type(number: i64) -> Result<ElementType, Error> {
     Ok(match number {
         1 => ElementType::F32,
@@ -66,7 +66,7 @@ pub(crate) fn element_type(number: i64) -> Result<ElementType, Error> {
     })
 }
 
-/// Makes literals of a file's tensors.
+/// Converts a file's tensors to literals.
 pub(crate) struct Tensors<'e> {
     pub(crate) owner: Owner,
     pub(crate) external: &'e External<'e>,
@@ -76,7 +76,7 @@ impl Tensors<'_> {
     /// The tensor as a literal.
     ///
     /// # Errors
-    /// Strings, and tensors whose numbers are not as many as their shape says.
+    /// Strings, and tensors whose number of elements does not match their shape.
     pub(crate) fn literal(&self, tensor: &Tensor<'_>) -> Result<Literal, Error> {
         let named = |error: Error| match tensor.name {
             "" => error,
@@ -129,7 +129,7 @@ impl Tensors<'_> {
     }
 }
 
-/// Where a part of a slice is in it.
+/// The range of a part within a slice.
 fn range_within(all: &[u8], part: &[u8]) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(all.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
@@ -145,7 +145,8 @@ fn from_owner(shape: &ArrayShape, owner: Owner, range: Range<usize>) -> Result<L
     Ok(Literal::from_shared(shape, Part { owner, range })?)
 }
 
-/// Little-endian bytes, elements of less than a byte packed from the low bits up.
+/// A literal from little-endian bytes; elements narrower than a byte are packed, the first in the
+/// lowest bits.
 fn from_raw(shape: &ArrayShape, raw: &[u8]) -> Result<Literal, Error> {
     let bits = shape.element_type.bits();
     if bits < 8 {
@@ -182,7 +183,8 @@ fn count(shape: &ArrayShape) -> Result<usize, Error> {
     count.ok_or_else(|| Error::input("its dimensions are no sizes"))
 }
 
-/// Numbers in the lists of a tensor. Halves and smaller types are in `int32_data` as bits.
+/// A literal from the lists of a tensor. Half-precision and smaller types are stored as bits in
+/// `int32_data`.
 fn from_lists(shape: &ArrayShape, tensor: &Tensor<'_>) -> Result<Literal, Error> {
     use ElementType as T;
     let count = count(shape)?;

@@ -1,10 +1,10 @@
-//! Files that are cut off or changed are errors or other models, never panics.
+//! Truncated or modified files must give errors or other models, never panics.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tegula_import_onnx::{Owner, is_model, to_module, to_stages};
 
-/// Reads a model as one program, and as several; whether either can be done.
+/// Reads a model as a single program and as stages; says whether either succeeds.
 fn read(bytes: &[u8]) -> bool {
     let none = |_: &str| Err("there is no external data".to_owned());
     let owner: Owner = Arc::new(bytes.to_vec());
@@ -22,7 +22,7 @@ fn models_in(folder: &Path) -> Vec<Vec<u8>> {
     models.map(|bytes| bytes.expect("a model")).collect()
 }
 
-/// Other values of some bytes of a model, as many as `places`.
+/// Reads variants of a model, in which one of `places` bytes is modified.
 fn change(bytes: &[u8], places: usize) {
     for at in (0..bytes.len()).step_by((bytes.len() / places).max(1)) {
         let mut changed = bytes.to_vec();
@@ -59,8 +59,8 @@ fn cut_off_and_changed() {
     assert!(readable >= 20, "only {readable} of {count} models are read");
 }
 
-/// Some bytes of every model of the backend suite, where `TEGULA_ONNX_SUITE` says where it is: each
-/// operator's own checks of ranks and sizes.
+/// Modifies some bytes of every model of the backend suite, if `TEGULA_ONNX_SUITE` names its
+/// folder, to test each operator's own checks of ranks and sizes.
 #[test]
 fn every_operator_changed() {
     let Some(suite) = std::env::var_os("TEGULA_ONNX_SUITE") else {

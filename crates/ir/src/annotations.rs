@@ -1,5 +1,5 @@
-//! What a program says about an instruction or a module beyond its meaning:
-//! sharding, source locations, backend configuration, aliasing.
+//! Annotations of instructions and modules that do not change what they compute: sharding, source
+//! locations, backend configuration, aliasing.
 
 use crate::{InstructionId, Shape};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Metadata {
     pub other: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// What goes with an instruction beyond its meaning.
+/// The annotations of an instruction, which do not change what it computes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Annotations {
     /// `metadata=`.
@@ -46,29 +46,29 @@ pub struct Annotations {
     pub other: Vec<(Arc<str>, Arc<str>)>,
 }
 
-/// How strictly an alias must be kept.
+/// Whether an alias is a permission or a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AliasKind {
-    /// The compiler may use it.
+    /// The compiler may share the buffer.
     May,
-    /// The compiler must use it.
+    /// The compiler must share the buffer.
     Must,
 }
 
 /// One entry of `input_output_alias=`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputOutputAlias {
-    /// The place in the result.
+    /// The index of the aliased part within the result.
     pub output_index: Vec<i64>,
-    /// The parameter.
+    /// The number of the aliased parameter.
     pub parameter: i64,
-    /// The place in the parameter.
+    /// The index of the aliased part within the parameter.
     pub parameter_index: Vec<i64>,
-    /// How strictly.
+    /// Whether the alias is a permission or a requirement.
     pub kind: AliasKind,
 }
 
-/// A table's entry: its number and its fields by name.
+/// An entry of a stack-frame table: its number, and its fields as pairs of name and value.
 pub type NumberedFields = (i64, Vec<(Arc<str>, i64)>);
 
 /// The stack-frame tables that follow the header in some dumps.
@@ -84,7 +84,7 @@ pub struct StackFrames {
     pub frames: Vec<NumberedFields>,
 }
 
-/// What a module's header says.
+/// The attributes in a module's header.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModuleAttributes {
     /// `is_scheduled=`.
@@ -95,7 +95,7 @@ pub struct ModuleAttributes {
     pub num_partitions: Option<i64>,
     /// `input_output_alias=`.
     pub input_output_alias: Vec<InputOutputAlias>,
-    /// `buffer_donor=`: parameter and place in it.
+    /// `buffer_donor=`: pairs of a parameter and an index within it.
     pub buffer_donor: Vec<(i64, Vec<i64>)>,
     /// `alias_passthrough_params=`.
     pub alias_passthrough_params: bool,

@@ -2,7 +2,7 @@
 
 use crate::{Error, Op, Opcode};
 
-/// The fewest and the most operands; `usize::MAX` is any number.
+/// The smallest and the largest number of operands of an operation; `usize::MAX` means no limit.
 pub(crate) fn arity(op: &Op) -> (usize, usize) {
     const ANY: usize = usize::MAX;
     match op {

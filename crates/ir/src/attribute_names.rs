@@ -1,4 +1,4 @@
-//! How attribute values are written: the names of enumerations.
+//! Names of attribute values that are enumerations, as HLO text writes them.
 
 use crate::{
     AliasKind, Direction, FftType, FusionKind, Precision, RngAlgorithm, RngDistribution,
@@ -39,7 +39,7 @@ names! {
 }
 
 impl WindowDim {
-    /// A window of one element that stays where it is.
+    /// A window of one element, with stride 1 and without padding or dilation.
     pub const TRIVIAL: Self = Self {
         size: 1,
         stride: 1,

@@ -1,6 +1,5 @@
-//! The values that operations take as attributes: windows, dimension numbers,
-//! precisions, replica groups and the like. Which operation takes which is in
-//! [`Op`](crate::Op).
+//! Types of the attributes of operations: windows, dimension numbers, precisions, replica groups
+//! and others. [`Op`](crate::Op) says which operation takes which.
 
 use crate::{Annotations, ArrayShape, ComputationId, Layout, Shape};
 use std::sync::Arc;
@@ -41,19 +40,19 @@ pub struct WindowDim {
     pub size: i64,
     /// Distance between window positions, at least 1.
     pub stride: i64,
-    /// Padding in front, may be negative.
+    /// Elements of padding before the first; negative padding crops.
     pub padding_low: i64,
-    /// Padding behind, may be negative.
+    /// Elements of padding after the last; negative padding crops.
     pub padding_high: i64,
     /// Distance between elements of the base (`lhs_dilate`), at least 1.
     pub base_dilation: i64,
     /// Distance between elements of the window (`rhs_dilate`), at least 1.
     pub window_dilation: i64,
-    /// Whether the window is applied back to front.
+    /// Whether the elements of the window are applied in reverse order.
     pub reversal: bool,
 }
 
-/// `dim_labels=` of a convolution: which dimension is what.
+/// `dim_labels=` of a convolution: the role of each dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConvDims {
     /// The input's batch dimension (`b`).
@@ -104,17 +103,17 @@ pub struct DotDims {
 /// Padding of one dimension: `low_high_interior`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PadDim {
-    /// Elements in front, may be negative.
+    /// Elements added before the first; a negative number removes elements.
     pub low: i64,
-    /// Elements behind, may be negative.
+    /// Elements added after the last; a negative number removes elements.
     pub high: i64,
-    /// Elements between neighbours, at least 0.
+    /// Elements inserted between adjacent elements, at least 0.
     pub interior: i64,
 }
 
-/// As the limit of a slice, or the size of a dynamic one: to the end of the
-/// dimension, whatever its size is. Text spells it `?`; HLO has no such thing, because
-/// it has no sizes that are known only at run time.
+/// As the limit of a slice, or as a size of a dynamic slice: up to the end of the dimension,
+/// whatever its size is. Tegula's text writes it `?`. HLO has no such value, because it has no
+/// sizes that are known only at run time.
 pub const TO_END: i64 = i64::MAX;
 
 /// A slice of one dimension: `[start:limit:stride]`.
@@ -135,7 +134,7 @@ pub struct GatherDims {
     pub offset_dims: DimNumbers,
     /// Operand dimensions of slice size 1 that the result does not have.
     pub collapsed_slice_dims: DimNumbers,
-    /// The operand dimension that each index component is for.
+    /// The operand dimension that each component of an index selects in.
     pub start_index_map: DimNumbers,
     /// Operand dimensions paired with batching dimensions of the indices.
     pub operand_batching_dims: DimNumbers,
@@ -152,7 +151,7 @@ pub struct ScatterDims {
     pub update_window_dims: DimNumbers,
     /// Operand dimensions that the updates do not have.
     pub inserted_window_dims: DimNumbers,
-    /// The operand dimension that each index component is for.
+    /// The operand dimension that each component of an index selects in.
     pub scatter_dims_to_operand_dims: DimNumbers,
     /// Operand dimensions paired with batching dimensions of the indices.
     pub input_batching_dims: DimNumbers,
@@ -198,7 +197,7 @@ pub enum RngDistribution {
 /// `transpose_a=` of a triangular solve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransposeA {
-    /// As it is.
+    /// `a` as it is.
     NoTranspose,
     /// Transposed.
     Transpose,
@@ -226,19 +225,19 @@ pub enum ReplicaGroups {
     Lists(Vec<Vec<i64>>),
     /// `[groups,size]<=[dims]T(permutation)`.
     Iota {
-        /// The shape of the result: groups, then the members of each.
+        /// The shape of the result: the number of groups, then the size of each.
         dims: DimNumbers,
-        /// The shape the iota is given before the transposition.
+        /// The shape that 0, 1, 2, ... is given before the transposition.
         reshape_dims: DimNumbers,
-        /// The transposition; empty: none.
+        /// The permutation of the transposition; empty if there is none.
         transpose: DimNumbers,
     },
 }
 
-/// What all collectives share.
+/// The attributes that all collectives have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Collective {
-    /// Who takes part with whom.
+    /// The groups of devices that communicate with each other.
     pub replica_groups: ReplicaGroups,
     /// `channel_id=`.
     pub channel_id: Option<i64>,
@@ -248,15 +247,16 @@ pub struct Collective {
     pub constrain_layout: bool,
 }
 
-/// The attribute of a call to run that says in which orders its callee wants arrays.
+/// The name of the attribute that [`CustomCall::to_run`] adds: the dimension orders in which the
+/// callee takes arrays.
 const ORDERS: &str = "orders";
 
-/// `custom_call_target=` and what goes with it.
+/// `custom_call_target=` and the other attributes of a custom call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomCall {
     /// The name of the callee.
     pub target: Arc<str>,
-    /// The layouts the callee wants of its operands, if stated.
+    /// The layouts that the callee requires of its operands, if stated.
     pub operand_layouts: Option<Vec<Shape>>,
     /// `custom_call_has_side_effect=`.
     pub has_side_effect: bool,
@@ -271,13 +271,13 @@ pub struct CustomCall {
 }
 
 impl CustomCall {
-    /// The call as whoever runs it sees it, with operands and a result of these shapes. Operands
-    /// and results are lists of arrays, dense and row-major. So the layouts of operands are left
-    /// out, but the orders that a foreign function wants its arrays in are kept
-    /// ([`Self::orders`]), as the attribute `orders`, and which results lie in the memory of
-    /// operands is said by numbers of arrays ([`Self::in_place`]). The instruction's
-    /// `backend_config=`, where callees find their options, is the last of
-    /// [`extra`](Self::extra).
+    /// The call as it is passed to whatever runs it, for operands and a result of these shapes.
+    /// Operands and results are then flat lists of dense row-major arrays. Therefore:
+    /// - the layouts of operands are dropped, but dimension orders that a foreign function requires
+    ///   are kept in the attribute `orders` ([`Self::orders`]);
+    /// - aliases name arrays by their number in these lists ([`Self::in_place`]);
+    /// - the instruction's `backend_config=`, where callees find their options, becomes the last
+    ///   entry of [`extra`](Self::extra).
     pub fn to_run(
         &self,
         annotations: Option<&Annotations>,
@@ -297,9 +297,9 @@ impl CustomCall {
         }
     }
 
-    /// Of a call [to run](Self::to_run): the arrays among the operands in whose memory the callee
-    /// finds and leaves arrays among the results, as pairs of an operand and its result. The callee
-    /// may change such a result in place: before the call it holds what the operand does.
+    /// For a call [to run](Self::to_run): pairs of an operand array and a result array that share
+    /// memory. Before the call, the memory holds the operand; the callee may overwrite it with the
+    /// result.
     pub fn in_place(&self) -> impl Iterator<Item = (usize, usize)> {
         self.aliasing.iter().filter_map(|(result, operand, _)| {
             let result = usize::try_from(*result.first()?).ok()?;
@@ -307,7 +307,8 @@ impl CustomCall {
         })
     }
 
-    /// [`aliasing`](Self::aliasing) by numbers of arrays.
+    /// The entries of [`aliasing`](Self::aliasing) with flat numbers of arrays in place of indices
+    /// into tuples.
     fn aliased_arrays(
         &self,
         operands: &[&Shape],
@@ -318,7 +319,8 @@ impl CustomCall {
             shape.for_each_leaf(&mut |leaf| count += i64::from(leaf.as_array().is_some()));
             count
         };
-        // The number of the array at a place within a shape; a call to run says 0 of its one array.
+        // The flat number of the array at an index within a shape. The shape of a call to run is a
+        // single array, whose number is 0.
         let number = |shape: &Shape, index: &[i64]| {
             let (mut shape, mut before) = (shape, 0);
             for &step in index {
@@ -341,9 +343,9 @@ impl CustomCall {
         aliases.collect()
     }
 
-    /// Of a call [to run](Self::to_run): in which order of dimensions, the fastest-varying first,
-    /// the callee wants each array, those among the operands first, then those among the results.
-    /// [`None`]: all row-major.
+    /// For a call [to run](Self::to_run): the dimension order in which the callee takes each array,
+    /// the fastest-varying dimension first; operands come before results. [`None`] if all are
+    /// row-major.
     pub fn orders(&self) -> Option<Vec<Vec<usize>>> {
         let (_, text) = self.extra.iter().find(|(name, _)| &**name == ORDERS)?;
         let lists = text.strip_prefix('{')?.strip_suffix('}')?;
@@ -355,8 +357,8 @@ impl CustomCall {
         lists.collect()
     }
 
-    /// The orders that are stated, as text, if one is not row-major. LAPACK's routines are known to
-    /// take matrices by columns.
+    /// The dimension orders as the text of an attribute, if one is not row-major. LAPACK routines
+    /// are excluded, because they are known to take column-major matrices.
     fn orders_text(&self, result: &Shape) -> Option<String> {
         let stated = self.operand_layouts.as_ref()?;
         if self.target.starts_with("lapack_") {

@@ -1,8 +1,8 @@
-//! Element types: what one element of an array is, and how wide.
+//! Element types of arrays, and their widths.
 
 use std::fmt;
 
-/// What kind of number an element is.
+/// The kind of number that an element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     /// `pred`: true or false.
@@ -21,8 +21,8 @@ macro_rules! element_types {
     ($($variant:ident $name:literal $bits:literal $category:ident $doc:literal;)*) => {
         /// The type of an array's elements.
         ///
-        /// Names are those of HLO text. Widths are the logical ones; see
-        /// [`ElementType::storage_bytes`] for what a host literal uses.
+        /// Names are those of HLO text. Widths are logical; [`ElementType::storage_bytes`] is the
+        /// number of bytes of an element in a host literal.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ElementType { $(#[doc = $doc] $variant,)* }
 
@@ -40,7 +40,7 @@ macro_rules! element_types {
                 match self { $(Self::$variant => $bits,)* }
             }
 
-            /// What kind of number this is.
+            /// The kind of number that an element is.
             pub const fn category(self) -> Category {
                 match self { $(Self::$variant => Category::$category,)* }
             }
@@ -115,7 +115,7 @@ impl ElementType {
         self.category() == Category::Complex
     }
 
-    /// The type of a complex type's two parts.
+    /// The element type of the real and the imaginary part, if this is a complex type.
     pub fn complex_part(self) -> Option<Self> {
         match self {
             Self::C64 => Some(Self::F32),

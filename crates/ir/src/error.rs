@@ -3,18 +3,18 @@
 use crate::Span;
 use std::fmt;
 
-/// What kind of error it is.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The program is wrong.
     Input,
     /// The program may be right but exceeds a limit of this implementation.
     Limit,
-    /// This library is wrong.
+    /// A bug in this library.
     Bug,
 }
 
-/// Something wrong with a program, and where.
+/// An error in a program, with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -26,7 +26,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of the input, not yet placed.
+    /// An error of the input, without a place.
     pub fn input(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -38,7 +38,7 @@ impl Error {
         }
     }
 
-    /// A limit of this implementation that the input exceeds, not yet placed.
+    /// A limit of this implementation that the input exceeds, without a place.
     pub fn limit(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Limit,
@@ -46,7 +46,7 @@ impl Error {
         }
     }
 
-    /// A mistake of this library, not yet placed.
+    /// A bug in this library, without a place.
     pub fn bug(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Bug,
@@ -61,8 +61,8 @@ impl Error {
         self
     }
 
-    /// The same error placed at a range of bytes of `source`. An error that has
-    /// a place keeps it.
+    /// The same error with its place, a range of bytes of `source`. An error that has a place
+    /// already keeps it.
     #[must_use]
     pub fn at(mut self, source: &str, span: Span) -> Self {
         if self.line != 0 || source.is_empty() {
@@ -89,17 +89,17 @@ impl Error {
         self
     }
 
-    /// What is wrong, in one sentence without a full stop.
+    /// What is wrong, as one sentence without a full stop.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it, if there is something to say.
+    /// Advice on how to fix it, if there is any.
     pub fn help(&self) -> Option<&str> {
         self.help.as_deref()
     }
 
-    /// The bytes of the source it is about.
+    /// The bytes of the source that the error is about.
     pub fn span(&self) -> Span {
         self.span
     }
@@ -114,7 +114,7 @@ impl Error {
         self.column
     }
 
-    /// What kind of error it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -135,13 +135,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Everything that the verifier finds wrong with a module: at least one error, in the order of the program. It reads
-/// as the slice of its errors and prints each of them on a line of its own.
+/// All errors that the verifier finds in a module, at least one, in the order of the program. It
+/// dereferences to a slice of errors and prints each of them on its own line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierErrors(Vec<Error>);
 
 impl VerifierErrors {
-    /// Fails if there are errors.
+    /// Returns the errors as `Err`, if there are any.
     pub(crate) fn check(errors: Vec<Error>) -> Result<(), Self> {
         match errors.is_empty() {
             true => Ok(()),
@@ -178,7 +178,7 @@ impl fmt::Display for VerifierErrors {
 
 impl std::error::Error for VerifierErrors {}
 
-/// The first of them.
+/// Keeps the first error.
 impl From<VerifierErrors> for Error {
     fn from(errors: VerifierErrors) -> Self {
         let first = errors.0.into_iter().next();

@@ -1,21 +1,19 @@
-//! Floating-point formats: the value of a bit pattern and the nearest bit
-//! pattern of a value, for every floating-point element type.
+//! Floating-point formats: conversion between bit patterns and values, for every floating-point
+//! element type.
 //!
-//! A format is a sign bit (all but `f8e8m0fnu`), `e` exponent bits, `m` mantissa
-//! bits and a bias. The code of a positive number, read as an integer, counts
-//! the representable values in order, so rounding is integer arithmetic: a carry
-//! out of the mantissa goes into the exponent by itself, and overflow is a code
-//! above the largest finite one. What the codes beyond that mean, and whether
-//! -0 exists, is the format's [`Specials`].
+//! A format has a sign bit (all but `f8e8m0fnu`), `e` exponent bits, `m` mantissa bits and a bias.
+//! The bit pattern of a positive number, read as an integer and called its code, counts the
+//! representable values in order. So rounding is integer arithmetic: a carry out of the mantissa
+//! increments the exponent, and overflow gives a code above that of the largest finite number. The
+//! format's [`Specials`] say what those codes mean, and whether -0 exists.
 //!
-//! Every finite value of every format is exact in `f64`. Encoding rounds once,
-//! to nearest, ties to even. On overflow, infinity and NaN the results are those
-//! of `ml_dtypes`, whose types XLA uses; `f8e8m0fnu`, which has no even mantissa
-//! to tie to, rounds ties up, as it does there.
+//! Every finite value of every format is exact in `f64`. Encoding rounds once, to nearest, ties to
+//! even. Overflow, infinities and NaN are encoded as `ml_dtypes` does, whose types XLA uses;
+//! `f8e8m0fnu`, which has no mantissa bits, rounds ties up, as it does there.
 
 use crate::ElementType;
 
-/// What a format does with the values that its codes cannot all hold.
+/// The special values of a format: infinities, NaN and -0, and the result of overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Specials {
     /// As in IEEE 754: the largest exponent is for infinities and NaNs.
@@ -23,27 +21,27 @@ pub enum Specials {
     /// `fn`: no infinities; the code with all bits but the sign set is NaN.
     /// Overflow gives NaN.
     NanOnly,
-    /// No infinities and no NaN. Overflow saturates; a NaN becomes -0, and a
-    /// negative NaN +0.
+    /// No infinities and no NaN. Overflow saturates. A NaN is encoded as -0, and a negative NaN as
+    /// +0.
     FiniteOnly,
-    /// `fnuz`: no infinities and no -0, whose code is the only NaN.
-    /// Overflow gives NaN.
+    /// `fnuz`: no infinities and no -0; the code that would be -0 is the only NaN. Overflow gives
+    /// NaN.
     UnsignedZero,
     /// `fnu`: exponents only, no sign, no zero; all bits set is NaN. Zero,
     /// negative numbers and overflow give NaN.
     ExponentOnly,
 }
 
-/// How a floating-point type's bits make a number.
+/// The encoding of a floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloatFormat {
     /// Exponent bits.
     pub exponent_bits: u32,
     /// Mantissa bits, without the hidden one.
     pub mantissa_bits: u32,
-    /// What is subtracted from the exponent field of a normal number.
+    /// The bias: subtracted from the exponent field of a normal number.
     pub bias: i32,
-    /// What is special.
+    /// The special values.
     pub specials: Specials,
 }
 
@@ -88,7 +86,7 @@ impl FloatFormat {
         sign + self.exponent_bits + self.mantissa_bits
     }
 
-    /// The sign bit, or 0 where there is none.
+    /// The mask of the sign bit; 0 for a format without one.
     pub const fn sign_mask(self) -> u64 {
         match self.specials {
             Specials::ExponentOnly => 0,
@@ -132,8 +130,8 @@ impl FloatFormat {
         }
     }
 
-    /// The code of the quiet NaN of this sign, or of the only NaN; `None` where
-    /// the format has none.
+    /// The code of the quiet NaN with this sign, or of the only NaN; `None` if the format has no
+    /// NaN.
     pub const fn nan_code(self, negative: bool) -> Option<u64> {
         let sign = if negative { self.sign_mask() } else { 0 };
         match self.specials {
@@ -183,7 +181,7 @@ impl FloatFormat {
         significand as f64 * power_of_two(field - self.bias - self.mantissa_bits as i32)
     }
 
-    /// The code of the value nearest to `value`; see the module for what happens
+    /// The code of the value nearest to `value`. The module's documentation says what happens
     /// beyond the largest finite value.
     pub fn encode(self, value: f64) -> u64 {
         match (self.exponent_bits, self.mantissa_bits) {
@@ -193,7 +191,7 @@ impl FloatFormat {
         }
         let negative = value.is_sign_negative();
         if value.is_nan() {
-            // A format with no NaN has -0 for it (and +0 for its negation).
+            // A format without NaN encodes it as -0, and its negation as +0.
             return self
                 .nan_code(negative)
                 .unwrap_or(if negative { 0 } else { self.sign_mask() });
@@ -204,7 +202,7 @@ impl FloatFormat {
         let magnitude = self.round_magnitude(value.abs());
         let sign = if negative { self.sign_mask() } else { 0 };
         if magnitude <= self.largest_code() {
-            // Negative zero is NaN's code where there is no negative zero.
+            // In a format without -0, the code of -0 is that of NaN.
             let unsigned_zero = magnitude == 0 && self.specials == Specials::UnsignedZero;
             return if unsigned_zero { 0 } else { sign | magnitude };
         }
@@ -214,15 +212,15 @@ impl FloatFormat {
             .unwrap_or(sign | self.largest_code())
     }
 
-    /// The code of a value without its sign, as if the exponent had no limit:
-    /// a result above [`Self::largest_code`] is an overflow.
+    /// The code of the absolute value, as if the exponent had no upper limit: a result above
+    /// [`Self::largest_code`] is an overflow.
     fn round_magnitude(self, value: f64) -> u64 {
         if value.is_infinite() {
             return u64::MAX;
         }
         let (significand, exponent) = split(value);
         let smallest = 1 - self.bias;
-        // The last bit kept weighs 2^(effective - mantissa_bits).
+        // The last bit that is kept has the value 2^(effective - mantissa_bits).
         let effective = exponent.max(smallest);
         let dropped = (effective - exponent) + (F64_MANTISSA_BITS - self.mantissa_bits) as i32;
         let kept = round_shift(significand, dropped.unsigned_abs());
@@ -237,12 +235,12 @@ impl FloatFormat {
         let (significand, exponent) = split(value);
         let half = 1u64 << (F64_MANTISSA_BITS - 1);
         let up = i32::from(significand & half != 0);
-        // Below the smallest power there is no zero to round to.
+        // The format has no zero to round to, so the smallest power of two is the least result.
         u64::from((exponent + up + self.bias).max(0).unsigned_abs()).min(nan)
     }
 }
 
-/// A non-negative finite value as `significand * 2^(exponent - 52)`, with
+/// Decomposes a non-negative finite value into `significand * 2^(exponent - 52)`, with
 /// `significand` below `2^53`.
 fn split(value: f64) -> (u64, i32) {
     let bits = value.to_bits();
@@ -258,7 +256,7 @@ fn split(value: f64) -> (u64, i32) {
 fn round_shift(value: u64, shift: u32) -> u64 {
     match shift {
         0 => value,
-        // Half of the last place kept is above every value.
+        // Every `value` is less than half of `2^shift`.
         55.. => 0,
         _ => {
             let kept = value >> shift;
@@ -269,7 +267,7 @@ fn round_shift(value: u64, shift: u32) -> u64 {
     }
 }
 
-/// `2^exponent`, exactly, for exponents of normal `f64`s.
+/// `2^exponent`, exactly, for exponents of normal `f64` numbers.
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + F64_BIAS) as u64) << F64_MANTISSA_BITS)
 }

@@ -1,17 +1,17 @@
-//! What JAX calls for linear algebra on CPUs: LAPACK's routines, as custom calls whose
-//! options are attributes in `backend_config=`.
+//! LAPACK routines that JAX calls for linear algebra on CPUs: custom calls whose options are
+//! attributes in `backend_config=`.
 //!
-//! Names and options are those of jaxlib's `lapack_*_ffi` targets. Only the routines whose
-//! meaning HLO has operations for are here.
+//! Names and options are those of jaxlib's `lapack_*_ffi` targets. Only the routines that HLO
+//! operations can express are here.
 
 use crate::attributes::{CustomCall, TransposeA};
 use crate::{ArrayShape, ElementType, Shape};
 
-/// A routine with its options.
+/// A LAPACK routine with its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lapack {
-    /// `potrf(a)`: the factor, which leaves the other triangle as it was in `a`, and per
-    /// matrix whether there was none.
+    /// `potrf(a)`: gives the Cholesky factor, with the other triangle as it is in `a`, and for each
+    /// matrix a status that says whether the decomposition failed.
     Cholesky {
         /// Whether the factor is lower triangular.
         lower: bool,
@@ -24,37 +24,38 @@ pub enum Lapack {
         lower: bool,
         /// Whether the diagonal is taken to be ones.
         unit_diagonal: bool,
-        /// What `op` is.
+        /// The operation `op`: none, transposition, or conjugate transposition.
         transpose_a: TransposeA,
     },
-    /// `getrf(a)`: both factors, the row that each was exchanged with (counted from 1),
-    /// and per matrix the first zero on the diagonal (counted from 1; 0 if there is none).
+    /// `getrf(a)`: gives both factors; the row that each row was swapped with (counted from 1); and
+    /// for each matrix the position of the first zero on the diagonal (counted from 1; 0 if there
+    /// is none).
     Lu,
-    /// `geqrf(a)`: the upper triangle of a QR decomposition, below it the vectors `v` of the
-    /// reflections `1 - tau v v^T` whose product is `q` (1 on the diagonal, which is left out),
-    /// and each `tau`. Of real matrices.
+    /// `geqrf(a)` for real matrices: gives the upper triangle of a QR decomposition; below it, the
+    /// vectors `v` of the reflections `1 - tau v v^T` whose product is `q` (their diagonal elements
+    /// are 1 and not stored); and each `tau`.
     Qr,
-    /// `orgqr(a, tau)`: the first columns of the product of reflections that `geqrf` gave. Of real
-    /// matrices.
+    /// `orgqr(a, tau)` for real matrices: gives the first columns of the product of the reflections
+    /// from `geqrf`.
     Reflections,
 }
 
 impl Lapack {
-    /// Whether a target is one of these.
+    /// Whether a custom call's target is one of these routines.
     pub fn is_target(target: &str) -> bool {
         routine(target).is_some()
     }
 
-    /// Whether a target is one of these that a library computes as well: there is a handler for it.
+    /// Whether a custom call's target is one of these routines for which a library has a handler,
+    /// too.
     pub fn has_handler(target: &str) -> bool {
         matches!(routine(target), Some("geqrf" | "orgqr"))
     }
 
-    /// The routine that a call [to run](CustomCall::to_run) names; `None` if it names another
-    /// target.
+    /// The routine that a call [to run](CustomCall::to_run) names; `None` for any other target.
     ///
     /// # Errors
-    /// An option that is missing or none that the routine has, by name.
+    /// The name of an option that is missing or that has a value the routine does not support.
     pub fn of(call: &CustomCall) -> Option<Result<Self, String>> {
         let config = config(call);
         Some(match routine(&call.target)? {
@@ -70,11 +71,11 @@ impl Lapack {
         })
     }
 
-    /// What the routine gives for matrices of a type: `[.., rows, columns]`, each matrix by
-    /// itself, without layouts.
+    /// The shape of the routine's result for matrices of type `of`, without layouts. Operands are
+    /// `[.., rows, columns]`; each matrix of the batch is processed by itself.
     ///
     /// # Errors
-    /// The operands are not those of the routine.
+    /// The operands do not suit the routine.
     pub(crate) fn result(self, of: ElementType, operands: &[&Shape]) -> Result<Shape, String> {
         let arrays: Option<Vec<&ArrayShape>> = operands.iter().map(|x| x.as_array()).collect();
         let arrays = arrays.ok_or("the routine's operands are arrays")?;
@@ -124,7 +125,7 @@ impl Lapack {
     }
 }
 
-/// The batch of matrices, and the rows and columns of each.
+/// The batch dimensions, and the rows and columns of each matrix.
 fn matrix(sizes: &[i64]) -> Result<(&[i64], [i64; 2]), String> {
     match sizes.split_last_chunk() {
         Some((batch, &last)) => Ok((batch, last)),
@@ -132,7 +133,7 @@ fn matrix(sizes: &[i64]) -> Result<(&[i64], [i64; 2]), String> {
     }
 }
 
-/// The batch of matrices that are square, and their size.
+/// The batch dimensions and the size of each matrix, which must be square.
 fn square(sizes: &[i64]) -> Result<(&[i64], i64), String> {
     match matrix(sizes)? {
         (batch, [rows, columns]) if rows == columns => Ok((batch, rows)),
@@ -140,8 +141,8 @@ fn square(sizes: &[i64]) -> Result<(&[i64], i64), String> {
     }
 }
 
-/// The type of the matrices and the routine that jaxlib's name of a target says: `f32` and
-/// `potrf` of `lapack_spotrf_ffi`.
+/// Splits a target of jaxlib's into the matrices' element type and the routine's name: `f32` and
+/// `potrf` for `lapack_spotrf_ffi`.
 pub fn lapack_target(target: &str) -> Option<(ElementType, &str)> {
     let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
     let ty = match name.chars().next()? {
@@ -154,7 +155,7 @@ pub fn lapack_target(target: &str) -> Option<(ElementType, &str)> {
     Some((ty, name.get(1..)?))
 }
 
-/// The routine of a target, if it is one of [`Lapack`]'s.
+/// The routine's name of a target, if the routine is one of [`Lapack`]'s.
 fn routine(target: &str) -> Option<&str> {
     let (ty, routine) = lapack_target(target)?;
     let known = match routine {
@@ -196,18 +197,18 @@ fn unknown(name: &str, letter: char) -> String {
     format!("`{name}` is `{letter}`, which LAPACK does not have")
 }
 
-/// LAPACK's option of a name, a letter, that a call states.
+/// The value of a named LAPACK option that is a letter.
 ///
 /// # Errors
-/// There is none, or it is not a letter.
+/// The option is missing, or not a letter.
 pub fn lapack_option(call: &CustomCall, name: &str) -> Result<char, String> {
     letter(config(call), name)
 }
 
-/// LAPACK's option of a name, `true` or `false`, that a call states.
+/// The value of a named LAPACK option that is `true` or `false`.
 ///
 /// # Errors
-/// There is none, or it is something else.
+/// The option is missing, or has another value.
 pub fn lapack_flag(call: &CustomCall, name: &str) -> Result<bool, String> {
     match entry(config(call), name)? {
         "true" => Ok(true),
@@ -216,10 +217,10 @@ pub fn lapack_flag(call: &CustomCall, name: &str) -> Result<bool, String> {
     }
 }
 
-/// LAPACK's option of a name, an integer, that a call states.
+/// The value of a named LAPACK option that is an integer.
 ///
 /// # Errors
-/// There is none, or it is something else.
+/// The option is missing, or has another value.
 pub fn lapack_integer(call: &CustomCall, name: &str) -> Result<i64, String> {
     let value = entry(config(call), name)?;
     let number = value.split(':').next().unwrap_or_default().trim();
@@ -227,14 +228,14 @@ pub fn lapack_integer(call: &CustomCall, name: &str) -> Result<i64, String> {
     number.map_err(|_| format!("`{name}` is `{value}`, expected an integer"))
 }
 
-/// The attributes of a call.
+/// The text of a call's `backend_config=`.
 fn config(call: &CustomCall) -> &str {
     let mut options = call.extra.iter().rev();
     let config = options.find(|(name, _)| &**name == "backend_config");
     config.map_or("", |(_, config)| config)
 }
 
-/// What is written for an option: `76 : ui8` of `{uplo = 76 : ui8}`.
+/// The text of an option's value: `76 : ui8` in `{uplo = 76 : ui8}`.
 fn entry<'c>(config: &'c str, name: &str) -> Result<&'c str, String> {
     let entries = config.trim().trim_start_matches('{').trim_end_matches('}');
     let value = entries.split(',').find_map(|entry| {
@@ -244,7 +245,8 @@ fn entry<'c>(config: &'c str, name: &str) -> Result<&'c str, String> {
     value.ok_or_else(|| format!("`backend_config` has no `{name}`"))
 }
 
-/// LAPACK's option of a name, written as the number of its letter: `{uplo = 76 : ui8}`.
+/// The value of a LAPACK option that is a letter, written as its character code: `{uplo = 76 :
+/// ui8}`.
 fn letter(config: &str, name: &str) -> Result<char, String> {
     let value = entry(config, name)?;
     let number = value.split(':').next().unwrap_or_default().trim();

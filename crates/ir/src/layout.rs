@@ -1,6 +1,5 @@
-//! Layouts and tiles as data: how an array's elements are ordered and padded in
-//! memory, and in which memory space they lie. The arithmetic on them is in the
-//! crate `tegula-layout`.
+//! Layouts and tiles as data: the order and padding of an array's elements in memory, and the
+//! memory space. The crate `tegula-layout` computes with them.
 
 use smallvec::SmallVec;
 
@@ -8,7 +7,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum TileDim {
-    /// So many elements.
+    /// The tile's size along this dimension, in elements.
     Size(i64),
     /// `*`: combine this dimension with the next more minor one.
     Combine,
@@ -22,17 +21,18 @@ pub struct Tile {
     pub dims: SmallVec<[TileDim; 4]>,
 }
 
-/// How one physical dimension is split between memories: `SC(dim:i,j)`.
+/// A split of one physical dimension between memories: `SC(dim:i,j)`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SplitConfig {
-    /// The dimension, numbered physically.
+    /// The dimension, numbered in physical order.
     pub dimension: i64,
-    /// Where the splits are: strictly increasing, below the dimension's size.
+    /// The indices at which the dimension is split: strictly increasing, below the dimension's
+    /// size.
     pub indices: Vec<i64>,
 }
 
-/// How an array lies in memory. The text is `{minor_to_major:properties}`.
+/// The layout of an array in memory. Its text is `{minor_to_major:properties}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Layout {
@@ -40,15 +40,15 @@ pub struct Layout {
     pub minor_to_major: SmallVec<[u32; 6]>,
     /// `T(...)(...)`: tile levels, the outermost first.
     pub tiles: Vec<Tile>,
-    /// `L(n)`: the element count is padded to a multiple of this. 0 or 1: none.
+    /// `L(n)`: the number of elements is padded to a multiple of this. 0 or 1: no padding.
     pub tail_padding: i64,
-    /// `E(bits)`: bits per element where it is not the type's own; 0: its own.
+    /// `E(bits)`: bits per element, if different from the element type's; 0 if not.
     pub element_bits: i64,
     /// `S(n)`: memory space; 0 is the device's main memory.
     pub memory_space: i64,
     /// `SC(...)`: split configurations.
     pub splits: Vec<SplitConfig>,
-    /// `M(n)`: bytes of dynamic-shape metadata in front.
+    /// `M(n)`: bytes of dynamic-shape metadata before the elements.
     pub metadata_prefix: i64,
 }
 
@@ -61,7 +61,7 @@ impl Layout {
         }
     }
 
-    /// Whether this is the default layout and nothing more.
+    /// Whether this is the default layout, without any other property.
     pub fn is_row_major(&self) -> bool {
         *self == Self::row_major(self.minor_to_major.len())
     }

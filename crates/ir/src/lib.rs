@@ -1,25 +1,25 @@
 //! The intermediate representation: HLO modules as data.
 //!
-//! A [`Module`] holds [`Computation`]s of [`Instruction`]s; an instruction is an
-//! [`Op`] with typed attributes, its operands and its [`Shape`]. Ways in and out:
-//! - [`parse_module`] and [`print_module`]: HLO text, as XLA writes it;
-//! - [`ModuleBuilder`]: modules built by program;
-//! - [`verify`]: whether a module means something; its documentation lists what
-//!   every other crate may rely on;
-//! - [`infer_shape`] and [`shape_of`]: the shape of each operation, the latter
-//!   with sizes from any [`tegula_expr::Provider`];
-//! - [`Literal`], [`Scalar`], [`FloatFormat`]: known arrays and the bits of their
-//!   numbers.
+//! A [`Module`] holds [`Computation`]s of [`Instruction`]s. An instruction has an [`Op`] with typed
+//! attributes, its operands and its [`Shape`]. The entry points are:
+//! - [`parse_module`] and [`print_module`] read and print HLO text in XLA's form;
+//! - [`ModuleBuilder`] builds modules in Rust code;
+//! - [`verify`] checks that a module is well-formed; its documentation lists the invariants that
+//!   other crates rely on;
+//! - [`infer_shape`] and [`shape_of`] compute the shape of an operation's result, the latter with
+//!   sizes from any [`tegula_expr::Provider`];
+//! - [`Literal`], [`Scalar`] and [`FloatFormat`] are constant arrays, their elements, and the bits
+//!   of floating-point numbers.
 //!
-//! What it is not: it does not evaluate, optimise or lower anything, and it does
-//! no arithmetic on layouts; they are data here.
+//! This crate does not evaluate, optimise or lower anything, and it does not compute with layouts,
+//! which are only data here.
 //!
 //! # Invariants
-//! - Reading never panics and allocates in proportion to the text, whatever the
-//!   text says of sizes.
-//! - Printing what was read, and reading what was printed, changes nothing.
-//! - An error says its kind ([`ErrorKind`]): a wrong program, an exceeded limit or a bug of this
-//!   crate; for text, it also says where.
+//! - The reader never panics, and it allocates in proportion to the text, whatever sizes the text
+//!   states.
+//! - Printing and reading are inverses: neither order of the two changes anything.
+//! - An error has a kind ([`ErrorKind`]): an invalid program, an exceeded limit, or a bug in this
+//!   crate. If the program is text, the error has its place as well.
 
 mod annotations;
 mod arity;

@@ -1,17 +1,17 @@
-//! Literals: arrays of known elements, on the host.
+//! Literals: constant arrays on the host.
 //!
-//! Elements are dense and row-major whatever layout a shape states; each takes
-//! [`ElementType::storage_bytes`] bytes, so types narrower than a byte take a
-//! whole one (integers sign- or zero-extended). The bytes are aligned to
-//! [`ALIGNMENT`](crate::ALIGNMENT), which suits every vector width in use.
+//! Elements are dense and row-major, whatever layout a shape states. Each takes
+//! [`ElementType::storage_bytes`] bytes, so an element narrower than a byte takes a whole one
+//! (integers sign- or zero-extended). The bytes are aligned to [`ALIGNMENT`](crate::ALIGNMENT),
+//! which suits every vector width in use.
 
 use crate::{AlignedBytes, ArrayShape, BufferPool, ElementType};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// An array of known elements. Cloning shares the bytes.
+/// A constant array. Clones share the bytes.
 ///
-/// Equality is that of the bits: a NaN equals itself, 0 and -0 differ.
+/// Equality compares bits: a NaN equals itself, and 0 differs from -0.
 #[derive(Clone)]
 pub struct Literal {
     shape: ArrayShape,
@@ -24,16 +24,16 @@ impl PartialEq for Literal {
     }
 }
 
-/// Where the bytes are.
+/// The bytes of a literal, owned or shared.
 #[derive(Clone, Default)]
 struct Storage {
-    /// The bytes, if no one else has them.
+    /// The bytes, unless `shared` holds them.
     owned: Arc<AlignedBytes>,
     shared: Option<Arc<SharedBytes>>,
 }
 
-/// Bytes that someone else owns, a mapped file for example. They need not be aligned: a copy that
-/// is, is made when elements are first asked for.
+/// Bytes that an external owner holds, for example a mapped file. If they are not aligned, an
+/// aligned copy is made when elements are first accessed.
 struct SharedBytes {
     source: Box<dyn AsRef<[u8]> + Send + Sync>,
     aligned: OnceLock<AlignedBytes>,
@@ -63,7 +63,7 @@ impl Storage {
         }
     }
 
-    /// The number of bytes, without a copy of any.
+    /// The number of bytes. Makes no copy of them.
     fn len(&self) -> usize {
         match &self.shared {
             Some(bytes) => (*bytes.source).as_ref().len(),
@@ -71,7 +71,7 @@ impl Storage {
         }
     }
 
-    /// The bytes, for writing; copied first if anyone else has them.
+    /// The bytes, for writing; copied first if they are shared.
     fn make_mut(&mut self) -> &mut AlignedBytes {
         if let Some(bytes) = self.shared.take() {
             self.owned = Arc::new(copied(bytes.as_slice()));
@@ -80,21 +80,21 @@ impl Storage {
     }
 }
 
-/// Why a literal could not be made.
+/// The reason why a literal cannot be made.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LiteralError {
-    /// A dimension is symbolic, negative, or the size does not fit.
+    /// A dimension is symbolic or negative, or the size overflows.
     #[error("the shape has no fixed size in bytes")]
     NoFixedSize,
-    /// The number of bytes or elements is not the shape's.
+    /// The number of bytes or elements differs from that of the shape.
     #[error("expected {expected} bytes, got {actual}")]
     WrongSize {
-        /// The shape's size.
+        /// The number that the shape requires.
         expected: usize,
-        /// What was given.
+        /// The number that was given.
         actual: usize,
     },
-    /// The size is beyond what this process may allocate for one literal.
+    /// The size exceeds [`MAX_LITERAL_BYTES`], or the allocation failed.
     #[error("{0} bytes are more than one literal may hold")]
     TooLarge(i64),
     /// A position beyond the last element.
@@ -107,7 +107,7 @@ pub enum LiteralError {
     },
 }
 
-/// The largest literal that is made, in bytes: 16 GiB.
+/// The size of the largest literal that can be made, in bytes: 16 GiB.
 pub const MAX_LITERAL_BYTES: i64 = 1 << 34;
 
 /// An array of no elements.
@@ -126,12 +126,13 @@ impl Literal {
         Ok(Self::from_parts(shape, bytes))
     }
 
-    /// An array whose elements are still to be written, through
-    /// [`Self::bytes_mut_ptr`]. The shape's layout is dropped. Its memory is that of an array
-    /// that was dropped, if there is such, and goes back there in its turn.
+    /// An array with uninitialised elements, to be written through [`Self::bytes_mut_ptr`]. The
+    /// shape's layout is dropped. The memory comes from the pool if it has any that suits, and
+    /// returns to the pool when the array is dropped.
     ///
     /// # Safety
-    /// All bytes are written before any is read; nothing is if the literal is dropped.
+    /// The caller writes all bytes before any is read. A literal that is dropped unread need not be
+    /// written.
     ///
     /// # Errors
     /// As [`Self::zeros`].
@@ -140,14 +141,14 @@ impl Literal {
         spare: &Arc<BufferPool>,
     ) -> Result<Self, LiteralError> {
         let len = checked_len(shape)?;
-        // SAFETY: the caller promises: all bytes are written before any is read; nothing is if the
+        // SAFETY: the caller promises that all bytes are written before any is read, unless the
         // literal is dropped.
         let bytes = unsafe { spare.unwritten(len) };
         let bytes = bytes.ok_or(LiteralError::TooLarge(len as i64))?;
         Ok(Self::from_parts(shape, bytes))
     }
 
-    /// From row-major bytes in the host's byte order. The shape's layout is dropped.
+    /// A literal of row-major bytes in the host's byte order. The shape's layout is dropped.
     pub fn from_bytes(shape: &ArrayShape, bytes: &[u8]) -> Result<Self, LiteralError> {
         let len = checked_len(shape)?;
         if len != bytes.len() {
@@ -159,8 +160,8 @@ impl Literal {
         Ok(Self::from_parts(shape, copied(bytes)))
     }
 
-    /// From row-major bytes that someone else owns, in the host's byte order. They are copied when
-    /// elements are first read, and not even then if they are aligned. The shape's layout is
+    /// A literal of row-major bytes in the host's byte order that an external owner holds. Unless
+    /// they are aligned, they are copied when elements are first read. The shape's layout is
     /// dropped.
     ///
     /// # Errors
@@ -225,8 +226,8 @@ impl Literal {
         self.bytes.as_slice()
     }
 
-    /// The bytes of one element if all have the same; [`None`] if they differ or if
-    /// there are none.
+    /// The bytes of one element if all elements are equal; [`None`] if they differ or if there are
+    /// none.
     pub fn uniform_element(&self) -> Option<&[u8]> {
         let mut elements = self
             .bytes()
@@ -240,12 +241,12 @@ impl Literal {
         self.bytes.make_mut().as_mut_slice()
     }
 
-    /// Where the bytes begin, for writing; copied first if shared.
+    /// A pointer to the first byte, for writing; the bytes are copied first if shared.
     pub fn bytes_mut_ptr(&mut self) -> *mut u8 {
         self.bytes.make_mut().as_mut_ptr()
     }
 
-    /// The same bytes as elements of a shape of the same size in bytes, which are not
+    /// The same bytes as elements of another shape with the same number of bytes. They are not
     /// copied. The shape's layout is dropped.
     pub fn reinterpret(self, shape: &ArrayShape) -> Result<Self, LiteralError> {
         let expected = checked_len(shape)?;
@@ -305,7 +306,7 @@ mod tests {
     fn shared_bytes_are_read_where_they_are_and_copied_to_be_written() {
         let shape = ArrayShape::new(ElementType::S32, &[4]);
         let source: Arc<Vec<u8>> = Arc::new((0..17).collect());
-        /// All but the first byte, which is at no multiple of the alignment.
+        /// All bytes but the first, so that they are not aligned.
         struct Rest(Arc<Vec<u8>>);
         impl AsRef<[u8]> for Rest {
             fn as_ref(&self) -> &[u8] {

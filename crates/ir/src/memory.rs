@@ -1,9 +1,9 @@
-//! Memory of arrays: aligned, in large pages where it is large, and used again.
+//! Memory for arrays: aligned, in huge pages if it is large, and reused through a pool.
 //!
-//! A page that is touched for the first time costs a fault and its zeros, which for an array
-//! beyond the caches takes several times as long as to write it. So whoever makes the same
-//! arrays again and again has a [`BufferPool`]: memory that is taken from there goes back when its
-//! array is dropped, wherever that is.
+//! The first access to a page causes a page fault, and the system fills the page with zeros. For an
+//! array larger than the caches, this takes several times as long as writing the array. Code that
+//! makes the same arrays repeatedly therefore takes their memory from a [`BufferPool`]. The memory
+//! returns to the pool when its array is dropped.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -12,16 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The alignment of a literal's bytes.
 pub const ALIGNMENT: usize = 64;
-/// The size and alignment of the pages that memory of [`LARGE`] and more bytes begins with: those
-/// of x86-64, and of other machines whose smallest pages have 4 KiB.
+/// The size and alignment of huge pages, in bytes: those of x86-64, and of other machines with 4
+/// KiB pages. Memory of at least [`LARGE`] bytes is aligned to it.
 const LARGE_PAGE: usize = 2 << 20;
-/// Bytes from which on the system is asked for large pages: what a last-level cache may hold gains
-/// nothing from them, and is read more slowly where a virtual machine's host has small ones.
+/// The size in bytes from which huge pages are requested. Arrays that fit into a last-level cache
+/// gain nothing from them, and are read more slowly if a virtual machine's host uses small pages.
 const LARGE: usize = 16 << 20;
-/// Bytes from which on memory is kept to be used again: smaller ones the allocator keeps.
+/// The size in bytes from which the pool keeps memory. The allocator itself caches smaller blocks.
 const WORTH_KEEPING: usize = 1 << 20;
 
-/// What [`AlignedBytes::poison`] writes: of floats, small numbers that stand out.
+/// The byte that [`AlignedBytes::poison`] writes. As floats, these bytes are small numbers that
+/// stand out.
 const POISON: u8 = 0xa7;
 
 #[repr(align(64))]
@@ -29,17 +30,17 @@ struct Aligned;
 
 /// Bytes aligned to [`ALIGNMENT`].
 ///
-/// They lie inside an allocation of the ordinary alignment with room to spare: only of
-/// such a one does the system's allocator give zeroed pages without writing them.
+/// They are part of a larger allocation with ordinary alignment, because only for such an
+/// allocation does the system allocator return zeroed pages without writing them.
 pub struct AlignedBytes {
     /// Dangling if there are no bytes.
     start: NonNull<u8>,
     len: usize,
-    /// Bytes of the allocation from the first on, `len` or more.
+    /// The number of bytes from `start` to the end of the usable allocation: `len` or more.
     room: usize,
-    /// Bytes of the allocation before the first.
+    /// The number of bytes of the allocation before `start`.
     lead: usize,
-    /// Where the memory goes when it is dropped.
+    /// The pool that the memory returns to when it is dropped.
     home: Option<Weak<BufferPool>>,
 }
 
@@ -49,35 +50,35 @@ unsafe impl Send for AlignedBytes {}
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// `len` zero bytes. Pages that are never touched take no memory.
+    /// `len` zero bytes. Pages that are never accessed take no memory.
     ///
-    /// Like any collection it ends the process if the system has no memory left;
-    /// whoever takes sizes from outside asks [`Self::try_zeroed`].
+    /// If the system has no memory left, the process ends, as with collections. For sizes from
+    /// untrusted input, use [`Self::try_zeroed`].
     pub fn zeroed(len: usize) -> Self {
         Self::try_zeroed(len).unwrap_or_else(|| Self::refused(len))
     }
 
-    /// Ends the process, as collections do.
+    /// Ends the process, as collections do when an allocation fails.
     fn refused(len: usize) -> ! {
         std::alloc::handle_alloc_error(Self::memory(len).unwrap_or(Layout::new::<u8>()))
     }
 
-    /// `len` zero bytes, if the system gives them.
+    /// `len` zero bytes; `None` if the allocation fails.
     pub fn try_zeroed(len: usize) -> Option<Self> {
-        // SAFETY: whatever is asked for is as `alloc_zeroed` wants it.
+        // SAFETY: `inside` passes a layout of nonzero size, which `alloc_zeroed` requires.
         Self::inside(len, |memory| unsafe { std::alloc::alloc_zeroed(memory) })
     }
 
-    /// `len` bytes that hold anything, if the system gives them.
+    /// `len` uninitialised bytes; `None` if the allocation fails.
     ///
     /// # Safety
-    /// All of them are written before any is read.
+    /// The caller writes all of them before any is read.
     unsafe fn try_unwritten(len: usize) -> Option<Self> {
-        // SAFETY: whatever is asked for is as `alloc_zeroed` wants it.
+        // SAFETY: `inside` passes a layout of nonzero size, which `alloc` requires.
         Self::inside(len, |memory| unsafe { std::alloc::alloc(memory) })
     }
 
-    /// `len` bytes at the first aligned place of an allocation, which is never empty.
+    /// `len` bytes at the first aligned address of a new allocation, whose size is never 0.
     fn inside(len: usize, allocate: impl FnOnce(Layout) -> *mut u8) -> Option<Self> {
         let memory = Self::memory(len)?;
         if len == 0 {
@@ -85,8 +86,8 @@ impl AlignedBytes {
         }
         let base = NonNull::new(allocate(memory))?;
         let lead = base.as_ptr().align_offset(Self::alignment(len));
-        // SAFETY: an address has an aligned one less than the alignment's bytes after it, and
-        // that many more than `len` were allocated.
+        // SAFETY: the next aligned address is less than the alignment away, and the allocation has
+        // `len` bytes plus the alignment.
         let start = unsafe { base.add(lead) };
         if len >= LARGE {
             ask_for_large_pages(start, len);
@@ -100,12 +101,12 @@ impl AlignedBytes {
         })
     }
 
-    /// How so many bytes are aligned.
+    /// The alignment of `len` bytes.
     fn alignment(len: usize) -> usize {
         if len >= LARGE { LARGE_PAGE } else { ALIGNMENT }
     }
 
-    /// What is allocated for `len` bytes.
+    /// The layout of the allocation for `len` bytes.
     fn memory(len: usize) -> Option<Layout> {
         let bytes = len.checked_add(Self::alignment(len))?;
         Layout::from_size_align(bytes, align_of::<usize>()).ok()
@@ -113,48 +114,49 @@ impl AlignedBytes {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `start` leads to `len` initialised bytes, or there are none.
+        // SAFETY: `start` points to `len` initialised bytes; it is dangling only if `len` is 0.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     /// The bytes.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as in `as_slice`, and `self` is borrowed mutably.
+        // SAFETY: `start` points to `len` initialised bytes, dangling only if `len` is 0, and
+        // `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
-    /// Has them hold what nobody would, where assertions are compiled: who reads what was not
-    /// written finds that, rather than what was there by chance.
+    /// With debug assertions, fills the bytes with a recognisable pattern, so that reads of
+    /// unwritten memory are noticed.
     pub fn poison(&mut self) {
         if cfg!(debug_assertions) {
-            // SAFETY: `start` leads to `len` bytes.
+            // SAFETY: `start` points to `len` bytes, which `self` owns.
             unsafe { self.start.as_ptr().write_bytes(POISON, self.len) };
         }
     }
 
-    /// Where they begin, whether they are written or not.
+    /// A pointer to the first byte, whether or not the bytes are written.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         self.start.as_ptr()
     }
 }
 
-/// Asks for large pages, which take a few faults instead of hundreds, where the system has them
-/// for who asks. That is advice: nothing depends on what comes of it.
+/// Requests huge pages, which cause a few page faults instead of hundreds, on systems that provide
+/// them on request. The request is only advice, so its result is ignored.
 #[cfg(target_os = "linux")]
 fn ask_for_large_pages(start: NonNull<u8>, len: usize) {
     let whole = len - len % LARGE_PAGE;
-    // SAFETY: the bytes are allocated, begin where a large page does, and are whole ones of
-    // them; what they hold does not change.
+    // SAFETY: the range is allocated, starts at the alignment of a huge page and consists of whole
+    // huge pages; the advice does not change its contents.
     unsafe { libc::madvise(start.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
 }
 
-/// Other systems decide on their own.
+/// Other systems choose page sizes themselves.
 #[cfg(not(target_os = "linux"))]
 fn ask_for_large_pages(_: NonNull<u8>, _: usize) {}
 
 impl Default for AlignedBytes {
     fn default() -> Self {
-        // Typed views of nothing must be aligned, too.
+        // Typed slices of no elements need an aligned pointer, too.
         Self {
             start: NonNull::<Aligned>::dangling().cast(),
             len: 0,
@@ -168,7 +170,7 @@ impl Default for AlignedBytes {
 impl Clone for AlignedBytes {
     fn clone(&self) -> Self {
         let home = self.home.as_ref().and_then(Weak::upgrade);
-        // SAFETY: all of them are written in the next statement but one.
+        // SAFETY: the bytes are all written in the next statement but one.
         let copy = unsafe {
             match home {
                 Some(home) => home.unwritten(self.len),
@@ -176,7 +178,7 @@ impl Clone for AlignedBytes {
             }
         };
         let mut copy = copy.unwrap_or_else(|| Self::refused(self.len));
-        // SAFETY: both have that many bytes, and no others own the copy's.
+        // SAFETY: source and copy have `len` bytes each, and nothing else owns the copy's.
         unsafe {
             let from = self.start.as_ptr();
             copy.as_mut_ptr().copy_from_nonoverlapping(from, self.len);
@@ -190,8 +192,8 @@ impl Drop for AlignedBytes {
         if let Some(home) = self.home.take().as_ref().and_then(Weak::upgrade) {
             home.give(std::mem::take(self));
         } else if let Some(memory) = Self::memory(self.room).filter(|_| self.room > 0) {
-            // SAFETY: `lead` bytes before `start` an allocation of this layout begins, which
-            // is not used again.
+            // SAFETY: an allocation of this layout begins `lead` bytes before `start`, and nothing
+            // uses it afterwards.
             unsafe { std::alloc::dealloc(self.start.sub(self.lead).as_ptr(), memory) };
         }
     }
@@ -203,37 +205,37 @@ impl PartialEq for AlignedBytes {
     }
 }
 
-/// Memory of dropped arrays, for arrays to come. At first it keeps nothing: see
-/// [`Self::keep_up_to`].
+/// A pool that keeps the memory of dropped arrays for new ones. A new pool keeps nothing until
+/// [`Self::keep_up_to`] is called.
 ///
-/// What is taken from here comes back when its array is dropped, if this is still there; what
-/// comes back beyond the bound, and all with this, is the system's again.
+/// Memory that is taken from a pool returns to it when its array is dropped, if the pool still
+/// exists. Memory beyond the limit is freed, as is all of it when the pool is dropped.
 #[derive(Default)]
 pub struct BufferPool {
-    /// What came back last is last.
+    /// In the order in which the memory returned, the latest last.
     memories: Mutex<Vec<AlignedBytes>>,
     most: AtomicUsize,
 }
 
 impl BufferPool {
-    /// Keeps at most so many bytes from now on, or more if that was said before.
+    /// Raises the limit to `bytes`; a higher limit that was set before stays.
     pub fn keep_up_to(&self, bytes: usize) {
         self.most.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// The bytes that are kept now.
+    /// The number of bytes that the pool holds now.
     pub fn bytes(&self) -> usize {
         let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         memories.iter().map(|memory| memory.room).sum()
     }
 
-    /// `len` bytes that hold anything, for an array that comes back here, if there are so many
-    /// or the system gives them.
+    /// `len` uninitialised bytes, which return to this pool. They are taken from the pool or else
+    /// newly allocated; `None` if the allocation fails.
     ///
     /// # Safety
-    /// All of them are written before any is read.
+    /// The caller writes all of them before any is read.
     pub(crate) unsafe fn unwritten(self: &Arc<Self>, len: usize) -> Option<AlignedBytes> {
-        // SAFETY: the caller promises: all of them are written before any is read.
+        // SAFETY: the caller promises to write all bytes before any is read.
         let fresh = || unsafe { AlignedBytes::try_unwritten(len) };
         let is_kept = len >= WORTH_KEEPING;
         let known = if is_kept { self.take(len) } else { None };
@@ -243,8 +245,8 @@ impl BufferPool {
         Some(bytes)
     }
 
-    /// Memory of so many bytes, and not more than twice as many; the smallest, and of equal ones
-    /// that which was used last.
+    /// Takes memory of `len` to `2 * len` bytes from the pool: the smallest, and among equal ones
+    /// the one that was used last.
     fn take(&self, len: usize) -> Option<AlignedBytes> {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |memory: &AlignedBytes| (len..=len.saturating_mul(2)).contains(&memory.room);
@@ -256,7 +258,7 @@ impl BufferPool {
         Some(memory)
     }
 
-    /// Takes memory back, and lets go what has lain here longest if that is too much.
+    /// Takes memory back, and frees the oldest if the limit is exceeded.
     fn give(&self, memory: AlignedBytes) {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         memories.push(memory);
@@ -269,7 +271,7 @@ impl BufferPool {
         });
         let too_many = too_many.count();
         let gone: Vec<AlignedBytes> = memories.drain(..too_many).collect();
-        // The system takes its time.
+        // Freeing is slow, so the lock is released first.
         drop(memories);
         drop(gone);
     }
@@ -282,12 +284,12 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// An array of so many bytes, all of which are written.
+    /// An array of `len` bytes, all of them written.
     fn array(spare: &Arc<BufferPool>, len: usize) -> Literal {
         let shape = ArrayShape::new(ElementType::U8, &[len as i64]);
-        // SAFETY: they are written here.
+        // SAFETY: all bytes are written in the next statement.
         let mut array = unsafe { Literal::unwritten(&shape, spare) }.expect("memory");
-        // SAFETY: the array has that many bytes.
+        // SAFETY: the array has `len` bytes.
         unsafe { array.bytes_mut_ptr().write_bytes(1, len) };
         array
     }
@@ -311,13 +313,13 @@ mod tests {
             let again = array(&spare, len);
             assert_eq!(again.bytes().as_ptr(), at);
             assert_eq!(spare.bytes(), 0);
-            // A smaller one in the same memory, and then the first again.
+            // A smaller array uses the same memory, and then the first size again.
             drop(again);
             let smaller = array(&spare, len - 64.min(len - MIB));
             assert_eq!(smaller.bytes().as_ptr(), at);
             drop(smaller);
             assert_eq!(array(&spare, len).bytes().as_ptr(), at);
-            // Too large for one that is less than half of it.
+            // The memory is more than twice as large as the array that asks for it.
             drop(array(&spare, 12 * MIB));
             spare.memories.lock().expect("unpoisoned").clear();
         }

@@ -31,40 +31,41 @@ pub struct Span {
 /// One instruction: an operation, its operands and its result's shape.
 #[derive(Clone, Debug)]
 pub struct Instruction {
-    /// The name, without `%`; unique in its computation.
+    /// The name, without `%`; unique within its computation.
     pub name: Arc<str>,
-    /// What it does.
+    /// The operation.
     pub op: Op,
-    /// What it reads.
+    /// The operands.
     pub operands: SmallVec<[InstructionId; 4]>,
-    /// What it gives.
+    /// The shape of the result.
     pub shape: Shape,
-    /// Where it belongs.
+    /// The computation that contains the instruction.
     pub computation: ComputationId,
-    /// Where the text says it; empty if it was built by a program.
+    /// The place in the text; empty if the instruction was not read from text.
     pub span: Span,
-    /// Sharding, metadata and the like, if any.
+    /// Annotations such as sharding and metadata, if any.
     pub annotations: Option<Box<Annotations>>,
 }
 
-/// A function of parameters: instructions with one root.
+/// A function: instructions, some of which are its parameters and one its root.
 #[derive(Clone, Debug)]
 pub struct Computation {
-    /// The name, without `%`; unique in the module.
+    /// The name, without `%`; unique within the module.
     pub name: Arc<str>,
     /// The instructions, operands before users.
     pub instructions: Vec<InstructionId>,
     /// The parameters, by number.
     pub parameters: Vec<InstructionId>,
-    /// The result.
+    /// The instruction that gives the result.
     pub root: InstructionId,
     /// `execution_thread=`, if stated.
     pub execution_thread: Option<Arc<str>>,
-    /// Where the text says it.
+    /// The place in the text.
     pub span: Span,
 }
 
-/// A symbolic size: `?` of an entry parameter, or a run-time size.
+/// A variable for a size that is known only at run time: `?` of an entry parameter, or a size that
+/// the program computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
     /// Its name, `pN_dK` unless the program names it.
@@ -80,32 +81,32 @@ pub struct Symbol {
 pub struct Module {
     /// The name.
     pub name: Arc<str>,
-    /// What the header says.
+    /// The attributes of the header.
     pub attributes: ModuleAttributes,
     /// Every instruction of every computation.
     pub instructions: Arena<InstructionId, Instruction>,
     /// Every computation, callees before callers.
     pub computations: Arena<ComputationId, Computation>,
-    /// Where the program starts.
+    /// The computation that the program starts with.
     pub entry: ComputationId,
-    /// The symbols that symbolic dimensions use, by variable number.
+    /// The symbols that symbolic dimensions use; the index is the variable's number.
     pub symbols: Vec<Symbol>,
-    /// Where the symbols' values come from and what a run checks of them; empty
-    /// before [`infer_symbolic_dims`](crate::infer_symbolic_dims).
+    /// The sources of the symbols' values and the checks at run time; empty before
+    /// [`infer_symbolic_dims`](crate::infer_symbolic_dims).
     pub sizes: RunTimeSizes,
-    /// Values that inputs must have, because the module was made for them.
+    /// Values that inputs must have, because the module was specialised to them.
     pub required: Vec<RequiredValue>,
-    /// The text it was read from, for error messages; empty if built.
+    /// The text that the module was read from, for error messages; empty otherwise.
     pub source: Arc<str>,
 }
 
-/// The value that an input must have in every run, because shapes of the module follow from it.
-/// HLO text has no form for it: a module that was printed and read again lacks it.
+/// A value that an input must have in every run, because the module's shapes depend on it. HLO text
+/// cannot express this: it is lost when a module is printed and read again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequiredValue {
-    /// The parameter, by flattened number.
+    /// The parameter, by its number in the flattened list of parameters.
     pub parameter: usize,
-    /// What the program calls it.
+    /// The parameter's name in the program.
     pub name: Arc<str>,
     /// The value.
     pub value: crate::Literal,
@@ -117,12 +118,11 @@ impl Module {
         &self.computations[self.entry]
     }
 
-    /// Whether another module says the same: names, order, operations, shapes
-    /// and annotations. Places in the text, metadata and the stack-frame tables
-    /// are not compared.
+    /// Whether two modules are the same in names, order, operations, shapes and annotations. Places
+    /// in the text, metadata and stack-frame tables are not compared.
     pub fn same_as(&self, other: &Self) -> bool {
         use crate::{PrintStyle, print_module};
-        // The short text holds everything that is compared.
+        // The short form contains everything that is compared.
         self.symbols == other.symbols
             && print_module(self, PrintStyle::Short) == print_module(other, PrintStyle::Short)
     }
@@ -139,8 +139,8 @@ impl Module {
         operands.map(|id| &self.instructions[*id].shape).collect()
     }
 
-    /// An instruction's custom call as whoever [runs](CustomCall::to_run) it sees it; `None` of
-    /// other operations.
+    /// An instruction's custom call as it is passed to whatever [runs](CustomCall::to_run) it;
+    /// `None` for other operations.
     pub fn custom_call_to_run(&self, instruction: InstructionId) -> Option<CustomCall> {
         let Op::CustomCall(call) = &self[instruction].op else {
             return None;
@@ -152,8 +152,8 @@ impl Module {
         Some(call.to_run(annotations.as_deref(), &operands, shape))
     }
 
-    /// An instruction's operation with all that says what it does, wherever it is moved: a custom
-    /// call is one [to run](Self::custom_call_to_run).
+    /// An instruction's operation, complete without its instruction: a custom call is converted to
+    /// one [to run](Self::custom_call_to_run).
     pub fn op_to_run(&self, instruction: InstructionId) -> Op {
         match self.custom_call_to_run(instruction) {
             Some(call) => Op::CustomCall(Box::new(call)),

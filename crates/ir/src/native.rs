@@ -1,4 +1,4 @@
-//! Literals as slices of Rust's own numbers.
+//! Literals as slices of Rust's number types.
 
 use crate::{ArrayShape, ElementType, Literal, LiteralError};
 use half::{bf16, f16};
@@ -8,10 +8,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type with the bytes of an element type.
+/// A Rust type that has the same bytes as an element type.
 ///
-/// `u8` stands for `u8` and, as 0 and 1, for `pred`; a literal made from `u8`s
-/// is of type `u8`.
+/// `u8` represents the element type `u8`, and as 0 and 1 also `pred`; a literal made from `u8`
+/// values has the type `u8`.
 ///
 /// # Safety
 /// Every bit pattern is a valid value, there is no padding, and the size is the
@@ -31,8 +31,8 @@ pub unsafe trait NativeType:
 macro_rules! native {
     ($($native:ty => $variant:ident)*) => { $(
         impl sealed::Sealed for $native {}
-        // SAFETY: a plain number (or a pair of them, `repr(C)`) of the size of
-        // the element type; the test `sizes` compares them.
+        // SAFETY: a plain number, or a `repr(C)` pair of them, with the size of the element type;
+        // the test `sizes` checks the sizes.
         unsafe impl NativeType for $native {
             const ELEMENT_TYPE: ElementType = ElementType::$variant;
         }
@@ -56,7 +56,7 @@ native! {
 }
 
 impl sealed::Sealed for u8 {}
-// SAFETY: one byte, as `u8` and `pred` elements are.
+// SAFETY: one byte, as elements of `u8` and `pred` are.
 unsafe impl NativeType for u8 {
     const ELEMENT_TYPE: ElementType = ElementType::U8;
 
@@ -84,9 +84,8 @@ impl Literal {
             return None;
         }
         let bytes = self.bytes();
-        // SAFETY: the bytes are aligned for every type, their number is a
-        // multiple of the element's size, and `NativeType` promises that any
-        // bytes are a value.
+        // SAFETY: the bytes are aligned for every type, their number is a multiple of the element's
+        // size, and `NativeType` promises that any bit pattern is a valid value.
         Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), self.len()) })
     }
 
@@ -98,7 +97,8 @@ impl Literal {
         }
         let len = self.len();
         let bytes = self.bytes_mut();
-        // SAFETY: as in `values`, and `self` is borrowed mutably.
+        // SAFETY: the bytes are aligned for every type, their number is a multiple of the element's
+        // size, any bit pattern is a valid value, and `self` is borrowed mutably.
         Some(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
     }
 

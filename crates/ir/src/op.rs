@@ -1,8 +1,8 @@
-//! Operations: an opcode with its own typed attributes.
+//! Operations: opcodes with typed attributes.
 //!
-//! Elementwise operations are grouped ([`Unary`], [`Binary`]); every other
-//! operation is a variant of [`Op`] whose fields are exactly what its opcode
-//! takes. Operands are not here but in the [`Instruction`](crate::Instruction).
+//! Elementwise operations are grouped ([`Unary`], [`Binary`]). Every other operation is a variant
+//! of [`Op`], whose fields are its attributes. Operands belong to the
+//! [`Instruction`](crate::Instruction).
 
 use crate::{
     Collective, ComputationId, ConvDims, CustomCall, DimNumbers, Direction, DotDims, ElementType,
@@ -21,12 +21,12 @@ macro_rules! elementwise {
             /// Every operation of this group.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Its opcode.
+            /// The opcode of the operation.
             pub const fn opcode(self) -> Opcode {
                 match self { $(Self::$variant => Opcode::$variant,)* }
             }
 
-            /// The operation of this opcode, if it belongs to this group.
+            /// The operation with this opcode, if it belongs to this group.
             pub const fn from_opcode(opcode: Opcode) -> Option<Self> {
                 match opcode { $(Opcode::$variant => Some(Self::$variant),)* _ => None }
             }
@@ -60,9 +60,9 @@ pub enum Op {
     Binary(Binary),
     /// `compare(a, b), direction=`: elementwise, gives `pred`.
     Compare {
-        /// Which relation.
+        /// The relation.
         direction: Direction,
-        /// Which order.
+        /// The order.
         order: Order,
     },
     /// `select(pred, on_true, on_false)`; the predicate may be a scalar.
@@ -88,13 +88,13 @@ pub enum Op {
     Constant(Arc<[Literal]>),
     /// `iota(), iota_dimension=`.
     Iota(i64),
-    /// `broadcast(x), dimensions=`: where each operand dimension goes.
+    /// `broadcast(x), dimensions=`: the result dimension of each operand dimension.
     Broadcast(DimNumbers),
     /// `reshape(x)`.
     Reshape,
     /// `dynamic-reshape(x, sizes...)`.
     DynamicReshape,
-    /// `bitcast(x)`: the same memory as another shape.
+    /// `bitcast(x)`: the same memory with another shape.
     Bitcast,
     /// `transpose(x), dimensions=`: result dimension `i` is operand dimension `dimensions[i]`.
     Transpose(DimNumbers),
@@ -123,7 +123,8 @@ pub enum Op {
     Gather {
         /// Dimension numbers.
         dims: GatherDims,
-        /// The slice taken at each index, by operand dimension; [`TO_END`](crate::TO_END) takes all of it.
+        /// The size of the slice at each index, by operand dimension; [`TO_END`](crate::TO_END)
+        /// takes all of the dimension.
         slice_sizes: DimNumbers,
         /// Whether the indices are known to be sorted.
         indices_are_sorted: bool,
@@ -136,7 +137,7 @@ pub enum Op {
         indices_are_sorted: bool,
         /// Whether the indices are known to be unique.
         unique_indices: bool,
-        /// Combines old and new: (old..., new...) -> combined....
+        /// The computation that combines old and new values: (old..., new...) -> combined....
         to_apply: ComputationId,
     },
     /// `dot(lhs, rhs)`.
@@ -170,7 +171,7 @@ pub enum Op {
     Convolution {
         /// The window, by spatial dimension.
         window: Vec<WindowDim>,
-        /// Which dimension is what.
+        /// The role of each dimension.
         dims: ConvDims,
         /// `feature_group_count=`.
         feature_group_count: i64,
@@ -183,30 +184,30 @@ pub enum Op {
     Reduce {
         /// The dimensions reduced away.
         dimensions: DimNumbers,
-        /// (accumulators..., values...) -> accumulators....
+        /// The combining computation: (accumulators..., values...) -> accumulators....
         to_apply: ComputationId,
     },
     /// `reduce-window(inputs..., inits...), window=, to_apply=`.
     ReduceWindow {
         /// The window, by dimension.
         window: Vec<WindowDim>,
-        /// (accumulators..., values...) -> accumulators....
+        /// The combining computation: (accumulators..., values...) -> accumulators....
         to_apply: ComputationId,
     },
     /// `select-and-scatter(operand, source, init)`.
     SelectAndScatter {
         /// The window, by dimension.
         window: Vec<WindowDim>,
-        /// Whether the first is preferred to the second.
+        /// The computation that says whether its first argument is preferred to the second.
         select: ComputationId,
-        /// Combines what is scattered to one element.
+        /// The computation that combines values scattered to the same element.
         scatter: ComputationId,
     },
     /// `map(operands...), dimensions=, to_apply=`.
     Map {
         /// All dimensions, in order.
         dimensions: DimNumbers,
-        /// Applied to each element.
+        /// The computation that is applied to each element.
         to_apply: ComputationId,
     },
     /// `sort(operands...), dimensions={d}, to_apply=`.
@@ -215,34 +216,34 @@ pub enum Op {
         dimension: i64,
         /// Whether equal elements keep their order.
         is_stable: bool,
-        /// (a0, b0, a1, b1, ...) -> whether a goes before b.
+        /// The comparator, which says whether a goes before b: (a0, b0, a1, b1, ...) -> pred.
         to_apply: ComputationId,
     },
     /// `topk(x), k=, largest=`: values and indices along the last dimension.
     TopK {
-        /// How many.
+        /// The number of elements to find.
         k: i64,
-        /// The largest, or the smallest.
+        /// Whether the largest elements are found, rather than the smallest.
         largest: bool,
         /// `is_stable=`, if written.
         is_stable: Option<bool>,
     },
     /// `scan(inputs..., inits...)`: gives (outputs..., carries...).
     Scan {
-        /// Dimension scanned along.
+        /// The dimension that is scanned along.
         dimension: i64,
-        /// How many carried values.
+        /// The number of carried values.
         num_carries: i64,
-        /// Whether from the end.
+        /// Whether the scan runs from the end to the beginning.
         is_reverse: bool,
         /// Whether the function is associative.
         is_associative: bool,
-        /// The step.
+        /// The computation of one step.
         to_apply: ComputationId,
     },
     /// `fft(x), fft_type=, fft_length=`.
     Fft {
-        /// Which transform.
+        /// The kind of transform.
         kind: FftType,
         /// Sizes of the transformed (last) dimensions.
         length: DimNumbers,
@@ -260,7 +261,7 @@ pub enum Op {
         lower: bool,
         /// Whether the diagonal is taken to be ones.
         unit_diagonal: bool,
-        /// What `op` is.
+        /// The operation `op`: none, transposition, or conjugate transposition.
         transpose_a: TransposeA,
     },
     /// `batch-norm-training(x, scale, offset)`.
@@ -303,28 +304,29 @@ pub enum Op {
     },
     /// `fusion(operands...), kind=, calls=`.
     Fusion {
-        /// Which kind.
+        /// The kind of fusion.
         kind: FusionKind,
-        /// What it computes.
+        /// The fused computation.
         calls: ComputationId,
     },
     /// `while(init), condition=, body=`.
     While {
-        /// (state) -> pred.
+        /// The computation that says whether to go on: (state) -> pred.
         condition: ComputationId,
-        /// (state) -> state.
+        /// The computation of one iteration: (state) -> state.
         body: ComputationId,
     },
-    /// `conditional(selector, operands...)`: a pred takes (true, false), an s32 takes branches.
+    /// `conditional(selector, operands...)`: a `pred` selects among two branches (true, false), an
+    /// `s32` among any number.
     Conditional {
-        /// The branches, each of one operand.
+        /// The branches; each takes one operand.
         branches: Vec<ComputationId>,
         /// Whether the text used `true_computation`/`false_computation`.
         predicated: bool,
     },
     /// `custom-call(operands...)`.
     CustomCall(Box<CustomCall>),
-    /// `opt-barrier(x)`: the identity, not moved across.
+    /// `opt-barrier(x)`: the identity, across which nothing is moved.
     OptBarrier,
     /// `domain(x)`: the identity; `domain={...}` as written.
     Domain(Arc<str>),
@@ -338,7 +340,7 @@ pub enum Op {
     AddDependency,
     /// `async-start(operands...)` of the wrapped computation.
     AsyncStart {
-        /// What is started.
+        /// The computation that is started.
         calls: ComputationId,
         /// `async_execution_thread=`.
         thread: Option<Arc<str>>,
@@ -351,14 +353,14 @@ pub enum Op {
     Infeed(Option<Arc<str>>),
     /// `outfeed(x, token)`, `outfeed_shape=` and `outfeed_config=`.
     Outfeed {
-        /// The shape fed out.
+        /// The shape of `x`.
         shape: Option<Box<Shape>>,
         /// `outfeed_config=`.
         config: Option<Arc<str>>,
     },
     /// `send`, `send-done`, `recv`, `recv-done`.
     Channel {
-        /// Which of the four.
+        /// Which of the four operations.
         opcode: Opcode,
         /// `channel_id=`.
         channel_id: Option<i64>,
@@ -371,7 +373,7 @@ pub enum Op {
     PartitionId,
     /// `all-gather` and `all-gather-start`.
     AllGather {
-        /// What all collectives share.
+        /// The attributes that all collectives have.
         collective: Collective,
         /// The dimension gathered along.
         dimension: i64,
@@ -380,27 +382,27 @@ pub enum Op {
     },
     /// `all-reduce` and `all-reduce-start`.
     AllReduce {
-        /// What all collectives share.
+        /// The attributes that all collectives have.
         collective: Collective,
-        /// Combines two elements.
+        /// The computation that combines two elements.
         to_apply: ComputationId,
         /// Whether this is the start form.
         start: bool,
     },
     /// `reduce-scatter`.
     ReduceScatter {
-        /// What all collectives share.
+        /// The attributes that all collectives have.
         collective: Collective,
         /// The dimension scattered along.
         dimension: i64,
-        /// Combines two elements.
+        /// The computation that combines two elements.
         to_apply: ComputationId,
     },
     /// `all-to-all`.
     AllToAll {
-        /// What all collectives share.
+        /// The attributes that all collectives have.
         collective: Collective,
-        /// The dimension split, if the operand is one array.
+        /// The dimension that is split, if the operand is one array.
         dimension: Option<i64>,
     },
     /// `ragged-all-to-all`.
@@ -420,8 +422,8 @@ pub enum Op {
     CollectiveDone(Opcode),
 }
 
-/// The channel of a collective, if it has one; `$as` is `as_ref` for a shared operation, `as_mut` for
-/// another.
+/// The channel of a collective, if it has one. `$as` is `as_ref` for a shared reference to the
+/// operation and `as_mut` for a mutable one.
 macro_rules! channel_of_collective {
     ($op:expr, $as:ident) => {
         match $op {
@@ -437,8 +439,8 @@ macro_rules! channel_of_collective {
     };
 }
 
-/// Calls `$f` with a reference to each computation that an operation calls, in a
-/// fixed order; `$iter` is `iter` for a shared operation, `iter_mut` for another.
+/// Calls `$f` with a reference to each computation that an operation calls, in a fixed order.
+/// `$iter` is `iter` for a shared reference to the operation and `iter_mut` for a mutable one.
 macro_rules! for_each_called {
     ($op:expr, $iter:ident, $f:ident) => {
         match $op {
@@ -560,7 +562,7 @@ impl Op {
         }
     }
 
-    /// The computations this operation calls, in a fixed order.
+    /// The computations that this operation calls, in a fixed order.
     pub fn called_computations(&self) -> smallvec::SmallVec<[ComputationId; 2]> {
         let mut called = smallvec::SmallVec::new();
         let mut note = |id: &ComputationId| called.push(*id);
@@ -568,24 +570,24 @@ impl Op {
         called
     }
 
-    /// Replaces each computation this operation calls by `f` of it.
+    /// Replaces each computation that this operation calls by the result of `f` for it.
     pub fn map_computations(&mut self, mut f: impl FnMut(ComputationId) -> ComputationId) {
         let mut replace = |id: &mut ComputationId| *id = f(*id);
         for_each_called!(self, iter_mut, replace);
     }
 
-    /// The `channel_id=` of a collective, if it has one: it is between partitions then.
+    /// The `channel_id=` of a collective, if it has one; the collective is then between partitions.
     pub fn collective_channel(&self) -> Option<i64> {
         channel_of_collective!(self, as_ref).copied()
     }
 
-    /// As [`Self::collective_channel`], to change it.
+    /// As [`Self::collective_channel`], for writing.
     pub fn collective_channel_mut(&mut self) -> Option<&mut i64> {
         channel_of_collective!(self, as_mut)
     }
 
-    /// Whether it tells a program's partitions apart: it asks for the partition's number, or is a
-    /// collective between partitions.
+    /// Whether the operation distinguishes a program's partitions: it gives the partition's number,
+    /// or is a collective between partitions.
     pub fn is_between_partitions(&self) -> bool {
         matches!(self, Self::PartitionId) || self.collective_channel().is_some()
     }
@@ -607,7 +609,7 @@ impl Op {
     }
 }
 
-/// The element type a compare, is-finite or real/imag gives for an operand type.
+/// The element type of the result of a unary operation for an operand of this type.
 pub fn unary_result_type(op: Unary, operand: ElementType) -> ElementType {
     match op {
         Unary::IsFinite => ElementType::Pred,

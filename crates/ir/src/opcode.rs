@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! opcodes {
     ($($variant:ident $name:literal)*) => {
-        /// An operation's name. What goes with it is in [`Op`](crate::Op).
+        /// The name of an operation. Its attributes are in [`Op`](crate::Op).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Opcode { $(#[doc = concat!("`", $name, "`")] $variant,)* }
 

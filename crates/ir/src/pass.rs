@@ -1,32 +1,32 @@
-//! How a pipeline runs its passes: each in a tracing span with its name, and with an observer that
-//! may look at what each pass gives.
+//! The pass manager: runs each pass of a pipeline in a tracing span with its name, and shows each
+//! result to an optional observer.
 
 use std::fmt;
 
-/// What an observer is told: the pass's name, and the text form of what it gave.
+/// The observer's arguments are the pass's name and its result, which displays as text.
 type Observer<'a> = &'a mut dyn FnMut(&'static str, &dyn fmt::Display);
 
-/// Runs passes.
+/// Runs passes, optionally with an observer.
 #[derive(Default)]
 pub struct PassManager<'a> {
     observer: Option<Observer<'a>>,
 }
 
 impl<'a> PassManager<'a> {
-    /// Runs passes that nobody looks at.
+    /// A pass manager without an observer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs passes and shows the observer what each gives. A pass that works on one kernel at a
-    /// time is shown once for each kernel that it changed.
+    /// A pass manager that shows each result to an observer. A pass over kernels shows each kernel
+    /// that it changed.
     pub fn observed(observer: Observer<'a>) -> Self {
         Self {
             observer: Some(observer),
         }
     }
 
-    /// Runs a pass whose result somebody else [shows](Self::show).
+    /// Runs a pass. The caller [shows](Self::show) its result.
     pub fn run<T>(&mut self, name: &'static str, pass: impl FnOnce() -> T) -> T {
         let _span = tracing::info_span!("pass", name).entered();
         pass()
@@ -38,7 +38,7 @@ impl<'a> PassManager<'a> {
         pass()
     }
 
-    /// Shows what a pass gave.
+    /// Shows the result of a pass to the observer.
     pub fn show(&mut self, name: &'static str, result: &dyn fmt::Display) {
         if let Some(observer) = &mut self.observer {
             observer(name, result);

@@ -1,7 +1,7 @@
-//! One element at a time: the value of a literal's element, whatever its type.
+//! Scalars: the value of one element of a literal, whatever its element type.
 //!
-//! This is the slow and general way into a [`Literal`]; code that knows the type
-//! takes a view of the whole ([`Literal::values`]).
+//! This access to a [`Literal`] is general but slow. Code that knows the type uses a slice of all
+//! elements ([`Literal::values`]).
 
 use crate::{ArrayShape, Category, ElementType, Literal, LiteralError};
 
@@ -21,8 +21,8 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// The value as a real number: exact for floats, nearest for integers, the
-    /// real part of a complex number.
+    /// The value as a real number: exact for floats, the nearest one for integers, the real part of
+    /// a complex number.
     pub fn to_f64(self) -> f64 {
         match self {
             Self::Bool(value) => f64::from(u8::from(value)),
@@ -32,14 +32,14 @@ impl Scalar {
         }
     }
 
-    /// The value as an integer, if it is one and fits.
+    /// The value as an integer, if it is one and is in range.
     pub fn to_i64(self) -> Option<i64> {
         match self {
             Self::Bool(value) => Some(i64::from(value)),
             Self::Int(value) => Some(value),
             Self::Uint(value) => i64::try_from(value).ok(),
             Self::Float(value) | Self::Complex(value, 0.0) => {
-                // 2^63 itself is a float but not an i64.
+                // 2^63 can be a float, but not an `i64`.
                 let fits = value >= -(2f64.powi(63)) && value < 2f64.powi(63);
                 (fits && value.fract() == 0.0).then_some(value as i64)
             }
@@ -47,12 +47,12 @@ impl Scalar {
         }
     }
 
-    /// The value that an element of `ty` holds after this is stored in it.
+    /// The value of an element of type `ty` in which this value is stored.
     ///
-    /// Integers wrap to the width, floats round to nearest even, and a value of
-    /// another category is converted as HLO's `convert` does: a float to an
-    /// integer truncates and saturates (a NaN becomes 0), a number to `pred` is
-    /// whether it is not zero, a complex number to a real one is its real part.
+    /// Integers wrap to the width, and floats are rounded to nearest, ties to even. A value of
+    /// another category is converted as by HLO's `convert`: a float to an integer by truncation and
+    /// saturation (a NaN becomes 0), a number to `pred` by comparing it with zero, and a complex
+    /// number to a real one by dropping the imaginary part.
     pub fn convert(self, ty: ElementType) -> Self {
         decode(ty, encode(ty, self))
     }
@@ -67,7 +67,7 @@ impl Scalar {
         }
     }
 
-    /// The integer stored in `bits` bits, as the low bits of a word.
+    /// The integer that is stored in `bits` bits, in the low bits of a word.
     fn to_word(self, signed: bool, bits: u32) -> u64 {
         match self {
             Self::Bool(value) => u64::from(value),
@@ -88,7 +88,7 @@ impl Scalar {
     }
 }
 
-/// The stored form of one element: two words, the second for imaginary parts.
+/// The stored bits of one element, as two words; the second one is the imaginary part.
 pub(crate) fn encode(ty: ElementType, value: Scalar) -> [u64; 2] {
     let bits = ty.bits();
     match (ty.category(), value) {
@@ -162,8 +162,8 @@ pub(crate) fn write_word(bytes: &mut [u8], word: u64) {
     }
 }
 
-/// Where element `index` lies, and the length of one part of it (half of a
-/// complex element).
+/// The byte range of element `index`, and the number of bytes of one part of it (half of a complex
+/// element).
 fn place(ty: ElementType, index: usize) -> Option<(std::ops::Range<usize>, usize)> {
     let size = ty.storage_bytes();
     let start = index.checked_mul(size)?;
@@ -171,7 +171,7 @@ fn place(ty: ElementType, index: usize) -> Option<(std::ops::Range<usize>, usize
     Some((start..start.checked_add(size)?, part))
 }
 
-/// Writes one element's bytes; `bytes` are exactly that element's.
+/// Writes one element to `bytes`, which are exactly its bytes.
 pub(crate) fn store(ty: ElementType, bytes: &mut [u8], value: Scalar) {
     let [word, imaginary] = encode(ty, value);
     match bytes.split_at_mut_checked(bytes.len() / 2) {
@@ -199,7 +199,7 @@ impl Literal {
 
     /// Stores [`value.convert(type)`](Scalar::convert) at a row-major position.
     ///
-    /// Fails beyond the last element.
+    /// Fails if the position is beyond the last element.
     pub fn set_scalar(&mut self, index: usize, value: Scalar) -> Result<(), LiteralError> {
         let ty = self.element_type();
         let len = self.len();
@@ -212,9 +212,9 @@ impl Literal {
         Ok(())
     }
 
-    /// A literal of these elements, row-major, each converted to the shape's type.
+    /// A literal of these elements, in row-major order, each converted to the shape's type.
     ///
-    /// Fails unless there are exactly as many as the shape has.
+    /// Fails if their number is not that of the shape.
     pub fn from_scalars(
         shape: &ArrayShape,
         values: impl IntoIterator<Item = Scalar>,

@@ -1,4 +1,4 @@
-//! Shapes: what an instruction's result is.
+//! Shapes: the types of instructions' results.
 
 use crate::{ElementType, Layout};
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ pub enum Dim {
     Static(i64),
     /// A term over the module's symbols; prints as `?`.
     Symbolic(Term),
-    /// `<=bound`: a buffer of `bound` of which `size` are in use.
+    /// `<=bound`: a buffer of `bound` elements, of which `size` are in use.
     Bounded {
         /// The size of the buffer.
         bound: i64,
@@ -30,9 +30,10 @@ impl Dim {
         }
     }
 
-    /// The size, or for one that is known only at run time a guess, for cost
-    /// models: what it is if every symbol is 64. A size that grows with its symbols counts as at least 16:
-    /// after several strides nothing would be left of a signal of 64 elements, and real ones are longer.
+    /// The size if it is static, otherwise an estimate for cost models: the value of the term if
+    /// every symbol is 64. A size that depends on its symbols counts as at least 16, because after
+    /// several strides nothing would be left of a signal of 64 elements, and real signals are
+    /// longer.
     pub fn representative(&self) -> i64 {
         const SYMBOL: i64 = 64;
         const LARGE_SYMBOL: i64 = 1 << 20;
@@ -70,7 +71,7 @@ pub type Dims = SmallVec<[Dim; 4]>;
 /// An array's element type, dimensions and (if given) layout.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayShape {
-    /// What one element is.
+    /// The type of the elements.
     pub element_type: ElementType,
     /// The size of each dimension.
     pub dims: Dims,
@@ -93,15 +94,13 @@ impl ArrayShape {
         self.dims.len()
     }
 
-    /// The *true number of dimensions*: how many have a size greater than 1, or one
-    /// that is not known.
+    /// The *true number of dimensions*: how many are symbolic or have a size greater than 1.
     pub fn true_rank(&self) -> usize {
         let counts = |dim: &&Dim| dim.as_static().is_none_or(|size| size > 1);
         self.dims.iter().filter(counts).count()
     }
 
-    /// The size of a dimension; a negative number counts from the end, -1 being the
-    /// last.
+    /// The size of a dimension; a negative number counts from the end, with -1 for the last one.
     pub fn dimension(&self, number: i64) -> Option<&Dim> {
         let rank = i64::try_from(self.rank()).ok()?;
         let number = if number < 0 {
@@ -112,12 +111,12 @@ impl ArrayShape {
         self.dims.get(usize::try_from(number).ok()?)
     }
 
-    /// All sizes, if every one is known.
+    /// All sizes, if all are static.
     pub fn static_dims(&self) -> Option<SmallVec<[i64; 6]>> {
         self.dims.iter().map(Dim::as_static).collect()
     }
 
-    /// The same array with a guess at each size that is known only at run time; see
+    /// The same array with an estimate in place of each size that is known only at run time; see
     /// [`Dim::representative`].
     #[must_use]
     pub fn representative(&self) -> Self {
@@ -131,21 +130,22 @@ impl ArrayShape {
         }
     }
 
-    /// The number of elements, if every size is known and the product fits.
+    /// The number of elements, if every size is static and the product does not overflow.
     pub fn element_count(&self) -> Option<i64> {
         self.dims
             .iter()
             .try_fold(1i64, |product, dim| product.checked_mul(dim.as_static()?))
     }
 
-    /// Bytes of a dense host buffer of this shape, if known and it fits.
+    /// The number of bytes of a dense host buffer of this shape, if it is known and does not
+    /// overflow.
     pub fn byte_size(&self) -> Option<i64> {
         self.element_count()?
             .checked_mul(self.element_type.storage_bytes() as i64)
     }
 
-    /// [`Self::byte_size`] as a term over the module's symbols, if what is known of
-    /// it fits.
+    /// [`Self::byte_size`] as a term over the module's symbols, if the product of the static sizes
+    /// does not overflow.
     pub fn byte_size_term(&self) -> Option<Term> {
         let bytes = self.element_type.storage_bytes() as i64;
         if self.dims.iter().all(|dim| matches!(dim, Dim::Static(_))) {
@@ -159,7 +159,7 @@ impl ArrayShape {
         )
     }
 
-    /// Whether element type and dimensions agree; layouts are not compared.
+    /// Whether element types and dimensions are equal; layouts are not compared.
     pub fn same_ignoring_layout(&self, other: &Self) -> bool {
         self.element_type == other.element_type && self.dims == other.dims
     }
@@ -174,7 +174,7 @@ impl ArrayShape {
     }
 }
 
-/// What an instruction's result is.
+/// The type of an instruction's result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// An array.
@@ -183,7 +183,7 @@ pub enum Shape {
     Tuple(Vec<Shape>),
     /// `token[]`: orders side effects.
     Token,
-    /// `opaque[]`: a value the compiler does not look into.
+    /// `opaque[]`: a value that the compiler does not inspect.
     Opaque,
     /// `b(shape)`: a buffer that instructions update in place.
     Buffer(Box<Shape>),
@@ -226,7 +226,7 @@ impl Shape {
         count
     }
 
-    /// Whether the shapes agree; layouts are not compared.
+    /// Whether the shapes are equal; layouts are not compared.
     pub fn same_ignoring_layout(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(a), Self::Array(b)) => a.same_ignoring_layout(b),
@@ -238,7 +238,7 @@ impl Shape {
         }
     }
 
-    /// Whether the shapes can be equal: no sizes that are known differ. Layouts
+    /// Whether the shapes can be equal: sizes that are known on both sides do not differ. Layouts
     /// are not compared.
     pub fn may_equal(&self, other: &Self) -> bool {
         match (self, other) {

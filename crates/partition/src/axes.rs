@@ -1,13 +1,14 @@
-//! Along which dimensions an operation can be cut, from its indexing maps.
+//! The axes of operations: the dimensions along which an operation can be partitioned, from its
+//! indexing maps.
 //!
-//! An axis joins dimensions of operands and results: if all of them are cut alike, each device
-//! computes its part of the results by the same operation on its parts of the operands. That is so
-//! where the map of each operand takes each part of the result's dimension to the same part of one
-//! of the operand's dimensions, and to everything or nothing new along the others. A contracted axis
-//! joins dimensions that the operation sums up: then each device gives a partial sum.
+//! An axis joins dimensions of operands and results. If all of them are partitioned in the same
+//! way, each device computes its part of the results by the same operation on its parts of the
+//! operands. This requires that each operand's map takes a part of the result's dimension to the
+//! same part of one operand dimension, and is unaffected by it along the others. A contracted axis
+//! joins dimensions that the operation sums over; each device then computes a partial sum.
 //!
-//! Nothing is known of operations by name, but for those whose maps say less than they do: scatters,
-//! collectives, and convolutions in groups.
+//! No operation needs a rule of its own, except for those whose maps are too coarse: scatters,
+//! collectives, and grouped convolutions.
 
 use crate::read::rule::{self, Factor};
 use crate::read::shardy;
@@ -23,51 +24,52 @@ use tegula_ir::{
     Binary, ComputationId, Instruction, InstructionId, Module, Op, ScatterDims, Shape,
 };
 
-/// What is computed along an axis.
+/// How the parts along an axis are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AxisKind {
-    /// Parts by themselves.
+    /// Each part is computed separately.
     Parallel,
-    /// Parts of a sum, or of another reduction; their results are combined so.
+    /// Each part is a partial sum, or another partial reduction; the results are combined
+    /// afterwards.
     Contracted(Combination),
 }
 
-/// How the results of parts are combined.
+/// How partial results are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combination {
-    /// By one operation, in any order.
+    /// With a binary operation, in any order.
     By(Binary),
-    /// By the reduction's own computation, which picks one of two candidates, in order.
+    /// With the reduction's own computation, which selects one of two candidates, in order.
     Selection,
 }
 
-/// Dimensions that are cut alike.
+/// Dimensions that must be partitioned in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) kind: AxisKind,
-    /// By operand: the dimension.
+    /// The dimension of each operand, if any.
     pub(crate) operands: SmallVec<[Option<usize>; 4]>,
-    /// The dimension of the results, the same of all; none if it is contracted.
+    /// The dimension of the results, the same in all; `None` for a contracted axis.
     pub(crate) result: Option<usize>,
 }
 
 type Maps = Rc<Vec<Vec<OperandIndexing>>>;
 type Known = FxHashMap<(InstructionId, i64), Rc<Vec<Axis>>>;
 
-/// The axes of a program's instructions, remembered.
+/// Finds the axes of a program's instructions, and caches them.
 pub(crate) struct AxisFinder<'m> {
     module: &'m Module,
     maps: RefCell<FxHashMap<InstructionId, Maps>>,
-    /// By instruction and number of devices.
+    /// The axes by instruction and number of parts.
     known: RefCell<Known>,
 }
 
-/// How an operand is read by a part of a result's dimension.
+/// The elements of an operand that a part of a result's dimension reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Link {
-    /// The same part of this dimension.
+    /// The same part of this dimension of the operand.
     Part(usize),
-    /// Nothing depends on the dimension.
+    /// Elements that do not depend on the result's dimension.
     Independent,
     Other,
 }
@@ -81,7 +83,7 @@ impl<'m> AxisFinder<'m> {
         }
     }
 
-    /// The axes of an instruction along which a cut into `parts` is possible.
+    /// The axes of an instruction along which it can be partitioned into `parts` parts.
     pub(crate) fn axes(&self, id: InstructionId, parts: i64) -> Rc<Vec<Axis>> {
         if let Some(known) = self.known.borrow().get(&(id, parts)) {
             return Rc::clone(known);
@@ -93,7 +95,7 @@ impl<'m> AxisFinder<'m> {
         found
     }
 
-    /// The factors of the rule that a custom call states; none if it states none.
+    /// The factors of the sharding rule that a custom call states; empty without a rule.
     pub(crate) fn rule(&self, id: InstructionId) -> Vec<Factor> {
         let annotations = self.module[id].annotations.as_deref();
         let mut attributes = annotations
@@ -104,7 +106,7 @@ impl<'m> AxisFinder<'m> {
         factors.unwrap_or_default()
     }
 
-    /// For each array of the result, the maps to the operands.
+    /// The maps from each result array to the operands.
     fn maps(&self, id: InstructionId) -> Maps {
         if let Some(known) = self.maps.borrow().get(&id) {
             return Rc::clone(known);
@@ -169,7 +171,7 @@ impl<'m> AxisFinder<'m> {
             result: Some(dim),
         };
         let maps = self.maps(id);
-        // By operand: how the results that read it do.
+        // For each operand, how the results that read it depend on the dimension.
         let mut read: SmallVec<[Option<Link>; 4]> = SmallVec::from_elem(None, operands.len());
         for (leaf, dims) in results.iter().enumerate() {
             let size = (*dims.get(dim)?)?;
@@ -189,7 +191,7 @@ impl<'m> AxisFinder<'m> {
             match read {
                 Some(Link::Part(part)) => *own = Some(part),
                 Some(_) => {}
-                // An array that no result reads has a shape that may have to fit.
+                // The shape of an operand that no result reads may still have to match.
                 None if !input.is_empty() => return None,
                 None => {}
             }
@@ -216,10 +218,11 @@ impl<'m> AxisFinder<'m> {
         Some(axis)
     }
 
-    /// The axes that the operation sums up.
+    /// The axes of the dimensions that the operation reduces.
     fn contracted(&self, id: InstructionId, operands: &[Dims], parts: i64) -> Vec<Axis> {
         let sum = Some(Combination::By(Binary::Add));
-        // A selection in order goes on from part to part along the outermost dimension alone.
+        // An ordered selection can be continued from part to part only along the outermost
+        // dimension.
         let mut only = None;
         let combination = match &self.module[id].op {
             Op::Dot { .. } => sum,
@@ -286,7 +289,7 @@ impl<'m> AxisFinder<'m> {
                     *slot = dim;
                 }
             }
-            // Every operand that is not a single element takes part, each with as many elements.
+            // All operands except for single elements are joined, and their sizes must be equal.
             let sizes = joined
                 .iter()
                 .zip(operands)
@@ -311,7 +314,8 @@ impl<'m> AxisFinder<'m> {
         axes
     }
 
-    /// Whether partial sums of the result's type add up: not if floats become integers at the end.
+    /// Whether partial sums in the result's type can be added; not if float sums are converted to
+    /// integers at the end.
     fn sums_parts(&self, id: InstructionId) -> bool {
         let instruction = &self.module[id];
         let is_integer = |shape: &Shape| {
@@ -322,9 +326,9 @@ impl<'m> AxisFinder<'m> {
         !is_integer(&instruction.shape) || operands.all(|id| is_integer(&self.module[*id].shape))
     }
 
-    /// Which elements of a dimension of an operand a part of a dimension of the result reads, if only
-    /// those depend on it: the first one of part 0, the distance from part to part, and how many.
-    /// Indices outside the operand stand for padding.
+    /// The window of an operand's dimension that each part of a result's dimension reads, if no
+    /// other dimension of the operand depends on the result's dimension. Indices outside the
+    /// operand stand for padding.
     pub(crate) fn window(
         &self,
         id: InstructionId,
@@ -379,34 +383,34 @@ impl<'m> AxisFinder<'m> {
     }
 }
 
-/// What the parts of a result's dimension read of a dimension of an operand.
+/// The elements of an operand's dimension that the parts of a result's dimension read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The operand's dimension.
     pub(crate) dim: usize,
-    /// The first index that part 0 reads.
+    /// The first index that part 0 reads; it may be outside of the operand.
     pub(crate) first: i64,
-    /// From the first index of a part to that of the next.
+    /// The distance between the first indices of consecutive parts.
     pub(crate) step: i64,
-    /// How many indices.
+    /// The number of indices that each part reads.
     pub(crate) size: i64,
 }
 
-/// By dimension: the size, if it is known.
+/// The size of each dimension, if it is static.
 type Dims = SmallVec<[Option<i64>; 6]>;
 
-/// The sizes of an array; [`None`] of what is none.
+/// The sizes of an array; [`None`] for other shapes.
 fn sizes(shape: &Shape) -> Option<Dims> {
     let array = shape.as_array()?;
     Some(array.dims.iter().map(tegula_ir::Dim::as_static).collect())
 }
 
-/// The term with variables that have one value replaced by it.
+/// The term, with variables that have only one value replaced by the value.
 fn known_points(map: &IndexingMap, term: &Term) -> Term {
     let bounds = map.bounds();
     term.substitute(&mut |var| {
         let point = bounds.get(var.0 as usize)?.as_point()?;
-        // A dimension of one element is still a dimension.
+        // Dimensions stay variables, even with a single element.
         ((var.0 as usize) >= map.dims.len()).then(|| Term::constant(point))
     })
 }
@@ -431,7 +435,7 @@ fn link(map: &IndexingMap, dim: usize, size: i64, input: &Dims, parts: i64) -> L
             false => Link::Independent,
         };
     }
-    // The dimension itself: parts may be uneven.
+    // The dimension itself is read, so parts may be uneven.
     let mut own = terms
         .iter()
         .enumerate()
@@ -496,7 +500,7 @@ fn link(map: &IndexingMap, dim: usize, size: i64, input: &Dims, parts: i64) -> L
     }
 }
 
-/// Whether the operation on parts of arrays is the same operation, as far as its maps say.
+/// Whether the operation on parts of arrays is the same operation, as far as its maps tell.
 fn is_local(op: &Op) -> bool {
     op.is_elementwise()
         || matches!(
@@ -530,7 +534,7 @@ fn is_local(op: &Op) -> bool {
         )
 }
 
-/// Whether a `bitcast` only gives dimensions other sizes: both arrays are in the default order.
+/// Whether a `bitcast` is equivalent to a reshape: both arrays are in the default order.
 pub(crate) fn is_reshape(module: &Module, id: InstructionId) -> bool {
     let instruction = &module[id];
     let plain = |shape: &Shape| {
@@ -562,7 +566,7 @@ fn is_collective(op: &Op) -> bool {
     )
 }
 
-/// Collectives that the program itself has: along all dimensions but the one that they change.
+/// The axes of collectives in the program itself: all dimensions but the one that they change.
 fn collective_axes(op: &Op, operands: &[Dims]) -> Vec<Axis> {
     let changed = match op {
         Op::AllGather { dimension, .. } | Op::ReduceScatter { dimension, .. } => Some(*dimension),
@@ -570,7 +574,7 @@ fn collective_axes(op: &Op, operands: &[Dims]) -> Vec<Axis> {
         _ => None,
     };
     let rank = operands.first().map_or(0, SmallVec::len);
-    // Several arrays at once are cut in the same way only if they have the same rank.
+    // Several arrays can be partitioned in the same way only if they have the same rank.
     if operands.iter().any(|dims| dims.len() != rank) {
         return Vec::new();
     }
@@ -583,8 +587,8 @@ fn collective_axes(op: &Op, operands: &[Dims]) -> Vec<Axis> {
     dims.map(axis).collect()
 }
 
-/// The first dimensions of a custom call's arrays that it goes through one by one: as many as JAX
-/// says in the frontend attribute `num_batch_dims`.
+/// The axes of a custom call's batch dimensions: the first dimensions of its arrays, whose number
+/// JAX states in the frontend attribute `num_batch_dims`.
 fn batch_axes(instruction: &Instruction, operands: &[Dims]) -> Vec<Axis> {
     let annotations = instruction.annotations.as_deref();
     let stated = annotations.and_then(|annotations| {
@@ -610,7 +614,7 @@ fn batch_axes(instruction: &Instruction, operands: &[Dims]) -> Vec<Axis> {
     (0..count.filter(fits).unwrap_or(0)).map(axis).collect()
 }
 
-/// Dimensions of windows that are as large as the array's, and batching dimensions.
+/// The axes of a scatter: window dimensions of the array's full size, and batching dimensions.
 fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
     let count = operands.len() / 2;
     let (Some(input), Some(indices), Some(updates)) = (
@@ -665,8 +669,8 @@ fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
         let (Ok(dim), Ok(index)) = (usize::try_from(*dim), usize::try_from(*index)) else {
             continue;
         };
-        // The dimensions of the indices without that of their components are those of the updates
-        // without those of the window.
+        // The dimensions of the indices, without the index vector's, correspond to the dimensions
+        // of the updates without the window's.
         let vector = usize::try_from(dims.index_vector_dim).unwrap_or(usize::MAX);
         let place = if index > vector { index - 1 } else { index };
         if let Some(update) = scattered.get(place)
@@ -678,7 +682,8 @@ fn scatter_axes(dims: &ScatterDims, operands: &[Dims]) -> Vec<Axis> {
     axes
 }
 
-/// What a computation of two elements is, if it is one operation on them in order.
+/// The binary operation that a computation applies to its two parameters in order, if it consists
+/// of one.
 pub(crate) fn combination(module: &Module, id: ComputationId) -> Option<Binary> {
     let computation = &module[id];
     let &[a, b] = computation.parameters.as_slice() else {

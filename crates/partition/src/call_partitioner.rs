@@ -1,9 +1,9 @@
-//! Custom calls that are partitioned by functions of whoever wrote them, as with JAX's
+//! Custom calls that are partitioned by functions of their authors, as with JAX's
 //! `custom_partitioning`.
 //!
-//! What a custom call computes is not known here, so each device would make all of it. A rule that the
-//! call states ([`crate::read::rule`]) says which of its dimensions are cut alike, so that cuts spread
-//! through it; a [`CallPartitioner`] gives the program of one device.
+//! The partitioner does not know what a custom call computes, so by default each device would
+//! compute all of it. If the call states a sharding rule ([`crate::read::rule`]), shardings are
+//! propagated through it; a [`CallPartitioner`] supplies the program of one device.
 
 use crate::error::Error;
 use crate::graph::{Graph, Kind};
@@ -14,33 +14,33 @@ use std::fmt;
 use std::sync::Arc;
 use tegula_ir::{Module, Shape};
 
-/// Cuts the custom calls of some targets.
+/// A partitioner for the custom calls of some targets.
 pub trait CallPartitioner: Send + Sync {
-    /// Whether it cuts calls of this target.
+    /// Whether it partitions calls of this target.
     fn is_for(&self, target: &str) -> bool;
 
-    /// The program of one device in place of a call, and how its arrays are cut.
+    /// The program of one device that replaces a call, and the shardings of its arrays.
     ///
     /// # Errors
-    /// Why it cannot be cut.
+    /// The reason why the call cannot be partitioned.
     fn cut(&self, call: &WholeCall<'_>) -> Result<CutCall, String>;
 
-    /// Is told how an array is cut, for which a program asks by a custom call of the target
-    /// [`INSPECTION`]: JAX's `inspect_array_sharding`. `config` is the call's `backend_config=`
-    /// without quotes; `None`: the array is each device's own, in a manual computation. If it is not
-    /// implemented, nobody is told.
+    /// Reports the sharding of an array that a program asks for by a custom call of the target
+    /// [`INSPECTION`], JAX's `inspect_array_sharding`. `config` is the call's `backend_config=`
+    /// without quotes. Without a sharding, the array is each device's own, in a manual computation.
+    /// The default implementation ignores the report.
     ///
     /// # Errors
-    /// What went wrong where it was told.
+    /// A failure of the receiver of the report.
     fn inspect(&self, _config: &str, _sharding: Option<&Sharding>) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// The target of custom calls that ask how their operand is cut.
+/// The target of custom calls that ask for the sharding of their operand.
 pub const INSPECTION: &str = "InspectSharding";
 
-/// Tells the partitioner of calls how the arrays are cut that the program asks about.
+/// Reports the shardings of the arrays that the program asks about to the partitioner of calls.
 ///
 /// # Errors
 /// As [`CallPartitioner::inspect`].
@@ -73,42 +73,42 @@ pub(crate) fn answer_inspections(
     Ok(())
 }
 
-/// A custom call over whole arrays.
+/// A custom call on whole arrays.
 #[derive(Clone, Debug)]
 pub struct WholeCall<'a> {
-    /// Its target.
+    /// The target of the call.
     pub target: &'a str,
-    /// Its `backend_config=` without quotes, empty if there is none.
+    /// The call's `backend_config=` without quotes; empty if there is none.
     pub config: &'a str,
-    /// Its operands, and how they are cut so far.
+    /// The operands and their current shardings.
     pub operands: Vec<(Shape, Sharding)>,
-    /// Its results, and how they are wanted.
+    /// The results and the shardings that are wanted.
     pub results: Vec<(Shape, Sharding)>,
 }
 
-/// What each device does in place of a custom call.
+/// The program that replaces a custom call on each device.
 #[derive(Clone, Debug)]
 pub struct CutCall {
-    /// A program over the parts of the operands that gives the parts of the results, with exchanges
-    /// between partitions where it needs some.
+    /// A program from parts of the operands to parts of the results, with communication between
+    /// partitions if needed.
     pub program: Module,
-    /// How the program wants the operands.
+    /// The shardings that the program requires of its operands.
     pub operands: Vec<Sharding>,
-    /// How it gives the results.
+    /// The shardings of the program's results.
     pub results: Vec<Sharding>,
 }
 
-/// The [`CallPartitioner`] to ask, if any. Two are equal if they are the same object.
+/// The optional [`CallPartitioner`]. Two of these are equal if they hold the same object.
 #[derive(Clone, Default)]
 pub struct Calls(Option<Arc<dyn CallPartitioner>>);
 
 impl Calls {
-    /// To ask `partitioner`.
+    /// Uses this partitioner.
     pub fn new(partitioner: Arc<dyn CallPartitioner>) -> Self {
         Self(Some(partitioner))
     }
 
-    /// The one that cuts calls of a target.
+    /// The partitioner, if it is responsible for this target.
     pub(crate) fn partitioner(&self, target: &str) -> Option<&dyn CallPartitioner> {
         self.0.as_deref().filter(|own| own.is_for(target))
     }

@@ -1,11 +1,11 @@
-//! Why a program could not be partitioned.
+//! Errors of partitioning.
 
 use tegula_ir::{Module, Span};
 
-/// Why a program could not be partitioned.
+/// The reason why a program could not be partitioned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The number of devices is not known, or is none.
+    /// The number of devices is unknown.
     #[error(
         "the program states no number of devices: expected `num_partitions=` or a mesh, or give a number"
     )]
@@ -13,22 +13,22 @@ pub enum Error {
     /// The program is for another number of devices.
     #[error("{}", other_devices(*.stated, *.wanted))]
     Devices {
-        /// What it states.
+        /// The number that the program states.
         stated: i64,
-        /// What was asked for.
+        /// The number that was requested.
         wanted: usize,
     },
-    /// A sharding that cannot be read, or that does not fit the array or the devices.
+    /// A sharding that is invalid, or that does not fit the array or the devices.
     #[error("`{name}`: the sharding {text} does not fit: expected {expected}")]
     Sharding {
         /// The instruction.
         name: String,
         /// The sharding.
         text: String,
-        /// What would fit.
+        /// What would be valid instead.
         expected: String,
     },
-    /// A computation that is written for each device by itself, whose arrays are not equal parts.
+    /// A manual computation (written for each device separately) whose arrays are not equal parts.
     #[error("`{name}`: {reason}")]
     Manual {
         /// The instruction.
@@ -36,7 +36,7 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// A custom call that its [`CallPartitioner`](crate::CallPartitioner) did not cut.
+    /// A custom call that its [`CallPartitioner`](crate::CallPartitioner) could not partition.
     #[error("`{name}`: its custom partitioning failed: {reason}")]
     Call {
         /// The instruction.
@@ -44,7 +44,7 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// Whoever asked how an array is cut could not take the answer.
+    /// The receiver of an array's sharding reported an error.
     #[error("`{name}`: it was told how its operand is cut, and failed: {reason}")]
     Inspection {
         /// The instruction.
@@ -84,14 +84,14 @@ impl Error {
         }
     }
 
-    /// The line of its instruction in the program's text, if it has one.
+    /// The line of the instruction in the program's text, if it has one.
     pub fn line(&self, module: &Module) -> Option<usize> {
         let span = self.span(module)?;
         let before = module.source.get(..span.start as usize)?;
         (!module.source.is_empty()).then(|| before.matches('\n').count() + 1)
     }
 
-    /// The place of its instruction in the program, if it names one that is there.
+    /// The place of the instruction in the program, if the error names an instruction of it.
     pub fn span(&self, module: &Module) -> Option<Span> {
         let name = match self {
             Self::Sharding { name, .. }

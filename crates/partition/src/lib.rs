@@ -1,22 +1,24 @@
-//! The partitioner: a program over sharded arrays becomes one program per device.
+//! The partitioner: converts a program over sharded arrays to one program for each device.
 //!
-//! A program says of some arrays how they are cut over devices ([`Sharding`]). The partitioner chooses
-//! how all others are (`propagate`), and makes a program that each device runs on its own parts,
-//! with the collectives that fetch elements from other devices (`emit`). It means the same: the
-//! parts of its results, put together, are the results of the whole program.
+//! A program states for some arrays how they are divided between devices ([`Sharding`]). The
+//! partitioner chooses shardings for all other arrays (`propagate`), and emits a program that each
+//! device runs on its own parts, with collectives that fetch elements from other devices (`emit`).
+//! The two programs are equivalent: the parts of the results, put together, are the results of the
+//! whole program.
 //!
-//! Which parts of operands a part of a result needs is asked of `tegula-indexing`'s maps. No
-//! operation is refused: where nothing better is known its operands are gathered, and the
-//! [`Report`] says so, with a reason for every choice.
+//! The indexing maps of `tegula-indexing` determine which parts of the operands a part of the
+//! result needs. Every operation is supported: if nothing better is possible, its operands are
+//! gathered. The [`Report`] lists all choices with their reasons.
 //!
-//! What it is not: it runs nothing, and knows no machine but for the rates in `emit`'s costs.
+//! The partitioner runs nothing, and depends on no machine except for the rates in `emit`'s costs.
 //!
 //! # Invariants
-//! - Each device's part of an array has the same shape; elements behind the end of an uneven
-//!   dimension are padding. No element of the program's results depends on padding.
-//! - All devices run the same collectives in the same order: what decides loops and branches is whole
-//!   on every device (inside a manual computation, it is the program's own affair).
-//! - The same program gives the same partitioned program.
+//! - All devices' parts of an array have the same shape; elements after the end of an unevenly
+//!   divided dimension are padding. No element of the program's results depends on padding.
+//! - All devices execute the same collectives in the same order, because the values that control
+//!   loops and branches are replicated (inside a manual computation, the program itself is
+//!   responsible).
+//! - Partitioning is deterministic.
 //!
 //! # Example
 //!
@@ -63,32 +65,33 @@ pub use sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
 use tegula_ir::{Instruction, Module, Op};
 
-/// How to partition.
+/// Options of the partitioner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The number of devices; [`None`] for what the program states.
+    /// The number of devices; [`None`] uses the number that the program states.
     pub devices: Option<usize>,
-    /// How parameters may be cut beyond what the program states.
+    /// The freedom to cut parameters beyond what the program states.
     pub parameters: Freedom,
-    /// How results may be cut beyond what the program states.
+    /// The freedom to cut results beyond what the program states.
     pub results: Freedom,
-    /// What partitions custom calls of which nothing is known here.
+    /// The partitioner of custom calls, if any.
     pub calls: Calls,
 }
 
-/// How the arrays of the parameters or of the results may be cut beyond what the program states.
+/// The freedom to cut the arrays of the parameters or of the results beyond what the program
+/// states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Freedom {
-    /// In any way, also into parts with padding.
+    /// Any cuts, including those that need padding.
     #[default]
     Any,
-    /// Into equal parts alone. Of which arrays nothing is stated, those marked here may be cut; every
-    /// device has the others whole. By array, in the order of [`Partitioned`].
+    /// Cuts into equal parts only. For arrays without a stated sharding, the flags say which may be
+    /// cut; the others are replicated. The flags are in the order of the arrays in [`Partitioned`].
     EqualParts(Vec<bool>),
 }
 
 impl Freedom {
-    /// Whether an array of which the program states nothing may be cut.
+    /// Whether an array without a stated sharding may be cut.
     pub(crate) fn allows(&self, array: usize) -> bool {
         match self {
             Self::Any => true,
@@ -107,21 +110,21 @@ impl Freedom {
 pub struct Partitioned {
     /// The program of every device.
     pub module: Module,
-    /// How the arrays of the parameters are cut, in order, those in tuples too; those of tokens have
-    /// no dimensions.
+    /// The shardings of the parameters' arrays in order, including those in tuples. Tokens have
+    /// shardings without dimensions.
     pub parameters: Vec<Sharding>,
-    /// How the arrays of the result are cut, in order.
+    /// The shardings of the result's arrays, in order.
     pub results: Vec<Sharding>,
     /// For each array of the parameters: the axes over which devices hold partial results.
     pub unreduced_parameters: Vec<Option<Unreduced>>,
     /// For each array of the result: the axes over which devices hold partial results.
     pub unreduced_results: Vec<Option<Unreduced>>,
-    /// What was decided, and why.
+    /// The decisions and their reasons.
     pub report: Report,
 }
 
-/// Whether a program is for several devices and not cut yet: it states shardings of arrays, or has
-/// computations that are written for each device by itself.
+/// Whether a program is for several devices but not partitioned yet: it states shardings of arrays,
+/// or has manual computations (written for each device separately).
 pub fn is_sharded(module: &Module) -> bool {
     module.instructions.values().any(|instruction| {
         let annotations = instruction.annotations.as_deref();
@@ -136,8 +139,8 @@ pub fn is_sharded(module: &Module) -> bool {
     }) && !is_cut_already(module)
 }
 
-/// Whether a program has exchanges between partitions outside of manual computations: then it is the
-/// program of one device, and shardings that are left in it are notes.
+/// Whether a program communicates between partitions outside of manual computations. It is then the
+/// program of one device, and its shardings are only annotations.
 fn is_cut_already(module: &Module) -> bool {
     let has_manual = module.instructions.values().any(is_boundary);
     let mut instructions = module.instructions.values();
@@ -182,10 +185,11 @@ pub fn stated_devices(module: &Module) -> Option<usize> {
     usize::try_from(stated?).ok().filter(|count| *count > 0)
 }
 
-/// Cuts a program into one for each device.
+/// Partitions a program.
 ///
 /// # Errors
-/// A sharding that cannot be read or that does not fit; a number of devices other than stated.
+/// A sharding that is invalid or does not fit; a number of devices that differs from the stated
+/// one.
 pub fn partition(module: &Module, options: &Options) -> Result<Partitioned, Error> {
     if let Some(stated) = module.attributes.num_partitions.filter(|count| *count < 1) {
         let wanted = options.devices.unwrap_or(0);

@@ -1,10 +1,10 @@
-//! Cutting whole arrays into parts, and putting parts together.
+//! Divides whole arrays into parts, and combines parts to whole arrays.
 
 use crate::sharding::Sharding;
 use tegula_ir::{ArrayShape, Literal, LiteralError};
 
 impl Sharding {
-    /// A device's part of an array; padding is zero.
+    /// A device's part of an array, padded with zeros.
     ///
     /// # Errors
     /// The part is too large.
@@ -29,8 +29,8 @@ impl Sharding {
         Ok(literal)
     }
 
-    /// The whole array of these sizes from the parts of all devices, by number. Where several devices
-    /// have the same part, the first one's is taken.
+    /// The whole array with these sizes, from the parts of all devices by number. If several
+    /// devices have the same part, that of the first is used.
     ///
     /// # Errors
     /// The array is too large.
@@ -65,9 +65,11 @@ fn static_dims(shape: &ArrayShape) -> Vec<i64> {
         .collect()
 }
 
-/// What of a part is in the whole array, as runs of bytes that lie together in both.
+/// The elements that a part shares with the whole array, as runs of bytes that are contiguous in
+/// both.
 struct Copy {
-    /// By dimension: elements that are copied, and bytes from one to the next, in each array.
+    /// For each dimension, the number of elements to copy, and the distance in bytes between
+    /// elements in each array.
     dims: Vec<(usize, usize, usize)>,
     start: usize,
     run: usize,
@@ -86,7 +88,7 @@ impl Copy {
             outer *= size(*whole);
             inner *= size(*part);
         }
-        // The innermost dimension is copied at once.
+        // A run of the innermost dimension is copied as one piece.
         let run = match dims.is_empty() {
             true => width,
             false => dims.remove(0).0 * width,
@@ -99,7 +101,8 @@ impl Copy {
         }
     }
 
-    /// Calls `copy` with the first byte in the whole array and in the part, and the number of bytes.
+    /// Calls `copy` for each run, with its first byte in the whole array and in the part, and its
+    /// number of bytes.
     fn runs(&mut self, copy: &mut dyn FnMut(usize, usize, usize)) {
         if self.run == 0 || self.dims.iter().any(|(count, ..)| *count == 0) {
             return;

@@ -1,10 +1,12 @@
-//! Which sharding each array gets: from what the program states, through its operations.
+//! Sharding propagation: chooses a sharding for each array from those that the program states,
+//! through its operations.
 //!
-//! Statements come first. Then cuts go from array to array along the axes of operations, forward and
-//! backward, until nothing changes: first through elementwise operations, which never want arrays
-//! apart, then through those that move elements, at last through those that combine them. Where two
-//! arrays of an operation would cut an axis differently, the larger one is heard. A cut is taken
-//! only if all devices together still have the whole array. Each cut keeps its reason.
+//! Stated shardings are set first. Cuts are then propagated from array to array along the axes of
+//! operations, forward and backward, until nothing changes: first through elementwise operations,
+//! which never prefer different shardings for their arrays; then through operations that move
+//! elements; finally through those that combine them. If two arrays of an operation suggest
+//! different cuts of an axis, the larger array takes precedence. A cut is accepted only if all
+//! devices together still hold the whole array. The reason for each cut is recorded.
 
 use crate::Freedom;
 use crate::axes::{Axis, AxisFinder, AxisKind};
@@ -14,31 +16,31 @@ use std::fmt;
 use std::rc::Rc;
 use tegula_ir::Op;
 
-/// Rounds of propagation through the whole program at one level; a cut goes through all of it in a
-/// few, as each round goes in both directions.
+/// The maximum number of rounds through the whole program at one level. Each round goes in both
+/// directions, so a cut usually takes a few rounds to reach everything.
 const MAX_ROUNDS: usize = 32;
 
-/// Why a dimension is cut as it is.
+/// The reason why a dimension is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutReason {
     /// The dimension.
     pub dim: usize,
-    /// Into how many parts.
+    /// The number of parts.
     pub parts: i64,
-    /// Why, for people.
+    /// The reason, as text for people.
     pub text: String,
 }
 
-/// The sharding of every value, and the reasons.
+/// The sharding of every value, with the reasons.
 #[derive(Clone, Debug)]
 pub(crate) struct Propagated {
-    /// By slot.
+    /// The sharding of each slot.
     shardings: Vec<Sharding>,
-    /// By slot and dimension: whether it stays as it is.
+    /// For each slot and dimension, whether the cut is final.
     closed: Vec<Vec<bool>>,
-    /// By slot.
+    /// The reasons for each slot's cuts.
     reasons: Vec<Vec<CutReason>>,
-    /// By value: values of one slot are the state of one loop.
+    /// The slot of each value. Values that are the state of the same loop share a slot.
     slots: Vec<usize>,
 }
 
@@ -52,7 +54,7 @@ impl Propagated {
     }
 }
 
-/// Operations by how freely cuts go through them.
+/// Classes of operations, by how readily cuts are propagated through them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Elementwise,
@@ -79,7 +81,7 @@ fn level(node: &Node) -> Level {
     }
 }
 
-/// The shardings of all values, where the parameters have this freedom.
+/// The shardings of all values; `free` limits those of the parameters.
 pub(crate) fn propagate(graph: &Graph, axes: &AxisFinder<'_>, free: &Freedom) -> Propagated {
     let found = begin(graph, free);
     let mut equal_parts = vec![false; graph.values.len()];
@@ -107,7 +109,7 @@ pub(crate) fn propagate(graph: &Graph, axes: &AxisFinder<'_>, free: &Freedom) ->
     propagation.found
 }
 
-/// What is stated.
+/// The stated shardings.
 fn begin(graph: &Graph, free: &Freedom) -> Propagated {
     let mut slots: Vec<usize> = (0..graph.values.len()).collect();
     for region in &graph.regions {
@@ -145,7 +147,7 @@ fn begin(graph: &Graph, free: &Freedom) -> Propagated {
             continue;
         };
         let slot = found.slots[id];
-        // Of values in another scope a statement says which devices they are for.
+        // For a value in another scope, the statement only names the devices of the scope.
         if stated.manual.is_some() || found.shardings[slot].rank() != stated.sharding.rank() {
             continue;
         }
@@ -174,12 +176,12 @@ fn begin(graph: &Graph, free: &Freedom) -> Propagated {
     found
 }
 
-/// Why a cut is taken from another array.
+/// The reason to take a cut from another array.
 #[derive(Clone, Copy)]
 enum Because<'a> {
-    /// An operation takes both.
+    /// An operation reads or writes both arrays.
     Through(&'a Node),
-    /// The program says so.
+    /// The program states the cut; the text says where.
     Stated(&'static str),
 }
 
@@ -209,11 +211,11 @@ struct Propagation<'a> {
     graph: &'a Graph,
     axes: &'a AxisFinder<'a>,
     found: Propagated,
-    /// By slot: whether it is cut into equal parts alone.
+    /// For each slot, whether only equal parts are allowed.
     equal_parts: Vec<bool>,
 }
 
-/// One of an operation's arrays.
+/// One of the arrays of an operation.
 #[derive(Clone, Copy)]
 enum Member {
     Operand(usize),
@@ -221,7 +223,7 @@ enum Member {
 }
 
 impl Propagation<'_> {
-    /// Cuts the values of each group alike.
+    /// Propagates cuts within each group of values that must have the same sharding.
     fn alike(&mut self) -> bool {
         let graph = self.graph;
         let mut changed = false;
@@ -239,7 +241,7 @@ impl Propagation<'_> {
         changed
     }
 
-    /// Goes through a region once; gives whether anything changed.
+    /// Propagates through a region once; says whether anything changed.
     fn region(&mut self, region: RegionId, level: Level, backward: bool) -> bool {
         let graph = self.graph;
         let nodes = &graph.regions[region].nodes;
@@ -309,7 +311,7 @@ impl Propagation<'_> {
         changed
     }
 
-    /// Two values that are the same array.
+    /// Propagates between two values that are the same array.
     fn same(&mut self, a: ValueId, b: ValueId, node: &Node) -> bool {
         let rank = self.graph.values[a].rank();
         let mut changed = false;
@@ -333,7 +335,8 @@ impl Propagation<'_> {
         }
     }
 
-    /// A whole array is cut as the manual computation has it, and each part as it is cut inside.
+    /// Propagates at a boundary of a manual computation: the whole array is cut along the manual
+    /// axes, and each part as it is cut inside.
     fn manual_dim(
         &mut self,
         whole: ValueId,
@@ -350,7 +353,7 @@ impl Propagation<'_> {
         cut.is_some_and(|cut| self.take(whole, dim, &cut, own, Because::Through(node)))
     }
 
-    /// Cuts a value like another one, if that is possible.
+    /// Gives a value the cuts of another one, as far as possible.
     fn take(
         &mut self,
         value: ValueId,
@@ -383,10 +386,10 @@ impl Propagation<'_> {
         true
     }
 
-    /// Takes cuts along the axes of an operation.
+    /// Propagates cuts along the axes of an operation.
     fn operation(&mut self, node: &Node) -> bool {
         let graph = self.graph;
-        // The largest array is heard first.
+        // The largest array takes precedence.
         let mut members: Vec<(ValueId, Member)> = Vec::new();
         members.extend(node.results.iter().map(|value| (*value, Member::Result)));
         members.extend(
@@ -431,7 +434,7 @@ impl Propagation<'_> {
         changed
     }
 
-    /// Takes cuts along the factors of the rule that a call states.
+    /// Propagates cuts along the factors of the sharding rule that a call states.
     fn by_rule(&mut self, node: &Node) -> bool {
         let mut changed = false;
         for factor in self.axes.rule(node.instruction) {
@@ -458,8 +461,9 @@ impl Propagation<'_> {
         changed
     }
 
-    /// What an operation computes from all elements of a dimension, or from windows of it, is cut as
-    /// they are, into equal parts: nobody needs all of it.
+    /// Propagates cuts between the same dimensions of two arrays, for an operation that combines
+    /// all elements of a dimension, or windows of it. The sizes must be equal, or the cut must
+    /// divide both. No device then has to hold the whole dimension.
     fn same_sizes(&mut self, a: ValueId, b: ValueId, node: &Node) -> bool {
         let graph = self.graph;
         let (first, second) = (&graph.values[a], &graph.values[b]);

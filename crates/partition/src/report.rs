@@ -1,60 +1,60 @@
-//! What the partitioner decided, and why.
+//! The report of the partitioner's decisions and their reasons.
 
 use crate::propagate::CutReason;
 use std::fmt;
 use std::sync::Arc;
 
-/// One exchange that the partitioner put into the program.
+/// An exchange that the partitioner inserted into the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchanged {
     /// The operation: `all-gather`, `all-reduce`, ....
     pub operation: &'static str,
-    /// The instruction of the program for which it is.
+    /// The instruction of the original program that needs it.
     pub site: Arc<str>,
-    /// Bytes that each device receives.
+    /// The bytes that each device receives.
     pub bytes: i64,
-    /// What for.
+    /// The purpose.
     pub reason: String,
 }
 
-/// How one array is cut.
+/// The sharding of one array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The instruction; of a tuple, each array has a choice.
+    /// The instruction; a tuple has an entry for each array.
     pub name: Arc<str>,
     /// The sharding, as HLO writes it.
     pub sharding: String,
-    /// By dimension that is cut: why.
+    /// The reason for each dimension that is cut.
     pub reasons: Vec<CutReason>,
 }
 
-/// How one operation is computed, where it is not simply on the parts of its operands.
+/// A remark on an operation that is not simply computed on the parts of its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The instruction.
     pub name: Arc<str>,
-    /// What is done.
+    /// The remark.
     pub text: String,
 }
 
 /// All decisions, in the order of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// By array: how it is cut.
+    /// The sharding of each array.
     pub choices: Vec<Choice>,
     /// The collectives.
     pub exchanges: Vec<Exchanged>,
-    /// How operations are computed.
+    /// Remarks on operations.
     pub notes: Vec<Note>,
 }
 
 impl Report {
-    /// Bytes that each device receives in one run, loops counted once.
+    /// The bytes that each device receives in one run, counting loops once.
     pub fn bytes(&self) -> i64 {
         self.exchanges.iter().map(|exchange| exchange.bytes).sum()
     }
 
-    /// What is known of the instruction of this name.
+    /// All entries for the instruction of this name, as text.
     pub fn why(&self, name: &str) -> Option<String> {
         let name = name.trim_start_matches('%');
         let mut text = String::new();

@@ -1,9 +1,9 @@
-//! Computations of a reduction that pick one of two candidates, such as those of `argmax`.
+//! Computations of reductions that select one of two candidates, such as that of `argmax`.
 //!
-//! A candidate is one element of each reduced array: the largest number, say, and where it is. Such a
-//! computation only compares elements of the same array and selects, so that its laws are decided by
-//! trying all cases: three candidates have at most three different elements of an array, and which
-//! these are matters only as far as comparisons tell.
+//! A candidate consists of one element of each reduced array, for example the largest number and
+//! its position. Such a computation only compares elements of the same array and selects. Its
+//! algebraic laws can therefore be decided by trying all cases: three candidates have at most three
+//! different elements of an array, and only the results of comparisons between these matter.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -13,19 +13,19 @@ use tegula_ir::{
     Order, Unary,
 };
 
-/// Cases that are tried at most.
+/// The maximum number of cases that are tried.
 const MAX_CASES: usize = 100_000;
 
-/// What is known of a computation that picks candidates.
+/// The known laws of a computation that selects candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// Whether the order of candidates makes no difference.
+    /// Whether the order of the candidates does not matter.
     pub(crate) commutes: bool,
 }
 
-/// The laws of a computation of a reduction of `arrays` arrays, if parts of the arrays may be reduced
-/// by themselves, each with the same initial candidate, and their results in order; [`None`] if it is
-/// another computation, or that is not so.
+/// The laws of the computation of a reduction of `arrays` arrays, if parts of the arrays may be
+/// reduced separately, each with the same initial candidate, and their results in order. [`None`]
+/// for other computations, or if they do not have this law.
 pub(crate) fn selection(module: &Module, id: ComputationId, arrays: usize) -> Option<Selection> {
     let picks = Picks::new(module, &module[id], arrays)?;
     let all = picks.candidates()?;
@@ -37,8 +37,8 @@ pub(crate) fn selection(module: &Module, id: ComputationId, arrays: usize) -> Op
         for b in &all {
             let both = picks.of(a, b);
             commutes &= both == picks.of(b, a);
-            // A part that begins with the initial candidate again changes nothing. Zeros count as
-            // one, as they do in the comparisons.
+            // A part that begins with the initial candidate again must not change the result. Zeros
+            // of either sign are considered equal, as in comparisons.
             if !picks.are_alike(&picks.of(&both, a), &both) {
                 return None;
             }
@@ -52,7 +52,7 @@ pub(crate) fn selection(module: &Module, id: ComputationId, arrays: usize) -> Op
     Some(Selection { commutes })
 }
 
-/// An element of one array, as far as comparisons tell.
+/// A representative value of an element, as far as comparisons distinguish values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sample {
     Number(i8),
@@ -61,7 +61,7 @@ enum Sample {
 }
 
 impl Sample {
-    /// All that elements of a type may be, of which three differ in order.
+    /// All representatives for elements of a type; three of them are ordered numbers.
     fn all(ty: ElementType) -> Option<&'static [Self]> {
         use Sample::{MinusZero, Nan, Number};
         match ty {
@@ -72,7 +72,7 @@ impl Sample {
         }
     }
 
-    /// The numeric value; none of a NaN.
+    /// The numeric value; `None` for a NaN.
     fn number(self) -> Option<i8> {
         match self {
             Self::Number(number) => Some(number),
@@ -81,7 +81,7 @@ impl Sample {
         }
     }
 
-    /// The place in the total order.
+    /// The position in the total order.
     fn rank(self) -> i8 {
         match self {
             Self::Number(number) if number < 0 => number - 1,
@@ -115,10 +115,10 @@ impl Sample {
 
 type Candidate = SmallVec<[Sample; 4]>;
 
-/// What an instruction gives, from what earlier ones give.
+/// A step of the computation: the result of an instruction, from those of earlier ones.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// An element of the first or the second candidate.
+    /// The element of this array of a candidate: of the second one if true, otherwise of the first.
     Element(bool, usize),
     Truth(bool),
     Compare(Direction, Order, usize, usize),
@@ -129,7 +129,7 @@ enum Step {
     Smaller(usize, usize),
 }
 
-/// What kind of scalar an instruction gives: an element of this array, or a predicate.
+/// The kind of scalar that an instruction returns: an element of an array, or a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Element(usize),
@@ -142,12 +142,12 @@ enum Given {
     Truth(bool),
 }
 
-/// A computation that picks candidates.
+/// A computation that selects candidates.
 struct Picks {
-    /// By array.
+    /// The element type of each array.
     types: SmallVec<[ElementType; 4]>,
     steps: Vec<Step>,
-    /// By array: the step that gives its element.
+    /// For each array, the step that returns its element.
     results: SmallVec<[usize; 4]>,
 }
 
@@ -196,7 +196,7 @@ impl Picks {
         fits.then_some(found)
     }
 
-    /// All candidates that differ; [`None`] if three of them have too many cases.
+    /// All distinct candidates; [`None`] if triples of them have too many cases.
     fn candidates(&self) -> Option<Vec<Candidate>> {
         let mut all = vec![Candidate::new()];
         for ty in &self.types {
@@ -216,7 +216,7 @@ impl Picks {
         Some(all)
     }
 
-    /// What the computation makes of two candidates.
+    /// The candidate that the computation returns for two candidates.
     fn of(&self, a: &Candidate, b: &Candidate) -> Candidate {
         let mut given: SmallVec<[Given; 16]> = SmallVec::new();
         for step in &self.steps {
@@ -256,7 +256,7 @@ impl Picks {
         self.results.iter().map(sample).collect()
     }
 
-    /// Whether candidates are the same but for the signs of zeros.
+    /// Whether candidates are the same except for the signs of zeros.
     fn are_alike(&self, a: &Candidate, b: &Candidate) -> bool {
         let totally = self
             .steps
@@ -269,7 +269,7 @@ impl Picks {
     }
 }
 
-/// What an instruction does, if it compares or picks.
+/// The step for an instruction, if it compares or selects.
 fn step(
     module: &Module,
     id: InstructionId,
@@ -310,7 +310,7 @@ fn step(
     })
 }
 
-/// The truth that a constant is.
+/// The value of a constant predicate.
 fn truth(literal: &Literal) -> Option<bool> {
     let is_truth = literal.element_type() == ElementType::Pred && literal.shape().rank() == 0;
     is_truth.then(|| literal.bytes().first().is_some_and(|byte| *byte != 0))
@@ -331,8 +331,8 @@ fn holds(direction: Direction, found: Option<Ordering>) -> bool {
 mod tests {
     use super::*;
 
-    /// The laws of a computation of a number and its place; `text` gives `x` and `k` from `a` and `i`,
-    /// `b` and `j`.
+    /// The laws of a computation on a number and its position; `text` computes `x` and `k` from `a`
+    /// and `i`, `b` and `j`.
     fn of(ty: &str, text: &str) -> Option<Selection> {
         let text = format!(
             "HloModule laws
@@ -362,7 +362,7 @@ mod tests {
             k = s32[] select(p, i, j)";
         let law = |ty: &str, text: &str| of(ty, &text.replace("TY", ty)).map(|own| own.commutes);
         assert_eq!(law("s32", first), Some(false));
-        // A NaN is passed over from one side and kept from the other.
+        // A NaN is skipped on one side and kept on the other, so the operation is not associative.
         assert_eq!(law("f32", first), None);
         let smallest_place = "n = pred[] compare(a, a), direction=NE
             g = pred[] compare(a, b), direction=GT
@@ -375,13 +375,14 @@ mod tests {
             k = s32[] select(q, i, j)";
         assert_eq!(law("f32", smallest_place), Some(false));
         assert_eq!(law("u8", smallest_place), Some(true));
-        // The last of equal numbers: the initial candidate of a later part would win.
+        // This selects the last of equal numbers, so the initial candidate of a later part would
+        // win.
         let last = first.replace("GE", "GT");
         assert_eq!(law("s32", &last), None);
         let sum = "x = TY[] add(a, b)
             k = s32[] add(i, j)";
         assert_eq!(law("f32", sum), None);
-        // The smaller number with the larger place is no order of candidates.
+        // The smaller number and the larger position may be from different candidates.
         let apart = "x = TY[] minimum(a, b)
             k = s32[] maximum(i, j)";
         assert_eq!(law("f32", apart), Some(true));

@@ -1,24 +1,24 @@
-//! Shardings as data: which part of an array each device has.
+//! Shardings as data: the part of an array that each device has.
 //!
-//! A [`Cut`] says into how many parts one dimension is cut, and which part each device has. A
-//! [`Sharding`] has one cut for each dimension of an array, or none where the dimension is whole.
-//! Tile assignments of HLO, iota forms and axes of a mesh all come down to this, and questions
-//! about several dimensions (who has the same tile, who gathers with whom) are answered by looking
-//! at the devices.
+//! A [`Cut`] divides one dimension into a number of parts, and says which part each device has. A
+//! [`Sharding`] has one optional cut for each dimension of an array; a dimension without a cut is
+//! whole. HLO's tile assignments, iota forms and axes of a mesh are all converted to this form.
+//! Questions about several dimensions (which devices have the same tile, or gather together) are
+//! answered by comparing the devices' parts.
 //!
-//! Parts are equal: a dimension of `n` elements cut into `p` parts has parts of `ceil(n / p)`.
-//! Elements behind the end are padding, whose values mean nothing.
+//! Parts have equal sizes: a dimension of `n` elements that is cut into `p` parts has parts of
+//! `ceil(n / p)`. Elements after the end are padding, whose values are arbitrary.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
-/// How one dimension is cut.
+/// The division of one dimension into parts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cut {
     parts: i64,
-    /// By device: the part that it has.
+    /// The part that each device has.
     places: Arc<[i64]>,
 }
 
@@ -31,8 +31,7 @@ impl Cut {
         }
     }
 
-    /// A cut into `parts` parts, of which each device has one; [`None`] if a device has a part that
-    /// there is not.
+    /// A cut into `parts` parts, with each device's part; [`None`] if a part does not exist.
     pub fn new(parts: i64, places: Vec<i64>) -> Option<Self> {
         let exist = places.iter().all(|place| (0..parts).contains(place));
         exist.then(|| Self {
@@ -51,12 +50,12 @@ impl Cut {
         self.places.len()
     }
 
-    /// The part that a device has.
+    /// The number of a device's part.
     pub fn place(&self, device: usize) -> i64 {
         self.places.get(device).copied().unwrap_or(0)
     }
 
-    /// The parts by device.
+    /// The number of each device's part.
     pub fn places(&self) -> &[i64] {
         &self.places
     }
@@ -66,7 +65,7 @@ impl Cut {
         tegula_expr::ceil_div(size, self.parts.max(1)).unwrap_or(size)
     }
 
-    /// By device, where its part of a dimension of `size` elements starts.
+    /// For each device, the start of its part of a dimension of `size` elements.
     pub(crate) fn starts(&self, size: i64) -> Vec<i64> {
         let part = self.part_size(size);
         self.places.iter().map(|place| place * part).collect()
@@ -77,7 +76,7 @@ impl Cut {
         size % self.parts.max(1) == 0
     }
 
-    /// Each part of this cut, cut again; [`None`] if there are too many parts.
+    /// Cuts each part of this cut again; [`None`] if there are too many parts.
     #[must_use]
     pub fn then(&self, inner: &Self) -> Option<Self> {
         let parts = self.parts.checked_mul(inner.parts)?;
@@ -86,7 +85,7 @@ impl Cut {
         Self::new(parts, places.collect())
     }
 
-    /// Whether each part of this cut of `size` elements is several whole parts of `fine`.
+    /// Whether each part of this cut of `size` elements consists of several whole parts of `fine`.
     pub fn is_coarser_than(&self, fine: &Self, size: i64) -> bool {
         if fine.parts % self.parts != 0 {
             return false;
@@ -98,18 +97,18 @@ impl Cut {
     }
 }
 
-/// How an array is cut over devices.
+/// The division of an array between devices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sharding {
     devices: usize,
     cuts: SmallVec<[Option<Cut>; 4]>,
 }
 
-/// What a device holds of an array: its part of each dimension that is cut.
+/// For each cut dimension, the number of the part that a device has.
 type Tile = SmallVec<[i64; 6]>;
 
 impl Sharding {
-    /// The whole array on every device.
+    /// The sharding with the whole array on every device.
     pub fn replicated(rank: usize, devices: usize) -> Self {
         Self {
             devices,
@@ -117,7 +116,7 @@ impl Sharding {
         }
     }
 
-    /// The sharding with these cuts, by dimension.
+    /// The sharding with these cuts, one for each dimension.
     pub fn new(devices: usize, cuts: impl IntoIterator<Item = Option<Cut>>) -> Self {
         let cut = |cut: Option<Cut>| cut.filter(|cut| cut.parts > 1);
         Self {
@@ -136,17 +135,17 @@ impl Sharding {
         self.cuts.len()
     }
 
-    /// How a dimension is cut; [`None`] if it is whole.
+    /// The cut of a dimension; [`None`] if it is whole.
     pub fn cut(&self, dim: usize) -> Option<&Cut> {
         self.cuts.get(dim)?.as_ref()
     }
 
-    /// The cuts, by dimension.
+    /// The cut of each dimension.
     pub fn cuts(&self) -> &[Option<Cut>] {
         &self.cuts
     }
 
-    /// The same with another cut of one dimension.
+    /// The same sharding with another cut of one dimension.
     #[must_use]
     pub fn with(&self, dim: usize, cut: Option<Cut>) -> Self {
         let mut changed = self.clone();
@@ -156,7 +155,7 @@ impl Sharding {
         changed
     }
 
-    /// The sharding of an array that has only the first dimensions, or more that are whole.
+    /// The sharding for another rank: later dimensions are dropped, or whole ones are added.
     #[must_use]
     pub fn of_rank(&self, rank: usize) -> Self {
         let mut changed = self.clone();
@@ -183,8 +182,8 @@ impl Sharding {
             .collect()
     }
 
-    /// Where a device's part of an array of these sizes begins; at or behind the end if the part is
-    /// padding alone.
+    /// The start of a device's part of an array of these sizes; at or after the end if the part
+    /// consists of padding only.
     pub fn start(&self, dims: &[i64], device: usize) -> Vec<i64> {
         let start = |(size, cut): (&i64, &Option<Cut>)| {
             let cut = cut.as_ref();
@@ -198,7 +197,7 @@ impl Sharding {
         cuts.map(|cut| cut.place(device)).collect()
     }
 
-    /// Whether among the devices of each part of `scope` every tile is there, and equally often.
+    /// Whether the devices in each part of `scope` hold every tile, each equally often.
     pub fn is_complete(&self, scope: &Cut) -> bool {
         let mut holders: FxHashMap<(i64, Tile), usize> = FxHashMap::default();
         for device in 0..self.devices {
@@ -212,8 +211,8 @@ impl Sharding {
         even && holders.len() as i64 == self.tiles().saturating_mul(scope.parts)
     }
 
-    /// By device: one that has under `self` the tile that the device has under `wanted`. Each gives
-    /// its tile to one device. [`None`] if the tiles are others.
+    /// For each device, a source device that has, under `self`, the tile that the device has under
+    /// `wanted`. Each device is the source of one. [`None`] if the tiles differ.
     pub fn sources(&self, wanted: &Self, scope: &Cut) -> Option<Vec<usize>> {
         let parts = |of: &Self| -> Vec<Option<i64>> {
             let cuts = of.cuts.iter();
@@ -227,7 +226,7 @@ impl Sharding {
             let key = (scope.place(device), self.tile(device));
             holders.entry(key).or_default().push(device);
         }
-        // Who keeps its tile does so; the others take what is left.
+        // Devices that keep their tile are assigned first; the others take the remaining sources.
         let mut sources = vec![None; self.devices];
         let key = |device: usize| (scope.place(device), wanted.tile(device));
         for (device, source) in sources.iter_mut().enumerate() {
@@ -246,8 +245,8 @@ impl Sharding {
     }
 }
 
-/// Groups of devices that agree in `kept` and of which member `i` has part `i` of `varied`; [`None`]
-/// if the devices do not form such groups.
+/// Groups of devices that agree in `kept`, and of which member `i` has part `i` of `varied`;
+/// [`None`] if the devices cannot be grouped in this way.
 pub(crate) fn groups<K: std::hash::Hash + Eq + Ord + Clone>(
     devices: usize,
     kept: impl Fn(usize) -> K,
@@ -283,7 +282,7 @@ pub(crate) fn groups<K: std::hash::Hash + Eq + Ord + Clone>(
 }
 
 impl fmt::Display for Sharding {
-    /// As HLO writes it: `{devices=[2,1,2]0,1,2,3 last_tile_dim_replicate}`.
+    /// The sharding in HLO's form: `{devices=[2,1,2]0,1,2,3 last_tile_dim_replicate}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_replicated() {
             return f.write_str("{replicated}");

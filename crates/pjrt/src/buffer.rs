@@ -1,8 +1,8 @@
 //! Buffers: arrays that a front end holds.
 //!
-//! A buffer has its shape from the beginning; its array may come later (a run that goes on, a transfer
-//! that others fill), or be taken away (donated, deleted). An array is shared, never written, while anyone
-//! looks at its bytes.
+//! A buffer's shape is known from the beginning. Its array may arrive later (from an asynchronous
+//! run, or a transfer in several parts), or be taken away (donated, deleted). While anyone accesses
+//! its bytes from outside, the array is shared and never written.
 
 use crate::c_api::*;
 use crate::device::Memory;
@@ -15,30 +15,30 @@ use crate::promise::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 
-/// An array that a front end holds.
+/// A buffer: an array that a front end holds.
 pub(crate) struct Buffer {
     is_token: bool,
     pub(crate) element_type: ElementType,
     pub(crate) dims: Vec<i64>,
-    /// How its dimensions lie.
+    /// The order of the dimensions in memory.
     pub(crate) layout: Dense,
     memory: *mut PJRT_Memory,
     device: *mut PJRT_Device,
     state: Mutex<State>,
 }
 
-// SAFETY: its pointers lead to parts of its client, which outlives it and may be used by any thread.
+// SAFETY: its pointers are to parts of its client, which outlives it and may be used by any thread.
 unsafe impl Send for Buffer {}
-// SAFETY: its pointers lead to parts of its client, which outlives it and may be used by any
-// thread.
+// SAFETY: its pointers are to parts of its client, which outlives it and may be used by any thread.
 unsafe impl Sync for Buffer {}
 
 struct State {
-    /// [`None`] once it was given away or deleted.
+    /// [`None`] after the array was donated or deleted.
     array: Option<Value>,
-    /// Kept for those who look at its bytes from outside, even if the array is taken away.
+    /// The array, kept for those who access its bytes from outside even if it is donated or
+    /// deleted.
     seen: Option<Arc<tegula::Tensor>>,
-    /// How many they are.
+    /// The number of those who access its bytes.
     viewers: usize,
 }
 
@@ -48,7 +48,7 @@ impl Object for Buffer {
 }
 
 impl Buffer {
-    /// A buffer that has its array.
+    /// A buffer whose array exists.
     pub(crate) fn new(array: tegula::Tensor, memory: &Memory) -> Self {
         let dims = array.shape().static_dims();
         let dims = dims.map(|dims| dims.to_vec()).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Buffer {
         Self::of_value(array, element_type, dims, layout, memory)
     }
 
-    /// A buffer of an array, which may come later.
+    /// A buffer for an array that may arrive later.
     pub(crate) fn of_value(
         array: Value,
         element_type: ElementType,
@@ -81,7 +81,7 @@ impl Buffer {
         }
     }
 
-    /// What a program gives where its result is a token.
+    /// The buffer for a result that is a token.
     pub(crate) fn token(memory: &Memory) -> Result<Self, Error> {
         let array = Literal::zeros(&ArrayShape::new(ElementType::Pred, &[]))?;
         Ok(Self {
@@ -94,25 +94,25 @@ impl Buffer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The array, which may come later.
+    /// The array, which may arrive later.
     pub(crate) fn value(&self) -> Result<Value, Error> {
         self.state().array.clone().ok_or_else(gone)
     }
 
-    /// Waits for the array and looks at it. Its bytes are shared with the buffer.
+    /// Waits for the array and returns it. Its bytes are shared with the buffer.
     pub(crate) fn array(&self) -> Result<Arc<tegula::Tensor>, Error> {
         self.value()?.wait()
     }
 
-    /// Takes the array away: the buffer is deleted then. Bytes that someone looks at from outside stay:
-    /// whoever writes to the array copies it first.
+    /// Takes the array away, which deletes the buffer. Bytes that are accessed from outside stay
+    /// unchanged, because a program copies the array before it writes to it.
     pub(crate) fn donate(&self) -> Result<Value, Error> {
         self.state().array.take().ok_or_else(gone)
     }
 
     pub(crate) fn delete(&self) {
         let taken = self.state().array.take();
-        // What frees its memory may be foreign code: not under the lock.
+        // Foreign code may free the memory, so the lock must not be held.
         drop(taken);
     }
 
@@ -120,13 +120,13 @@ impl Buffer {
         self.state().array.is_none()
     }
 
-    /// The memory's object.
+    /// The memory that the buffer is in.
     pub(crate) fn memory(&self) -> Result<&Memory, Error> {
-        // SAFETY: a buffer's client outlives it.
+        // SAFETY: a buffer's client, which owns its memory object, outlives it.
         unsafe { Memory::of(self.memory) }
     }
 
-    /// Bytes of the elements.
+    /// The number of bytes of the elements.
     pub(crate) fn bytes(&self) -> Result<usize, Error> {
         let width = self.element_type.storage_bytes();
         Ok(crate::strides::elements(&self.dims)?.saturating_mul(width))
@@ -159,12 +159,12 @@ impl Buffer {
         Ok(())
     }
 
-    /// Where the elements are.
+    /// The address of the elements.
     fn address(&self) -> Result<*const u8, Error> {
         Ok(self.array()?.stored().bytes().as_ptr())
     }
 
-    /// The same array in another memory.
+    /// A copy of the array in another memory.
     fn copied_to(&self, memory: &Memory) -> Result<Self, Error> {
         let array = match self.value()? {
             promised @ Value::Promised(_) if !promised.is_ready() => promised,
@@ -185,7 +185,7 @@ fn gone() -> Error {
     Error::invalid("the buffer has been deleted or donated")
 }
 
-/// The buffer of a handle.
+/// The buffer for a handle.
 ///
 /// # Safety
 /// As [`Object::of`].
@@ -194,14 +194,14 @@ unsafe fn buffer<'a>(handle: *const PJRT_Buffer) -> Result<&'a Buffer, Error> {
     unsafe { Buffer::of(handle) }
 }
 
-// SAFETY, for all of them: the header asks for buffers that live.
+// SAFETY, for all of them: the API requires valid buffers.
 entries! {
     fn PJRT_Buffer_Destroy(args: PJRT_Buffer_Destroy_Args) {
-        // SAFETY: the header: the caller owns the buffer and does not use it again.
+        // SAFETY: the API requires that the caller owns the buffer and does not use it again.
         unsafe { Buffer::destroy(args.buffer) };
     }
     fn PJRT_Buffer_ElementType(args: PJRT_Buffer_ElementType_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let buffer = unsafe { buffer(args.buffer) }?;
         args.r#type = match buffer.is_token {
             true => PJRT_Buffer_Type_TOKEN,
@@ -209,13 +209,13 @@ entries! {
         };
     }
     fn PJRT_Buffer_Dimensions(args: PJRT_Buffer_Dimensions_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let dims = unsafe { &buffer(args.buffer)?.dims };
         args.dims = dims.as_ptr();
         args.num_dims = dims.len();
     }
     fn PJRT_Buffer_UnpaddedDimensions(args: PJRT_Buffer_UnpaddedDimensions_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let dims = unsafe { &buffer(args.buffer)?.dims };
         args.unpadded_dims = dims.as_ptr();
         args.num_dims = dims.len();
@@ -225,75 +225,76 @@ entries! {
         args.num_dynamic_dims = 0;
     }
     fn PJRT_Buffer_GetMemoryLayout(args: PJRT_Buffer_GetMemoryLayout_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.layout = unsafe { buffer(args.buffer) }?.layout.to_c();
     }
     fn PJRT_Buffer_OnDeviceSizeInBytes(args: PJRT_Buffer_OnDeviceSizeInBytes_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.on_device_size_in_bytes = unsafe { buffer(args.buffer) }?.bytes()?;
     }
     fn PJRT_Buffer_Device(args: PJRT_Buffer_Device_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.device = unsafe { buffer(args.buffer) }?.device;
     }
     fn PJRT_Buffer_Memory(args: PJRT_Buffer_Memory_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.memory = unsafe { buffer(args.buffer) }?.memory;
     }
     fn PJRT_Buffer_Delete(args: PJRT_Buffer_Delete_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         unsafe { buffer(args.buffer) }?.delete();
     }
     fn PJRT_Buffer_IsDeleted(args: PJRT_Buffer_IsDeleted_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.is_deleted = unsafe { buffer(args.buffer) }?.is_deleted();
     }
     fn PJRT_Buffer_IsOnCpu(args: PJRT_Buffer_IsOnCpu_Args) {
         args.is_on_cpu = true;
     }
     fn PJRT_Buffer_ReadyEvent(args: PJRT_Buffer_ReadyEvent_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let buffer = unsafe { buffer(args.buffer) }?;
         let ready = buffer.value().map(|array| array.ready());
         args.event = ready.unwrap_or_else(|error| Event::done(&Err(error))).handle();
     }
     fn PJRT_Buffer_UnsafePointer(args: PJRT_Buffer_UnsafePointer_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.buffer_pointer = unsafe { buffer(args.buffer) }?.address()?.expose_provenance();
     }
     fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer(
         args: PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let address = unsafe { buffer(args.buffer) }?.address()?;
         args.device_memory_ptr = address.cast_mut().cast();
     }
     fn PJRT_Buffer_IncreaseExternalReferenceCount(
         args: PJRT_Buffer_IncreaseExternalReferenceCount_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         unsafe { buffer(args.buffer) }?.view()?;
     }
     fn PJRT_Buffer_DecreaseExternalReferenceCount(
         args: PJRT_Buffer_DecreaseExternalReferenceCount_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         unsafe { buffer(args.buffer) }?.unview()?;
     }
     fn PJRT_Buffer_CopyToDevice(args: PJRT_Buffer_CopyToDevice_Args) {
-        // SAFETY: the header asks for a buffer and a device.
+        // SAFETY: the API requires a valid buffer and a device.
         let (buffer, device) = unsafe {
             (buffer(args.buffer)?, crate::device::Device::of(args.dst_device)?)
         };
         args.dst_buffer = buffer.copied_to(device.default_memory()?)?.into_handle();
     }
     fn PJRT_Buffer_CopyToMemory(args: PJRT_Buffer_CopyToMemory_Args) {
-        // SAFETY: the header asks for a buffer and a memory.
+        // SAFETY: the API requires a valid buffer and a memory.
         let (buffer, memory) = unsafe { (buffer(args.buffer)?, Memory::of(args.dst_memory)?) };
         args.dst_buffer = buffer.copied_to(memory)?.into_handle();
     }
     fn PJRT_Buffer_Bitcast(args: PJRT_Buffer_Bitcast_Args) {
-        // SAFETY: the header asks for a buffer, so many dimensions, and a layout or null.
+        // SAFETY: the API requires a valid buffer, the stated number of dimensions, and a layout or
+        // null.
         let (buffer, dims, layout) = unsafe {
             let dims = crate::pointers::slice(args.dims, args.num_dims);
             let element_type = element::from_c(args.element_type)?;

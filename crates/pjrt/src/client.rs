@@ -1,4 +1,4 @@
-//! The client: what a front end makes first and asks for everything else.
+//! The client, which front ends create first and use for everything else.
 
 use crate::c_api::*;
 use crate::device::{self, Device, Memory, PLATFORM};
@@ -10,31 +10,31 @@ use crate::pointers::slice;
 use std::num::NonZero;
 use std::sync::{Arc, LazyLock};
 
-/// The most devices that one client is asked for.
+/// The maximum number of devices of a client.
 const MAX_DEVICES: i64 = 1024;
-/// The most threads that a run is asked for.
+/// The maximum number of threads of a run.
 const MAX_THREADS: i64 = 4096;
 
-/// Says whose results these are: front ends hash it into the keys of their caches.
+/// The version text, which front ends hash into the keys of their caches.
 pub(crate) static VERSION: LazyLock<String> =
     LazyLock::new(|| format!("tegula {}", env!("CARGO_PKG_VERSION")));
 
-/// What a front end works with.
+/// A client of a front end.
 #[allow(clippy::vec_box, reason = "handles lead to devices and memories")]
 pub(crate) struct Client {
     devices: Vec<Box<Device>>,
     _memories: Vec<Box<Memory>>,
     device_handles: Vec<*mut PJRT_Device>,
     memory_handles: Vec<*mut PJRT_Memory>,
-    /// Of a run.
+    /// The number of threads of a run.
     pub(crate) threads: usize,
-    /// Where runs go on while their caller does; [`None`] if each call waits for its run.
+    /// The dispatcher of asynchronous runs; [`None`] if each call waits for its run.
     pub(crate) dispatch: Option<Arc<Dispatch>>,
 }
 
-// SAFETY: it is not written once it is made; its pointers lead to what it owns.
+// SAFETY: it is not modified after it is made; its pointers are to objects that it owns.
 unsafe impl Send for Client {}
-// SAFETY: it is not written once it is made; its pointers lead to what it owns.
+// SAFETY: it is not modified after it is made; its pointers are to objects that it owns.
 unsafe impl Sync for Client {}
 
 impl Object for Client {
@@ -93,7 +93,7 @@ impl Client {
         &self.device_handles
     }
 
-    /// The device of an id.
+    /// The device with this id.
     pub(crate) fn device(&self, id: i64) -> Result<&Device, Error> {
         let place = usize::try_from(id).ok();
         let device = place.and_then(|place| self.devices.get(place));
@@ -103,7 +103,7 @@ impl Client {
     }
 }
 
-/// An option's number.
+/// The value of an option, checked to be within its limit.
 fn bounded(name: &str, value: i64, most: i64) -> Result<i32, Error> {
     match i32::try_from(value) {
         Ok(small) if (1..=most).contains(&value) => Ok(small),
@@ -113,7 +113,7 @@ fn bounded(name: &str, value: i64, most: i64) -> Result<i32, Error> {
     }
 }
 
-/// `TEGULA_THREADS`, else as many as this process may run on.
+/// The number in `TEGULA_THREADS`, or else the number of threads that this process may use.
 fn default_threads() -> Result<usize, Error> {
     match std::env::var("TEGULA_THREADS") {
         Ok(text) => {
@@ -131,12 +131,12 @@ entries! {
         let _ = args;
     }
     fn PJRT_Client_Create(args: PJRT_Client_Create_Args up to client) {
-        // SAFETY: the header asks for that many options.
+        // SAFETY: the API requires that the stated number of options is valid.
         let options = unsafe { named::read(args.create_options, args.num_options) }?;
         args.client = Client::new(options)?.into_handle();
     }
     fn PJRT_Client_Destroy(args: PJRT_Client_Destroy_Args) {
-        // SAFETY: the header: the caller owns the client and does not use it again.
+        // SAFETY: the API requires that the caller owns the client and does not use it again.
         unsafe { Client::destroy(args.client) };
     }
     fn PJRT_Client_PlatformName(args: PJRT_Client_PlatformName_Args) {
@@ -151,28 +151,28 @@ entries! {
         args.platform_version_size = VERSION.len();
     }
     fn PJRT_Client_Devices(args: PJRT_Client_Devices_Args) {
-        // SAFETY: the header asks for a client.
+        // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
         args.devices = client.device_handles.as_ptr();
         args.num_devices = client.device_handles.len();
     }
     fn PJRT_Client_AddressableDevices(args: PJRT_Client_AddressableDevices_Args) {
-        // SAFETY: the header asks for a client.
+        // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
         args.addressable_devices = client.device_handles.as_ptr();
         args.num_addressable_devices = client.device_handles.len();
     }
     fn PJRT_Client_LookupDevice(args: PJRT_Client_LookupDevice_Args) {
-        // SAFETY: the header asks for a client.
+        // SAFETY: the API requires a valid client.
         args.device = unsafe { Client::of(args.client) }?.device(args.id.into())?.handle();
     }
     fn PJRT_Client_LookupAddressableDevice(args: PJRT_Client_LookupAddressableDevice_Args) {
-        // SAFETY: the header asks for a client.
+        // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
         args.addressable_device = client.device(args.local_hardware_id.into())?.handle();
     }
     fn PJRT_Client_AddressableMemories(args: PJRT_Client_AddressableMemories_Args) {
-        // SAFETY: the header asks for a client.
+        // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
         args.addressable_memories = client.memory_handles.as_ptr();
         args.num_addressable_memories = client.memory_handles.len();
@@ -181,7 +181,7 @@ entries! {
         let _ = args;
     }
     fn PJRT_Client_DefaultDeviceAssignment(args: PJRT_Client_DefaultDeviceAssignment_Args) {
-        // SAFETY: the header asks for a client.
+        // SAFETY: the API requires a valid client.
         let client = unsafe { Client::of(args.client) }?;
         let count = i64::from(args.num_replicas) * i64::from(args.num_partitions);
         let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -195,11 +195,11 @@ entries! {
             )));
         }
         for (place, device) in client.devices.iter().take(count).enumerate() {
-            // SAFETY: there is room for so many numbers.
+            // SAFETY: there is room for the stated number of numbers.
             unsafe { args.default_assignment.add(place).write(device.id) };
         }
     }
-    /// Host memory needs nothing for transfers.
+    /// Host memory needs no registration for transfers.
     fn PJRT_Client_DmaMap(args: PJRT_Client_DmaMap_Args) {
         let _ = args;
     }
@@ -207,17 +207,17 @@ entries! {
         let _ = args;
     }
     fn PJRT_Client_TopologyDescription(args: PJRT_Client_TopologyDescription_Args) {
-        // SAFETY: the header asks for a client: a topology is the client itself.
+        // SAFETY: the API requires a valid client: a topology is the client itself.
         unsafe { Client::of(args.client) }?;
         args.topology = args.client.cast();
     }
     fn PJRT_TopologyDescription_Create(args: PJRT_TopologyDescription_Create_Args) {
-        // SAFETY: the header asks for that many options.
+        // SAFETY: the API requires that the stated number of options is valid.
         let options = unsafe { named::read(args.create_options, args.num_options) }?;
         args.topology = Client::new(options)?.into_handle().cast();
     }
     fn PJRT_TopologyDescription_Destroy(args: PJRT_TopologyDescription_Destroy_Args) {
-        // SAFETY: the header: only what `Create` gave is destroyed, once.
+        // SAFETY: the API requires that only results of `Create` are destroyed, each once.
         unsafe { Client::destroy(args.topology.cast()) };
     }
     fn PJRT_TopologyDescription_PlatformName(args: PJRT_TopologyDescription_PlatformName_Args) {
@@ -235,7 +235,7 @@ entries! {
     ) {
         // SAFETY: topologies are clients.
         let client = unsafe { Client::of(args.topology.cast()) }?;
-        // Descriptions are devices.
+        // Descriptions are the devices themselves.
         args.descriptions = client.device_handles.as_ptr().cast();
         args.num_descriptions = client.device_handles.len();
     }
@@ -259,7 +259,7 @@ entries! {
         args.serialized_topology_deleter = Some(delete_serialized_topology);
     }
     fn PJRT_TopologyDescription_Deserialize(args: PJRT_TopologyDescription_Deserialize_Args) {
-        // SAFETY: the header asks for that many bytes.
+        // SAFETY: the API requires the stated number of bytes.
         let bytes = unsafe {
             slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size)
         };
@@ -271,10 +271,10 @@ entries! {
 }
 
 /// # Safety
-/// What [`PJRT_TopologyDescription_Serialize`] gave.
+/// The pointer is from [`PJRT_TopologyDescription_Serialize`].
 unsafe extern "C" fn delete_serialized_topology(topology: *mut PJRT_SerializedTopology) {
     if !topology.is_null() {
-        // SAFETY: the caller promises: what [`PJRT_TopologyDescription_Serialize`] gave.
+        // SAFETY: the caller promises a pointer from `PJRT_TopologyDescription_Serialize`.
         drop(unsafe { Box::from_raw(topology.cast::<String>()) });
     }
 }

@@ -1,4 +1,4 @@
-//! What an execution is given besides its arguments: data of the front end, by type.
+//! Execution contexts: data of the front end that is passed to an execution, by type.
 
 use crate::c_api::*;
 use crate::entry::{Object, entries};
@@ -8,15 +8,15 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-/// Data of the front end, by the number of its type.
+/// The front end's data, by the number of its type.
 #[derive(Default)]
 pub(crate) struct Context {
     data: Mutex<Vec<(i64, *mut c_void)>>,
 }
 
-// SAFETY: the data is the front end's, which has handlers use it from any thread.
+// SAFETY: the data belongs to the front end, which allows handlers to use it from any thread.
 unsafe impl Send for Context {}
-// SAFETY: the data is the front end's, which has handlers use it from any thread.
+// SAFETY: the data belongs to the front end, which allows handlers to use it from any thread.
 unsafe impl Sync for Context {}
 
 impl Object for Context {
@@ -28,7 +28,7 @@ impl Context {
     /// Adds data of a type.
     ///
     /// # Errors
-    /// There is some already.
+    /// There is data of this type already.
     pub(crate) fn add(&self, kind: i64, value: *mut c_void) -> Result<(), Error> {
         let mut data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
         if data.iter().any(|(known, _)| *known == kind) {
@@ -49,23 +49,24 @@ impl Context {
 }
 
 thread_local! {
-    /// Why a custom call of the execution on this thread failed: handlers give texts only.
+    /// The error of a custom call in this thread's execution. It is kept here because handlers
+    /// return only texts.
     static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
-    /// Of the execution on this thread, the innermost.
+    /// The context of this thread's innermost execution.
     static CURRENT: Cell<*mut PJRT_ExecuteContext> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Says why a custom call of this thread's execution failed.
+/// Records the error of a custom call in this thread's execution.
 pub(crate) fn fail(error: Error) {
     FAILURE.set(Some(error));
 }
 
-/// Why a custom call failed since this was last asked.
+/// Takes the error of a custom call, if one has failed since the last call of this function.
 pub(crate) fn failure() -> Option<Error> {
     FAILURE.take()
 }
 
-/// Puts back the context of the execution around this one.
+/// Restores the context of the enclosing execution when it is dropped.
 pub(crate) struct Entered(*mut PJRT_ExecuteContext);
 
 impl Drop for Entered {
@@ -74,14 +75,14 @@ impl Drop for Entered {
     }
 }
 
-/// Makes a context that of this thread's custom calls, until the result is dropped.
+/// Sets the context for this thread's custom calls, until the result is dropped.
 pub(crate) fn enter(context: *mut PJRT_ExecuteContext) -> Entered {
     Entered(CURRENT.replace(context))
 }
 
-/// Looks at the context of the execution on this thread, if it has one.
+/// Calls `look` with the context of this thread's execution, if it has one.
 pub(crate) fn current<R>(look: impl FnOnce(&Context) -> R) -> Option<R> {
-    // SAFETY: a context lives while its execution runs, which put it there.
+    // SAFETY: an execution that sets a context keeps it alive while it runs.
     unsafe { Context::of(CURRENT.get()) }.ok().map(look)
 }
 
@@ -90,7 +91,7 @@ entries! {
         args.context = Context::default().into_handle();
     }
     fn PJRT_ExecuteContext_Destroy(args: PJRT_ExecuteContext_Destroy_Args) {
-        // SAFETY: the header: the caller owns it and does not use it again.
+        // SAFETY: the API requires that the caller owns it and does not use it again.
         unsafe { Context::destroy(args.context) };
     }
 }

@@ -9,10 +9,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-/// What front ends know this platform as: see the crate's text.
+/// The platform's name for front ends; see the crate's documentation.
 pub(crate) const PLATFORM: &str = "cpu";
 
-/// A device, which is its own description.
+/// A device, which is also its own description.
 pub(crate) struct Device {
     pub(crate) id: i32,
     debug: String,
@@ -21,9 +21,9 @@ pub(crate) struct Device {
     memories: Vec<*mut PJRT_Memory>,
 }
 
-// SAFETY: it is not written once its client is made.
+// SAFETY: it is not modified after its client is made.
 unsafe impl Send for Device {}
-// SAFETY: it is not written once its client is made.
+// SAFETY: it is not modified after its client is made.
 unsafe impl Sync for Device {}
 
 impl Object for Device {
@@ -31,20 +31,20 @@ impl Object for Device {
     const NAME: &'static str = "device";
 }
 
-/// A device as a description of one.
+/// A device, seen as a device description.
 struct Description;
 
 impl Description {
     /// # Safety
     /// As [`Object::of`].
     unsafe fn of<'a>(handle: *const PJRT_DeviceDescription) -> Result<&'a Device, Error> {
-        // SAFETY: the caller's promise: descriptions are devices.
+        // SAFETY: the caller promises a valid description, and descriptions are devices.
         unsafe { Device::of(handle.cast()) }
     }
 }
 
 impl Device {
-    /// A device whose memories are still to be made.
+    /// A device whose memories are added later.
     pub(crate) fn new(id: i32) -> Self {
         Self {
             id,
@@ -58,15 +58,15 @@ impl Device {
         (&raw const *self).cast_mut().cast()
     }
 
-    /// Where arrays lie unless somebody says otherwise.
+    /// The memory in which arrays are placed by default.
     pub(crate) fn default_memory(&self) -> Result<&Memory, Error> {
         let memory = self.memories.first().copied();
-        // SAFETY: its memories live as long as it does.
+        // SAFETY: its memories live as long as the device.
         unsafe { Memory::of(memory.unwrap_or(ptr::null_mut())) }
     }
 }
 
-/// A memory of a device. A CPU has but one; the kinds are those that programs name.
+/// A memory of a device. A CPU has only one; the kinds are those that programs name.
 #[repr(C)]
 pub(crate) struct Memory {
     base: PJRT_Memory,
@@ -75,13 +75,13 @@ pub(crate) struct Memory {
     debug: String,
     text: String,
     device: [*mut PJRT_Device; 1],
-    /// What its users keep with it, by their keys.
+    /// Data that users attach, by their keys.
     user_data: Mutex<HashMap<usize, UserData>>,
 }
 
-// SAFETY: but for the user's data, which is locked, it is not written once its client is made.
+// SAFETY: except for the users' data, which is locked, it is not modified after its client is made.
 unsafe impl Send for Memory {}
-// SAFETY: but for the user's data, which is locked, it is not written once its client is made.
+// SAFETY: except for the users' data, which is locked, it is not modified after its client is made.
 unsafe impl Sync for Memory {}
 
 impl Object for Memory {
@@ -108,7 +108,7 @@ impl MemoryKind {
         }
     }
 
-    /// The names of an object of this kind: its class, and itself in capitals.
+    /// The names of a memory of this kind: that of its class, and its own in capitals.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Device => ("CpuDeviceMemory", "CPU_DEVICE"),
@@ -123,13 +123,13 @@ struct UserData {
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-// SAFETY: whoever puts data here has it destroyed by any thread.
+// SAFETY: users who attach data allow any thread to destroy it.
 unsafe impl Send for UserData {}
 
 impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
-            // SAFETY: its owner gave this function for it; it is called once.
+            // SAFETY: the data's owner provided this function for it; it is called once.
             unsafe { destroy(self.data) };
         }
     }
@@ -153,13 +153,13 @@ impl Memory {
         (&raw const *self).cast_mut().cast()
     }
 
-    /// The device that it is at.
+    /// The device that the memory belongs to.
     pub(crate) fn device(&self) -> *mut PJRT_Device {
         self.device[0]
     }
 }
 
-/// The devices of a client with their memories. They are boxed, because handles lead to them.
+/// The devices of a client and their memories. They are boxed, because handles point to them.
 #[allow(clippy::vec_box, reason = "handles lead to them")]
 pub(crate) fn make(count: i32) -> (Vec<Box<Device>>, Vec<Box<Memory>>) {
     let mut devices = Vec::new();
@@ -179,7 +179,7 @@ pub(crate) fn make(count: i32) -> (Vec<Box<Device>>, Vec<Box<Memory>>) {
 
 struct Table(PJRT_Memory_FunctionTable);
 
-// SAFETY: it is never written, and its only data pointer is null.
+// SAFETY: it is never modified, and its only data pointer is null.
 unsafe impl Sync for Table {}
 
 static VTABLE: Table = Table(PJRT_Memory_FunctionTable {
@@ -191,9 +191,9 @@ static VTABLE: Table = Table(PJRT_Memory_FunctionTable {
 });
 
 /// # Safety
-/// A memory of ours, or null.
+/// The memory is one of ours, or null.
 unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
-    // SAFETY: the caller promises: a memory of ours, or null.
+    // SAFETY: the caller promises a memory of ours, or null.
     let Ok(memory) = (unsafe { Memory::of(memory) }) else {
         return ptr::null_mut();
     };
@@ -203,27 +203,27 @@ unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void)
 }
 
 /// # Safety
-/// A memory of ours, or null; `destroy` is a function for `data`.
+/// The memory is one of ours, or null; `destroy` can destroy `data`.
 unsafe extern "C" fn set_user_data(
     memory: *mut PJRT_Memory,
     key: *const c_void,
     data: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 ) {
-    // SAFETY: the caller promises: a memory of ours, or null; `destroy` is a function for `data`.
+    // SAFETY: the caller promises a memory of ours, or null; `destroy` is a function for `data`.
     if let Ok(memory) = unsafe { Memory::of(memory) } {
         let known = memory.user_data.lock();
         let mut known = known.unwrap_or_else(PoisonError::into_inner);
         let replaced = known.insert(key.addr(), UserData { data, destroy });
         drop(known);
-        // Its destructor is foreign code: not under the lock.
+        // The destructor is foreign code, so the lock must not be held.
         drop(replaced);
     }
 }
 
 entries! {
     fn PJRT_DeviceDescription_Id(args: PJRT_DeviceDescription_Id_Args) {
-        // SAFETY: the header asks for a description.
+        // SAFETY: the API requires a valid description.
         args.id = unsafe { Description::of(args.device_description) }?.id;
     }
     fn PJRT_DeviceDescription_ProcessIndex(args: PJRT_DeviceDescription_ProcessIndex_Args) {
@@ -238,13 +238,13 @@ entries! {
         args.device_kind_size = PLATFORM.len();
     }
     fn PJRT_DeviceDescription_DebugString(args: PJRT_DeviceDescription_DebugString_Args) {
-        // SAFETY: the header asks for a description.
+        // SAFETY: the API requires a valid description.
         let text = unsafe { &Description::of(args.device_description)?.debug };
         args.debug_string = text.as_ptr().cast();
         args.debug_string_size = text.len();
     }
     fn PJRT_DeviceDescription_ToString(args: PJRT_DeviceDescription_ToString_Args) {
-        // SAFETY: the header asks for a description.
+        // SAFETY: the API requires a valid description.
         let text = unsafe { &Description::of(args.device_description)?.text };
         args.to_string = text.as_ptr().cast();
         args.to_string_size = text.len();
@@ -256,17 +256,17 @@ entries! {
         args.is_addressable = true;
     }
     fn PJRT_Device_LocalHardwareId(args: PJRT_Device_LocalHardwareId_Args) {
-        // SAFETY: the header asks for a device.
+        // SAFETY: the API requires a valid device.
         args.local_hardware_id = unsafe { Device::of(args.device) }?.id;
     }
     fn PJRT_Device_AddressableMemories(args: PJRT_Device_AddressableMemories_Args) {
-        // SAFETY: the header asks for a device.
+        // SAFETY: the API requires a valid device.
         let device = unsafe { Device::of(args.device) }?;
         args.memories = device.memories.as_ptr();
         args.num_memories = device.memories.len();
     }
     fn PJRT_Device_DefaultMemory(args: PJRT_Device_DefaultMemory_Args) {
-        // SAFETY: the header asks for a device.
+        // SAFETY: the API requires a valid device.
         args.memory = unsafe { Device::of(args.device) }?.default_memory()?.handle();
     }
     fn PJRT_Device_GetAttributes(args: PJRT_Device_GetAttributes_Args) {
@@ -276,38 +276,38 @@ entries! {
         args.attributes_deleter = Some(no_attributes);
     }
     fn PJRT_Memory_Id(args: PJRT_Memory_Id_Args) {
-        // SAFETY: the header asks for a memory.
+        // SAFETY: the API requires a valid memory.
         args.id = unsafe { Memory::of(args.memory) }?.id;
     }
     fn PJRT_Memory_Kind(args: PJRT_Memory_Kind_Args) {
-        // SAFETY: the header asks for a memory.
+        // SAFETY: the API requires a valid memory.
         let kind = unsafe { Memory::of(args.memory) }?.kind.name();
         args.kind = kind.as_ptr().cast();
         args.kind_size = kind.len();
     }
     fn PJRT_Memory_Kind_Id(args: PJRT_Memory_Kind_Id_Args) {
-        // SAFETY: the header asks for a memory.
+        // SAFETY: the API requires a valid memory.
         args.kind_id = unsafe { Memory::of(args.memory) }?.kind as i32;
     }
     fn PJRT_Memory_DebugString(args: PJRT_Memory_DebugString_Args) {
-        // SAFETY: the header asks for a memory.
+        // SAFETY: the API requires a valid memory.
         let text = unsafe { &Memory::of(args.memory)?.debug };
         args.debug_string = text.as_ptr().cast();
         args.debug_string_size = text.len();
     }
     fn PJRT_Memory_ToString(args: PJRT_Memory_ToString_Args) {
-        // SAFETY: the header asks for a memory.
+        // SAFETY: the API requires a valid memory.
         let text = unsafe { &Memory::of(args.memory)?.text };
         args.to_string = text.as_ptr().cast();
         args.to_string_size = text.len();
     }
     fn PJRT_Memory_AddressableByDevices(args: PJRT_Memory_AddressableByDevices_Args) {
-        // SAFETY: the header asks for a memory.
+        // SAFETY: the API requires a valid memory.
         let memory = unsafe { Memory::of(args.memory) }?;
         args.devices = memory.device.as_ptr();
         args.num_devices = memory.device.len();
     }
 }
 
-/// There are none.
+/// There are no attributes.
 unsafe extern "C" fn no_attributes(_: *mut PJRT_Device_Attributes) {}

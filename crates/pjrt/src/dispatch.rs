@@ -1,12 +1,13 @@
-//! Dispatch: runs that go on while whoever asked for them continues.
+//! The dispatcher of asynchronous runs, which continue while their caller proceeds.
 //!
-//! Every thread that asks has, for each device, a queue with a thread that does its runs in the order in
-//! which they were asked for. So a run that takes an array over comes after those that read it, and what
-//! different threads ask for is done at once.
+//! Each calling thread has one queue per device, with a worker thread that executes its runs in
+//! their order. A run that takes over an array therefore comes after earlier runs that read it,
+//! while runs from different calling threads are executed in parallel.
 //!
-//! A run waits on its queue's thread for arguments that other runs compute or the host still sends. No two
-//! runs wait for each other: an array is only handed out once its run is in a queue, so each run waits for
-//! runs that were asked for before it, and the oldest that is not done waits for none.
+//! A run waits on its worker thread for arguments that other runs compute or that the host still
+//! sends. There is no deadlock: an array is only returned to the caller after its run is in a
+//! queue, so each run waits only for earlier runs, and the oldest unfinished run does not wait for
+//! any.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,40 +15,40 @@ use std::thread::ThreadId;
 use std::time::Duration;
 use tegula::Interrupt;
 
-/// What a queue's thread does. Panics are caught inside.
+/// A task of a worker thread. It catches panics.
 pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
-/// How many runs wait in a queue at most: whoever asks for another waits too, so that arrays of a loop
-/// that asks without looking at results do not pile up.
+/// The maximum number of runs waiting in a queue. A caller that adds another one waits, so that
+/// arrays do not pile up in a loop that never looks at results.
 const MOST_WAITING: usize = 32;
 
-/// How long a queue's thread waits for another run before it ends.
+/// The time after which an idle worker thread ends.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Whose queue it is: the asking thread's, for the device of this id.
+/// The key of a queue: the calling thread and the id of the device.
 type Key = (ThreadId, i32);
 
 /// The queues of a client.
 pub(crate) struct Dispatch {
     shared: Arc<Shared>,
-    /// Set when the client goes: stops runs.
+    /// Stops runs when the client is destroyed.
     interrupt: Interrupt,
 }
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A run came, or the client goes.
+    /// Signals that a run was added, or that the client is being destroyed.
     more: Condvar,
-    /// A run was taken out of a queue, or a thread ended.
+    /// Signals that a run was taken from a queue, or that a thread has ended.
     fewer: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// The process of the threads: a fork has none of them.
+    /// The process that the threads belong to; a forked process does not have them.
     process: u32,
-    /// The runs that wait. A queue is here as long as it has a thread.
+    /// The waiting runs. A queue exists as long as its thread.
     queues: HashMap<Key, VecDeque<Task>>,
     is_ending: bool,
 }
@@ -57,7 +58,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a queue's thread does.
+    /// The main function of a queue's thread.
     fn work(&self, key: Key) {
         let mut state = self.state();
         loop {
@@ -97,12 +98,13 @@ impl Dispatch {
         }
     }
 
-    /// What stops all runs when the client goes.
+    /// The interrupt that stops all runs when the client is destroyed.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// After a fork, what waited in the other process's queues: its threads are not here.
+    /// After a fork, the waiting runs of the parent process, whose threads do not exist in this
+    /// one.
     fn forked(&self) -> HashMap<Key, VecDeque<Task>> {
         let mut state = self.shared.state();
         let process = std::process::id();
@@ -112,10 +114,10 @@ impl Dispatch {
         }
     }
 
-    /// Has a task done after those that this thread gave for the same device before.
+    /// Adds a task after those that this thread added for the same device before.
     ///
     /// # Errors
-    /// The task, where the system gives no thread for it.
+    /// The task itself, if no thread can be started for it.
     pub(crate) fn submit(&self, device: i32, task: Task) -> Result<(), Task> {
         let key = (std::thread::current().id(), device);
         drop(self.forked());
@@ -138,7 +140,7 @@ impl Dispatch {
         let shared = Arc::clone(&self.shared);
         let builder = std::thread::Builder::new().name("tegula-dispatch".to_owned());
         match builder.spawn(move || shared.work(key)) {
-            // The thread waits for the lock that is held here.
+            // The new thread waits for the lock that is held here.
             Ok(_) => {
                 state.queues.insert(key, VecDeque::from([task]));
                 Ok(())
@@ -147,7 +149,7 @@ impl Dispatch {
         }
     }
 
-    /// Stops all runs, and waits for that.
+    /// Stops all runs, and waits for them.
     pub(crate) fn end(&self) {
         self.interrupt.interrupt();
         drop(self.forked());

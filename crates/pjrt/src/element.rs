@@ -1,4 +1,4 @@
-//! Element types: PJRT's numbers and ours.
+//! Conversion between PJRT's numbers of element types and Tegula's types.
 
 use crate::c_api::*;
 use crate::error::Error;
@@ -39,21 +39,22 @@ const TYPES: [(PJRT_Buffer_Type, ElementType); 32] = [
     (PJRT_Buffer_Type_C128, ElementType::C128),
 ];
 
-/// Our type of PJRT's number.
+/// The element type for PJRT's number.
 pub(crate) fn from_c(number: PJRT_Buffer_Type) -> Result<ElementType, Error> {
     let known = TYPES.iter().find(|(known, _)| *known == number);
     let known = known.map(|&(_, element_type)| element_type);
     known.ok_or_else(|| Error::invalid(format!("there are no arrays of element type {number}")))
 }
 
-/// PJRT's number of our type.
+/// PJRT's number for an element type.
 pub(crate) fn to_c(element_type: ElementType) -> PJRT_Buffer_Type {
     let known = TYPES.iter().find(|(_, known)| *known == element_type);
     known.map_or(PJRT_Buffer_Type_INVALID, |&(number, _)| number)
 }
 
-/// Puts elements that are narrower than a byte as literals have them: integers extended by their
-/// sign or zeros, and nothing above the bits of others. Callers may have anything there.
+/// Normalises elements narrower than a byte to the form in literals: integers are sign- or
+/// zero-extended, and unused bits of other types are zero. Callers may have any values in the
+/// unused bits.
 pub(crate) fn extend(element_type: ElementType, bytes: &mut [u8]) {
     use tegula_ir::Category;
     let bits = element_type.bits();

@@ -1,12 +1,12 @@
-//! What every C function does before and after its work.
+//! The common frame of all C functions: argument structs of other versions, errors, panics.
 
 use crate::c_api::{CStruct, PJRT_Error};
 use crate::error::{Code, Error};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Defines C functions over argument structs. `up to FIELD` names the last field that callers must
-/// know; without it that is the struct's last. Later fields are zero for older callers.
+/// Defines C functions with argument structs. `up to FIELD` names the last field that callers must
+/// have; without it, that is the struct's last field. Later fields are zero for older callers.
 macro_rules! entries {
     ($($(#[$meta:meta])* fn $name:ident($args:ident: $type:ident $(up to $last:ident)?) $body:block)*) => {$(
         $(#[$meta])*
@@ -17,7 +17,7 @@ macro_rules! entries {
                 $body
                 Ok(())
             };
-            // SAFETY: whoever calls this function of the C API gives such a struct.
+            // SAFETY: callers of this function of the C API pass such a struct.
             unsafe { $crate::entry::run(args, least, work) }
         }
     )*};
@@ -28,18 +28,19 @@ macro_rules! least {
         <$type as $crate::c_api::CStruct>::SIZE
     };
     ($type:ident, $last:ident) => {
-        // At least the beginning of the field, which is more than the end of the one before.
+        // At least the first byte of the field, which implies that all fields before it are
+        // present.
         std::mem::offset_of!($type, $last) + 1
     };
 }
 
 pub(crate) use {entries, least};
 
-/// Runs a C function's work on its arguments, of which the caller may know fewer bytes than we do.
-/// A panic becomes an error: nothing unwinds into C.
+/// Runs a C function's work on its arguments. The caller's struct may have fewer bytes than ours. A
+/// panic becomes an error, so nothing unwinds into C.
 ///
 /// # Safety
-/// `args` is null, or leads to as many bytes as its first field says.
+/// `args` is null, or points to as many bytes as its first field says.
 pub(crate) unsafe fn run<A: CStruct>(
     args: *mut A,
     least: usize,
@@ -48,8 +49,8 @@ pub(crate) unsafe fn run<A: CStruct>(
     if args.is_null() {
         return Error::invalid(format!("{}: null", A::NAME)).into_c();
     }
-    // SAFETY: the caller promises: `args` is null, or leads to as many bytes as its first field
-    // says; the first field is the size.
+    // SAFETY: the caller promises that `args` is null, or points to as many bytes as its first
+    // field says; the first field is the size.
     let given = unsafe { args.cast::<usize>().read() };
     if given < least {
         let message = format!(
@@ -60,12 +61,12 @@ pub(crate) unsafe fn run<A: CStruct>(
     }
     let result = catch_unwind(AssertUnwindSafe(|| {
         if given >= A::SIZE {
-            // SAFETY: every field is there; what follows the last one is padding.
+            // SAFETY: every field is present; what may be missing is padding after the last one.
             return work(unsafe { &mut *args });
         }
         let mut own = MaybeUninit::<A>::zeroed();
-        // SAFETY: so many bytes are there, fewer than the struct has; zero is a value of what is
-        // missing.
+        // SAFETY: `given` bytes are present, fewer than the struct has; zero is a valid value of
+        // the missing fields.
         let own = unsafe {
             own.as_mut_ptr()
                 .cast::<u8>()
@@ -73,7 +74,7 @@ pub(crate) unsafe fn run<A: CStruct>(
             own.assume_init_mut()
         };
         let result = work(own);
-        // SAFETY: as many bytes are there as were read before.
+        // SAFETY: as many bytes are present as were read before.
         unsafe {
             args.cast::<u8>()
                 .copy_from_nonoverlapping((&raw const *own).cast(), given);
@@ -87,46 +88,46 @@ pub(crate) unsafe fn run<A: CStruct>(
     }
 }
 
-/// What an opaque handle of the C API leads to.
+/// An object behind an opaque handle of the C API.
 pub(crate) trait Object: Sized {
     /// The C type.
     type Handle;
-    /// For error messages.
+    /// The object's name in error messages.
     const NAME: &'static str;
 
-    /// Gives the object to the caller, who destroys it.
+    /// Passes ownership of the object to the caller, who destroys it.
     fn into_handle(self) -> *mut Self::Handle {
         Box::into_raw(Box::new(self)).cast()
     }
 
-    /// The object of a handle.
+    /// The object behind a handle.
     ///
     /// # Errors
     /// The handle is null.
     ///
     /// # Safety
-    /// The handle is null, or an object of this type that lives for `'a`.
+    /// The handle is null, or points to an object of this type that lives for `'a`.
     unsafe fn of<'a>(handle: *const Self::Handle) -> Result<&'a Self, Error> {
-        // SAFETY: the caller promises: the handle is null, or an object of this type that lives for
-        // `'a`.
+        // SAFETY: the caller promises that the handle is null, or an object of this type that lives
+        // for `'a`.
         let object = unsafe { handle.cast::<Self>().as_ref() };
         object.ok_or_else(|| Error::invalid(format!("the {} is null", Self::NAME)))
     }
 
-    /// Destroys what [`Self::into_handle`] gave; null is nothing.
+    /// Destroys the object behind a handle from [`Self::into_handle`]; null is ignored.
     ///
     /// # Safety
-    /// The handle is null, or came from there and is not used again.
+    /// The handle is null, or is from `into_handle` and not used again.
     unsafe fn destroy(handle: *mut Self::Handle) {
         if !handle.is_null() {
-            // SAFETY: the caller promises: the handle is null, or came from there and is not used
-            // again.
+            // SAFETY: the caller promises that the handle is null, or is from `into_handle` and not
+            // used again.
             drop(unsafe { Box::from_raw(handle.cast::<Self>()) });
         }
     }
 }
 
-/// An error that says what is missing.
+/// The error for a function that is not implemented.
 pub(crate) fn unimplemented(what: &str) -> Error {
     Error::new(
         Code::Unimplemented,

@@ -1,4 +1,4 @@
-//! Errors with PJRT's codes, and as objects of the C API.
+//! Errors with PJRT's codes, as objects of the C API.
 
 use crate::c_api::*;
 use crate::pointers::slice;
@@ -7,26 +7,26 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use tegula::ErrorKind;
 
-/// What kind of error it is.
+/// The code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Stopped by whoever asked for it.
+    /// The operation was stopped on request.
     Cancelled,
-    /// Nothing is known.
+    /// The cause is unknown.
     Unknown,
-    /// What was given is wrong.
+    /// The input is invalid.
     InvalidArgument,
-    /// There is no such thing.
+    /// The named object does not exist.
     NotFound,
-    /// Memory or another limit.
+    /// There is not enough memory, or another limit is exceeded.
     ResourceExhausted,
-    /// It cannot be done in this state.
+    /// The operation is not possible in this state.
     FailedPrecondition,
-    /// It cannot be done yet.
+    /// The operation is not supported yet.
     Unimplemented,
-    /// Tegula contradicts itself.
+    /// A bug in Tegula.
     Internal,
-    /// Any other code that a caller gave us.
+    /// Any other code that a caller passed to us.
     Other(PJRT_Error_Code),
 }
 
@@ -46,18 +46,18 @@ impl Code {
     }
 }
 
-/// Why a function of the C API failed.
+/// The reason why a function of the C API failed.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct Error {
-    /// What kind of error it is.
+    /// The code.
     pub code: Code,
     /// What is wrong.
     pub message: String,
 }
 
 impl Error {
-    /// An error of a kind.
+    /// An error with this code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -73,21 +73,21 @@ impl Error {
         Self::new(Code::Internal, message)
     }
 
-    /// An error that a caller reports in C.
+    /// An error that a caller reports through the C API.
     ///
     /// # Safety
-    /// `message` leads to `size` bytes, or is null.
+    /// `message` points to `size` bytes, or is null.
     pub(crate) unsafe fn from_c(
         code: PJRT_Error_Code,
         message: *const c_char,
         size: usize,
     ) -> Self {
-        // SAFETY: the caller promises: `message` leads to `size` bytes, or is null.
+        // SAFETY: the caller promises that `message` points to `size` bytes, or is null.
         let bytes = unsafe { slice(message.cast::<u8>(), size) };
         Self::new(Code::Other(code), String::from_utf8_lossy(bytes))
     }
 
-    /// A panic, which is a bug of ours.
+    /// The error for a panic, which is a bug in Tegula.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
@@ -95,15 +95,15 @@ impl Error {
         Self::internal(format!("Tegula panicked: {said}"))
     }
 
-    /// Writes what went wrong, if something did.
+    /// Writes the message of an error, if there is one, to a buffer of C.
     ///
     /// # Safety
-    /// Room for so many bytes.
+    /// `error` has room for `room` bytes.
     pub(crate) unsafe fn report(result: Result<(), Self>, error: *mut c_char, room: usize) -> i32 {
         let Err(failure) = result else { return 0 };
         if room > 0 {
             let len = failure.message.len().min(room - 1);
-            // SAFETY: the caller promises: room for so many bytes.
+            // SAFETY: the caller promises room for the stated number of bytes.
             unsafe {
                 let text = failure.message.as_ptr();
                 error.cast::<u8>().copy_from_nonoverlapping(text, len);
@@ -113,7 +113,7 @@ impl Error {
         1
     }
 
-    /// The object that the caller destroys.
+    /// The error as an object that the caller destroys.
     pub(crate) fn into_c(self) -> *mut PJRT_Error {
         let object = ErrorObject {
             base: PJRT_Error { vtable: &VTABLE.0 },
@@ -149,7 +149,7 @@ impl From<tegula_ir::LiteralError> for Error {
     }
 }
 
-/// An error as C sees it.
+/// An error as an object of the C API.
 #[repr(C)]
 struct ErrorObject {
     base: PJRT_Error,
@@ -158,7 +158,7 @@ struct ErrorObject {
 
 struct Table(PJRT_Error_FunctionTable);
 
-// SAFETY: it is never written, and its only data pointer is null.
+// SAFETY: it is never modified, and its only data pointer is null.
 unsafe impl Sync for Table {}
 
 static VTABLE: Table = Table(PJRT_Error_FunctionTable {
@@ -172,22 +172,22 @@ static VTABLE: Table = Table(PJRT_Error_FunctionTable {
 });
 
 /// # Safety
-/// An error of ours that is not used again, or null.
+/// The error is one of ours that is not used again, or null.
 pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
     if !error.is_null() {
-        // SAFETY: the caller promises: an error of ours that is not used again, or null.
+        // SAFETY: the caller promises an error of ours that is not used again, or null.
         drop(unsafe { Box::from_raw(error.cast::<ErrorObject>()) });
     }
 }
 
 /// # Safety
-/// An error of ours, or null; places to write to.
+/// The error is one of ours, or null; the other pointers can be written.
 pub(crate) unsafe extern "C" fn message(
     error: *const PJRT_Error,
     message: *mut *const c_char,
     size: *mut usize,
 ) {
-    // SAFETY: the caller promises: an error of ours, or null; places to write to.
+    // SAFETY: the caller promises an error of ours, or null; places to write to.
     unsafe {
         let text = error.cast::<ErrorObject>().as_ref();
         let text = text.map_or("", |object| &object.error.message);
@@ -197,9 +197,9 @@ pub(crate) unsafe extern "C" fn message(
 }
 
 /// # Safety
-/// An error of ours, or null.
+/// The error is one of ours, or null.
 pub(crate) unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
-    // SAFETY: the caller promises: an error of ours, or null.
+    // SAFETY: the caller promises an error of ours, or null.
     let object = unsafe { error.cast::<ErrorObject>().as_ref() };
     object.map_or(PJRT_Error_Code_OK, |object| object.error.code.number())
 }

@@ -1,4 +1,4 @@
-//! The C functions on errors.
+//! The C functions for errors.
 
 use crate::c_api::*;
 use crate::entry::entries;
@@ -6,13 +6,13 @@ use crate::error::{destroy, get_code, message};
 
 #[allow(non_snake_case, reason = "the header's name")]
 pub(crate) unsafe extern "C" fn PJRT_Error_Destroy(args: *mut PJRT_Error_Destroy_Args) {
-    // SAFETY: whoever calls this function of the C API gives such a struct.
+    // SAFETY: callers of this function of the C API pass such a struct.
     unsafe { destroy((*args).error) }
 }
 
 #[allow(non_snake_case, reason = "the header's name")]
 pub(crate) unsafe extern "C" fn PJRT_Error_Message(args: *mut PJRT_Error_Message_Args) {
-    // SAFETY: whoever calls this function of the C API gives such a struct.
+    // SAFETY: callers of this function of the C API pass such a struct.
     unsafe {
         message(
             (*args).error,
@@ -24,7 +24,7 @@ pub(crate) unsafe extern "C" fn PJRT_Error_Message(args: *mut PJRT_Error_Message
 
 entries! {
     fn PJRT_Error_GetCode(args: PJRT_Error_GetCode_Args) {
-        // SAFETY: the header asks for an error of ours.
+        // SAFETY: the API requires an error of ours.
         args.code = unsafe { get_code(args.error) };
     }
     fn PJRT_Error_ForEachPayload(args: PJRT_Error_ForEachPayload_Args) {

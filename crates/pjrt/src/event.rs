@@ -1,6 +1,6 @@
-//! Events: something that is done, or will be.
+//! Events, which are set when something is done.
 //!
-//! Most things are done when their function returns, so one static event serves for all of them.
+//! Most operations are done when their function returns, so they share one static event.
 
 use crate::c_api::*;
 use crate::entry::{Object, entries};
@@ -8,7 +8,7 @@ use crate::error::Error;
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Something that is done, or will be. Clones are the same event.
+/// An event, which is set when something is done. Clones are the same event.
 #[derive(Clone)]
 pub(crate) struct Event(Option<Arc<Pending>>);
 
@@ -17,7 +17,7 @@ impl Object for Event {
     const NAME: &'static str = "event";
 }
 
-/// Done, and well.
+/// An event that is set, without an error.
 static READY: Event = Event(None);
 
 #[derive(Default)]
@@ -32,12 +32,12 @@ struct State {
     callbacks: Vec<Callback>,
 }
 
-/// What is done with how it went.
+/// A callback that takes the result.
 type Work = Box<dyn FnOnce(&Result<(), Error>) + Send>;
 
-/// What is called once an event is set.
+/// A callback for the time when an event is set.
 enum Callback {
-    /// A front end's.
+    /// A callback of a front end.
     Foreign {
         function: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void),
         argument: *mut c_void,
@@ -45,7 +45,8 @@ enum Callback {
     Own(Work),
 }
 
-// SAFETY: whoever registers a callback has it called by any thread; our own are `Send`.
+// SAFETY: front ends that register a callback allow any thread to call it; our own callbacks are
+// `Send`.
 unsafe impl Send for Callback {}
 
 impl Callback {
@@ -57,7 +58,8 @@ impl Callback {
                     Ok(()) => std::ptr::null_mut(),
                     Err(error) => error.clone().into_c(),
                 };
-                // SAFETY: what the caller registered, called once. The error is the callback's.
+                // SAFETY: the caller registered the function; it is called once, and takes
+                // ownership of the error.
                 unsafe { function(error, argument) };
             }
         }
@@ -71,22 +73,22 @@ impl Pending {
 }
 
 impl Event {
-    /// The event of what is done already, as a handle.
+    /// The handle of an event that is set.
     pub(crate) fn ready_handle() -> *mut PJRT_Event {
         (&raw const READY).cast_mut().cast()
     }
 
-    /// An event that is done already.
+    /// An event that is set.
     pub(crate) fn ready() -> Self {
         Self(None)
     }
 
-    /// An event that is [set](Self::set) later.
+    /// An event that will be [set](Self::set) later.
     pub(crate) fn pending() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// An event that is done, perhaps badly.
+    /// An event that is set, with this result.
     pub(crate) fn done(result: &Result<(), Error>) -> Self {
         match result {
             Ok(()) => Self::ready(),
@@ -106,7 +108,7 @@ impl Event {
         }
     }
 
-    /// Says that it is done. Only the first word counts.
+    /// Sets the event. Only the first call has an effect.
     pub(crate) fn set(&self, result: &Result<(), Error>) {
         let Some(pending) = &self.0 else { return };
         let mut state = pending.state();
@@ -122,18 +124,19 @@ impl Event {
         }
     }
 
-    /// Whether it is done, well or badly.
+    /// Whether the event is set, with or without an error.
     pub(crate) fn is_done(&self) -> bool {
         let pending = self.0.as_ref();
         pending.is_none_or(|pending| pending.state().done.is_some())
     }
 
-    /// Does `work` once it is done: at once, or on the thread that sets it.
+    /// Calls `work` when the event is set: immediately if it is, otherwise on the thread that sets
+    /// it.
     pub(crate) fn then(&self, work: impl FnOnce(&Result<(), Error>) + Send + 'static) {
         self.on_ready(Callback::Own(Box::new(work)));
     }
 
-    /// How it went, if it is done.
+    /// The result, if the event is set.
     pub(crate) fn result(&self) -> Option<Result<(), Error>> {
         match &self.0 {
             None => Some(Ok(())),
@@ -141,7 +144,7 @@ impl Event {
         }
     }
 
-    /// Waits until it is done.
+    /// Waits until the event is set.
     pub(crate) fn wait(&self) -> Result<(), Error> {
         let Some(pending) = &self.0 else {
             return Ok(());
@@ -171,7 +174,7 @@ impl Event {
     }
 }
 
-/// The event of a handle.
+/// The event for a handle.
 ///
 /// # Safety
 /// As [`Object::of`].
@@ -183,25 +186,25 @@ unsafe fn event<'a>(handle: *const PJRT_Event) -> Result<&'a Event, Error> {
 entries! {
     fn PJRT_Event_Destroy(args: PJRT_Event_Destroy_Args) {
         if args.event != Event::ready_handle() {
-            // SAFETY: the header: the caller owns the event and does not use it again.
+            // SAFETY: the API requires that the caller owns the event and does not use it again.
             unsafe { Event::destroy(args.event) };
         }
     }
     fn PJRT_Event_IsReady(args: PJRT_Event_IsReady_Args) {
-        // SAFETY: the header asks for an event.
+        // SAFETY: the API requires a valid event.
         args.is_ready = unsafe { event(args.event) }?.is_done();
     }
     fn PJRT_Event_Error(args: PJRT_Event_Error_Args) {
-        // SAFETY: the header asks for an event.
+        // SAFETY: the API requires a valid event.
         let result = unsafe { event(args.event) }?.result();
         result.unwrap_or_else(|| Err(Error::invalid("the event is not ready")))?;
     }
     fn PJRT_Event_Await(args: PJRT_Event_Await_Args) {
-        // SAFETY: the header asks for an event.
+        // SAFETY: the API requires a valid event.
         unsafe { event(args.event) }?.wait()?;
     }
     fn PJRT_Event_OnReady(args: PJRT_Event_OnReady_Args) {
-        // SAFETY: the header asks for an event.
+        // SAFETY: the API requires a valid event.
         let event = unsafe { event(args.event) }?;
         let function = args.callback.ok_or_else(|| Error::invalid("the callback is null"))?;
         event.on_ready(Callback::Foreign { function, argument: args.user_arg });
@@ -210,7 +213,7 @@ entries! {
         args.event = Event::pending().into_handle();
     }
     fn PJRT_Event_Set(args: PJRT_Event_Set_Args) {
-        // SAFETY: the header asks for an event and a message of that size.
+        // SAFETY: the API requires a valid event and a message of that size.
         let (event, error) = unsafe {
             let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
             (event(args.event)?, error)
@@ -222,31 +225,31 @@ entries! {
     }
 }
 
-/// Events as futures of XLA's foreign function interface: made by a function while it is called,
-/// given back with its frame, and set when its work is done, perhaps by another thread.
+/// Events as futures of XLA's foreign function interface. A function makes one while it is called,
+/// returns it with its frame, and sets it when its work is done, perhaps on another thread.
 impl Event {
-    /// A future, which [`Self::wait_raw`] takes back.
+    /// A future, which [`Self::wait_raw`] frees.
     pub(crate) fn into_raw(self) -> *mut Self {
         Box::into_raw(Box::new(self))
     }
 
     /// # Safety
-    /// A future that nobody has waited for to its end.
+    /// Nobody has finished waiting for the future.
     pub(crate) unsafe fn set_raw(future: *mut Self, result: &Result<(), Error>) {
-        // SAFETY: the caller promises: a future that nobody has waited for to its end.
+        // SAFETY: the caller promises a future that nobody has finished waiting for.
         let event = unsafe { (*future).clone() };
         event.set(result);
     }
 
-    /// Waits for a future and frees it; null is done.
+    /// Waits for a future and frees it; null means that the work is done.
     ///
     /// # Safety
-    /// What [`Self::into_raw`] gave, or null.
+    /// The future is from [`Self::into_raw`], or null.
     pub(crate) unsafe fn wait_raw(future: *mut Self) -> Result<(), Error> {
         if future.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller promises: what [`Self::into_raw`] gave, or null.
+        // SAFETY: the caller promises a pointer from `into_raw`, or null.
         unsafe { Box::from_raw(future) }.wait()
     }
 }

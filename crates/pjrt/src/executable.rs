@@ -1,4 +1,4 @@
-//! Executables: compiled programs, and those that a client has loaded to its devices.
+//! Executables: compiled programs, and programs that a client has loaded on its devices.
 
 use crate::c_api::*;
 use crate::client::Client;
@@ -28,7 +28,7 @@ pub(crate) struct Executable {
     pub(crate) result_shardings: Protos,
 }
 
-/// Messages as C asks for them.
+/// Serialised messages, with the pointers and sizes that the C API uses.
 #[derive(Default)]
 pub(crate) struct Protos {
     _messages: Vec<Vec<u8>>,
@@ -52,9 +52,11 @@ impl Protos {
     }
 }
 
-// SAFETY: its pointers lead to static names and to its program, and it is not written once made.
+// SAFETY: its pointers are to static names and to its program, and it is not modified after it is
+// made.
 unsafe impl Send for Executable {}
-// SAFETY: its pointers lead to static names and to its program, and it is not written once made.
+// SAFETY: its pointers are to static names and to its program, and it is not modified after it is
+// made.
 unsafe impl Sync for Executable {}
 
 impl Object for Executable {
@@ -85,19 +87,19 @@ impl Executable {
     }
 }
 
-/// An executable on a client's devices.
+/// An executable that is loaded on a client's devices.
 pub(crate) struct Loaded {
     pub(crate) program: Arc<Program>,
-    /// By replica, then partition.
+    /// The devices, by replica and then by partition.
     devices: Vec<*mut PJRT_Device>,
     logical_ids: Vec<PJRT_LogicalDeviceIds>,
     dispatch: Option<Arc<Dispatch>>,
     is_deleted: AtomicBool,
 }
 
-// SAFETY: its pointers lead to the client's devices, and the client outlives it.
+// SAFETY: its pointers are to the client's devices, and the client outlives it.
 unsafe impl Send for Loaded {}
-// SAFETY: its pointers lead to the client's devices, and the client outlives it.
+// SAFETY: its pointers are to the client's devices, and the client outlives it.
 unsafe impl Sync for Loaded {}
 
 impl Object for Loaded {
@@ -138,7 +140,7 @@ impl Loaded {
         })
     }
 
-    /// The devices of an execution: what it names, or the executable's own.
+    /// The devices of an execution: those that it names, or else the executable's own.
     pub(crate) fn devices<'a>(
         &'a self,
         named: &'a *mut PJRT_Device,
@@ -153,13 +155,13 @@ impl Loaded {
         }
     }
 
-    /// Where runs go on while their caller does; [`None`] if the client is to wait for each.
+    /// The dispatcher of asynchronous runs; [`None`] if the client waits for each run.
     pub(crate) fn dispatch(&self) -> Option<&Dispatch> {
         self.dispatch.as_deref()
     }
 
     /// # Errors
-    /// It was deleted.
+    /// The executable was deleted.
     pub(crate) fn check_alive(&self) -> Result<(), Error> {
         match self.is_deleted.load(Ordering::Acquire) {
             false => Ok(()),
@@ -171,16 +173,17 @@ impl Loaded {
     }
 }
 
-/// A program as C gives it.
+/// Reads a program that is passed through the C API.
 ///
 /// # Safety
-/// The program is valid, and the options have so many bytes.
+/// The program is valid, and the options have `size` bytes.
 unsafe fn source(
     program: *const PJRT_Program,
     options: *const c_char,
     options_size: usize,
 ) -> Result<Source, Error> {
-    // SAFETY: the caller promises: the program is valid, and the options have so many bytes.
+    // SAFETY: the caller promises that the program is valid, and the options have the stated number
+    // of bytes.
     unsafe {
         let program = program.as_ref();
         let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
@@ -193,17 +196,18 @@ unsafe fn source(
     }
 }
 
-/// Bytes that their receiver gives back, with the function for it.
+/// Passes ownership of bytes to C. Returns their address and number, and the owner that [`free`]
+/// takes.
 fn owned(bytes: Vec<u8>) -> (*const c_char, usize, *mut Vec<u8>) {
     let bytes = Box::new(bytes);
     (bytes.as_ptr().cast(), bytes.len(), Box::into_raw(bytes))
 }
 
 /// # Safety
-/// What [`owned`] gave, or null.
+/// The pointer is the owner from [`owned`], or null.
 unsafe fn free(bytes: *mut Vec<u8>) {
     if !bytes.is_null() {
-        // SAFETY: the caller promises: what [`owned`] gave, or null.
+        // SAFETY: the caller promises a pointer from `owned`, or null.
         drop(unsafe { Box::from_raw(bytes) });
     }
 }
@@ -229,8 +233,9 @@ unsafe extern "C" fn free_assignment(bytes: *mut PJRT_DeviceAssignmentSerialized
     unsafe { free(bytes.cast()) };
 }
 
-/// `xla.DeviceAssignmentProto`: 1 replicas, 2 partitions, 3 by partition a message with the devices
-/// of its replicas (1). The devices are given by replica, then partition.
+/// Writes an `xla.DeviceAssignmentProto`: field 1 is the number of replicas, 2 that of partitions,
+/// 3 has a message for each partition, whose field 1 is the devices of its replicas. `devices` are
+/// ordered by replica and then by partition.
 fn device_assignment(devices: &[i64], topology: Topology) -> Vec<u8> {
     let mut bytes = vec![8];
     put(&mut bytes, topology.replicas as u64);
@@ -255,10 +260,10 @@ fn load(bytes: &[u8], overridden: &[u8], client: &Client) -> Result<Loaded, Erro
     Loaded::new(Arc::new(program), client)
 }
 
-// SAFETY, for all of them: the header asks for objects that live, and so many bytes.
+// The API requires that objects are valid, and that pointers have as many elements as stated.
 entries! {
     fn PJRT_Client_Compile(args: PJRT_Client_Compile_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let (client, source) = unsafe {
             let source = source(args.program, args.compile_options, args.compile_options_size)?;
             (Client::of(args.client)?, source)
@@ -267,7 +272,7 @@ entries! {
         args.executable = Loaded::new(program, client)?.into_handle();
     }
     fn PJRT_Compile(args: PJRT_Compile_Args) {
-        // SAFETY: the header asks for objects of ours that live; topologies are clients.
+        // SAFETY: the API requires valid handles of our objects; topologies are clients.
         let (client, source) = unsafe {
             let source = source(args.program, args.compile_options, args.compile_options_size)?;
             (Client::of(args.topology.cast())?, source)
@@ -276,7 +281,7 @@ entries! {
         args.executable = Executable::new(program).into_handle();
     }
     fn PJRT_Client_Load(args: PJRT_Client_Load_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let (client, executable) = unsafe {
             (Client::of(args.client)?, Executable::of(args.executable)?)
         };
@@ -286,7 +291,7 @@ entries! {
     fn PJRT_Executable_DeserializeAndLoad(
         args: PJRT_Executable_DeserializeAndLoad_Args up to loaded_executable
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let (client, bytes, overridden) = unsafe {
             let bytes = slice(
                 args.serialized_executable.cast::<u8>(),
@@ -301,7 +306,7 @@ entries! {
         args.loaded_executable = load(bytes, overridden, client)?.into_handle();
     }
     fn PJRT_Executable_Serialize(args: PJRT_Executable_Serialize_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let executable = unsafe { Executable::of(args.executable) }?;
         let program = &executable.program;
         let machine_code = program.machine_code()?;
@@ -312,7 +317,7 @@ entries! {
         args.serialized_executable_deleter = Some(free_executable);
     }
     fn PJRT_Executable_GetCompileOptions(args: PJRT_Executable_GetCompileOptions_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let executable = unsafe { Executable::of(args.executable) }?;
         let (bytes, size, owner) = owned(executable.program.source.options.clone());
         args.serialized_bytes = bytes;
@@ -321,42 +326,42 @@ entries! {
         args.serialized_compile_options_deleter = Some(free_options);
     }
     fn PJRT_Executable_Destroy(args: PJRT_Executable_Destroy_Args) {
-        // SAFETY: the header: the caller owns it and does not use it again.
+        // SAFETY: the API requires that the caller owns it and does not use it again.
         unsafe { Executable::destroy(args.executable) };
     }
     fn PJRT_Executable_Name(args: PJRT_Executable_Name_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let name = unsafe { &Executable::of(args.executable)?.program.name };
         args.executable_name = name.as_ptr().cast();
         args.executable_name_size = name.len();
     }
     fn PJRT_Executable_NumReplicas(args: PJRT_Executable_NumReplicas_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.num_replicas = unsafe { Executable::of(args.executable) }?.program.topology().replicas;
     }
     fn PJRT_Executable_NumPartitions(args: PJRT_Executable_NumPartitions_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let topology = unsafe { Executable::of(args.executable) }?.program.topology();
         args.num_partitions = topology.partitions;
     }
     fn PJRT_Executable_NumOutputs(args: PJRT_Executable_NumOutputs_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.num_outputs = unsafe { Executable::of(args.executable) }?.program.results.len();
     }
     fn PJRT_Executable_SizeOfGeneratedCodeInBytes(
         args: PJRT_Executable_SizeOfGeneratedCodeInBytes_Args
     ) {
-        // Nobody counts it.
+        // The size is not measured.
         args.size_in_bytes = -1;
     }
     fn PJRT_Executable_Fingerprint(args: PJRT_Executable_Fingerprint_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let text = unsafe { &Executable::of(args.executable)?.program.fingerprint };
         args.executable_fingerprint = text.as_ptr().cast();
         args.executable_fingerprint_size = text.len();
     }
     fn PJRT_Executable_GetCostAnalysis(args: PJRT_Executable_GetCostAnalysis_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let costs = unsafe { &Executable::of(args.executable)?.program.costs };
         args.properties = costs.as_ptr();
         args.num_properties = costs.len();
@@ -364,7 +369,7 @@ entries! {
     fn PJRT_Executable_GetCompiledMemoryStats(
         args: PJRT_Executable_GetCompiledMemoryStats_Args up to temp_size_in_bytes
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let program = unsafe { &Executable::of(args.executable)?.program };
         let arguments: i64 = program.parameters.iter().map(|p| p.bytes).sum();
         let donated = program.parameters.iter().filter(|p| p.is_donated);
@@ -379,7 +384,7 @@ entries! {
         args.total_allocation_bytes = beside;
         args.indefinite_allocations = 0;
         args.peak_unpadded_heap_bytes = args.temp_size_in_bytes;
-        // All memory is the device's.
+        // All memory belongs to the device.
         args.host_generated_code_size_in_bytes = 0;
         args.host_argument_size_in_bytes = 0;
         args.host_output_size_in_bytes = 0;
@@ -387,35 +392,35 @@ entries! {
         args.host_temp_size_in_bytes = 0;
     }
     fn PJRT_Executable_OutputElementTypes(args: PJRT_Executable_OutputElementTypes_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let results = unsafe { &Executable::of(args.executable)?.program.results };
         args.output_types = results.types.as_ptr().cast_mut();
         args.num_output_types = results.len();
     }
     fn PJRT_Executable_OutputDimensions(args: PJRT_Executable_OutputDimensions_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let results = unsafe { &Executable::of(args.executable)?.program.results };
         args.num_outputs = results.len();
         args.dims = results.dims.as_ptr();
         args.dim_sizes = results.ranks.as_ptr();
     }
     fn PJRT_Executable_ParameterMemoryKinds(args: PJRT_Executable_ParameterMemoryKinds_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let kinds = unsafe { &Executable::of(args.executable)?.parameter_kinds };
         args.num_parameters = kinds.names.len();
         args.memory_kinds = kinds.names.as_ptr();
         args.memory_kind_sizes = kinds.sizes.as_ptr();
     }
     fn PJRT_Executable_OutputMemoryKinds(args: PJRT_Executable_OutputMemoryKinds_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let kinds = unsafe { &Executable::of(args.executable)?.result_kinds };
         args.num_outputs = kinds.names.len();
         args.memory_kinds = kinds.names.as_ptr();
         args.memory_kind_sizes = kinds.sizes.as_ptr();
     }
-    /// What a device runs: asked without room for it, how much is needed.
+    /// The program that a device runs. If the caller provides no buffer, only its size is returned.
     fn PJRT_Executable_OptimizedProgram(args: PJRT_Executable_OptimizedProgram_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let (source, program) = unsafe {
             let program = args.program.as_mut();
             let program = program.ok_or_else(|| Error::invalid("the program is null"))?;
@@ -437,18 +442,18 @@ entries! {
     }
 
     fn PJRT_LoadedExecutable_Destroy(args: PJRT_LoadedExecutable_Destroy_Args) {
-        // SAFETY: the header: the caller owns it and does not use it again.
+        // SAFETY: the API requires that the caller owns it and does not use it again.
         unsafe { Loaded::destroy(args.executable) };
     }
     fn PJRT_LoadedExecutable_GetExecutable(args: PJRT_LoadedExecutable_GetExecutable_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let loaded = unsafe { Loaded::of(args.loaded_executable) }?;
         args.executable = Executable::new(Arc::clone(&loaded.program)).into_handle();
     }
     fn PJRT_LoadedExecutable_AddressableDevices(
         args: PJRT_LoadedExecutable_AddressableDevices_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let devices = unsafe { &Loaded::of(args.executable)?.devices };
         args.addressable_devices = devices.as_ptr();
         args.num_addressable_devices = devices.len();
@@ -456,7 +461,7 @@ entries! {
     fn PJRT_LoadedExecutable_AddressableDeviceLogicalIds(
         args: PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let ids = unsafe { &Loaded::of(args.executable)?.logical_ids };
         args.addressable_device_logical_ids = ids.as_ptr().cast_mut();
         args.num_addressable_device_logical_ids = ids.len();
@@ -464,7 +469,7 @@ entries! {
     fn PJRT_LoadedExecutable_GetDeviceAssignment(
         args: PJRT_LoadedExecutable_GetDeviceAssignment_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let loaded = unsafe { Loaded::of(args.executable) }?;
         let devices = match loaded.program.options.devices.as_slice() {
             [] => &[0],
@@ -477,16 +482,16 @@ entries! {
         args.serialized_device_assignment_deleter = Some(free_assignment);
     }
     fn PJRT_LoadedExecutable_Delete(args: PJRT_LoadedExecutable_Delete_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         unsafe { Loaded::of(args.executable) }?.is_deleted.store(true, Ordering::Release);
     }
     fn PJRT_LoadedExecutable_IsDeleted(args: PJRT_LoadedExecutable_IsDeleted_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let loaded = unsafe { Loaded::of(args.executable) }?;
         args.is_deleted = loaded.is_deleted.load(Ordering::Acquire);
     }
     fn PJRT_LoadedExecutable_Fingerprint(args: PJRT_LoadedExecutable_Fingerprint_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let text = unsafe { &Loaded::of(args.executable)?.program.fingerprint };
         args.executable_fingerprint = text.as_ptr().cast();
         args.executable_fingerprint_size = text.len();

@@ -1,11 +1,11 @@
-//! Executing programs: short runs on the thread of the caller, others on a thread of their own while the
-//! caller goes on.
+//! Execution of programs: short runs on the caller's thread, others asynchronously on another
+//! thread.
 //!
-//! A run goes on if its program only computes. Programs that call functions of the front end, have tokens,
-//! or results of sizes that only the run knows are done when the call returns; so are programs whose last
-//! run was short, since another thread needs as long to begin, unless their arguments are still to come.
-//! What can be said of the arguments is an error of the call; errors of a run that goes on are those of
-//! its results.
+//! A run can be asynchronous if its program only computes. Programs that call functions of the
+//! front end, have tokens, or have results whose sizes only the run determines are finished when
+//! the call returns. So are programs whose last run was short, because starting another thread
+//! takes as long, unless their arguments have not arrived yet. Errors in the arguments are errors
+//! of the call; errors in an asynchronous run are errors of its results.
 
 use crate::buffer::Buffer;
 use crate::c_api::*;
@@ -23,7 +23,7 @@ use crate::run::{Completion, ContextHandle, Run};
 use tegula::Limits;
 
 fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
-    // SAFETY: the header asks for an executable, and options or null.
+    // SAFETY: the API requires a valid executable, and options or null.
     let (loaded, options) = unsafe { (Loaded::of(args.executable)?, Options::read(args.options)) };
     loaded.check_alive()?;
     if options.has_host_transfers {
@@ -38,13 +38,13 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
         return Err(Error::invalid(message));
     }
     let devices = loaded.devices(&args.execute_device)?;
-    // SAFETY: the header: for each device a list of arguments.
+    // SAFETY: the API requires, for each device, a list of arguments.
     let lists = unsafe { lists(args, count) }?;
     let run = Run::new(program, &lists, options.kept)?;
     let dispatch = loaded.dispatch().filter(|_| program.may_go_on());
     let dispatch = dispatch.filter(|_| !program.is_short() || !run.is_ready());
     let dispatch = dispatch.filter(|_| program.fits(&lists));
-    // SAFETY: the header: for each device room for its results.
+    // SAFETY: the API requires, for each device, room for its results.
     let outputs = unsafe { slice(args.output_lists, count) };
     let done = match dispatch {
         Some(dispatch) => start(run, &program.results, dispatch, devices, outputs)?,
@@ -53,7 +53,7 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
             for ((results, &device), &outputs) in results.into_iter().zip(devices).zip(outputs) {
                 let mut results = results.into_iter();
                 let array = |_, memory: &Memory| Some(Buffer::new(results.next()?, memory));
-                // SAFETY: the header: there is room for all results.
+                // SAFETY: the API requires that there is room for all results.
                 unsafe { write(&program.results, device, outputs, array) }?;
             }
             Event::ready()
@@ -61,7 +61,7 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
     };
     if !args.device_complete_events.is_null() {
         for device in 0..count {
-            // SAFETY: the header: null, or room for an event of each device.
+            // SAFETY: the API requires: null, or room for an event of each device.
             unsafe {
                 args.device_complete_events.add(device).write(done.handle());
             }
@@ -73,7 +73,7 @@ fn execute(args: &mut PJRT_LoadedExecutable_Execute_Args) -> Result<(), Error> {
 /// The arguments of each device.
 ///
 /// # Safety
-/// For each of `count` devices a list of so many buffers that live.
+/// For each of `count` devices, there is a list of valid buffers of the stated length.
 unsafe fn lists<'a>(
     args: &PJRT_LoadedExecutable_Execute_Args,
     count: usize,
@@ -81,7 +81,7 @@ unsafe fn lists<'a>(
     if args.num_args == 0 {
         return Ok(vec![Vec::new(); count]);
     }
-    // SAFETY: the caller promises: for each device a list of so many buffers that live.
+    // SAFETY: the caller promises for each device a list of the stated number of valid buffers.
     unsafe {
         let buffers =
             |list: &[*mut PJRT_Buffer]| list.iter().map(|&handle| Buffer::of(handle)).collect();
@@ -92,7 +92,7 @@ unsafe fn lists<'a>(
     }
 }
 
-/// Has a run done while the caller goes on; gives the event of its end.
+/// Starts an asynchronous run; returns the event of its end.
 fn start(
     run: Run,
     results: &Results,
@@ -105,7 +105,7 @@ fn start(
     for ((number, &device), &outputs) in devices.iter().enumerate().zip(outputs) {
         let mut values = completion.values(number);
         let array = |place, memory: &Memory| promised(results, place, values.next()?, memory);
-        // SAFETY: the header: there is room for all results.
+        // SAFETY: the API requires that there is room for all results.
         unsafe { write(results, device, outputs, array) }?;
     }
     // SAFETY: a device of the client. Programs of several devices have the queue of the first.
@@ -113,14 +113,14 @@ fn start(
     let device = device.transpose()?.map_or(0, |device| device.id);
     let limits = Limits::new().interrupt(dispatch.interrupt());
     let task = dispatch.submit(device, Box::new(move || run.fulfil(&limits, completion)));
-    // Without a thread for it, it is done now.
+    // If no thread can be started, the run is done now.
     if let Err(task) = task {
         task();
     }
     Ok(ready)
 }
 
-/// The buffer of a result that is still to come.
+/// The buffer of a result that arrives later.
 fn promised(results: &Results, place: usize, value: Value, memory: &Memory) -> Option<Buffer> {
     let element_type = element::from_c(*results.types.get(place)?).ok()?;
     let layout = results.layouts.get(place)?.clone();
@@ -137,17 +137,17 @@ fn promised(results: &Results, place: usize, value: Value, memory: &Memory) -> O
     ))
 }
 
-/// Gives a device its results: tokens, and the array of each other place.
+/// Writes a device's results: tokens, and arrays for the other results.
 ///
 /// # Safety
-/// A device of the client, and room for all results.
+/// `device` is a device of the client, and `outputs` has room for all results.
 unsafe fn write(
     results: &Results,
     device: *mut PJRT_Device,
     outputs: *mut *mut PJRT_Buffer,
     mut array: impl FnMut(usize, &Memory) -> Option<Buffer>,
 ) -> Result<(), Error> {
-    // SAFETY: the caller promises: a device of the client.
+    // SAFETY: the caller promises a device of the client.
     let memory = unsafe { Device::of(device) }?.default_memory()?;
     for (place, &kind) in results.types.iter().enumerate() {
         let buffer = match kind {
@@ -155,15 +155,15 @@ unsafe fn write(
             _ => array(place, memory),
         };
         let buffer = buffer.ok_or_else(|| Error::internal("a result is missing"))?;
-        // SAFETY: the caller promises: there is room for all results.
+        // SAFETY: the caller promises that there is room for all results.
         unsafe { outputs.add(place).write(buffer.into_handle()) };
     }
     Ok(())
 }
 
-/// What is read of an execution's options.
+/// The execution options that are used.
 struct Options<'a> {
-    /// Arguments that are not donated whatever the program says.
+    /// Arguments that are not donated, even if the program says so.
     kept: &'a [i64],
     context: ContextHandle,
     has_host_transfers: bool,
@@ -171,7 +171,7 @@ struct Options<'a> {
 
 impl Options<'_> {
     /// # Safety
-    /// Valid options, or null.
+    /// The options are valid, or null.
     unsafe fn read(options: *const PJRT_ExecuteOptions) -> Self {
         let none = Self {
             kept: &[],
@@ -181,8 +181,8 @@ impl Options<'_> {
         if options.is_null() {
             return none;
         }
-        // SAFETY: the caller's promise: the first field says how many bytes there are, and every
-        // caller has those up to the context.
+        // SAFETY: the caller promises valid options: the first field says how many bytes there are,
+        // and every caller has those up to the context.
         unsafe {
             let size = (&raw const (*options).struct_size).read();
             if size < std::mem::offset_of!(PJRT_ExecuteOptions, context) + size_of::<usize>() {

@@ -1,4 +1,4 @@
-//! Extensions: tables of functions besides the API's own, in a list.
+//! Extensions of the API: a linked list of additional tables of functions.
 
 use crate::c_api::*;
 use crate::ffi;
@@ -11,10 +11,10 @@ mod shardings;
 
 pub(crate) use custom_partitioner::{is_custom_partitioned, registered};
 
-/// A list of extensions that never changes.
+/// A table of an extension, which never changes.
 struct Shared<T>(T);
 
-// SAFETY: tables are never written, and their pointers lead to other tables.
+// SAFETY: tables are never modified, and their pointers are to other tables.
 unsafe impl<T> Sync for Shared<T> {}
 
 const fn base(
@@ -88,5 +88,5 @@ static CUSTOM_PARTITIONER: Shared<PJRT_Custom_Partitioner_Extension> =
         register_batch_partitionable: Some(custom_partitioner::PJRT_Register_Batch_Partitionable),
     });
 
-/// The first of the list.
+/// The head of the list.
 pub(crate) const FIRST: *mut PJRT_Extension_Base = (&raw const LAYOUTS).cast_mut().cast();

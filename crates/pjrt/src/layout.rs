@@ -1,4 +1,4 @@
-//! Layouts: in which order an array's dimensions lie. Arrays here are dense and not tiled.
+//! Layouts: the order of an array's dimensions in memory. Arrays here are dense and not tiled.
 
 use crate::c_api::*;
 use crate::error::Error;
@@ -10,9 +10,9 @@ use tegula_ir::{ArrayShape, ElementType};
 /// The order of a dense array's dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dense {
-    /// The most major first.
+    /// The dimensions, the most major first.
     order: Vec<usize>,
-    /// As C has it.
+    /// The dimensions, the most minor first, as the C API has them.
     minor_to_major: Vec<i64>,
 }
 
@@ -29,10 +29,10 @@ impl Dense {
         Self::new((0..rank).collect())
     }
 
-    /// From what C says; null is row-major.
+    /// Reads a layout of the C API; null means row-major.
     ///
     /// # Errors
-    /// Tiles, strides that no order has, dimensions that are not the array's.
+    /// Tiles, strides that no dense order has, and dimensions that are not the array's.
     ///
     /// # Safety
     /// The layout is valid, or null.
@@ -41,8 +41,8 @@ impl Dense {
         dims: &[i64],
         width: usize,
     ) -> Result<Self, Error> {
-        // SAFETY: the caller promises: the layout is valid, or null; the type says which member of
-        // the union is there.
+        // SAFETY: the caller promises that the layout is valid, or null; the type says which member
+        // of the union is there.
         unsafe {
             let Some(layout) = layout.as_ref() else {
                 return Ok(Self::row_major(dims.len()));
@@ -82,7 +82,7 @@ impl Dense {
             .ok_or_else(|| Error::invalid(message()))
     }
 
-    /// The order whose strides these are.
+    /// The order of dimensions that has these strides.
     pub(crate) fn from_strides(given: &[i64], dims: &[i64], width: usize) -> Result<Self, Error> {
         let none = || Error::invalid(format!("strides {given:?} are of no order of {dims:?}"));
         if given.len() != dims.len() {
@@ -107,13 +107,13 @@ impl Dense {
         &self.minor_to_major
     }
 
-    /// The shape of what is stored: the dimensions in this order.
+    /// The shape of the stored array: the dimensions in this order.
     pub(crate) fn stored_shape(&self, element_type: ElementType, dims: &[i64]) -> ArrayShape {
         let dims: Vec<i64> = self.order.iter().map(|&dim| dims[dim]).collect();
         ArrayShape::new(element_type, &dims)
     }
 
-    /// As C has it; it leads to this.
+    /// The layout for the C API, with pointers into `self`.
     pub(crate) fn to_c(&self) -> PJRT_Buffer_MemoryLayout {
         let tiled = PJRT_Buffer_MemoryLayout_Tiled {
             struct_size: PJRT_Buffer_MemoryLayout_Tiled::SIZE,

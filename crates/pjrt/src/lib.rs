@@ -1,11 +1,11 @@
-//! Tegula as a PJRT plug-in: a library with one function, `GetPjrtApi`, by which JAX and other front
-//! ends compile and run programs.
+//! Tegula as a PJRT plug-in: a library with the function `GetPjrtApi`, through which JAX and other
+//! front ends compile and run programs.
 //!
-//! Its platform is called "cpu", because front ends tie what they do to that name (donation, caches,
-//! callbacks, linear algebra). It holds no symbol of Python.
+//! Its platform is called "cpu", because front ends depend on that name for some features
+//! (donation, caches, callbacks, linear algebra). The library uses no symbols of Python.
 //!
-//! In unmodified JAX it is used by the Python package `tegula-jax`. Any other program loads the library and asks for
-//! the table of its functions:
+//! The Python package `tegula-jax` makes it available to unmodified JAX. Any other program can load
+//! the library and request the table of functions:
 //!
 //! ```
 //! // SAFETY: the table is there as long as the library is, and nobody writes to it.
@@ -14,8 +14,9 @@
 //! assert!(api.PJRT_Client_Create.is_some());
 //! ```
 //!
-//! Every function of the API is in the module of what it is about. `entry` says what all of them
-//! have in common: argument structs of other versions, errors, no panic that unwinds into C.
+//! Each function of the API is in the module for its kind of object. `entry` has the parts that all
+//! functions share: argument structs of other versions, errors, and panics, which never unwind into
+//! C. "The API requires" in `SAFETY` comments refers to what the public header demands of callers.
 
 #![allow(non_upper_case_globals, reason = "constants have the header's names")]
 
@@ -59,10 +60,10 @@ use c_api::*;
 
 struct Api(PJRT_Api);
 
-// SAFETY: it is never written, and its pointers lead to tables that are not either.
+// SAFETY: it is never modified, and neither are the tables that its pointers are to.
 unsafe impl Sync for Api {}
 
-/// What front ends call first: the table of all functions.
+/// The function that front ends call first. Returns the table of all functions.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "the name that front ends look for")]
 pub extern "C" fn GetPjrtApi() -> *const PJRT_Api {

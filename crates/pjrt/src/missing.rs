@@ -1,4 +1,4 @@
-//! Functions of the API that do nothing yet but say so.
+//! Functions of the API that are not implemented; they return an error that says so.
 
 use crate::c_api::*;
 use crate::entry::{entries, unimplemented};

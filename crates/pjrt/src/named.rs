@@ -1,4 +1,4 @@
-//! Named values: options that come in, attributes that go out.
+//! Named values of the C API: options from callers, attributes for them.
 
 use crate::c_api::*;
 use crate::error::Error;
@@ -15,28 +15,28 @@ pub(crate) enum Value {
     Bool(bool),
 }
 
-/// Options that a caller gives.
+/// Reads the options that a caller passes.
 ///
 /// # Errors
-/// A type of value that we do not know.
+/// A value of an unknown type.
 ///
 /// # Safety
-/// `values` leads to `count` valid named values.
+/// `values` points to `count` valid named values.
 pub(crate) unsafe fn read(
     values: *const PJRT_NamedValue,
     count: usize,
 ) -> Result<Vec<(String, Value)>, Error> {
-    // SAFETY: the caller promises: `values` leads to `count` valid named values.
+    // SAFETY: the caller promises that `values` points to `count` valid named values.
     let values = unsafe { slice(values, count) };
-    // SAFETY: the caller promises: `values` leads to `count` valid named values.
+    // SAFETY: the caller promises that `values` points to `count` valid named values.
     let read = |value| unsafe { read_one(value) };
     values.iter().map(read).collect()
 }
 
 /// # Safety
-/// A valid named value.
+/// The named value is valid.
 unsafe fn read_one(value: &PJRT_NamedValue) -> Result<(String, Value), Error> {
-    // SAFETY: the caller promises: a valid named value; the type says which member of the union is
+    // SAFETY: the caller promises a valid named value; the type says which member of the union is
     // there.
     unsafe {
         let text = |data: *const std::ffi::c_char, size| {
@@ -61,22 +61,22 @@ unsafe fn read_one(value: &PJRT_NamedValue) -> Result<(String, Value), Error> {
     }
 }
 
-/// Attributes that live as long as this does.
+/// Attributes, which live as long as this object.
 #[derive(Default)]
 pub(crate) struct Attributes {
-    /// What `values` leads to.
+    /// The memory that `values` points to.
     _owned: Vec<(String, Value)>,
     values: Vec<PJRT_NamedValue>,
 }
 
-// SAFETY: it is never written after it was made; its pointers lead to what it owns.
+// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
 unsafe impl Send for Attributes {}
-// SAFETY: it is never written after it was made; its pointers lead to what it owns.
+// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
 unsafe impl Sync for Attributes {}
 
 impl Attributes {
     pub(crate) fn new(owned: Vec<(String, Value)>) -> Self {
-        // Strings and lists are on the heap: moving `owned` does not move them.
+        // Strings and lists are on the heap, so they keep their address when `owned` is moved.
         let values = owned.iter().map(|(name, value)| named(name, value));
         let values = values.collect();
         Self {

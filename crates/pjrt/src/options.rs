@@ -1,15 +1,14 @@
-//! Compile options, which come as a protocol buffer.
+//! Compile options, from a protocol buffer.
 //!
-//! What is read of `xla.CompileOptionsProto`, by field number: 3 the build options (4 replicas,
-//! 5 partitions, 9 device assignment, 12 whose sharding of the results may be chosen, 18 whose of the
-//! parameters), 4 whether the executable runs on any device, 7 options by
-//! name.
+//! The fields of `xla.CompileOptionsProto` that are used, by number: 3 the build options (4
+//! replicas, 5 partitions, 9 device assignment, 12 for which results and 18 for which parameters
+//! the sharding may be chosen), 4 whether the executable runs on any device, 7 options by name.
 
 use crate::error::{Code, Error};
 use crate::protobuf::{Field, Message};
 use tegula::Topology;
 
-/// The bytes of the options, or of a part of them.
+/// The options or a part of them, as a message.
 fn message(bytes: &[u8]) -> Message<'_> {
     Message {
         name: "xla.CompileOptionsProto",
@@ -17,24 +16,26 @@ fn message(bytes: &[u8]) -> Message<'_> {
     }
 }
 
-/// What a front end asks of an executable.
+/// The options of an executable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CompileOptions {
     pub(crate) replicas: i64,
     pub(crate) partitions: i64,
-    /// By replica, then partition; empty if nothing is said.
+    /// The devices, by replica and then by partition; empty if not stated.
     pub(crate) devices: Vec<i64>,
-    /// Whether it runs on the device that each execution names.
+    /// Whether the executable runs on the device that each execution names.
     pub(crate) portable: bool,
-    /// By parameter, or one entry for all: whether it may be cut if the program says nothing of it.
+    /// For each parameter, or in one entry for all: whether it may be partitioned if the program
+    /// does not state its sharding.
     pub(crate) free_parameters: Vec<bool>,
-    /// The same of results.
+    /// For each result, or in one entry for all: whether it may be partitioned if the program does
+    /// not state its sharding.
     pub(crate) free_results: Vec<bool>,
 }
 
 impl CompileOptions {
     /// # Errors
-    /// Bytes that are no such message; an option by name that we do not know.
+    /// Bytes that are not such a message; an unknown option by name.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Error> {
         let mut options = Self {
             replicas: 1,
@@ -55,10 +56,10 @@ impl CompileOptions {
         Ok(options)
     }
 
-    /// The devices of an execution.
+    /// The numbers of replicas and partitions of an execution.
     ///
     /// # Errors
-    /// Counts that are none.
+    /// Numbers that are not positive.
     pub(crate) fn topology(&self) -> Result<Topology, Error> {
         let count = |count: i64| usize::try_from(count).ok().filter(|count| *count > 0);
         match (count(self.replicas), count(self.partitions)) {
@@ -96,8 +97,9 @@ impl CompileOptions {
         Ok(())
     }
 
-    /// `xla.DeviceAssignmentProto`: 1 replicas, 2 computations, 3 by computation a message with
-    /// the devices of its replicas (1).
+    /// Reads an `xla.DeviceAssignmentProto`: field 1 is the number of replicas, 2 that of
+    /// computations, 3 has a message for each computation, whose field 1 is the devices of its
+    /// replicas.
     fn read_assignment(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut computations: Vec<Vec<i64>> = Vec::new();
         for field in message(bytes).fields() {
@@ -115,8 +117,8 @@ impl CompileOptions {
     }
 }
 
-/// An option by name. Those of XLA steer another compiler: they are read over. Others would be
-/// expected to do something.
+/// Checks an option by name. XLA's options are for another compiler and ignored. Others are errors,
+/// because they would be expected to have an effect.
 fn check_override(entry: &[u8]) -> Result<(), Error> {
     for field in message(entry).fields() {
         if let (1, Field::Bytes(name)) = field? {
@@ -136,8 +138,8 @@ mod tests {
 
     #[test]
     fn what_jax_sends_is_read() {
-        // One replica of two partitions on devices 3 and 1, the first parameter free; portable; an
-        // option of XLA's.
+        // One replica of two partitions on devices 3 and 1, with the first parameter free;
+        // portable; and an option of XLA's.
         let assignment = [8, 1, 16, 2, 26, 3, 10, 1, 3, 26, 3, 10, 1, 1];
         let mut build = vec![32, 1, 40, 2, 74, assignment.len() as u8];
         build.extend(assignment);
@@ -157,7 +159,7 @@ mod tests {
         };
         assert_eq!(options, expected);
         for len in 0..message.len() {
-            // Whatever is cut off: an error or a message, no panic.
+            // Truncated messages give an error or options, never a panic.
             let _ = CompileOptions::read(&message[..len]);
         }
         assert!(CompileOptions::read(&[58, 5, 10, 3, b'b', b'a', b'd']).is_err());

@@ -1,5 +1,5 @@
-//! Pallas kernels on the simulated TPU, for the Python package: one function of C that takes a
-//! program with a `tpu_custom_call` and its arrays, and gives the results and a report as JSON.
+//! Pallas kernels on the simulated TPU, for the Python package: a C function that takes a program
+//! with a `tpu_custom_call` and its arrays, and returns the results and a report as JSON.
 
 use crate::element::extend;
 use crate::ffi::data_type;
@@ -10,17 +10,17 @@ use std::ffi::{CString, c_char};
 use tegula::pallas::{Kernel, Options, Report, Source, read};
 use tegula::{ArrayShape, Chip, ElementType, Literal};
 
-/// What failed, and how: `request`, `read`, `print` or `run`.
+/// The stage that failed (`request`, `read`, `print` or `run`), and the message.
 struct Failure(&'static str, String);
 
-/// What the caller asks.
+/// The parameters of a simulation.
 struct Request {
     chip: Chip,
     options: Options,
-    /// Whether the kernel is only read, verified, and printed as text that reads back.
+    /// Whether the kernel is only read, verified, and printed as text.
     only_print: bool,
-    /// How many devices run the kernel; operands and results are those of the first device, then
-    /// those of the second, and so on.
+    /// The number of devices that run the kernel. Operands and results are those of the first
+    /// device, then those of the second, and so on.
     devices: usize,
 }
 
@@ -54,17 +54,18 @@ impl Request {
     }
 }
 
-/// Simulates the one kernel of a program of StableHLO. `request` is a JSON object: `chip` (a name,
-/// or a file that describes one), `precision` (`f32` or `tpu`), `races`, `values`, `steps`,
-/// `devices`, `only` (`print`: the kernel is read, verified, and printed as text that reads back). Results are written to the memory that `results` states; their element types have
-/// the kernel's widths.
+/// Simulates the single kernel of a StableHLO program. `request` is a JSON object with `chip` (a
+/// name, or a file that describes one), `precision` (`f32` or `tpu`), `races`, `values`, `steps`,
+/// `devices`, and `only` (`print`: the kernel is only read, verified, and printed as text that
+/// reads back). Results are written to the memory in `results`, whose element types have the
+/// kernel's widths.
 ///
-/// Gives a JSON object that is ended by a zero: the `report` of all devices, or an `error` with the
-/// `stage` that failed. [`tegula_pallas_free`] takes it back.
+/// Returns a zero-terminated JSON object: the `report` of all devices, or an `error` with the
+/// `stage` that failed. [`tegula_pallas_free`] frees it.
 ///
 /// # Safety
-/// `program` and `request` are so many bytes, `operands` and `results` so many arrays with dense
-/// elements in row-major order; nobody writes to the operands meanwhile.
+/// `program` and `request` have the stated numbers of bytes, `operands` and `results` the stated
+/// numbers of dense row-major arrays; nobody writes to the operands during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_pallas_simulate(
     program: *const u8,
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn tegula_pallas_simulate(
     result_count: usize,
 ) -> *mut c_char {
     let work = std::panic::AssertUnwindSafe(|| {
-        // SAFETY: the caller promises so many bytes and so many arrays.
+        // SAFETY: the caller promises the stated numbers of bytes and of arrays.
         let (program, request, operands, results) = unsafe {
             (
                 slice(program, program_size),
@@ -97,14 +98,15 @@ pub unsafe extern "C" fn tegula_pallas_simulate(
     text.into_raw()
 }
 
-/// Frees what [`tegula_pallas_simulate`] gave.
+/// Frees the result of [`tegula_pallas_simulate`].
 ///
 /// # Safety
-/// A pointer that it gave, once.
+/// The pointer is from that function, and freed once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_pallas_free(answer: *mut c_char) {
     if !answer.is_null() {
-        // SAFETY: the caller promises that `tegula_pallas_simulate` made it, with `into_raw`.
+        // SAFETY: the caller promises a pointer from `tegula_pallas_simulate`, which made it with
+        // `into_raw`.
         drop(unsafe { CString::from_raw(answer) });
     }
 }
@@ -191,22 +193,22 @@ fn element_type(buffer: &XLA_FFI_Buffer) -> Result<ElementType, String> {
         .ok_or_else(|| format!("there are no arrays of element type {}", buffer.dtype))
 }
 
-/// A copy of an array that the caller has.
+/// A copy of the caller's array.
 fn literal(buffer: &XLA_FFI_Buffer) -> Result<Literal, String> {
     let ty = element_type(buffer)?;
-    // SAFETY: an array has as many sizes as its rank says, and the elements that they say.
+    // SAFETY: an array has as many sizes as its rank.
     let dims = unsafe { slice(buffer.dims, usize::try_from(buffer.rank).unwrap_or(0)) };
     let shape = ArrayShape::new(ty, dims);
     let mut literal = Literal::zeros(&shape).map_err(|error| error.to_string())?;
-    // SAFETY: an array has the elements that its sizes say.
+    // SAFETY: an array has as many elements as its sizes state.
     let bytes = unsafe { slice(buffer.data.cast::<u8>(), literal.bytes().len()) };
     literal.bytes_mut().copy_from_slice(bytes);
     extend(ty, literal.bytes_mut());
     Ok(literal)
 }
 
-/// Writes the results of all devices. A kernel that does not fit the chip has none, and the caller
-/// gets zeros; its report says so.
+/// Writes the results of all devices. A kernel that does not fit the chip has no results, and the
+/// caller gets zeros; the report says so.
 fn write_results(reports: &[Report], results: &[XLA_FFI_Buffer]) -> Result<(), String> {
     let per_device = results.len() / reports.len().max(1);
     for (device, report) in reports.iter().enumerate() {
@@ -216,7 +218,7 @@ fn write_results(reports: &[Report], results: &[XLA_FFI_Buffer]) -> Result<(), S
                 .get(place)
                 .filter(|_| number < per_device)
                 .ok_or_else(|| format!("the kernel has {} results", report.results.len()))?;
-            // SAFETY: an array has as many sizes as its rank says.
+            // SAFETY: an array has as many sizes as its rank.
             let dims = unsafe { slice(buffer.dims, usize::try_from(buffer.rank).unwrap_or(0)) };
             let wanted = dims.iter().product::<i64>();
             let same_width =

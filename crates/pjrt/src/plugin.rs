@@ -1,14 +1,15 @@
-//! What the plug-in says of itself.
+//! The attributes of the plug-in.
 
 use crate::c_api::*;
 use crate::entry::entries;
 use crate::named::{Attributes, Value};
 use std::sync::LazyLock;
 
-/// Front ends send StableHLO of this version, however new they are, and refuse programs that need a newer one:
-/// accuracies of some functions came with 1.10, asynchronous collectives with 1.15.
+/// The newest supported version of StableHLO. Newer front ends convert programs to it, and refuse
+/// those that need a newer one: accuracies of some functions need 1.10, asynchronous collectives
+/// 1.15.
 const STABLEHLO: [i64; 3] = [1, 17, 0];
-/// The oldest that is read.
+/// The oldest supported version of StableHLO.
 const OLDEST_STABLEHLO: [i64; 3] = [0, 9, 0];
 
 static ATTRIBUTES: LazyLock<Attributes> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! Programs: what a front end gives to be compiled, and what it may ask of the result.
+//! Programs: the source that a front end provides, and the properties of the compiled program.
 
 use crate::buffer::Buffer;
 use crate::c_api::*;
@@ -18,7 +18,7 @@ use tegula::{MachineCode, Shardings, SpmdExecutable, Topology};
 use tegula_custom_call::{is_built_in, is_library_routine};
 use tegula_ir::{ArrayShape, Dim, Module, Op, Shape};
 
-/// A program as it came, with its options: all that is needed to compile it again.
+/// The source of a program with its options: everything that is needed to compile it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) format: String,
@@ -36,56 +36,58 @@ pub(crate) struct Program {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) results: Results,
     pub(crate) costs: Attributes,
-    /// What each of several devices runs, as StableHLO, once somebody has asked.
+    /// The StableHLO text of the program that each of several devices runs, once it was requested.
     of_device: OnceLock<Vec<u8>>,
-    /// Whether it only computes, and the sizes of its results are known before.
+    /// Whether the program has no side effects and the sizes of its results are known before a run.
     only_computes: bool,
-    /// Whether functions that this process has registered partitioned it: nobody else can compile it.
+    /// Whether functions that are registered in this process partitioned the program, so that no
+    /// other process can compile it.
     is_custom_partitioned: bool,
-    /// How long the last run took in nanoseconds; 0 before the first.
+    /// The time of the last run in nanoseconds; 0 before the first run.
     run_time: AtomicU64,
 }
 
-/// A run of less time is not worth another thread, which needs some microseconds to begin.
+/// The time below which a run is not worth another thread, which takes some microseconds to start.
 const SHORT: Duration = Duration::from_micros(200);
 
-/// What executions run.
+/// The compiled program of an executable.
 pub(crate) enum Engine {
-    /// A program of one device.
+    /// A program for one device.
     One(Box<tegula::Executable>),
-    /// What each of several devices runs.
+    /// The program that each of several devices runs.
     Several(Box<SpmdExecutable>),
 }
 
-/// An array that a program takes, or a token.
+/// A parameter of a program: an array or a token.
 pub(crate) struct Parameter {
-    /// [`None`] of a token, which says only that what gave it is done: the program is not given it.
+    /// [`None`] for a token, which only says that the operation that produced it is done; it is not
+    /// passed to the program.
     pub(crate) shape: Option<ArrayShape>,
     pub(crate) bytes: i64,
     pub(crate) layout: Dense,
-    /// Whether the program may take its memory.
+    /// Whether the program may take over its memory.
     pub(crate) is_donated: bool,
 }
 
-/// The arrays that a program gives, in the forms in which C asks for them.
+/// The result arrays of a program, in the forms that the C API uses.
 pub(crate) struct Results {
     pub(crate) types: Vec<PJRT_Buffer_Type>,
-    /// Of all of them, one after the other; of what each device gets.
+    /// The sizes of all of a device's results, one after the other.
     pub(crate) dims: Vec<i64>,
     pub(crate) ranks: Vec<usize>,
     pub(crate) layouts: Vec<Dense>,
     pub(crate) bytes: i64,
 }
 
-/// The kind of memory of parameters and results, once for each.
+/// The memory kind of each parameter or result.
 pub(crate) struct Kinds {
     pub(crate) names: Vec<*const c_char>,
     pub(crate) sizes: Vec<usize>,
 }
 
-// SAFETY: names of static strings.
+// SAFETY: the pointers are to static strings.
 unsafe impl Send for Kinds {}
-// SAFETY: names of static strings.
+// SAFETY: the pointers are to static strings.
 unsafe impl Sync for Kinds {}
 
 impl Kinds {
@@ -104,8 +106,8 @@ impl Program {
         Self::new(source, threads, None)
     }
 
-    /// A program whose bytes were read: its machine code is used if it is for
-    /// this CPU and of this build, else it is compiled.
+    /// Builds a program whose serialised form was read. Its machine code is used if it is for this
+    /// CPU and from this build; otherwise the program is compiled.
     pub(crate) fn load(
         source: Source,
         threads: usize,
@@ -162,7 +164,7 @@ impl Program {
 }
 
 impl Program {
-    /// The devices of an execution.
+    /// The numbers of replicas and partitions of an execution.
     pub(crate) fn topology(&self) -> Topology {
         match &self.engine {
             Engine::One(_) => Topology::ALONE,
@@ -170,12 +172,12 @@ impl Program {
         }
     }
 
-    /// Whether the caller may go on while it runs: nobody sees more of a run than its results.
+    /// Whether runs may be asynchronous, because only their results are observable.
     pub(crate) fn may_go_on(&self) -> bool {
         self.only_computes
     }
 
-    /// Whether these are arrays that it takes. Of open sizes only a run can say.
+    /// Whether buffers match the parameters. Open sizes are only checked by the run.
     pub(crate) fn fits(&self, buffers: &[Vec<&Buffer>]) -> bool {
         let fits = |(parameter, buffer): (&Parameter, &&Buffer)| {
             let shape = parameter.shape.as_ref();
@@ -190,19 +192,19 @@ impl Program {
         })
     }
 
-    /// Says how long a run took.
+    /// Records the time of a run.
     pub(crate) fn took(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.run_time.store(nanoseconds.max(1), Ordering::Relaxed);
     }
 
-    /// Whether the last run was so short that the next is best done by the caller itself.
+    /// Whether the last run was so short that the next should be done on the caller's thread.
     pub(crate) fn is_short(&self) -> bool {
         let time = self.run_time.load(Ordering::Relaxed);
         time > 0 && Duration::from_nanos(time) < SHORT
     }
 
-    /// How the arrays of a program for several partitions are cut.
+    /// The shardings of a program for several partitions.
     pub(crate) fn shardings(&self) -> Option<&Shardings> {
         match &self.engine {
             Engine::One(_) => None,
@@ -210,11 +212,11 @@ impl Program {
         }
     }
 
-    /// What a device runs, as a front end reads it: the program as it came, or StableHLO of what each
-    /// of several devices runs, with its exchanges.
+    /// The program that a device runs, in a form for front ends: the original program, or for
+    /// several devices the StableHLO of each device's program with its collectives.
     ///
     /// # Errors
-    /// StableHLO has no form of an operation.
+    /// StableHLO cannot express an operation.
     pub(crate) fn of_device(&self) -> Result<(&str, &[u8]), Error> {
         let Engine::Several(spmd) = &self.engine else {
             return Ok((&self.source.format, &self.source.code));
@@ -230,7 +232,7 @@ impl Program {
     /// The machine code.
     ///
     /// # Errors
-    /// It cannot be kept, or the program would be another one where it is loaded.
+    /// The code cannot be serialised, or the program would be different where it is loaded.
     pub(crate) fn machine_code(&self) -> Result<Vec<u8>, Error> {
         if self.is_custom_partitioned {
             return Err(unimplemented(
@@ -240,7 +242,7 @@ impl Program {
         Ok(self.engine.executable()?.serialize()?)
     }
 
-    /// Bytes that a run takes besides arguments and results, where sizes are known.
+    /// The number of bytes that a run uses besides arguments and results, if sizes are known.
     pub(crate) fn temporary_bytes(&self) -> i64 {
         let executable = self.engine.executable().ok();
         let plan = executable.and_then(|executable| executable.backend().plan());
@@ -262,8 +264,8 @@ fn compile_options(threads: usize) -> Result<tegula::Options, Error> {
 impl Engine {
     fn one(module: &Module, threads: usize, machine_code: Option<Vec<u8>>) -> Result<Self, Error> {
         let loaded = machine_code.and_then(|code| {
-            // SAFETY: front ends give back what they were given, and that it was not damaged was
-            // checked.
+            // SAFETY: front ends return bytes that they got from `serialize`; `deserialize` checks
+            // them for damage.
             unsafe { tegula::Executable::deserialize(code, threads) }.ok()
         });
         let executable = match loaded {
@@ -273,8 +275,8 @@ impl Engine {
         Ok(Self::One(Box::new(executable)))
     }
 
-    /// Partitions of a program get parts of its arrays; replicas are each given the arrays that it
-    /// states.
+    /// The partitions of a program get parts of its arrays; the replicas get separate arrays with
+    /// the shapes that it states.
     fn several(
         module: &Module,
         options: &CompileOptions,
@@ -282,7 +284,8 @@ impl Engine {
         threads: usize,
         machine_code: Option<Vec<u8>>,
     ) -> Result<Self, Error> {
-        // SAFETY: as in `one`.
+        // SAFETY: front ends return bytes that they got from `serialize`; `deserialize` checks them
+        // for damage.
         let machine_code = machine_code.map(|code| unsafe { MachineCode::new(code) });
         // The devices share the threads.
         let compile = compile_options((threads / topology.devices().max(1)).max(1))?;
@@ -307,7 +310,7 @@ impl Engine {
         Ok(Self::Several(Box::new(spmd)))
     }
 
-    /// What one device runs.
+    /// The program that one device runs.
     fn executable(&self) -> Result<&tegula::Executable, Error> {
         match self {
             Self::One(executable) => Ok(executable),
@@ -318,8 +321,8 @@ impl Engine {
     }
 }
 
-/// A list of flags has an entry for each of so many arrays, or one for all. JAX knows no arrays of
-/// unequal parts.
+/// The freedom for a list of flags, which has an entry for each array, or one for all. JAX does not
+/// support arrays of unequal parts.
 fn freedom(flags: &[bool], arrays: usize) -> Freedom {
     Freedom::EqualParts(match flags {
         &[all] => vec![all; arrays],
@@ -343,14 +346,14 @@ fn read(source: &Source) -> Result<Module, Error> {
     Ok(tegula::Module::from_bytes(source.code.clone())?.into_program())
 }
 
-/// The arrays of a shape from the outside in, with [`None`] for each token.
+/// The arrays in a shape from left to right, with [`None`] for each token.
 fn leaves(shape: &Shape) -> Vec<Option<&ArrayShape>> {
     let mut leaves = Vec::new();
     shape.for_each_leaf(&mut |leaf| leaves.push(leaf.as_array()));
     leaves
 }
 
-/// The size of a dimension that only a run knows.
+/// The size of a dimension that only a run determines.
 const UNKNOWN: i64 = i64::MIN;
 
 fn static_dims(shape: &ArrayShape) -> Vec<i64> {
@@ -361,7 +364,7 @@ fn static_dims(shape: &ArrayShape) -> Vec<i64> {
     dims.collect()
 }
 
-/// Whether a program calls functions of others, which may do more than compute, and ask for the data of
+/// Whether a program calls external functions, which may have side effects and use the data of
 /// their execution.
 fn calls_outside(module: &Module) -> bool {
     let mut instructions = module.instructions.values();
@@ -407,8 +410,8 @@ fn parameters(module: &Module, executable: &tegula::Executable) -> Vec<Parameter
     parameters
 }
 
-/// Of a program for several devices a front end does not know whether a donated array fits a result:
-/// one that is as large as none stays its own. With each result goes one array.
+/// In a program for several devices, front ends do not know whether a donated array fits a result.
+/// An array that has the size of no result is not donated. Each result is matched with one array.
 fn keep_useful_donations(module: &Module, parameters: &mut [Parameter]) {
     let entry = module.entry_computation();
     let shape = |leaf: Option<&ArrayShape>| leaf.and_then(ArrayShape::byte_size);

@@ -1,21 +1,22 @@
-//! Arrays that come later: a run that goes on still computes them, or the host still sends their bytes.
+//! Promises: arrays that arrive later, because an asynchronous run still computes them, or the host
+//! still sends their bytes.
 //!
-//! What stands for such an array is a *promise*, which buffers and runs share. It has an event, which is
-//! set once the array is there or cannot come; the results of one run have one event.
+//! Buffers and runs share a *promise*. It has an event that is set when the array arrives or cannot
+//! arrive; all results of a run share one event.
 
 use crate::error::Error;
 use crate::event::Event;
 use std::sync::{Arc, OnceLock};
 use tegula::Tensor;
 
-/// An array that comes later.
+/// An array that arrives later.
 pub(crate) struct Promise {
     array: OnceLock<Arc<Tensor>>,
     ready: Event,
 }
 
 impl Promise {
-    /// A promise whose array is there, or cannot come, once the event is set.
+    /// A promise whose array has arrived, or cannot arrive, when the event is set.
     pub(crate) fn new(ready: Event) -> Arc<Self> {
         Arc::new(Self {
             array: OnceLock::new(),
@@ -23,13 +24,13 @@ impl Promise {
         })
     }
 
-    /// Gives the array. The event is not set yet. A second array is not taken.
+    /// Stores the array, without setting the event. A second array is ignored.
     pub(crate) fn put(&self, array: Tensor) {
         let _ = self.array.set(Arc::new(array));
     }
 
-    /// Gives the array, or says why it does not come, and sets the event. The promise is given up before,
-    /// so that whoever waits for the array can have it alone.
+    /// Stores the array or the error, and sets the event. This reference to the promise is dropped
+    /// before, so that a waiting thread can become the only owner of the array.
     pub(crate) fn fulfil(self: Arc<Self>, array: Result<Tensor, Error>) {
         let result = array.map(|array| self.put(array));
         let ready = self.ready.clone();
@@ -38,7 +39,7 @@ impl Promise {
     }
 }
 
-/// An array that is there, or promised.
+/// An array that exists, or a promise of it.
 #[derive(Clone)]
 pub(crate) enum Value {
     Here(Arc<Tensor>),
@@ -46,7 +47,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Set once the array is there, or cannot come.
+    /// The event that is set when the array has arrived or cannot arrive.
     pub(crate) fn ready(&self) -> Event {
         match self {
             Self::Here(_) => Event::ready(),
@@ -65,14 +66,14 @@ impl Value {
     /// Waits for the array.
     ///
     /// # Errors
-    /// It does not come.
+    /// The array cannot arrive.
     pub(crate) fn wait(self) -> Result<Arc<Tensor>, Error> {
         let promise = match self {
             Self::Here(array) => return Ok(array),
             Self::Promised(promise) => promise,
         };
         promise.ready.wait()?;
-        // Whoever has the promise alone gets the array alone, and may write to it.
+        // The only owner of the promise becomes the only owner of the array, and may write to it.
         let array = match Arc::try_unwrap(promise) {
             Ok(promise) => promise.array.into_inner(),
             Err(shared) => shared.array.get().cloned(),

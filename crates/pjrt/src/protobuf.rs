@@ -1,28 +1,28 @@
-//! Protocol buffers: reads the fields of a message one by one, and writes fields.
+//! Protocol Buffers: iterates over the fields of a message, and writes fields.
 
 use crate::error::Error;
 
 /// The bytes of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct Message<'a> {
-    /// What it is, for errors: `xla.OpSharding`.
+    /// The name of the message type in errors, such as `xla.OpSharding`.
     pub(crate) name: &'static str,
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// The fields, in order, each with its number.
+    /// The fields in order, each with its number.
     ///
     /// # Errors
-    /// The bytes are no message.
+    /// The bytes are not a message.
     pub(crate) fn fields(self) -> Fields<'a> {
         Fields(self)
     }
 
-    /// A repeated number, packed or not.
+    /// The values of a repeated number, packed or not.
     ///
     /// # Errors
-    /// The bytes are no message.
+    /// The bytes are not a message.
     pub(crate) fn numbers(self, wanted: u64) -> Result<Vec<i64>, Error> {
         let mut numbers = Vec::new();
         for field in self.fields() {
@@ -49,11 +49,11 @@ impl<'a> Message<'a> {
 pub(crate) enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// Four or eight bytes, which nothing here has.
+    /// Four or eight bytes, which no message here uses.
     Fixed,
 }
 
-/// The fields of a message that are left.
+/// The remaining fields of a message.
 pub(crate) struct Fields<'a>(Message<'a>);
 
 impl<'a> Iterator for Fields<'a> {
@@ -107,7 +107,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Writes a number.
+/// Writes a number (a varint).
 pub(crate) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

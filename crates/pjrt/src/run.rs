@@ -1,4 +1,4 @@
-//! A run: a program with the arguments of each device, and the promises of its results.
+//! Runs: a program with the arguments of each device, and the promises of its results.
 
 use crate::buffer::Buffer;
 use crate::c_api::PJRT_ExecuteContext;
@@ -12,21 +12,21 @@ use std::sync::Arc;
 use std::time::Instant;
 use tegula::{Arg, Limits, Literal, RunError, Tensor};
 
-/// A program and what it is run on.
+/// A program and its arguments.
 pub(crate) struct Run {
     program: Arc<Program>,
-    /// Of each device.
+    /// The arguments of each device.
     arguments: Vec<Vec<Argument>>,
 }
 
-/// An array that a program is given.
+/// An argument of a program.
 enum Argument {
     Kept(Value),
-    /// The program takes its memory over.
+    /// The program takes over its memory.
     Given(Value),
 }
 
-/// An argument that is there: borrowed ones live until the run is done.
+/// An argument that has arrived; borrowed ones live until the run is done.
 enum Present {
     Kept(Arc<Tensor>),
     Given(Tensor),
@@ -48,7 +48,7 @@ impl Argument {
     fn wait(self) -> Result<Present, Error> {
         Ok(match self {
             Self::Kept(value) => Present::Kept(value.wait()?),
-            // Somebody else may be running on it.
+            // Another run may be using the array.
             Self::Given(value) => Present::Given(Arc::unwrap_or_clone(value.wait()?)),
         })
     }
@@ -64,8 +64,8 @@ impl Present {
 }
 
 impl Run {
-    /// A run on the buffers of each device. Those that the program takes over, but for the places in
-    /// `kept`, are deleted.
+    /// A run on the buffers of each device. The buffers that the program takes over are deleted,
+    /// except for those at the positions in `kept`.
     pub(crate) fn new(
         program: &Arc<Program>,
         buffers: &[Vec<&Buffer>],
@@ -78,13 +78,13 @@ impl Run {
         })
     }
 
-    /// Whether all arguments are there, or cannot come.
+    /// Whether all arguments have arrived, or cannot arrive.
     pub(crate) fn is_ready(&self) -> bool {
         let mut arguments = self.arguments.iter().flatten();
         arguments.all(Argument::is_ready)
     }
 
-    /// Waits for the arguments and runs the program. Gives the arrays among the results of each device.
+    /// Waits for the arguments and runs the program. Returns the result arrays of each device.
     pub(crate) fn results(self, context: ContextHandle) -> Result<Vec<Vec<Tensor>>, Error> {
         let present = |own: Vec<Argument>| own.into_iter().map(Argument::wait).collect();
         let own = self.arguments.into_iter().map(present);
@@ -116,7 +116,7 @@ impl Run {
         Ok(results)
     }
 
-    /// Runs the program where nobody waits: panics and being stopped are errors of the results.
+    /// Runs the program asynchronously; panics and interruptions become errors of the results.
     pub(crate) fn fulfil(self, limits: &Limits, results: Completion) {
         let run = || Ok::<_, tegula::Error>(self.results(ContextHandle::NONE));
         let done = catch_unwind(AssertUnwindSafe(|| limits.within(run)));
@@ -128,7 +128,8 @@ impl Run {
     }
 }
 
-/// The arguments of a device, those that the program takes over taken away from their buffers.
+/// The arguments of a device. The arrays that the program takes over are removed from their
+/// buffers.
 fn arguments(program: &Program, buffers: &[&Buffer], kept: &[i64]) -> Result<Vec<Argument>, Error> {
     let parameters = &program.parameters;
     if buffers.len() != parameters.len() {
@@ -148,7 +149,7 @@ fn arguments(program: &Program, buffers: &[&Buffer], kept: &[i64]) -> Result<Vec
         .collect()
 }
 
-/// A donated buffer must be there once.
+/// Checks that a donated buffer is passed only once.
 fn check_donations(buffers: &[&Buffer], is_donated: impl Fn(usize) -> bool) -> Result<(), Error> {
     for (place, buffer) in buffers.iter().enumerate() {
         if !is_donated(place) {
@@ -171,7 +172,8 @@ fn check_donations(buffers: &[&Buffer], is_donated: impl Fn(usize) -> bool) -> R
     Ok(())
 }
 
-/// Does `work`, which runs the program or a device of it, with the execution's data at hand.
+/// Calls `work`, which runs the program or one device of it, with access to the execution's
+/// context.
 fn within<R>(
     context: ContextHandle,
     work: impl FnOnce() -> Result<R, tegula::Error>,
@@ -186,7 +188,8 @@ fn within<R>(
     })
 }
 
-/// An execution's context, for the threads of its devices: the front end has it used from any thread.
+/// The context of an execution, for the threads of its devices. The front end allows any thread to
+/// use it.
 #[derive(Clone, Copy)]
 pub(crate) struct ContextHandle(pub(crate) *mut PJRT_ExecuteContext);
 
@@ -199,16 +202,16 @@ unsafe impl Send for ContextHandle {}
 // SAFETY: contexts are `Sync`, and live as long as their execution.
 unsafe impl Sync for ContextHandle {}
 
-/// What a run that goes on has promised. If it is dropped, the results do not come.
+/// The promises of an asynchronous run. If this is dropped, the results cannot arrive.
 pub(crate) struct Completion {
-    /// The arrays among the results of each device.
+    /// The result arrays of each device.
     promises: Vec<Vec<Arc<Promise>>>,
-    /// Set once they are there, or cannot come.
+    /// The event that is set when the results have arrived or cannot arrive.
     ready: Event,
 }
 
 impl Completion {
-    /// Promises of so many arrays of each device.
+    /// Promises of `arrays` arrays for each device.
     pub(crate) fn new(devices: usize, arrays: usize) -> Self {
         let ready = Event::pending();
         let promise = || Promise::new(ready.clone());
@@ -235,7 +238,8 @@ impl Completion {
             let pairs = promises.iter().flatten().zip(results.into_iter().flatten());
             pairs.for_each(|(promise, array)| promise.put(array));
         });
-        // Given up before, so that whoever waits for an array can have it alone.
+        // The promises are dropped first, so that a waiting thread can become the only owner of an
+        // array.
         drop(promises);
         self.ready.set(&done);
     }

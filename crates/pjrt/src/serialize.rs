@@ -1,9 +1,9 @@
-//! Executables as bytes.
+//! Serialisation of executables.
 //!
-//! What is kept is the program with its options, and the machine code that it was compiled to.
-//! Where that code cannot run (another CPU, another build), the program is compiled again. The
-//! bytes begin with a magic word, the version that wrote them and a fingerprint of the rest, so
-//! that those of another version, or damaged ones, are refused.
+//! The bytes contain the program with its options, and its machine code. Where the code cannot run
+//! (another CPU, another build), the program is compiled again. The bytes begin with a magic word,
+//! the version that wrote them, and a fingerprint of the rest, so bytes that are damaged or from
+//! another version are refused.
 
 use crate::client::VERSION;
 use crate::error::{Code, Error};
@@ -12,7 +12,7 @@ use crate::program::Source;
 
 const MAGIC: &[u8] = b"tegula program 2\n";
 
-/// A program as bytes, with its [machine code](tegula::Executable::serialize).
+/// Serialises a program and its [machine code](tegula::Executable::serialize).
 pub(crate) fn write(source: &Source, machine_code: &[u8]) -> Vec<u8> {
     let parts = [
         source.format.as_bytes(),
@@ -34,10 +34,10 @@ fn put(bytes: &mut Vec<u8>, part: &[u8]) {
     bytes.extend(part);
 }
 
-/// The program of such bytes, and its machine code.
+/// Reads the program and its machine code from bytes.
 ///
 /// # Errors
-/// Bytes of something else, of another version, or damaged.
+/// Bytes in another format, from another version, or damaged.
 pub(crate) fn read(bytes: &[u8]) -> Result<(Source, Vec<u8>), Error> {
     let refused =
         |why: &str| Error::new(Code::InvalidArgument, format!("serialised program: {why}"));

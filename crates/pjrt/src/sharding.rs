@@ -1,15 +1,16 @@
 //! Shardings as front ends read and write them: `xla.OpSharding`, a protocol buffer.
 //!
-//! Its fields: 1 the type (0 replicated, 2 of a tuple, 3 tiled), 3 the tiles by dimension, 4 the devices
-//! of the tiles, 5 the shardings of a tuple, 6 whether a last dimension of tiles is of copies, 8 what
-//! last dimensions are (0 copies, 6 partial results). In place of 4 there may be 9 and 10: the devices
-//! are numbered in order in an array of the sizes 9, whose dimensions are then permuted by 10.
+//! The fields: 1 the type (0 replicated, 2 of a tuple, 3 tiled), 3 the number of tiles in each
+//! dimension, 4 the devices of the tiles, 5 the shardings of a tuple, 6 whether there is a last
+//! tile dimension for replication, 8 the kinds of last tile dimensions (0 replicated, 6 partial
+//! results). Instead of 4, there may be 9 and 10: the devices are numbered in order in an array
+//! with the sizes in 9, whose dimensions are then permuted by 10.
 
 use crate::error::Error;
 use crate::protobuf::{Field, Message, put_message, put_packed};
 use tegula::partition::{Cut, Sharding, Unreduced};
 
-/// The message of one array's sharding.
+/// Writes the message of one array's sharding.
 pub(crate) fn to_proto(sharding: &Sharding, unreduced: Option<&Unreduced>) -> Vec<u8> {
     if let Some(unreduced) = unreduced {
         return partial_results(sharding, unreduced.groups());
@@ -41,7 +42,7 @@ pub(crate) fn to_proto(sharding: &Sharding, unreduced: Option<&Unreduced>) -> Ve
     bytes
 }
 
-/// As [`to_proto`], where the devices of each group have partial results.
+/// As [`to_proto`], for partial results on the devices of each group.
 fn partial_results(sharding: &Sharding, groups: &[Vec<i64>]) -> Vec<u8> {
     let number = |device: usize| {
         let member = device as i64;
@@ -82,7 +83,7 @@ fn partial_results(sharding: &Sharding, groups: &[Vec<i64>]) -> Vec<u8> {
     bytes
 }
 
-/// The message of the shardings of a result: of an array, or of a tuple.
+/// Writes the message of a result's shardings: of an array, or of a tuple.
 pub(crate) fn results_to_proto(shardings: &[&Sharding]) -> Vec<u8> {
     if let [sharding] = shardings {
         return to_proto(sharding, None);
@@ -101,14 +102,15 @@ fn message(bytes: &[u8]) -> Message<'_> {
     }
 }
 
-/// Reads the sharding of an array of so many dimensions.
+/// Reads the sharding of an array of this rank.
 ///
 /// # Errors
-/// Bytes that are no such message; a sharding of another kind; one that does not fit.
+/// Bytes that are not such a message; an unsupported kind of sharding; one that does not fit.
 pub(crate) fn from_proto(bytes: &[u8], rank: usize, devices: usize) -> Result<Sharding, Error> {
     let message = message(bytes);
     let kind = message.numbers(1)?.pop().unwrap_or(0);
-    // What is of other kinds than copies: partial results, each device's own arrays.
+    // Kinds of tile dimensions other than replication: partial results, or each device's own
+    // arrays.
     let is_special = message.numbers(8)?.iter().any(|kind| *kind != 0);
     match kind {
         0 => return Ok(Sharding::replicated(rank, devices)),
@@ -148,10 +150,10 @@ pub(crate) fn from_proto(bytes: &[u8], rank: usize, devices: usize) -> Result<Sh
     Ok(Sharding::new(devices, cuts))
 }
 
-/// Reads the shardings of a result: as many as it has arrays.
+/// Reads the shardings of a result, one for each array.
 ///
 /// # Errors
-/// As of [`from_proto`].
+/// As [`from_proto`].
 pub(crate) fn results_from_proto(
     bytes: &[u8],
     ranks: &[usize],
@@ -172,7 +174,7 @@ pub(crate) fn results_from_proto(
     Ok(shardings)
 }
 
-/// The most devices of a sharding that is read.
+/// The maximum number of devices of a sharding.
 const MOST_DEVICES: i64 = 1 << 20;
 
 /// The devices of the tiles, in order.
@@ -187,7 +189,7 @@ fn device_order(message: Message<'_>) -> Result<Vec<i64>, Error> {
     if permuted.is_empty() {
         permuted = (0..sizes.len() as i64).collect();
     }
-    // By dimension of the array, from the last one on: its size and the distance of its elements.
+    // For each dimension of the array, from the last to the first: its size and its stride.
     let mut count = 1i64;
     let mut dims = Vec::new();
     for &size in sizes.iter().rev() {
@@ -198,7 +200,7 @@ fn device_order(message: Message<'_>) -> Result<Vec<i64>, Error> {
         count = more.filter(|_| size > 0).ok_or_else(wrong)?;
     }
     dims.reverse();
-    // The place in the permuted array is counted up, its last dimension first.
+    // Enumerates the positions in the permuted array, the last dimension fastest.
     let mut order = Vec::new();
     for at in 0..count {
         let (mut rest, mut device) = (at, 0);
@@ -240,7 +242,7 @@ mod tests {
             let expected = vec![sharding.clone(), sharding];
             assert_eq!(results_from_proto(&both, &[2, 2], 4), Ok(expected));
             for len in 0..both.len() {
-                // Whatever is cut off: an error or shardings, no panic.
+                // Truncated messages give an error or shardings, never a panic.
                 let _ = results_from_proto(&both[..len], &[2, 2], 4);
             }
         }
@@ -248,7 +250,7 @@ mod tests {
 
     #[test]
     fn devices_in_a_permuted_array_are_read() {
-        // Four by two tiles of the devices 0..8 in an array of two by four, transposed.
+        // Four by two tiles; the devices 0..8 are in an array of two by four, which is transposed.
         let bytes = [8, 3, 26, 2, 4, 2, 74, 2, 2, 4, 82, 2, 1, 0];
         let rows = Cut::new(4, vec![0, 1, 2, 3, 0, 1, 2, 3]);
         let columns = Cut::new(2, vec![0, 0, 0, 0, 1, 1, 1, 1]);
@@ -257,13 +259,13 @@ mod tests {
         assert!(from_proto(&bytes, 3, 8).is_err());
         assert!(from_proto(&bytes, 2, 4).is_err());
         assert!(from_proto(&[8, 4], 2, 8).is_err());
-        // A dimension of the array that comes twice, so that some devices do.
+        // A dimension of the array occurs twice, so some devices do.
         let twice = [8, 3, 26, 2, 4, 2, 74, 2, 2, 4, 82, 2, 1, 1];
         assert!(from_proto(&twice, 2, 8).is_err());
-        // Two tiles of two devices each that have partial results.
+        // Two tiles of two devices each, which hold partial results.
         let partial = [8, 3, 26, 2, 2, 2, 34, 4, 0, 1, 2, 3, 66, 1, 6];
         assert!(from_proto(&partial, 1, 4).is_err());
-        // The same, of copies.
+        // The same with replication.
         let copies = [8, 3, 26, 2, 2, 2, 34, 4, 0, 1, 2, 3, 66, 1, 0];
         let expected = Sharding::new(4, [Cut::new(2, vec![0, 0, 1, 1])]);
         assert_eq!(from_proto(&copies, 1, 4), Ok(expected));

@@ -1,19 +1,19 @@
-//! Arrays whose elements lie at strides, to and from dense ones.
+//! Conversion between arrays with strides and dense arrays.
 
 use crate::error::Error;
 
-/// An array's dimensions with the distance in bytes from each element to the next.
+/// An array's dimensions, with the stride of each in bytes.
 pub(crate) struct Strided<'a> {
     pub(crate) dims: &'a [i64],
     pub(crate) strides: &'a [i64],
-    /// Bytes of an element.
+    /// The number of bytes of an element.
     pub(crate) width: usize,
 }
 
-/// How many elements there are.
+/// The number of elements.
 ///
 /// # Errors
-/// A negative dimension, or too many.
+/// A negative dimension, or too many elements.
 pub(crate) fn elements(dims: &[i64]) -> Result<usize, Error> {
     let product = dims.iter().try_fold(1_usize, |product, &dim| {
         product.checked_mul(usize::try_from(dim).ok()?)
@@ -21,7 +21,7 @@ pub(crate) fn elements(dims: &[i64]) -> Result<usize, Error> {
     product.ok_or_else(|| Error::invalid(format!("there is no array of dimensions {dims:?}")))
 }
 
-/// The strides of a dense array whose dimensions lie in an order, the most major first.
+/// The strides of a dense array with this order of dimensions, the most major first.
 pub(crate) fn dense(dims: &[i64], order: &[usize], width: usize) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
     let mut step = width as i64;
@@ -33,7 +33,7 @@ pub(crate) fn dense(dims: &[i64], order: &[usize], width: usize) -> Vec<i64> {
 }
 
 impl Strided<'_> {
-    /// Whether the elements lie one after the other, the last dimension the most minor.
+    /// Whether the elements are contiguous, with the last dimension the most minor.
     pub(crate) fn is_row_major(&self) -> bool {
         let mut step = self.width as i64;
         if self.dims.contains(&0) {
@@ -50,8 +50,8 @@ impl Strided<'_> {
             })
     }
 
-    /// Calls `copy` with the distance from the first element and the place in the dense array, for
-    /// every run of elements along the last dimension.
+    /// Calls `copy` for every row of elements along the last dimension, with the byte offset of its
+    /// first element, and the number of elements before it in the dense array.
     fn for_each_row(&self, mut copy: impl FnMut(i64, usize, i64)) {
         let (Some((&row, outer)), Some((&step, outer_strides))) =
             (self.dims.split_last(), self.strides.split_last())
@@ -83,22 +83,22 @@ impl Strided<'_> {
         }
     }
 
-    /// How long a run along the last dimension is.
+    /// The number of elements of a row along the last dimension.
     fn row(&self) -> usize {
         self.dims.last().map_or(1, |&row| row as usize)
     }
 
-    /// Copies the array that begins at `from` to a dense row-major one.
+    /// Copies the array at `from` to a dense row-major one.
     ///
     /// # Safety
-    /// Every element lies in memory that can be read; `to` has room for all of them.
+    /// Every element is in memory that can be read; `to` has room for all of them.
     pub(crate) unsafe fn gather(&self, from: *const u8, to: &mut [u8]) {
         let (width, row) = (self.width, self.row());
         self.for_each_row(|distance, place, step| {
             for k in 0..row {
                 let at = distance as isize + k as isize * step as isize;
-                // SAFETY: the caller promises: every element lies in memory that can be read; `to`
-                // has room for all of them.
+                // SAFETY: the caller promises that every element is in memory that can be read;
+                // `to` has room for all of them.
                 unsafe {
                     let element = from.offset(at);
                     let place = to.as_mut_ptr().add((place + k) * width);
@@ -108,16 +108,16 @@ impl Strided<'_> {
         });
     }
 
-    /// Copies a dense row-major array to the one that begins at `to`.
+    /// Copies a dense row-major array to the one at `to`.
     ///
     /// # Safety
-    /// Every element lies in memory that can be written; `from` has all of them.
+    /// Every element is in memory that can be written; `from` has all of them.
     pub(crate) unsafe fn scatter(&self, from: &[u8], to: *mut u8) {
         let (width, row) = (self.width, self.row());
         self.for_each_row(|distance, place, step| {
             for k in 0..row {
                 let at = distance as isize + k as isize * step as isize;
-                // SAFETY: the caller promises: every element lies in memory that can be written;
+                // SAFETY: the caller promises that every element is in memory that can be written;
                 // `from` has all of them.
                 unsafe {
                     let element = from.as_ptr().add((place + k) * width);
@@ -132,7 +132,7 @@ impl Strided<'_> {
 /// Both have `width` bytes.
 #[inline(always)]
 unsafe fn copy_element(from: *const u8, to: *mut u8, width: usize) {
-    // SAFETY: the caller promises: both have `width` bytes.
+    // SAFETY: the caller promises that both have `width` bytes.
     unsafe {
         match width {
             1 => to.copy_from_nonoverlapping(from, 1),
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn strides_go_both_ways() {
-        // A column-major 2x3 array, and the same reversed along its rows.
+        // A column-major 2x3 array, and the same array with its rows reversed.
         let source: Vec<u8> = vec![0, 3, 1, 4, 2, 5];
         let strided = Strided {
             dims: &[2, 3],
@@ -158,11 +158,11 @@ mod tests {
             width: 1,
         };
         let mut dense = vec![9; 6];
-        // SAFETY: all six bytes are there.
+        // SAFETY: the array has six bytes.
         unsafe { strided.gather(source.as_ptr(), &mut dense) };
         assert_eq!(dense, [0, 1, 2, 3, 4, 5]);
         let mut back = vec![9; 6];
-        // SAFETY: every element lies in the vector.
+        // SAFETY: every element is inside the vector.
         unsafe { strided.scatter(&dense, back.as_mut_ptr()) };
         assert_eq!(back, source);
         let reversed = Strided {
@@ -170,7 +170,8 @@ mod tests {
             strides: &[1, -2],
             width: 1,
         };
-        // SAFETY: the first element is the fifth byte; all others lie before or beside it.
+        // SAFETY: the first element is the fifth byte; all others are at lower addresses or after
+        // it inside the array.
         unsafe { reversed.gather(source.as_ptr().add(4), &mut dense) };
         assert_eq!(dense, [2, 1, 0, 5, 4, 3]);
     }
@@ -191,7 +192,7 @@ mod tests {
             width: 2,
         };
         let mut to = [0; 2];
-        // SAFETY: one element of two bytes.
+        // SAFETY: the array has one element of two bytes.
         unsafe { one.gather([7, 8].as_ptr(), &mut to) };
         assert_eq!(to, [7, 8]);
         assert!(elements(&[2, -1]).is_err());

@@ -1,4 +1,4 @@
-//! Arrays from the host and to it.
+//! Transfers of arrays from and to the host.
 
 use crate::buffer::Buffer;
 use crate::c_api::*;
@@ -16,25 +16,25 @@ use std::ffi::c_void;
 use std::ops::Range;
 use tegula_ir::{ALIGNMENT, ArrayShape, ElementType, Literal};
 
-/// Bytes from which on an array of the caller's is used where it is: smaller ones are copied sooner
-/// than shared.
+/// The size in bytes from which a caller's array is used in place; copying smaller arrays is faster
+/// than sharing them.
 const WORTH_SHARING: usize = 4096;
 
-/// Bytes that a caller owns until we say that they are no longer used.
+/// Bytes that the caller owns until we signal that they are no longer used.
 struct Foreign<F: FnMut() + Send + Sync> {
     data: *const u8,
     len: usize,
     done: F,
 }
 
-// SAFETY: the caller leaves the bytes as they are until `done` is called.
+// SAFETY: the caller leaves the bytes unchanged until `done` is called.
 unsafe impl<F: FnMut() + Send + Sync> Send for Foreign<F> {}
-// SAFETY: the caller leaves the bytes as they are until `done` is called.
+// SAFETY: the caller leaves the bytes unchanged until `done` is called.
 unsafe impl<F: FnMut() + Send + Sync> Sync for Foreign<F> {}
 
 impl<F: FnMut() + Send + Sync> AsRef<[u8]> for Foreign<F> {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: who made this said that so many bytes are there.
+        // SAFETY: the code that made this object has stated that there are `len` bytes.
         unsafe { slice(self.data, self.len) }
     }
 }
@@ -45,15 +45,15 @@ impl<F: FnMut() + Send + Sync> Drop for Foreign<F> {
     }
 }
 
-/// The memory that a caller names, by itself or by its device.
+/// The memory that a caller specifies, directly or by its device.
 ///
 /// # Safety
-/// Both are null or what they should be.
+/// Each pointer is null, or to an object of its type.
 unsafe fn destination<'a>(
     memory: *const PJRT_Memory,
     device: *const PJRT_Device,
 ) -> Result<&'a Memory, Error> {
-    // SAFETY: the caller promises: both are null or what they should be.
+    // SAFETY: the caller promises that each is null or points to an object of its type.
     unsafe {
         match memory.is_null() {
             false => Memory::of(memory),
@@ -62,7 +62,7 @@ unsafe fn destination<'a>(
     }
 }
 
-/// An array from a caller's bytes.
+/// An array in the caller's memory.
 struct Source<'a> {
     data: *const u8,
     element_type: ElementType,
@@ -72,10 +72,10 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Copies it.
+    /// Copies the array.
     ///
     /// # Safety
-    /// Its elements are there.
+    /// All its elements can be read.
     unsafe fn copied(&self) -> Result<Literal, Error> {
         let shape = ArrayShape::new(self.element_type, self.dims);
         let strided = Strided {
@@ -83,7 +83,7 @@ impl Source<'_> {
             strides: &self.strides,
             width: self.element_type.storage_bytes(),
         };
-        // SAFETY: the caller promises: its elements are there.
+        // SAFETY: the caller promises that its elements can be read.
         let mut literal = unsafe {
             if strided.is_row_major() {
                 Literal::from_bytes(&shape, slice(self.data, self.bytes))?
@@ -99,7 +99,7 @@ impl Source<'_> {
         Ok(literal)
     }
 
-    /// Whether a literal can be these bytes themselves.
+    /// Whether a literal can use these bytes without a copy.
     fn can_be_shared(&self) -> bool {
         let strided = Strided {
             dims: self.dims,
@@ -114,7 +114,7 @@ impl Source<'_> {
 }
 
 fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Error> {
-    // SAFETY: the header asks for all of these.
+    // SAFETY: the API requires that all of these are valid.
     let (dims, given, memory) = unsafe {
         let dims = slice(args.dims, args.num_dims);
         let strides = slice(args.byte_strides, args.num_byte_strides);
@@ -122,7 +122,7 @@ fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Err
     };
     let element_type = element::from_c(args.r#type)?;
     let width = element_type.storage_bytes();
-    // SAFETY: the header asks for a layout or null.
+    // SAFETY: the API requires a valid layout or null.
     let layout = unsafe { Dense::read(args.device_layout, dims, width) }?;
     let strides = match args.byte_strides.is_null() {
         true => dense(dims, Dense::row_major(dims.len()).order(), width),
@@ -157,7 +157,7 @@ fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Err
         };
         Literal::from_shared(&ArrayShape::new(element_type, dims), foreign)?
     } else {
-        // SAFETY: the header: the elements are there.
+        // SAFETY: the API requires that the elements can be read.
         unsafe { source.copied() }?
     };
     let array = tegula::Tensor::from(literal).reordered(layout.order())?;
@@ -166,31 +166,31 @@ fn from_host(args: &mut PJRT_Client_BufferFromHostBuffer_Args) -> Result<(), Err
     Ok(())
 }
 
-/// How an array is to lie at the host.
+/// The layout of an array in host memory.
 enum HostLayout {
     /// Dense.
     Dense(Dense),
-    /// By the bytes from one element to the next in each dimension.
+    /// The stride in bytes of each dimension.
     Strided(Vec<i64>),
 }
 
 impl HostLayout {
-    /// What a caller asks for; the buffer's own layout without a word.
+    /// The layout that a caller requests; by default, the buffer's own.
     ///
     /// # Safety
-    /// Null, or a layout.
+    /// The layout is valid, or null.
     unsafe fn read(asked: *const PJRT_Buffer_MemoryLayout, buffer: &Buffer) -> Result<Self, Error> {
         let width = buffer.element_type.storage_bytes();
-        // SAFETY: the caller promises: null, or a layout.
+        // SAFETY: the caller promises null, or a layout.
         let Some(layout) = (unsafe { asked.as_ref() }) else {
             return Ok(Self::Dense(buffer.layout.clone()));
         };
         if layout.r#type != PJRT_Buffer_MemoryLayout_Type_Strides {
-            // SAFETY: the caller promises: a layout.
+            // SAFETY: the caller promises a layout.
             let dense = unsafe { Dense::read(asked, &buffer.dims, width) }?;
             return Ok(Self::Dense(dense));
         }
-        // SAFETY: its type says which member is there.
+        // SAFETY: the type says which member of the union is valid.
         let strides = unsafe {
             let strided = &layout.value.strides;
             slice(strided.byte_strides, strided.num_byte_strides)
@@ -203,18 +203,19 @@ impl HostLayout {
     }
 }
 
-/// Memory of the host that an array is copied to.
+/// Host memory that an array is copied to.
 struct HostMemory {
     data: *mut u8,
-    /// In bytes.
+    /// The size in bytes.
     size: usize,
 }
 
-// SAFETY: the caller keeps the memory, and leaves it alone, until the copy's event is set.
+// SAFETY: the caller keeps the memory, and does not access it, until the copy's event is set.
 unsafe impl Send for HostMemory {}
 
 impl HostMemory {
-    /// Copies an array. With strides the caller has said itself where elements go, whatever the size.
+    /// Copies an array. With strides, the caller has determined where elements go, so the size is
+    /// not checked.
     fn take(&self, array: &tegula::Tensor, layout: &HostLayout) -> Result<(), Error> {
         match layout {
             HostLayout::Dense(layout) => {
@@ -229,14 +230,14 @@ impl HostMemory {
                     strides,
                     width: array.shape().element_type.storage_bytes(),
                 };
-                // SAFETY: the header: the caller has memory for these strides.
+                // SAFETY: the API requires that the caller has memory for these strides.
                 unsafe { strided.scatter(literal.bytes(), self.data) };
             }
         }
         Ok(())
     }
 
-    /// Copies some of the bytes as they lie.
+    /// Copies a range of the array's bytes, in their stored order.
     fn take_part(&self, array: &tegula::Tensor, part: Range<usize>) -> Result<(), Error> {
         let bytes = array.stored().bytes();
         let part = bytes.get(part);
@@ -247,7 +248,7 @@ impl HostMemory {
         if bytes.len() > self.size {
             return Err(too_small(bytes.len(), self.size));
         }
-        // SAFETY: there is room for so many bytes, in memory that is not ours.
+        // SAFETY: the memory has room for the bytes, and is not ours.
         unsafe {
             let from = bytes.as_ptr();
             self.data.copy_from_nonoverlapping(from, bytes.len());
@@ -262,7 +263,7 @@ fn too_small(bytes: usize, room: usize) -> Error {
     ))
 }
 
-/// Does `copy` with a buffer's array once that is there; gives an event for it.
+/// Calls `copy` with a buffer's array when it has arrived; returns an event for that.
 fn with_array(
     buffer: &Buffer,
     copy: impl FnOnce(&tegula::Tensor) -> Result<(), Error> + Send + 'static,
@@ -281,16 +282,16 @@ fn with_array(
     Ok(handle)
 }
 
-/// Copies an array to the host as its layout says.
+/// Copies an array to the host, in the requested layout.
 fn to_host(args: &mut PJRT_Buffer_ToHostBuffer_Args) -> Result<(), Error> {
-    // SAFETY: the header asks for a buffer.
+    // SAFETY: the API requires a valid buffer.
     let buffer = unsafe { Buffer::of(args.src) }?;
     let bytes = buffer.bytes()?;
     if args.dst.is_null() {
         args.dst_size = bytes;
         return Ok(());
     }
-    // SAFETY: the header asks for a layout or null.
+    // SAFETY: the API requires a valid layout or null.
     let layout = unsafe { HostLayout::read(args.host_layout, buffer) }?;
     let to = HostMemory {
         data: args.dst.cast(),
@@ -303,9 +304,9 @@ fn to_host(args: &mut PJRT_Buffer_ToHostBuffer_Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies some of an array's bytes as they lie.
+/// Copies a range of an array's bytes, in their stored order.
 fn raw_part(args: &mut PJRT_Buffer_CopyRawToHost_Args) -> Result<(), Error> {
-    // SAFETY: the header asks for a buffer.
+    // SAFETY: the API requires a valid buffer.
     let buffer = unsafe { Buffer::of(args.buffer) }?;
     let (offset, size, all) = (args.offset, args.transfer_size, buffer.bytes()?);
     let part = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
@@ -323,7 +324,7 @@ fn raw_part(args: &mut PJRT_Buffer_CopyRawToHost_Args) -> Result<(), Error> {
 }
 
 fn view(args: &mut PJRT_Client_CreateViewOfDeviceBuffer_Args) -> Result<(), Error> {
-    // SAFETY: the header asks for all of these.
+    // SAFETY: the API requires that all of these are valid.
     let (dims, memory) = unsafe {
         (
             slice(args.dims, args.num_dims),
@@ -332,7 +333,7 @@ fn view(args: &mut PJRT_Client_CreateViewOfDeviceBuffer_Args) -> Result<(), Erro
     };
     let element_type = element::from_c(args.element_type)?;
     let width = element_type.storage_bytes();
-    // SAFETY: the header asks for a layout or null.
+    // SAFETY: the API requires a valid layout or null.
     let layout = unsafe { Dense::read(args.layout, dims, width) }?;
     let len = elements(dims)?.saturating_mul(width);
     let (pointer, callback) = (args.device_buffer_ptr.addr(), args.on_delete_callback);
@@ -345,7 +346,7 @@ fn view(args: &mut PJRT_Client_CreateViewOfDeviceBuffer_Args) -> Result<(), Erro
             if let Some(callback) = callback {
                 let pointer = std::ptr::with_exposed_provenance_mut::<c_void>(pointer);
                 let argument = std::ptr::with_exposed_provenance_mut::<c_void>(argument);
-                // SAFETY: the caller asked for this call, once, by any thread.
+                // SAFETY: the caller requested this call, once, on any thread.
                 unsafe { callback(pointer, argument) };
             }
         },
@@ -367,20 +368,20 @@ entries! {
     fn PJRT_Buffer_CopyRawToHost(args: PJRT_Buffer_CopyRawToHost_Args) {
         raw_part(args)?;
     }
-    /// Any address will do: one that is not aligned is copied when it is first read.
+    /// Any address is allowed: an unaligned array is copied when it is first read.
     fn PJRT_Client_CreateViewOfDeviceBuffer(
         args: PJRT_Client_CreateViewOfDeviceBuffer_Args up to buffer
     ) {
         view(args)?;
     }
     fn PJRT_Client_CreateUninitializedBuffer(args: PJRT_Client_CreateUninitializedBuffer_Args) {
-        // SAFETY: the header asks for all of these.
+        // SAFETY: the API requires that all of these are valid.
         let (dims, memory) = unsafe {
             let dims = slice(args.shape_dims, args.shape_num_dims);
             (dims, destination(args.memory, args.device)?)
         };
         let element_type = element::from_c(args.shape_element_type)?;
-        // SAFETY: the header asks for a layout or null.
+        // SAFETY: the API requires a valid layout or null.
         let layout = unsafe {
             Dense::read(args.shape_layout, dims, element_type.storage_bytes())
         }?;
@@ -390,14 +391,14 @@ entries! {
         args.buffer = Buffer::new(array, memory).into_handle();
     }
     fn PJRT_Client_CreateErrorBuffer(args: PJRT_Client_CreateErrorBuffer_Args up to buffer) {
-        // SAFETY: the header asks for all of these.
+        // SAFETY: the API requires that all of these are valid.
         let (dims, memory, error) = unsafe {
             let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
             Client::of(args.client)?;
             (slice(args.shape_dims, args.shape_num_dims), Memory::of(args.memory)?, error)
         };
         let element_type = element::from_c(args.shape_element_type)?;
-        // SAFETY: the header asks for a layout or null.
+        // SAFETY: the API requires a valid layout or null.
         let layout = unsafe {
             Dense::read(args.shape_layout, dims, element_type.storage_bytes())
         }?;

@@ -1,4 +1,4 @@
-//! Transfers from the host in parts: buffers first, their bytes later.
+//! Transfers from the host in parts: buffers are created first, and their bytes arrive later.
 
 use crate::buffer::Buffer;
 use crate::c_api::*;
@@ -21,9 +21,9 @@ pub(crate) struct Transfers {
     places: Vec<Mutex<Place>>,
 }
 
-// SAFETY: its pointer leads to a part of the client, which outlives it.
+// SAFETY: its pointer is to a part of the client, which outlives it.
 unsafe impl Send for Transfers {}
-// SAFETY: its pointer leads to a part of the client, which outlives it.
+// SAFETY: its pointer is to a part of the client, which outlives it.
 unsafe impl Sync for Transfers {}
 
 impl Object for Transfers {
@@ -31,13 +31,13 @@ impl Object for Transfers {
     const NAME: &'static str = "transfer manager";
 }
 
-/// One of the buffers.
+/// A buffer of a transfer manager, and the promise of its array.
 struct Place {
-    /// Until it is retrieved.
+    /// The buffer, until it is retrieved.
     buffer: Option<Buffer>,
-    /// The buffer's array, until all of it came.
+    /// The promise of the buffer's array, until all of it has arrived.
     promise: Option<Arc<Promise>>,
-    /// What came so far, as it lies.
+    /// The bytes so far, in their stored order.
     stored: Option<Literal>,
     bytes: usize,
     layout: Dense,
@@ -51,7 +51,7 @@ impl Place {
     ) -> Result<Self, Error> {
         let element_type = element::from_c(spec.element_type)?;
         let width = element_type.storage_bytes();
-        // SAFETY: the header asks for so many dimensions, and a layout or null.
+        // SAFETY: the API requires the stated number of dimensions, and a layout or null.
         let (dims, layout) = unsafe {
             let dims = slice(spec.dims, spec.num_dims);
             (dims, Dense::read(layout, dims, width)?)
@@ -111,12 +111,12 @@ impl Drop for Place {
     }
 }
 
-/// An array that has come, or does not come, of which those who wait are still to be told.
+/// An array that has arrived or cannot arrive, of which the waiting threads must still be notified.
 #[must_use]
 struct Arrival(Option<(Arc<Promise>, Result<tegula::Tensor, Error>)>);
 
 impl Arrival {
-    /// Tells them. That calls foreign code: not under a lock.
+    /// Notifies the waiting threads. This may call foreign code, so no lock must be held.
     fn tell(self) {
         if let Some((promise, array)) = self.0 {
             promise.fulfil(array);
@@ -144,12 +144,13 @@ unsafe fn transfers<'a>(
     unsafe { Transfers::of(handle) }
 }
 
-// SAFETY, for all of them: the header asks for objects that live.
+// The API requires that objects are valid.
 entries! {
     fn PJRT_Client_CreateBuffersForAsyncHostToDevice(
         args: PJRT_Client_CreateBuffersForAsyncHostToDevice_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live, and so many shapes and layouts.
+        // SAFETY: the API requires valid handles of our objects, and the stated number of shapes
+        // and layouts.
         let (specs, layouts, memory) = unsafe {
             let client = Client::of(args.client)?;
             let memory = match args.memory.is_null() {
@@ -170,13 +171,13 @@ entries! {
     fn PJRT_AsyncHostToDeviceTransferManager_Destroy(
         args: PJRT_AsyncHostToDeviceTransferManager_Destroy_Args
     ) {
-        // SAFETY: the header: the caller owns it and does not use it again.
+        // SAFETY: the API requires that the caller owns it and does not use it again.
         unsafe { Transfers::destroy(args.transfer_manager) };
     }
     fn PJRT_AsyncHostToDeviceTransferManager_TransferData(
         args: PJRT_AsyncHostToDeviceTransferManager_TransferData_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live, and so many bytes.
+        // SAFETY: the API requires valid handles of our objects, and the stated number of bytes.
         let (transfers, part) = unsafe {
             let size = usize::try_from(args.transfer_size)
                 .map_err(|_| Error::invalid("a transfer of a negative number of bytes"))?;
@@ -193,7 +194,7 @@ entries! {
     ) {
         let element_type = element::from_c(args.shape_element_type)?;
         let width = element_type.storage_bytes();
-        // SAFETY: the header asks for objects of ours that live, and an array of that shape.
+        // SAFETY: the API requires valid handles of our objects, and an array of that shape.
         let (transfers, array) = unsafe {
             let dims = slice(args.shape_dims, args.shape_num_dims);
             let layout = Dense::read(args.shape_layout, dims, width)?;
@@ -212,7 +213,7 @@ entries! {
     fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(
         args: PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let transfers = unsafe { transfers(args.transfer_manager) }?;
         let buffer = transfers.place(args.buffer_index)?.buffer.take();
         let buffer = buffer.ok_or_else(|| {
@@ -223,27 +224,27 @@ entries! {
     fn PJRT_AsyncHostToDeviceTransferManager_Device(
         args: PJRT_AsyncHostToDeviceTransferManager_Device_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let memory = unsafe { Memory::of(transfers(args.transfer_manager)?.memory) }?;
         args.device_out = memory.device();
     }
     fn PJRT_AsyncHostToDeviceTransferManager_BufferCount(
         args: PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.buffer_count = unsafe { transfers(args.transfer_manager) }?.places.len();
     }
     fn PJRT_AsyncHostToDeviceTransferManager_BufferSize(
         args: PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let transfers = unsafe { transfers(args.transfer_manager) }?;
         args.buffer_size = transfers.place(args.buffer_index)?.bytes;
     }
     fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError(
         args: PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live, and a message of that size.
+        // SAFETY: the API requires valid handles of our objects, and a message of that size.
         let (transfers, error) = unsafe {
             let error = Error::from_c(args.error_code, args.error_message, args.error_message_size);
             (transfers(args.transfer_manager)?, error)
@@ -251,7 +252,7 @@ entries! {
         let arrival = transfers.place(args.buffer_index)?.finish(Err(error));
         arrival.tell();
     }
-    /// Nothing is done with it.
+    /// The metadata is ignored.
     fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata(
         args: PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args
     ) {

@@ -1,4 +1,4 @@
-//! Runs one kernel on bytes, statement by statement: what a kernel means.
+//! Interprets a kernel on bytes, statement by statement. This defines what kernels compute.
 
 use super::{EvaluateError, Memory, Span};
 use smallvec::SmallVec;
@@ -9,7 +9,7 @@ use tegula_ir::{ElementType, Unary};
 use tegula_plan::part_of;
 use tegula_scalar as scalar;
 
-/// Runs a kernel over its whole domain. `args` says where each parameter lies.
+/// Runs a kernel over its whole domain. `args` has the memory of each parameter.
 pub(crate) fn run_kernel(
     kernel: &Kernel,
     args: &[Span],
@@ -18,7 +18,7 @@ pub(crate) fn run_kernel(
     run_strip(kernel, args, (1, 0), memory)
 }
 
-/// Runs one strip of `count`, by number, of a kernel's outermost dimension.
+/// Runs one of the `count` strips into which a kernel's outermost dimension is divided.
 pub(crate) fn run_strip(
     kernel: &Kernel,
     args: &[Span],
@@ -39,7 +39,7 @@ pub(crate) fn run_strip(
         run.strides.push(dims?);
     }
     run.make_locals()?;
-    // A domain of no points may still have a very long dimension.
+    // An empty domain may still have a very long dimension.
     for &var in &kernel.domain {
         if run.extent(var)? <= 0 {
             return Ok(());
@@ -55,11 +55,11 @@ pub(crate) fn run_strip(
     Ok(())
 }
 
-/// Where an element is.
+/// The location of an element.
 enum At {
-    /// In an array that the kernel is given, so many bytes from its first.
+    /// In one of the kernel's parameters, at this byte offset.
     Given(Span, i64),
-    /// In an array of the point's own, after so many elements.
+    /// In an array local to the point, at this element.
     Local(usize, usize),
 }
 
@@ -69,13 +69,13 @@ struct Run<'a, 'm> {
     memory: &'a mut Memory<'m>,
     scalars: Vec<u128>,
     vars: Vec<Option<i64>>,
-    /// The dimensions of each parameter.
+    /// The strides of each parameter.
     strides: Vec<Vec<i64>>,
-    /// The arrays of a point's own: what is stored, by element.
+    /// The arrays local to the point: the value of each element that was stored.
     locals: Vec<Vec<Option<u128>>>,
 }
 
-/// Bytes of all arrays of a point's own.
+/// The maximum number of bytes of all local arrays.
 const MAX_LOCALS: i64 = 1 << 30;
 
 impl Run<'_, '_> {
@@ -109,7 +109,7 @@ impl Run<'_, '_> {
 
     fn point(&mut self) -> Result<(), EvaluateError> {
         tegula_limits::check()?;
-        // What the point before has stored is not there.
+        // Values that the previous point stored are not visible.
         for local in &mut self.locals {
             local.fill(None);
         }
@@ -276,8 +276,8 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Where an element of a parameter lies, checked against its dimensions.
-    /// Where an element is, and how many bytes it has.
+    /// The location of a parameter's element, checked against the dimensions, and the element's
+    /// size in bytes.
     fn element(&self, param: usize, index: &[Term]) -> Result<(At, usize), EvaluateError> {
         let missing = EvaluateError::Malformed("there is no such parameter");
         let (Some(dims), Some(declared)) = (self.strides.get(param), self.kernel.params.get(param))

@@ -1,6 +1,5 @@
-//! The Plan evaluator: what every backend must compute. It runs kernels by plain
-//! loops on the planned buffers, so it also shows whether buffers may be shared
-//! as planned.
+//! The Plan interpreter, which defines what every backend must compute. It runs kernels with plain
+//! loops on the planned buffers, so it also tests whether buffers may be shared as planned.
 //!
 //! ```
 //! use tegula_fusion::{Limits, ShortLoops, flatten, fuse};
@@ -39,22 +38,22 @@ use tegula_plan::{
 };
 use tegula_scalar::apply_convert;
 
-/// Why a plan could not be evaluated.
+/// The reason why a plan could not be evaluated.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EvaluateError {
-    /// The inputs are not what the plan takes.
+    /// The inputs do not match the plan.
     #[error(transparent)]
     Input(#[from] WrongInput),
-    /// The sizes of the inputs do not go together.
+    /// The sizes of the inputs contradict each other.
     #[error("{0}")]
     Sizes(String),
-    /// An index has no value or lies outside.
+    /// An index has no value or is out of bounds.
     #[error("an index cannot be evaluated: {0}")]
     Index(String),
-    /// An element type lacks an operation.
+    /// An operation is not defined for an element type.
     #[error("there is no {0}")]
     NoSuchOperation(String),
-    /// The plan breaks one of its invariants.
+    /// The plan violates one of its invariants.
     #[error("the plan is malformed: {0}")]
     Malformed(&'static str),
     /// A custom call has no handler, or its handler fails.
@@ -68,7 +67,7 @@ pub enum EvaluateError {
     Stopped(#[from] Stopped),
 }
 
-/// A place in memory: which memory, from which byte on, how many bytes.
+/// A range of memory: the area, the first byte, and the number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     area: Area,
@@ -92,13 +91,13 @@ pub(crate) struct Memory<'a> {
     constants: &'a [Literal],
 }
 
-/// The largest arena the evaluator allocates: 16 GiB.
+/// The size in bytes of the largest arena: 16 GiB.
 const MAX_ARENA: i64 = 1 << 34;
 
-/// Evaluates a plan on flattened inputs, giving flattened results.
+/// Evaluates a plan on flattened inputs; returns flattened results.
 ///
 /// # Errors
-/// Inputs of another number or shape, or a plan that breaks its invariants.
+/// A wrong number or shape of inputs, or a plan that violates its invariants.
 pub fn evaluate(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, EvaluateError> {
     let shapes: Vec<&ArrayShape> = inputs.iter().map(Literal::shape).collect();
     plan.check_inputs(&shapes)?;
@@ -138,7 +137,7 @@ fn evaluate_static(plan: &Plan, inputs: &[Literal]) -> Result<Vec<Literal>, Eval
         }
     }
     let memory = Memory {
-        // Reading what was never written shows.
+        // A recognisable pattern, so that reads of unwritten memory are noticed.
         arena: vec![0xA5; usize::try_from(arena_bytes).unwrap_or(0)],
         outputs,
         parameters: inputs,
@@ -204,7 +203,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Strip by strip: what is written there for one strip must not be in another's way.
+    /// Runs steps strip by strip. What one strip writes must not affect the others.
     fn strips(&mut self, count: i64, steps: &[Step]) -> Result<(), EvaluateError> {
         let cuts = cuts(self.plan, count, steps);
         let cuts = cuts.ok_or(EvaluateError::Malformed("steps cannot be cut together"))?;
@@ -257,7 +256,7 @@ impl Evaluator<'_> {
         run_kernel(&self.plan.kernels[id], &spans?, &mut self.memory)
     }
 
-    /// An operation on a strip's shares of arrays, and all of those that are not shared out.
+    /// Runs an operation on a strip's parts of arrays; arrays that are not divided are whole.
     fn shares(
         &mut self,
         op: &Op,
@@ -294,7 +293,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// The result of a dot as its memory is after it, or after a strip of it.
+    /// The contents of the result's memory after a dot, or after a strip of it.
     fn dot(
         &self,
         contraction: &Contraction,
@@ -344,7 +343,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// A pred or s32 scalar.
+    /// The value of a pred or s32 scalar.
     fn read_scalar(&self, value: ValueId) -> Result<i32, EvaluateError> {
         let literal = self.literal(value)?;
         match *literal.bytes() {
@@ -447,7 +446,7 @@ fn range(span: Span, offset: i64, size: i64) -> Result<std::ops::Range<usize>, E
     Ok(start..start + size as usize)
 }
 
-/// An operation as the reference evaluator defines it: a module of nothing else.
+/// Evaluates an operation with the reference evaluator, as a module of this operation only.
 fn operation(
     op: &Op,
     inputs: &[Literal],
@@ -472,11 +471,11 @@ fn operation(
     Ok(value.leaves().into_iter().cloned().collect())
 }
 
-/// A dimension that is cut into equal parts: how many, and which of them.
+/// A dimension that is divided into equal parts: the number of parts, and the number of the part.
 type Along = (Label, [usize; 2]);
 
-/// A dot by its definition, added to an array or not: integers modulo their size, floats
-/// in f64. Of a strip of it, only the elements of that strip are written.
+/// Computes a dot by its definition, optionally added to an array: integers modulo their width,
+/// floats in f64. For a strip, only its elements are written.
 fn dot(
     [lhs, rhs]: [&Literal; 2],
     added: Option<&Literal>,
@@ -507,7 +506,7 @@ fn dot(
     };
     let (a, b) = (converted(lhs, wide), converted(rhs, wide));
     let added = added.map(|added| converted(added, wide));
-    // Where the summands of every element lie, from its row and column on.
+    // The offsets of the summands, relative to the row and the column.
     let mut terms = Vec::new();
     view.for_each_contracted(|i, j| terms.push((i, j)));
     let size = ty.storage_bytes();
@@ -530,7 +529,7 @@ fn dot(
     Ok(())
 }
 
-/// The bits of all elements, converted to a type of 64 bits.
+/// The bits of all elements, converted to a 64-bit type.
 fn converted(literal: &Literal, wide: ElementType) -> Vec<u64> {
     let ty = literal.element_type();
     let elements = literal.bytes().chunks_exact(ty.storage_bytes().max(1));
@@ -542,8 +541,7 @@ fn converted(literal: &Literal, wide: ElementType) -> Vec<u64> {
     widened.collect()
 }
 
-/// Sorts all operands together; stable, so whether the program asks for that does
-/// not matter.
+/// Sorts all operands together. The sort is always stable, whether or not the program requires it.
 fn sort(
     inputs: &[Literal],
     dimension: usize,
@@ -591,7 +589,7 @@ fn comes_before(
     a: usize,
     b: usize,
 ) -> Result<bool, EvaluateError> {
-    // The comparator's parameters: the elements, then the pred it writes.
+    // The comparator's parameters are the elements, and the pred that it writes.
     let mut arena = Vec::new();
     let mut args = Vec::new();
     for input in inputs {

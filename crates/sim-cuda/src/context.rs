@@ -58,7 +58,7 @@ functions! {
         unsafe { put(context, current()) }
     }
     call fn cuCtxPushCurrent_v2(context: Handle) |driver| {
-        // One context: pushing it again leaves it current.
+        // There is only one context, so pushing it again leaves it current.
         if context != CONTEXT || driver.retained == 0 {
             return Err(INVALID_CONTEXT);
         }

@@ -1,14 +1,14 @@
-//! A stand-in for cublasLt: products of column-major matrices, as far as they are described
-//! by layouts, batches, transpositions, a bias and an activation.
+//! A stand-in for cublasLt: products of column-major matrices, described by layouts, batches,
+//! transpositions, a bias and an activation.
 //!
-//! What its documentation asks is checked, and what breaks it is refused with the
-//! library's numbers and noted: attributes of another size, types without a product,
-//! matrices that do not fit together, distances that are too short, a bias that is not
-//! there, addresses less aligned than was promised, a workspace that is too small, an
-//! algorithm that was found for another product. What the library would let pass is a
-//! finding too: results that lie where the product reads.
+//! The requirements in the library's documentation are checked. Violations are refused with the
+//! library's status numbers and recorded as findings: attributes of another size, unsupported
+//! types, matrices whose sizes do not match, strides that are too small, a missing bias, addresses
+//! with less alignment than promised, a workspace that is too small, an algorithm for another
+//! product. One violation that the library would not notice is a finding as well: results that
+//! overlap operands.
 //!
-//! An algorithm wants a workspace for deep products, and writes over all of it.
+//! Algorithms for deep products need a workspace, all of which they overwrite.
 
 use std::ffi::{c_int, c_void};
 
@@ -19,14 +19,14 @@ use crate::perform::enqueue;
 use crate::status::Status;
 use crate::work::Work;
 
-/// The sum's length from which an algorithm wants a workspace.
+/// The length of sums from which an algorithm needs a workspace.
 const DEEP: u64 = 256;
-/// What the library calls the first word of an algorithm.
+/// The first word of an algorithm, which identifies it as ours.
 const ALGORITHM: u64 = 0x7465_6775_6c61;
-/// `CUBLASLT_ALGO_CONFIG_SPLITK_NUM`: the parts in which a sum is done.
+/// `CUBLASLT_ALGO_CONFIG_SPLITK_NUM`: the number of parts into which sums are divided.
 const SLICES: u32 = 2;
 
-/// The library may be called in this thread.
+/// Checks that the library may be called on this thread.
 fn within(driver: &Driver) -> Outcome {
     driver.context().map_err(|_| NOT_INITIALIZED)
 }
@@ -76,12 +76,12 @@ fn destroy(driver: &mut Driver, handle: Handle, is_it: fn(&Described) -> bool) -
     }
 }
 
-/// An attribute's value: `T` has the size that the header states.
+/// The value of an attribute: the host's size must be that of `T`, as the header states.
 fn attribute<T: Copy>(driver: &Driver, from: *const c_void, bytes: usize) -> Result<T, Status> {
     if from.is_null() || bytes != size_of::<T>() {
         return refuse(driver, INVALID_VALUE, "an attribute of another size");
     }
-    // SAFETY: the host passes so many bytes, which are a number.
+    // SAFETY: the host passes `bytes` bytes, which are a number.
     Ok(unsafe { from.cast::<T>().read_unaligned() })
 }
 
@@ -137,7 +137,7 @@ fn set_one(
     Ok(())
 }
 
-/// What the library's heuristic answers.
+/// The result of the library's heuristic.
 #[repr(C)]
 pub(crate) struct Found {
     algorithm: [u64; 8],
@@ -147,7 +147,7 @@ pub(crate) struct Found {
     reserved: [c_int; 4],
 }
 
-/// The algorithm for a product, of which one word says for what alignment it is.
+/// The algorithm for a product. One of its words is the alignment that it assumes.
 fn choose(
     driver: &Driver,
     operation: &Operation,
@@ -220,7 +220,7 @@ fn check_algorithm(driver: &Driver, algorithm: [u64; 8], product: &Product) -> O
     Ok(())
 }
 
-/// A scale in the type that the product's scales have.
+/// A scale, in the type of the product's scales.
 ///
 /// # Safety
 /// `from` points to such a number, or is null.
@@ -229,7 +229,7 @@ unsafe fn scale(kind: u32, from: *const c_void) -> Result<f64, Status> {
         return Err(INVALID_VALUE);
     }
     let size = bytes_of(kind).ok_or(INVALID_VALUE)? as usize;
-    // SAFETY: the caller promises: `from` points to such a number, or is null.
+    // SAFETY: the caller promises that `from` points to such a number, or is null.
     Ok(load(kind, unsafe {
         std::slice::from_raw_parts(from.cast(), size)
     }))
@@ -321,7 +321,7 @@ exported! {
         if algorithm.is_null() || number != SLICES || bytes != size_of::<c_int>() {
             return refuse(driver, INVALID_VALUE, "an attribute of an algorithm that the stand-in has not");
         }
-        // SAFETY: the host passes what the heuristic gave it.
+        // SAFETY: the host passes an algorithm from the heuristic.
         let [name, _, _, workspace, ..] = unsafe { algorithm.read_unaligned() };
         if name != ALGORITHM {
             return refuse(driver, INVALID_VALUE, "no algorithm of the heuristic's");
@@ -366,7 +366,7 @@ exported! {
         if algorithm.is_null() {
             return refuse(driver, NOT_SUPPORTED, "an algorithm must be chosen");
         }
-        // SAFETY: the host passes what the heuristic gave it.
+        // SAFETY: the host passes an algorithm from the heuristic.
         let algorithm = unsafe { algorithm.read_unaligned() };
         check_algorithm(driver, algorithm, &product)?;
         product.check(driver)?;

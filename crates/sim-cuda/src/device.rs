@@ -9,8 +9,8 @@ use crate::status::{INVALID_DEVICE, INVALID_VALUE, describe};
 const VERSION: c_int = 13000;
 const NAME: &[u8] = b"Tegula simulated sm_90\0";
 
-/// Attributes by their numbers in cuda.h; those of an H100 where they are properties of
-/// the architecture, 0 for features that are not simulated.
+/// The values of attributes, by their numbers in cuda.h: those of an H100 for properties of the
+/// architecture, 0 for features that are not simulated.
 const ATTRIBUTES: &[(c_int, c_int)] = &[
     (1, 1024),            // threads of a block
     (2, 1024),            // in x

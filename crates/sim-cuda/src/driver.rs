@@ -1,4 +1,4 @@
-//! The state of the driver, and the frame of every call.
+//! The state of the driver, and the common frame of all calls.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,19 +16,19 @@ use crate::status::{
 };
 use crate::work::Work;
 
-/// What a call gives.
+/// The result of a call.
 pub(crate) type Outcome = Result<(), Status>;
-/// Handles are numbers that look like pointers to the host.
+/// A handle: a number that the host sees as a pointer.
 pub(crate) type Handle = usize;
 
-/// Bytes of the device, if nothing else is asked for.
+/// The default size of the device's memory, in bytes.
 const CAPACITY: u64 = 16 << 30;
 
 /// A function of a loaded module.
 pub(crate) struct Function {
     pub(crate) module: Handle,
     pub(crate) name: String,
-    /// Dynamic shared memory that launches may ask for.
+    /// The maximum dynamic shared memory of a launch, in bytes.
     pub(crate) dynamic_shared: u64,
 }
 
@@ -37,37 +37,37 @@ pub(crate) struct Function {
 pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) priority: i32,
-    /// The capture that the stream takes part in.
+    /// The capture that the stream takes part in, if any.
     pub(crate) capture: Option<Handle>,
 }
 
-/// A capture under way, by its identity.
+/// A capture in progress, by its id.
 #[derive(Default)]
 pub(crate) struct Capture {
     pub(crate) origin: Handle,
     pub(crate) work: Vec<Work>,
-    /// Something was called that a capture does not allow.
+    /// Whether a call was made that is not allowed during a capture.
     pub(crate) broken: bool,
 }
 
 /// An event.
 #[derive(Default)]
 pub(crate) struct Event {
-    /// Simulated nanoseconds when it was recorded.
+    /// The simulated time in nanoseconds at which it was recorded.
     pub(crate) time: Option<u64>,
     /// The capture in which it was recorded.
     pub(crate) capture: Option<Handle>,
 }
 
-/// Everything that the driver knows.
+/// The whole state of the driver.
 pub(crate) struct Driver {
     pub(crate) initialised: bool,
     pub(crate) memory: Memory,
     pub(crate) options: Options,
     pub(crate) findings: Option<PathBuf>,
-    /// Holders of the primary context.
+    /// The number of holders of the primary context.
     pub(crate) retained: u32,
-    /// The error that ended the context.
+    /// The error that broke the context, if any.
     pub(crate) failed: Option<Status>,
     pub(crate) modules: BTreeMap<Handle, Arc<Module>>,
     pub(crate) functions: BTreeMap<Handle, Function>,
@@ -76,26 +76,26 @@ pub(crate) struct Driver {
     pub(crate) events: BTreeMap<Handle, Event>,
     pub(crate) graphs: BTreeMap<Handle, Vec<Work>>,
     pub(crate) executables: BTreeMap<Handle, Vec<Work>>,
-    /// What the library of matrix products has described.
+    /// The objects that describe matrix products, by handle.
     pub(crate) described: BTreeMap<Handle, Described>,
-    /// Where its products are written down.
+    /// The file to which matrix products are appended.
     pub(crate) products: Option<PathBuf>,
-    /// Pinned host memory: address, then its bytes in 16-byte units.
+    /// Pinned host memory: the address, and the memory in units of 16 bytes.
     pub(crate) pinned: BTreeMap<usize, Box<[u128]>>,
-    /// Kernels of the process so far.
+    /// The number of kernels that the process has run so far.
     pub(crate) kernels: u64,
-    /// Which of them fail, and with what.
+    /// The kernels that are made to fail, with their errors.
     pub(crate) failures: Vec<(u64, Status)>,
-    /// The device does not come back.
+    /// Whether the device has become unavailable.
     pub(crate) lost: bool,
-    /// The compute capability, ten times its number.
+    /// The compute capability, times ten.
     pub(crate) arch: i32,
-    /// Simulated nanoseconds.
+    /// The simulated time in nanoseconds.
     pub(crate) now: u64,
     next: Handle,
 }
 
-/// Kernels that are made to fail: `NUMBER:STATUS`, separated by commas.
+/// The kernels that are made to fail: `NUMBER:STATUS`, separated by commas.
 fn failures() -> Vec<(u64, Status)> {
     let text = std::env::var("TEGULA_SIM_CUDA_FAILURES").unwrap_or_default();
     let one = |text: &str| {
@@ -108,7 +108,7 @@ fn failures() -> Vec<(u64, Status)> {
 static DRIVER: Mutex<Option<Driver>> = Mutex::new(None);
 
 thread_local! {
-    /// The context that is current in this thread.
+    /// The current context of this thread.
     static CURRENT: Cell<Handle> = const { Cell::new(0) };
 }
 
@@ -124,7 +124,8 @@ pub(crate) fn set_current(context: Handle) {
 }
 
 impl Driver {
-    /// Waiting for the device is not allowed while a stream is captured, and ends the capture.
+    /// Synchronising with the device is not allowed while a stream is captured, and invalidates the
+    /// capture.
     pub(crate) fn no_capture(&mut self) -> Outcome {
         if self.captures.is_empty() {
             return Ok(());
@@ -176,13 +177,13 @@ impl Driver {
         }
     }
 
-    /// A handle that was never given out.
+    /// A handle that has not been used before.
     pub(crate) fn handle(&mut self) -> Handle {
         self.next += 16;
         self.next
     }
 
-    /// The primary context ends with all that was made in it.
+    /// Destroys the primary context, with everything that was created in it.
     pub(crate) fn reset(&mut self) {
         if self.failed.is_none() {
             self.note_leaks();
@@ -197,7 +198,7 @@ impl Driver {
         };
     }
 
-    /// Notes what the host has not given back.
+    /// Records objects that the host has not released.
     fn note_leaks(&self) {
         let counts = [
             (self.memory.used() as usize, "bytes of device memory"),
@@ -216,12 +217,12 @@ impl Driver {
         append(self.findings.as_deref(), line);
     }
 
-    /// Writes a product down.
+    /// Appends a line to the file of matrix products.
     pub(crate) fn note_product(&self, line: &str) {
         append(self.products.as_deref(), line);
     }
 
-    /// An error if no context is current in this thread, or if it failed.
+    /// An error if there is no current context on this thread, or if it is broken.
     pub(crate) fn context(&self) -> Outcome {
         if current() != CONTEXT || self.retained == 0 {
             return Err(INVALID_CONTEXT);
@@ -244,13 +245,13 @@ fn append(path: Option<&Path>, line: &str) {
         .create(true)
         .append(true)
         .open(path);
-    // A file that cannot be written must not end the host's program.
+    // If the file cannot be written, the host's program continues.
     if let Ok(mut file) = file {
         let _written = writeln!(file, "{line}");
     }
 }
 
-/// The frame of a call before `cuInit`.
+/// The frame of a call that is allowed before `cuInit`.
 pub(crate) fn call_early(f: impl FnOnce(&mut Driver) -> Outcome) -> i32 {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let mut driver = DRIVER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,7 +275,7 @@ pub(crate) fn call(f: impl FnOnce(&mut Driver) -> Outcome) -> i32 {
     })
 }
 
-/// The frame of a call within a context.
+/// The frame of a call that needs a context.
 pub(crate) fn call_within(f: impl FnOnce(&mut Driver) -> Outcome) -> i32 {
     call(|driver| {
         driver.context()?;
@@ -282,20 +283,20 @@ pub(crate) fn call_within(f: impl FnOnce(&mut Driver) -> Outcome) -> i32 {
     })
 }
 
-/// Writes a result where the host wants it.
+/// Writes a result to the host's memory.
 ///
 /// # Safety
-/// `to` is null or points to a place for a `T`.
+/// `to` is null or points to memory for a `T`.
 pub(crate) unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: not null, and the caller says that it points to a place for a `T`.
+    // SAFETY: it is not null, and the caller promises that it points to memory for a `T`.
     unsafe { to.write_unaligned(value) };
     Ok(())
 }
 
-/// Functions of a library. `within` ones need a current context, `always` ones none.
+/// Defines functions of a library. `within` ones need a current context, `always` ones do not.
 macro_rules! exported {
     ($($frame:ident fn $name:ident($($argument:ident: $kind:ty),* $(,)?) |$driver:ident| $body:block)*) => {
         $(
@@ -309,14 +310,14 @@ macro_rules! exported {
 }
 pub(crate) use exported;
 
-/// The driver's functions, with the list of their symbols.
+/// Defines functions of the driver, with the list of their symbols.
 macro_rules! functions {
     ($($frame:ident fn $name:ident($($argument:ident: $kind:ty),* $(,)?) |$driver:ident| $body:block)*) => {
         $crate::driver::exported! {
             $($frame fn $name($($argument: $kind),*) |$driver| $body)*
         }
 
-        /// Name and address of each function of this file.
+        /// The name and address of each function in this file.
         pub(crate) fn symbols() -> Vec<(&'static str, usize)> {
             vec![$((stringify!($name), $name as *const () as usize)),*]
         }

@@ -1,4 +1,4 @@
-//! Graphs, which come from captures alone.
+//! Graphs, which can only be created by captures.
 
 use crate::driver::{Driver, Handle, Outcome, functions, put};
 use crate::perform::enqueue;
@@ -24,7 +24,7 @@ functions! {
         let work: Vec<Work> = driver.executables.get(&executable).ok_or(INVALID_HANDLE)?.clone();
         for piece in work {
             enqueue(driver, stream, piece)?;
-            // What follows a kernel that failed does not run.
+            // The nodes after a failed kernel are not executed.
             if driver.failed.is_some() {
                 break;
             }
@@ -34,7 +34,7 @@ functions! {
     call_within fn cuGraphGetNodes(graph: Handle, nodes: *mut usize, count: *mut usize) |driver| {
         let work = driver.graphs.get(&graph).ok_or(INVALID_HANDLE)?;
         if !nodes.is_null() {
-            // Nodes have no handles: they cannot be asked or changed.
+            // Nodes have no handles, so they cannot be queried or changed.
             return crate::perform::unsupported();
         }
         if count.is_null() {

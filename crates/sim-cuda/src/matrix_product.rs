@@ -1,4 +1,4 @@
-//! Products of matrices as cublasLt describes them: types, layouts, epilogues.
+//! Matrix products in cublasLt's terms: types, layouts, epilogues.
 
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ pub(crate) const RELU: u32 = 2;
 pub(crate) const BIAS: u32 = 4;
 pub(crate) const GELU: u32 = 32;
 pub(crate) const EPILOGUES: [u32; 6] = [1, RELU, BIAS, RELU | BIAS, GELU, GELU | BIAS];
-/// The bit of `cublasLtReductionScheme_t` for parts of sums in the type of the sums.
+/// The bit of `cublasLtReductionScheme_t` for partial sums in the type of the sums.
 pub(crate) const REDUCE_SUMS: u32 = 2;
 
-/// A handle of the library's.
+/// An object behind a handle of the library.
 pub(crate) enum Described {
     Library,
     Operation(Operation),
@@ -55,7 +55,7 @@ pub(crate) struct Preference {
     pub(crate) alignment: [u32; 4],
 }
 
-/// A product that is asked for: matrices A, B, C and D.
+/// A requested product: the operation, and the matrices A, B, C and D.
 #[derive(Clone)]
 pub(crate) struct Product {
     pub(crate) operation: Operation,
@@ -76,13 +76,13 @@ pub(crate) fn bytes_of(kind: u32) -> Option<u64> {
 }
 
 impl Layout {
-    /// The place of an element, in elements.
+    /// The offset of an element, in elements.
     pub(crate) fn at(&self, batch: u64, row: u64, column: u64) -> u64 {
         let stride = self.stride.unsigned_abs();
         batch * stride + column * self.leading.unsigned_abs() + row
     }
 
-    /// The bytes from an address on that the matrices are in.
+    /// The range of addresses that the matrices occupy, if they begin at this address.
     pub(crate) fn span(&self, address: u64) -> Range<u64> {
         let last = self.at(
             u64::from(self.batch.unsigned_abs()) - 1,

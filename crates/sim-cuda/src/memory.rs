@@ -1,4 +1,4 @@
-//! Device memory, pinned host memory, copies, fills.
+//! Device memory, pinned host memory, copies and fills.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,9 +9,9 @@ use crate::status::{
 };
 use crate::work::Work;
 
-/// The handle of the device's one memory pool.
+/// The handle of the device's only memory pool.
 pub(crate) const POOL: Handle = 0x7e60_0100;
-/// Pinned memory may not be larger (a bound on mistaken sizes).
+/// The maximum size of pinned memory, to catch wrong sizes.
 const MOST_PINNED: usize = 1 << 36;
 
 fn allocate(driver: &mut Driver, address: *mut u64, bytes: usize) -> Outcome {
@@ -36,7 +36,8 @@ fn free(driver: &mut Driver, address: u64) -> Outcome {
     })
 }
 
-/// Allocation in the order of a stream, which a capture would make a node of its graph.
+/// Checks that a stream-ordered allocation is not captured, which would make it a node of the
+/// graph.
 fn outside_capture(driver: &Driver, stream: Handle) -> Outcome {
     let capturing = driver
         .streams
@@ -114,7 +115,7 @@ functions! {
         pin(driver, address, bytes)
     }
     call_within fn cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: u32) |driver| {
-        // Memory that the device could read at the same address is not simulated.
+        // Memory that the device can access at the same address is not simulated.
         if flags & 2 != 0 {
             return Err(NOT_SUPPORTED);
         }

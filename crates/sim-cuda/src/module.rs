@@ -1,4 +1,4 @@
-//! Modules, functions, launches.
+//! Modules, functions and launches.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::status::{
 };
 use crate::work::{HostFunction, Kernel, Work};
 
-/// Dynamic shared memory of a launch without opting in.
+/// The dynamic shared memory in bytes that a launch may use without opting in.
 const SHARED: u64 = 48 << 10;
-/// The most that a block can opt in to.
+/// The maximum shared memory in bytes that a block can opt in to.
 const MOST_SHARED: u64 = 227 << 10;
-/// Threads of a multiprocessor.
+/// The maximum number of threads on a multiprocessor.
 const RESIDENT: u64 = 2048;
 
-/// Reads PTX text. The error goes to `log` if the host gave a buffer for it.
+/// Loads PTX text. Error messages are written to `log` if the host provided a buffer for them.
 fn load(
     driver: &mut Driver,
     image: *const c_void,
@@ -34,7 +34,7 @@ fn load(
         driver.note("module: a cubin or fat binary: the stand-in runs PTX alone");
         return Err(NO_BINARY_FOR_GPU);
     }
-    // SAFETY: an image that is no binary is text that ends with a zero.
+    // SAFETY: an image that is not binary is text that ends with a zero.
     let text = unsafe { CStr::from_ptr(image.cast()) };
     let text = text.to_str().map_err(|_| INVALID_PTX)?;
     let module = Module::parse(text).map_err(|error| {
@@ -42,7 +42,8 @@ fn load(
         driver.note(&message);
         if let Some((buffer, size)) = log {
             let bytes = message.len().min(size.saturating_sub(1));
-            // SAFETY: the host says that the buffer has `size` bytes, which is more than `bytes`.
+            // SAFETY: the host promises that the buffer has `size` bytes, which is more than
+            // `bytes`.
             unsafe {
                 std::ptr::copy_nonoverlapping(message.as_ptr(), buffer, bytes);
                 buffer.add(bytes).write(0);
@@ -70,7 +71,7 @@ unsafe fn error_log(
     // CU_JIT_ERROR_LOG_BUFFER and its size in bytes.
     let (mut buffer, mut size) = (std::ptr::null_mut::<u8>(), 0);
     for index in 0..count as usize {
-        // SAFETY: the caller says that the arrays have so many elements.
+        // SAFETY: the caller promises that the arrays have `count` elements.
         let (option, value) = unsafe { (*options.add(index), *values.add(index)) };
         match option {
             5 => buffer = value.cast(),
@@ -81,11 +82,11 @@ unsafe fn error_log(
     (!buffer.is_null() && size > 0).then_some((buffer, size))
 }
 
-/// Copies the parameters that a launch points to.
+/// Copies the parameters of a launch.
 ///
 /// # Safety
-/// `params` points to a pointer for each parameter, or `extra` is a list that ends with
-/// null and has the buffer and its size.
+/// `params` points to a pointer for each parameter, or `extra` is a null-terminated list that
+/// contains the buffer and its size.
 unsafe fn parameters(
     module: &Module,
     name: &str,
@@ -99,7 +100,7 @@ unsafe fn parameters(
     }
     let mut image = vec![0; bytes];
     if params.is_null() {
-        // SAFETY: the caller says that this is the packed form.
+        // SAFETY: the caller promises that `extra` is a null-terminated list.
         let packed = unsafe { packed(extra) }.ok_or(INVALID_VALUE)?;
         if packed.len() < bytes {
             return Err(INVALID_VALUE);
@@ -108,29 +109,29 @@ unsafe fn parameters(
         return Ok(image);
     }
     for (index, parameter) in list.iter().enumerate() {
-        // SAFETY: the caller says that there is a pointer for each parameter.
+        // SAFETY: the caller promises a pointer for each parameter.
         let from = unsafe { *params.add(index) };
         if from.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: and that it points to a value of the parameter's size.
+        // SAFETY: the caller promises that the pointer is to a value of the parameter's size.
         let value = unsafe { std::slice::from_raw_parts(from, parameter.bytes as usize) };
         image[parameter.offset as usize..][..value.len()].copy_from_slice(value);
     }
     Ok(image)
 }
 
-/// The buffer of the `extra` argument.
+/// The buffer in the `extra` argument.
 ///
 /// # Safety
-/// `extra` is null or a list that ends with null.
+/// `extra` is null or a null-terminated list.
 unsafe fn packed<'a>(extra: *const *mut c_void) -> Option<&'a [u8]> {
     if extra.is_null() {
         return None;
     }
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
     for pair in 0..8 {
-        // SAFETY: the list goes on until its end marker.
+        // SAFETY: the list continues until its end marker.
         let key = unsafe { *extra.add(2 * pair) } as usize;
         if key == 0 {
             break;
@@ -147,14 +148,14 @@ unsafe fn packed<'a>(extra: *const *mut c_void) -> Option<&'a [u8]> {
     if buffer.is_null() || size > 1 << 16 {
         return None;
     }
-    // SAFETY: the list says that the buffer has so many bytes.
+    // SAFETY: the list states that the buffer has `size` bytes.
     Some(unsafe { std::slice::from_raw_parts(buffer, size) })
 }
 
 /// Checks a launch and enqueues it.
 ///
 /// # Safety
-/// As for [`parameters`].
+/// As [`parameters`].
 unsafe fn start(
     driver: &mut Driver,
     function: Handle,
@@ -179,7 +180,7 @@ unsafe fn start(
         driver.note(&message);
         return Err(INVALID_VALUE);
     }
-    // SAFETY: the caller promises what [`parameters`] asks for.
+    // SAFETY: the caller promises valid parameters, as [`parameters`] requires.
     let params = unsafe { parameters(&module, &name, params, extra) }?;
     enqueue(
         driver,
@@ -195,7 +196,8 @@ unsafe fn start(
     )
 }
 
-/// Blocks of a function that fit on a multiprocessor, by threads and shared memory.
+/// The number of blocks of a function that fit on a multiprocessor, given their threads and shared
+/// memory.
 fn resident(
     driver: &mut Driver,
     function: Handle,
@@ -360,7 +362,7 @@ functions! {
         extra: *const *mut c_void,
     ) |driver| {
         let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
-        // SAFETY: the host's promise about the parameters.
+        // SAFETY: the host promises that `params` or `extra` are valid parameters of the function.
         unsafe { start(driver, function, grid, block, shared, stream, (params, extra)) }
     }
     call_within fn cuLaunchKernelEx(
@@ -375,10 +377,10 @@ functions! {
         // SAFETY: the host passes a configuration.
         let c = unsafe { config.read_unaligned() };
         if c.attributes > 0 {
-            // Clusters, programmatic launches and the like.
+            // Clusters, programmatic launches and others are not supported.
             return crate::perform::unsupported();
         }
-        // SAFETY: the host's promise about the parameters.
+        // SAFETY: the host promises that `params` or `extra` are valid parameters of the function.
         unsafe { start(driver, function, c.grid, c.block, c.shared, c.stream, (params, extra)) }
     }
     call_within fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) |driver| {

@@ -1,4 +1,4 @@
-//! Checks and computes products of matrices, element by element.
+//! Checks and computes matrix products, element by element.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -16,7 +16,7 @@ pub(crate) const INVALID_VALUE: Status = Status(7);
 pub(crate) const EXECUTION_FAILED: Status = Status(13);
 pub(crate) const NOT_SUPPORTED: Status = Status(15);
 
-/// Notes why a call is refused.
+/// Records the reason why a call is refused.
 pub(crate) fn refuse<T>(driver: &Driver, status: Status, reason: &str) -> Result<T, Status> {
     driver.note(&format!("cublasLt: {reason}"));
     Err(status)
@@ -38,7 +38,7 @@ impl Layout {
 }
 
 impl Operation {
-    /// Whether there is a product of these types with such sums.
+    /// Whether a product of these types with this type of sums is supported.
     fn has_product(&self, factors: u32, result: u32) -> bool {
         let types = (factors, result);
         match (self.compute, self.scale) {
@@ -52,7 +52,7 @@ impl Operation {
         }
     }
 
-    /// Checks that matrices A, B, C and D make a product, and gives its depth.
+    /// Checks that the matrices A, B, C and D form a product, and returns its depth.
     pub(crate) fn check(&self, driver: &Driver, layouts: &[Layout; 4]) -> Result<u64, Status> {
         let refuse = |status, reason| refuse(driver, status, reason);
         layouts.iter().try_for_each(|layout| layout.check(driver))?;
@@ -117,7 +117,7 @@ impl Operation {
     }
 }
 
-/// Elements in the type that sums are in.
+/// An element, in the type of sums.
 pub(crate) fn load(kind: u32, bytes: &[u8]) -> f64 {
     fn word<const N: usize>(bytes: &[u8]) -> [u8; N] {
         std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0))
@@ -138,13 +138,13 @@ fn store(kind: u32, value: f64, to: &mut Vec<u8>) {
         F32 => to.extend((value as f32).to_le_bytes()),
         F16 => to.extend(f16::from_f32(value as f32).to_le_bytes()),
         BF16 => to.extend(bf16::from_f32(value as f32).to_le_bytes()),
-        // Sums of bytes are exact; the device keeps their lowest 32 bits.
+        // Sums of bytes are exact; the device keeps the lowest 32 bits.
         _ => to.extend((value as i64 as i32).to_le_bytes()),
     }
 }
 
 impl Product {
-    /// Checks where everything lies.
+    /// Checks the addresses of all matrices.
     pub(crate) fn check(&self, driver: &Driver) -> Outcome {
         let spans: Vec<Range<u64>> = (0..4)
             .map(|i| self.layouts[i].span(self.addresses[i]))
@@ -188,7 +188,7 @@ impl Product {
         Ok(())
     }
 
-    /// Computes it.
+    /// Computes the product.
     pub(crate) fn run(&self, driver: &mut Driver) -> Outcome {
         let read = |driver: &Driver, span: Range<u64>| -> Result<Vec<u8>, Status> {
             let mut bytes = vec![0; usize::try_from(span.end - span.start).unwrap_or(0)];

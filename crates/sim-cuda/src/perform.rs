@@ -1,4 +1,4 @@
-//! Runs the work of streams and graphs, or keeps it while its stream is captured.
+//! Executes the work of streams and graphs, or stores it while its stream is captured.
 
 use std::ffi::c_void;
 
@@ -11,11 +11,11 @@ use crate::status::{
 };
 use crate::work::{Kernel, Work};
 
-/// The largest copy or fill (a bound on mistaken sizes).
+/// The maximum size of a copy or fill, to catch wrong sizes.
 const MOST_BYTES: usize = 1 << 40;
 
-/// Runs work, or keeps it if its stream is captured. Streams 0, 1 and 2 are the default
-/// ones.
+/// Executes work, or stores it if its stream is captured. Streams 0, 1 and 2 are the default
+/// streams.
 pub(crate) fn enqueue(driver: &mut Driver, stream: Handle, work: Work) -> Outcome {
     if stream > 2 {
         let capture = driver.streams.get(&stream).ok_or(INVALID_HANDLE)?.capture;
@@ -24,13 +24,13 @@ pub(crate) fn enqueue(driver: &mut Driver, stream: Handle, work: Work) -> Outcom
             return Ok(());
         }
     } else {
-        // A capture does not allow work in the default stream.
+        // Work in the default stream is not allowed during a capture.
         driver.no_capture()?;
     }
     perform(driver, &work)
 }
 
-/// Runs work.
+/// Executes work.
 pub(crate) fn perform(driver: &mut Driver, work: &Work) -> Outcome {
     let bounded = |bytes: usize| {
         if bytes > MOST_BYTES {
@@ -49,7 +49,8 @@ pub(crate) fn perform(driver: &mut Driver, work: &Work) -> Outcome {
             if from.is_null() {
                 return Err(INVALID_VALUE);
             }
-            // SAFETY: the host says that so many bytes can be read there until the work is done.
+            // SAFETY: the host promises that `bytes` bytes can be read there until the work is
+            // done.
             let data = unsafe { std::slice::from_raw_parts(from, *bytes) };
             driver.now += *bytes as u64 / 8;
             outside(driver, driver_write(*to, data))
@@ -63,15 +64,15 @@ pub(crate) fn perform(driver: &mut Driver, work: &Work) -> Outcome {
             if to.is_null() {
                 return Err(INVALID_VALUE);
             }
-            // The driver's own bytes come first: the host's may be uninitialised.
+            // The address is checked before the host's memory is written.
             if driver.memory.allocation_of(*from).is_none() {
                 return Err(INVALID_VALUE);
             }
             let mut data = vec![0; *bytes];
             driver.now += *bytes as u64 / 8;
             outside(driver, |d| d.memory.read(*from, &mut data))?;
-            // SAFETY: the host says that so many bytes can be written there, and they do not
-            // overlap a vector of ours.
+            // SAFETY: the host promises that `bytes` bytes can be written there, and they do not
+            // overlap our vector.
             unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), to, *bytes) };
             Ok(())
         }
@@ -100,8 +101,8 @@ pub(crate) fn perform(driver: &mut Driver, work: &Work) -> Outcome {
         Work::Kernel(kernel) => run(driver, kernel),
         Work::Product(product) => product.run(driver),
         Work::Host { function, data } => {
-            // SAFETY: the host gave the function to be called with this argument. It may not
-            // call the driver, which is locked; that is the rule of cuLaunchHostFunc too.
+            // SAFETY: the host passed the function to be called with this argument. It must not
+            // call the driver, which is locked; cuLaunchHostFunc has the same rule.
             unsafe { function(*data as *mut c_void) };
             Ok(())
         }
@@ -115,7 +116,7 @@ fn driver_write(
     move |driver| driver.memory.write(to, data)
 }
 
-/// Access to device memory by the host, whose errors are noted.
+/// Accesses device memory for the host, and records errors.
 fn outside(
     driver: &mut Driver,
     f: impl FnOnce(&mut Driver) -> Result<(), tegula_sim_ptx::MemoryError>,
@@ -126,7 +127,7 @@ fn outside(
     })
 }
 
-/// Runs a kernel. Errors among its findings end the context, for the calls after this.
+/// Runs a kernel. If there are errors among its findings, the context is broken for later calls.
 fn run(driver: &mut Driver, kernel: &Kernel) -> Outcome {
     let shape = Launch {
         grid: kernel.grid,
@@ -178,7 +179,7 @@ fn run(driver: &mut Driver, kernel: &Kernel) -> Outcome {
     Ok(())
 }
 
-/// How the device would end for a finding.
+/// The error with which a device would react to a finding.
 fn failure(kind: FindingKind) -> Status {
     match kind {
         FindingKind::OutOfBounds => ILLEGAL_ADDRESS,
@@ -187,7 +188,7 @@ fn failure(kind: FindingKind) -> Status {
     }
 }
 
-/// A launch in clusters or with other attributes.
+/// The result for launches in clusters or with other attributes.
 pub(crate) const fn unsupported() -> Outcome {
     Err(NOT_SUPPORTED)
 }

@@ -1,4 +1,4 @@
-//! Results of calls, with the numbers of `CUresult` in cuda.h.
+//! Status codes of calls, with the numbers of `CUresult` in cuda.h.
 
 use std::ffi::CStr;
 
@@ -9,7 +9,7 @@ use tegula_sim_ptx::MemoryError;
 pub(crate) struct Status(pub(crate) i32);
 
 impl Status {
-    /// What the driver answers for an error of the device's memory.
+    /// The driver's status for an error of device memory.
     pub(crate) fn of_memory(error: &MemoryError) -> Self {
         match error {
             MemoryError::OutOfMemory { .. } => OUT_OF_MEMORY,
@@ -39,7 +39,7 @@ pub(crate) const STREAM_CAPTURE_INVALIDATED: Status = Status(901);
 pub(crate) const STREAM_CAPTURE_UNMATCHED: Status = Status(903);
 pub(crate) const UNKNOWN: Status = Status(999);
 
-/// Number, name and text of each result.
+/// The number, the name and the text of each status.
 const DESCRIPTIONS: &[(i32, &CStr, &CStr)] = &[
     (0, c"CUDA_SUCCESS", c"no error"),
     (1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
@@ -119,7 +119,7 @@ const DESCRIPTIONS: &[(i32, &CStr, &CStr)] = &[
     (999, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
 ];
 
-/// Name and text of a result.
+/// The name and the text of a status.
 pub(crate) fn describe(status: i32) -> Option<(&'static CStr, &'static CStr)> {
     DESCRIPTIONS
         .iter()

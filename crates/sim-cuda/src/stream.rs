@@ -1,4 +1,4 @@
-//! Streams, capture, events.
+//! Streams, captures and events.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use crate::status::{
     STREAM_CAPTURE_UNMATCHED, STREAM_CAPTURE_UNSUPPORTED,
 };
 
-/// A stream that exists; 0, 1 and 2 are the default ones.
+/// Checks that a stream exists; `None` for the default streams 0, 1 and 2.
 fn known(driver: &Driver, stream: Handle) -> Result<Option<Handle>, crate::status::Status> {
     if stream <= 2 {
         return Ok(None);
@@ -20,7 +20,8 @@ fn known(driver: &Driver, stream: Handle) -> Result<Option<Handle>, crate::statu
         .ok_or(INVALID_HANDLE)
 }
 
-/// Waits for a stream, which has nothing left to do unless it is captured.
+/// Waits for a stream. There is nothing to wait for, but the call is an error if the stream is
+/// captured.
 fn wait(driver: &mut Driver, stream: Handle) -> Outcome {
     match known(driver, stream)? {
         None => Ok(()),
@@ -109,7 +110,7 @@ functions! {
     call_within fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: u32) |driver| {
         known(driver, stream)?;
         let capture = driver.events.get(&event).ok_or(INVALID_HANDLE)?.capture;
-        // Waiting for work that is captured joins the capture.
+        // Waiting for work that is being captured joins the capture.
         if let (Some(capture), Some(found)) = (capture, driver.streams.get_mut(&stream))
             && driver.captures.contains_key(&capture)
         {
@@ -154,7 +155,7 @@ functions! {
     call_within fn cuStreamIsCapturing(stream: Handle, state: *mut c_int) |driver| {
         let capture = known(driver, stream)?;
         let broken = capture.and_then(|c| driver.captures.get(&c)).map(|c| c.broken);
-        // None, active, invalidated.
+        // The states none, active and invalidated.
         let value = match broken {
             None => 0,
             Some(false) => 1,

@@ -1,12 +1,12 @@
-//! Functions that are missing, and finding functions by name.
+//! Functions that are not implemented, and lookup of functions by name.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::driver::{functions, put};
 use crate::status::{INVALID_VALUE, NOT_FOUND};
 
-/// Functions that exist and say that they are not supported. Their arguments are not
-/// read, which the C calling conventions allow.
+/// Defines functions that return "not supported". Their arguments are not read, which the C calling
+/// conventions allow.
 macro_rules! missing {
     ($($name:ident)*) => {
         $(
@@ -34,7 +34,7 @@ missing! {
     cuTensorMapEncodeTiled cuProfilerStart cuProfilerStop
 }
 
-/// The function of a name, also without its version suffix.
+/// The function with this name, with or without version suffix.
 fn find(name: &str) -> Option<usize> {
     let lists = [
         crate::device::symbols(),

@@ -1,4 +1,4 @@
-//! Work of streams and graphs: copies, fills, kernels, calls of the host.
+//! Work of streams and graphs: copies, fills, kernels, host functions.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use tegula_sim_ptx::Module;
 
 use crate::matrix_product::Product;
 
-/// A function that the host gave to be called.
+/// A function of the host.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// One piece of work. Host addresses are numbers.
+/// A unit of work. Host addresses are stored as numbers.
 #[derive(Clone)]
 pub(crate) enum Work {
     ToDevice {
@@ -41,7 +41,7 @@ pub(crate) enum Work {
     },
 }
 
-/// A launch with its parameters copied.
+/// A launch, with a copy of its parameters.
 #[derive(Clone)]
 pub(crate) struct Kernel {
     pub(crate) module: Arc<Module>,

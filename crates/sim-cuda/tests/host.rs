@@ -1,6 +1,6 @@
-//! Host code of cudarc, unmodified, on the stand-in: this program starts itself again
-//! with the stand-in as `libcuda.so.1` in its library path, once for each scenario,
-//! since a process has one driver.
+//! Runs unmodified host code of cudarc on the stand-in. This program starts itself again with the
+//! stand-in as `libcuda.so.1` in its library path, once for each scenario, because a process has
+//! only one driver.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,7 +18,7 @@ const FINDINGS: &str = "TEGULA_SIM_CUDA_FINDINGS";
 const PROGRAMS: &str = include_str!("../../sim-ptx/tests/programs/programs.ptx");
 const FAULTS: &str = include_str!("../../sim-ptx/tests/programs/faults.ptx");
 
-/// A scenario, the environment it needs, and what must be in the file of findings.
+/// A scenario: its name, its environment, and the required contents of the file of findings.
 type Scenario = (
     &'static str,
     fn(),
@@ -131,7 +131,7 @@ fn main() {
     std::fs::remove_dir_all(&folder).expect("the folder goes");
 }
 
-/// A folder with the stand-in under the driver's name.
+/// A folder that contains the stand-in under the driver's name.
 fn stand_in() -> PathBuf {
     let program = std::env::current_exe().expect("this program");
     let built = program
@@ -145,7 +145,7 @@ fn stand_in() -> PathBuf {
     std::fs::create_dir_all(&folder).expect("a folder");
     let driver = folder.join("libcuda.so.1");
     std::fs::copy(&built, &driver).expect("the library is copied");
-    // The same file, so that it is one library in a process.
+    // Links to the same file are a single library in the process.
     for name in ["libcuda.so", "libcublasLt.so", "libcublasLt.so.13"] {
         std::fs::hard_link(&driver, folder.join(name)).expect("the library has another name");
     }
@@ -211,9 +211,9 @@ fn copies() {
     let zeros = stream.alloc_zeros::<f64>(77).expect("room");
     assert_eq!(stream.clone_dtoh(&zeros).expect("a copy"), [0.0; 77]);
     stream.synchronize().expect("it works");
-    // Past the end.
+    // A copy past the end of the allocation.
     let mut more = vec![0u8; 5000];
-    // SAFETY: the buffer has the bytes that are asked for.
+    // SAFETY: the buffer has the requested number of bytes.
     let outcome = unsafe {
         let (address, _guard) = cudarc::driver::DevicePtr::device_ptr(&a, &stream);
         result::memcpy_dtoh_sync(&mut more, address)
@@ -325,7 +325,7 @@ fn graph() {
             [10.0 * f32::from(round)]
         );
     }
-    // Waiting is not allowed within a capture, and breaks it.
+    // Waiting is not allowed during a capture, and invalidates it.
     stream
         .begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)
         .expect("a capture");
@@ -348,7 +348,7 @@ fn events() {
     let _copied = stream.clone_htod(&vec![1u8; 8_000_000]).expect("a copy");
     let end = stream.record_event(timed).expect("an event");
     end.synchronize().expect("it happened");
-    // A nanosecond for eight bytes.
+    // A nanosecond per eight bytes.
     assert_eq!(start.elapsed_ms(&end).expect("a time"), 1.0);
     let other = context.new_stream().expect("a stream");
     other.wait(&end).expect("it waits");
@@ -429,7 +429,7 @@ fn shapes() {
         // SAFETY: the arguments are those of the kernel.
         status(unsafe { launch.launch(config) })
     };
-    // It was compiled for 256 threads.
+    // The kernel was compiled for 256 threads.
     assert_eq!(outcome(line(512)), CUresult::CUDA_ERROR_INVALID_VALUE);
     assert_eq!(
         outcome(LaunchConfig {
@@ -438,7 +438,7 @@ fn shapes() {
         }),
         CUresult::CUDA_ERROR_INVALID_VALUE
     );
-    // More than 48 KiB must be asked for.
+    // More than 48 KiB require opting in.
     let calls = module.load_function("calls").expect("a kernel");
     let config = LaunchConfig {
         shared_mem_bytes: 100_000,
@@ -485,13 +485,13 @@ fn symbols() {
         let mut found = std::ptr::null_mut();
         let mut state =
             sys::CUdriverProcAddressQueryResult_enum::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-        // SAFETY: a name and places for the results.
+        // SAFETY: the arguments are a name, and memory for the results.
         let status = unsafe {
             sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut found, 13000, 0, &raw mut state)
         };
         (status, found as usize, state as u32)
     };
-    // Without a version the newest is meant.
+    // Without a version, the newest is returned.
     let (status, plain, state) = find(c"cuMemAlloc");
     assert_eq!((status, state), (CUresult::CUDA_SUCCESS, 0));
     assert_eq!(find(c"cuMemAlloc_v2").1, plain);
@@ -503,12 +503,13 @@ fn symbols() {
     );
 }
 
-/// Parameters in one buffer, and the launch with a configuration.
+/// Passes parameters in one buffer, and launches with a configuration.
 fn packed() {
     let context = CudaContext::new(0).expect("a context");
     let stream = context.default_stream();
     let text = std::ffi::CString::new(FAULTS).expect("no zeros");
-    // SAFETY: calls of the driver with what they ask for; the buffers outlive the launches.
+    // SAFETY: all arguments are valid for their driver functions, and the buffers outlive the
+    // launches.
     unsafe {
         let module = result::module::load_data(text.as_ptr().cast()).expect("a module");
         let name = std::ffi::CString::new("off_by_one_twin").expect("no zeros");
@@ -561,7 +562,7 @@ fn packed() {
     }
 }
 
-/// A product's descriptions; what the stand-in refuses has a number of `cublasStatus_t`.
+/// The descriptions of a product. Refusals of the stand-in have numbers of `cublasStatus_t`.
 mod described {
     use cudarc::cublaslt::result as lt;
     pub(super) use cudarc::cublaslt::sys::{
@@ -578,7 +579,7 @@ mod described {
     }
 
     impl Product {
-        /// D = A B of so many rows, columns and terms; A is transposed.
+        /// D = A B with these numbers of rows, columns and terms; A is transposed.
         pub(super) fn new(types: [Type; 2], compute: Compute, sizes: [u64; 3]) -> Self {
             let [m, n, k] = sizes;
             let layout = |ty, rows, columns| {
@@ -605,19 +606,19 @@ mod described {
 
         pub(super) fn set<T: Copy>(&self, attribute: Of, value: T) -> Result<(), Status> {
             let from = (&raw const value).cast();
-            // SAFETY: the description is alive, and the value has so many bytes.
+            // SAFETY: the description is alive, and the value has the stated size.
             unsafe {
                 lt::set_matmul_desc_attribute(self.operation, attribute, from, size_of::<T>())
             }
             .map_err(|error| error.0)
         }
 
-        /// An algorithm with at most so much workspace, and what it needs.
+        /// An algorithm that needs at most `most` bytes of workspace, and the bytes that it needs.
         pub(super) fn algorithm(&self, most: u64) -> Result<(Algorithm, u64), Status> {
             let preference = lt::create_matmul_pref().expect("a preference");
             let [a, b, d] = self.layouts;
             let attribute = Preferred::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            // SAFETY: everything described is alive.
+            // SAFETY: all descriptions are alive.
             unsafe {
                 lt::set_matmul_pref_attribute(preference, attribute, (&raw const most).cast(), 8)
                     .expect("an attribute");
@@ -636,7 +637,7 @@ mod described {
             }
         }
 
-        /// A, B, D and the workspace with its bytes.
+        /// Computes a product of A and B in D, with a workspace and its size.
         pub(super) fn multiply(
             &self,
             algorithm: &Algorithm,
@@ -645,7 +646,7 @@ mod described {
         ) -> Result<(), Status> {
             let (one, zero) = (1f32, 0f32);
             let [la, lb, ld] = self.layouts;
-            // SAFETY: everything described is alive; the stand-in checks addresses.
+            // SAFETY: all descriptions are alive; the stand-in checks addresses.
             unsafe {
                 lt::matmul(
                     self.handle,
@@ -672,7 +673,7 @@ mod described {
 
     impl Drop for Product {
         fn drop(&mut self) {
-            // SAFETY: each was made once, and nothing uses it after this.
+            // SAFETY: each object was created once, and is not used afterwards.
             unsafe {
                 for layout in self.layouts {
                     lt::destroy_matrix_layout(layout).expect("it was there");
@@ -684,7 +685,7 @@ mod described {
     }
 }
 
-/// Products of matrices, and all that is refused.
+/// Matrix products, and everything that is refused.
 fn products() {
     use described::{Compute, Epilogue, Of, Product, Status, Type};
     let context = CudaContext::new(0).expect("a device");
@@ -730,7 +731,7 @@ fn products() {
         let sum: f32 = (0..k).map(|t| x[row * k + t] * y[column * k + t]).sum();
         assert_eq!(*value, sum, "{row} {column}");
     }
-    // Addresses: a small workspace, alignment, what overlaps, what is not there.
+    // Addresses: a workspace that is too small, wrong alignment, overlaps, missing memory.
     let invalid = Err(Status::CUBLAS_STATUS_INVALID_VALUE);
     assert_eq!(run([at[0], at[1], at[2], at[3], bytes - 4]), invalid);
     assert_eq!(run([at[0] + 4, at[1], at[2], at[3], bytes]), invalid);

@@ -1,12 +1,12 @@
-//! Runs a kernel of a PTX file and prints what was found.
+//! Runs a kernel of a PTX file and prints the findings.
 //!
 //!     cargo run --release -p tegula-sim-ptx --example run_ptx -- \
 //!         FILE.ptx KERNEL --grid 4,1,1 --block 256,1,1 f32:1024 zeros:4096 i32=1024
 //!
-//! Arguments of the kernel, in order: `f32:N`, `u32:N` (buffers of N numbers 0, 1, 2,
-//! ... modulo 97), `zeros:BYTES`, `empty:BYTES` (never written), and the values
-//! `i32=V`, `i64=V`, `f32=V`. `--shared BYTES` is dynamic shared memory, `--show I`
-//! prints the start of buffer I afterwards.
+//! The kernel's arguments are, in order: `f32:N`, `u32:N` (buffers of N numbers 0, 1, 2, ... modulo
+//! 97), `zeros:BYTES`, `empty:BYTES` (uninitialised), and the values `i32=V`, `i64=V`, `f32=V`.
+//! `--shared BYTES` is the size of dynamic shared memory; `--show I` prints the beginning of buffer
+//! I afterwards.
 
 use tegula_sim_ptx::{Launch, Memory, Module, Options, launch};
 
@@ -100,7 +100,7 @@ fn three(text: &str) -> Result<[u32; 3], Failure> {
     Ok(sizes)
 }
 
-/// Adds an argument at its alignment; a buffer is allocated and filled first.
+/// Appends an argument, aligned to its size. A buffer is allocated and filled first.
 fn argument(
     word: &str,
     memory: &mut Memory,

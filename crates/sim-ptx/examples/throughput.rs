@@ -1,5 +1,5 @@
-//! How fast the interpreter is: lane-instructions per second of one core's time, for
-//! kernels of the tests, with all checks and with none.
+//! Measures the speed of the interpreter: lane instructions per second of one core, for kernels of
+//! the tests, with all checks and without any.
 //!
 //!     cargo run --release -p tegula-sim-ptx --example throughput
 
@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "{:12} {:>14} {:>14} {:>18}",
         "kernel", "checks", "no checks", "lane-instructions"
     );
-    // Name, blocks, threads, bytes of each buffer, last argument.
+    // The name, the blocks, the threads, the bytes of each buffer, the last argument.
     let programs: [(&str, u32, u32, &[u64], i32); 5] = [
         ("softmax", 256, 256, &[4 << 20, 4 << 20], 4096),
         ("functions", 256, 256, &[1 << 18, 1 << 21, 3 << 20], 1 << 16),
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Seconds that this thread ran, or that passed where the system does not tell.
+/// The CPU time of this thread in seconds, or the elapsed time if the system does not report it.
 fn seconds() -> f64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let ran = told.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());

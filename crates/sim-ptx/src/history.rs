@@ -1,49 +1,50 @@
-//! The last accesses to each word of a piece of memory.
+//! The history of a memory region: the last accesses to each word.
 //!
-//! A warp mostly accesses a line of 32 words whole, each lane as many neighbouring words as
-//! the lane before it. All words of such a line have the same accesses but for their
-//! threads, which follow each other, and what is ordered before them is so for all: so they
-//! are three accesses for the line, of its first word. Any other access writes them out for
-//! each word; the next write of the whole line puts them together again. A line of which
-//! lanes access 16 bytes each, in any order, has three for each four words.
+//! A warp usually accesses a whole line of 32 words, each lane the same number of adjacent words.
+//! All words of such a line have the same accesses except for the threads, which are consecutive,
+//! and the ordering before them is the same for all. The line then stores only three accesses,
+//! those of its first word. Any other access expands them to one set per word, and the next write
+//! of the whole line merges them again. A line whose lanes access 16 bytes each, in any order,
+//! stores three accesses for every four words.
 
 use crate::race::{Access, Cell};
 
-/// Words of a line.
+/// The number of words in a line.
 pub(crate) const LINE: usize = 32;
 
-/// How the accesses of a line are kept; zero is an untouched line.
+/// The representation of a line's accesses; zero means that the line was never accessed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Way(u8);
 
 impl Way {
     const UNTOUCHED: Self = Self(0);
-    /// Word by word.
+    /// One set of accesses per word.
     const WORDS: Self = Self(1);
 
-    /// By four words, at the first of them.
+    /// One set for every four words, stored at the first of them.
     const QUADS: Self = Self(2);
 
-    /// One for all, by lanes of this many words: 1, 2 or 4.
+    /// One set for the line, for lanes of this many words: 1, 2 or 4.
     fn lanes(words: usize) -> Self {
         Self(3 + words.trailing_zeros() as u8)
     }
 }
 
-/// Words of 16 bytes.
+/// The number of words in 16 bytes.
 const QUAD: usize = 4;
 
-/// Accesses to the words of a piece of memory; nothing until the first.
+/// The accesses to the words of a memory region; empty until the first access.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     words: Vec<Cell>,
     lines: Vec<Cell>,
-    /// A [`Way`] for each line. Numbers, since zeroed memory costs nothing until it is used.
+    /// A [`Way`] for each line. Plain numbers are used because zeroed memory costs nothing until it
+    /// is accessed.
     ways: Vec<u8>,
 }
 
 impl History {
-    /// Makes room for the accesses to so many words.
+    /// Allocates the history for this number of words.
     pub(crate) fn track(&mut self, words: usize) {
         if self.words.is_empty() {
             let lines = words.div_ceil(LINE);
@@ -53,7 +54,7 @@ impl History {
         }
     }
 
-    /// The accesses of words that lie in one line, word by word.
+    /// The accesses of words within one line, if the line stores one set per word.
     #[inline(always)]
     pub(crate) fn words(&mut self, from: usize, to: usize) -> Option<&mut [Cell]> {
         if self.ways.get(from / LINE).copied() != Some(Way::WORDS.0) {
@@ -62,7 +63,7 @@ impl History {
         self.words.get_mut(from..to)
     }
 
-    /// The accesses of the four words from one on, if they are the same.
+    /// The accesses of four words, if the line stores one set for every four words.
     #[inline(always)]
     pub(crate) fn quad(&mut self, word: usize) -> Option<&mut Cell> {
         if self.ways.get(word / LINE).copied() != Some(Way::QUADS.0)
@@ -73,7 +74,7 @@ impl History {
         self.words.get_mut(word)
     }
 
-    /// Keeps a line by four words from here on; false if it is kept by less.
+    /// Changes a line to one set for every four words; false if it stores one set per word.
     #[cold]
     fn write_out_quads(&mut self, line: usize) -> bool {
         let (Some(way), Some(cell)) = (self.ways.get_mut(line), self.lines.get(line)) else {
@@ -121,10 +122,10 @@ impl History {
         }
     }
 
-    /// An access to all words of a line by neighbouring lanes of `per_lane` words each, of
-    /// which `now` is the first one's. `note` notes it for the first word and says whether
-    /// that is all right. False if the line's words must be looked at one by one, and
-    /// nothing was noted.
+    /// Records an access to all words of a line by adjacent lanes of `per_lane` words each; `now`
+    /// is the first lane's. `note` records it for the first word, and returns whether there is no
+    /// race. Returns false, without recording anything, if the words of the line must be examined
+    /// individually.
     #[inline(always)]
     pub(crate) fn whole_line(
         &mut self,
@@ -142,7 +143,7 @@ impl History {
         if !is_full || (before != own && before != Way::UNTOUCHED) {
             return false;
         }
-        // Other lanes of the same warp have an order of their own.
+        // Lanes of the same warp may be ordered differently.
         let shifted = |access: u64| {
             let access = Access(access);
             access.0 != 0
@@ -158,8 +159,7 @@ impl History {
         true
     }
 
-    /// A write of a whole line was noted word by word, and races with nothing: from here on
-    /// the line is one.
+    /// Merges a line after a write of the whole line was recorded word by word without races.
     pub(crate) fn join(&mut self, line: usize, per_lane: usize, now: Access) {
         let is_full = (line + 1) * LINE <= self.words.len();
         if let (true, Some(way), Some(cell)) =
@@ -178,7 +178,7 @@ mod tests {
 
     const WORDS: usize = 3 * LINE + 20;
 
-    /// Accesses of threads to so many words each.
+    /// Accesses by threads, with a number of words each.
     #[derive(Clone, Copy)]
     struct Step {
         warp: u32,
@@ -191,7 +191,7 @@ mod tests {
     struct Kept {
         clocks: Clocks,
         history: History,
-        /// Word by word.
+        /// The reference, with one set per word.
         reference: Vec<Cell>,
     }
 
@@ -231,7 +231,8 @@ mod tests {
             races.fold(false, |any, race| any | race)
         }
 
-        /// All lanes of a warp from a line on; whether anything races.
+        /// Records an access by all lanes of a warp, from the start of a line; returns whether
+        /// there is a race.
         fn warp(&mut self, first: Step) -> bool {
             let mut races = false;
             for part in 0..first.words {

@@ -1,27 +1,26 @@
-//! Runs CUDA kernels on the CPU: a SIMT interpreter of PTX, the text that NVIDIA's
-//! compilers emit, with the checks that a device does not make.
+//! A SIMT interpreter of PTX, which runs CUDA kernels on the CPU with checks that devices do not
+//! make. PTX is the text that NVIDIA's compilers emit.
 //!
-//! The model: a grid of blocks, which run one after another; a block of warps, which
-//! run in turns between barriers; a warp of 32 lanes, which execute one instruction
-//! at a time together, split at branches and meet again at the immediate
-//! post-dominator. Memory is [`Memory`] with bounds, and a shadow that knows what was
-//! written and who accessed each word last.
+//! The model: the blocks of a grid run one after another; the warps of a block take turns between
+//! barriers; the 32 lanes of a warp execute each instruction together, diverge at branches and
+//! reconverge at the immediate post-dominator. [`Memory`] has bounds, and shadow memory that
+//! records which bytes were written and the last accesses to each word.
 //!
-//! What it reports ([`FindingKind`]): races, diverging barriers and deadlocks, lanes
-//! missing from collectives, reads of what was never written, accesses out of bounds or
-//! misaligned; and, as statistics and as findings about speed, 32-byte sectors per
-//! request and wavefronts of shared memory.
+//! Errors that it reports ([`FindingKind`]) are races, divergent barriers and deadlocks, lanes
+//! missing from collectives, reads of uninitialised memory, and accesses that are out of bounds or
+//! misaligned. It also counts 32-byte sectors per request and wavefronts of shared memory, and
+//! reports inefficient accesses.
 //!
-//! What it is not: a model of time, of caches or of weak memory order. Fences order
-//! everything, and kernels whose blocks wait for each other do not end.
+//! It does not model time, caches or weak memory order. Fences order everything, and kernels whose
+//! blocks wait for each other do not end.
 //!
 //! # Invariants
-//! - Results are those of the PTX manual to the bit, wherever the manual determines
-//!   them; approximate functions and matrix products are more exact than the device's.
-//! - An instruction, modifier or operand that is not known is an error when the module
-//!   is read. Nothing is skipped.
-//! - No text, parameter or address makes it panic, and the same launch gives the same
-//!   bytes and the same findings.
+//! - Results are bit-exact wherever the PTX manual determines them; approximate functions and
+//!   matrix products are more accurate than on a device.
+//! - An unknown instruction, modifier or operand is an error when the module is read. Nothing is
+//!   ignored silently.
+//! - No text, parameter or address causes a panic, and the same launch always gives the same bytes
+//!   and the same findings.
 //!
 //! ```
 //! use tegula_sim_ptx::{Launch, Memory, Module, Options, launch};
@@ -78,7 +77,7 @@ pub use module::{KernelAttributes, Module};
 pub use report::{AccessStatistics, Finding, FindingKind, Location, Report, Statistics};
 pub use text::ParseError;
 
-/// The opcodes that are supported, with what of each, sorted.
+/// The supported opcodes with their supported forms, sorted.
 pub fn supported() -> impl Iterator<Item = (&'static str, &'static str)> {
     decode::table::TABLE
         .iter()

@@ -1,44 +1,43 @@
-//! Device memory: allocations with bounds, and what was written to them.
+//! Device memory: allocations with bounds, and a record of the bytes that were written.
 //!
-//! Addresses are never given out twice, and allocations lie far apart, so that an
-//! access past an end or to freed memory hits nothing. Three windows below all
-//! allocations are where shared, local and parameter memory appear in the generic
-//! address space.
+//! Addresses are never reused and allocations are far apart, so an access past an end or to freed
+//! memory hits nothing. Three windows below all allocations map shared, local and parameter memory
+//! in the generic address space.
 
 use crate::history::History;
 use std::collections::VecDeque;
 
 use crate::region::Region;
 
-/// Generic address of the start of shared memory.
+/// The generic address at which shared memory starts.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 32;
-/// Generic address of the start of local memory.
+/// The generic address at which local memory starts.
 pub(crate) const LOCAL_WINDOW: u64 = 2 << 32;
-/// Generic address of the kernel's parameters.
+/// The generic address at which the kernel's parameters start.
 pub(crate) const PARAM_WINDOW: u64 = 3 << 32;
 /// The lowest address of an allocation.
 const FIRST_ADDRESS: u64 = 0x10_0000_0000;
-/// Allocations start at multiples of this, as those of the CUDA driver do.
+/// The alignment of allocations, which is that of the CUDA driver.
 const ALIGNMENT: u64 = 512;
-/// Bytes between allocations that belong to none.
+/// The number of unused bytes between allocations.
 const GAP: u64 = 1 << 20;
-/// Freed allocations that are remembered for messages.
+/// The number of freed allocations that are remembered for messages.
 const REMEMBERED: usize = 256;
 
-/// Why device memory cannot be had or touched.
+/// The reason why device memory cannot be allocated or accessed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    /// The capacity does not suffice.
+    /// The memory is too small.
     #[error("out of device memory: {asked} bytes asked, {free} of {capacity} free")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// The requested number of bytes.
         asked: u64,
-        /// Bytes that are free.
+        /// The number of free bytes.
         free: u64,
-        /// Bytes of the device.
+        /// The size of the device's memory in bytes.
         capacity: u64,
     },
-    /// An address that starts no allocation was freed.
+    /// The freed address is not the start of an allocation.
     #[error(
         "{address:#x} is not the start of an allocation: it was freed before, or never allocated"
     )]
@@ -46,14 +45,14 @@ pub enum MemoryError {
         /// The address.
         address: u64,
     },
-    /// A copy goes outside an allocation.
+    /// A copy is out of bounds of an allocation.
     #[error("{bytes} bytes at {address:#x}: {place}")]
     OutOfBounds {
-        /// First address.
+        /// The first address.
         address: u64,
-        /// Bytes of the access.
+        /// The number of bytes.
         bytes: u64,
-        /// Where the address lies.
+        /// The position of the address relative to allocations.
         place: String,
     },
 }
@@ -71,18 +70,18 @@ pub struct Memory {
     capacity: u64,
     used: u64,
     next: u64,
-    /// Sorted by address.
+    /// The allocations, sorted by address.
     allocations: Vec<Allocation>,
-    /// Start and size of the last freed allocations.
+    /// The start and the size of the allocations freed last.
     freed: VecDeque<(u64, u64)>,
-    /// Module variables: module, then their addresses.
+    /// The addresses of module variables, by module.
     modules: Vec<(u64, Vec<u64>)>,
-    /// The event clock of the last launch's end.
+    /// The event clock at the end of the last launch.
     pub(crate) clock: u32,
 }
 
 impl Memory {
-    /// Memory of `capacity` bytes. Nothing is reserved before it is allocated.
+    /// Memory of `capacity` bytes. Host memory is only used when it is allocated.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self {
@@ -96,13 +95,13 @@ impl Memory {
         }
     }
 
-    /// Bytes of the device.
+    /// The size of the device's memory in bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Bytes that are allocated.
+    /// The number of allocated bytes.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used
@@ -155,7 +154,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Start and size of the allocation that holds `address`.
+    /// The start and the size of the allocation that contains `address`.
     #[must_use]
     pub fn allocation_of(&self, address: u64) -> Option<(u64, u64)> {
         let index = self.find(address)?;
@@ -175,7 +174,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Copies from `address` to `bytes`. Reading what was never written gives zeros.
+    /// Copies from `address` to `bytes`. Uninitialised bytes are read as zeros.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`].
@@ -185,7 +184,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Sets `bytes` bytes from `address` on to `value`.
+    /// Sets `bytes` bytes, beginning at `address`, to `value`.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`].
@@ -197,7 +196,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Copies within device memory; bytes that were never written stay so.
+    /// Copies within device memory; uninitialised bytes stay uninitialised.
     ///
     /// # Errors
     /// [`MemoryError::OutOfBounds`].
@@ -239,7 +238,7 @@ impl Memory {
         }
     }
 
-    /// The index of the allocation that holds `address`.
+    /// The index of the allocation that contains `address`.
     pub(crate) fn find(&self, address: u64) -> Option<usize> {
         let index = self
             .allocations
@@ -249,7 +248,7 @@ impl Memory {
         (address - allocation.start < allocation.region.data.len() as u64).then_some(index)
     }
 
-    /// Start and bytes of an allocation by index, if it (still) exists.
+    /// The start and the size of an allocation by index, if it exists.
     #[inline]
     pub(crate) fn bounds(&self, index: usize) -> Option<(u64, u64)> {
         let allocation = self.allocations.get(index)?;
@@ -261,7 +260,7 @@ impl Memory {
         &mut self.allocations[index].region
     }
 
-    /// Says where `address` lies relative to the allocations.
+    /// Describes the position of `address` relative to the allocations.
     pub(crate) fn describe(&self, address: u64, bytes: u64) -> String {
         for &(start, size) in &self.freed {
             if address >= start && address < start + size {
@@ -295,7 +294,7 @@ impl Memory {
         }
     }
 
-    /// Addresses of a module's variables, if it was loaded.
+    /// The addresses of a module's variables, if it is loaded.
     pub(crate) fn module(&self, id: u64) -> Option<&[u64]> {
         self.modules
             .iter()
@@ -318,7 +317,7 @@ impl Memory {
         }
     }
 
-    /// Forgets who accessed what.
+    /// Forgets all recorded accesses.
     pub(crate) fn forget_accesses(&mut self) {
         for allocation in &mut self.allocations {
             allocation.region.history = History::default();

@@ -1,4 +1,4 @@
-//! A PTX module: its kernels, decoded, and its variables.
+//! A PTX module: its decoded kernels and its variables.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,36 +8,36 @@ use crate::memory::{Memory, MemoryError};
 use crate::text::syntax::{Initial, Source};
 use crate::text::{ParseError, parse};
 
-/// Numbers modules, so that device memory can tell them apart.
+/// The next id of a module, by which device memory distinguishes modules.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Bytes of a module's variables.
+/// The maximum size of a module's variables in bytes.
 const MOST_VARIABLES: u64 = 1 << 30;
 
-/// A variable of the module in device memory.
+/// A variable of the module, to be placed in device memory.
 #[derive(Clone, Debug)]
 struct Global {
     name: String,
-    /// Empty for shared variables, which have no place here.
+    /// The initial bytes; empty for shared variables, which are not in device memory.
     bytes: Vec<u8>,
-    /// Addresses of other variables in the bytes: place, variable, offset.
+    /// The addresses of other variables in the bytes: position, variable, offset.
     addresses: Vec<(usize, usize, i64)>,
 }
 
-/// What a kernel needs of a block, for hosts that ask.
+/// The resources that a kernel needs, for hosts that query them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelAttributes {
-    /// Bytes of shared memory that the kernel declares.
+    /// The shared memory that the kernel declares, in bytes.
     pub static_shared: u64,
-    /// Bytes of local memory of each thread.
+    /// The local memory of each thread, in bytes.
     pub local: u64,
-    /// Threads of a block that it may be launched with.
+    /// The maximum number of threads of a block in a launch.
     pub max_threads: u32,
-    /// 32-bit registers of a thread in the PTX, which are more than the device needs.
+    /// The number of 32-bit registers of a thread in the PTX, which is more than a device needs.
     pub registers: u32,
 }
 
-/// A PTX module, read and decoded.
+/// A decoded PTX module.
 #[derive(Debug)]
 pub struct Module {
     id: u64,
@@ -47,10 +47,10 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads a module.
+    /// Reads and decodes a module.
     ///
     /// # Errors
-    /// If the text is no PTX, or if a kernel has an instruction that is not known.
+    /// The text is not PTX, or a kernel has an unknown instruction.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let source = parse(text.trim_end_matches('\0'))?;
         let mut variables: Variables<'_> = HashMap::new();
@@ -84,13 +84,13 @@ impl Module {
         self.kernels.iter().map(|k| k.name.as_str()).collect()
     }
 
-    /// The parameters of a kernel with their offsets.
+    /// The parameters of a kernel, with their offsets.
     #[must_use]
     pub fn parameters(&self, kernel: &str) -> Option<&[Parameter]> {
         self.kernel(kernel).map(|k| k.params.as_slice())
     }
 
-    /// What a kernel needs.
+    /// The resources that a kernel needs.
     #[must_use]
     pub fn attributes(&self, kernel: &str) -> Option<KernelAttributes> {
         self.kernel(kernel).map(|k| KernelAttributes {
@@ -103,7 +103,7 @@ impl Module {
         })
     }
 
-    /// Address and size of a `.global` or `.const` variable, once the module is loaded.
+    /// The address and the size of a `.global` or `.const` variable, if the module is loaded.
     #[must_use]
     pub fn variable(&self, memory: &Memory, name: &str) -> Option<(u64, u64)> {
         let index = self
@@ -114,11 +114,11 @@ impl Module {
         Some((address, self.globals[index].bytes.len() as u64))
     }
 
-    /// Puts the module's variables into memory, with their first values, unless they are
-    /// there already. Gives their addresses.
+    /// Places the module's variables in memory, with their initial values, unless they are there
+    /// already. Returns their addresses.
     ///
     /// # Errors
-    /// If memory does not suffice.
+    /// The memory is too small.
     pub(crate) fn load(&self, memory: &mut Memory) -> Result<Vec<u64>, MemoryError> {
         if let Some(addresses) = memory.module(self.id) {
             return Ok(addresses.to_vec());
@@ -145,10 +145,10 @@ impl Module {
         Ok(addresses)
     }
 
-    /// Loads the module's variables before a launch needs them.
+    /// Loads the module's variables, in advance of a launch.
     ///
     /// # Errors
-    /// If memory does not suffice.
+    /// The memory is too small.
     pub fn load_variables(&self, memory: &mut Memory) -> Result<(), MemoryError> {
         self.load(memory).map(drop)
     }

@@ -1,12 +1,12 @@
 //! Number formats and rounding, bit by bit.
 //!
-//! Arithmetic on formats narrower than `f64` is done in `f64` *rounded to odd*:
-//! where the exact result lies between two `f64`, the one with an odd last bit is
-//! taken. Rounding that again to at most 51 bits gives what rounding the exact
-//! result once would (S. Boldo, G. Melquiond, "Emulation of FMA and correctly
-//! rounded sums: proved algorithms using rounding to odd", 2008).
+//! Arithmetic for formats narrower than `f64` is done in `f64` with *rounding to odd*: if the exact
+//! result is between two `f64` numbers, the one with an odd last bit is taken. Rounding this number
+//! again to at most 51 bits gives the same as rounding the exact result once (S. Boldo, G.
+//! Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
+//! odd", 2008).
 
-/// Directions of rounding.
+/// The direction of rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Rounding {
     NearestEven,
@@ -19,13 +19,13 @@ pub(crate) enum Rounding {
 /// A binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Format {
-    /// Explicit bits of the significand.
+    /// The number of explicit bits of the significand.
     pub(crate) mantissa: u32,
     pub(crate) exponent: u32,
-    /// Whether the highest exponent is kept for infinities and NaN. Without (e4m3),
-    /// only the pattern of all ones is NaN.
+    /// Whether the highest exponent is reserved for infinities and NaN. In a format without
+    /// infinities (e4m3), only the code of all ones is NaN.
     pub(crate) infinities: bool,
-    /// The NaN that operations produce.
+    /// The NaN that operations return.
     pub(crate) nan: u32,
 }
 
@@ -50,7 +50,7 @@ pub(crate) const F32: Format = Format {
     infinities: true,
     nan: 0x7fff_ffff,
 };
-/// TensorFloat-32, in the upper bits of 19.
+/// TensorFloat-32, whose 19 bits are the upper bits of a word.
 pub(crate) const TF32: Format = Format {
     mantissa: 10,
     exponent: 8,
@@ -81,7 +81,7 @@ impl Format {
         1 << (self.mantissa + self.exponent)
     }
 
-    /// Bits of the largest finite value.
+    /// The code of the largest finite value.
     fn largest(self) -> u32 {
         if self.infinities {
             (((1 << self.exponent) - 1) << self.mantissa) - 1
@@ -90,7 +90,7 @@ impl Format {
         }
     }
 
-    /// Bits of infinity, or of NaN where there is none.
+    /// The code of infinity, or of NaN in a format without infinities.
     fn overflow(self) -> u32 {
         if self.infinities {
             ((1 << self.exponent) - 1) << self.mantissa
@@ -99,10 +99,11 @@ impl Format {
         }
     }
 
-    /// The value of `bits`, exactly.
+    /// The exact value of `bits`.
     #[inline]
     pub(crate) fn value(self, bits: u32) -> f64 {
-        // The usual ones through f32, whose exponents have room for their subnormals.
+        // The most common formats are converted through f32, whose exponent range includes their
+        // subnormals.
         if self.exponent == 8 && self.mantissa == 7 {
             return f64::from(f32::from_bits(bits << 16));
         }
@@ -136,8 +137,8 @@ impl Format {
         sign * f64::from(significand) * power_of_two(power - self.bias() - self.mantissa as i32)
     }
 
-    /// The bits nearest to `value` (exact, or rounded to odd) in a direction.
-    /// Overflow gives infinity or, in directions away from it, the largest value.
+    /// Rounds `value` (exact, or rounded to odd) to the format in a direction. Overflow gives
+    /// infinity or, when rounding towards zero, the largest finite value.
     pub(crate) fn round(self, value: f64, rounding: Rounding) -> u32 {
         let bits = value.to_bits();
         let negative = bits >> 63 != 0;
@@ -157,7 +158,8 @@ impl Format {
         }
         let raw_exponent = ((bits >> 52) & 0x7ff) as i32;
         let fraction = bits & ((1 << 52) - 1);
-        // value = significand * 2^(exponent - 52); subnormal f64 are below every format.
+        // The value is significand * 2^(exponent - 52). Subnormal f64 numbers are below every
+        // format's range.
         let (significand, exponent) = if raw_exponent == 0 {
             (fraction, -1022)
         } else {
@@ -165,7 +167,7 @@ impl Format {
         };
         let lowest = 1 - self.bias();
         let kept = exponent.max(lowest);
-        // How many low bits of the significand go.
+        // The number of low bits of the significand that are dropped.
         let shift = (52 - self.mantissa as i32 + (kept - exponent)).min(63) as u32;
         let (mut quotient, rest) = (significand >> shift, significand & ((1 << shift) - 1));
         let half = 1u64 << (shift - 1);
@@ -177,7 +179,7 @@ impl Format {
             Rounding::Up => !negative && rest != 0,
         };
         quotient += u64::from(up);
-        // A carry out of the significand moves into the exponent by itself.
+        // A carry out of the significand increments the exponent.
         let field = (kept - lowest) as u64;
         let magnitude = (field << self.mantissa) + quotient;
         if magnitude > u64::from(self.largest()) {
@@ -197,7 +199,7 @@ impl Format {
         sign | magnitude as u32
     }
 
-    /// As [`Self::round`], with the largest finite value instead of an overflow.
+    /// As [`Self::round`], but overflow gives the largest finite value.
     pub(crate) fn round_finite(self, value: f64, rounding: Rounding) -> u32 {
         let bits = self.round(value, rounding);
         let sign = self.sign_bit();
@@ -216,14 +218,14 @@ fn power_of_two(n: i32) -> f64 {
     f64::from_bits(((n + 1023) as u64) << 52)
 }
 
-/// `sum` moved to its odd neighbour if `error` says that it is not exact.
+/// Replaces `sum` by its odd neighbour if `error` says that it is inexact.
 #[inline]
 fn to_odd(sum: f64, error: f64) -> f64 {
     let bits = sum.to_bits();
     if error == 0.0 || error.is_nan() || bits & 1 == 1 || !sum.is_finite() {
         return sum;
     }
-    // Away from zero if the error has the sum's sign.
+    // The neighbour is farther from zero if the error has the sum's sign.
     let away = (error > 0.0) == (sum > 0.0);
     f64::from_bits(if away { bits + 1 } else { bits - 1 })
 }
@@ -258,8 +260,8 @@ pub(crate) fn sqrt_odd(a: f64) -> f64 {
     to_odd(root, (-root).mul_add(root, a))
 }
 
-/// The result of an `f64` operation in a direction: `nearest` is rounded to nearest,
-/// `error` has the sign of what is missing.
+/// The result of an `f64` operation in a rounding direction, given the result rounded to nearest,
+/// and an `error` with the sign of the exact result minus it.
 pub(crate) fn direct(nearest: f64, error: f64, rounding: Rounding) -> f64 {
     if error == 0.0 || error.is_nan() || !nearest.is_finite() {
         return nearest;
@@ -275,7 +277,7 @@ pub(crate) fn direct(nearest: f64, error: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// An `f32` or the canonical NaN.
+/// The bits of an `f32`, with the canonical NaN.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> u32 {
     if value.is_nan() {
@@ -285,7 +287,7 @@ pub(crate) fn canonical(value: f32) -> u32 {
     }
 }
 
-/// A subnormal `f32` becomes zero with its sign.
+/// Flushes a subnormal `f32` to zero, keeping its sign.
 #[inline(always)]
 pub(crate) fn flush(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE {

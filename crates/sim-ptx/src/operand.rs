@@ -1,6 +1,6 @@
-//! Slots of registers, and types.
+//! Register slots and types.
 
-/// Lanes of a warp.
+/// The number of lanes of a warp.
 pub(crate) const LANES: usize = 32;
 
 /// A slot of the 32-bit bank.
@@ -15,21 +15,21 @@ pub(crate) struct R64(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct P(pub(crate) u32);
 
-/// A predicate that may be read negated.
+/// A predicate register, optionally negated when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Test {
     pub(crate) p: P,
     pub(crate) negated: bool,
 }
 
-/// A slot of either bank of values.
+/// A slot of either value bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     W(R32),
     D(R64),
 }
 
-/// Types of instructions.
+/// The types of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Type {
     Pred,
@@ -85,7 +85,7 @@ impl Type {
         })
     }
 
-    /// Bits of a value; 1 for a predicate.
+    /// The number of bits of a value; 1 for a predicate.
     pub(crate) fn bits(self) -> u32 {
         match self {
             Self::Pred => 1,

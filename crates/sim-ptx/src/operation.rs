@@ -1,15 +1,14 @@
-//! The decoded form of a kernel: what the interpreter executes.
+//! The decoded form of a kernel, which the interpreter executes.
 //!
-//! Every operand is a slot of a warp's register file, which has three banks:
-//! 32 lanes of 32 bits, 32 lanes of 64 bits, and predicates (one bit per lane).
-//! Registers of 8 and 16 bits lie zero-extended in the 32-bit bank. Immediate
-//! values and special registers have slots too, filled before the kernel starts,
-//! so that an instruction never asks what kind its operand is.
+//! Every operand is a slot of a warp's register file. The file has three banks: 32 lanes of 32
+//! bits, 32 lanes of 64 bits, and predicates (one bit per lane). Registers of 8 and 16 bits are
+//! zero-extended in the 32-bit bank. Immediate values and special registers have slots as well,
+//! initialised before the kernel starts, so instructions need not distinguish kinds of operands.
 
 use crate::number::{Format, Rounding};
 pub(crate) use crate::operand::{LANES, P, R32, R64, Slot, Test, Type};
 
-/// Integer operations of two operands.
+/// Binary integer operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Int2 {
     Add,
@@ -27,28 +26,28 @@ pub(crate) enum Int2 {
     Xor,
     Shl,
     Shr,
-    /// The low half is the product of the low 24 bits.
+    /// The low half of the product of the lowest 24 bits of each operand.
     Mul24,
 }
 
-/// Integer operations of one operand.
+/// Unary integer operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Int1 {
     Not,
-    /// Logical not: 1 if zero.
+    /// Logical not: 1 if the operand is zero.
     CNot,
     Neg,
     Abs,
     Brev,
     Popc,
     Clz,
-    /// Position of the highest bit that differs from the sign; `shift`: as a shift amount.
+    /// The position of the highest bit that differs from the sign; with `shift`, as a shift amount.
     Bfind {
         shift: bool,
     },
 }
 
-/// Integer operations of three operands of 32 bits.
+/// Integer operations with three 32-bit operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Int3 {
     MadLow,
@@ -67,12 +66,12 @@ pub(crate) enum Int3 {
         left: bool,
         wrap: bool,
     },
-    /// Four-way byte dot product: signedness of `a` and of `b`.
+    /// Four-way byte dot product; whether `a` and `b` are signed.
     Dp4a {
         a: bool,
         b: bool,
     },
-    /// Two-way dot product of halves of `a` with the lower or upper bytes of `b`.
+    /// Two-way dot product of the halves of `a` with the lower or upper bytes of `b`.
     Dp2a {
         a: bool,
         b: bool,
@@ -83,7 +82,7 @@ pub(crate) enum Int3 {
     },
 }
 
-/// Modes of `prmt`.
+/// The modes of `prmt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permute {
     Index,
@@ -104,7 +103,7 @@ pub(crate) enum Carry {
     MadHigh,
 }
 
-/// Floating-point operations of two operands.
+/// Binary floating-point operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Float2 {
     Add,
@@ -113,13 +112,13 @@ pub(crate) enum Float2 {
     Div,
     Min,
     Max,
-    /// NaN if either is.
+    /// The result is NaN if either operand is.
     MinNan,
     MaxNan,
     CopySign,
 }
 
-/// Floating-point operations of one operand.
+/// Unary floating-point operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Float1 {
     Neg,
@@ -132,18 +131,18 @@ pub(crate) enum Float1 {
     Sin,
     Cos,
     Tanh,
-    /// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`: only the high word counts.
+    /// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which use only the high word.
     RcpHigh,
     RsqrtHigh,
 }
 
-/// How the result of a floating-point operation is rounded.
+/// The rounding and clamping of a floating-point result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mode {
     pub(crate) rounding: Rounding,
-    /// Subnormal inputs and results are zero.
+    /// Subnormal inputs and results are flushed to zero.
     pub(crate) ftz: bool,
-    /// Results are clamped to [0, 1], NaN to 0.
+    /// Results are clamped to [0, 1], and NaN becomes 0.
     pub(crate) saturate: bool,
     /// Negative results and NaN become 0.
     pub(crate) relu: bool,
@@ -163,14 +162,14 @@ impl Mode {
 pub(crate) enum Float {
     F32,
     F64,
-    /// `f16` or `bf16`, one or two per register.
+    /// `f16` or `bf16`, one or two elements per register.
     Half {
         format: Format,
         packed: bool,
     },
 }
 
-/// Comparisons. The unordered ones are true if either operand is NaN.
+/// Comparison operators. The unordered ones are true if either operand is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Eq,
@@ -189,7 +188,7 @@ pub(crate) enum Comparison {
     Nan,
 }
 
-/// What is compared.
+/// The type of compared values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     U16,
@@ -226,7 +225,8 @@ pub(crate) struct Compare {
 pub(crate) struct Convert {
     pub(crate) from: Type,
     pub(crate) to: Type,
-    /// Of the result, if it is a float; of the value to an integral one, if `integral`.
+    /// The rounding of a floating-point result, or with `integral` the rounding of the value to an
+    /// integral one.
     pub(crate) rounding: Rounding,
     pub(crate) integral: bool,
     pub(crate) ftz: bool,
@@ -237,11 +237,11 @@ pub(crate) struct Convert {
     pub(crate) a: Slot,
 }
 
-/// State spaces of accesses.
+/// The state spaces of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     Generic,
-    /// Also `.const`: module constants lie in device memory.
+    /// Includes `.const`, because module constants are in device memory.
     Global,
     Shared,
     Local,
@@ -249,7 +249,7 @@ pub(crate) enum Space {
     Param,
 }
 
-/// The address of an access: a register (or nothing) plus bytes.
+/// The address of an access: an optional register plus a number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     pub(crate) space: Space,
@@ -263,13 +263,14 @@ pub(crate) struct Transfer {
     pub(crate) address: Address,
     pub(crate) width: u32,
     pub(crate) count: u32,
-    /// Loads extend the sign.
+    /// Whether loads sign-extend.
     pub(crate) signed: bool,
-    /// Volatile, relaxed, acquire or release: not a race with an atomic.
+    /// Whether the access is volatile, relaxed, acquire or release, so that it does not race with
+    /// an atomic.
     pub(crate) strong: bool,
-    /// `.nc`: the memory must not be written in the same launch.
+    /// `.nc`: the memory must not be written during the launch.
     pub(crate) constant: bool,
-    /// `None` discards an element of a load.
+    /// The registers of the elements; `None` discards an element of a load.
     pub(crate) registers: Vec<Option<Slot>>,
 }
 
@@ -305,11 +306,11 @@ pub(crate) struct AsyncCopy {
     pub(crate) to: Address,
     pub(crate) from: Address,
     pub(crate) bytes: u32,
-    /// Bytes that are read; the rest is zero.
+    /// The number of bytes that are read; the remaining bytes are zero.
     pub(crate) source_bytes: Option<R32>,
 }
 
-/// Modes of `shfl`.
+/// The modes of `shfl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shuffle {
     Up,
@@ -318,7 +319,7 @@ pub(crate) enum Shuffle {
     Index,
 }
 
-/// What all lanes of a member mask do together.
+/// Operations in which all lanes of a member mask take part.
 #[derive(Clone, Debug)]
 pub(crate) enum Collective {
     Barrier,
@@ -365,7 +366,7 @@ pub(crate) enum Collective {
         d: Option<R32>,
         p: P,
     },
-    /// Member mask is the whole warp.
+    /// The member mask is the whole warp.
     LoadMatrix {
         count: u32,
         transposed: bool,
@@ -381,7 +382,7 @@ pub(crate) enum Collective {
     Multiply(Box<Multiply>),
 }
 
-/// Element types of `mma`.
+/// The element types of `mma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatrixType {
     Float(Format),
@@ -389,13 +390,13 @@ pub(crate) enum MatrixType {
     S8,
 }
 
-/// `mma.sync` of m16n8kK: fragments in registers.
+/// `mma.sync` of the shape m16n8kK, with fragments in registers.
 #[derive(Clone, Debug)]
 pub(crate) struct Multiply {
     pub(crate) k: u32,
     pub(crate) a_type: MatrixType,
     pub(crate) b_type: MatrixType,
-    /// f32 or f16 for floats; s32 for integers.
+    /// The result type: f32 or f16 for floats, s32 for integers.
     pub(crate) result: Type,
     pub(crate) saturate: bool,
     pub(crate) d: Vec<R32>,
@@ -404,7 +405,7 @@ pub(crate) struct Multiply {
     pub(crate) c: Vec<R32>,
 }
 
-/// What a barrier of the block does besides waiting.
+/// The operation of a block barrier besides waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BarrierKind {
     Sync,
@@ -437,7 +438,7 @@ pub(crate) enum Op {
         d: R64,
         a: R64,
     },
-    /// `popc`, `clz`, `bfind` of 64 bits.
+    /// `popc`, `clz`, `bfind` on 64 bits.
     Count64 {
         f: Int1,
         signed: bool,
@@ -451,7 +452,7 @@ pub(crate) enum Op {
         a: R32,
         b: R32,
     },
-    /// On 16 bits.
+    /// A 16-bit operation.
     Int2Narrow {
         f: Int2,
         signed: bool,
@@ -517,7 +518,7 @@ pub(crate) enum Op {
         c: R32,
         e: R32,
     },
-    /// 32 by 32 to 64 bits, plus `c`.
+    /// A product of 32 by 32 to 64 bits, plus `c`.
     MadWide {
         signed: bool,
         d: R64,
@@ -525,7 +526,7 @@ pub(crate) enum Op {
         b: R32,
         c: Option<R64>,
     },
-    /// 16 by 16 to 32 bits, plus `c`.
+    /// A product of 16 by 16 to 32 bits, plus `c`.
     MadWide16 {
         signed: bool,
         d: R32,
@@ -581,7 +582,7 @@ pub(crate) enum Op {
         a: Slot,
     },
     Convert(Box<Convert>),
-    /// Two `f32` to a packed type, `a` above `b`.
+    /// Converts two `f32` to a packed type, with `a` in the upper half.
     ConvertPair {
         to: Type,
         rounding: Rounding,
@@ -591,7 +592,7 @@ pub(crate) enum Op {
         a: R32,
         b: R32,
     },
-    /// Packed fp8 to packed `f16`.
+    /// Converts packed fp8 to packed `f16`.
     UnpackPair {
         from: Type,
         relu: bool,
@@ -603,13 +604,13 @@ pub(crate) enum Op {
         d: P,
         q: Option<P>,
     },
-    /// Both halves of packed operands.
+    /// Compares both halves of packed operands.
     SetPredicatePair {
         compare: Box<Compare>,
         d: P,
         q: P,
     },
-    /// All ones, or 1.0, where the comparison holds.
+    /// `set`: all ones, or 1.0 for a float, if the comparison is true; otherwise 0.
     Set {
         compare: Box<Compare>,
         float: bool,
@@ -621,7 +622,7 @@ pub(crate) enum Op {
         b: Slot,
         p: Test,
     },
-    /// `slct`: `a` if `c >= 0`.
+    /// `slct`: selects `a` if `c >= 0`.
     SelectSign {
         float: bool,
         d: Slot,
@@ -647,7 +648,7 @@ pub(crate) enum Op {
         d: P,
         a: Test,
     },
-    /// Parts of `bits` bits, lowest first.
+    /// Packs parts of `bits` bits, the lowest first.
     Pack {
         bits: u32,
         d: Slot,
@@ -675,7 +676,7 @@ pub(crate) enum Op {
     Atomic(Box<Atomic>),
     AsyncCopy(Box<AsyncCopy>),
     AsyncCommit,
-    /// Waits until at most so many groups are pending.
+    /// Waits until at most this number of groups is pending.
     AsyncWait(u32),
     Fence,
     Collective {
@@ -700,7 +701,7 @@ pub(crate) enum Op {
     },
     Exit,
     Trap,
-    /// A call of `__assertfail`.
+    /// A call of `__assertfail`, which a failed assertion makes.
     AssertFail,
 }
 

@@ -1,34 +1,33 @@
-//! Which accesses are ordered, and the last ones to each word.
+//! Race detection: the ordering of accesses, and the last accesses to each word.
 //!
-//! Time is counted in events: each warp has a clock that a barrier or a collective
-//! of the warp moves on. An access is a word of 64 bits with the clock, the
-//! instruction, the thread, the bytes of the word and whether it is strong (atomic
-//! or volatile). For each word of memory three are kept: the last write, the last
-//! read, and the last read of a thread further away (another warp rather than
-//! another lane). What is ordered before an access is told by vector clocks, of
-//! warps within the block and of lanes within the warp. The clocks of a launch's
-//! blocks lie one after another, so that an access tells its block too.
+//! Time is counted in events: each warp has a clock, which advances at a barrier or warp
+//! collective. An access is recorded in 64 bits: the clock, the instruction, the thread, the bytes
+//! of the word, and whether it is strong (atomic or volatile). Three accesses are recorded for each
+//! word of memory: the last write, the last read, and the last read by a more distant thread (in
+//! another warp rather than another lane). Vector clocks of the warps in a block and of the lanes
+//! in a warp determine which accesses are ordered before the current one. The clocks of a launch's
+//! blocks follow each other, so an access also identifies its block.
 //!
-//! An access that the three do not keep can hide a race of its word, but none that
-//! is reported is ordered by barriers or collectives. Between blocks, a fence
-//! followed by an atomic releases what a block wrote before, and an atomic acquires
-//! what any block released.
+//! A race can be missed if one of its accesses is not among the three, but accesses of a reported
+//! race are never ordered by barriers or collectives. Between blocks, a fence followed by an atomic
+//! releases what the block wrote before, and an atomic acquires what any block has released.
 
 use crate::operation::LANES;
 
-/// Warps of a block.
+/// The maximum number of warps of a block.
 pub(crate) const WARPS: usize = 32;
-/// Bits of an access's clock.
+/// The number of bits of an access's clock.
 const CLOCK_BITS: u32 = 30;
-/// The clock at which the shadow must be forgotten.
+/// The clock at which the recorded accesses must be discarded.
 pub(crate) const LAST_CLOCK: u32 = (1 << CLOCK_BITS) - (1 << 20);
 
-/// An access: clock 30, instruction 18, thread 10, strong 1, bytes 4 bits. Zero is none.
+/// An access: clock (30 bits), instruction (18), thread (10), strong (1), bytes (4). Zero means no
+/// access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access(pub(crate) u64);
 
-/// The accesses kept of a word: the last write, the last read, and the last read of a thread
-/// further away; zero is none.
+/// The recorded accesses of a word: the last write, the last read, and the last read by a more
+/// distant thread. Zero means no access.
 pub(crate) type Cell = [u64; 3];
 
 impl Access {
@@ -38,7 +37,7 @@ impl Access {
         Self(low | u64::from(instruction) << 15 | u64::from(clock) << 33)
     }
 
-    /// The same access by a later lane; none stays none.
+    /// The same access by a later lane; no access stays no access.
     pub(crate) fn of_lane_after(self, lanes: u32) -> Self {
         match self.0 {
             0 => self,
@@ -70,20 +69,20 @@ impl Access {
 /// The clocks of a block's warps.
 #[derive(Debug)]
 pub(crate) struct Clocks {
-    /// Clock at which this block started.
+    /// The clock at which this block started.
     start: u32,
-    /// Clock at which this launch started.
+    /// The clock at which this launch started.
     launch: u32,
     now: [u32; WARPS],
-    /// Accesses of warp `v` before `seen[w][v]` are ordered before those of `w`.
+    /// Accesses of warp `v` before clock `seen[w][v]` are ordered before those of warp `w`.
     seen: Box<[[u32; WARPS]; WARPS]>,
-    /// Accesses of the warp before this are ordered before all its lanes.
+    /// Accesses of the warp before this clock are ordered before those of all its lanes.
     whole: [u32; WARPS],
-    /// The same by pairs of lanes, for collectives of part of a warp.
+    /// The same for pairs of lanes, because of collectives of a part of the warp.
     lanes: Vec<Option<Box<[[u32; LANES]; LANES]>>>,
-    /// For each block so far: its start, and until when its writes are released.
+    /// For each block so far, its start clock, and the clock up to which its writes are released.
     blocks: Vec<(u32, u32)>,
-    /// Whether the block executed a fence, and then an atomic.
+    /// Whether the block has executed a fence, and afterwards an atomic.
     fenced: bool,
     acquired: bool,
 }
@@ -107,8 +106,8 @@ impl Clocks {
         self.now.iter().copied().max().unwrap_or(self.launch)
     }
 
-    /// Starts the next block: all clocks move past those of the last one. False if
-    /// they are at their end.
+    /// Starts the next block: advances all clocks past those of the last block. Returns false if
+    /// the clocks are exhausted.
     pub(crate) fn next_block(&mut self) -> bool {
         let start = self.latest() + 1;
         self.start = start;
@@ -131,7 +130,7 @@ impl Clocks {
         self.start
     }
 
-    /// The clock after everything.
+    /// A clock after all accesses.
     pub(crate) fn end(&self) -> u32 {
         self.latest() + 1
     }
@@ -141,7 +140,7 @@ impl Clocks {
         self.now[warp]
     }
 
-    /// A collective of `members`, which are all live lanes if `whole`.
+    /// Records a collective of `members`, which are all live lanes if `whole` is set.
     pub(crate) fn collective(&mut self, warp: usize, members: u32, whole: bool) {
         self.now[warp] += 1;
         let now = self.now[warp];
@@ -162,7 +161,8 @@ impl Clocks {
             .for_each(|l| table[l] = joined);
     }
 
-    /// A barrier of the block: warps of `arrived` come before those of `waited`.
+    /// Records a block barrier: accesses of the warps in `arrived` are ordered before those of the
+    /// warps in `waited`.
     pub(crate) fn barrier(&mut self, arrived: u32, waited: u32) {
         let mut joined = [0; WARPS];
         for warp in (0..WARPS).filter(|w| arrived >> w & 1 != 0) {
@@ -180,7 +180,7 @@ impl Clocks {
         self.fenced = true;
     }
 
-    /// An atomic on global memory.
+    /// Records an atomic on global memory.
     pub(crate) fn atomic(&mut self) {
         self.acquired = true;
         if self.fenced {
@@ -198,7 +198,7 @@ impl Clocks {
             .checked_sub(1)
     }
 
-    /// Whether an earlier access is ordered before one of `thread` now.
+    /// Whether an earlier access is ordered before a current one by `thread`.
     #[inline(always)]
     fn ordered(&self, earlier: Access, thread: u32, shared: bool) -> bool {
         let clock = earlier.clock();
@@ -206,7 +206,7 @@ impl Clocks {
             return true;
         }
         if clock < self.start {
-            // Shared memory starts anew with each block.
+            // Shared memory is new for each block.
             return shared
                 || self.acquired
                     && self
@@ -235,7 +235,7 @@ impl Clocks {
             && !self.ordered(earlier, now.thread(), shared)
     }
 
-    /// How far away the thread of an access that is not ordered is.
+    /// The distance to the thread of an earlier access, if the two are not ordered; 0 if they are.
     fn distance(&self, earlier: Access, now: Access, shared: bool) -> u32 {
         if earlier.0 == 0 || self.ordered(earlier, now.thread(), shared) {
             0
@@ -248,7 +248,7 @@ impl Clocks {
         }
     }
 
-    /// Whether an access of this block comes after the last barrier of a warp.
+    /// Whether an access of this block came after the last barrier of a warp.
     #[inline(always)]
     fn pending(&self, access: Access, warp: u32) -> bool {
         let (clock, from) = (access.clock(), access.thread() / 32);
@@ -261,28 +261,28 @@ impl Clocks {
         clock >= self.start && clock >= since
     }
 
-    /// Whether the last read is worth more than the one kept beside it, which is of a
-    /// thread further away.
+    /// Whether the last read is more useful than the recorded read by a more distant thread, and
+    /// should replace it.
     #[inline(always)]
     fn replaces(&self, last: Access, kept: Access, now: Access, shared: bool) -> bool {
         if kept.clock() < self.launch {
             return true;
         }
-        // Nothing is further away than another block.
+        // No thread is more distant than one in another block.
         if kept.clock() < self.start && !shared && !self.acquired {
             return false;
         }
         self.distance(last, now, shared) >= self.distance(kept, now, shared)
     }
 
-    /// Notes a read of a word; gives the write that it races with.
+    /// Records a read of a word; returns the write that it races with, if any.
     #[inline(always)]
     pub(crate) fn read(&self, cell: &mut Cell, now: Access, shared: bool) -> Option<Access> {
         let write = Access(cell[0]);
         let race = self.conflicts(write, now, shared);
         let last = Access(cell[1]);
-        // Readers of two warps that nothing orders: whoever writes now races with one of
-        // them, and more readers change nothing.
+        // The recorded readers are in two warps and not ordered. Any writer now races with one of
+        // them, so further readers need not be recorded.
         let kept = Access(cell[2]);
         if last.thread() / 32 != kept.thread() / 32
             && now.bytes() & !(last.bytes() & kept.bytes()) == 0
@@ -299,8 +299,8 @@ impl Clocks {
         race.then_some(write)
     }
 
-    /// Notes a write of a word; gives the access that it races with. `same`: the
-    /// word already held the value, which makes two writes harmless.
+    /// Records a write of a word; returns the access that it races with, if any. `same` says that
+    /// the word had this value already, which makes two writes harmless.
     #[inline(always)]
     pub(crate) fn write(
         &self,
@@ -311,7 +311,7 @@ impl Clocks {
     ) -> Option<Access> {
         let before = cell.map(Access);
         *cell = [now.0, 0, 0];
-        // A part of a word keeps what is known of the rest.
+        // After a write of a part of a word, the accesses to the rest are kept.
         if now.bytes() != 15 {
             cell[1..].copy_from_slice(&[before[1].0, before[2].0]);
         }

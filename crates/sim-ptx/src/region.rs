@@ -1,20 +1,20 @@
-//! A piece of memory with its shadow: bytes, which of them were written, and who
-//! accessed each word last.
+//! A memory region with shadow memory: its bytes, which of them were written, and the last accesses
+//! to each word.
 
 use crate::history::History;
 
-/// Bytes with shadow state. The shadow is made of zeroed vectors, of which the system
-/// commits only what is touched.
+/// Bytes with shadow memory. The shadow is in zeroed vectors, of which the system commits only the
+/// parts that are accessed.
 #[derive(Debug, Default)]
 pub(crate) struct Region {
     pub(crate) data: Vec<u8>,
-    /// One mask of four bits per word of four bytes.
+    /// For each word of four bytes, a mask of four bits.
     pub(crate) written: Vec<u8>,
     pub(crate) history: History,
 }
 
 impl Region {
-    /// A region of zeros; `None` if the host has not so much memory.
+    /// A region of zeros; `None` if the host does not have enough memory.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         let mut probe = Vec::<u8>::new();
         probe.try_reserve_exact(bytes).ok()?;
@@ -39,7 +39,7 @@ impl Region {
         }
     }
 
-    /// Writes an aligned value of words; gives whether it was there already.
+    /// Writes aligned words; returns whether they had this value already.
     #[inline(always)]
     pub(crate) fn put<const BYTES: usize>(&mut self, at: usize, value: &[u8; BYTES]) -> bool {
         let target = self.data.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
@@ -66,7 +66,7 @@ impl Region {
         self.written[at / 4] >> (at % 4) & 1 != 0
     }
 
-    /// Whether `bytes` bytes (1, 2, 4, 8 or a multiple of 4, aligned) were all written.
+    /// Whether all of `bytes` bytes (1, 2, 4, 8 or a multiple of 4, aligned) were written.
     #[inline(always)]
     pub(crate) fn all_written(&self, at: usize, bytes: usize) -> bool {
         if bytes < 4 {

@@ -1,38 +1,38 @@
-//! What a launch tells: findings, and statistics of its memory accesses.
+//! The report of a launch: findings, and statistics of memory accesses.
 
 use std::fmt;
 
-/// What a finding is about. The names are stable.
+/// The kind of a finding. The names are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// Two threads access the same bytes, one writes, and nothing orders them.
+    /// Two threads access the same bytes, at least one writes, and nothing orders the accesses.
     Race,
-    /// Threads of a warp or block do not all come to a barrier.
+    /// Not all threads of a warp or block reach a barrier.
     BarrierDivergence,
-    /// Threads wait for ever.
+    /// Threads wait forever.
     Deadlock,
-    /// A collective of a warp names lanes that do not take part, or reads from them.
+    /// A warp collective names lanes that do not take part, or reads from such lanes.
     WarpMask,
-    /// Shared memory is read before it was written.
+    /// Uninitialised shared memory is read.
     UninitialisedShared,
-    /// Global memory is read before it was written.
+    /// Uninitialised global memory is read.
     UninitialisedGlobal,
-    /// Asynchronously copied bytes are read before the copy was waited for.
+    /// Bytes of an asynchronous copy are read before the copy was waited for.
     PendingCopy,
-    /// An access outside every allocation, or the wrong space.
+    /// An access outside of all allocations, or in the wrong state space.
     OutOfBounds,
-    /// An address that is no multiple of the access's size.
+    /// An address that is not a multiple of the access size.
     Misaligned,
     /// `trap`, or a failed `assert`.
     Trap,
-    /// Shared-memory accesses take at least twice the wavefronts that they need.
+    /// Shared-memory accesses take at least twice as many wavefronts as necessary.
     BankConflict,
-    /// Global accesses touch at least twice the sectors that their bytes fill.
+    /// Global accesses touch at least twice as many sectors as their bytes fill.
     PartialSectors,
 }
 
 impl FindingKind {
-    /// Its stable name.
+    /// The stable name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,19 +51,19 @@ impl FindingKind {
         }
     }
 
-    /// Whether it makes the program wrong, and not only slow.
+    /// Whether the program is wrong, rather than only slow.
     #[must_use]
     pub fn is_error(self) -> bool {
         !matches!(self, Self::BankConflict | Self::PartialSectors)
     }
 }
 
-/// A line of the program, in PTX and, where the PTX says so, in its source.
+/// A position in the PTX and, if the PTX states it, in the original source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Location {
-    /// Line of the PTX text, from 1.
+    /// The line of the PTX text, from 1.
     pub line: u32,
-    /// File and line of the source.
+    /// The file and the line of the source.
     pub source: Option<(String, u32)>,
 }
 
@@ -76,22 +76,22 @@ impl fmt::Display for Location {
     }
 }
 
-/// Something wrong or slow.
+/// A problem in a program: an error, or an inefficient access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// The kind.
     pub kind: FindingKind,
     /// The instruction.
     pub location: Location,
     /// The other instruction of a race.
     pub other: Option<Location>,
-    /// The block in which it was found first.
+    /// The block of the first occurrence.
     pub block: [u32; 3],
-    /// The threads of the first occurrence, by their index in the block.
+    /// The threads of the first occurrence, by their indices in the block.
     pub threads: Vec<[u32; 3]>,
-    /// What happened and what to do.
+    /// A description of the problem, and advice.
     pub message: String,
-    /// How often it happened.
+    /// The number of occurrences.
     pub occurrences: u64,
 }
 
@@ -115,55 +115,56 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one memory instruction did in a launch.
+/// The statistics of a memory instruction in a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessStatistics {
     /// The instruction.
     pub location: Location,
     /// `global`, `shared` or `local`.
     pub space: &'static str,
-    /// Whether it writes (atomics do).
+    /// Whether the instruction writes (atomics do).
     pub writes: bool,
-    /// Executions by a warp with at least one active lane.
+    /// The number of executions by a warp with at least one active lane.
     pub requests: u64,
-    /// Bytes asked for by all lanes, with those that several ask for counted once per request.
+    /// The number of bytes that all lanes request; bytes that several lanes request count once per
+    /// request.
     pub bytes: u64,
-    /// 32-byte sectors touched by the requests.
+    /// The number of 32-byte sectors that the requests touch.
     pub sectors: u64,
-    /// Sectors that the bytes would fill if they were dense and aligned.
+    /// The number of sectors that the bytes would fill if they were dense and aligned.
     pub minimum_sectors: u64,
-    /// Wavefronts in shared memory.
+    /// The number of wavefronts in shared memory.
     pub wavefronts: u64,
-    /// Wavefronts without bank conflicts.
+    /// The number of wavefronts without bank conflicts.
     pub minimum_wavefronts: u64,
 }
 
 /// Statistics of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Per memory instruction that was executed, in the order of the PTX.
+    /// The statistics of each executed memory instruction, in the order of the PTX.
     pub accesses: Vec<AccessStatistics>,
-    /// Barriers of blocks that were passed.
+    /// The number of completed block barriers.
     pub barriers: u64,
-    /// Branches at which a warp split.
+    /// The number of branches at which a warp diverged.
     pub divergent_branches: u64,
 }
 
-/// The outcome of a launch that ran.
+/// The result of a completed launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was found, each place once, in the order of finding.
+    /// The findings, one for each place, in the order in which they occurred.
     pub findings: Vec<Finding>,
-    /// What the memory instructions did.
+    /// The statistics of memory accesses.
     pub statistics: Statistics,
-    /// Instructions executed by warps.
+    /// The number of instructions executed by warps.
     pub instructions: u64,
-    /// The same, counted once for each active lane.
+    /// The number of instructions, counted once for each active lane.
     pub lane_instructions: u64,
 }
 
 impl Report {
-    /// The findings that make the program wrong.
+    /// The findings that are errors.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|f| f.kind.is_error())
     }

@@ -1,38 +1,38 @@
-//! Why a program or a slice cannot be simulated.
+//! Errors of slice simulation.
 
 use tegula_devices::GroupError;
 use tegula_ir::Span;
 
-/// Why a program or a slice cannot be simulated.
+/// The reason why a program or a slice cannot be simulated.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A text that is no topology.
+    /// The text is not a valid topology.
     #[error(
         "the topology `{text}` {why}: expected numbers of chips along each axis, for example `16x16` \
          or `4x4x8`"
     )]
     Topology {
-        /// What was given.
+        /// The given text.
         text: String,
         /// What is wrong with it.
         why: String,
     },
-    /// More axes than the chip has links for.
+    /// The topology has more axes than the chip has links for.
     #[error(
         "the topology `{text}` has {axes} axes, and a {chip} has links along {most}: give {most} \
          numbers"
     )]
     Axes {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// Its axes.
+        /// The number of its axes.
         axes: usize,
         /// The chip.
         chip: String,
-        /// Its axes.
+        /// The maximum number of axes.
         most: usize,
     },
-    /// What is not known of the chip.
+    /// A parameter of the chip is not known.
     #[error(
         "`{param}` is not known of the chip {chip}, and a slice needs it: give it with \
          `--set {param}=VALUE`"
@@ -49,25 +49,25 @@ pub enum Error {
          topology of {stated} devices"
     )]
     Devices {
-        /// What the program states.
+        /// The number that the program states.
         stated: usize,
         /// The slice.
         topology: String,
-        /// The slice's devices.
+        /// The number of the slice's devices.
         devices: usize,
     },
-    /// The groups of a collective have no meaning on the slice.
+    /// The groups of a collective are invalid for the slice.
     #[error("`{name}`: {error}; the slice {topology} has {devices} devices")]
     Groups {
         /// The instruction.
         name: String,
-        /// Its place in the text.
+        /// The place in the text.
         span: Span,
         /// What is wrong.
         error: GroupError,
         /// The slice.
         topology: String,
-        /// The slice's devices.
+        /// The number of the slice's devices.
         devices: usize,
     },
     /// The program cannot be flattened.

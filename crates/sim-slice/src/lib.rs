@@ -1,19 +1,21 @@
-//! Slices of TPUs: how long a program takes that many chips run together, and what it waits for.
+//! Simulates TPU slices: predicts the time of a program that many chips run together, and what
+//! limits it.
 //!
-//! A slice is a torus of chips ([`Torus`]) with links between neighbours. The program is that of one
-//! device, with its collectives; all devices run it in step. It is fused as for other targets, each
-//! kernel takes as long as its slowest unit needs (matrix units, vector units, HBM), each collective
-//! as long as its busiest link ([`Links`]). The timeline has one row for the core and one for each axis
-//! of the torus.
+//! A slice is a torus of chips ([`Torus`]) with links between neighbours. The program is that of
+//! one device, with its collectives; all devices run it in lockstep. It is fused as for other
+//! targets. A kernel takes as long as its slowest unit (matrix units, vector units, HBM), a
+//! collective as long as its busiest link ([`Links`]). The timeline has one row for the core and
+//! one for each axis of the torus.
 //!
-//! No value is computed and no array allocated, so that a program may be of any size.
+//! No values are computed and no arrays allocated, so programs may have any size.
 //!
-//! What it is not: it does not look inside of kernels (that is `tegula-sim-tpu`, for programs of one
-//! chip), knows nothing between slices, and places devices on chips in one way, row-major.
+//! This crate does not simulate the inside of kernels (`tegula-sim-tpu` does, for programs of one
+//! chip) or communication between slices. Devices are always placed on chips in row-major order.
 //!
 //! # Invariants
 //! - More bandwidth, or less latency, never makes a program slower.
-//! - A time is the sum of named causes: [`Report::bound_by`] adds up to the step.
+//! - The time is the sum of named causes: the shares of a [`Report`], of which [`Report::bound_by`]
+//!   is the largest, add up to the time of a step.
 //!
 //! # Example
 //!
@@ -56,33 +58,35 @@ pub use torus::{Axis, Torus};
 
 use tegula_ir::Module;
 
-/// Which collectives run beside computation.
+/// Which collectives overlap with computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Overlap {
-    /// As written if the program has asynchronous pairs, else scheduled.
+    /// `Written` if the program has asynchronous pairs, otherwise `Scheduled`.
     #[default]
     Auto,
-    /// As the program says: one without a start and a done waits for its end at once.
+    /// As the program says: a collective without separate start and done operations is waited for
+    /// at once.
     Written,
-    /// As a latency-hiding scheduler would have it: a collective begins when its operands are there
-    /// and a link is free, and only who reads its result waits.
+    /// As a latency-hiding scheduler would do it: a collective begins when its operands are
+    /// available and a link is free, and only readers of its result wait.
     Scheduled,
 }
 
-/// How to simulate.
+/// Options of the simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Which collectives run beside computation.
+    /// Which collectives overlap with computation.
     pub overlap: Overlap,
-    /// Operations of a step that the model needs, on all chips, for the model FLOPs utilisation.
+    /// The number of operations of a step that the model requires, on all chips, to compute model
+    /// FLOPs utilisation.
     pub model_flops: Option<f64>,
 }
 
-/// Times a verified module, the program of each device, on a slice.
+/// Predicts the time of a verified module, the program of each device, on a slice.
 ///
 /// # Errors
-/// A program for another number of devices, groups that name devices which are not there, sizes that
-/// are not known, an operation that cannot be flattened.
+/// A program for another number of devices, groups with missing devices, unknown sizes, an
+/// operation that cannot be flattened.
 pub fn simulate(module: &Module, slice: &Slice, options: &Options) -> Result<Report, Error> {
     let program = steps::read(module, slice)?;
     let memory = memory::peak(&program);

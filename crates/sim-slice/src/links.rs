@@ -1,51 +1,52 @@
-//! How long a collective takes on the links of a torus.
+//! The time of a collective on the links of a torus.
 //!
-//! A collective is pipelined: its time is that of the bytes on its busiest link, and the latency of
-//! its longest way. What the bytes on the links are depends on what the group looks like on the torus.
+//! A collective is pipelined: its time is that of the bytes on its busiest link, plus the latency
+//! of its longest path. The bytes on each link depend on the form of the groups on the torus.
 //!
-//! - A group that has all combinations of some places along each axis (a *box*) sends along all its
-//!   axes at once. Along a ring a chip receives from both sides, at twice a link's bandwidth; along a
-//!   line the chip at the end has one neighbour, so that it is once. Groups that take every `s`-th
-//!   place of an axis share its links with `s - 1` others.
-//!   An all-gather or reduce-scatter brings each chip `(n - 1) / n` of the whole array; an all-reduce is
-//!   a reduce-scatter and an all-gather.
-//! - An all-to-all is bound by the middle of each axis: of what a chip sends, half crosses it, in a
-//!   ring by two links, in a line by one. Axes work at the same time, one after the other for each
-//!   message.
-//! - Other groups, and permutes, are routed: each message takes the shorter way along the first axis,
-//!   then the next, and the busiest link decides.
+//! - A *box* is a group that has all combinations of some positions along each axis. It uses all
+//!   its axes at once. In a ring, a chip receives from both sides, at twice a link's bandwidth; in
+//!   a line, the chip at the end has only one neighbour, so the factor is one. Groups that take
+//!   every `s`-th position of an axis share its links with `s - 1` other groups. An all-gather or
+//!   reduce-scatter brings `(n - 1) / n` of the whole array to each chip; an all-reduce is a
+//!   reduce-scatter and an all-gather.
+//! - An all-to-all is limited by the bisection of each axis: half of the bytes that a chip sends
+//!   cross it, over two links in a ring and one in a line. All axes are used at the same time, and
+//!   each message uses them one after the other.
+//! - Other groups, and permutes, are routed: each message takes the shorter path along the first
+//!   axis, then along the next, and the busiest link determines the time.
 //!
-//! All groups of a collective do this at the same time.
+//! All groups of a collective communicate at the same time.
 //!
-//! The forms for rings are those of Chan et al., "Collective communication: theory, practice, and
-//! experience", 2007; with two directions as in jax-ml/scaling-book, sharding.md.
+//! The formulas for rings are those of Chan et al., "Collective communication: theory, practice,
+//! and experience", 2007; with two directions as in jax-ml/scaling-book, sharding.md.
 
 use crate::Torus;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// Pairs of an all-to-all that are routed one by one; larger groups are taken for the box around them.
+/// The maximum number of pairs of an all-to-all that are routed individually; larger groups are
+/// replaced by the box around them.
 const MOST_ROUTED: usize = 1 << 18;
 
 /// The links of a slice.
 #[derive(Clone, Debug)]
 pub struct Links {
-    /// The chips.
+    /// The torus of chips.
     pub torus: Torus,
-    /// Devices of one chip, which share its links.
+    /// The number of devices on one chip, which share its links.
     pub devices_per_chip: usize,
-    /// Bytes per second of a link, one way.
+    /// The bandwidth of a link in one direction, in bytes per second.
     pub bandwidth: f64,
-    /// Seconds for each link that a message takes.
+    /// The latency of each link that a message passes, in seconds.
     pub hop_latency: f64,
-    /// Bytes per second between two devices of one chip.
+    /// The bandwidth between two devices of one chip, in bytes per second.
     pub on_chip: f64,
 }
 
-/// What is done with the arrays of a group.
+/// The kind of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CollectiveKind {
-    /// Each device gets the arrays of all.
+    /// Each device gets the arrays of all devices.
     AllGather,
     /// Each device gets a part of the sum.
     ReduceScatter,
@@ -53,14 +54,14 @@ pub enum CollectiveKind {
     AllReduce,
     /// Each device sends a part of its array to each.
     AllToAll,
-    /// One device's array goes to all.
+    /// All devices get the array of one.
     Broadcast,
-    /// Devices send their arrays to one other each.
+    /// Each device sends its array to one other device.
     Permute,
 }
 
 impl CollectiveKind {
-    /// Its name in HLO.
+    /// The name in HLO.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AllGather => "all-gather",
@@ -73,33 +74,33 @@ impl CollectiveKind {
     }
 }
 
-/// What a collective takes.
+/// The time of a collective.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Transfer {
-    /// Seconds alone on the links.
+    /// The time if the collective has the links to itself, in seconds.
     pub seconds: f64,
-    /// Of these, seconds of latency.
+    /// The part of the time that is latency, in seconds.
     pub latency: f64,
     /// The axes whose links it uses.
     pub axes: Vec<usize>,
-    /// Bytes that a device receives, at most.
+    /// The maximum number of bytes that a device receives.
     pub received: f64,
 }
 
-/// A group's places along one axis.
+/// The positions of a group along one axis.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     axis: usize,
-    /// How many places.
+    /// The number of positions.
     count: usize,
-    /// Groups, at most, that use one link in one direction.
+    /// The maximum number of groups that use the same link in one direction.
     sharing: f64,
-    /// Whether it goes round.
+    /// Whether the positions form a ring.
     ring: bool,
 }
 
 impl Extent {
-    /// Links that a message takes at most.
+    /// The maximum number of links that a message passes.
     fn hops(&self) -> f64 {
         let steps = match self.ring {
             true => self.count / 2,
@@ -110,15 +111,15 @@ impl Extent {
 }
 
 impl Links {
-    /// Seconds of a collective. `bytes` is the largest array of a device: the result of an all-gather,
-    /// the operand of everything else. Groups list devices.
+    /// The time of a collective. `bytes` is the size of a device's largest array: the result of an
+    /// all-gather, or the operand of other collectives. Groups list devices.
     pub fn collective(&self, kind: CollectiveKind, bytes: f64, groups: &[Vec<usize>]) -> Transfer {
         let mut worst = Transfer::default();
         let mut seen: BTreeSet<Vec<(usize, usize, u64, bool)>> = BTreeSet::new();
         for group in groups.iter().filter(|group| group.len() > 1) {
             let transfer = match self.extents(group) {
                 Some((extents, on_chip)) => {
-                    // Groups that look alike take as long as each other.
+                    // Groups of the same form take the same time.
                     let looks = extents.iter();
                     let looks = looks.map(|e| (e.axis, e.count, e.sharing.to_bits(), e.ring));
                     if !seen.insert(looks.chain([(usize::MAX, on_chip, 0, false)]).collect()) {
@@ -135,7 +136,7 @@ impl Links {
         worst
     }
 
-    /// Seconds of a permute: pairs of devices, each with an array of so many bytes.
+    /// The time of a permute with these pairs of devices; each sends an array of `bytes` bytes.
     pub fn permute(&self, bytes: f64, pairs: &[(usize, usize)]) -> Transfer {
         let mut routes = Routes::default();
         for &(from, to) in pairs.iter().filter(|(from, to)| from != to) {
@@ -145,14 +146,14 @@ impl Links {
         self.routed(bytes, &routes, received)
     }
 
-    /// A device's chip, and its number there.
+    /// The chip of a device, and the device's number on it.
     fn place(&self, device: usize) -> (usize, usize) {
         let per_chip = self.devices_per_chip.max(1);
         (device / per_chip, device % per_chip)
     }
 
-    /// What a group looks like along each axis, and its devices on each chip; [`None`] if it has not
-    /// all combinations of its places.
+    /// The extents of a group along each axis, and its number of devices on each chip; [`None`] if
+    /// it is not a box.
     fn extents(&self, group: &[usize]) -> Option<(Vec<Extent>, usize)> {
         let axes = self.torus.axes.len();
         let mut places: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); axes + 1];
@@ -190,7 +191,7 @@ impl Links {
             .collect();
         let gap = gaps.last().copied().unwrap_or(1);
         let even = gaps.len() == 1;
-        // The way from the last place to the first one, over the end.
+        // The distance from the last position to the first, across the end.
         let ring = whole.wraps && even && first + whole.size - last == gap && count > 2;
         Some(Extent {
             axis,
@@ -200,7 +201,7 @@ impl Links {
         })
     }
 
-    /// Bytes per second that a chip receives along an axis.
+    /// The bytes per second that a chip receives along an axis.
     fn rate(&self, extent: &Extent) -> f64 {
         let sides = if extent.ring { 2.0 } else { 1.0 };
         sides * self.bandwidth / extent.sharing
@@ -218,12 +219,13 @@ impl Links {
         let axes: Vec<usize> = extents.iter().map(|extent| extent.axis).collect();
         let hops: f64 = extents.iter().map(Extent::hops).sum();
         let latency = hops * self.hop_latency;
-        // Devices of a chip that are in different groups share its links.
+        // The devices of a chip share its links, even if they are in different groups.
         let others = (self.devices_per_chip.max(1) / on_chip.max(1)).max(1) as f64;
         let rate: f64 = extents.iter().map(|extent| self.rate(extent)).sum();
         let moved = bytes * (n - 1.0) / n;
         let chips = n / on_chip as f64;
-        // What a chip receives of other chips, and what its devices then exchange.
+        // The bytes that a chip receives from other chips, and those that its devices then
+        // exchange.
         let of_others = bytes * (chips - 1.0) / chips;
         let of_own = (moved - of_others).max(0.0);
         let once = || {
@@ -263,7 +265,8 @@ impl Links {
         }
     }
 
-    /// A group that is no box: a ring in the group's order, or all pairs, routed with all other groups.
+    /// A group that is not a box: a ring in the group's order, or all pairs, routed together with
+    /// all other groups.
     fn of_other(
         &self,
         kind: CollectiveKind,
@@ -299,7 +302,7 @@ impl Links {
                 self.route(to, from, 1.0, &mut routes);
             }
         }
-        // Half of the array goes round each way, all the way round.
+        // Half of the array goes around the ring in each direction.
         let hops = routes.longest * n / 2.0;
         let once = self.routed(moved / 2.0, &routes, moved);
         let passes = match kind {
@@ -315,7 +318,7 @@ impl Links {
         }
     }
 
-    /// Adds a message from one device to another, `share` of the bytes.
+    /// Routes a message from one device to another, which has a `share` of the bytes.
     fn route(&self, from: usize, to: usize, share: f64, routes: &mut Routes) {
         routes.is_used = true;
         let ((from, own), (to, other)) = (self.place(from), self.place(to));
@@ -350,7 +353,7 @@ impl Links {
         routes.longest = routes.longest.max(hops as f64);
     }
 
-    /// Seconds of messages that were routed.
+    /// The time of the routed messages.
     fn routed(&self, bytes: f64, routes: &Routes, received: f64) -> Transfer {
         let busiest = routes.links.values().copied().fold(0.0, f64::max);
         let inside = routes.on_chip.values().copied().fold(0.0, f64::max);
@@ -366,14 +369,14 @@ impl Links {
     }
 }
 
-/// Messages on links.
+/// The messages on each link.
 #[derive(Debug, Default)]
 struct Routes {
-    /// By axis, direction and the chip that sends: arrays that take the link.
+    /// The number of arrays on each link, by axis, direction and sending chip.
     links: FxHashMap<(usize, bool, Vec<usize>), f64>,
-    /// By chip: arrays between its devices.
+    /// The number of arrays between the devices of each chip.
     on_chip: FxHashMap<usize, f64>,
-    /// The most links that a message takes.
+    /// The maximum number of links that a message passes.
     longest: f64,
     is_used: bool,
 }

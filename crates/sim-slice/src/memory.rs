@@ -1,9 +1,9 @@
-//! How much of a device's memory a program needs: the arrays that live at once, in the program's order.
+//! The peak memory of a device: the arrays that are alive at the same time, in the program's order.
 //!
-//! An array lives from the step that makes it to the last one that reads it. A result takes the place of
-//! an operand of the same size that nothing reads any more; loops' states, and results that a donated
-//! parameter may hold, are such. What this leaves out is what a compiler's own buffers and holes
-//! between arrays take, and the padding of tiles.
+//! An array is alive from the step that computes it to the last step that reads it. A result can
+//! take over the memory of an operand of the same size that is not read later; so can loop states,
+//! and results that use a donated parameter. Not included are a compiler's own buffers,
+//! fragmentation, and the padding of tiles.
 
 use crate::report::Memory;
 use crate::steps::{Step, StepKind, Steps};
@@ -11,7 +11,7 @@ use crate::work::bytes;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_fusion::{Program, ValueId};
 
-/// The memory of a program.
+/// The memory that a program needs.
 pub(crate) fn peak(steps: &Steps) -> Memory {
     let program = &steps.program;
     let parameters: f64 = program.parameters.iter().map(|&v| bytes(program, v)).sum();
@@ -28,8 +28,8 @@ pub(crate) fn peak(steps: &Steps) -> Memory {
     }
 }
 
-/// The most bytes that live at once in a region. `live` is what is there when it begins, and what of it
-/// is not kept may go once nothing reads it.
+/// The peak number of bytes in a region. `live` are the arrays at its beginning; those that are not
+/// in the set to be kept are freed after their last use.
 fn region(
     program: &Program,
     steps: &[Step],
@@ -46,7 +46,7 @@ fn region(
     for &result in results {
         last.insert(result, steps.len());
     }
-    // Views have no bytes of their own, and keep what they look at.
+    // Views have no memory of their own, and keep the array alive that they refer to.
     let mut looks_at: FxHashMap<ValueId, ValueId> = FxHashMap::default();
     let base = |looks_at: &FxHashMap<ValueId, ValueId>, mut value: ValueId| {
         while let Some(&next) = looks_at.get(&value) {
@@ -74,7 +74,7 @@ fn region(
     let mut most = now;
     for (position, step) in steps.iter().enumerate() {
         let ends = |value: &ValueId| last.get(value).is_none_or(|&last| last <= position);
-        // Operands that end here, largest first: results may take their places.
+        // Operands that are not used later, largest first, whose memory results may take over.
         let mut free: Vec<(f64, ValueId)> = Vec::new();
         each_read(step, &mut |value| {
             let value = base(&looks_at, value);
@@ -106,7 +106,7 @@ fn region(
             live.remove(&value);
             now -= bytes;
         }
-        // What nothing reads goes at once.
+        // Results that are never read are freed immediately.
         for &made in &step.writes {
             if !last.contains_key(&made) && live.remove(&made) {
                 now -= bytes(program, made);
@@ -116,7 +116,7 @@ fn region(
     most
 }
 
-/// The bytes that a loop or a choice needs beside what lives around it.
+/// The bytes that a loop or conditional needs in addition to the arrays that are alive around it.
 fn inner(program: &Program, step: &Step) -> f64 {
     let none = FxHashSet::default();
     match &step.kind {
@@ -125,7 +125,7 @@ fn inner(program: &Program, step: &Step) -> f64 {
         } => {
             let own: FxHashSet<ValueId> = states.iter().copied().collect();
             let states: f64 = own.iter().map(|&value| bytes(program, value)).sum();
-            // The states lie where the loop's operands were, or its results will be.
+            // The states use the memory of the loop's operands or of its results.
             region(program, body, next, own, &none) - states
         }
         StepKind::Choice { branches } => branches
@@ -136,7 +136,7 @@ fn inner(program: &Program, step: &Step) -> f64 {
     }
 }
 
-/// Every value that a step reads, those inside of loops and choices among them.
+/// Calls `note` with each value that a step reads, including those inside loops and conditionals.
 fn each_read(step: &Step, note: &mut impl FnMut(ValueId)) {
     step.reads.iter().for_each(|&value| note(value));
     if let StepKind::Kernel {

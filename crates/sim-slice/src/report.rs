@@ -1,25 +1,25 @@
-//! What a simulation found.
+//! The result of a simulation.
 
 use crate::CollectiveKind;
 use std::collections::BTreeMap;
 
-/// What a program's time is spent on.
+/// The causes of a program's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Share {
-    /// Products: the matrix units are the slowest of a kernel.
+    /// Matrix products: kernels whose slowest unit is the matrix units.
     Products,
-    /// Operations on elements: the vector units are.
+    /// Elementwise operations: kernels whose slowest unit is the vector units.
     Vector,
-    /// Arrays from and to HBM are.
+    /// Memory: kernels that are limited by HBM.
     Hbm,
-    /// What a kernel takes besides its work.
+    /// The overhead of kernels besides their work.
     Starts,
-    /// Waiting for links.
+    /// Waiting for collectives.
     Links,
 }
 
 impl Share {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 5] = [
         Self::Products,
         Self::Vector,
@@ -28,7 +28,7 @@ impl Share {
         Self::Links,
     ];
 
-    /// Its name, as in "bound by products".
+    /// The name, as in "bound by products".
     pub const fn name(self) -> &'static str {
         match self {
             Self::Products => "products",
@@ -40,40 +40,40 @@ impl Share {
     }
 }
 
-/// Memory of a device, in bytes.
+/// The memory of a device, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// The parameters.
+    /// The size of the parameters.
     pub parameters: f64,
-    /// The results.
+    /// The size of the results.
     pub results: f64,
-    /// The most that lives at once, parameters among it.
+    /// The peak size, including the parameters.
     pub peak: f64,
-    /// What there is.
+    /// The size of the memory.
     pub capacity: f64,
 }
 
 impl Memory {
-    /// Whether the program fits.
+    /// Whether the program fits into the memory.
     pub fn fits(&self) -> bool {
         self.peak <= self.capacity
     }
 }
 
-/// The collectives of one kind.
+/// The total time of all collectives of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CollectiveTime {
-    /// How often they are done in a step.
+    /// The number of executions in a step.
     pub count: f64,
-    /// Bytes that a device receives.
+    /// The bytes that a device receives.
     pub bytes: f64,
-    /// Seconds on the links, overlapped or not.
+    /// The time on the links in seconds, overlapped or not.
     pub seconds: f64,
-    /// Of these, seconds of latency.
+    /// The part of the time that is latency, in seconds.
     pub latency: f64,
 }
 
-/// Where an event of the timeline is.
+/// A row of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Row {
     /// The core.
@@ -82,66 +82,66 @@ pub enum Row {
     Axis(usize),
 }
 
-/// An event of the timeline. Of a loop the first iteration is shown.
+/// An event of the timeline. For loops, the first iteration is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Where.
+    /// The row.
     pub row: Row,
     /// The instruction.
     pub name: String,
-    /// What it is: a share's name, a collective's, or `loop`.
+    /// The kind: the name of a share or of a collective, or `loop`.
     pub what: &'static str,
-    /// When it begins, in seconds.
+    /// The start, in seconds.
     pub start: f64,
-    /// How long it takes.
+    /// The duration, in seconds.
     pub seconds: f64,
-    /// How deep in loops it is.
+    /// The nesting depth in loops.
     pub depth: usize,
-    /// How often it is repeated in all.
+    /// The total number of repetitions.
     pub times: f64,
 }
 
-/// What a simulation found.
+/// The result of a simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// The chip.
     pub chip: String,
-    /// The slice, as `16x16`.
+    /// The slice's topology, such as `16x16`.
     pub topology: String,
-    /// Devices that run the program.
+    /// The number of devices that run the program.
     pub devices: usize,
-    /// Seconds of a step.
+    /// The time of a step, in seconds.
     pub seconds: f64,
-    /// The seconds by what they are spent on; their sum is the step.
+    /// The time by causes, in seconds; the sum is the time of a step.
     pub shares: BTreeMap<Share, f64>,
-    /// Operations of products that a device does.
+    /// The number of operations in a device's matrix products.
     pub flops: f64,
-    /// Of the peak, what these are.
+    /// The rate of these operations, as a fraction of the peak.
     pub utilisation: f64,
-    /// Of the peak, what the model needs, if that was given.
+    /// The operations that the model requires, as a fraction of the peak, if they were given.
     pub model_utilisation: Option<f64>,
-    /// Memory of a device.
+    /// The memory of a device.
     pub memory: Memory,
-    /// By kind, the collectives.
+    /// The collectives, by kind.
     pub collectives: BTreeMap<CollectiveKind, CollectiveTime>,
-    /// For each axis, the part of the step that its links are busy.
+    /// For each axis, the fraction of the step during which its links are busy.
     pub busy: Vec<f64>,
-    /// For each axis of the torus: its chips, and whether it is a ring.
+    /// For each axis of the torus, the number of chips and whether it is a ring.
     pub axes: Vec<(usize, bool)>,
-    /// Whether collectives are scheduled, or run as the program says.
+    /// Whether collectives are scheduled, rather than run as the program says.
     pub scheduled: bool,
-    /// Loops whose number of iterations is not known, and what is taken for it.
+    /// Loops whose trip counts are unknown, with the assumed counts.
     pub assumed_loops: Vec<(String, u64)>,
-    /// Custom calls that are taken for the bytes of their arrays alone.
+    /// Custom calls of unknown cost, which are charged only for the bytes of their arrays.
     pub unknown_calls: BTreeMap<String, usize>,
-    /// What is not known of the chip, and what is taken instead.
+    /// Assumptions about the chip where facts are unknown.
     pub assumed: Vec<String>,
-    /// What happens when.
+    /// The events of the timeline.
     pub timeline: Vec<Event>,
 }
 
 impl Report {
-    /// What most of the time is spent on.
+    /// The cause of the largest part of the time.
     pub fn bound_by(&self) -> Share {
         let mut shares = self.shares.iter();
         let first = shares.next().map(|(share, seconds)| (*share, *seconds));

@@ -1,60 +1,60 @@
-//! A slice: a chip, and how many of them along which axes.
+//! A slice: a chip, and the number of chips along each axis.
 
 use crate::{Error, Links, Torus};
 use tegula_target::{Chip, Param};
 
-/// Chips that run one program together.
+/// A slice: chips that run one program together.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The chip's name.
     pub chip: String,
-    /// Devices of one chip: what JAX shows as a device may be one of a chip's two cores.
+    /// The number of devices per chip. A JAX device may be one of a chip's two cores.
     pub devices_per_chip: usize,
     /// The links.
     pub links: Links,
-    /// What one device can do.
+    /// The speed of one device.
     pub speeds: Speeds,
 }
 
-/// What one device can do.
+/// The speed of one device.
 #[derive(Clone, Debug)]
 pub struct Speeds {
-    /// Products of bf16, operations per second (a multiply and an add are two).
+    /// The peak of bf16 products, in operations per second (a multiply-add counts as two).
     pub bf16: f64,
-    /// Products of 8-bit integers.
+    /// The peak of 8-bit integer products, in operations per second.
     pub int8: f64,
-    /// Products of 8-bit floats.
+    /// The peak of 8-bit floating-point products, in operations per second.
     pub fp8: f64,
-    /// The part of the peak that long products reach.
+    /// The fraction of the peak that large products reach.
     pub product_efficiency: f64,
-    /// Rows and columns of a matrix unit: sizes of a product are rounded up to it.
+    /// The rows and columns of a matrix unit, to which a product's sizes are rounded up.
     pub mxu_dim: f64,
-    /// Operations per second of the vector units on 32-bit elements.
+    /// The speed of the vector units on 32-bit elements, in operations per second.
     pub vector: f64,
-    /// Bytes per second of HBM.
+    /// The bandwidth of HBM, in bytes per second.
     pub hbm: f64,
-    /// The part of HBM's bandwidth that kernels reach.
+    /// The fraction of HBM's bandwidth that kernels reach.
     pub hbm_efficiency: f64,
-    /// Bytes of HBM.
+    /// The size of HBM, in bytes.
     pub hbm_bytes: f64,
-    /// Seconds of a kernel besides its work: its first copy in and its last one out.
+    /// The overhead of a kernel in seconds: its first copy in and its last copy out.
     pub start: f64,
-    /// The part of a collective that runs beside the product that reads or makes its array, piece by
-    /// piece.
+    /// The fraction of a collective that overlaps with the product that reads or computes its
+    /// array, piece by piece.
     pub collective_overlap: f64,
-    /// What is not known of the chip, and what is taken instead.
+    /// Assumptions about the chip where facts are unknown.
     pub assumed: Vec<String>,
 }
 
-/// Operations of each lane and cycle: jax-ml/scaling-book tpus.md states four adds of f32 for "v5".
+/// Operations per lane and cycle: jax-ml/scaling-book tpus.md states four f32 additions for "v5".
 const LANE_OPERATIONS: f64 = 4.0;
 
 impl Slice {
-    /// A slice of a chip, `topology` as in `16x16`.
+    /// A slice of these chips; `topology` is a text such as `16x16`.
     ///
     /// # Errors
-    /// A topology that is none or has more axes than the chip has links along; a chip of which the
-    /// bandwidth of links, the peak or HBM is not known.
+    /// An invalid topology, or one with more axes than the chip has links for; a chip whose link
+    /// bandwidth, peak or HBM is not known.
     pub fn new(chip: &Chip, topology: &str) -> Result<Self, Error> {
         let need = |param: Param| {
             chip.value(param).ok_or_else(|| Error::Unknown {
@@ -128,7 +128,7 @@ impl Speeds {
             * chip.value(Param::VregLanes).unwrap_or(128.0);
         Ok(Self {
             bf16,
-            // Without products of its own a chip converts to bf16.
+            // A chip without products of its own for a type converts to bf16.
             int8: chip
                 .value(Param::PeakInt8)
                 .filter(|peak| *peak > 0.0)

@@ -1,4 +1,5 @@
-//! A program as steps: kernels, collectives, loops and choices, in the program's order.
+//! Converts a program to steps: kernels, collectives, loops and conditionals, in the program's
+//! order.
 
 use crate::work::{self, Work, bytes};
 use crate::{CollectiveKind, Error, Slice, Transfer};
@@ -12,21 +13,21 @@ use tegula_fusion::{
 };
 use tegula_ir::{InstructionId, Module, Op, Opcode, PassManager};
 
-/// A program on a slice.
+/// A program as steps.
 pub(crate) struct Steps {
     /// The values.
     pub program: Program,
-    /// The whole program.
+    /// The steps of the entry computation.
     pub entry: Vec<Step>,
-    /// What it gives.
+    /// The results of the program.
     pub results: Vec<ValueId>,
-    /// Parameters in whose place a result may lie.
+    /// Parameters whose memory a result may take over.
     pub donated: FxHashSet<ValueId>,
-    /// Whether it has starts and dones of its own.
+    /// Whether the program has separate start and done operations.
     pub has_pairs: bool,
-    /// Loops whose number of iterations is assumed.
+    /// Loops whose trip counts are assumed.
     pub assumed_loops: Vec<(String, u64)>,
-    /// Custom calls whose work is not known, and how many there are of each.
+    /// The number of custom calls of unknown cost, by target.
     pub unknown_calls: BTreeMap<String, usize>,
 }
 
@@ -34,36 +35,36 @@ pub(crate) struct Steps {
 pub(crate) struct Step {
     /// The instruction's name.
     pub name: String,
-    /// What it reads.
+    /// The values that it reads.
     pub reads: Vec<ValueId>,
-    /// What it makes.
+    /// The values that it computes.
     pub writes: Vec<ValueId>,
-    /// What it is.
+    /// The kind of step.
     pub kind: StepKind,
 }
 
-/// What a step is.
+/// The kind of a step.
 pub(crate) enum StepKind {
     /// A kernel.
     Kernel {
         work: Work,
-        /// Whether it has a product that reads or makes arrays piece by piece.
+        /// Whether it has a matrix product, which can read or compute arrays piece by piece.
         has_product: bool,
-        /// Whether it is begun by itself.
+        /// Whether the kernel is launched separately.
         starts: bool,
-        /// The operand in whose place it writes, if that is not read any more.
+        /// The operand that it overwrites with the result, if that is not used later.
         in_place: Option<ValueId>,
     },
     /// A collective.
     Collective {
         kind: CollectiveKind,
         transfer: Transfer,
-        /// Whether it has a done of its own.
+        /// Whether the collective has a separate done operation.
         is_async: bool,
     },
-    /// The end of one that was begun.
+    /// The end of a collective that was begun.
     Done,
-    /// Another name of what it reads.
+    /// An alias of what it reads.
     View,
     /// A loop.
     Loop {
@@ -73,16 +74,16 @@ pub(crate) enum StepKind {
         states: Vec<ValueId>,
         next: Vec<ValueId>,
     },
-    /// A choice.
+    /// A conditional.
     Choice { branches: Vec<Vec<Step>> },
 }
 
-/// Reads a program.
+/// Converts a program to steps.
 pub(crate) fn read(module: &Module, slice: &Slice) -> Result<Steps, Error> {
     let topology = topology_of(module, slice)?;
     let mut module = Cow::Borrowed(module);
     if module.attributes.replica_count.is_none() && module.attributes.num_partitions.is_none() {
-        // Collectives of a program that states no devices would exchange nothing.
+        // In a program that states no devices, collectives would exchange nothing.
         let attributes = &mut module.to_mut().attributes;
         attributes.replica_count = Some(topology.replicas as i64);
         attributes.num_partitions = Some(topology.partitions as i64);
@@ -127,7 +128,7 @@ pub(crate) fn read(module: &Module, slice: &Slice) -> Result<Steps, Error> {
     })
 }
 
-/// How many replicas and partitions there are.
+/// The numbers of replicas and partitions.
 fn topology_of(module: &Module, slice: &Slice) -> Result<Topology, Error> {
     let devices = slice.devices();
     Topology::of(module, devices).map_err(|stated| Error::Devices {
@@ -137,7 +138,7 @@ fn topology_of(module: &Module, slice: &Slice) -> Result<Topology, Error> {
     })
 }
 
-/// Parameters that the program may write over.
+/// Parameters that the program may overwrite.
 fn donated(module: &Module, program: &Program) -> FxHashSet<ValueId> {
     let attributes = &module.attributes;
     let aliased = attributes.input_output_alias.iter();
@@ -158,7 +159,7 @@ fn donated(module: &Module, program: &Program) -> FxHashSet<ValueId> {
     found
 }
 
-/// The instructions inside of computations that are started.
+/// The instructions inside computations that run asynchronously.
 fn in_async(module: &Module) -> FxHashSet<InstructionId> {
     let mut inside = FxHashSet::default();
     for instruction in module.instructions.values() {
@@ -175,16 +176,18 @@ struct Reader<'a> {
     clusters: &'a Clusters,
     slice: &'a Slice,
     topology: Topology,
-    /// By groups, kind and bytes: the same collective is in every layer.
+    /// The times of collectives, by groups, kind and bytes, because each layer has the same
+    /// collectives.
     transfers: FxHashMap<(u64, u64), Transfer>,
     in_async: FxHashSet<InstructionId>,
-    /// By the first of operations that one kernel computes: what it has read and computed.
+    /// For the first of several operations in one kernel: the values that the kernel has read, and
+    /// the operations that it has computed.
     together: FxHashMap<NodeId, (FxHashSet<ValueId>, FxHashSet<NodeId>)>,
     has_pairs: bool,
     unknown_calls: BTreeMap<String, usize>,
 }
 
-/// A kernel that is being put together.
+/// A kernel under construction.
 #[derive(Default)]
 struct Kernel {
     work: Work,
@@ -261,7 +264,7 @@ impl Reader<'_> {
         Ok(is_root.then(|| self.kernel(id)))
     }
 
-    /// The kernel that makes a node's results.
+    /// The kernel that computes a node's results.
     fn kernel(&mut self, id: NodeId) -> Step {
         let (module, program) = (self.module, self.program);
         let node = &program.nodes[id];
@@ -273,7 +276,7 @@ impl Reader<'_> {
             kind: StepKind::View,
         };
         let in_memory = |value: &ValueId| self.is_in_memory(*value);
-        // Layouts are chosen so that these move nothing.
+        // Layouts are chosen such that these operations move nothing.
         if matches!(
             instruction.op,
             Op::Reshape | Op::Bitcast | Op::Transpose(_) | Op::BitcastConvert
@@ -284,7 +287,7 @@ impl Reader<'_> {
         }
         let mut kernel = Kernel::default();
         let mut starts = true;
-        // What operations of one kernel have in common is read and computed once.
+        // Values that several operations of a kernel use are read and computed once.
         let first = self.clusters.together(id).first().copied();
         if let Some(shared) = first.and_then(|first| self.together.get(&first)) {
             starts = false;
@@ -311,7 +314,7 @@ impl Reader<'_> {
             _ => node.results.iter().map(|&v| bytes(program, v)).sum(),
         };
         if let Some(updated) = in_place {
-            // Only the elements that are written over are touched.
+            // Only the elements that are overwritten are accessed.
             kernel
                 .reads
                 .entry(updated)
@@ -354,7 +357,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds a node, and what is computed for it where it is read.
+    /// Adds a node, and the operations that are fused into it.
     fn visit(&self, id: NodeId, kernel: &mut Kernel) {
         let mut open = vec![id];
         while let Some(id) = open.pop() {
@@ -385,7 +388,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What a collective takes on the links.
+    /// The kind and the time of a collective.
     fn collective(&mut self, id: NodeId) -> Result<Option<(CollectiveKind, Transfer)>, Error> {
         let node = &self.program.nodes[id];
         let instruction = &self.module[node.origin];
@@ -405,9 +408,9 @@ impl Reader<'_> {
         let count = node.operands.len();
         let moved = match &instruction.op {
             Op::AllGather { start: false, .. } => sum(&node.results),
-            // The start gives its operands, too.
+            // The results of a start include its operands.
             Op::AllGather { .. } => sum(node.results.get(count..).unwrap_or_default()),
-            // Offsets and sizes, and the array that is written to, stay.
+            // Offsets and sizes, and the array that is written to, are not sent.
             Op::RaggedAllToAll(_) => sum(node.operands.get(..1).unwrap_or_default()),
             _ => operands,
         };
@@ -435,7 +438,7 @@ impl Reader<'_> {
     }
 }
 
-/// Collectives that are alike in this go the same ways.
+/// A hash of the attributes that determine a collective's routes.
 fn hash_of(op: &Op) -> u64 {
     use std::hash::{Hash, Hasher};
     let mut hasher = rustc_hash::FxHasher::default();

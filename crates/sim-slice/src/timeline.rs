@@ -1,12 +1,11 @@
-//! When what runs: the core goes through kernels in the program's order, links carry collectives
-//! beside it.
+//! The timeline: the core executes kernels in the program's order, while links execute collectives.
 //!
-//! A scheduled collective is begun once its operands are there. In which order the links take them does
-//! not depend on times: by the last kernel that they wait for, then by their place in the program. So
-//! the time of everything is a maximum of sums of what is before it, and nothing becomes slower when
-//! something becomes faster.
+//! A scheduled collective begins when its operands are available. The order in which links execute
+//! collectives does not depend on times: they are ordered by the last kernel that they wait for,
+//! and then by their position in the program. The time of each event is therefore a maximum of sums
+//! of earlier times, and speeding something up never slows anything down.
 //!
-//! A loop's iterations are alike: one is timed, from idle links to idle links.
+//! All iterations of a loop are taken to be equal: one is simulated, from idle links to idle links.
 
 use crate::report::{CollectiveTime, Event, Memory, Report, Row, Share};
 use crate::steps::{Step, StepKind, Steps};
@@ -16,10 +15,10 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use tegula_fusion::ValueId;
 
-/// Events that a timeline has at most.
+/// The maximum number of events on a timeline.
 const MOST_EVENTS: usize = 20_000;
 
-/// Runs a program.
+/// Simulates a program.
 pub(crate) fn run(program: &Steps, slice: &Slice, options: &Options, memory: Memory) -> Report {
     let scheduled = match options.overlap {
         Overlap::Auto => !program.has_pairs,
@@ -85,7 +84,7 @@ pub(crate) fn run(program: &Steps, slice: &Slice, options: &Options, memory: Mem
     }
 }
 
-/// What adds up over the whole program.
+/// Totals over the whole program.
 #[derive(Default)]
 struct Totals {
     flops: f64,
@@ -93,7 +92,7 @@ struct Totals {
     busy: Vec<f64>,
 }
 
-/// A region's time.
+/// The time of a region.
 #[derive(Default)]
 struct Span {
     seconds: f64,
@@ -107,26 +106,26 @@ struct Runner<'a> {
     timeline: Vec<Event>,
 }
 
-/// A value that a collective gives.
+/// A value that a collective computes.
 #[derive(Clone, Copy)]
 struct Arrival {
-    /// When it is all there.
+    /// The time at which it is complete.
     at: f64,
-    /// How long the collective takes.
+    /// The duration of the collective.
     seconds: f64,
 }
 
-/// The state of a region that is run.
+/// The state of a region that is being simulated.
 struct State {
-    /// When the core is free.
+    /// The time at which the core is free.
     core: f64,
-    /// When the links of each axis are free.
+    /// For each axis, the time at which its links are free.
     links: Vec<f64>,
-    /// When values are there that are not from the beginning.
+    /// The time at which each value is available, unless it is from the beginning.
     there: FxHashMap<ValueId, f64>,
-    /// Those that collectives give.
+    /// The values that collectives compute.
     arrivals: FxHashMap<ValueId, Arrival>,
-    /// Kernels with products: when they end, and how long they take.
+    /// The end and the duration of kernels with matrix products.
     products: FxHashMap<ValueId, (f64, f64)>,
     shares: BTreeMap<Share, f64>,
 }
@@ -138,7 +137,7 @@ impl State {
         }
     }
 
-    /// The core waits for links until a time.
+    /// Lets the core wait for links until a time.
     fn wait(&mut self, until: f64) {
         self.spend(Share::Links, until - self.core);
         self.core = self.core.max(until);
@@ -151,7 +150,8 @@ impl State {
 }
 
 impl Runner<'_> {
-    /// Runs the steps of a region from idle links; `times` is how often that happens in all.
+    /// Simulates the steps of a region, beginning with idle links; `times` is the total number of
+    /// executions.
     fn region(&mut self, steps: &[Step], start: f64, times: f64, depth: usize) -> Span {
         let mut state = State {
             core: 0.0,
@@ -174,7 +174,7 @@ impl Runner<'_> {
                     slot.push(position);
                 }
             }
-            // Those that wait for no kernel come first.
+            // Collectives that wait for no kernel come first.
             for position in 0..=steps.len() {
                 if let Some(step) = position.checked_sub(1).and_then(|at| steps.get(at))
                     && after.get(position - 1).is_some_and(Option::is_none)
@@ -192,7 +192,7 @@ impl Runner<'_> {
                 self.step(step, &mut state, at);
             }
         }
-        // An iteration, and a program, ends with its last collective.
+        // An iteration, or a program, ends with its last collective.
         let links = state.links.iter().copied().fold(0.0, f64::max);
         state.wait(links);
         Span {
@@ -241,7 +241,7 @@ impl Runner<'_> {
                         state.spend(share, seconds * often);
                     }
                 }
-                // The loop's collectives take the links' time as well.
+                // The loop's collectives occupy the links, too.
                 let end = state.core;
                 state
                     .links
@@ -257,7 +257,7 @@ impl Runner<'_> {
                 let spans = branches
                     .iter()
                     .map(|branch| self.region(branch, own, at.times, at.depth + 1));
-                // Which branch is taken is not known: the longest.
+                // The branch that will be taken is unknown, so the longest is used.
                 let longest = spans.max_by(|a, b| a.seconds.total_cmp(&b.seconds));
                 let longest = longest.unwrap_or_default();
                 state.core += longest.seconds;
@@ -297,7 +297,7 @@ impl Runner<'_> {
             .unwrap_or((Share::Starts, 0.0));
         let start = if starts { speeds.start } else { 0.0 };
         let seconds = busy + start;
-        // A product reads what arrives piece by piece.
+        // A product can read an operand piece by piece while it arrives.
         let part = match has_product && self.scheduled {
             true => speeds.collective_overlap.clamp(0.0, 1.0),
             false => 0.0,
@@ -322,7 +322,7 @@ impl Runner<'_> {
         for &made in &step.writes {
             state.there.insert(made, state.core);
             if has_product {
-                // Waiting for the last piece of an operand is a part of it.
+                // Waiting for the last piece of an operand is part of the product's time.
                 state
                     .products
                     .insert(made, (state.core, state.core - begin));
@@ -351,7 +351,7 @@ impl Runner<'_> {
         let mut ready = state.ready(&step.reads);
         let mut ends = ready + transfer.seconds;
         if self.scheduled {
-            // What a product makes is sent piece by piece.
+            // The result of a product can be sent piece by piece.
             let part = self.slice.speeds.collective_overlap.clamp(0.0, 1.0);
             let made = step
                 .reads
@@ -428,18 +428,18 @@ impl Runner<'_> {
     }
 }
 
-/// Where in the program a region is run.
+/// The position at which a region is executed.
 #[derive(Clone, Copy)]
 struct At {
-    /// When it begins.
+    /// The start time.
     start: f64,
-    /// How often it is run.
+    /// The number of executions.
     times: f64,
-    /// How deep in loops it is.
+    /// The nesting depth in loops.
     depth: usize,
 }
 
-/// Another name is there when what it names is.
+/// An alias is available when its value is.
 fn pass_on(step: &Step, state: &mut State) {
     let ready = state.ready(&step.reads);
     let arrival = step
@@ -467,8 +467,8 @@ fn pass_on(step: &Step, state: &mut State) {
     }
 }
 
-/// For each step that is no work of the core: after which step, from 1, it can begin; 0: at once. It
-/// does not depend on times.
+/// For each step that does not run on the core: the number of the step, from 1, after which it can
+/// begin, or 0 for the beginning. It does not depend on times.
 fn begins(steps: &[Step]) -> Vec<Option<usize>> {
     let mut after: FxHashMap<ValueId, usize> = FxHashMap::default();
     let mut begins = Vec::with_capacity(steps.len());
@@ -476,7 +476,7 @@ fn begins(steps: &[Step]) -> Vec<Option<usize>> {
         let reads = step.reads.iter().filter_map(|value| after.get(value));
         let latest = reads.copied().max().unwrap_or(0);
         let (made, begin) = match step.kind {
-            // These are no work of the core.
+            // These steps do not run on the core.
             StepKind::Collective { .. } | StepKind::View | StepKind::Done => (latest, Some(latest)),
             _ => (number + 1, None),
         };

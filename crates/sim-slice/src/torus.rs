@@ -1,21 +1,21 @@
-//! The torus of a slice: its axes, and where a chip is on it.
+//! The torus of a slice: its axes, and the position of each chip.
 
 use crate::Error;
 use std::fmt;
 
-/// Chips that a slice has at most: the largest pod that was ever stated has 9,216.
+/// The maximum number of chips of a slice: the largest known pod has 9,216.
 const MOST_CHIPS: usize = 1 << 16;
 
 /// An axis of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Chips along it.
+    /// The number of chips along the axis.
     pub size: usize,
     /// Whether the last chip has a link to the first one.
     pub wraps: bool,
 }
 
-/// The chips of a slice, row-major: the last axis is the fastest.
+/// The chips of a slice in row-major order: the last axis varies fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torus {
     /// The axes.
@@ -35,10 +35,10 @@ impl fmt::Display for Torus {
 }
 
 impl Torus {
-    /// Reads `16x16`. An axis whose size is a multiple of `wraps_at` is a ring.
+    /// Parses a text such as `16x16`. An axis whose size is a multiple of `wraps_at` is a ring.
     ///
     /// # Errors
-    /// A part that is no positive number, or more chips than there ever were.
+    /// A part that is not a positive number, or too many chips.
     pub fn parse(text: &str, wraps_at: usize) -> Result<Self, Error> {
         let wrong = |why: String| Error::Topology {
             text: text.to_owned(),
@@ -61,7 +61,7 @@ impl Torus {
             if chips > MOST_CHIPS {
                 return Err(wrong(format!("has more than {MOST_CHIPS} chips")));
             }
-            // Two chips have one link, which is no ring.
+            // Two chips have a single link, which does not form a ring.
             let wraps = size > 2 && wraps_at > 0 && size.is_multiple_of(wraps_at);
             axes.push(Axis { size, wraps });
         }
@@ -73,7 +73,7 @@ impl Torus {
         self.axes.iter().map(|axis| axis.size).product()
     }
 
-    /// Where a chip is along each axis.
+    /// The position of a chip along each axis.
     pub fn coordinates(&self, mut chip: usize) -> Vec<usize> {
         let mut at = vec![0; self.axes.len()];
         for (at, axis) in at.iter_mut().zip(&self.axes).rev() {
@@ -83,8 +83,8 @@ impl Torus {
         at
     }
 
-    /// The signed number of links from one place along an axis to another, the shorter way round; of
-    /// two as long ones the way up.
+    /// The signed number of links between two positions along an axis, by the shorter path; if both
+    /// are equally long, in the positive direction.
     pub fn distance(&self, axis: usize, from: usize, to: usize) -> isize {
         let Some(Axis { size, wraps }) = self.axes.get(axis).copied() else {
             return 0;

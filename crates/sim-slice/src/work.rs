@@ -1,23 +1,23 @@
-//! How much an operation does: products, operations on elements, bytes.
+//! The amount of work of an operation: matrix products, elementwise operations, bytes.
 
 use crate::Speeds;
 use tegula_fusion::{Class, Node, NodeId, Program, ValueId, classify};
 use tegula_ir::{Annotations, ArrayShape, CustomCall, ElementType, Module, Op, Precision};
 
-/// Operations of the vector units for one transcendental function, in the mean: a range reduction and
-/// a polynomial.
+/// The mean number of vector operations for a transcendental function: range reduction and a
+/// polynomial.
 const FUNCTION: f64 = 10.0;
 
-/// What a kernel does.
+/// The amount of work of a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Work {
-    /// Operations of products, a multiply and an add being two.
+    /// Operations in matrix products; a multiply-add counts as two.
     pub flops: f64,
-    /// Seconds of the matrix units.
+    /// The time of the matrix units, in seconds.
     pub products: f64,
     /// Operations of the vector units.
     pub vector: f64,
-    /// Bytes from and to HBM.
+    /// The bytes read from and written to HBM.
     pub bytes: f64,
 }
 
@@ -30,19 +30,19 @@ impl Work {
     }
 }
 
-/// Elements of an array; where a size is not known, a guess.
+/// The number of elements of an array, estimated if a size is unknown.
 pub(crate) fn elements(program: &Program, value: ValueId) -> f64 {
     let dims = &program.values[value].shape.dims;
     dims.iter().map(|dim| dim.representative() as f64).product()
 }
 
-/// Bytes of an array, without the padding of tiles.
+/// The number of bytes of an array, without the padding of tiles.
 pub(crate) fn bytes(program: &Program, value: ValueId) -> f64 {
     let bits = f64::from(program.values[value].shape.element_type.bits());
     elements(program, value) * bits / 8.0
 }
 
-/// The arithmetic of a node; bytes are its kernel's.
+/// The arithmetic of a node; the bytes are counted for its kernel.
 pub(crate) fn of_node(module: &Module, program: &Program, id: NodeId, speeds: &Speeds) -> Work {
     let node = &program.nodes[id];
     let result: f64 = node
@@ -63,7 +63,7 @@ pub(crate) fn of_node(module: &Module, program: &Program, id: NodeId, speeds: &S
             let rows = lhs.iter().product::<f64>() / (batch * depth).max(1.0);
             let columns = rhs.iter().product::<f64>() / (batch * depth).max(1.0);
             let flops = 2.0 * result * depth;
-            // The smaller operand is held by the units, the larger one goes through them.
+            // The units hold the smaller operand, and the larger one streams through them.
             let unit = speeds.mxu_dim;
             let (wide, narrow) = (rows.max(columns), rows.min(columns));
             let rounded = |size: f64, to: f64| (size / to).ceil() * to;
@@ -94,7 +94,7 @@ pub(crate) fn of_node(module: &Module, program: &Program, id: NodeId, speeds: &S
         Op::Sort { .. } => {
             let all: f64 = node.operands.iter().map(|&v| elements(program, v)).sum();
             Work {
-                // A network of comparators.
+                // A sorting network.
                 vector: all * all.max(2.0).log2().powi(2) / 2.0,
                 ..Work::default()
             }
@@ -111,7 +111,7 @@ pub(crate) fn of_node(module: &Module, program: &Program, id: NodeId, speeds: &S
     }
 }
 
-/// Operations per second of a product, by the wider of its operands' types.
+/// The speed of a product in operations per second, for the wider of its operands' types.
 fn rate(program: &Program, node: &Node, speeds: &Speeds) -> f64 {
     let ty = |operand: usize| {
         let value = node.operands.get(operand)?;
@@ -126,7 +126,8 @@ fn rate(program: &Program, node: &Node, speeds: &Speeds) -> f64 {
     (peak * speeds.product_efficiency).max(1.0)
 }
 
-/// How often the matrix units do a product of f32: by default its operands are rounded to bf16.
+/// The number of passes of the matrix units for an f32 product. By default, operands are rounded to
+/// bf16.
 fn passes(precision: &[Precision], program: &Program, node: &Node) -> f64 {
     let wide = node.operands.iter().any(|&value| {
         let ty = program.values[value].shape.element_type;
@@ -156,10 +157,11 @@ fn size(sizes: &[f64], dim: i64) -> f64 {
     dim.and_then(|dim| sizes.get(dim).copied()).unwrap_or(1.0)
 }
 
-/// The work of a custom call, if it is known, bytes among it.
+/// The work of a custom call, including bytes, if it is known.
 ///
-/// A kernel of Pallas may state its work (`cost_estimate`). Calls of attention say it by their shapes:
-/// two products of scores and values forward; backward five, as scores are computed again.
+/// A Pallas kernel may state its work (`cost_estimate`). For attention, it follows from the shapes:
+/// two matrix products forward, for scores and values; five backward, because scores are
+/// recomputed.
 pub(crate) fn of_call(
     call: &CustomCall,
     annotations: Option<&Annotations>,
@@ -187,13 +189,14 @@ pub(crate) fn of_call(
     }
 }
 
-/// `[batch, sequence, heads, head]` of the first operand of four dimensions.
+/// The work of attention. The first operand of rank four has the dimensions `[batch, sequence,
+/// heads, head]`.
 fn attention(operands: &[&ArrayShape], products: f64, peak: f64) -> Option<Work> {
     let queries = operands.iter().find(|shape| shape.dims.len() == 4)?;
     let mut sizes = queries.dims.iter().map(|dim| dim.representative() as f64);
     let (batch, sequence) = (sizes.next()?, sizes.next()?);
     let (heads, head) = (sizes.next()?, sizes.next()?);
-    // Keys may be longer than queries, where the sequence is cut.
+    // Keys may be longer than queries if the sequence is partitioned.
     let keys = operands.iter().filter_map(|shape| {
         let size = |dim: usize| shape.dims.get(dim).map(|dim| dim.representative() as f64);
         (size(0)? == batch && shape.dims.len() >= 4).then_some(size(1)?)
@@ -210,7 +213,7 @@ fn attention(operands: &[&ArrayShape], products: f64, peak: f64) -> Option<Work>
     })
 }
 
-/// Bytes of a shape.
+/// The number of bytes of a shape.
 pub(crate) fn of_shape(shape: &ArrayShape) -> f64 {
     let count: f64 = shape
         .dims
@@ -220,7 +223,8 @@ pub(crate) fn of_shape(shape: &ArrayShape) -> f64 {
     count * f64::from(shape.element_type.bits()) / 8.0
 }
 
-/// A `backend_config=`: an object, or one in quotes, where `"` and `\\` have a backslash before them.
+/// Parses a `backend_config=`: an object, or one in quotes, in which `"` and `\\` are escaped by a
+/// backslash.
 fn config_of(text: &str) -> Option<serde_json::Value> {
     let Some(quoted) = text.trim().strip_prefix('"') else {
         return serde_json::from_str(text).ok();

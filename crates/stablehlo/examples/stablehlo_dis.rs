@@ -1,6 +1,6 @@
 //! Prints StableHLO as text: `stablehlo_dis FILE [--generic]`, `-` for standard input.
 //!
-//! Bytecode of any version of VHLO becomes StableHLO first.
+//! Bytecode of any version of VHLO is converted to StableHLO.
 
 use std::io::{Read, Write};
 use tegula_stablehlo::{Form, print, read};

@@ -1,9 +1,9 @@
-//! Which form an input has, by its first bytes, and the file that `jax.export` writes around
-//! bytecode.
+//! Recognises the form of an input by its first bytes, and extracts bytecode from files of
+//! `jax.export`.
 //!
-//! `Exported.serialize()` gives a flatbuffer (`jax/_src/export/serialization.fbs`) whose field
-//! `mlir_module_serialized` holds the module. The other fields describe trees of arguments, which
-//! the module's own attributes name, too.
+//! `Exported.serialize()` returns a flatbuffer (`jax/_src/export/serialization.fbs`) whose field
+//! `mlir_module_serialized` contains the module. The other fields describe argument trees, which
+//! are also in the module's own attributes.
 
 use crate::{Bytes, bytecode};
 
@@ -31,7 +31,7 @@ impl InputForm {
     }
 }
 
-/// Whether a text begins as MLIR does: with a module, a function, an alias or an operation.
+/// Whether a text begins like MLIR: with a module, a function, an alias or an operation.
 fn looks_like_text(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     loop {
@@ -68,7 +68,7 @@ pub(crate) fn exported(bytes: &Bytes) -> Option<Bytes> {
 }
 
 fn exported_range(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
-    /// The place of `mlir_module_serialized` in the table of fields.
+    /// The offset of `mlir_module_serialized` in the flatbuffer's table of fields.
     const FIELD: usize = 30;
     let u32_at = |at: usize| {
         let four = bytes.get(at..at.checked_add(4)?)?;

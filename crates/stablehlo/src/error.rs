@@ -1,4 +1,4 @@
-//! What went wrong while reading, and where in the input.
+//! Errors of reading, with their places in the input.
 
 use std::fmt;
 
@@ -27,25 +27,25 @@ impl fmt::Display for Place {
     }
 }
 
-/// Whose fault an error is.
+/// The cause of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The input is malformed or contradicts itself.
+    /// The input is malformed or contradictory.
     Input,
-    /// The input is well-formed and uses something that is not supported.
+    /// The input is well-formed but uses an unsupported feature.
     Unsupported,
 }
 
-/// Why an input could not be read or translated.
+/// The reason why an input could not be read or translated.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub struct Error {
-    /// Whose fault it is.
+    /// The cause.
     pub kind: ErrorKind,
     /// What is wrong, and what was expected.
     pub message: String,
-    /// Where in the input, if it is known.
+    /// The place in the input, if it is known.
     pub place: Option<Place>,
-    /// The line of the text with a caret below the place, if the input is a text.
+    /// If the input is text: the line, with a caret below the place.
     pub excerpt: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl Error {
         }
     }
 
-    /// Something that is valid and not supported.
+    /// An error because of an unsupported feature.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Unsupported,
@@ -75,8 +75,8 @@ impl Error {
         self
     }
 
-    /// The same error at a byte offset of a text, with the line it is on, unless it already
-    /// has a place.
+    /// The same error at a byte position of a text, with the line that contains it, unless it
+    /// already has a place.
     #[must_use]
     pub fn at_text(mut self, text: &str, offset: usize) -> Self {
         if self.place.is_some() {
@@ -99,7 +99,7 @@ impl Error {
     }
 }
 
-/// At most this many characters of a line are shown on each side of the caret.
+/// The maximum number of characters of a line that are shown on each side of the caret.
 const EXCERPT_CHARACTERS: usize = 60;
 
 fn excerpt(text: &str, start: usize, column: usize) -> String {

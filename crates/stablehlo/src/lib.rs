@@ -1,12 +1,12 @@
-//! StableHLO, read from MLIR bytecode and MLIR text, and written as text.
+//! The reader and printer of StableHLO: MLIR bytecode and MLIR text in, text out.
 //!
-//! StableHLO is what JAX, PyTorch, Julia, Elixir, Go and R send to a compiler. This crate reads it
+//! JAX, PyTorch, Julia, Elixir, Go and R produce StableHLO for compilers. This crate reads it
 //! without LLVM:
 //!
-//! - [`read`]: bytecode, text, or a file of `jax.export`, known by its first bytes
-//!   ([`InputForm`]), as an [`mlir::Module`]: operations with attributes, types and regions, of
-//!   any dialect. VHLO of every version becomes StableHLO.
-//! - [`print()`]: the module as MLIR text.
+//! - [`read`] takes bytecode, text, or a file of `jax.export`, recognised by its first bytes
+//!   ([`InputForm`]), and returns an [`mlir::Module`]: operations with attributes, types and
+//!   regions, of any dialect. VHLO of every version is converted to StableHLO.
+//! - [`print()`] returns the module as MLIR text.
 //!
 //! ```
 //! let module = tegula_stablehlo::read(
@@ -22,13 +22,13 @@
 //! # Ok::<(), tegula_stablehlo::Error>(())
 //! ```
 //!
-//! With the feature `ir` (on by default) `to_module` gives the `tegula_ir::Module` of a StableHLO
-//! module, and `from_module` the reverse.
+//! With the feature `ir` (on by default), `to_module` converts a StableHLO module to a
+//! `tegula_ir::Module`, and `from_module` does the reverse.
 //!
 //! # Invariants
-//! - No input makes this crate panic, and memory grows in proportion to the input.
-//! - Printing what was read, and reading what was printed, changes nothing.
-//! - Errors say where: a line with a caret in a text, a byte in bytecode.
+//! - This crate does not panic on any input, and memory grows in proportion to the input.
+//! - Printing and reading are inverses: neither order of the two changes anything.
+//! - Errors have places: a line with a caret in text, a byte position in bytecode.
 
 pub mod bytecode;
 mod envelope;
@@ -52,10 +52,10 @@ pub use print::{Form, attribute_text, print, type_text};
 #[cfg(feature = "ir")]
 pub use raise::from_module;
 
-/// Reads StableHLO, bytecode or text or a file of `jax.export`, and turns VHLO into StableHLO.
+/// Reads StableHLO from bytecode, text or a file of `jax.export`, and converts VHLO to StableHLO.
 ///
 /// # Errors
-/// What is malformed or not known, with its place.
+/// Malformed or unknown input, with the place.
 pub fn read(bytes: impl Into<Bytes>) -> Result<mlir::Module, Error> {
     let mut bytes = bytes.into();
     if let Some(inner) = envelope::exported(&bytes) {

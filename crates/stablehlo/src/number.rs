@@ -1,21 +1,21 @@
-//! Numbers of the narrow floating-point formats, from and to `f64`.
+//! Conversion between floating-point formats and `f64`.
 
 use crate::mlir::FloatKind;
 
-/// What the largest exponent and the sign of zero stand for.
+/// The special values of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Specials {
-    /// IEEE: infinities and NaNs at the largest exponent.
+    /// IEEE: the largest exponent is for infinities and NaNs.
     Ieee,
     /// No infinities; NaN is all ones.
     NanAllOnes,
-    /// No infinities, no negative zero; NaN is the pattern of negative zero.
+    /// No infinities and no negative zero; the code of negative zero is NaN.
     NanNegativeZero,
-    /// Every pattern is a finite number.
+    /// Every code is a finite number.
     FiniteOnly,
 }
 
-/// Bits of the exponent and of the mantissa, the exponent's bias, and the special values.
+/// The format's exponent bits, mantissa bits, exponent bias and special values.
 fn format(kind: FloatKind) -> Option<(u32, u32, i32, Specials)> {
     use Specials::{FiniteOnly, Ieee, NanAllOnes, NanNegativeZero};
     Some(match kind {
@@ -38,8 +38,8 @@ fn format(kind: FloatKind) -> Option<(u32, u32, i32, Specials)> {
     })
 }
 
-/// The bits of the number of a format that is nearest to `value`, ties to even; [`None`] if the
-/// format is wider than 64 bits.
+/// The bits of the number nearest to `value` in a format, ties to even; [`None`] if the format is
+/// wider than 64 bits.
 pub(crate) fn float_from_f64(value: f64, kind: FloatKind) -> Option<u64> {
     match kind {
         FloatKind::F64 => return Some(value.to_bits()),
@@ -91,19 +91,21 @@ pub(crate) fn float_from_f64(value: f64, kind: FloatKind) -> Option<u64> {
     Some(rounded | if keeps_sign { sign } else { 0 })
 }
 
-/// Exponent and mantissa of a finite magnitude, rounded; may be beyond the largest exponent.
+/// The exponent and mantissa bits of a finite magnitude, rounded; the exponent may be above the
+/// format's largest one.
 fn round(magnitude: f64, mantissa_bits: u32, bias: i32) -> u64 {
     if magnitude == 0.0 {
         return 0;
     }
     let bits = magnitude.to_bits();
     let exponent = ((bits >> 52) as i32 - 1023).max(-1022);
-    // The unit in the last place: that of the number's exponent, or of the subnormal ones.
+    // The exponent of the unit in the last place, which is bounded below by that of subnormal
+    // numbers.
     let smallest = 1 - bias;
     let unit = exponent.max(smallest) - mantissa_bits as i32;
     let mut scaled = magnitude;
     let mut shift = -unit;
-    // A power of two, in steps that f64 can hold.
+    // Multiplies by a power of two, in steps that f64 can represent.
     while shift != 0 {
         let step = shift.clamp(-1000, 1000);
         scaled *= 2_f64.powi(step);
@@ -112,7 +114,7 @@ fn round(magnitude: f64, mantissa_bits: u32, bias: i32) -> u64 {
     let units = scaled.round_ties_even() as u64;
     let normal = exponent >= smallest;
     match normal {
-        // The leading one adds one to the exponent.
+        // The implicit leading bit adds one to the exponent.
         true => (((exponent + bias - 1) as u64) << mantissa_bits) + units,
         false => units,
     }
@@ -127,7 +129,7 @@ fn power_of_two(value: f64) -> u64 {
     exponent.clamp(0, 254) as u64
 }
 
-/// The value of bits of a format; [`None`] if it is wider than 64 bits.
+/// The value of a format's bits; [`None`] if the format is wider than 64 bits.
 pub(crate) fn float_to_f64(bits: u64, kind: FloatKind) -> Option<f64> {
     match kind {
         FloatKind::F64 => return Some(f64::from_bits(bits)),

@@ -1,19 +1,19 @@
-//! VHLO operations of every version as the StableHLO operations that they stand for.
+//! Converts VHLO operations of every version to StableHLO.
 //!
-//! VHLO is the stable form: each change of an operation is a new version of it (`dot_general_v2`),
-//! and files keep the versions that they were written with. All versions of an operation become
-//! the newest one: what an older version does not state is left out, which is the default.
-//! VHLO has flat lists of numbers where StableHLO has structured attributes; those are put
-//! together here.
+//! VHLO is the stable form of StableHLO: each change of an operation is a new version of it
+//! (`dot_general_v2`), and files keep the versions that they were written with. All versions of an
+//! operation are converted to the newest; attributes that an older version lacks are omitted, which
+//! means their default. VHLO has flat lists of numbers where StableHLO has structured attributes,
+//! which are assembled here.
 
 use crate::Error;
 use crate::mlir::{Attribute, Attributes, Module, Operation, Type};
 use std::sync::Arc;
 
-/// The newest version of VHLO whose operations are known.
+/// The newest supported version of VHLO.
 pub const NEWEST: &str = "1.20.0";
 
-/// The operations of VHLO and its newest version of each, where that is not the first.
+/// The operations of VHLO whose newest version is not the first, with that version.
 const NEWEST_VERSIONS: &[(&str, u32)] = &[
     ("all_gather", 2),
     ("all_reduce", 2),
@@ -42,8 +42,8 @@ const NEWEST_VERSIONS: &[(&str, u32)] = &[
     ("tanh", 2),
 ];
 
-/// A structured attribute of StableHLO: of which operations, its name there, the name of its kind,
-/// and its fields as (StableHLO's, VHLO's) names.
+/// A structured attribute of StableHLO: its operations, its name, the name of its kind, and its
+/// fields as pairs of StableHLO's and VHLO's names.
 struct Structured {
     operations: &'static [&'static str],
     attribute: &'static str,
@@ -142,10 +142,10 @@ const STRUCTURED: &[Structured] = &[
     },
 ];
 
-/// Rewrites every VHLO operation of a module.
+/// Converts every VHLO operation of a module.
 ///
 /// # Errors
-/// Versions of operations that are not known.
+/// Unknown versions of operations.
 pub fn legalize(module: &mut Module) -> Result<(), Error> {
     legalize_operation(&mut module.operation, false)
 }
@@ -212,7 +212,7 @@ fn rename(operation: &mut Operation, name: &str, in_function: bool) {
     operation.properties = properties;
 }
 
-/// What StableHLO has in place of a VHLO value, if it is another one.
+/// StableHLO's value for a VHLO attribute, if it differs.
 fn plain_value(operation: &str, key: &str, value: &Attribute) -> Option<Attribute> {
     match (operation, key, value) {
         ("constant", ..) => None,
@@ -254,8 +254,8 @@ fn plain_value(operation: &str, key: &str, value: &Attribute) -> Option<Attribut
     }
 }
 
-/// Moves the fields of a structured attribute into it. It is left out if a field is the type
-/// `none`, which says that nothing was stated.
+/// Assembles the fields of a structured attribute. It is omitted if a field is the type `none`,
+/// which means that nothing was stated.
 fn put_together(structured: &Structured, properties: &mut Attributes) {
     let mut fields = Attributes::new();
     for (field, flat) in structured.fields {
@@ -272,7 +272,7 @@ fn put_together(structured: &Structured, properties: &mut Attributes) {
     }
 }
 
-/// Whether StableHLO leaves out this value of an attribute.
+/// Whether a value is the default, which StableHLO omits.
 fn is_default(key: &str, value: &Attribute) -> bool {
     match (key, value) {
         ("compare_type", value) => value.as_case() == Some("NOTYPE"),

@@ -1,31 +1,35 @@
-//! Whether the CPU's dot products of pairs of bf16 (AVX512-BF16) save time, found by timing them.
+//! Times the CPU's dot products of bf16 pairs (AVX512-BF16), to decide whether they save time.
 //!
-//! Cores of AMD begin one in the time of a multiplication of `f32`, and so do twice the work. Intel's Golden
-//! Cove takes four times as long (0.75 ns and 0.19 ns, Emerald Rapids, 29 November 2026): there the same
-//! products are computed twice as fast by converting the numbers to `f32`. No flag of the CPU says which it is.
+//! AMD cores begin such a dot product in the time of an `f32` multiplication, and so do twice the
+//! work. Intel's Golden Cove takes four times as long (0.75 ns and 0.19 ns, Emerald Rapids, 29
+//! November 2026); there, converting the numbers to `f32` computes the same products twice as fast.
+//! No CPU flag distinguishes the two.
 
 use std::arch::asm;
 use std::time::{Duration, Instant};
 
-/// Dot products are used if one takes at most so many times as long as a multiplication: it does the work
-/// of two and spares converting. The CPUs that were measured are at 1 and at 4, so noise changes nothing.
+/// The maximum time of a dot product, in multiplications, at which dot products are used: one does
+/// the work of two multiplications and makes conversions unnecessary. The measured CPUs have ratios
+/// of 1 and 4, so noise does not matter.
 const WORTH: u32 = 3;
-/// Turns of a loop that are timed: 3 us of the slowest instruction.
+/// The number of iterations of a timed loop: 3 us of the slowest instruction.
 const TURNS: u64 = 256;
-/// How often each loop is timed. The fastest counts: what disturbs only makes it slower.
+/// The number of times that each loop is timed. The shortest time is used, because disturbances
+/// only lengthen it.
 const ROUNDS: usize = 6;
 
-/// A loop of independent instructions: more than one of them takes cycles, times how many begin in a cycle.
+/// A loop of independent instructions. There are more of them than the latency in cycles times the
+/// number that begin in a cycle, so throughput is measured.
 macro_rules! timed_loop {
     ($name:ident, $instruction:literal) => {
         /// # Safety
         /// The CPU has AVX-512 F and the instruction.
         #[target_feature(enable = "avx512f")]
         unsafe fn $name() {
-            // SAFETY: it changes the registers that are listed and no memory; the CPU has the instruction.
+            // SAFETY: it changes the listed registers and no memory; the CPU has the instruction.
             unsafe {
                 asm!(
-                    // Registers 0 to 15.
+                    // Clears registers 0 to 15.
                     "vzeroall",
                     "2:",
                     concat!($instruction, " zmm0, zmm15, zmm15"),
@@ -57,14 +61,15 @@ macro_rules! timed_loop {
 timed_loop!(dot_products, "vdpbf16ps");
 timed_loop!(multiplications, "vfmadd231ps");
 
-/// Whether products of bf16 are faster by dot products of pairs than in `f32`.
+/// Whether products of bf16 numbers are faster with dot products of pairs than in `f32`.
 ///
 /// # Safety
-/// The CPU has AVX-512 F and AVX512-BF16, and the operating system keeps their registers.
+/// The CPU has AVX-512 F and AVX512-BF16, and the operating system saves their registers.
 pub(crate) unsafe fn dot_products_pay() -> bool {
     let [mut dots, mut multiplied] = [Duration::MAX; 2];
     for _ in 0..ROUNDS {
-        // SAFETY: the caller promises.
+        // SAFETY: the caller promises that the CPU has AVX-512 F and AVX512-BF16, and that the
+        // operating system saves their registers.
         unsafe {
             dots = dots.min(time(|| dot_products()));
             multiplied = multiplied.min(time(|| multiplications()));

@@ -6,7 +6,7 @@ use crate::tile::{TileError, TileRule};
 use std::collections::BTreeMap;
 use tegula_ir::Layout;
 
-/// The chips that come with the crate, oldest first.
+/// The built-in chips, oldest first.
 const BUILT_IN: &[&str] = &[
     include_str!("../chips/v2.chip"),
     include_str!("../chips/v3.chip"),
@@ -21,23 +21,23 @@ const BUILT_IN: &[&str] = &[
 /// A TPU chip.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chip {
-    /// The name, as on the command line.
+    /// The name, as used on the command line.
     pub name: String,
     /// Other names.
     pub aliases: Vec<String>,
-    /// The rule by which the chip's compiler lays arrays out, if it was measured.
+    /// The rule for the chip's default layouts, if it was measured.
     pub tile_rule: Option<TileRule>,
-    /// What is known, and what is known to be missing.
+    /// The known parameters, and those known to be unavailable.
     pub quantities: BTreeMap<Param, Quantity>,
 }
 
-/// A name that no chip has.
+/// The error for an unknown chip name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no chip `{name}`; there are {}", known.join(", "))]
 pub struct UnknownChip {
-    /// The name that was asked for.
+    /// The unknown name.
     pub name: String,
-    /// The names that there are.
+    /// The known names.
     pub known: Vec<String>,
 }
 
@@ -46,28 +46,28 @@ pub struct UnknownChip {
 pub struct MemorySpace<'a> {
     /// Its name, such as `VMEM`.
     pub name: &'static str,
-    /// `n` of `S(n)` in a layout, if it was seen in the real compiler's output.
+    /// The `n` of `S(n)` in layouts, if it was observed in the real compiler's output.
     pub layout_number: Option<i64>,
-    /// Its size, if it was stated.
+    /// The size, if it is stated.
     pub size: Option<&'a Quantity>,
-    /// Whether each core has its own; else the chip's cores share it.
+    /// Whether each core has its own; otherwise the chip's cores share it.
     pub per_core: bool,
 }
 
 impl Chip {
-    /// The chips that come with the crate, oldest first.
+    /// The built-in chips, oldest first.
     pub fn built_in() -> Vec<Self> {
-        // A test reads each of them.
+        // A test parses each of them.
         BUILT_IN
             .iter()
             .filter_map(|text| Self::parse(text).ok())
             .collect()
     }
 
-    /// The chip of a name or an alias.
+    /// The chip with this name or alias.
     ///
     /// # Errors
-    /// No chip is called so; lists the names that there are.
+    /// An unknown name; the error lists the known ones.
     pub fn by_name(name: &str) -> Result<Self, UnknownChip> {
         let chips = Self::built_in();
         let called = |chip: &&Self| chip.name == name || chip.aliases.iter().any(|a| a == name);
@@ -84,7 +84,7 @@ impl Chip {
         })
     }
 
-    /// What was stated of a parameter.
+    /// The stated value of a parameter.
     pub fn quantity(&self, param: Param) -> Option<&Quantity> {
         self.quantities.get(&param)
     }
@@ -95,10 +95,10 @@ impl Chip {
         self.quantity(param)?.base_value()
     }
 
-    /// The chip's memories. One of size 0 is left out.
+    /// The chip's memories, without those of size 0.
     ///
-    /// The numbers of layouts are those seen in programs that libtpu 0.0.50
-    /// optimised: S(1) VMEM, and S(3) where a v4 prefetches to CMEM.
+    /// Their numbers in layouts were observed in programs that libtpu 0.0.50 optimised: S(1) is
+    /// VMEM, and S(3) occurs where a v4 prefetches to CMEM.
     pub fn memory_spaces(&self) -> Vec<MemorySpace<'_>> {
         let spaces = [
             ("HBM", Some(0), Param::HbmBytes, false),
@@ -119,7 +119,7 @@ impl Chip {
     /// The layout that the chip's compiler gives an array by default.
     ///
     /// # Errors
-    /// The rule was not measured for this chip, or as [`TileRule::default_layout`].
+    /// The rule was not measured for this chip; as [`TileRule::default_layout`].
     pub fn default_layout(&self, element_bits: u32, dims: &[i64]) -> Result<Layout, TileError> {
         let rule = self.tile_rule;
         let rule = rule.ok_or_else(|| TileError::Chip(self.name.clone()))?;

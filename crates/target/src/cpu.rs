@@ -1,35 +1,35 @@
-//! The machine that this runs on.
+//! Detection of the machine's threads, vectors and caches.
 //!
-//! Nothing is assumed: what cannot be found out is missing.
+//! There are no assumptions: properties that cannot be detected are missing.
 
 use std::path::Path;
 
-/// A cache of the machine.
+/// A cache of the CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// 1 is nearest to the core.
+    /// The level; 1 is nearest to the core.
     pub level: u32,
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// The size of a line, if it is stated.
+    /// The size of a cache line in bytes, if it is stated.
     pub line_bytes: Option<u64>,
 }
 
-/// A CPU, as far as it can be found out.
+/// The detected properties of a CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// How many threads run at once; from `std::thread::available_parallelism`.
+    /// The number of threads that run in parallel, from `std::thread::available_parallelism`.
     pub threads: Option<usize>,
-    /// The widest vector register; from the features that the CPU reports.
+    /// The width in bits of the widest vector register, from the features that the CPU reports.
     pub vector_bits: Option<u32>,
     /// The caches of the first core; from `/sys/devices/system/cpu` (Linux).
     pub caches: Vec<Cache>,
 }
 
 impl Cpu {
-    /// Looks at this machine.
+    /// Detects the properties of this machine.
     pub fn detect() -> Self {
         Self {
             threads: std::thread::available_parallelism().ok().map(usize::from),
@@ -38,13 +38,13 @@ impl Cpu {
         }
     }
 
-    /// The bytes of the data cache (or unified cache) of a level.
+    /// The size in bytes of the data cache (or unified cache) at a level.
     pub fn cache_bytes(&self, level: u32) -> Option<u64> {
         let holds_data = |c: &&Cache| c.level == level && c.kind != "Instruction";
         self.caches.iter().find(holds_data).map(|cache| cache.bytes)
     }
 
-    /// The bytes of the cache that is farthest from the core, if any is known.
+    /// The size in bytes of the cache farthest from the core, if any is known.
     pub fn last_cache_bytes(&self) -> Option<u64> {
         let levels = self.caches.iter().map(|cache| cache.level);
         self.cache_bytes(levels.max()?)
@@ -74,9 +74,9 @@ fn vector_bits() -> Option<u32> {
     None
 }
 
-/// The caches that a folder of the kernel lists, nearest first.
+/// The caches in a folder of the kernel, nearest first.
 fn caches(folder: &Path) -> Vec<Cache> {
-    // No machine has more than a handful.
+    // This is more than any machine has.
     let mut caches: Vec<Cache> = (0..16)
         .map_while(|i| cache(&folder.join(format!("index{i}"))))
         .collect();

@@ -1,13 +1,13 @@
-//! The instructions that code may use, as data. Nothing here needs more than `core`: the routines of
-//! compiled programs (`crates/rt`) are built with this file, too.
+//! The CPU features that code may use, as data. This file needs only `core`, because the run-time
+//! routines of compiled programs (`crates/rt`) include it as well.
 
-/// How wide vectors are.
+/// The width of vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VectorWidth {
-    /// What the compiler was told to use: 128 bits on x86-64.
+    /// The width that the compiler targets: 128 bits on x86-64.
     #[default]
     Portable,
-    /// Those of every AArch64: 128 bits, with fused multiply-add.
+    /// Vectors of every AArch64: 128 bits, with fused multiply-add.
     Neon,
     /// AVX2, FMA and BMI2: 256 bits.
     Avx2,
@@ -15,7 +15,7 @@ pub enum VectorWidth {
     Avx512,
 }
 
-/// Instructions that may be used.
+/// The CPU features that code may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuFeatures {
     /// The widest vectors.
@@ -27,19 +27,19 @@ pub struct CpuFeatures {
     pub vnni: bool,
     /// Dot products of fours of 8-bit integers of one sign (FEAT_DotProd of AArch64).
     pub dot_product: bool,
-    /// The same of unsigned and signed ones, and products of matrices of them (FEAT_I8MM of AArch64).
+    /// Dot products of quadruples of unsigned and signed 8-bit integers, and matrix products of
+    /// them (FEAT_I8MM of AArch64).
     pub int8_matrices: bool,
-    /// Products of matrices of pairs of bf16 (AMX-BF16).
+    /// Matrix products of bf16 pairs (AMX-BF16).
     pub amx_bf16: bool,
-    /// Products of matrices of fours of 8-bit integers (AMX-INT8).
+    /// Matrix products of quadruples of 8-bit integers (AMX-INT8).
     pub amx_int8: bool,
-    /// How many cache lines with the same place the first-level data cache holds, if it is known.
+    /// The associativity (number of ways) of the first-level data cache, if it is known.
     pub first_level_ways: Option<u8>,
 }
 
 impl CpuFeatures {
-    /// How many cache lines with the same place the first-level data cache is taken to hold: 12 if
-    /// it is not known.
+    /// The associativity (number of ways) of the first-level data cache; 12 if it is not known.
     pub fn first_level_ways(self) -> usize {
         self.first_level_ways.map_or(12, usize::from)
     }

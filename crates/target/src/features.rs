@@ -1,12 +1,12 @@
-//! Instructions that code may use: levels of x86-64 and AArch64 that a user asks for, and what the
-//! CPU that this runs on has of them. Every crate that chooses code by CPU asks here.
+//! Levels of x86-64 and AArch64 instruction sets that users can select, and detection of the CPU's
+//! features. Every crate that selects code by CPU features uses this module.
 
 use crate::cpu_features::{CpuFeatures, VectorWidth};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// A CPU architecture that code can be made for.
+/// A CPU architecture that code can be generated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Architecture {
     /// x86-64.
@@ -16,7 +16,8 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// What this runs on. Elsewhere (WebAssembly) code is listed and not run: that of x86-64.
+    /// The architecture of this machine. On others (WebAssembly), code for x86-64 can be listed,
+    /// but not run.
     pub const HERE: Self = match cfg!(target_arch = "aarch64") {
         true => Self::Aarch64,
         false => Self::X86_64,
@@ -25,7 +26,7 @@ impl Architecture {
     /// Every architecture.
     pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
-    /// The triple of a program for Linux on it.
+    /// The target triple of Linux programs.
     pub const fn linux_triple(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-unknown-linux-gnu",
@@ -33,7 +34,7 @@ impl Architecture {
         }
     }
 
-    /// The levels that [`IsaLevel`] has of it, the oldest first.
+    /// The levels of the architecture, the oldest first.
     pub const fn levels(self) -> [IsaLevel; 3] {
         match self {
             Self::X86_64 => [IsaLevel::X86V2, IsaLevel::X86V3, IsaLevel::X86V4],
@@ -42,28 +43,28 @@ impl Architecture {
     }
 }
 
-/// Which instructions may be used.
+/// The instruction set level that code may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IsaLevel {
-    /// Everything that this machine has.
+    /// All features of this machine.
     #[default]
     Native,
-    /// SSE4.2 and older: what any x86-64 of the last fifteen years has.
+    /// SSE4.2 and older, which any x86-64 of the last fifteen years has.
     X86V2,
     /// AVX2, FMA and bit manipulation.
     X86V3,
     /// AVX-512 F, BW, DQ and VL.
     X86V4,
-    /// What every AArch64 has: vectors of 128 bits with fused multiply-add.
+    /// The features of every AArch64: vectors of 128 bits with fused multiply-add.
     ArmV8,
     /// Dot products of 8-bit integers, and atomic instructions (Armv8.4-A).
     ArmV8_4,
-    /// Products of bf16 and of matrices of 8-bit integers (Armv8.6-A).
+    /// Products of bf16, and matrix products of 8-bit integers (Armv8.6-A).
     ArmV8_6,
 }
 
 impl IsaLevel {
-    /// All levels, with the names that the command line has for them.
+    /// All levels, with their names on the command line.
     pub const NAMES: [(Self, &'static str); 7] = [
         (Self::Native, "native"),
         (Self::X86V2, "x86-64-v2"),
@@ -74,7 +75,7 @@ impl IsaLevel {
         (Self::ArmV8_6, "armv8.6-a"),
     ];
 
-    /// The architecture that it is a level of.
+    /// The architecture of the level.
     pub fn architecture(self) -> Architecture {
         match self {
             Self::Native => Architecture::HERE,
@@ -83,8 +84,7 @@ impl IsaLevel {
         }
     }
 
-    /// The vectors that code for this level is made of; of [`Self::Native`] those of this
-    /// machine.
+    /// The width of vectors in code for this level; for [`Self::Native`], that of this machine.
     pub fn width(self) -> VectorWidth {
         match self {
             Self::Native => CpuFeatures::detect().width,
@@ -92,7 +92,7 @@ impl IsaLevel {
         }
     }
 
-    /// Whether code for this level runs on this machine.
+    /// Whether code for this level can run on this machine.
     pub fn is_supported(self) -> bool {
         let (needs, here) = (self.features(), CpuFeatures::detect());
         self == Self::Native
@@ -103,7 +103,7 @@ impl IsaLevel {
                 && needs.bf16 <= here.bf16
     }
 
-    /// What the level says that there is; for [`Self::Native`] nothing.
+    /// The features that the level requires; none for [`Self::Native`].
     fn features(self) -> CpuFeatures {
         let newer = matches!(self, Self::ArmV8_4 | Self::ArmV8_6);
         let newest = self == Self::ArmV8_6;
@@ -129,7 +129,7 @@ impl fmt::Display for IsaLevel {
     }
 }
 
-/// A name that is no [`IsaLevel`]'s.
+/// The error for an unknown name of an [`IsaLevel`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no CPU `{0}`: use native, x86-64-v2, x86-64-v3, x86-64-v4, armv8-a, armv8.4-a or armv8.6-a"
@@ -148,21 +148,23 @@ impl FromStr for IsaLevel {
 }
 
 impl CpuFeatures {
-    /// What the CPU that this runs on has, the operating system lets the process use, and is worth
-    /// using: not dot products of bf16 that are slower than multiplications of converted numbers.
+    /// The features that the CPU has, that the operating system supports, and that are worth using.
+    /// This excludes dot products of bf16 if they are slower than multiplications of converted
+    /// numbers.
     pub fn detect() -> Self {
         static FOUND: OnceLock<CpuFeatures> = OnceLock::new();
         *FOUND.get_or_init(|| worth_using(found()))
     }
 
-    /// What the CPU has and the operating system lets the process use, also what is slower than doing without.
+    /// All features that the CPU has and the operating system supports, including those that are
+    /// slower than code without them.
     pub fn every() -> Self {
         found()
     }
 
-    /// What a level allows of [what there is](Self::detect). Extensions that are in no level are
-    /// part of [`IsaLevel::Native`] alone. Of a level of another architecture all is allowed: nothing
-    /// that is made for it runs here.
+    /// The [detected](Self::detect) features that a level allows. Extensions that no level includes
+    /// are allowed for [`IsaLevel::Native`] only. A level of another architecture allows
+    /// everything, because its code does not run here.
     pub fn up_to(level: IsaLevel) -> Self {
         let here = Self::detect();
         if level == IsaLevel::Native {
@@ -209,12 +211,12 @@ fn found() -> CpuFeatures {
     }
 }
 
-/// What of these features is worth using. Where there are products of matrices of bf16, dot products
-/// stay: they have the same operands.
+/// Removes features that are not worth using. Dot products of bf16 are kept if there are matrix
+/// products of bf16, because both use the same operand layout.
 fn worth_using(found: CpuFeatures) -> CpuFeatures {
     #[cfg(target_arch = "x86_64")]
     if found.bf16 && !found.amx_bf16 {
-        // SAFETY: the CPU has AVX-512 F and AVX512-BF16, which `found` says.
+        // SAFETY: `found` says that the CPU has AVX-512 F and AVX512-BF16.
         let bf16 = unsafe { crate::bf16_speed::dot_products_pay() };
         return CpuFeatures { bf16, ..found };
     }
@@ -225,7 +227,7 @@ fn worth_using(found: CpuFeatures) -> CpuFeatures {
 fn found() -> CpuFeatures {
     use std::arch::is_aarch64_feature_detected as has;
     CpuFeatures {
-        // It is part of the architecture: the compiler uses it, too.
+        // NEON is part of the architecture, and the compiler uses it, too.
         width: VectorWidth::Neon,
         bf16: has!("bf16"),
         dot_product: has!("dotprod"),
@@ -239,17 +241,18 @@ fn found() -> CpuFeatures {
     CpuFeatures::default()
 }
 
-/// Matrix registers, whose state Linux keeps only for a process that has asked for it.
+/// AMX tile registers. Linux saves their state only for processes that request it.
 #[cfg(target_arch = "x86_64")]
 mod amx {
     use std::arch::x86_64::__cpuid_count;
 
-    /// Whether there are products of bf16, and of 8-bit integers.
+    /// Whether there are matrix products of bf16, and of 8-bit integers.
     pub(super) fn found() -> [bool; 2] {
         if __cpuid_count(0, 0).eax < 7 {
             return [false; 2];
         }
-        // Structured extended features: AMX-BF16 is bit 22, AMX-TILE 24, AMX-INT8 25.
+        // In the structured extended features, AMX-BF16 is bit 22, AMX-TILE bit 24, AMX-INT8 bit
+        // 25.
         let features = __cpuid_count(7, 0).edx;
         let has = |bit: u32| features >> bit & 1 == 1;
         match has(24) && is_permitted() {
@@ -258,12 +261,13 @@ mod amx {
         }
     }
 
-    /// Asks for the state of the registers (`Documentation/arch/x86/xstate.rst` of Linux).
+    /// Requests that the state of the registers is saved (`Documentation/arch/x86/xstate.rst` of
+    /// Linux).
     #[cfg(target_os = "linux")]
     fn is_permitted() -> bool {
         const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
         const XFEATURE_XTILEDATA: libc::c_long = 18;
-        // SAFETY: the call has two numbers as arguments and touches no memory of this process.
+        // SAFETY: the call takes two numbers and accesses no memory of this process.
         let failed = unsafe {
             libc::syscall(
                 libc::SYS_arch_prctl,
@@ -280,17 +284,17 @@ mod amx {
     }
 }
 
-/// How many cache lines with the same place the first-level data cache holds, if the CPU says so.
+/// The associativity (number of ways) of the first-level data cache, if the CPU reports it.
 #[cfg(target_arch = "x86_64")]
 fn first_level_ways() -> Option<u8> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    // Both vendors describe caches alike, in leaves of their own.
+    // Both vendors use the same format, in different leaves.
     const INTEL: u32 = 4;
     const AMD: u32 = 0x8000_001d;
     let leaves = [(INTEL, __cpuid(0).eax), (AMD, __cpuid(0x8000_0000).eax)];
     let leaves = leaves.into_iter().filter(|(leaf, last)| leaf <= last);
     let mut caches = leaves.flat_map(|(leaf, _)| (0..4).map(move |i| __cpuid_count(leaf, i)));
-    // Kind 1 is of data, in bits 0 to 4; the level is in bits 5 to 7.
+    // The kind is in bits 0 to 4 (1 is data), the level in bits 5 to 7.
     let first = caches.find(|cache| cache.eax & 0xff == 1 << 5 | 1)?;
     u8::try_from((first.ebx >> 22) + 1).ok()
 }

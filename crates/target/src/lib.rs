@@ -1,12 +1,11 @@
-//! Machines as data: what the planner, the cost model and the simulators know of
-//! a machine.
+//! Machines as data: the facts about a machine that the planner, the cost model and the simulators
+//! use.
 //!
-//! A TPU chip is a [`Chip`]: a list of [`Param`]s, each a [`Quantity`] with unit
-//! and source, its [memory spaces](Chip::memory_spaces), and the rule by which its
-//! compiler lays arrays out by default ([`TileRule`]). Chips are text, both
-//! those in `chips/` and those of a user ([`Chip::parse`]); one reader reads them.
-//! A [`Cpu`] is what is found out about the machine that this runs on, [`CpuFeatures`] which
-//! instructions it has.
+//! A TPU chip is a [`Chip`]: a list of [`Param`]s, each a [`Quantity`] with unit and source, its
+//! [memory spaces](Chip::memory_spaces), and the rule for its default layouts ([`TileRule`]). Chips
+//! are read from text, both the built-in ones in `chips/` and those of users ([`Chip::parse`]). A
+//! [`Cpu`] has the detected properties of the current machine, and [`CpuFeatures`] its instruction
+//! set extensions.
 //!
 //! ```
 //! use tegula_target::Chip;
@@ -22,16 +21,16 @@
 //! # }
 //! ```
 //!
-//! What it is not: it estimates nothing and plans nothing. It knows no program,
-//! and of arrays only their element size and dimensions.
+//! This crate does not estimate or plan anything. It does not use programs, and of arrays only the
+//! element size and dimensions.
 //!
 //! # Invariants
-//! - A number that is not known is missing; there are no defaults and no guesses.
-//!   One that sources disagree on, or that was inferred, says that it is uncertain.
-//! - Every number has a unit of its parameter's dimension, and a source.
-//! - Reading a chip never panics, and what is wrong names its line.
-//! - [`TileRule::default_layout`] agrees with the real compiler in every measured case; what
-//!   was not measured is an error.
+//! - An unknown number is missing; there are no defaults and no guesses. A number on which sources
+//!   disagree, or that was inferred, is marked as uncertain.
+//! - Every number has a source, and a unit of its parameter's dimension.
+//! - Reading a chip never panics, and errors have a line number.
+//! - [`TileRule::default_layout`] agrees with the real compiler in every measured case; cases that
+//!   were not measured are errors.
 
 #[cfg(target_arch = "x86_64")]
 mod bf16_speed;

@@ -22,7 +22,7 @@ macro_rules! params {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
 
-            /// What it measures.
+            /// The physical dimension of the parameter.
             pub const fn dimension(self) -> Dimension {
                 match self { $(Self::$variant => Dimension::$dimension,)* }
             }

@@ -1,15 +1,15 @@
-//! Numbers with unit and source.
+//! Numbers with units and sources.
 
-/// What a unit measures.
+/// The physical dimension of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dimension {
-    /// A number of things.
+    /// A number of items.
     Count,
     /// Memory; the base unit is the byte.
     Bytes,
     /// Bytes per second.
     Bandwidth,
-    /// Operations per second; a multiply and an add are two.
+    /// Operations per second; a multiply-add counts as two.
     Rate,
     /// Hertz.
     Frequency,
@@ -17,7 +17,7 @@ pub enum Dimension {
     Time,
     /// Clock cycles.
     Cycles,
-    /// A part of something.
+    /// A fraction.
     Ratio,
 }
 
@@ -38,12 +38,12 @@ macro_rules! units {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
 
-            /// What it measures.
+            /// The physical dimension.
             pub const fn dimension(self) -> Dimension {
                 match self { $(Self::$variant => Dimension::$dimension,)* }
             }
 
-            /// How many base units (bytes, seconds, ...) it is.
+            /// The size in base units (bytes, seconds, ...).
             pub const fn factor(self) -> f64 {
                 match self { $(Self::$variant => $factor,)* }
             }
@@ -69,16 +69,16 @@ units! {
     Ratio "ratio" Ratio 1.0;
 }
 
-/// A number of a machine: how much, of what unit, who says so.
+/// A number about a machine, with its unit and source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantity {
-    /// In the unit; `None` if it is not known.
+    /// The number of units; `None` if it is not known.
     pub value: Option<f64>,
     /// The unit, as the source states it.
     pub unit: Unit,
-    /// Who says so.
+    /// The source of the number.
     pub source: String,
-    /// Whether sources disagree, or the number was inferred.
+    /// Whether the number is uncertain, because sources disagree or because it was inferred.
     pub uncertain: bool,
 }
 
@@ -91,7 +91,7 @@ impl Quantity {
 }
 
 impl std::fmt::Display for Quantity {
-    /// `~1459 GB/s`: `~` if it is uncertain, `?` for a number that is missing.
+    /// Prints `~1459 GB/s`, with `~` if the number is uncertain, and `?` for an unknown number.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mark = if self.uncertain { "~" } else { "" };
         match self.value {

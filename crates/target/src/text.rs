@@ -1,4 +1,4 @@
-//! Chips as text.
+//! The text format of chips.
 //!
 //! ```text
 //! # a comment
@@ -9,37 +9,38 @@
 //! clock = ~1.5 GHz # source     (uncertain)
 //! xlus = ? count # not found    (not known)
 //! ```
-//! A line is `key = value unit # source`. The keys are the names of [`Param`];
-//! those that are left out are not known. The source of a number is required.
+//!
+//! A parameter has the form `key = value unit # source`. The keys are the names of [`Param`]; a
+//! parameter without a line is unknown. Every number needs a source.
 
 use crate::chip::Chip;
 use crate::param::Param;
 use crate::quantity::{Dimension, Quantity, Unit};
 use crate::tile::TileRule;
 
-/// A text that is no chip.
+/// An error in a chip's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct ChipTextError {
     /// The line, from 1.
     pub line: usize,
-    /// The bytes of the text that are wrong.
+    /// The range of bytes that is wrong.
     pub span: std::ops::Range<usize>,
     /// What is wrong there.
     pub message: String,
 }
 
-/// A part of a line, and what is wrong with it.
+/// The wrong part of a line, and the message.
 type Wrong<'a> = (&'a str, String);
 
 impl Chip {
-    /// Reads a chip's text; the grammar is in the text of the module `text`:
-    /// `name = NAME`, `alias = NAME`, `tile_rule = compact` and
-    /// `PARAM = [~]NUMBER UNIT # SOURCE`, one a line.
+    /// Parses a chip's text: `name = NAME`, `alias = NAME`, `tile_rule = compact` and `PARAM =
+    /// [~]NUMBER UNIT # SOURCE`, one per line. The documentation of the module `text` has the
+    /// grammar.
     ///
     /// # Errors
-    /// The first line that is none of these, says something twice, or gives a
-    /// number without a source or with a unit of another dimension.
+    /// The first line that has another form, repeats a key, or has a number without a source or
+    /// with a unit of another dimension.
     pub fn parse(text: &str) -> Result<Self, ChipTextError> {
         let mut chip = Self::default();
         let mut last = 1;
@@ -119,7 +120,7 @@ fn name<'a>(key: &'a str, value: &'a str, chip: &mut Chip) -> Result<(), Wrong<'
     Ok(())
 }
 
-/// What a key that is none could have been: the nearest names if any are near, else all.
+/// Suggestions for an unknown key: the nearest names if any are near, otherwise all.
 fn unknown_key(key: &str) -> String {
     let names: Vec<&str> = Param::ALL.iter().map(|param| param.name()).collect();
     let shares = |name: &&str| {

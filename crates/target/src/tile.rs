@@ -1,83 +1,81 @@
-//! The layout that TPU compilers give an array by default.
+//! The layouts that TPU compilers give arrays by default.
 //!
-//! Measured on entry parameters of programs compiled ahead of time for every chip that
-//! libtpu 0.0.42 and 0.0.50 (2026-11) make a topology of, in every element type of JAX.
-//! A word has 32 bits and a row 128 words; `pk` elements of less than a word are packed
-//! into one. The rule has two versions ([`TileRule`]); for the newer one:
+//! They were measured on entry parameters of programs compiled ahead of time, for every chip for
+//! which libtpu 0.0.42 and 0.0.50 (2026-11) can make a topology, in every element type of JAX. A
+//! word has 32 bits and a row has 128 words; `pk` elements narrower than a word are packed into one
+//! word. The rule has two versions ([`TileRule`]). This is the newer one:
 //! - no dimensions: `T(128*pk)`;
-//! - one dimension of `n`: a tile of `n` rounded up to a power of two, at least a row of
-//!   `128*pk` elements and at most 1024 (if a row is longer, a row); if `pk > 1`, then
-//!   `(128)(pk,1)`;
-//! - more: `T(t,128)`; if `pk > 1`, then `(pk,1)`. The height `t` depends on the
-//!   second-minor size: `8*pk` if `pk >= 4` and that divides it, else the size
-//!   rounded up to a power of two, at least `pk` and at most 8;
-//! - the order of dimensions is that of the smallest padded size (the minor
-//!   rounded up to 128, the second-minor to `t`); among equals the greatest
-//!   minor_to_major, number by number. No height counts for more than 8 there unless it
-//!   divides the size, but an order without any padding comes before all others;
-//! - types of less than a byte state their bits, `E(bits)`;
-//! - elements of more than a word are laid out as if they were words (`c64`, `s64` and
-//!   `c128` alike).
+//! - one dimension of `n`: a tile of `n` rounded up to a power of two, at least a row of `128*pk`
+//!   elements and at most 1024 (if a row is longer, a row); if `pk > 1`, then `(128)(pk,1)`;
+//! - more: `T(t,128)`; if `pk > 1`, then `(pk,1)`. The height `t` depends on the second-minor size:
+//!   `8*pk` if `pk >= 4` and that divides it, else the size rounded up to a power of two, at least
+//!   `pk` and at most 8;
+//! - the order of dimensions is the one with the smallest padded size (the minor rounded up to 128,
+//!   the second-minor to `t`); among equals, the lexicographically greatest minor_to_major. Here,
+//!   `t` counts as 8 at most unless it divides the size; an order without any padding takes
+//!   precedence over all others;
+//! - types narrower than a byte state their bits, `E(bits)`;
+//! - elements wider than a word have the same layout as words (`c64`, `s64` and `c128` alike).
 //!
-//! The older one differs in that the least tile is two rows of words, no tile is higher
-//! than eight rows of elements, and elements of less than a byte take a byte each.
+//! The older version differs in three points: the smallest tile is two rows of words, no tile is
+//! higher than eight rows of elements, and elements narrower than a byte take a byte each.
 
 use smallvec::{SmallVec, smallvec};
 use tegula_ir::{Layout, Tile, TileDim};
 
-/// Why there is no default layout.
+/// The reason why there is no default layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TileError {
-    /// The rule was not measured for such elements.
+    /// The rule was not measured for elements of this width.
     #[error(
         "the default layout of elements of {0} bits was not measured; 2, 4, 8, 16, 32, 64 and 128 were"
     )]
     Bits(u32),
-    /// An order names each dimension once.
+    /// The order is not a permutation of the dimensions.
     #[error("minor_to_major is not a permutation of the {0} dimensions")]
     Order(usize),
-    /// The rule was not measured for such a chip.
+    /// The rule was not measured for this chip.
     #[error("the default layout of the chip {0} is not known")]
     Chip(String),
     /// A dimension is negative.
     #[error("a dimension of size {0}")]
     Dimension(i64),
-    /// The padded size does not fit.
+    /// The padded size overflows.
     #[error("the padded size does not fit into 63 bits")]
     TooLarge,
 }
 
-/// Elements along the minor dimension of a tile.
+/// The number of elements along the minor dimension of a tile.
 const LANES: i64 = 128;
-/// Rows of a register, and the most rows of elements of a tile that is not made higher
-/// to fill words.
+/// The number of rows of a register, which also limits the rows of elements of a tile that is not
+/// made higher to fill words.
 const ROWS: i64 = 8;
-/// The most elements of a one-dimensional tile, if a row is no longer.
+/// The maximum number of elements of a one-dimensional tile, unless a row is longer.
 const FLAT: i64 = 1024;
 
-/// Which rule a chip's compiler has for tiles; see the module's text.
+/// The version of the rule for tiles; see the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TileRule {
-    /// Of v4 and later chips: the least tile is one row.
+    /// For v4 and later chips: the smallest tile is one row.
     Compact,
-    /// Of v2 and v3: the least tile is two rows.
+    /// For v2 and v3: the smallest tile is two rows.
     TwoRows,
 }
 
-/// How elements are packed.
+/// The packing of elements into words.
 #[derive(Clone, Copy)]
 struct Packing {
     rule: TileRule,
-    /// Bits of an element, as its type says.
+    /// The number of bits of an element, according to its type.
     bits: u32,
-    /// Elements that a word has bits for.
+    /// The number of elements whose bits fit a word.
     natural: i64,
-    /// Elements that are stored in a word.
+    /// The number of elements that are actually stored in a word.
     stored: i64,
 }
 
 impl TileRule {
-    /// The rule of a name of a chip's text.
+    /// The rule with this name in a chip's text.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "compact" => Some(Self::Compact),
@@ -94,23 +92,23 @@ impl TileRule {
         }
     }
 
-    /// The layout that the compiler gives an array of these dimensions and elements
-    /// of so many bits (`pred` has 8).
+    /// The layout that the compiler gives an array with these dimensions and this number of bits
+    /// per element (8 for `pred`).
     ///
     /// # Errors
-    /// Other element sizes than 2, 4, 8, 16, 32, 64 and 128 bits, negative dimensions, and
-    /// sizes that do not fit.
+    /// Element sizes other than 2, 4, 8, 16, 32, 64 and 128 bits, negative dimensions, and sizes
+    /// that overflow.
     pub fn default_layout(self, element_bits: u32, dims: &[i64]) -> Result<Layout, TileError> {
         let packing = Packing::new(self, element_bits, dims)?;
         Ok(packing.tiled(dims, packing.order(dims)?))
     }
 
-    /// The layout of an array in this order of dimensions: the compiler tiles results
-    /// inside a program by the rule for defaults, given their order (2583 of the 2624
-    /// arrays of two and more dimensions that were measured on v5e).
+    /// The layout of an array with this order of dimensions. The compiler tiles results inside a
+    /// program by the default rule, for their order (true for 2583 of the 2624 arrays of two and
+    /// more dimensions that were measured on v5e).
     ///
     /// # Errors
-    /// As [`TileRule::default_layout`]; or the order is not one of the dimensions.
+    /// As [`TileRule::default_layout`]; an order that is not a permutation of the dimensions.
     pub fn layout_in_order(
         self,
         element_bits: u32,
@@ -126,9 +124,8 @@ impl TileRule {
         Ok(packing.tiled(dims, minor_to_major.into()))
     }
 
-    /// The bytes of an array in this order of dimensions, with the padding of
-    /// [`TileRule::layout_in_order`]; `None` if there is no such layout or the bytes do
-    /// not fit.
+    /// The number of bytes of an array with this order of dimensions, including the padding of
+    /// [`TileRule::layout_in_order`]; `None` if there is no such layout or on overflow.
     pub fn padded_bytes(
         self,
         element_bits: u32,
@@ -177,7 +174,7 @@ impl Packing {
         })
     }
 
-    /// Elements of the least tile.
+    /// The number of elements of the smallest tile.
     fn row(self) -> i64 {
         let rows = match self.rule {
             TileRule::Compact => 1,
@@ -186,12 +183,12 @@ impl Packing {
         rows * LANES * self.stored
     }
 
-    /// The tile of an array of one dimension of this size.
+    /// The tile of a one-dimensional array of this size.
     fn flat(self, size: i64) -> i64 {
         power_of_two(size, self.row(), FLAT.max(LANES * self.natural))
     }
 
-    /// The height of a tile whose second-minor dimension has this size.
+    /// The height of a tile, for this second-minor size.
     fn height(self, size: i64) -> i64 {
         let full = ROWS * self.natural;
         let is_packed = self.natural >= 4 && self.rule == TileRule::Compact;
@@ -231,8 +228,8 @@ impl Packing {
         }
     }
 
-    /// The order of dimensions. The padded size depends on the two most minor ones
-    /// alone, and the rest is in descending order in the greatest of equals.
+    /// The order of dimensions. The padded size depends only on the two most minor dimensions; in
+    /// the greatest order among equals, the others are descending.
     fn order(self, dims: &[i64]) -> Result<SmallVec<[u32; 6]>, TileError> {
         let rank = u32::try_from(dims.len()).map_err(|_| TileError::TooLarge)?;
         if rank < 2 {
@@ -245,7 +242,7 @@ impl Packing {
             height => height,
         };
         let mut best: Option<((bool, i64), u32, u32)> = None;
-        // Descending, so that the first of equals is the greatest.
+        // Candidates are in descending order, so the first of equals is the greatest.
         for minor in (0..rank).rev() {
             for second in (0..rank).rev().filter(|&second| second != minor) {
                 let pair = (minor, second);
@@ -271,7 +268,7 @@ fn tile(sizes: &[i64]) -> Tile {
     }
 }
 
-/// The least power of two that is not below `size`, within bounds.
+/// The smallest power of two that is at least `size`, limited to the bounds.
 fn power_of_two(size: i64, least: i64, most: i64) -> i64 {
     let mut power = least;
     while power < size && power < most {
@@ -280,7 +277,7 @@ fn power_of_two(size: i64, least: i64, most: i64) -> i64 {
     power
 }
 
-/// The padded number of elements, if it fits.
+/// The padded number of elements; `None` on overflow.
 fn padded(dims: &[i64], (minor, second): (u32, u32), height: &dyn Fn(i64) -> i64) -> Option<i64> {
     (0u32..)
         .zip(dims)

@@ -1,11 +1,11 @@
-//! TPU chips by name or by file.
+//! Loads TPU chips by name or from a file.
 
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
 use std::path::Path;
 use tegula_target::Chip;
 
-/// The chip of this name, or the one that a file of this name describes.
+/// Returns the chip with this name, or the chip that the file of this name describes.
 pub(crate) fn load(name: &str) -> Result<Chip, Failure> {
     let unknown = match Chip::by_name(name) {
         Ok(chip) => return Ok(chip),

@@ -1,4 +1,4 @@
-//! The commands, and how their outcomes become exit codes.
+//! The commands of the command line, and the exit code of each outcome.
 
 use crate::commands::{
     bench, compile, explore, generate, index, layout, partition, reduce, run, shape, simplify,
@@ -27,7 +27,7 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 for success; 1 for a finding or a failed check; 2 for bad usage, bad input, or output
 that cannot be written; 124 if the time limit was reached; 130 if it was interrupted.";
 
-/// What to try first.
+/// What `tegula` prints when it is called without a command: what to try first.
 const WELCOME: &str = "\
 Tegula compiles and runs machine-learning programs, and says why they are compiled so. A program is a
 file of HLO or StableHLO, of jax.export, or an ONNX model; `-` is standard input. Try first:
@@ -78,7 +78,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Runs the command; gives the exit code.
+    /// Runs the command and returns its exit code.
     pub(crate) fn execute(self) -> u8 {
         let common = &self.common;
         common.color.apply();
@@ -86,13 +86,13 @@ impl Cli {
             say!("{WELCOME}");
             return output::report().unwrap_or(SUCCESS);
         };
-        // The timeline of a simulation is the chip's, not this process's.
+        // `simulate` writes the simulated chip's timeline to the trace file, not this process's.
         let path = match command {
             Command::Simulate(_) => None,
             _ => common.trace.clone(),
         };
         let trace = trace::start(common.verbose, path);
-        // A server runs until it is stopped, at once.
+        // Ctrl-C ends the server of `explore` at once, so it listens for no interrupt.
         let interrupt = match command {
             Command::Explore(_) => Interrupt::new(),
             _ => interrupt::listen(),

@@ -1,7 +1,8 @@
-//! The JSON that commands print with `--json`: one object, whose first member names its form and version.
+//! The JSON documents that commands print with `--json`: one object each, whose first member gives
+//! the document's name and version.
 //!
-//! A version stays while members are only added. `tegula schema NAME` prints the JSON schema that is
-//! made of these structs.
+//! The version does not change as long as members are only added. `tegula schema NAME` prints the
+//! JSON schema, which is derived from these structs.
 
 mod simulation;
 
@@ -13,9 +14,9 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 use serde_json::Value;
 
-/// A form of output.
+/// A document that a command prints with `--json`.
 pub(crate) trait Document: Serialize {
-    /// Its name and version: `tegula.NAME.vN`.
+    /// The document's name and version: `tegula.NAME.vN`.
     const SCHEMA: &'static str;
 }
 
@@ -26,7 +27,7 @@ struct Named<'a, T> {
     document: &'a T,
 }
 
-/// Prints a document as one line.
+/// Prints a document as one line of JSON.
 pub(crate) fn print<T: Document>(document: &T) {
     let named = Named {
         schema: T::SCHEMA,
@@ -38,7 +39,7 @@ pub(crate) fn print<T: Document>(document: &T) {
     }
 }
 
-/// Makes the documents' names, and the list of their schemas.
+/// Implements `Document` for structs, and defines the list of names and the lookup of schemas.
 macro_rules! documents {
     ($($name:literal $ty:ident)*) => {
         $(impl Document for $ty {
@@ -48,7 +49,7 @@ macro_rules! documents {
         /// The names of all documents.
         pub(crate) const NAMES: &[&str] = &[$($name),*];
 
-        /// The JSON schema of a document.
+        /// Returns the JSON schema of the document with this name.
         pub(crate) fn schema(name: &str) -> Option<Schema> {
             match name {
                 $($name => Some(schema_for!($ty)),)*
@@ -656,7 +657,7 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    /// Of what has one line only.
+    /// An error without a line number.
     pub(crate) fn without_line(message: &str) -> Self {
         let message = message.to_owned();
         Self {

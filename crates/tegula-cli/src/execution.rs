@@ -1,4 +1,4 @@
-//! The options that every command has which compiles a program and runs it.
+//! The options shared by the commands that compile and run a program.
 
 use crate::inputs::{DimArgs, FreezeArgs, InputArgs, Source, read_file, read_module_with};
 use crate::options::{CacheArgs, CpuArgs, TargetName};
@@ -33,7 +33,7 @@ pub(crate) struct ExecutionArgs {
 }
 
 impl ExecutionArgs {
-    /// How to compile the program.
+    /// Returns the options for compiling the program.
     pub(crate) fn options(&self) -> Result<Options, Failure> {
         Ok(Options {
             target: self.target.into(),
@@ -49,7 +49,7 @@ impl ExecutionArgs {
         read_module_with(&self.model, &self.dims, self.inputs.inputs.as_deref())
     }
 
-    /// The ONNX model, whose sizes depend on data, with its inputs.
+    /// Reads an ONNX model whose sizes depend on data, and its inputs.
     pub(crate) fn staged(&self, options: &Options) -> Result<(StagedModel, Vec<Tensor>), Failure> {
         if !self.dims.dims.is_empty() || self.freeze.freeze.is_some() {
             let message = "`--dim` and `--freeze` are not for models whose sizes depend on data";
@@ -64,7 +64,7 @@ impl ExecutionArgs {
         Ok((model, inputs))
     }
 
-    /// An error of a model that is no text.
+    /// An error in a model that has no text.
     pub(crate) fn failure(&self, error: tegula::Error) -> Failure {
         Failure::program(&self.model, "", error)
     }

@@ -1,12 +1,12 @@
 //! The exit codes of every command.
 
-/// Everything went well.
+/// Success.
 pub(crate) const SUCCESS: u8 = 0;
-/// A check failed or something was found.
+/// A check failed or there are findings.
 pub(crate) const FINDING: u8 = 1;
 /// The command line or the input is wrong.
 pub(crate) const BAD_USAGE: u8 = 2;
-/// The time limit was reached: as `timeout` of the GNU tools has it.
+/// The time limit was reached; the same code as GNU `timeout`.
 pub(crate) const TIMED_OUT: u8 = 124;
-/// Ctrl-C: 128 and the signal's number, as shells have it.
+/// Interrupted by Ctrl-C: 128 plus the signal's number, the convention of shells.
 pub(crate) const INTERRUPTED: u8 = 130;

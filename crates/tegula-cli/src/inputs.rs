@@ -1,4 +1,4 @@
-//! Reading programs and arrays, and comparing arrays.
+//! Reads programs and arrays, and compares arrays with references.
 
 use crate::report::Failure;
 use anyhow::{Context, anyhow};
@@ -17,10 +17,10 @@ use tegula_stablehlo::Bytes;
 /// A program and where it came from.
 pub(crate) struct Source {
     pub path: PathBuf,
-    /// The file's content.
+    /// The file's contents.
     pub bytes: Bytes,
     pub module: Module,
-    /// The names of an ONNX graph's inputs, by which arrays may be given, too.
+    /// The names of an ONNX graph's inputs; arrays in a file of inputs may have these names.
     pub input_names: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ fn parse_dim(text: &str) -> Result<(String, i64), String> {
     Ok((name.trim().to_owned(), size))
 }
 
-/// Reads and verifies a program; `dims` are sizes given for good.
+/// Reads and verifies a program with the sizes given in `dims`.
 pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure> {
     match read_module_with(path, dims, None) {
         Err(Failure::Program { error, .. }) if error.needs_stages => {
@@ -60,8 +60,8 @@ pub(crate) fn read_module(path: &Path, dims: &DimArgs) -> Result<Source, Failure
     }
 }
 
-/// Reads and verifies a program that will run on the inputs of a file: values of them that decide
-/// shapes of an ONNX model are taken from there.
+/// Reads and verifies a program that will run on the inputs in a file. If shapes of an ONNX model
+/// depend on values of inputs, those values are read from the file.
 pub(crate) fn read_module_with(
     path: &Path,
     dims: &DimArgs,
@@ -73,8 +73,8 @@ pub(crate) fn read_module_with(
     }
 }
 
-/// The programs of a model: one, or where sizes depend on data one for each stage, as far as these are
-/// the same for all inputs.
+/// Reads the programs of a model: one, or, if sizes depend on data, one per stage. Stages that
+/// depend on the contents of the inputs are left out.
 pub(crate) fn read_programs(
     path: &Path,
     dims: &DimArgs,
@@ -89,7 +89,7 @@ pub(crate) fn read_programs(
     }
 }
 
-/// The shapes of what the nodes of an ONNX model give, by name.
+/// Returns the shapes of the outputs of an ONNX model's nodes, by name.
 pub(crate) fn node_shapes(
     path: &Path,
     inputs: Option<&Path>,
@@ -103,8 +103,8 @@ pub(crate) fn node_shapes(
     shapes.map_err(|error| Failure::program(path, "", error))
 }
 
-/// The stages of a model whose sizes depend on data, and whether more of them depend on what its inputs
-/// hold.
+/// Reads the stages of a model whose sizes depend on data. Also tells whether there are more
+/// stages, which depend on the contents of the inputs.
 fn read_all_stages(path: &Path, dims: &DimArgs) -> Result<(Vec<Source>, bool), Failure> {
     let bytes = read_file(path)?;
     let own = path.to_owned();
@@ -122,7 +122,7 @@ fn read_all_stages(path: &Path, dims: &DimArgs) -> Result<(Vec<Source>, bool), F
     Ok((sources.collect(), has_more))
 }
 
-/// The stage given by `--stage`.
+/// Reads the stage given by `--stage`.
 fn one_stage(path: &Path, dims: &DimArgs, failure: Failure) -> Result<Source, Failure> {
     let Some(wanted) = dims.stage else {
         return Err(failure);
@@ -139,7 +139,7 @@ fn one_stage(path: &Path, dims: &DimArgs, failure: Failure) -> Result<Source, Fa
     Err(anyhow!("the model has the stages 0 to {last}{rest}").into())
 }
 
-/// Reads a program that is one.
+/// Reads a program that does not run in stages.
 fn read_whole(path: &Path, dims: &DimArgs, inputs: Option<&Path>) -> Result<Source, Failure> {
     let value = values_of(inputs)?;
     let bytes = read_file(path)?;
@@ -159,7 +159,7 @@ fn read_whole(path: &Path, dims: &DimArgs, inputs: Option<&Path>) -> Result<Sour
     }
 }
 
-/// The names of an ONNX graph's inputs.
+/// Returns the names of an ONNX graph's inputs.
 fn onnx_names(bytes: &Bytes, module: &tegula::Module) -> Vec<String> {
     match tegula::is_onnx(bytes) {
         true => module
@@ -171,8 +171,8 @@ fn onnx_names(bytes: &Bytes, module: &tegula::Module) -> Vec<String> {
     }
 }
 
-/// Reads a program as it states its sizes, before they are related; values that decide shapes as
-/// in [`read_module_with`].
+/// Reads a program with its sizes as stated, before relations between them are derived. Values that
+/// decide shapes are read as in [`read_module_with`].
 pub(crate) fn read_stated(
     path: &Path,
     bytes: &Bytes,
@@ -186,7 +186,7 @@ pub(crate) fn read_stated(
     read.map_err(|error| Failure::program(path, text_of(bytes), error))
 }
 
-/// Finds values of an ONNX graph's inputs in a file of arrays, if there is one.
+/// Returns a function that looks up values of an ONNX graph's inputs in a file of arrays, if any.
 fn values_of(
     inputs: Option<&Path>,
 ) -> anyhow::Result<impl Fn(usize, &str, &ArrayShape) -> Option<Literal>> {
@@ -199,12 +199,12 @@ fn values_of(
     })
 }
 
-/// The text of a program, for errors; empty for bytecode.
+/// Returns a program's text for error messages; empty for bytecode.
 pub(crate) fn text_of(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The content of a file, or of standard input if it is called `-`.
+/// Returns the contents of a file, or of standard input if the path is `-`.
 pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
     match path.as_os_str() == "-" {
         true => read_standard_input(),
@@ -212,7 +212,8 @@ pub(crate) fn read_file(path: &Path) -> anyhow::Result<Bytes> {
     }
 }
 
-/// What came from standard input, which can be read only once but is asked for by several readers.
+/// Returns the contents of standard input, which is read once and kept because several readers ask
+/// for it.
 fn read_standard_input() -> anyhow::Result<Bytes> {
     static READ: Mutex<Option<Bytes>> = Mutex::new(None);
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,7 +227,7 @@ fn read_standard_input() -> anyhow::Result<Bytes> {
 }
 
 impl Source {
-    /// Warns of what a run leaves out: calls of Python functions without results.
+    /// Warns that a run skips calls of Python functions without results.
     pub(crate) fn warn_of_callbacks(&self) {
         let is_callback = |op: &Op| matches!(op, Op::CustomCall(call) if tegula_custom_call::is_python_callback(&call.target));
         let instructions = self.module.instructions.values();
@@ -246,7 +247,7 @@ impl Source {
         ));
     }
 
-    /// Reads the program once more, for the same values of inputs that decide shapes.
+    /// Reads the program again, with the same values of the inputs that decide shapes.
     pub(crate) fn read_again(&self) -> Result<Module, tegula::Error> {
         let value = |position: usize, _: &str, _: &ArrayShape| {
             let required = &self.module.required;
@@ -257,7 +258,7 @@ impl Source {
         Ok(reader.read_bytes(self.bytes.clone())?.into_program())
     }
 
-    /// An error of this program.
+    /// An error in this program.
     pub(crate) fn failure(&self, error: tegula::Error) -> Failure {
         Failure::program(&self.path, text_of(&self.bytes), error)
     }
@@ -275,12 +276,12 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
-    /// The seed from which inputs are made up, unless they are given.
+    /// Returns the seed of made-up inputs, or `None` if the inputs are given.
     pub(crate) fn made_up(&self) -> Option<u64> {
         self.inputs.is_none().then_some(self.seed)
     }
 
-    /// The inputs of a model that runs stage by stage.
+    /// Returns the inputs of a model that runs stage by stage.
     pub(crate) fn load_staged(&self, model: &tegula::StagedModel) -> Result<Vec<Tensor>, Failure> {
         let Some(path) = &self.inputs else {
             let message = "sizes of this model depend on data: expected `--inputs`";
@@ -303,7 +304,7 @@ impl InputArgs {
         Ok(inputs)
     }
 
-    /// The inputs of a program that is partitioned already: of each, an entry for each device.
+    /// Returns the inputs of an already partitioned program, each with one entry per device.
     pub(crate) fn load_stacked(&self, executable: &Executable) -> Result<Vec<Tensor>, Failure> {
         let arrays = self.inputs.as_deref().map(open_npz).transpose()?;
         let mut inputs = Vec::new();
@@ -326,7 +327,7 @@ impl InputArgs {
         Ok(inputs)
     }
 
-    /// The inputs of a program.
+    /// Returns the inputs of a program.
     pub(crate) fn load(&self, source: &Source) -> Result<Vec<Tensor>, Failure> {
         let Some(path) = &self.inputs else {
             return random_inputs(&source.module, self.seed).map_err(|e| source.failure(e));
@@ -372,15 +373,15 @@ pub(crate) struct FreezeArgs {
     pub freeze: Option<Inputs>,
 }
 
-/// Some of a program's inputs.
+/// A set of a program's inputs, by number.
 #[derive(Clone, Debug)]
 pub(crate) struct Inputs {
     numbers: Vec<usize>,
-    /// Whether it is all others.
+    /// Whether the set is all inputs except these.
     others: bool,
 }
 
-/// The largest number of an input that may be named.
+/// The largest input number that may be given.
 const MAX_INPUT: usize = 1 << 20;
 
 fn parse_inputs(text: &str) -> Result<Inputs, String> {
@@ -403,10 +404,10 @@ fn parse_inputs(text: &str) -> Result<Inputs, String> {
 }
 
 impl FreezeArgs {
-    /// Freezes inputs of an executable; gives the arguments that its runs still take.
+    /// Freezes inputs of an executable; returns the arguments that its runs still take.
     ///
     /// # Errors
-    /// There is no such input, or no memory.
+    /// An input does not exist, or there is not enough memory.
     pub(crate) fn freeze<'a>(
         &self,
         executable: &mut Executable,
@@ -435,7 +436,7 @@ impl FreezeArgs {
     }
 }
 
-/// Arguments of a run, which stay the caller's.
+/// Returns arguments of a run that the caller keeps.
 pub(crate) fn borrowed<'a>(buffers: &[&'a Tensor]) -> Vec<Arg<'a>> {
     buffers
         .iter()
@@ -443,14 +444,14 @@ pub(crate) fn borrowed<'a>(buffers: &[&'a Tensor]) -> Vec<Arg<'a>> {
         .collect()
 }
 
-/// An npz file, of which arrays are read by name.
+/// Opens an npz file, from which arrays are read by name.
 pub(crate) fn open_npz(path: &Path) -> anyhow::Result<NpzArchive<Vec<u8>>> {
     let about = || format!("{} cannot be read", path.display());
     let bytes = std::fs::read(path).with_context(about)?;
     NpzArchive::new(bytes).with_context(about)
 }
 
-/// The array of a name, if the file has one.
+/// Returns the array with this name, if the file has one.
 pub(crate) fn read_array(
     archive: &NpzArchive<Vec<u8>>,
     name: &str,
@@ -478,7 +479,7 @@ pub(crate) struct CheckArgs {
 }
 
 impl CheckArgs {
-    /// Compares results with the reference file, if one is named.
+    /// Compares results with the reference file, if one is given.
     pub(crate) fn compare(&self, outputs: &[Tensor]) -> anyhow::Result<Option<Vec<Comparison>>> {
         let Some(path) = &self.check else {
             return Ok(None);

@@ -1,14 +1,14 @@
-//! Finding an instruction by the name that a person typed.
+//! Finds an instruction by the name that a user typed.
 
 use anyhow::anyhow;
 use strsim::levenshtein;
 use tegula_ir::{InstructionId, Module};
 
-/// The instruction of a name: `name`, or `computation::name`, for names are unique only
-/// within a computation. Alone, the entry's own comes first.
+/// Finds an instruction by `name` or `computation::name`, because names are unique only within a
+/// computation. For a bare name, the entry computation's instruction takes precedence.
 ///
 /// # Errors
-/// There is none, with the name that is most like it, or there are several.
+/// No instruction has the name (the error suggests the most similar one), or several have it.
 pub(crate) fn named(module: &Module, name: &str) -> anyhow::Result<InstructionId> {
     let bare = |name: &'_ str| name.trim().trim_start_matches('%').to_owned();
     let (computation, own) = match name.split_once("::") {
@@ -67,7 +67,7 @@ fn no_computation(module: &Module, wanted: &str) -> anyhow::Error {
     }
 }
 
-/// The name that is most like another, if it is like it.
+/// Returns the name most similar to another, if it is similar enough.
 pub(crate) fn nearest<'n>(names: impl Iterator<Item = &'n str>, wanted: &str) -> Option<&'n str> {
     let near = names.min_by_key(|name| levenshtein(name, wanted));
     near.filter(|near| levenshtein(near, wanted) <= wanted.len().div_ceil(3))

@@ -1,15 +1,16 @@
-//! Ctrl-C: the first one interrupts the command's work, which then ends with one line; a second one, or
-//! work that does not look at its [limits](tegula::Limits) in time, ends the process.
+//! Ctrl-C handling. The first Ctrl-C interrupts the command's work, which then ends with a one-line
+//! message. The process ends at a second one, or if the work does not check its
+//! [limits](tegula::Limits) in time.
 
 use crate::exit_code::INTERRUPTED;
 use crate::terminal::{output, result_file};
 use std::time::Duration;
 use tegula::Interrupt;
 
-/// How long work may take to end once it was interrupted.
+/// The time limit for work to end after it was interrupted.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Listens for Ctrl-C from now on; gives what it sets.
+/// Installs the handler of Ctrl-C; returns the interrupt that it sets.
 pub(crate) fn listen() -> Interrupt {
     let interrupt = Interrupt::new();
     let flag = interrupt.clone();
@@ -18,18 +19,18 @@ pub(crate) fn listen() -> Interrupt {
             end();
         }
         flag.interrupt();
-        // Without a thread a second Ctrl-C still ends the process.
+        // If the thread cannot be started, a second Ctrl-C still ends the process.
         let _ = std::thread::Builder::new().spawn(|| {
             std::thread::sleep(PATIENCE);
             end();
         });
     };
-    // Without a handler Ctrl-C ends the process at once, as it does by default.
+    // If the handler cannot be installed, Ctrl-C ends the process at once, the default.
     let _ = ctrlc::set_handler(handler);
     interrupt
 }
 
-/// Ends the process without a half-written file.
+/// Ends the process and leaves no half-written file.
 fn end() -> ! {
     result_file::remove_unfinished();
     output::complain(format_args!("interrupted"));

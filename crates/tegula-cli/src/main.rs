@@ -1,10 +1,10 @@
 //! The command line, `tegula`: the only crate that prints.
 //!
-//! [`cli`] lists the commands and [`options`] what they share. Each of [`commands`] calls the facade and
-//! the crates below it and reports the result: to a person through [`terminal`], or to a program as
-//! one of [`documents`].
+//! [`cli`] lists the commands and [`options`] the options that they share. Each module of
+//! [`commands`] calls the facade and the crates below it and reports the result: to a person
+//! through [`terminal`], or to a program as one of [`documents`].
 
-/// Prints a line. A failed write is reported when the command ends.
+/// Prints a line to standard output. A failed write is reported when the command ends.
 macro_rules! say {
     ($($text:tt)*) => {
         crate::terminal::output::line(format_args!($($text)*))

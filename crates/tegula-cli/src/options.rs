@@ -18,12 +18,12 @@ pub(crate) struct CpuArgs {
 }
 
 impl CpuArgs {
-    /// The level that is asked for, or what this machine has.
+    /// The requested instruction set level, or this machine's if none is requested.
     pub(crate) fn get(&self) -> Result<tegula::IsaLevel, report::Failure> {
         Ok(self.asked()?.unwrap_or_default())
     }
 
-    /// The level that is asked for, if one is.
+    /// The requested instruction set level, if any.
     pub(crate) fn asked(&self) -> Result<Option<tegula::IsaLevel>, report::Failure> {
         let cpu = self.cpu.as_deref().map(str::parse::<tegula::IsaLevel>);
         Ok(cpu.transpose().map_err(anyhow::Error::from)?)
@@ -80,7 +80,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// What the command's work may take.
+    /// The limits of the command's work: time, memory and interrupts.
     pub(crate) fn limits(&self, interrupt: &Interrupt) -> Limits {
         let mut limits = Limits::new().interrupt(interrupt);
         limits.timeout = self.timeout;

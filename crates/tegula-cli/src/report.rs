@@ -1,4 +1,4 @@
-//! Errors as a person reads them: the line of the program with a caret.
+//! Error messages for a person: the line of the program with a caret.
 
 use crate::documents::{self, Failed, FailedError};
 use crate::exit_code::{BAD_USAGE, FINDING, INTERRUPTED, TIMED_OUT};
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use tegula::{Error, ErrorKind};
 use tegula_limits::Stopped;
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A program is wrong or cannot be compiled.
+    /// A program is invalid or cannot be compiled.
     Program {
-        /// Where it was read from.
+        /// The path of the program.
         path: PathBuf,
-        /// Its text.
+        /// The program's text.
         text: String,
-        /// What is wrong.
+        /// The error.
         error: Box<Error>,
     },
-    /// Anything else.
+    /// Any other error.
     Other(anyhow::Error),
 }
 
@@ -53,15 +53,16 @@ impl Failure {
         }
     }
 
-    /// Whether an ONNX model has sizes that depend on data, so that it runs stage by stage.
+    /// Tells whether the error is that an ONNX model has sizes that depend on data, so that it must
+    /// run stage by stage.
     pub(crate) fn needs_stages(&self) -> bool {
         matches!(self, Self::Program { error, .. } if error.needs_stages)
     }
 
-    /// Prints the failure; gives the exit code.
+    /// Prints the failure and returns the exit code.
     pub(crate) fn report(&self, json: bool) -> u8 {
         let (message, fault, line) = match self {
-            // One line and nothing else: whoever pressed the keys knows why.
+            // An interrupt gets only one line: the user caused it.
             failure if failure.is_interrupted() => {
                 complain(format_args!("interrupted"));
                 ("interrupted".to_owned(), ErrorKind::Interrupted, None)
@@ -114,7 +115,7 @@ fn line_of(text: &str, error: &Error) -> Option<usize> {
         .map(|before| before.iter().filter(|&&b| b == b'\n').count() + 1)
 }
 
-/// The longest source line that is shown whole, in bytes.
+/// The longest source line that is shown in full, in bytes.
 const LONG_LINE: usize = 400;
 
 fn render(path: &Path, text: &str, error: &Error) -> String {
@@ -122,7 +123,7 @@ fn render(path: &Path, text: &str, error: &Error) -> String {
     let Some(line) = line_of(text, error) else {
         return format!("{} {origin}: {}\n", error_word(), describe(error));
     };
-    // Only the line itself is given to the renderer: programs can be huge.
+    // Only the line itself is passed to the renderer, because programs can be huge.
     let start = floor_char(text, error.span.start as usize);
     let line_start = text[..start].rfind('\n').map_or(0, |i| i + 1);
     let line_end = text[start..].find('\n').map_or(text.len(), |i| start + i);
@@ -147,19 +148,19 @@ fn render(path: &Path, text: &str, error: &Error) -> String {
     out
 }
 
-/// Something that was found in a program's text.
+/// A finding in a program's text.
 pub(crate) struct Finding<'a> {
-    /// What.
+    /// The message.
     pub title: String,
-    /// Or a warning.
+    /// An error, otherwise a warning.
     pub is_error: bool,
-    /// The line, from 1; 0 if it has none.
+    /// The line, from 1; 0 if the finding has none.
     pub line: usize,
-    /// What to do.
+    /// Advice on how to mend it.
     pub help: &'a str,
 }
 
-/// A finding with its line as a person reads it.
+/// Renders a finding with its line of the program for a person.
 pub(crate) fn render_finding(path: &Path, text: &str, finding: &Finding<'_>) -> String {
     let origin = path.display().to_string();
     let line = text

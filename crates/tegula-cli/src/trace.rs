@@ -1,8 +1,8 @@
-//! Logging to standard error, and the Chrome trace of the passes and of what a run
-//! does: kernels, library calls, copies.
+//! Logging to standard error, and the Chrome trace of passes and of the steps of a run: kernels,
+//! library calls, copies.
 //!
-//! Passes are spans of level INFO and are logged; the steps of a run are spans of
-//! level TRACE with a field `name`, and only go to the trace.
+//! Passes are spans of level INFO, which are logged and traced. The steps of a run are spans of
+//! level TRACE with a field `name`, which are only traced.
 
 use crate::terminal::output::complain;
 use crate::terminal::progress;
@@ -17,13 +17,13 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// A trace being written.
+/// A trace that is being recorded.
 pub(crate) struct Trace {
     path: Option<PathBuf>,
     events: Arc<Mutex<Vec<Value>>>,
 }
 
-/// Starts logging and tracing as the options ask.
+/// Starts logging and tracing as requested.
 pub(crate) fn start(verbose: bool, path: Option<PathBuf>) -> Trace {
     let events = Arc::new(Mutex::new(Vec::new()));
     let recorder = Recorder {
@@ -33,7 +33,7 @@ pub(crate) fn start(verbose: bool, path: Option<PathBuf>) -> Trace {
         verbose,
         keep: path.is_some(),
     };
-    // A second call in one process (tests) keeps the first subscriber.
+    // A second call in the same process (in tests) keeps the first subscriber.
     if verbose || path.is_some() {
         let _ = tracing_subscriber::registry().with(recorder).try_init();
     } else if progress::is_wanted() {
@@ -44,7 +44,7 @@ pub(crate) fn start(verbose: bool, path: Option<PathBuf>) -> Trace {
 }
 
 impl Trace {
-    /// Writes the file, if one is asked for.
+    /// Writes the trace file, if one is requested.
     pub(crate) fn finish(&self) -> anyhow::Result<()> {
         let Some(path) = &self.path else {
             return Ok(());

@@ -1,10 +1,9 @@
-//! File tests: commands in a program's header, their output at its end.
+//! File tests: the header of a program has commands, and the end of the file has their output.
 //!
-//! A file of `tests/filetests` is a program (or empty) with lines
-//! `// run: COMMAND ARGUMENTS` in front, `%s` standing for the file itself, and
-//! the output of all commands behind, each line after `//> `. Standard error
-//! follows standard output, then the exit code if it is not 0. Times become `#`.
-//! `TEGULA_BLESS=1` rewrites the output.
+//! A file of `tests/filetests` is a program (or empty). Lines `// run: COMMAND ARGUMENTS` come
+//! before the program, where `%s` stands for the file itself. The output of all commands follows
+//! the program, each line after `//> `: standard output, then standard error, then the exit code if
+//! it is not 0. Times are replaced by `#`. `TEGULA_BLESS=1` rewrites the output.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
@@ -83,7 +82,7 @@ fn check(path: &Path) -> Result<(), String> {
 
 fn run(line: &str, path: &Path) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tegula"));
-    // The file's own folder, so that messages do not name where the tests are.
+    // Commands run in the file's own folder, so that messages do not contain the path of the tests.
     command.current_dir(path.parent().unwrap_or(Path::new(".")));
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     for argument in split(line) {
@@ -97,14 +96,14 @@ fn run(line: &str, path: &Path) -> Result<String, String> {
         Some(code) => text.push_str(&format!("exit code {code}\n")),
         None => text.push_str("killed by a signal\n"),
     }
-    // Line ends do not count, because `//>` alone cannot keep them.
+    // Trailing blanks are ignored, because `//>` alone cannot preserve them.
     Ok(without_times(&text)
         .lines()
         .map(|l| l.trim_end().to_owned() + "\n")
         .collect())
 }
 
-/// Words of a line; those in single quotes are one.
+/// Splits a line into words; text in single quotes is one word.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (i, part) in line.split('\'').enumerate() {
@@ -117,8 +116,8 @@ fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// Numbers in front of ` ms` and behind `_ms":` become `#`, and so do simulated times,
-/// which follow the chip's numbers.
+/// Replaces numbers before ` ms` and after `_ms":` by `#`, and also simulated times, which change
+/// with the chip's parameters.
 fn without_times(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

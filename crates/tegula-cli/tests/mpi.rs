@@ -1,4 +1,5 @@
-//! `tegula run --mpi` as the ranks of real jobs. Where no launcher is installed, each test says so.
+//! `tegula run --mpi` as the ranks of real MPI jobs. If no launcher is installed, each test prints
+//! that.
 
 #![cfg(unix)]
 
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const TEGULA: &str = env!("CARGO_BIN_EXE_tegula");
 
-/// A launcher, and whether it is Open MPI's.
+/// Returns the installed launchers, and for each whether it is Open MPI's.
 fn launchers() -> Vec<(PathBuf, bool)> {
     let names = match std::env::var_os("TEGULA_MPIRUN") {
         Some(path) => vec![PathBuf::from(path)],
@@ -64,7 +65,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
-/// Every collective, on parts of arrays: what goes over MPI is what threads give.
+/// Every collective, on sharded arrays: the results over MPI equal those with threads.
 const SHARDED: &str = "HloModule sharded, num_partitions=4
 
 add {
@@ -85,7 +86,7 @@ ENTRY e {
 }
 ";
 
-/// Each start has work between it and its done.
+/// Each asynchronous pair has work between its start and its done.
 const PAIRS: &str = "HloModule pairs, num_partitions=4
 
 add {
@@ -111,7 +112,7 @@ ENTRY e {
 }
 ";
 
-/// Runs for a long time, and exchanges in every iteration.
+/// Runs for a long time and exchanges data in every iteration.
 const LONG: &str = "HloModule long, num_partitions=4
 
 add {
@@ -246,8 +247,8 @@ fn ranks_that_are_not_the_programs_devices_are_an_error() {
     }
 }
 
-/// The processes of ranks, by rank. MPICH's ranks are two: the one that was started, and behind it the
-/// rank itself.
+/// Finds the processes of ranks, by rank. A rank of MPICH has two: the one that the launcher
+/// started, and its child, which is the rank itself.
 fn ranks_of(program: &Path, behind: bool) -> Vec<(usize, u32)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -280,7 +281,7 @@ fn ranks_of(program: &Path, behind: bool) -> Vec<(usize, u32)> {
     found
 }
 
-/// Starts a long program on four ranks, and sends one of them a signal.
+/// Starts a long program on four ranks and sends a signal to one of them.
 fn with_a_fault(
     name: &str,
     launcher: &(PathBuf, bool),

@@ -1,5 +1,5 @@
-//! What a program takes and gives, as its caller sees it: logical arrays, which lie in
-//! the orders that the program states.
+//! The boundary between a program and its caller: the caller's arrays are logical, the program's
+//! have dimension orders in memory.
 
 use crate::{Arg, Error, ErrorKind, Signature, Tensor};
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use tegula_ir::{
 use tegula_layout::apply_layouts::{Orders, Permutation, in_order, is_row_major, row_major};
 use tegula_plan::{Plan, ValueId};
 
-/// The arrays among a program's parameters and results.
+/// The arrays among a program's parameters and results, with their dimension orders.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Boundary {
     parameters: Vec<(ArrayShape, Permutation)>,
@@ -21,7 +21,7 @@ pub(crate) struct Boundary {
 }
 
 impl Boundary {
-    /// Every array row-major.
+    /// The boundary with all arrays in row-major order.
     pub(crate) fn row_major(module: &Module) -> Self {
         let entry = module.entry_computation();
         let parameters = entry.parameters.iter();
@@ -41,7 +41,7 @@ impl Boundary {
         }
     }
 
-    /// The same arrays with one more dimension, the most major one.
+    /// The boundary with one more dimension in every array, the most major one.
     #[cfg(feature = "devices")]
     pub(crate) fn stacked(mut self, count: i64) -> Self {
         for (shape, order) in &mut self.parameters {
@@ -62,7 +62,7 @@ impl Boundary {
         self.parameters.iter().map(|(shape, _)| shape)
     }
 
-    /// The arrays in the orders that a flattened program has for them.
+    /// The boundary with the dimension orders that were chosen for a flattened program.
     pub(crate) fn of(module: &Module, program: &tegula_fusion::Program, orders: &Orders) -> Self {
         let mut boundary = Self::row_major(module);
         let parameters = boundary.parameters.iter_mut().zip(&program.parameters);
@@ -77,7 +77,7 @@ impl Boundary {
         boundary
     }
 
-    /// What a compiled plan takes and gives, whose parameters and results lie in these orders.
+    /// The boundary of a compiled plan, whose parameters and results have these dimension orders.
     pub(crate) fn of_plan(plan: &Plan, orders: &[Vec<Vec<usize>>; 2]) -> Result<Self, Error> {
         let wrong = || {
             Error::new(
@@ -126,12 +126,12 @@ impl Boundary {
             results,
             symbols: plan.symbols.clone(),
             sizes,
-            // A program with such values is not serialised.
+            // Programs with such values are never serialised.
             required: Vec::new(),
         })
     }
 
-    /// What a plan with this boundary takes and gives. A plan has no names for them.
+    /// The signatures of a plan's inputs and results. A plan has no names for them.
     pub(crate) fn signatures(&self, plan: &Plan) -> (Vec<Signature>, Vec<Signature>) {
         let inputs = self.parameters.iter().enumerate();
         let inputs = inputs.map(|(number, (shape, _))| {
@@ -146,7 +146,7 @@ impl Boundary {
         (inputs.collect(), outputs.collect())
     }
 
-    /// The orders of parameters, then those of results.
+    /// The dimension orders of parameters, then those of results.
     pub(crate) fn orders(&self) -> [Vec<Vec<usize>>; 2] {
         let parameters = self.parameters.iter().map(|(_, order)| order.to_vec());
         let results = self.results.iter().map(|order| order.to_vec());
@@ -158,19 +158,19 @@ impl Boundary {
         self.parameters.len()
     }
 
-    /// The order of a parameter.
+    /// The dimension order of a parameter.
     pub(crate) fn parameter_order(&self, index: usize) -> Option<&[usize]> {
         self.parameters
             .get(index)
             .map(|(_, order)| order.as_slice())
     }
 
-    /// The order of a result.
+    /// The dimension order of a result.
     pub(crate) fn result_order(&self, index: usize) -> Option<&[usize]> {
         self.results.get(index).map(Permutation::as_slice)
     }
 
-    /// The order of a parameter; of one that there is not, that of the array itself.
+    /// The dimension order of a parameter; without such a parameter, the array's own order.
     pub(crate) fn order(&self, parameter: usize, array: &Tensor) -> Permutation {
         match self.parameters.get(parameter) {
             Some((_, order)) if order.len() == array.shape().rank() => order.clone(),
@@ -178,12 +178,12 @@ impl Boundary {
         }
     }
 
-    /// An argument as the program takes it.
+    /// Converts an argument to the form that the program takes.
     ///
     /// # Errors
-    /// An array of another type, rank or known size than the parameter, if that does
-    /// not lie row-major: what looks at the array next does not see the caller's
-    /// dimensions. A value other than the one that the program was made for.
+    /// For parameters that are not row-major: an array of another type, rank or known size. It must
+    /// be checked here, because later checks do not see the caller's dimensions. For an input that
+    /// the program was specialised to: another value.
     pub(crate) fn take<'a>(&self, index: usize, arg: Arg<'a>) -> Result<Cow<'a, Literal>, Error> {
         let order = self.order(index, arg.buffer());
         self.check(index, arg.buffer().shape())?;
@@ -191,10 +191,10 @@ impl Boundary {
         arg.in_order(&order)
     }
 
-    /// Checks the value of an input that decides shapes.
+    /// Checks the value of an input that determines shapes.
     ///
     /// # Errors
-    /// It is another than the one that the program was made for.
+    /// The value differs from the one that the program was specialised to.
     pub(crate) fn check_value(&self, index: usize, given: &Tensor) -> Result<(), Error> {
         let found = self.required.iter().find(|r| r.parameter == index);
         let Some(required) = found.filter(|r| r.value != *given.literal()) else {
@@ -212,7 +212,7 @@ impl Boundary {
         Err(Error::new(ErrorKind::Input, message))
     }
 
-    /// The values that inputs must have.
+    /// The values that inputs must have, because the program was specialised to them.
     pub(crate) fn required(&self) -> &[RequiredValue] {
         &self.required
     }
@@ -233,11 +233,11 @@ impl Boundary {
         Err(Error::new(ErrorKind::Input, message))
     }
 
-    /// Checks the open sizes of a run's arguments, if some do not lie row-major: messages
-    /// then name the caller's dimensions.
+    /// Checks open sizes in a run's arguments if any argument is not row-major, so that messages
+    /// use the caller's dimensions.
     ///
     /// # Errors
-    /// A size that is out of bounds or does not go with the others.
+    /// A size that is out of bounds or contradicts the other sizes.
     pub(crate) fn check_sizes(&self, inputs: &[Cow<'_, Literal>]) -> Result<(), Error> {
         if self.sizes.sources.is_empty() || self.parameters.iter().all(|(_, o)| is_row_major(o)) {
             return Ok(());
@@ -259,7 +259,7 @@ impl Boundary {
             .map_err(|message| Error::new(ErrorKind::Input, message))
     }
 
-    /// Results as the caller gets them.
+    /// Converts results to the form that the caller gets.
     pub(crate) fn give(&self, results: Vec<Literal>) -> Vec<Tensor> {
         let given = results.into_iter().enumerate().map(|(index, stored)| {
             let order = self
@@ -275,7 +275,7 @@ impl Boundary {
     }
 }
 
-/// An array as a message shows it: its first elements.
+/// Displays an array in a message: its first elements.
 fn spell(literal: &Literal) -> String {
     const SHOWN: usize = 8;
     let shown = literal

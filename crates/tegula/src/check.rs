@@ -1,49 +1,49 @@
-//! Comparing a result with a reference.
+//! Comparison of a result with a reference.
 
 use tegula_ir::{Literal, Scalar};
 
-/// How far a result may be from its reference. Integers and `pred` must be equal,
-/// NaN and infinities in the same places, whatever the tolerance.
+/// The tolerance when a result is compared with a reference. Regardless of it, integers and `pred`
+/// must be equal, and NaN and infinities must be in the same places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
-    /// This times the largest finite magnitude in the reference.
+    /// This factor times the largest finite magnitude in the reference.
     Scaled(f64),
     /// For each element, `absolute + relative * |reference|`.
     Each {
-        /// Relative to the reference element.
+        /// The tolerance relative to the reference element.
         relative: f64,
-        /// Whatever the element.
+        /// The absolute tolerance.
         absolute: f64,
     },
 }
 
-/// How a result compares with its reference.
+/// The result of a comparison with a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The largest difference; infinite if a NaN or infinity is out of place.
+    /// The largest absolute difference; infinite if a NaN or infinity is in only one of the arrays.
     pub max_abs: f64,
     /// The largest difference relative to the reference element.
     pub max_rel: f64,
-    /// Whether every element is near enough.
+    /// Whether every element is within the tolerance.
     pub ok: bool,
 }
 
-/// Why two arrays cannot be compared.
+/// The reason why two arrays cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
     /// The element types differ.
     #[error("the elements are {0}, those of the reference {1}")]
     Types(tegula_ir::ElementType, tegula_ir::ElementType),
-    /// The reference is neither of the result's size nor every k-th element of it.
+    /// The reference has neither all elements of the result nor every k-th of them.
     #[error("there are {0} elements, and {1} in the reference")]
     Sizes(usize, usize),
 }
 
-/// Compares a result with a reference that has all its elements, or every k-th.
+/// Compares a result with a reference that has all of its elements, or every k-th.
 ///
 /// # Errors
-/// The types or the numbers of elements do not go together.
+/// The types or the numbers of elements do not match.
 pub fn compare(
     ours: &Literal,
     reference: &Literal,
@@ -54,11 +54,11 @@ pub fn compare(
     compare_every(step, ours, reference, tolerance)
 }
 
-/// Compares every `step`-th element of a result with a reference. From the
-/// numbers of elements alone [`compare`] cannot always tell which step was meant.
+/// Compares every `step`-th element of a result with a reference. [`compare`] finds the step from
+/// the numbers of elements, which is not always unique.
 ///
 /// # Errors
-/// The types or the numbers of elements do not go together.
+/// The types or the numbers of elements do not match.
 pub fn compare_every(
     step: usize,
     ours: &Literal,
@@ -115,7 +115,7 @@ pub fn compare_every(
     Ok(out)
 }
 
-/// The smallest k such that every k-th of `whole` elements are `sampled` ones.
+/// The smallest step at which `whole` elements have `sampled` samples.
 fn sample_step(whole: usize, sampled: usize) -> Option<usize> {
     if whole == sampled {
         return Some(1);
@@ -124,8 +124,8 @@ fn sample_step(whole: usize, sampled: usize) -> Option<usize> {
     (first..=first + 1).find(|&k| whole.div_ceil(k) == sampled)
 }
 
-/// The numbers of a scalar. A 64-bit integer is compared by its halves, which
-/// unlike the whole fit a float.
+/// The parts of a scalar that are compared. A 64-bit integer is split into halves, because it does
+/// not fit a float exactly.
 fn parts(scalar: Scalar) -> [f64; 2] {
     let halves = |bits: u64| [f64::from((bits >> 32) as u32), f64::from(bits as u32)];
     match scalar {

@@ -1,4 +1,4 @@
-//! Compiling programs: what for, and how.
+//! The compiler: compiles programs for a target.
 
 use crate::{
     Cache, Error, ErrorKind, Executable, IsaLevel, LayoutPolicy, Limits, Module, Options, Target,
@@ -9,7 +9,7 @@ use tegula_custom_call::{Handlers, RegisterError};
 use tegula_ir::{ArrayShape, CustomCall, Literal};
 use tegula_target::Chip;
 
-/// What a custom call's handler may fail with.
+/// The error type of custom calls' handlers.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Compiles programs for a target.
@@ -29,7 +29,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// # Ok::<(), tegula::Error>(())
 /// ```
 ///
-/// The operations of your own that a program calls are given to its compiler:
+/// The compiler takes handlers for a program's custom calls:
 ///
 /// ```
 /// use tegula::{Compiler, Module, Target, Tensor};
@@ -55,7 +55,7 @@ pub struct Compiler {
     options: Options,
     cache: Option<PathBuf>,
     handlers: Handlers,
-    /// The first custom call that could not be given a handler.
+    /// The error of the first handler of a custom call that was refused.
     refused: Option<RegisterError>,
 }
 
@@ -68,49 +68,49 @@ impl Compiler {
         })
     }
 
-    /// For [`Target::Cpu`]: which instructions may be used; by default all that this CPU has.
+    /// For [`Target::Cpu`]: the instruction set level; by default, all instructions of this CPU.
     #[must_use]
     pub fn cpu(mut self, level: IsaLevel) -> Self {
         self.options.cpu = level;
         self
     }
 
-    /// How many threads a run may use, at least 1.
+    /// The number of threads that a run may use, at least 1.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
-    /// For [`Target::Tpu`]: which chip; by default a v5e.
+    /// For [`Target::Tpu`]: the chip; by default a v5e.
     #[must_use]
     pub fn chip(mut self, chip: Chip) -> Self {
         self.options.chip = Some(chip);
         self
     }
 
-    /// In which orders arrays lie, for CPUs, GPUs and the Plan.
+    /// For CPUs, GPUs and the Plan: the dimension orders of arrays in memory.
     #[must_use]
     pub fn orders(mut self, orders: LayoutPolicy) -> Self {
         self.options.orders = orders;
         self
     }
 
-    /// For [`Target::Cpu`]: keeps compiled programs in this folder, and takes them from there. It is
-    /// made if it is not there, and must not be writable for others.
+    /// For [`Target::Cpu`]: stores compiled programs in this folder and loads them from there. The
+    /// folder is created if needed, and must not be writable for other users.
     #[must_use]
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
         self
     }
 
-    /// On how many devices of this process a program runs, at least 1, for [`Target::Cpu`],
-    /// [`Target::Plan`] and [`Target::Interp`].
+    /// For [`Target::Cpu`], [`Target::Plan`] and [`Target::Interp`]: the number of devices within
+    /// this process on which a program runs, at least 1.
     ///
-    /// A program is partitioned by the shardings that it states: whole arrays are given, and whole
-    /// arrays come back. One that is partitioned already, which has collectives, has no whole arrays:
-    /// each input and each result has one more dimension, the most major one, with an entry for each
-    /// device.
+    /// A program is partitioned by the shardings that it states; inputs and results are whole
+    /// arrays. A program that is partitioned already, which has collectives, has no whole arrays:
+    /// each input and each result has one more dimension, the most major one, with an entry for
+    /// each device.
     ///
     /// ```
     /// use tegula::{Compiler, Module, Target, Tensor};
@@ -134,8 +134,8 @@ impl Compiler {
         self
     }
 
-    /// What compiling may take, and each run of what is compiled
-    /// ([`Executable::run_within`] gives a run others).
+    /// The limits of compilation, and of each run of the compiled program unless
+    /// [`Executable::run_within`] sets others.
     ///
     /// ```
     /// use std::time::Duration;
@@ -158,9 +158,10 @@ impl Compiler {
         self
     }
 
-    /// What the custom calls of a target (`custom_call_target=`) do in programs of this compiler:
-    /// given the call, the arrays among its operands and the shapes of its results, the results.
-    /// A target that has a handler already, or is built in, is an error of [`Self::compile`].
+    /// Sets the handler of custom calls with this `custom_call_target=` in programs of this
+    /// compiler. It computes the results from the call, the arrays among its operands, and the
+    /// shapes of the results. If the target has a handler already or is built in, [`Self::compile`]
+    /// returns an error.
     #[must_use]
     pub fn custom_call(
         mut self,
@@ -184,8 +185,8 @@ impl Compiler {
     /// Compiles a program.
     ///
     /// # Errors
-    /// An operation that the target cannot run, by name and place; a custom call's handler that was
-    /// refused; a cache that cannot be used; a [limit](Self::limits) that is exceeded.
+    /// An operation that the target does not support, by name and place; a handler of a custom call
+    /// that was refused; a cache that cannot be used; an exceeded [limit](Self::limits).
     pub fn compile(&self, module: &Module) -> Result<Executable, Error> {
         if let Some(refused) = &self.refused {
             return Err(Error::new(ErrorKind::Input, refused.to_string()));

@@ -1,21 +1,21 @@
-//! Tensors in and out by DLPack, the C structures with which Python's array libraries exchange arrays without
-//! copying them.
+//! DLPack import and export of tensors. DLPack is a set of C structures with which Python's array
+//! libraries exchange arrays without copying them.
 //!
-//! The layout is that of `dlpack.h`, version 1.1 (<https://github.com/dmlc/dlpack>), of both forms: the
-//! versioned one, and the older one that has no version and no flags.
+//! The memory layout is that of `dlpack.h`, version 1.1 (<https://github.com/dmlc/dlpack>), in both
+//! forms: the versioned one, and the older one without version and flags.
 
 use crate::{ArrayShape, Error, ErrorKind, Literal, Tensor};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use tegula_ir::ElementType;
 
-/// Where an array lies. [`kind`](Self::kind) 1 is the CPU's memory.
+/// The device whose memory holds an array. [`kind`](Self::kind) 1 is the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct DLDevice {
     /// `DLDeviceType`.
     pub kind: i32,
-    /// Which device of that kind.
+    /// The number of the device among those of its kind.
     pub id: i32,
 }
 
@@ -27,7 +27,7 @@ pub struct DLDataType {
     pub code: u8,
     /// Bits of an element.
     pub bits: u8,
-    /// Numbers of an element that is a vector; else 1.
+    /// The number of vector lanes of an element; 1 for a scalar.
     pub lanes: u16,
 }
 
@@ -35,41 +35,42 @@ pub struct DLDataType {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DLTensor {
-    /// The memory.
+    /// The address of the memory.
     pub data: *mut c_void,
-    /// Where that lies.
+    /// The device of the memory.
     pub device: DLDevice,
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub ndim: i32,
     /// The type of the elements.
     pub dtype: DLDataType,
     /// The size of each dimension.
     pub shape: *mut i64,
-    /// Elements from one index of each dimension to the next; null: row-major.
+    /// For each dimension, the distance in elements from one index to the next; null for a
+    /// row-major array.
     pub strides: *mut i64,
-    /// Bytes from `data` to the first element.
+    /// The number of bytes from `data` to the first element.
     pub byte_offset: u64,
 }
 
-/// An array with its owner, without a version.
+/// An array with its owner, in the form without a version.
 #[derive(Debug)]
 #[repr(C)]
 pub struct DLManagedTensor {
     /// The array.
     pub tensor: DLTensor,
-    /// The owner's.
+    /// Data of the owner.
     pub context: *mut c_void,
-    /// Called once by whoever is done with the array.
+    /// The receiver calls this once, when it no longer needs the array.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-/// The version of the layout.
+/// The version of the structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct DLPackVersion {
-    /// Another one is another layout.
+    /// Structures with different major versions are incompatible.
     pub major: u32,
-    /// A larger one adds types and flags.
+    /// Larger minor versions add types and flags.
     pub minor: u32,
 }
 
@@ -79,9 +80,9 @@ pub struct DLPackVersion {
 pub struct DLManagedTensorVersioned {
     /// The version.
     pub version: DLPackVersion,
-    /// The owner's.
+    /// Data of the owner.
     pub context: *mut c_void,
-    /// Called once by whoever is done with the array.
+    /// The receiver calls this once, when it no longer needs the array.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
     /// Bit 0: the array must not be written.
     pub flags: u64,
@@ -89,15 +90,15 @@ pub struct DLManagedTensorVersioned {
     pub tensor: DLTensor,
 }
 
-/// The version that is written, and whose major number is read.
+/// The version of exported arrays. Imported arrays must have the same major version.
 pub const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
 
-/// `kDLCPU`, and `kDLCUDAHost`, which the CPU reads, too.
+/// `kDLCPU`, and `kDLCUDAHost`, which the CPU can read as well.
 const CPU: i32 = 1;
 const CUDA_HOST: i32 = 3;
 
-/// The types that both sides have: `DLDataTypeCode` and bits. Types of less than a byte are missing,
-/// because DLPack packs several into one.
+/// The element types that Tegula and DLPack share: `DLDataTypeCode` and bits. Types narrower than a
+/// byte are not included, because DLPack packs several elements into a byte.
 const TYPES: [(ElementType, u8, u8); 23] = [
     (ElementType::Pred, 6, 8),
     (ElementType::S8, 0, 8),
@@ -124,34 +125,34 @@ const TYPES: [(ElementType, u8, u8); 23] = [
     (ElementType::F8E8M0FNU, 14, 8),
 ];
 
-/// What an exported array keeps alive.
+/// The data that an exported array keeps alive.
 struct Exported {
     _literal: Literal,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }
 
-/// Frees an array that [`Tensor::into_dlpack`] gave, without a deleter of its own: what it keeps.
+/// The deleter of arrays from [`Tensor::into_dlpack`]: frees the array and its data.
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: whoever received the array calls this once, with what it received; both boxes were
-    // made by `into_dlpack`.
+    // SAFETY: the receiver calls this once, with the pointer that it received; `into_dlpack` made
+    // both boxes.
     unsafe {
         let managed = Box::from_raw(managed);
         drop(Box::from_raw(managed.context.cast::<Exported>()));
     }
 }
 
-/// As [`delete`], of the form without a version.
+/// As [`delete`], for the form without a version.
 unsafe extern "C" fn delete_unversioned(managed: *mut DLManagedTensor) {
-    // SAFETY: whoever received the array calls this once, with what it received; both boxes were
-    // made by `into_dlpack_unversioned`.
+    // SAFETY: the receiver calls this once, with the pointer that it received;
+    // `into_dlpack_unversioned` made both boxes.
     unsafe {
         let managed = Box::from_raw(managed);
         drop(Box::from_raw(managed.context.cast::<Exported>()));
     }
 }
 
-/// An array that somebody else owns, as bytes.
+/// An array that another library owns.
 enum Imported {
     Versioned(NonNull<DLManagedTensorVersioned>),
     Unversioned(NonNull<DLManagedTensor>),
@@ -159,8 +160,8 @@ enum Imported {
 
 impl Imported {
     fn tensor(&self) -> &DLTensor {
-        // SAFETY: the caller of `from_dlpack` gave an array that is valid until its deleter is called,
-        // which only `drop` does.
+        // SAFETY: the caller of `from_dlpack` promised an array that is valid until its deleter is
+        // called, and only `drop` calls that.
         unsafe {
             match self {
                 Self::Versioned(managed) => &managed.as_ref().tensor,
@@ -172,7 +173,7 @@ impl Imported {
 
 impl Drop for Imported {
     fn drop(&mut self) {
-        // SAFETY: the array was given to this value alone, and nothing of it is used afterwards.
+        // SAFETY: only this value has the array, and nothing uses the array afterwards.
         unsafe {
             match self {
                 Self::Versioned(managed) => {
@@ -190,13 +191,13 @@ impl Drop for Imported {
     }
 }
 
-/// Bytes of an imported array that lies row-major.
+/// The bytes of an imported row-major array.
 struct ImportedBytes {
     imported: Imported,
     len: usize,
 }
 
-// SAFETY: the array is only read, and DLPack lets any thread call a deleter.
+// SAFETY: the array is only read, and DLPack allows any thread to call a deleter.
 unsafe impl Send for ImportedBytes {}
 // SAFETY: the array is only read.
 unsafe impl Sync for ImportedBytes {}
@@ -206,21 +207,21 @@ impl AsRef<[u8]> for ImportedBytes {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: `imported` has checked that the array lies row-major and has so many bytes; the caller
-        // promised that they can be read.
+        // SAFETY: `imported` has checked that the array is row-major and has `len` bytes; the
+        // caller of `from_dlpack` promised that they can be read.
         unsafe { std::slice::from_raw_parts(first(self.imported.tensor()), self.len) }
     }
 }
 
-/// The first element.
+/// The address of the first element.
 fn first(tensor: &DLTensor) -> *const u8 {
     let offset = usize::try_from(tensor.byte_offset).unwrap_or(0);
     tensor.data.cast::<u8>().wrapping_add(offset).cast_const()
 }
 
 impl Tensor {
-    /// Gives the array away by DLPack. The memory is the tensor's own; it is copied only if a clone of
-    /// the tensor has the same, or if it does not lie row-major. Whoever receives it calls its deleter.
+    /// Exports the array by DLPack. The memory is the tensor's own. It is copied only if a clone of
+    /// the tensor shares it, or if the array is not row-major. The receiver calls the deleter.
     ///
     /// ```
     /// use tegula::Tensor;
@@ -234,7 +235,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// The element type is one that DLPack does not have, or that it packs.
+    /// DLPack does not have the element type, or packs several elements of it into a byte.
     pub fn into_dlpack(self) -> Result<NonNull<DLManagedTensorVersioned>, Error> {
         let (tensor, exported) = export(self)?;
         let managed = DLManagedTensorVersioned {
@@ -261,22 +262,22 @@ impl Tensor {
         Ok(NonNull::from(Box::leak(Box::new(managed))))
     }
 
-    /// Takes an array that was given by DLPack. An array that lies row-major in the CPU's memory is not
-    /// copied; its deleter is called when the last clone of the tensor is dropped.
+    /// Imports an array by DLPack. A row-major array in the CPU's memory is not copied; its deleter
+    /// is called when the last clone of the tensor is dropped.
     ///
     /// # Safety
-    /// `managed` is a valid array that was given to this call alone, and nobody writes to its memory as
-    /// long as the tensor or a clone of it is there.
+    /// `managed` is a valid array that is passed to this call only, and nobody writes to its memory
+    /// while the tensor or a clone of it exists.
     ///
     /// # Errors
-    /// Another version, memory that the CPU does not read, an element type that Tegula does not have,
-    /// sizes that do not fit. The deleter is called then, too.
+    /// Another major version, memory that the CPU cannot read, an element type that Tegula does not
+    /// have, invalid sizes. The deleter is called in these cases, too.
     pub unsafe fn from_dlpack(managed: NonNull<DLManagedTensorVersioned>) -> Result<Self, Error> {
-        // SAFETY: the caller promises a valid array.
+        // SAFETY: the caller promises a valid array, which begins with its version.
         let version = unsafe { managed.as_ref() }.version;
         let imported = Imported::Versioned(managed);
         if version.major != VERSION.major {
-            // Of another layout only the place of the deleter is known.
+            // In an array of another major version, only the position of the deleter is known.
             let message = format!(
                 "expected an array of DLPack {}, got one of {}.{}",
                 VERSION.major, version.major, version.minor
@@ -286,7 +287,7 @@ impl Tensor {
         import(imported)
     }
 
-    /// As [`Self::from_dlpack`], of the form without a version.
+    /// As [`Self::from_dlpack`], for the form without a version.
     ///
     /// # Safety
     /// As [`Self::from_dlpack`].
@@ -315,7 +316,7 @@ fn export(tensor: Tensor) -> Result<(DLTensor, Box<Exported>), Error> {
     for dimension in (1..shape.len()).rev() {
         strides[dimension - 1] = strides[dimension] * shape[dimension].max(1);
     }
-    // Whoever receives the array may write to it.
+    // The receiver of the array may write to it.
     let data = match literal.len() {
         0 => ptr::null_mut(),
         _ => literal.bytes_mut().as_mut_ptr(),
@@ -358,7 +359,8 @@ fn import(imported: Imported) -> Result<Tensor, Error> {
         return Err(unsupported(message));
     };
     let rank = usize::try_from(tensor.ndim).unwrap_or(0);
-    // SAFETY: the caller promised a valid array, which has so many sizes and strides.
+    // SAFETY: the caller promised a valid array, which has `rank` sizes and, unless null, `rank`
+    // strides.
     let (dims, strides) = unsafe { (list(tensor.shape, rank), list(tensor.strides, rank)) };
     let shape = ArrayShape::new(element_type, dims);
     let size = element_type.storage_bytes();
@@ -382,22 +384,23 @@ fn import(imported: Imported) -> Result<Tensor, Error> {
         return Ok(Literal::from_shared(&shape, source)?.into());
     }
     let mut literal = Literal::zeros(&shape)?;
-    // SAFETY: the caller promised that every element can be read; there are as many in the literal.
+    // SAFETY: the caller promised that every element can be read; the literal has as many elements.
     unsafe { gather(literal.bytes_mut(), first(&tensor), (dims, strides), size) };
     Ok(literal.into())
 }
 
 /// # Safety
-/// The address is null, or that of so many numbers.
+/// The address is null, or that of `count` numbers.
 unsafe fn list<'a>(start: *const i64, count: usize) -> &'a [i64] {
     match start.is_null() || count == 0 {
         true => &[],
-        // SAFETY: the caller promises so many numbers.
+        // SAFETY: the caller promises `count` numbers at this address.
         false => unsafe { std::slice::from_raw_parts(start, count) },
     }
 }
 
-/// Whether an array with these strides lies row-major. Those of dimensions with one index do not matter.
+/// Whether an array with these strides is row-major. The strides of dimensions of size 1 do not
+/// matter.
 fn is_row_major(dims: &[i64], strides: &[i64]) -> bool {
     let mut wanted = 1;
     dims.contains(&0)
@@ -408,10 +411,11 @@ fn is_row_major(dims: &[i64], strides: &[i64]) -> bool {
         })
 }
 
-/// Copies an array of any strides to a row-major one.
+/// Copies an array with any strides to a row-major one.
 ///
 /// # Safety
-/// `to` has all elements, of `size` bytes each, and they can be read at their strides from `from` on.
+/// `to` has room for all elements, each of `size` bytes, and every element at the given strides
+/// from `from` can be read.
 unsafe fn gather(to: &mut [u8], from: *const u8, (dims, strides): (&[i64], &[i64]), size: usize) {
     let mut index = vec![0i64; dims.len()];
     for target in to.chunks_exact_mut(size) {
@@ -420,7 +424,7 @@ unsafe fn gather(to: &mut [u8], from: *const u8, (dims, strides): (&[i64], &[i64
             .zip(strides)
             .map(|(i, stride)| i * stride)
             .sum();
-        // SAFETY: the caller promises that the element can be read.
+        // SAFETY: the caller promises that every element can be read, and `to` has room for all.
         unsafe {
             let element = from.offset(place as isize * size as isize);
             ptr::copy_nonoverlapping(element, target.as_mut_ptr(), size);
@@ -451,14 +455,14 @@ mod tests {
             };
             let tensor = Tensor::from(Literal::from_bytes(&shape, &bytes).expect("an array"));
             let given = tensor.clone().into_dlpack().expect("DLPack has it");
-            // SAFETY: valid, and given to this call alone.
+            // SAFETY: the array is valid, and passed to this call only.
             let back = unsafe { Tensor::from_dlpack(given) }.expect("it was ours");
             assert_eq!(back, tensor);
             let given = tensor
                 .clone()
                 .into_dlpack_unversioned()
                 .expect("DLPack has it");
-            // SAFETY: valid, and given to this call alone.
+            // SAFETY: the array is valid, and passed to this call only.
             let back = unsafe { Tensor::from_dlpack_unversioned(given) }.expect("it was ours");
             assert_eq!(back, tensor);
         }
@@ -475,7 +479,7 @@ mod tests {
         let tensor = Tensor::from_slice(&[64], &[1.0_f32; 64]).expect("an array");
         let address = tensor.literal().bytes().as_ptr();
         let given = tensor.into_dlpack().expect("DLPack has it");
-        // SAFETY: valid, and given to this call alone.
+        // SAFETY: the array is valid, and passed to this call only.
         let back = unsafe { Tensor::from_dlpack(given) }.expect("it was ours");
         assert_eq!(back.literal().bytes().as_ptr(), address);
         let clone = back.clone();
@@ -487,11 +491,11 @@ mod tests {
 
     unsafe extern "C" fn count(managed: *mut DLManagedTensorVersioned) {
         DELETED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: `foreign` made it so, and it is deleted once.
+        // SAFETY: `foreign` made the box, and it is freed once.
         drop(unsafe { Box::from_raw(managed) });
     }
 
-    /// An array of `0, 1, ...` that another library owns.
+    /// An array `0, 1, ...` that another library owns.
     fn foreign(
         data: &mut [i32],
         dims: &mut [i64],
@@ -518,7 +522,7 @@ mod tests {
             },
         });
         change(&mut managed);
-        // SAFETY: valid as long as the slices, and given to this call alone.
+        // SAFETY: the array is valid as long as the slices, and passed to this call only.
         unsafe { Tensor::from_dlpack(NonNull::from(Box::leak(managed))) }
     }
 
@@ -545,7 +549,7 @@ mod tests {
                 managed.tensor.byte_offset = 0;
             },
             |managed| {
-                // SAFETY: there are two sizes.
+                // SAFETY: the array has two sizes.
                 unsafe { *managed.tensor.shape = i64::MAX }
             },
         ];

@@ -1,4 +1,4 @@
-//! One error for everything that can go wrong between text and results.
+//! The error type of this crate, for everything from reading programs to running them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,44 +7,45 @@ use tegula_custom_call::CustomCallError;
 use tegula_ir::Span;
 use tegula_limits::Stopped;
 
-/// Whose fault an error is.
+/// The cause of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// What was given is wrong.
+    /// The input is invalid.
     Input,
-    /// What was given is right, but not possible yet.
+    /// The input is valid, but not supported yet.
     Unsupported,
-    /// A stated limit is exceeded.
+    /// A limit is exceeded.
     Limit,
-    /// Arrays need more memory than [`Limits`](crate::Limits) allow or than there is.
+    /// Arrays need more memory than the [`Limits`](crate::Limits) allow or the system has.
     OutOfMemory,
     /// The [time limit](crate::Limits::timeout) was reached.
     Timeout,
     /// An [`Interrupt`](crate::Interrupt) was set.
     Interrupted,
-    /// Tegula contradicts itself: please report it.
+    /// A bug in Tegula; please report it.
     Bug,
 }
 
-/// An error, with its place in the program where it has one.
+/// An error, with its place in the program if it has one.
 ///
-/// It prints in full: the message, the line of the program where its text is known (that of a
-/// [`Module`](crate::Module)), and what to do.
+/// Displaying it prints the message, the line of the program if its text is known (that of a
+/// [`Module`](crate::Module)), and advice.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Error {
-    /// Whose fault it is.
+    /// The cause of the error.
     pub kind: ErrorKind,
-    /// What is wrong, naming the instruction if there is one.
+    /// What is wrong, with the name of the instruction if there is one.
     pub message: String,
-    /// What to do about it, if that is known.
+    /// Advice on how to fix it, if there is any.
     pub help: Option<String>,
-    /// Where the program says it; empty if it has no place.
+    /// The place in the program; empty if it has none.
     pub span: Span,
-    /// How many more errors there are.
+    /// The number of further errors.
     pub more: usize,
-    /// Whether sizes of an ONNX model depend on data: [`StagedModel`](crate::StagedModel) runs it.
+    /// Whether the cause is that sizes of an ONNX model depend on data.
+    /// [`StagedModel`](crate::StagedModel) runs such a model.
     pub needs_stages: bool,
     pub(crate) source: Option<Arc<SourceText>>,
 }
@@ -84,14 +85,14 @@ impl fmt::Display for Error {
     }
 }
 
-/// The text of a program, which errors point into.
+/// The text of a program, in which errors have places.
 #[derive(Debug)]
 pub(crate) struct SourceText {
     path: Option<PathBuf>,
     text: String,
 }
 
-/// A place in a text, for a message. Lines and columns count from 1.
+/// A place in a text, as a message shows it. Lines and columns count from 1.
 struct Place<'a> {
     path: Option<&'a Path>,
     line: usize,
@@ -100,10 +101,11 @@ struct Place<'a> {
 }
 
 impl SourceText {
-    /// The longest text that is kept, in bytes: weights are no reading matter.
+    /// The size in bytes above which a text is not kept, because it consists mostly of weights.
     const MAX: usize = 64 << 20;
 
-    /// [`None`] for bytecode and other binary forms, whose errors name a byte.
+    /// The text to show in errors; [`None`] for bytecode and other binary formats, whose errors
+    /// have byte positions.
     pub(crate) fn new(bytes: &[u8], path: Option<&Path>) -> Option<Self> {
         if bytes.len() > Self::MAX {
             return None;
@@ -114,9 +116,9 @@ impl SourceText {
         })
     }
 
-    /// Where a span begins; [`None`] for the empty span, which is no place.
+    /// The beginning of a span; [`None`] for the empty span, which means no place.
     fn place(&self, span: Span) -> Option<Place<'_>> {
-        /// The longest line that is shown, in bytes.
+        /// The maximum length in bytes of a line that is shown.
         const LONG_LINE: usize = 200;
         if span == Span::default() {
             return None;
@@ -147,7 +149,7 @@ impl Error {
         }
     }
 
-    /// The same error, which can show the line that it is about.
+    /// The same error with the source text, so that it can show its line.
     pub(crate) fn with_source(self, source: Option<&Arc<SourceText>>) -> Self {
         Self {
             source: source.cloned(),
@@ -156,7 +158,7 @@ impl Error {
     }
 }
 
-/// The first of them, with the number of the others.
+/// The first of the errors, with the number of others.
 impl From<tegula_ir::VerifierErrors> for Error {
     fn from(errors: tegula_ir::VerifierErrors) -> Self {
         Self {

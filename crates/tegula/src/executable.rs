@@ -1,4 +1,4 @@
-//! Compiling a module for a target, and running it.
+//! Executables: programs compiled for a target, and how they run.
 
 use crate::backend::{self, Backend, Built, RunContext};
 use crate::boundary::Boundary;
@@ -13,10 +13,10 @@ use tegula_compile_cache::Key;
 use tegula_custom_call::Handlers;
 use tegula_ir::{ArrayShape, Literal, Module, identity};
 
-/// Compiles a verified module, or takes it from the [cache](Options::cache).
+/// Compiles a verified module, or loads it from the [cache](Options::cache).
 ///
 /// # Errors
-/// An operation that the target cannot run, by name and place; a limit that is exceeded.
+/// An operation that the target does not support, by name and place; an exceeded limit.
 pub fn compile(module: &Module, options: &Options) -> Result<Executable, Error> {
     let compiled = options.limits.within(|| compile_or_load(module, options));
     compiled.map(|executable| Executable {
@@ -38,7 +38,8 @@ fn compile_or_load(module: &Module, options: &Options) -> Result<Executable, Err
     let key = Key::of(parts.into_iter().chain(constants));
     if let Some(bytes) = cache.get(&key) {
         let bytes: Bytes = std::sync::Arc::new(bytes);
-        // SAFETY: only this user writes to the cache, and only what `serialize` gives.
+        // SAFETY: only this user can write to the cache, and only output of `serialize` is stored
+        // there.
         let kept =
             tracing::info_span!("load").in_scope(|| unsafe { load(&bytes, options.threads) });
         match kept {
@@ -59,15 +60,14 @@ fn compile_or_load(module: &Module, options: &Options) -> Result<Executable, Err
     Ok(executable)
 }
 
-/// An executable from the bytes of a file.
+/// Loads an executable from the bytes of a file.
 ///
 /// # Safety
 /// As [`Executable::deserialize`].
 unsafe fn load(bytes: &Bytes, threads: usize) -> Result<Executable, Error> {
     let start = Instant::now();
     let contents = executable_file::read(bytes)?;
-    // SAFETY: the caller promises what [`Executable::deserialize`] asks for; what the file says of
-    // itself was checked.
+    // SAFETY: the caller promises bytes from [`Executable::serialize`]; the header was checked.
     let loaded = unsafe {
         tegula_codegen_cpu::Executable::load(&contents.code, &contents.constants, threads)
     }?;
@@ -87,17 +87,18 @@ fn compile_anew(module: &Module, options: &Options) -> Result<Executable, Error>
     Ok(executable)
 }
 
-/// A program ready to run. Several threads may run it at once.
+/// A compiled program. Several threads may run it at once.
 pub struct Executable {
     backend: Box<dyn Backend>,
     boundary: Boundary,
-    /// By flattened parameter: a value that runs are not given, in the order that the program reads.
+    /// For each flattened parameter, its value if it is frozen, in the dimension order that the
+    /// program reads.
     frozen: Vec<Option<Tensor>>,
-    /// What [`Self::limit_steps`] said.
+    /// The limit that [`Self::limit_steps`] set.
     step_limit: Option<u64>,
-    /// What a run may take that is given no limits of its own.
+    /// The limits of runs that are not given other limits.
     limits: Limits,
-    /// How long compiling took.
+    /// The time that compiling took.
     pub compile_time: Duration,
     inputs: Vec<Signature>,
     outputs: Vec<Signature>,
@@ -136,7 +137,8 @@ impl Executable {
         }
     }
 
-    /// The compiled program as bytes, which [`Self::deserialize`] reads without compiling again.
+    /// Serialises the compiled program to bytes, which [`Self::deserialize`] reads without
+    /// compiling again.
     ///
     /// # Errors
     /// The target is not [`Target::Cpu`], or a parameter is [frozen](Self::freeze).
@@ -159,12 +161,12 @@ impl Executable {
         })
     }
 
-    /// A program from the bytes that [`Self::serialize`] gave, for as many threads. Bytes that are
-    /// damaged, that another build of Tegula made, or that were made for another CPU are refused.
+    /// Loads a program from bytes that [`Self::serialize`] returned, for this number of threads. It
+    /// refuses bytes that are damaged, from another build of Tegula, or for another CPU.
     ///
     /// # Safety
-    /// The bytes are what [`Self::serialize`] gave: they hold machine code that is executed. That
-    /// they were not damaged is checked, but not who made them.
+    /// The bytes are from [`Self::serialize`]. They contain machine code that is executed. Damage
+    /// is detected, but not a forgery.
     ///
     /// # Errors
     /// The bytes are refused.
@@ -173,19 +175,18 @@ impl Executable {
         threads: usize,
     ) -> Result<Self, Error> {
         let bytes: Bytes = std::sync::Arc::new(bytes);
-        // SAFETY: the caller promises: the bytes are what [`Self::serialize`] gave: they hold
-        // machine code that is executed. That they were not damaged is checked, but not who made
-        // them.
+        // SAFETY: the caller promises that the bytes, which contain machine code, are from
+        // [`Self::serialize`]; `load` detects damage, but not a forgery.
         unsafe { load(&bytes, threads) }
     }
 
-    /// What the program takes, in order. A program [read from a file](Self::deserialize) has no
-    /// names: its inputs are `in0`, `in1`, ....
+    /// The inputs of the program, in order. A [deserialised](Self::deserialize) program has no
+    /// names: its inputs are called `in0`, `in1`, ....
     pub fn inputs(&self) -> &[Signature] {
         &self.inputs
     }
 
-    /// What the program gives, in order.
+    /// The results of the program, in order.
     pub fn outputs(&self) -> &[Signature] {
         &self.outputs
     }
@@ -204,14 +205,13 @@ impl Executable {
         self.handlers = handlers;
     }
 
-    /// Runs the program. Arguments are the arrays among its parameters, in order,
-    /// without those that are [frozen](Self::freeze); results are the arrays
-    /// among its results. A [`Tensor`] that is given away may be overwritten, one that is
-    /// borrowed stays.
+    /// Runs the program. The arguments are the arrays among its parameters, in order and without
+    /// the [frozen](Self::freeze) ones; the results are the arrays among its results. A [`Tensor`]
+    /// passed by value may be overwritten, a borrowed one is not changed.
     ///
     /// # Errors
-    /// Arguments of another number, type or shape than the program's, what
-    /// the target cannot do, and a [limit](crate::Compiler::limits) that is exceeded.
+    /// A wrong number, type or shape of arguments; an unsupported operation; an exceeded
+    /// [limit](crate::Compiler::limits).
     pub fn run<'a, A: Into<Arg<'a>>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -219,7 +219,7 @@ impl Executable {
         self.run_within(&self.limits, args)
     }
 
-    /// As [`Self::run`], with limits of its own in the place of those that the program was compiled with.
+    /// As [`Self::run`], with other limits than those that the program was compiled with.
     ///
     /// ```
     /// use tegula::{Compiler, ErrorKind, Interrupt, Limits, Module, Target, Tensor};
@@ -276,40 +276,41 @@ impl Executable {
         Ok(self.boundary.give(outputs))
     }
 
-    /// The shapes of the arrays that it takes; open sizes as the program has them.
+    /// The shapes of the program's input arrays, with open sizes as in the program.
     pub fn input_shapes(&self) -> impl Iterator<Item = &ArrayShape> {
         self.boundary.parameter_shapes()
     }
 
-    /// The order of an argument's dimensions in memory, the most major first, in which the program
-    /// reads it. Each run copies an argument in another order. [`None`] if there is no such parameter.
+    /// The dimension order in memory, the most major dimension first, in which the program reads an
+    /// argument. An argument in another order is copied in each run. [`None`] if there is no such
+    /// parameter.
     pub fn parameter_order(&self, index: usize) -> Option<&[usize]> {
         self.boundary.parameter_order(index)
     }
 
-    /// The order of a result's dimensions in memory, the most major first. [`None`] if there is no
-    /// such result.
+    /// The dimension order of a result in memory, the most major dimension first. [`None`] if there
+    /// is no such result.
     pub fn result_order(&self, index: usize) -> Option<&[usize]> {
         self.boundary.result_order(index)
     }
 
-    /// An argument, by flattened parameter, copied to the order in which the program reads it, so that
-    /// runs need not copy it.
+    /// An argument for a flattened parameter, copied to the dimension order in which the program
+    /// reads it, so that runs need not copy it.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// There is not enough memory.
     pub fn laid_out(&self, index: usize, value: Tensor) -> Result<Tensor, Error> {
         let order = self.boundary.order(index, &value);
         value.in_order(&order)
     }
 
-    /// Fixes a parameter, by flattened number, to a value that runs then are not
-    /// given: weights that do not change from run to run. The first run after that computes
-    /// what depends only on such parameters, as far as the target keeps it (see the
-    /// backend), and packs operands of products.
+    /// Fixes a parameter, by flattened number, to a value, such as weights that are the same in all
+    /// runs. Later runs do not take it as an argument. The next run computes results that depend
+    /// only on frozen parameters and packs operands of matrix products; the target may cache both
+    /// (see the backend).
     ///
     /// # Errors
-    /// There is no such parameter, or the program was made for another value of it.
+    /// There is no such parameter, or the program was specialised to another value of it.
     pub fn freeze(&mut self, index: usize, value: Tensor) -> Result<(), Error> {
         let count = self.frozen.len();
         self.boundary.check_value(index, &value)?;
@@ -323,14 +324,14 @@ impl Executable {
         Ok(())
     }
 
-    /// Lets runs of [`Target::Interp`] evaluate so many instructions, and of [`Target::Tpu`]
-    /// execute so many statements, before they give up with an error. Other targets have no
-    /// such limit.
+    /// Limits the instructions that runs of [`Target::Interp`] evaluate, or the statements that
+    /// runs of [`Target::Tpu`] execute; beyond it they return an error. Other targets have no such
+    /// limit.
     pub fn limit_steps(&mut self, steps: u64) {
         self.step_limit = Some(steps);
     }
 
-    /// What the target made of the program.
+    /// The program as compiled by the target's backend.
     pub fn backend(&self) -> &dyn Backend {
         &*self.backend
     }

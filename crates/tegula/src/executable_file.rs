@@ -7,8 +7,8 @@
 //! header      see `Header`
 //! constants   each aligned to 64 bytes from the start of the file
 //! ```
-//! A file is refused if it is damaged, or if another build of Tegula wrote it: machine code is
-//! never executed that this build has not made.
+//! A file is refused if it is damaged, or if another build of Tegula wrote it, so a build executes
+//! only machine code that it has generated itself.
 
 use crate::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
@@ -20,19 +20,19 @@ const MAGIC: &[u8; 8] = b"TEGULAX\x01";
 const HASH: Range<usize> = 8..40;
 const LENGTH: Range<usize> = 40..48;
 
-/// The build of Tegula that this is: files of others are refused.
+/// The identifier of this build of Tegula; files with another one are refused.
 pub(crate) const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("TEGULA_BUILD"));
 
-/// Bytes in memory that may be a mapped file.
+/// Shared bytes, possibly of a mapped file.
 pub(crate) type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// A compiled program.
+/// The contents of a compiled program.
 pub(crate) struct Contents<'a> {
-    /// What the back end made of it.
+    /// The program as the backend serialises it.
     pub code: Vec<u8>,
-    /// The constants that are not part of that.
+    /// The constants that are not part of `code`.
     pub constants: std::borrow::Cow<'a, [Literal]>,
-    /// In which orders the dimensions of parameters lie, then those of results.
+    /// The dimension orders of parameters, then those of results.
     pub orders: [Vec<Vec<usize>>; 2],
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Contents<'a> {
 struct Header<'a> {
     build: &'a str,
     code: &'a [u8],
-    /// The shape of each constant, and where it begins.
+    /// The shape of each constant, and its offset in the file.
     constants: Vec<(String, u64)>,
     orders: [Vec<Vec<usize>>; 2],
 }
 
-/// The bytes of a file.
+/// Encodes the contents as the bytes of a file.
 pub(crate) fn write(contents: &Contents<'_>) -> Result<Vec<u8>, Error> {
     let failed = |error: postcard::Error| Error::new(ErrorKind::Bug, error.to_string());
     let constants = contents.constants.iter();
@@ -56,7 +56,7 @@ pub(crate) fn write(contents: &Contents<'_>) -> Result<Vec<u8>, Error> {
         constants: shapes.into_iter().map(|shape| (shape, 0)).collect(),
         orders: contents.orders.clone(),
     };
-    // Numbers take more bytes the larger they are: ten at most.
+    // The encoding of numbers has variable length, at most ten bytes.
     let most = postcard::to_stdvec(&header).map_err(failed)?.len() + 10 * contents.constants.len();
     let mut end = (LENGTH.end + most).next_multiple_of(ALIGNMENT);
     for ((_, start), literal) in header.constants.iter_mut().zip(&*contents.constants) {
@@ -78,10 +78,10 @@ pub(crate) fn write(contents: &Contents<'_>) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The program in a file. Constants stay where they are.
+/// Decodes the bytes of a file. Constants are not copied.
 ///
 /// # Errors
-/// The bytes are no such file, damaged, or another build's.
+/// The bytes have another format, are damaged, or are from another build.
 pub(crate) fn read(bytes: &Bytes) -> Result<Contents<'static>, Error> {
     let refused = |why: String| {
         let message = format!("the compiled program is refused: {why}");
@@ -135,7 +135,7 @@ fn constant(bytes: &Bytes, shape: &str, start: u64) -> Option<Literal> {
     Literal::from_shared(&shape, part).ok()
 }
 
-/// Some of the bytes of a file.
+/// A range of a file's bytes.
 struct Part {
     bytes: Bytes,
     range: Range<usize>,

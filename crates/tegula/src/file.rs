@@ -1,19 +1,19 @@
-//! The contents of files.
+//! Reading files.
 
 use crate::{Error, ErrorKind};
 use std::fs;
 use std::path::Path;
 use tegula_stablehlo::Bytes;
 
-/// The largest program that is read: 4 GiB, most of which are constants.
+/// The maximum size of a program file: 4 GiB, most of which are constants.
 const MAX_PROGRAM: u64 = 1 << 32;
-/// Files of so many bytes are mapped: weights in them are never copied.
+/// The size in bytes from which a file is mapped, so that weights in it are never copied.
 const MAPPED: u64 = 16 << 20;
 
-/// The content of a file. A large one is mapped, so it must not be shortened while it is in use.
+/// Reads a file. A large file is mapped, so it must not be truncated while it is in use.
 ///
 /// # Errors
-/// There is no such file, it is a folder, it has more than 4 GiB, or it cannot be read.
+/// The file does not exist, is a folder, is larger than 4 GiB, or cannot be read.
 pub fn read_file(path: &Path) -> Result<Bytes, Error> {
     let input = |message| Error::new(ErrorKind::Input, message);
     let unreadable =
@@ -31,9 +31,8 @@ pub fn read_file(path: &Path) -> Result<Bytes, Error> {
         return Ok(Bytes::from(fs::read(path).map_err(unreadable)?));
     }
     let file = fs::File::open(path).map_err(unreadable)?;
-    // SAFETY: a mapping is read as bytes, which are valid whatever they are. Whoever shortens a
-    // file while a program is read from it ends this process with a signal, as with any tool that
-    // maps its input.
+    // SAFETY: the mapping is read as bytes, for which any value is valid. If the file is truncated
+    // while it is in use, a signal ends the process, as with any tool that maps its input.
     let mapping = unsafe { memmap2::Mmap::map(&file) }.map_err(unreadable)?;
     Ok(Bytes::new(mapping))
 }

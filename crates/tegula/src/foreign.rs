@@ -1,7 +1,7 @@
-//! Files that are no programs for Tegula, told apart by their first bytes, so that an error can say
-//! what somebody gave and how to get a program from it.
+//! Recognises files that are not programs for Tegula by their first bytes, so that errors can name
+//! the format and say how to get a program from it.
 
-/// What bytes are, and what to do instead; [`None`] if they are not known.
+/// The name of a format, and what to do instead; [`None`] if the format is unknown.
 pub(crate) fn recognise(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let found = FORMATS.iter().find(|format| (format.is)(bytes))?;
     Some((found.name, found.help))
@@ -19,8 +19,8 @@ const EXPORT_TENSORFLOW: &str =
     "export the model with `tf2onnx`, or as StableHLO with `jax2tf` or `tf.mlir`";
 const EXPORT_WEIGHTS: &str = "it holds weights and no program: export the model that uses them";
 
-/// Zip archives list the names of their files near their end; those of a few kilobytes show them
-/// near their beginning, too.
+/// Whether a ZIP archive contains a file of this name. Archives list names near their end; the
+/// names are near the beginning as well if the archive has only a few kilobytes.
 fn zip_with(bytes: &[u8], name: &[u8]) -> bool {
     const LOOKED_AT: usize = 1 << 16;
     let contains = |part: &[u8]| part.windows(name.len()).any(|window| window == name);
@@ -29,7 +29,7 @@ fn zip_with(bytes: &[u8], name: &[u8]) -> bool {
         && (contains(&bytes[..bytes.len().min(LOOKED_AT)]) || contains(&bytes[last..]))
 }
 
-/// The first that holds is it.
+/// The known formats. The first that matches is used.
 const FORMATS: &[Format] = &[
     Format {
         name: "a checkpoint or an exported program of PyTorch",

@@ -1,7 +1,7 @@
 //! Tegula: a compiler for machine-learning programs.
 //!
-//! A [`Module`] is a program, read from a file ([`Module::read`]) or a text (`parse`). A [`Compiler`]
-//! compiles it for a [`Target`], and an [`Executable`] runs it on [`Tensor`]s:
+//! A [`Module`] is a program, read from a file ([`Module::read`]) or a text (`parse`). A
+//! [`Compiler`] compiles it for a [`Target`], and an [`Executable`] runs it on [`Tensor`]s:
 //!
 //! ```
 //! use tegula::{Compiler, Module, Target, Tensor};
@@ -18,10 +18,10 @@
 //! # }
 //! ```
 //!
-//! Custom calls of a program are given their meaning by its compiler
-//! ([`Compiler::custom_call`]) or by the process ([`register_custom_call`]).
+//! A [`Compiler`] takes handlers for a program's custom calls ([`Compiler::custom_call`]), and so
+//! does the process ([`register_custom_call`]).
 //!
-//! A wrong program is an [`Error`] that shows its line:
+//! The [`Error`] for an invalid program shows its line:
 //!
 //! ```
 //! let error = "HloModule wrong
@@ -42,10 +42,10 @@
 //! | `ndarray` | views of a [`Tensor`] as arrays of the crate `ndarray`, and tensors of those |
 //! | `serde` | indexing maps, layouts and plans as data; a simulation's report has `to_json` |
 //!
-//! A target that is left out is an error that names its feature.
+//! Using a target that a build does not include is an error that names the feature.
 //!
-//! This crate is the facade over the others; whoever needs one part (indexing
-//! maps, the Plan, ...) depends on that part's crate.
+//! This crate is the facade of the other crates. Users who need a single part (indexing maps, the
+//! Plan, ...) can depend on that part's crate alone.
 
 pub mod backend;
 mod boundary;
@@ -112,7 +112,7 @@ pub use tegula_partition as partition;
 pub use tegula_target::{Architecture, Chip};
 pub use tensor::{Arg, Element, Tensor};
 
-/// The README's code is a test.
+/// Tests the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

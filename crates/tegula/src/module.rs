@@ -1,5 +1,5 @@
-//! A program as its user holds it: read from a file or a text, with the names of its inputs and
-//! results, and the text that errors point into.
+//! Programs read from a file or a text, with the names of their inputs and results and the source
+//! text for errors.
 
 use crate::error::SourceText;
 use crate::signature::Names;
@@ -12,8 +12,9 @@ use std::sync::Arc;
 use tegula_fusion::array_leaves;
 use tegula_stablehlo::Bytes;
 
-/// A verified program that can be compiled: HLO text, StableHLO as MLIR text or bytecode, a file of
-/// `jax.export`, or an ONNX model; its content says which. A [`Reader`] reads one with more than its file.
+/// A verified program, ready to be compiled: HLO text, StableHLO as MLIR text or bytecode, a file
+/// of `jax.export`, or an ONNX model. The form is recognised from the content. [`Reader`] has
+/// options for reading.
 ///
 /// ```
 /// use tegula::Module;
@@ -29,7 +30,8 @@ use tegula_stablehlo::Bytes;
 #[derive(Clone, Debug)]
 pub struct Module {
     program: tegula_ir::Module,
-    /// The program before its sizes were related, if it leaves some open: sizes are bound there.
+    /// For a program with open sizes: the program before `relate_sizes`, to which other sizes can
+    /// be bound.
     stated: Option<Arc<tegula_ir::Module>>,
     inputs: Vec<Signature>,
     outputs: Vec<Signature>,
@@ -37,17 +39,17 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads a program from a file. Tensors that an ONNX model keeps in other files are found in or
-    /// below its folder.
+    /// Reads a program from a file. Tensors of an ONNX model that are stored in other files are
+    /// looked for in its folder and below.
     ///
     /// # Errors
-    /// The file cannot be read; what is wrong with the program, with its place in the file. An ONNX
-    /// model whose shapes are decided by the values of inputs needs a [`Reader`] that is told them.
+    /// The file cannot be read; the program is invalid, with the place in the file. For an ONNX
+    /// model whose shapes depend on values of inputs, use a [`Reader`] and give it the values.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, Error> {
         Reader::new().read(path.as_ref())
     }
 
-    /// Reads a program from its bytes.
+    /// Reads a program from bytes.
     ///
     /// # Errors
     /// As [`Self::read`]; an ONNX model cannot have tensors in other files.
@@ -77,11 +79,11 @@ impl Module {
         })
     }
 
-    /// The program with sizes that it leaves open given for good, by name. Those that are not named
-    /// stay open: one compilation serves all their values.
+    /// The program with some of its open sizes fixed, by name. The other sizes stay open: the
+    /// program is compiled once for all their values.
     ///
     /// # Errors
-    /// A name that is no open size; sizes that contradict the program.
+    /// A name that is not an open size; sizes that contradict the program.
     pub fn bind_sizes(&self, sizes: &[(&str, i64)]) -> Result<Self, Error> {
         let stated = match &self.stated {
             Some(stated) => tegula_ir::Module::clone(stated),
@@ -97,22 +99,22 @@ impl Module {
         Ok(bound)
     }
 
-    /// What the program takes, in order: the arrays among its parameters.
+    /// The program's inputs, in order: the arrays among its parameters.
     pub fn inputs(&self) -> &[Signature] {
         &self.inputs
     }
 
-    /// What the program gives, in order: the arrays among its results.
+    /// The program's results, in order: the arrays among its results.
     pub fn outputs(&self) -> &[Signature] {
         &self.outputs
     }
 
-    /// The program as data, on its own.
+    /// The program in Tegula's IR, by value.
     pub fn into_program(self) -> tegula_ir::Module {
         self.program
     }
 
-    /// The program as data.
+    /// The program in Tegula's IR.
     pub fn program(&self) -> &tegula_ir::Module {
         &self.program
     }
@@ -122,7 +124,7 @@ impl Module {
     }
 }
 
-/// The program as data: what the crates below take.
+/// Access to the program in Tegula's IR, which the other crates take.
 impl Deref for Module {
     type Target = tegula_ir::Module;
 
@@ -131,7 +133,7 @@ impl Deref for Module {
     }
 }
 
-/// A verified program that was made in memory.
+/// Wraps a verified program that was built in memory.
 impl From<tegula_ir::Module> for Module {
     fn from(program: tegula_ir::Module) -> Self {
         let (inputs, outputs) = signatures(&program, &Names::default());
@@ -153,7 +155,7 @@ impl FromStr for Module {
     }
 }
 
-/// What a program takes and gives.
+/// The signatures of a program's inputs and results.
 pub(crate) fn signatures(
     program: &tegula_ir::Module,
     names: &Names,

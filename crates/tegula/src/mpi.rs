@@ -1,7 +1,7 @@
-//! A program on the ranks of an MPI job: each process is one device.
+//! Programs on the ranks of an MPI job, in which each process is one device.
 //!
-//! All ranks read the same program and the same inputs, and compile what a device runs. Each takes its
-//! own parts of the inputs; every rank has the whole results in the end.
+//! All ranks read the same program and the same inputs, and compile the program of a device. Each
+//! rank takes its own parts of the inputs, and each has the whole results at the end.
 
 use crate::{Error, ErrorKind, Executable, SpmdExecutable, Tensor};
 use std::sync::Arc;
@@ -9,38 +9,38 @@ use std::time::{Duration, Instant};
 use tegula_devices::mpi::{Job, Patience};
 use tegula_ir::Literal;
 
-/// A job of which this process is a rank.
+/// An MPI job that this process takes part in.
 pub struct MpiJob {
     job: Arc<Job>,
 }
 
 impl MpiJob {
-    /// Joins the job that `mpirun` has started; once in a process. A rank waits for others for
-    /// `wait` in each exchange, and says who is missing before `deadline`.
+    /// Joins the job that `mpirun` has started; only once in a process. In each exchange, a rank
+    /// waits for others up to `wait`, and reports missing ranks before `deadline`.
     ///
     /// # Errors
-    /// There is no MPI library, or it cannot be used.
+    /// There is no usable MPI library.
     pub fn join(wait: Duration, deadline: Option<Instant>) -> Result<Self, Error> {
         let job = Job::join(Patience { wait, deadline });
         let job = job.map_err(|message| Error::new(ErrorKind::Unsupported, message))?;
         Ok(Self { job: Arc::new(job) })
     }
 
-    /// The number of this process.
+    /// The rank of this process.
     pub fn rank(&self) -> usize {
         self.job.rank()
     }
 
-    /// How many processes there are, each a device.
+    /// The number of processes, each of which is a device.
     pub fn size(&self) -> usize {
         self.job.size()
     }
 
-    /// Checks that all ranks have the same program, inputs and options, of which this is all that
-    /// matters.
+    /// Checks that all ranks have the same program, inputs and options, which `parts` contains as
+    /// bytes.
     ///
     /// # Errors
-    /// Those that have others than rank 0.
+    /// The ranks whose parts differ from those of rank 0.
     pub fn agree(&self, parts: &[&[u8]]) -> Result<(), Error> {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -51,11 +51,11 @@ impl MpiJob {
         agreed.map_err(|message| Error::new(ErrorKind::Input, message))
     }
 
-    /// Runs a program that was compiled for as many devices as there are ranks, `times` times. Inputs and
-    /// results are whole arrays.
+    /// Runs a program that was compiled for as many devices as there are ranks, `times` times.
+    /// Inputs and results are whole arrays.
     ///
     /// # Errors
-    /// As [`Executable::run`]; a rank that is missing, which the error names.
+    /// As [`Executable::run`]; a missing rank, by number.
     pub fn run(
         &self,
         executable: &Executable,
@@ -79,21 +79,22 @@ impl MpiJob {
         Ok(results.into_iter().map(Tensor::from).collect())
     }
 
-    /// Leaves the job, once all ranks do.
+    /// Leaves the job, when all ranks do.
     ///
     /// # Errors
-    /// Others did not come in time.
+    /// Other ranks did not leave in time.
     pub fn finish(&self) -> Result<(), Error> {
         let finished = self.job.finish();
         finished.map_err(|message| Error::new(ErrorKind::Limit, message))
     }
 
-    /// Ends this process where it could not join a job: a thread may be stuck inside of the library.
+    /// Ends this process if it could not join a job, because a thread may hang inside the MPI
+    /// library.
     pub fn leave(code: u8) -> ! {
         tegula_devices::mpi::leave(i32::from(code.max(1)))
     }
 
-    /// Ends the whole job, and this process with an exit status.
+    /// Ends the whole job, and this process with this exit status.
     pub fn abort(&self, code: u8) -> ! {
         self.job.abort(i32::from(code.max(1)))
     }

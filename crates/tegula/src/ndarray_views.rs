@@ -1,11 +1,11 @@
-//! Tensors as arrays of the crate `ndarray`, and back.
+//! Conversions between tensors and arrays of the crate `ndarray`.
 
 use crate::{Element, Error, Tensor};
 use ndarray::{ArrayBase, ArrayViewD, Data, Dimension, IxDyn};
 
 impl Tensor {
-    /// A view of the elements, if they are of this type. Nothing is copied, except that an array that does
-    /// not lie row-major is put so when that is first asked.
+    /// A view of the elements, if they are of this type. It copies nothing, except that an array
+    /// that is not row-major is converted at the first call.
     ///
     /// ```
     /// use tegula::Tensor;

@@ -1,29 +1,28 @@
-//! `.npz` and `.npy` files: numpy's arrays on disk.
+//! `.npz` and `.npy` files: arrays on disk in numpy's formats.
 //!
-//! An `.npz` is a ZIP archive of `.npy` files, stored or deflated. An `.npy` is a
-//! magic number, a header (a Python dictionary with `descr`, `fortran_order` and
-//! `shape`) and the elements. Input is hostile: every offset and size is checked
-//! against the file before anything is allocated, and an entry may not inflate
-//! beyond what its array needs.
+//! An `.npz` file is a ZIP archive of `.npy` files, stored or deflated. An `.npy` file consists of
+//! a magic number, a header (a Python dictionary with `descr`, `fortran_order` and `shape`) and the
+//! elements. Input is untrusted: every offset and size is checked against the file before anything
+//! is allocated, and an entry may not inflate beyond what its array needs.
 //!
-//! numpy has no names for some element types. `bf16` travels as `uint16` bits or
-//! as ml_dtypes' void of 2 bytes, other small floats as `uint8` bits; a reader
-//! that knows the type it wants reinterprets with [`NpyArray::to_literal`].
+//! numpy has no names for some element types. `bf16` is stored as `uint16` bits or as ml_dtypes'
+//! 2-byte void type, other small floats as `uint8` bits. A reader that expects such a type
+//! reinterprets the bits with [`NpyArray::to_literal`].
 //!
-//! Formats: APPNOTE.TXT (PKWARE, 6.3.10) for ZIP without ZIP64; numpy's
-//! `numpy.lib.format` for versions 1 to 3.
+//! Specifications: APPNOTE.TXT (PKWARE, 6.3.10) for ZIP without ZIP64; numpy's `numpy.lib.format`
+//! for versions 1 to 3.
 
 use std::io::{Read, Write};
 use tegula_ir::{ArrayShape, Category, ElementType, Literal, LiteralError, MAX_LITERAL_BYTES};
 
-/// Why a file could not be read or written.
+/// The reason why a file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NpzError {
-    /// The archive is damaged, or uses what is not supported.
+    /// The archive is damaged, or uses an unsupported feature.
     #[error("not a readable npz archive: {0}")]
     Archive(String),
-    /// An array's header is damaged, or names an element type without a meaning.
+    /// The header of an array is damaged, or names an unknown element type.
     #[error("{name}: {reason}")]
     Array {
         /// The entry's name.
@@ -31,37 +30,36 @@ pub enum NpzError {
         /// What is wrong.
         reason: String,
     },
-    /// An array is larger than memory allows, or its size is not its shape's.
+    /// An array is too large for memory, or its size does not match its shape.
     #[error("{name}: {source}")]
     Size {
         /// The entry's name.
         name: String,
-        /// The limit.
+        /// The reason.
         source: LiteralError,
     },
-    /// The underlying file failed.
+    /// Reading or writing the underlying file failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// One array, as the file states it.
+/// One array, with the type that the file states.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NpyArray {
-    /// The entry's name, without `.npy`.
+    /// The name of the entry, without `.npy`.
     pub name: String,
     /// numpy's name of the type, without its byte order: `f4`, `i8`, `b1`, `V2`.
     pub descr: String,
-    /// The elements, row-major, under the element type that `descr` names; `V2`
-    /// and `V1` are read as `u16` and `u8`.
+    /// The elements, row-major, with the element type that `descr` names; `V2` and `V1` are read as
+    /// `u16` and `u8`.
     pub literal: Literal,
 }
 
 impl NpyArray {
-    /// The array as elements of type `ty`.
+    /// The array with elements of type `ty`.
     ///
-    /// Unsigned bits of the same width become floats by reinterpretation, bytes
-    /// become `pred` and types narrower than a byte; anything else must be of the
-    /// type already.
+    /// Unsigned integers are reinterpreted as floats of the same width. Bytes are converted to
+    /// `pred` and to types narrower than a byte. Otherwise, the array must have the type already.
     pub fn to_literal(&self, ty: ElementType) -> Result<Literal, NpzError> {
         let from = self.literal.element_type();
         let same_width = from.storage_bytes() == ty.storage_bytes();
@@ -81,32 +79,32 @@ impl NpyArray {
     }
 }
 
-/// An archive, of which arrays are read one by one.
+/// An archive whose arrays are read one at a time.
 pub struct NpzArchive<B> {
     bytes: B,
     entries: Vec<Entry>,
 }
 
 impl<B: AsRef<[u8]>> NpzArchive<B> {
-    /// Reads an archive's directory, and none of its arrays.
+    /// Reads the directory of an archive, but none of its arrays.
     ///
     /// # Errors
-    /// It is no archive, or one that uses what is not supported.
+    /// The bytes are not an archive, or it uses an unsupported feature.
     pub fn new(bytes: B) -> Result<Self, NpzError> {
         let entries = directory(bytes.as_ref())?;
         Ok(Self { bytes, entries })
     }
 
-    /// The names of its entries, without `.npy`, in the order of the directory.
+    /// The names of the entries, without `.npy`, in the order of the directory.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(Entry::array_name)
     }
 
-    /// Reads the array of this name; `None` if there is no such entry. Other entries are not
-    /// looked at, whatever they hold.
+    /// Reads the array of this name; `None` if there is no such entry. Other entries are not read,
+    /// whatever they contain.
     ///
     /// # Errors
-    /// The entry is damaged or is no array.
+    /// The entry is damaged or is not an array.
     pub fn read(&self, name: &str) -> Result<Option<NpyArray>, NpzError> {
         let mut entries = self.entries.iter();
         let Some(entry) = entries.find(|entry| entry.array_name() == name) else {
@@ -164,7 +162,7 @@ fn directory(bytes: &[u8]) -> Result<Vec<Entry>, NpzError> {
     const END_LEN: usize = 22;
     let last = bytes.len().checked_sub(END_LEN);
     let last = last.ok_or_else(|| archive("it is shorter than an empty archive"))?;
-    // The end record is last but for a comment of at most 64 KiB.
+    // The end record comes last, followed only by a comment of at most 64 KiB.
     let first = last.saturating_sub(usize::from(u16::MAX));
     let end = (first..=last)
         .rev()
@@ -201,7 +199,7 @@ fn directory(bytes: &[u8]) -> Result<Vec<Entry>, NpzError> {
     Ok(entries)
 }
 
-/// The content of an entry, inflated as it is read.
+/// A reader of an entry's content, which inflates while reading.
 fn entry_reader<'a>(bytes: &'a [u8], entry: &Entry) -> Result<Checked<'a>, NpzError> {
     let at = entry.local_header;
     if bytes_at(bytes, at, 4)? != b"PK\x03\x04" {
@@ -226,7 +224,7 @@ fn entry_reader<'a>(bytes: &'a [u8], entry: &Entry) -> Result<Checked<'a>, NpzEr
     })
 }
 
-/// A reader that sums what passes.
+/// A reader that computes the checksum of what is read.
 struct Checked<'a> {
     reader: Box<dyn Read + 'a>,
     crc: flate2::Crc,
@@ -241,7 +239,7 @@ impl Read for Checked<'_> {
     }
 }
 
-/// Headers are a line; numpy's own are below 1 KiB.
+/// The maximum size of a header in bytes. A header is one line; numpy's own are below 1 KiB.
 const MAX_HEADER: usize = 1 << 16;
 
 fn read_npy(name: &str, mut reader: Checked<'_>) -> Result<NpyArray, NpzError> {
@@ -309,7 +307,7 @@ fn elements(header: &Header, reader: &mut impl Read) -> Result<Vec<u8>, String> 
         .try_fold(size as i64, |n, &dim| n.checked_mul(dim));
     let total = count.filter(|&total| total <= MAX_LITERAL_BYTES);
     let total = total.ok_or("its shape is too large")? as usize;
-    // Grown as it is read: a short file cannot make a large allocation.
+    // The buffer grows while reading, so a short file cannot cause a large allocation.
     let mut bytes = Vec::new();
     let read = reader.take(total as u64).read_to_end(&mut bytes);
     read.map_err(|error| format!("it could not be inflated: {error}"))?;
@@ -329,7 +327,7 @@ fn elements(header: &Header, reader: &mut impl Read) -> Result<Vec<u8>, String> 
     Ok(bytes)
 }
 
-/// Column-major elements in row-major order.
+/// Converts column-major elements to row-major order.
 fn row_major(bytes: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
     let mut ordered = Vec::with_capacity(bytes.len());
     let mut index = vec![0i64; shape.len()];
@@ -350,7 +348,7 @@ fn row_major(bytes: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
     ordered
 }
 
-/// What an `.npy` header says.
+/// The contents of an `.npy` header.
 #[derive(Debug, PartialEq)]
 struct Header {
     descr: String,
@@ -415,7 +413,7 @@ fn value_of<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     Err(format!("its header has no {key}"))
 }
 
-/// numpy's names, without byte order.
+/// numpy's names of types, without byte order.
 const NAMES: &[(&str, ElementType)] = &[
     ("b1", ElementType::Pred),
     ("i1", ElementType::S8),
@@ -442,8 +440,8 @@ fn element_type(name: &str) -> Option<ElementType> {
         .map(|&(_, ty)| ty)
 }
 
-/// The name under which elements of a type are written: its own, or that of
-/// unsigned bits of its width.
+/// The type name that elements are written with: that of their type, or of unsigned integers of the
+/// same width.
 fn descr_of(ty: ElementType) -> String {
     let own = NAMES
         .iter()
@@ -479,7 +477,7 @@ pub fn write_npz<'a>(
         local.extend_from_slice(name.as_bytes());
         directory.extend_from_slice(b"PK\x01\x02\x14\x00");
         directory.extend_from_slice(&fields);
-        // No comment, disk 0, binary, no attributes.
+        // The fields are: no comment, disk 0, binary, no attributes.
         directory.extend_from_slice(&[0; 10]);
         directory.extend_from_slice(&offset.to_le_bytes());
         directory.extend_from_slice(name.as_bytes());
@@ -499,12 +497,12 @@ pub fn write_npz<'a>(
     out.write_all(&(directory.len() as u32).to_le_bytes())?;
     out.write_all(&offset.to_le_bytes())?;
     out.write_all(&[0; 2])?;
-    // What a buffer still holds may not fit on the disk.
+    // The last bytes in the buffer may not fit on the disk, which only a flush reports.
     out.flush()?;
     Ok(())
 }
 
-/// What a local header and a directory entry have in common.
+/// The fields that local headers and directory entries share.
 fn header_fields(name: &str, crc: u32, deflated: usize, size: usize) -> Result<Vec<u8>, NpzError> {
     let too_large = |_| archive("an array needs ZIP64");
     let deflated = u32::try_from(deflated).map_err(too_large)?;
@@ -653,7 +651,8 @@ mod tests {
     fn only_what_is_asked_for_is_read() {
         let a = Literal::from_f32s(&[8], &[1.5; 8]).unwrap();
         let mut bytes = archive_of(&[("a", &a), ("b", &a)]);
-        // The content of `a`: its local header is 30 bytes and the name `a.npy`.
+        // The bytes are in the content of `a`: its local header has 30 bytes, and the name is
+        // `a.npy`.
         bytes[40..60].fill(0xff);
         assert!(read_npz(&bytes).is_err());
         let archive = NpzArchive::new(&bytes).unwrap();
@@ -694,7 +693,7 @@ mod tests {
             for flip in [1, 0x80, 0xff] {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= flip;
-                // Some bytes (times, versions) do not matter.
+                // Damage in some bytes (times, versions) has no effect.
                 if let Ok(arrays) = read_npz(&damaged) {
                     assert!(arrays.iter().all(|array| array.literal == a), "at {at}");
                 }

@@ -1,23 +1,23 @@
-//! Programs as objects that a C compiler links.
+//! Compilation of programs to object files, which a C compiler links.
 
 use crate::{Error, ErrorKind, IsaLevel, PlanOptions, plan_for};
 use tegula_codegen_cpu::{Object, StreamLimits};
 use tegula_fusion::Routines;
 use tegula_ir::Module;
 
-/// How an object is made.
+/// Options of object files.
 #[derive(Clone, Debug)]
 pub struct ObjectOptions {
-    /// What the names of its functions begin with.
+    /// The prefix of the names of the object's functions.
     pub name: String,
-    /// Which instructions it may use.
+    /// The instruction set level.
     pub cpu: IsaLevel,
-    /// Whether large constants go to a file beside it, which whoever calls it maps.
+    /// Whether large constants are written to a separate file, which the caller maps at run time.
     pub weights: bool,
 }
 
 impl ObjectOptions {
-    /// An object with all that it needs, whose functions' names begin with this one.
+    /// Options for an object that contains all constants, whose function names have this prefix.
     pub fn new(name: impl Into<String>, cpu: IsaLevel) -> Self {
         Self {
             name: name.into(),
@@ -27,12 +27,12 @@ impl ObjectOptions {
     }
 }
 
-/// Compiles a verified module to an object file for Linux and a C header. The level says for
-/// which architecture, which need not be this one.
+/// Compiles a verified module to an object file for Linux and a C header. The level determines the
+/// architecture, which may differ from this machine's.
 ///
 /// # Errors
-/// An operation that objects cannot have yet, by name; a name that C does not take; an architecture that
-/// this was built without.
+/// An operation that objects do not support yet, by name; a name that is invalid in C; an
+/// architecture that this build does not include.
 pub fn compile_object(module: &Module, options: &ObjectOptions) -> Result<Object, Error> {
     if let Some(required) = module.required.first() {
         let message = format!(

@@ -1,4 +1,4 @@
-//! How a program is compiled: for which target, with what.
+//! Compilation options.
 
 #[cfg(feature = "tpu")]
 use crate::{Error, ErrorKind};
@@ -14,38 +14,38 @@ pub enum Target {
     /// Machine code for this CPU.
     #[default]
     Cpu,
-    /// The reference evaluator: every operation by its definition.
+    /// The reference evaluator, which executes every operation by its definition.
     Interp,
-    /// The Plan, evaluated by plain loops: what every backend must compute.
+    /// The Plan, evaluated with plain loops. It defines what backends must compute.
     Plan,
-    /// A device program for the first GPU.
+    /// A program for the first GPU.
     Cuda,
-    /// The same program on a GPU that is simulated, with checks that none makes.
+    /// The same program on a simulated GPU, with checks that real GPUs do not make.
     CudaSim,
-    /// The simulated TPU, which also checks the placement.
+    /// The simulated TPU, which also checks where arrays are placed.
     Tpu,
 }
 
-/// How to compile.
+/// The options of compiling a program.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The target.
     pub target: Target,
-    /// Which CPU, for [`Target::Cpu`].
+    /// For [`Target::Cpu`]: the instruction set level.
     pub cpu: IsaLevel,
-    /// How many threads a run may use, at least 1.
+    /// The number of threads that a run may use, at least 1.
     pub threads: usize,
-    /// Which chip, for [`Target::Tpu`]; [`None`]: a v5e.
+    /// For [`Target::Tpu`]: the chip; [`None`] means a v5e.
     pub chip: Option<Chip>,
-    /// The orders of dimensions in memory, for CPUs, GPUs and the Plan.
+    /// For CPUs, GPUs and the Plan: the dimension orders of arrays in memory.
     pub orders: LayoutPolicy,
-    /// Where compiled programs are kept, for [`Target::Cpu`]; [`None`]: nowhere.
+    /// For [`Target::Cpu`]: the cache of compiled programs, if any.
     pub cache: Option<Cache>,
-    /// On how many devices of this process a program runs, at least 1: for [`Target::Cpu`],
-    /// [`Target::Plan`] and [`Target::Interp`]. With more than one, a program is partitioned unless
-    /// it is already; see [`Compiler::devices`](crate::Compiler::devices).
+    /// For [`Target::Cpu`], [`Target::Plan`] and [`Target::Interp`]: the number of devices within
+    /// this process on which a program runs, at least 1. With more than one, a program is
+    /// partitioned unless it is already; see [`Compiler::devices`](crate::Compiler::devices).
     pub devices: usize,
-    /// What compiling may take, and each run that is given no limits of its own.
+    /// The limits of compilation, and of each run that is not given other limits.
     pub limits: Limits,
 }
 
@@ -66,7 +66,7 @@ impl Default for Options {
 
 #[cfg(feature = "tpu")]
 impl Options {
-    /// The TPU chip that is compiled for.
+    /// The TPU chip to compile for.
     pub(crate) fn chip(&self) -> Result<Chip, Error> {
         let v5e =
             || Chip::by_name("v5e").map_err(|error| Error::new(ErrorKind::Bug, error.to_string()));
@@ -74,20 +74,19 @@ impl Options {
     }
 }
 
-/// Which order of dimensions each of a plan's arrays has in memory. A program's results do not depend on
-/// them.
+/// The policy that chooses the dimension order of each of a plan's arrays in memory. The results of
+/// a program do not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutPolicy {
-    /// Those that the program states for its parameters and results, and those of least
-    /// cost between.
+    /// The orders that the program states for its parameters and results; for other arrays, the
+    /// orders of least cost.
     #[default]
     LeastCost,
-    /// Those that the program states; everything else is row-major.
+    /// The orders that the program states; for other arrays, row-major order.
     FromProgram,
-    /// Drawn from this seed, for every array: what tests hold the others against. Routines
-    /// compute all products then, steps are done strip by strip and stores go past the caches
-    /// wherever that can be done.
+    /// Random orders from this seed, for tests. In addition, routines compute all matrix products,
+    /// and strip-mining and non-temporal stores are used wherever possible.
     #[doc(hidden)]
     Random(u64),
 }

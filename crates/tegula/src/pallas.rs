@@ -1,8 +1,8 @@
-//! Pallas kernels on the simulated TPU: what the command line and the Python package share.
+//! Pallas kernels on the simulated TPU, for the command line and the Python package.
 //!
-//! [`Kernel::new`] makes a kernel that JAX lowered a program for one chip, with the memory limit
-//! that its call states; [`Kernel::inputs`] turns arrays into the kernel's own element types;
-//! [`Kernel::simulate`] runs it.
+//! [`Kernel::new`] makes a program for one chip from a kernel that JAX has lowered, with the memory
+//! limit that its call states; [`Kernel::inputs`] converts arrays to the kernel's element types;
+//! [`Kernel::simulate`] runs the kernel.
 
 use std::path::Path;
 use tegula_ir::{ArrayShape, Category, Literal};
@@ -15,16 +15,16 @@ use tegula_target::Chip;
 pub use tegula_mosaic::{Source, read};
 pub use tegula_sim_tpu::{Options, Report};
 
-/// A kernel as a program for a chip.
+/// A kernel compiled for a chip.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What is simulated.
+    /// The program to simulate.
     pub program: TpuProgram,
-    /// The chip, with the limit of VMEM that the call states.
+    /// The chip, with the VMEM limit that the call states.
     pub chip: Chip,
 }
 
-/// Why a kernel cannot be simulated.
+/// The reason why a kernel cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KernelError(String);
@@ -36,11 +36,11 @@ impl KernelError {
 }
 
 impl Kernel {
-    /// The program of a kernel on a chip. `given` has the call's operands, or nothing where they
-    /// are not known; places without a file are those of `path`.
+    /// Compiles a kernel for a chip. `given` has the call's operands; it is empty if they are not
+    /// known. Source locations without a file get `path`.
     ///
     /// # Errors
-    /// An operation that is not simulated, or arrays that do not fit the kernel.
+    /// An operation that the simulator does not support, or arrays that do not match the kernel.
     pub fn new(
         source: &Source,
         chip: &Chip,
@@ -63,7 +63,7 @@ impl Kernel {
         Ok(Self { program, chip })
     }
 
-    /// The shapes of the inputs with their numbers, in order.
+    /// The numbers and shapes of the inputs, in order.
     pub fn input_shapes(&self) -> Vec<(usize, ArrayShape)> {
         let mut shapes: Vec<(usize, ArrayShape)> = self
             .program
@@ -81,10 +81,10 @@ impl Kernel {
         shapes
     }
 
-    /// The arrays of each device: those of `given` have a first dimension with one index for each.
+    /// Splits arrays between devices: the first dimension of each has one index for each device.
     ///
     /// # Errors
-    /// An array that has another one.
+    /// An array whose first dimension has another size.
     pub fn split(given: &[Literal], devices: usize) -> Result<Vec<Vec<Literal>>, KernelError> {
         if devices == 1 {
             return Ok(vec![given.to_vec()]);
@@ -110,10 +110,10 @@ impl Kernel {
         Ok(split)
     }
 
-    /// Arrays as the kernel takes them, in its own element types.
+    /// Converts arrays to the kernel's element types.
     ///
     /// # Errors
-    /// One that is missing, or has another size or width.
+    /// An array that is missing, or has another size or element width.
     pub fn inputs(&self, given: &[Literal]) -> Result<Vec<Literal>, KernelError> {
         let shapes = self.input_shapes();
         let count = shapes.last().map_or(0, |(number, _)| number + 1);
@@ -131,11 +131,11 @@ impl Kernel {
         Ok(inputs)
     }
 
-    /// Runs the kernel on as many devices as there are lists of inputs, which copy to and signal
-    /// each other by their numbers. A report for each device.
+    /// Runs the kernel on one device for each list of inputs. The devices copy data to each other
+    /// and signal each other by their numbers. Returns one report for each device.
     ///
     /// # Errors
-    /// What the simulator cannot compute, with its place in the source.
+    /// An operation that the simulator cannot execute, with its place in the source.
     pub fn simulate(
         &self,
         options: &Options,
@@ -159,7 +159,7 @@ impl Kernel {
     }
 }
 
-/// The limit of scoped VMEM that a call states.
+/// Sets the limit of scoped VMEM that a call states.
 fn set_limit(chip: &mut Chip, limit: i64) -> Result<(), KernelError> {
     let stated = format!("name = given\nscoped_vmem_bytes = {limit} B # the call\n");
     let given = Chip::parse(&stated).map_err(|error| KernelError::new(error.message))?;
@@ -167,7 +167,7 @@ fn set_limit(chip: &mut Chip, limit: i64) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// What is known of a kernel's arrays: from the call around it, or from its inputs.
+/// The known facts about a kernel's arrays, from the call around it or from its inputs.
 fn arrays(source: &Source, given: &[Literal]) -> Arrays {
     let dims = |types: &[mlir::Type]| -> Vec<Vec<i64>> {
         let of = |ty: &mlir::Type| {
@@ -203,8 +203,9 @@ fn arrays(source: &Source, given: &[Literal]) -> Arrays {
     }
 }
 
-/// An array's bits in another shape of as many elements of the same width. A kernel's integers
-/// have no sign of their own, and files have unsigned integers for floats that numpy lacks.
+/// Reinterprets an array's bits as another shape with as many elements of the same width. This is
+/// needed because a kernel's integers are signless, and files store floats that numpy lacks as
+/// unsigned integers.
 fn reinterpreted(literal: &Literal, shape: &ArrayShape) -> Result<Literal, KernelError> {
     let (own, wanted) = (literal.shape(), shape.element_type);
     let from = own.element_type;

@@ -1,5 +1,5 @@
-//! The pipelines of all targets: which passes there are, and running them for whoever wants to see
-//! what each gives.
+//! The pass pipelines of all targets: the names of the passes, and running a pipeline with an
+//! observer.
 
 use crate::Error;
 use crate::planning::{PlanOptions, plan_observed};
@@ -7,7 +7,7 @@ use crate::{Options, Target};
 use tegula_codegen_cpu::{KERNEL_PASSES, Listing};
 use tegula_ir::{Module, PassManager};
 
-/// The passes of a target's pipeline by name, in their order. [`Target::Interp`] has none.
+/// The names of the passes of a target's pipeline, in order. [`Target::Interp`] has none.
 pub fn passes(target: Target) -> Vec<&'static str> {
     let mut passes = match target {
         Target::Interp => return Vec::new(),
@@ -40,7 +40,7 @@ fn plan_passes() -> Vec<&'static str> {
     parts.concat()
 }
 
-/// Runs the pipeline of a target over a verified module for the observer of `manager`.
+/// Runs a target's pipeline on a verified module, for the observer of `manager`.
 ///
 /// # Errors
 /// As [`compile`](crate::compile).

@@ -1,4 +1,4 @@
-//! From a module to a Plan: the passes that all targets with one memory share.
+//! Planning: the passes from a module to a Plan, which all targets with a single memory share.
 
 use crate::boundary::Boundary;
 use crate::{Error, LayoutPolicy};
@@ -9,24 +9,24 @@ use tegula_layout::apply_layouts::{apply_layouts, drawn};
 use tegula_layout::assign::{Machine, Ordered, Reason, dense_orders, stated_orders};
 use tegula_plan::{Plan, StripLimits};
 
-/// What a program is planned for.
+/// Options of planning.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// What kernels may keep.
+    /// Limits on the memory within kernels.
     pub limits: Limits,
-    /// What costs are counted for.
+    /// The machine whose costs are estimated.
     pub machine: Machine,
     /// The orders of dimensions in memory.
     pub orders: LayoutPolicy,
-    /// When steps are done strip by strip, if ever.
+    /// The limits of strip-mining; [`None`] disables it.
     pub strips: Option<StripLimits>,
-    /// Whether to give the reasons for layouts.
+    /// Whether to record the reasons for layouts.
     pub reasons: bool,
-    /// What becomes of LAPACK's routines.
+    /// How LAPACK routines are compiled.
     pub routines: Routines,
 }
 
-/// A CPU.
+/// The options for a CPU.
 impl Default for PlanOptions {
     fn default() -> Self {
         Self {
@@ -41,7 +41,7 @@ impl Default for PlanOptions {
 }
 
 impl PlanOptions {
-    /// A GPU.
+    /// The options for a GPU.
     #[cfg(feature = "cuda")]
     pub fn gpu() -> Self {
         Self {
@@ -54,24 +54,23 @@ impl PlanOptions {
     }
 }
 
-/// A program on its way to a backend.
+/// A planned program, as input for a backend.
 #[derive(Clone, Debug)]
 pub struct Planned<'a> {
-    /// The module, in which compositions of operations are spelled out. What was
-    /// fused names its instructions.
+    /// The module, with composite operations expanded. The fused graph refers to its instructions.
     pub module: Cow<'a, Module>,
-    /// The fused graph: which operations share a kernel.
+    /// The fused graph, which says which operations share a kernel.
     pub fused: Fused,
-    /// The kernels, buffers and steps.
+    /// The plan: kernels, buffers and steps.
     pub plan: Plan,
-    /// The arrays whose layout is not row-major, if [`PlanOptions::reasons`] is set: the instruction,
-    /// the layout, and the reason.
+    /// If [`PlanOptions::reasons`] is set: the arrays whose layout is not row-major, each with the
+    /// instruction, the layout and the reason.
     pub reasons: Vec<(String, tegula_ir::Layout, Reason)>,
     pub(crate) boundary: Boundary,
 }
 
 impl Planned<'_> {
-    /// The same with a module of its own.
+    /// The same program with an owned module.
     pub fn into_owned(self) -> Planned<'static> {
         Planned {
             module: Cow::Owned(self.module.into_owned()),
@@ -83,27 +82,27 @@ impl Planned<'_> {
     }
 }
 
-/// Fuses and plans a module for a CPU, which is what every backend starts from. The
-/// fused graph's instructions are those of the [expanded](tegula_fusion::expand) module, with
-/// [products before](tegula_fusion::hoist_loop_products) and [sums after their
-/// loops](tegula_fusion::sink_loop_reductions), and new ones for arrays whose layout is not
-/// row-major.
+/// Fuses and plans a module for a CPU. The instructions of the fused graph are those of the
+/// [expanded](tegula_fusion::expand) module, after [products are moved before
+/// loops](tegula_fusion::hoist_loop_products) and [sums after
+/// loops](tegula_fusion::sink_loop_reductions), with new instructions for arrays whose layout is
+/// not row-major.
 ///
 /// # Errors
-/// An operation that cannot be compiled yet.
+/// An operation that is not supported yet.
 pub fn plan(module: &Module) -> Result<Planned<'_>, Error> {
     plan_for(module, &PlanOptions::default())
 }
 
-/// As [`plan`], for a machine and a backend.
+/// As [`plan`], with options for a machine and a backend.
 ///
 /// # Errors
-/// An operation that cannot be compiled yet.
+/// An operation that is not supported yet.
 pub fn plan_for<'a>(module: &'a Module, options: &PlanOptions) -> Result<Planned<'a>, Error> {
     plan_observed(module, options, &mut PassManager::new())
 }
 
-/// As [`plan_for`], with passes that somebody may observe.
+/// As [`plan_for`], with an optional observer of the passes.
 pub(crate) fn plan_observed<'a>(
     module: &'a Module,
     options: &PlanOptions,
@@ -124,7 +123,7 @@ pub(crate) fn plan_observed<'a>(
     });
     passes.show("sink-loop-reductions", &*module);
     let short_loops = match options.orders {
-        // Loops with all that they do are tried, however short.
+        // Tests with random orders exercise loops in full, however short they are.
         LayoutPolicy::Random(_) => ShortLoops::Kept,
         LayoutPolicy::LeastCost | LayoutPolicy::FromProgram => ShortLoops::Unrolled,
     };
@@ -161,7 +160,7 @@ pub(crate) fn plan_observed<'a>(
     })
 }
 
-/// The flattened program with the orders of its arrays.
+/// The flattened program, with the dimension orders of its arrays.
 fn ordered(module: &Module, program: tegula_fusion::Program, options: &PlanOptions) -> Ordered {
     match options.orders {
         LayoutPolicy::LeastCost => dense_orders(module, program, &options.machine, options.reasons),

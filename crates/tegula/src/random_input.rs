@@ -1,14 +1,14 @@
-//! Inputs for a program when none are given: pseudo-random, the same for the same
-//! seed on every machine.
+//! Pseudo-random inputs for programs that are run without inputs. The same seed gives the same
+//! inputs on every machine.
 
 use crate::{Error, Tensor};
 use tegula_ir::{ArrayShape, Category, Literal, Module, Scalar, Shape};
 
-/// One input per array among the entry's parameters. Floats are roughly normal
-/// with deviation 1, integers small, `pred` even.
+/// One input for each array among the entry's parameters. Floats are approximately normally
+/// distributed with deviation 1, integers are small, and both values of `pred` are equally likely.
 ///
 /// # Errors
-/// A parameter whose size is not known or does not fit in memory.
+/// A parameter whose size is unknown or does not fit in memory.
 pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Tensor>, Error> {
     let entry = module.entry_computation();
     let mut inputs = Vec::new();
@@ -37,18 +37,18 @@ pub fn random_inputs(module: &Module, seed: u64) -> Result<Vec<Tensor>, Error> {
     Ok(inputs)
 }
 
-/// The seed of array `number` of a program.
+/// The seed for array `number` of a program.
 pub(crate) fn stream(seed: u64, number: u64) -> u64 {
     seed.wrapping_add(number.wrapping_add(1).wrapping_mul(GOLDEN))
 }
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// An array of pseudo-random numbers; see [`random_inputs`]. It counts in the memory limit of this
-/// thread's work for good.
+/// An array of pseudo-random numbers; see [`random_inputs`]. It is counted permanently in the
+/// memory limit of this thread's work.
 ///
 /// # Errors
-/// The size is not known or does not fit in memory; a limit is exceeded.
+/// The size is unknown or does not fit in memory; a limit is exceeded.
 pub fn random_array(shape: &ArrayShape, seed: u64) -> Result<Literal, Error> {
     let bytes = shape.byte_size().unwrap_or(0);
     tegula_limits::claim(u64::try_from(bytes).unwrap_or(0))?.keep();

@@ -1,5 +1,5 @@
-//! Reading programs in any form, which their content says: HLO text, StableHLO as text or bytecode,
-//! files of `jax.export`, ONNX models.
+//! Reads programs in all supported forms, which it recognises by their content: HLO text, StableHLO
+//! as text or bytecode, files of `jax.export`, ONNX models.
 
 use crate::error::SourceText;
 use crate::file::read_file;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use tegula_ir::Span;
 use tegula_stablehlo::{Bytes, InputForm, Place};
 
-/// Bytes of constants that may be made up for one program.
+/// The maximum size in bytes of generated constants of one program.
 const MAX_FILLED: usize = 2 << 30;
 
-/// A verified program; elided constants are made up from a seed.
+/// Reads and verifies a program; elided constants are generated from a seed.
 fn read_text(text: &str, seed: Option<u64>) -> Result<tegula_ir::Module, Error> {
     let left = Cell::new(MAX_FILLED);
     let fill = |shape: &ArrayShape, number: u64| {
@@ -43,8 +43,8 @@ fn read_text(text: &str, seed: Option<u64>) -> Result<tegula_ir::Module, Error> 
     Ok(module)
 }
 
-/// How a program is read, where [`Module::read`] is not enough: with sizes that are given for good, made-up
-/// constants, or what an ONNX model needs beside its file.
+/// A reader of programs with options that [`Module::read`] does not have: fixed values for open
+/// sizes, generated constants, and data that an ONNX model needs beside its file.
 ///
 /// ```
 /// use tegula::Reader;
@@ -77,39 +77,39 @@ impl fmt::Debug for Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader that is given nothing beside the program.
+    /// A reader without options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sizes that the program leaves open and that are given for good, by name. A size (`?` or `<=n`)
-    /// in dimension K of input N has the name `pN_dK`, if it has none in the file. Those that are not
-    /// given stay open: one compilation serves all their values.
+    /// Fixes open sizes of the program, by name. A size (`?` or `<=n`) in dimension K of input N is
+    /// called `pN_dK`, unless the file names it. Other sizes stay open: the program is compiled
+    /// once for all their values.
     #[must_use]
     pub fn sizes(mut self, sizes: &'a [(&'a str, i64)]) -> Self {
         self.sizes = sizes;
         self
     }
 
-    /// Makes up the elements of constants that a printer of HLO text has left out (`{...}`), from a
-    /// seed, as [`random_input`] makes up inputs: what the program computes is then of the right kind
-    /// and size, but not what it computed where it was printed. Without a seed such constants are errors.
+    /// Generates the elements of constants that a printer of HLO text left out (`{...}`), from a
+    /// seed, as [`random_input`] generates inputs. The program then does the same amount of work as
+    /// the original, but with other results. Without a seed, such constants are errors.
     #[must_use]
     pub fn fill_elided(mut self, seed: Option<u64>) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Where the program's bytes were read from: errors name the file, and tensors that an ONNX model
-    /// keeps in other files are found in or below its folder.
+    /// The path that the program's bytes were read from: errors name the file, and an ONNX model's
+    /// tensors in other files are looked for in its folder and below.
     #[must_use]
     pub fn path(mut self, path: &'a Path) -> Self {
         self.path = Some(path);
         self
     }
 
-    /// Gives the content of the files that an ONNX model keeps tensors in, by their names relative to the
-    /// model's folder.
+    /// Provides the content of files in which an ONNX model stores tensors, by their names relative
+    /// to the model's folder.
     #[cfg(feature = "onnx")]
     #[must_use]
     pub fn external(mut self, external: &'a External<'a>) -> Self {
@@ -117,8 +117,8 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// Gives the values of an ONNX model's inputs that decide shapes, such as the axes of a reduction: a
-    /// run with other values of them is an error. It is asked for no others.
+    /// Provides the values of an ONNX model's inputs that determine shapes, such as the axes of a
+    /// reduction. A run with other values is an error. Only values of such inputs are requested.
     #[cfg(feature = "onnx")]
     #[must_use]
     pub fn values(mut self, values: &'a Values<'a>) -> Self {
@@ -129,18 +129,18 @@ impl<'a> Reader<'a> {
     /// Reads a program from a file.
     ///
     /// # Errors
-    /// The file cannot be read; the first thing that is wrong with the program, with its place; of an
-    /// ONNX model every operator that is not supported, at once; sizes that contradict the program; a
-    /// name that is no open size.
+    /// The file cannot be read; the first error in the program, with its place; for an ONNX model,
+    /// all unsupported operators at once; sizes that contradict the program; a name that is not an
+    /// open size.
     pub fn read(self, path: &Path) -> Result<Module, Error> {
         let path = self.path.unwrap_or(path);
         self.path(path).read_bytes(read_file(path)?)
     }
 
-    /// Reads a program from its bytes.
+    /// Reads a program from bytes.
     ///
     /// # Errors
-    /// As [`Self::read`]; for bytecode the place is a byte of the file.
+    /// As [`Self::read`]; for bytecode, the place is a byte position.
     pub fn read_bytes(self, bytes: impl Into<Bytes>) -> Result<Module, Error> {
         let bytes = bytes.into();
         let source = SourceText::new(&bytes, self.path).map(Arc::new);
@@ -152,11 +152,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a program with its sizes as it states them: those that it leaves open are not related to
-    /// each other yet, so it can be asked about but not compiled.
+    /// Reads a program without relating its open sizes to each other. It can be inspected, but not
+    /// compiled yet.
     ///
     /// # Errors
-    /// As [`Self::read`], but for sizes.
+    /// As [`Self::read`], except for errors about sizes.
     pub fn read_stated(self, bytes: impl Into<Bytes>) -> Result<tegula_ir::Module, Error> {
         Ok(self.stated_with_names(bytes.into())?.0)
     }
@@ -177,14 +177,14 @@ impl<'a> Reader<'a> {
         Ok((module, Names::default()))
     }
 
-    /// Where the program was read from.
+    /// The path that the program was read from.
     #[cfg(feature = "onnx")]
     pub(crate) fn file(self) -> Option<&'a Path> {
         self.path
     }
 }
 
-/// Reads a program of a form that says all there is.
+/// Reads a program in a self-contained form: HLO or StableHLO.
 fn read_in_any_form(bytes: &Bytes, seed: Option<u64>) -> Result<tegula_ir::Module, Error> {
     if InputForm::of(bytes).is_some() {
         let module = tracing::info_span!("read").in_scope(|| {

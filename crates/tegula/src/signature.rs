@@ -1,4 +1,4 @@
-//! What a program takes and gives: name, element type and sizes of an array.
+//! Signatures of a program's inputs and results: name, element type and sizes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub struct Signature {
 pub enum Size {
     /// Known when the program is compiled.
     Known(i64),
-    /// Known when the program runs: a name (`p0_d0`, `batch`) or a formula over names.
+    /// Known only at run time: a name (`p0_d0`, `batch`) or a formula over names.
     Open(Arc<str>),
-    /// Known when the program runs, and at most so large.
+    /// Known only at run time, with this upper bound.
     UpTo(i64),
 }
 
@@ -38,7 +38,7 @@ impl Signature {
         }
     }
 
-    /// The same array with one more dimension, the most major one.
+    /// The signature with one more dimension, the most major one.
     pub(crate) fn stacked(&self, count: usize) -> Self {
         let mut sizes = self.sizes.clone();
         sizes.insert(0, Size::Known(i64::try_from(count).unwrap_or(i64::MAX)));
@@ -48,8 +48,8 @@ impl Signature {
         }
     }
 
-    /// The name of the parameter, or the name that an ONNX graph has for it; results of other
-    /// programs are `out0`, `out1`, ....
+    /// The name of the parameter, or that of an ONNX graph's input or output; results of other
+    /// programs are called `out0`, `out1`, ....
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -87,7 +87,8 @@ impl fmt::Display for Signature {
     }
 }
 
-/// The names that a file gives a program's inputs and results, where they are not the instructions'.
+/// The names in the file for a program's inputs and results, if they differ from the instructions'
+/// names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) inputs: Vec<String>,

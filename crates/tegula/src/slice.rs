@@ -1,7 +1,7 @@
-//! Programs of many chips on a slice of TPUs: how long a step takes.
+//! Simulates a program on many chips of a TPU slice, to predict the time of a step.
 //!
-//! A program over sharded arrays is partitioned first; one that has collectives is that of each device
-//! already. Nothing is computed.
+//! A program over sharded arrays is partitioned first; a program with collectives is taken as the
+//! program of each device. No values are computed.
 
 use crate::{Chip, Error, ErrorKind, Module};
 use tegula_ir::Module as Program;
@@ -9,11 +9,11 @@ pub use tegula_sim_slice::{
     CollectiveKind, CollectiveTime, Event, Memory, Options, Overlap, Report, Row, Share, Slice,
 };
 
-/// Times a program on a slice of a chip, `topology` as in `16x16`.
+/// Predicts the time of a program on a slice of these chips; `topology` is a text such as `16x16`.
 ///
 /// # Errors
-/// A topology that is none, or not the program's; a chip of which the links are not known; shardings
-/// that do not fit.
+/// An invalid topology, or one that does not match the program; a chip whose links are not known;
+/// shardings that do not fit.
 ///
 /// # Examples
 /// ```
@@ -41,7 +41,7 @@ pub fn simulate(
     simulate_program(module.program(), chip, topology, options)
 }
 
-/// As [`simulate`], of a verified program.
+/// As [`simulate`], for a verified program.
 ///
 /// # Errors
 /// As [`simulate`].

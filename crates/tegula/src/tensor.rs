@@ -1,62 +1,63 @@
-//! Arrays given to and taken from a running program.
+//! Tensors: the arguments and results of programs.
 
 use crate::{Error, ErrorKind};
 use std::alloc;
 use std::borrow::Cow;
 use std::sync::OnceLock;
-/// A Rust type that stores elements of an array: numbers of 8 to 64 bits, halves and complex numbers.
+/// A Rust type for elements of arrays: numbers of 8 to 64 bits, half-precision floats and complex
+/// numbers.
 pub use tegula_ir::NativeType as Element;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_layout::apply_layouts::{
     Permutation, in_order, inverse, is_row_major, permuted, row_major,
 };
 
-/// An array in memory. It lives on the host.
+/// An array in host memory.
 ///
-/// A result lies in the order of dimensions that the program states for it. Whoever
-/// looks at its elements sees them row-major: they are put so when that is first asked.
+/// A result is stored in the dimension order that the program states for it. Elements are accessed
+/// in row-major order; the first access converts the array if necessary.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     stored: Literal,
-    /// [`None`] if it lies row-major.
+    /// [`None`] if the array is stored in row-major order.
     lies: Option<Box<Lies>>,
 }
 
-/// How an array lies that is not row-major.
+/// The storage of an array that is not row-major.
 #[derive(Clone, Debug)]
 struct Lies {
-    /// What is stored has the array's dimension `order[k]` as its dimension `k`.
+    /// The dimension order: dimension `k` of the stored array is dimension `order[k]` of the array.
     order: Permutation,
     shape: ArrayShape,
-    /// The array row-major, if that was asked for.
+    /// The row-major copy, made at the first access.
     row_major: OnceLock<Literal>,
 }
 
-/// The same elements in the same places; how they lie in memory is not compared.
+/// Compares elements at the same indices; the storage order does not matter.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Self) -> bool {
         self.literal() == other.literal()
     }
 }
 
-/// An argument of a run.
+/// An argument of a program.
 #[derive(Debug)]
 pub enum Arg<'a> {
-    /// The caller keeps it.
+    /// A tensor that the program does not change.
     Borrowed(&'a Tensor),
-    /// The program may overwrite it: its memory becomes that of a result where the
-    /// program says so (`input_output_alias`, `buffer_donor`).
+    /// A tensor that the program may overwrite: its memory is reused for a result if the program
+    /// says so (`input_output_alias`, `buffer_donor`).
     Donated(Tensor),
 }
 
-/// Borrowed: the caller keeps it.
+/// A borrowed argument, which the program does not change.
 impl<'a> From<&'a Tensor> for Arg<'a> {
     fn from(tensor: &'a Tensor) -> Self {
         Self::Borrowed(tensor)
     }
 }
 
-/// Donated: the program may overwrite it.
+/// A donated argument, which the program may overwrite.
 impl From<Tensor> for Arg<'_> {
     fn from(tensor: Tensor) -> Self {
         Self::Donated(tensor)
@@ -72,7 +73,7 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// The array as it lies in an order: owned if it was given away or does not lie so.
+    /// The array stored in an order: owned if it was donated or had to be converted.
     pub(crate) fn in_order(self, order: &Permutation) -> Result<Cow<'a, Literal>, Error> {
         match self {
             Self::Borrowed(buffer) if buffer.order() == *order => Ok(Cow::Borrowed(&buffer.stored)),
@@ -81,7 +82,7 @@ impl<'a> Arg<'a> {
         }
     }
 
-    /// The array.
+    /// The array, in its storage order.
     pub fn buffer(&self) -> &Tensor {
         match self {
             Self::Borrowed(buffer) => buffer,
@@ -91,7 +92,7 @@ impl<'a> Arg<'a> {
 }
 
 impl Tensor {
-    /// An array from its elements, row-major.
+    /// An array of these elements in row-major order.
     ///
     /// # Errors
     /// The number of elements is not the product of the dimensions.
@@ -99,7 +100,7 @@ impl Tensor {
         Ok(Literal::from_values(dims, values)?.into())
     }
 
-    /// An array of `pred` from its elements, row-major.
+    /// An array of `pred` with these elements in row-major order.
     ///
     /// # Errors
     /// The number of elements is not the product of the dimensions.
@@ -107,13 +108,13 @@ impl Tensor {
         Ok(Literal::from_bools(dims, values)?.into())
     }
 
-    /// An array of one element and no dimensions.
+    /// An array of rank 0, with one element.
     pub fn scalar<T: Element>(value: T) -> Self {
         Literal::from_value(value).into()
     }
 
-    /// An array that lies in an order: dimension `k` of `stored` is the array's
-    /// dimension `order[k]`.
+    /// An array from its stored form: dimension `k` of `stored` is dimension `order[k]` of the
+    /// array.
     pub(crate) fn stored_in(stored: Literal, order: &Permutation) -> Self {
         let lies = (!is_row_major(order)).then(|| Lies {
             order: order.clone(),
@@ -126,7 +127,7 @@ impl Tensor {
         }
     }
 
-    /// The same array lying in an order.
+    /// The same array, converted to a storage order.
     pub(crate) fn in_order(self, order: &Permutation) -> Result<Self, Error> {
         if self.order() == *order {
             return Ok(self);
@@ -136,27 +137,27 @@ impl Tensor {
         Ok(Self::stored_in(stored, order))
     }
 
-    /// An array from its elements as they lie in memory: dimension `k` of `stored` is the array's
-    /// dimension `order[k]`.
+    /// An array from its stored form: dimension `k` of `stored` is dimension `order[k]` of the
+    /// array.
     ///
     /// # Errors
-    /// `order` is no permutation of the dimensions.
+    /// `order` is not a permutation of the dimensions.
     pub fn from_stored(stored: Literal, order: &[usize]) -> Result<Self, Error> {
         check_order(order, stored.shape().rank())?;
         Ok(Self::stored_in(stored, &order.into()))
     }
 
-    /// The same array lying in an order: its dimensions, the most major first. Nothing is moved if
-    /// it lies so.
+    /// The same array, converted to a storage order that lists the dimensions, the most major
+    /// first. An array in that order is returned unchanged.
     ///
     /// # Errors
-    /// `order` is no permutation of the dimensions; there is no memory.
+    /// `order` is not a permutation of the dimensions; there is not enough memory.
     pub fn reordered(self, order: &[usize]) -> Result<Self, Error> {
         check_order(order, self.shape().rank())?;
         self.in_order(&order.into())
     }
 
-    /// The elements, row-major, if they are of this type (`u8` also for `pred`: 0 and 1).
+    /// The elements in row-major order, if they are of type `T` (`u8` also for `pred`, as 0 and 1).
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         self.literal().values()
     }
@@ -173,24 +174,24 @@ impl Tensor {
         self.shape().element_type
     }
 
-    /// The array of any element type.
+    /// The array in row-major order, as a literal.
     pub fn literal(&self) -> &Literal {
         let Some(lies) = &self.lies else {
             return &self.stored;
         };
         lies.row_major.get_or_init(|| {
             let row_major = permuted(&self.stored, &inverse(&lies.order));
-            // Only memory can be missing: as for any collection, that ends the process.
+            // This fails only for lack of memory. As with any collection, that ends the process.
             row_major.unwrap_or_else(|_| alloc::handle_alloc_error(alloc::Layout::new::<u8>()))
         })
     }
 
-    /// The array as it lies in memory, its dimensions in the order of [`Self::order`].
+    /// The array as it is stored, with its dimensions in [`Self::order`].
     pub fn stored(&self) -> &Literal {
         &self.stored
     }
 
-    /// How it lies in memory: its dimensions, the most major first.
+    /// The storage order: the dimensions, the most major first.
     pub fn order(&self) -> Permutation {
         match &self.lies {
             Some(lies) => lies.order.clone(),
@@ -198,7 +199,7 @@ impl Tensor {
         }
     }
 
-    /// Its element type and dimensions.
+    /// The element type and the dimensions.
     pub fn shape(&self) -> &ArrayShape {
         match &self.lies {
             Some(lies) => &lies.shape,
@@ -206,7 +207,7 @@ impl Tensor {
         }
     }
 
-    /// Takes the array out.
+    /// The array in row-major order, by value.
     pub fn into_literal(self) -> Literal {
         match &self.lies {
             Some(_) => self.literal().clone(),

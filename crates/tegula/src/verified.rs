@@ -1,9 +1,9 @@
-//! What every program goes through once it is read: its open sizes are related, and it is verified.
+//! The last steps of reading a program: inference of symbolic dimensions and verification.
 
 use crate::Error;
 use tegula_ir::Module;
 
-/// Relates the sizes that a program leaves open, with some of them given, and verifies the result.
+/// Relates a program's open sizes to each other, with some of them fixed, and verifies the result.
 pub(crate) fn relate_sizes(mut module: Module, sizes: &[(&str, i64)]) -> Result<Module, Error> {
     if !module.symbols.is_empty() || !sizes.is_empty() {
         tracing::info_span!("infer symbolic dimensions").in_scope(|| {

@@ -1,4 +1,4 @@
-//! Arrays as batches of column-major matrices, which is what the library takes.
+//! Arrays as batches of column-major matrices, the form that the linear algebra library takes.
 
 use bytemuck::{Pod, PodCastError};
 use num_complex::Complex;
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_linalg::Eigen;
 
-/// What an array here is made of. Arrays are aligned for all of these.
+/// An element type of the arrays in this module. Arrays are aligned for all of these types.
 pub(super) trait Element: Pod + Default {
     const TYPE: ElementType;
 }
@@ -31,7 +31,7 @@ impl Element for Complex<f64> {
     const TYPE: ElementType = ElementType::C128;
 }
 
-/// A number that the library computes with, and that arrays are made of.
+/// A number type that the library computes with and that can be the element type of an array.
 pub(super) trait Number: Eigen<Real: Element> + Element {}
 
 impl<T: Eigen<Real: Element> + Element> Number for T {}
@@ -45,7 +45,7 @@ pub(super) struct Batch<'a, T> {
 }
 
 impl<'a, T: Element> Batch<'a, T> {
-    /// The matrices of the last two dimensions of an operand.
+    /// The batch of matrices formed by the last two dimensions of an operand.
     pub(super) fn of(operand: &'a Literal) -> Result<Self, String> {
         let sizes = sizes_of(operand);
         let [dims @ .., rows, columns] = &sizes[..] else {
@@ -62,19 +62,19 @@ impl<'a, T: Element> Batch<'a, T> {
         })
     }
 
-    /// How many matrices there are.
+    /// The number of matrices.
     pub(super) fn count(&self) -> usize {
         self.dims.iter().product()
     }
 
-    /// Copies a matrix, column-major.
+    /// Copies a matrix in column-major order.
     pub(super) fn copy_to(&self, index: usize, to: &mut [T]) {
         let size = self.rows * self.columns;
         let from = &self.values[index * size..][..size];
         transpose(from, self.rows, self.columns, to);
     }
 
-    /// The error of an operand whose matrices are not square.
+    /// Checks that the matrices are square.
     pub(super) fn expect_square(&self) -> Result<(), String> {
         match self.rows == self.columns {
             true => Ok(()),
@@ -86,9 +86,9 @@ impl<'a, T: Element> Batch<'a, T> {
     }
 }
 
-/// Writes a row-major matrix column-major, or the transpose of a column-major one row-major.
+/// Converts a row-major matrix to column-major order, or transposes a column-major matrix.
 pub(super) fn transpose<T: Copy>(from: &[T], rows: usize, columns: usize, to: &mut [T]) {
-    /// Rows of a block whose reads and writes stay in the L1 cache.
+    /// The number of rows of a block for which both arrays stay in the L1 cache.
     const BLOCK: usize = 16;
     for first in (0..rows).step_by(BLOCK) {
         let end = rows.min(first + BLOCK);
@@ -125,16 +125,16 @@ pub(super) fn cast_failed(error: &PodCastError) -> String {
     format!("an array is not as arrays are: {error}")
 }
 
-/// A result that is written one matrix or vector after the other, row-major.
+/// A result that is filled one matrix or vector at a time, row-major.
 pub(super) struct Output<T> {
     literal: Literal,
-    /// Elements of each matrix or vector.
+    /// The number of elements of each matrix or vector.
     each: usize,
     element: PhantomData<T>,
 }
 
 impl<T: Element> Output<T> {
-    /// A result for a batch, of zeros.
+    /// A result for a batch, filled with zeros.
     pub(super) fn new(batch: &[usize], each: &[usize]) -> Result<Self, String> {
         let sizes = batch.iter().chain(each).map(|&n| n as i64);
         let shape = ArrayShape::new(T::TYPE, &sizes.collect::<Vec<_>>());
@@ -148,21 +148,21 @@ impl<T: Element> Output<T> {
         })
     }
 
-    /// The part of one matrix.
+    /// The elements of one matrix or vector.
     pub(super) fn part(&mut self, index: usize) -> &mut [T] {
-        // `new` has tried it.
+        // This cannot fail, because `new` has tried it.
         let elements = bytemuck::try_cast_slice_mut(self.literal.bytes_mut());
         &mut elements.unwrap_or_default()[index * self.each..][..self.each]
     }
 
-    /// Where it begins.
+    /// A pointer to the first byte.
     pub(super) fn start(&mut self) -> *mut u8 {
         self.literal.bytes_mut().as_mut_ptr()
     }
 
-    /// Writes a column-major matrix.
+    /// Stores a column-major matrix.
     pub(super) fn put_matrix(&mut self, index: usize, rows: usize, columns: usize, from: &[T]) {
-        // Its columns are the rows of the transpose.
+        // The columns are the rows of the transposed matrix.
         transpose(from, columns, rows, self.part(index));
     }
 

@@ -1,8 +1,8 @@
-//! LAPACK's routines as JAX calls them on CPUs, by the routines of `tegula-linalg`:
-//! [handlers](crate::CustomCallHandler) that every process has, on every target.
+//! LAPACK routines as JAX calls them on CPUs, implemented by `tegula-linalg`:
+//! [handlers](crate::CustomCallHandler) that exist in every process, on every target.
 //!
-//! Each is computed in the type of its operands. Where there is no result (a matrix has a NaN or an
-//! infinity, or an iteration does not converge) `info` says so and the results are NaN.
+//! Each is computed in the type of its operands. If there is no result (a matrix contains NaN or
+//! infinities, or an iteration does not converge), `info` says so and the results are NaN.
 
 mod arrays;
 mod orthogonal;
@@ -15,7 +15,7 @@ use num_complex::Complex;
 use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal, lapack_target};
 use tegula_linalg::SvdMethod;
 
-/// A routine for matrices of one type.
+/// A routine for matrices of one element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LibraryCall {
     routine: Routine,
@@ -24,37 +24,39 @@ pub(crate) struct LibraryCall {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Routine {
-    /// A QR factorisation, or its `Q`.
+    /// A QR factorisation, or a product with its `Q`.
     Reflections(reflections::Kind),
-    /// `geqp3(a, pivots)`: the factored matrix, the pivots, `tau`.
+    /// `geqp3(a, pivots)` returns the factored matrix, the pivots, and `tau`.
     FactorPivoted,
-    /// `gehrd(a)`: the reduced matrix, `tau`, `info`.
+    /// `gehrd(a)` returns the reduced matrix, `tau`, and `info`.
     Hessenberg,
-    /// `sytrd(a)`, `hetrd(a)`: the reduced matrix, its diagonal, what is beside it, `tau`, `info`.
+    /// `sytrd(a)`, `hetrd(a)` return the reduced matrix, its diagonal, its off-diagonal, `tau`, and
+    /// `info`.
     Tridiagonal,
-    /// `syevd(a)`, `heevd(a)`: vectors, values in ascending order, `info`.
+    /// `syevd(a)`, `heevd(a)` return eigenvectors, eigenvalues in ascending order, and `info`.
     SelfAdjoint,
-    /// `gesdd(a)`, `gesvd(a)`: `a`, values in descending order, `u`, the adjoint of `v`, `info`.
+    /// `gesdd(a)`, `gesvd(a)` return `a`, singular values in descending order, `u`, the adjoint of
+    /// `v`, and `info`.
     Singular(SvdMethod),
-    /// `geev(a)`: values (of real matrices their real and their imaginary parts), left vectors,
-    /// right vectors, `info`.
+    /// `geev(a)` returns eigenvalues (for real matrices as real and imaginary parts), left
+    /// eigenvectors, right eigenvectors, and `info`.
     General,
-    /// `gees(a)`: the Schur form, the Schur vectors, values as those of `geev`, how many of them were
-    /// selected (none), `info`.
+    /// `gees(a)` returns the Schur form, the Schur vectors, eigenvalues as in `geev`, the number of
+    /// selected eigenvalues (0), and `info`.
     Schur,
-    /// `gtsv(below, diagonal, above, b)`: what elimination makes of all four, `b` being the solution
-    /// then, and the row (counted from 1) without a pivot, or 0.
+    /// `gtsv(below, diagonal, above, b)` returns all four operands after elimination, of which `b`
+    /// is the solution, and the row (counted from 1) without a pivot, or 0.
     TridiagonalSolve,
 }
 
-/// A call and what it is given.
+/// A call with its operands and the shapes of its results.
 struct Call<'a> {
     options: &'a CustomCall,
     operands: &'a [Literal],
 }
 
 impl<'a> Call<'a> {
-    /// The operands, as many as the routine has.
+    /// The operands; their number must be `N`.
     fn operands<const N: usize>(&self) -> Result<&'a [Literal; N], String> {
         let given = self.operands.len();
         let operands = self.operands.try_into();
@@ -66,7 +68,7 @@ impl<'a> Call<'a> {
 type Results = Result<Vec<Literal>, String>;
 
 impl LibraryCall {
-    /// The routine of a target like `lapack_sgeqrf_ffi`.
+    /// The routine for a target such as `lapack_sgeqrf_ffi`.
     pub(crate) fn of(target: &str) -> Option<Self> {
         let (element_type, name) = lapack_target(target)?;
         let routine = match (name, element_type.is_complex()) {
@@ -90,8 +92,8 @@ impl LibraryCall {
         })
     }
 
-    /// The routine for arrays in memory; `None` if it takes [arrays](Self::run) only, or if
-    /// operands, results or options are not its own.
+    /// The routine for arrays in caller-provided memory; `None` if it only supports
+    /// [literals](Self::run), or if operands, results or options are invalid.
     pub(crate) fn in_memory(
         self,
         options: &CustomCall,
@@ -111,7 +113,7 @@ impl LibraryCall {
     /// The results of a call.
     ///
     /// # Errors
-    /// Operands, results or options are not those of the routine.
+    /// Invalid operands, results or options.
     pub(crate) fn run(
         self,
         options: &CustomCall,
@@ -159,14 +161,14 @@ impl LibraryCall {
     }
 }
 
-/// A QR factorisation, or its `Q`.
+/// Computes a QR factorisation, or a product with its `Q`.
 fn reflect(kind: reflections::Kind, element_type: ElementType, call: &Call<'_>) -> Results {
     let shapes: Vec<&ArrayShape> = call.operands.iter().map(Literal::shape).collect();
     let routine = Reflections::new(kind, element_type, call.options, &shapes)?;
     let results = routine.results();
     let results: Result<Vec<Literal>, _> = results.iter().map(Literal::zeros).collect();
     let mut results = results.map_err(|error| error.to_string())?;
-    // As many as the scratch memory has bytes, aligned for every type.
+    // At least as many bytes as the scratch memory needs, aligned for every type.
     let mut scratch = zeros::<Complex<f64>>(routine.scratch_bytes().div_ceil(16));
     let operands: Vec<&[u8]> = call.operands.iter().map(Literal::bytes).collect();
     let mut written: Vec<&mut [u8]> = results.iter_mut().map(Literal::bytes_mut).collect();

@@ -1,4 +1,4 @@
-//! Factorisations by Householder reflections with pivots, and to Hessenberg form.
+//! QR factorisations with pivoting by Householder reflections, and reduction to Hessenberg form.
 
 use super::arrays::{Batch, Number, Output, load, sizes_of};
 use super::{Call, Results, zeros};

@@ -1,37 +1,37 @@
-//! QR factorisations and their `Q`, on batches of row-major matrices that lie in memory: nothing is
-//! looked up, allocated or copied in a run but the matrices, for in loops over small systems that
-//! took longer than the routines.
+//! QR factorisations and products with their `Q`, on batches of row-major matrices in
+//! caller-provided memory. A run looks up, allocates and copies nothing but the matrices; for small
+//! systems in loops, that overhead took longer than the routines.
 
 use super::arrays::{Element, Number, cast_failed, sizes, transpose};
 use num_complex::Complex;
 use tegula_ir::{ArrayShape, CustomCall, ElementType, lapack_flag};
 use tegula_linalg::{Matrix, Multiplication, geqrf, orgqr, ormqr};
 
-/// What is done with the reflections of a matrix.
+/// The operation on the reflections of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// `geqrf(a)`: they are found.
+    /// `geqrf(a)` computes the reflections.
     Factor,
-    /// `orgqr(a, tau)`, `ungqr(a, tau)`: the first columns of their product.
+    /// `orgqr(a, tau)`, `ungqr(a, tau)` compute the first columns of their product.
     Generate,
-    /// `ormqr(a, tau, c)`, `unmqr(a, tau, c)`: their product times `c`.
+    /// `ormqr(a, tau, c)`, `unmqr(a, tau, c)` multiply `c` by their product.
     Multiply,
 }
 
-/// A routine on arrays of certain sizes.
+/// A routine on arrays of fixed sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct Reflections {
     kind: Kind,
     element_type: ElementType,
-    /// The batch's dimensions, and how many matrices that are.
+    /// The batch dimensions, and the number of matrices.
     batch: Vec<usize>,
     count: usize,
-    /// Of each matrix of reflectors.
+    /// The size of each matrix of reflectors.
     rows: usize,
     columns: usize,
-    /// Reflectors in each.
+    /// The number of reflectors in each matrix.
     factors: usize,
-    /// Rows and columns of each `c`, and how it is multiplied.
+    /// The rows and columns of each `c`, and the side and form of the multiplication.
     other: [usize; 2],
     how: Multiplication,
 }
@@ -40,7 +40,7 @@ impl Reflections {
     /// The routine for operands of these shapes.
     ///
     /// # Errors
-    /// Operands or options are not those of the routine.
+    /// Invalid operands or options.
     pub(super) fn new(
         kind: Kind,
         element_type: ElementType,
@@ -103,7 +103,7 @@ impl Reflections {
         Ok(call)
     }
 
-    /// The number of factors of reflectors for each matrix.
+    /// The number of scalar factors, and so of reflectors, for each matrix.
     fn factors_of(&self, tau: &ArrayShape) -> Result<usize, String> {
         let sizes = sizes(tau);
         match sizes.split_last() {
@@ -132,18 +132,19 @@ impl Reflections {
         }
     }
 
-    /// Bytes of scratch memory that a run needs.
+    /// The number of bytes of scratch memory for a run.
     pub(crate) fn scratch_bytes(&self) -> usize {
         let [rows, columns] = self.other;
         let elements = self.rows * self.columns + rows * columns + rows;
         elements * self.element_type.storage_bytes()
     }
 
-    /// Writes the results. Arrays are of the shapes of operands and [results](Self::results);
-    /// `scratch` has [`Self::scratch_bytes`]. All are aligned to their elements.
+    /// Computes the results. The arrays have the shapes of the operands and of [the
+    /// results](Self::results); `scratch` has [`Self::scratch_bytes`]. All are aligned to their
+    /// elements.
     ///
     /// # Errors
-    /// They are not.
+    /// The arrays have other sizes or alignments.
     pub(crate) fn run(
         &self,
         operands: &[&[u8]],
@@ -214,7 +215,7 @@ impl Reflections {
     }
 }
 
-/// The batch of matrices of the last two dimensions, and the rows and columns of each.
+/// The batch dimensions, and the rows and columns of each matrix.
 fn matrices(shape: &ArrayShape) -> Result<(Vec<usize>, [usize; 2]), String> {
     let sizes = sizes(shape);
     match sizes.split_last_chunk() {
@@ -223,7 +224,7 @@ fn matrices(shape: &ArrayShape) -> Result<(Vec<usize>, [usize; 2]), String> {
     }
 }
 
-/// The elements of an array. One without elements may lie anywhere.
+/// The elements of an array. An empty array may have any alignment.
 fn elements<T: Element>(bytes: &[u8], count: usize) -> Result<&[T], String> {
     if count == 0 {
         return Ok(&[]);
@@ -232,7 +233,7 @@ fn elements<T: Element>(bytes: &[u8], count: usize) -> Result<&[T], String> {
     elements.get(..count).ok_or_else(|| of_another_size(count))
 }
 
-/// As [`elements`], to be written.
+/// As [`elements`], for writing.
 fn elements_mut<T: Element>(bytes: &mut [u8], count: usize) -> Result<&mut [T], String> {
     if count == 0 {
         return Ok(&mut []);

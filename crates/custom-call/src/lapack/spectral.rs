@@ -1,4 +1,4 @@
-//! Eigenvalues and singular values, and the forms that matrices are brought to for them.
+//! Eigenvalues and singular values, and the condensed forms of matrices for them.
 
 use super::arrays::{Batch, Element, Number, Output, load, sizes_of};
 use super::{Call, Results, zeros};
@@ -9,12 +9,12 @@ use tegula_linalg::{
     Matrix, NotConverged, Real, Scalar, SvdMethod, Tridiagonal, gees, geev, gesdd, heevd, hetrd,
 };
 
-/// Whether an option is a letter.
+/// Whether an option has this letter as its value.
 fn is(call: &Call<'_>, name: &str, letter: char) -> Result<bool, String> {
     Ok(lapack_option(call.options, name)? == letter)
 }
 
-/// Whether the lower triangle is meant.
+/// Whether the option `uplo` selects the lower triangle.
 fn is_lower(call: &Call<'_>) -> Result<bool, String> {
     match lapack_option(call.options, "uplo")? {
         'L' => Ok(true),
@@ -23,7 +23,7 @@ fn is_lower(call: &Call<'_>) -> Result<bool, String> {
     }
 }
 
-/// LAPACK's `info` of a result.
+/// LAPACK's `info` for a result.
 fn info_of(found: Result<(), NotConverged>) -> i32 {
     found.map_or_else(|error| error.0.max(1) as i32, |()| 0)
 }
@@ -59,7 +59,8 @@ pub(super) fn self_adjoint<T: Number>(call: &Call<'_>) -> Results {
     Ok(vec![vectors.literal(), values.literal(), info.literal()])
 }
 
-/// The last size of `u` and the last but one of the adjoint of `v`, which the results of a call say.
+/// The number of columns of `u` and the number of rows of the adjoint of `v`, from the shapes of
+/// the results.
 fn counts_of_vectors(results: &[ArrayShape]) -> Result<[usize; 2], String> {
     let size = |array: usize, from_last: usize| {
         let dims = &results.get(array)?.dims;
@@ -116,7 +117,7 @@ pub(super) fn singular<T: Number>(
             fill_with_nan(right.part(index));
         } else if wants_vectors {
             left.put_matrix(index, rows, counts[0], &u);
-            // The rows of the adjoint are the conjugate columns.
+            // The rows of the adjoint are the conjugate columns of `v`.
             for (to, from) in right.part(index).iter_mut().zip(&v) {
                 *to = from.conj();
             }
@@ -132,7 +133,7 @@ pub(super) fn singular<T: Number>(
     ])
 }
 
-/// Eigenvalues as the results of a call: of real matrices their real and imaginary parts.
+/// Eigenvalues as the results of a call; for real matrices as real and imaginary parts.
 struct Values<T: Number> {
     re: Output<T::Real>,
     im: Output<T::Real>,
@@ -208,8 +209,8 @@ where
     Ok(literals)
 }
 
-/// Writes vectors row-major. Those of a real matrix that belong to two conjugate values are the
-/// real and the imaginary part of the first one's.
+/// Unpacks vectors to row-major order. The packed vectors for two conjugate eigenvalues of a real
+/// matrix are the real and the imaginary part of the first one's vector.
 fn unpack<T: Number>(packed: &[T], values_im: &[T::Real], to: &mut [Complex<T::Real>]) {
     let n = values_im.len();
     let mut column = 0;
@@ -287,7 +288,7 @@ pub(super) fn tridiagonal<T: Number>(call: &Call<'_>) -> Results {
     for index in 0..a.count() {
         a.copy_to(index, &mut matrix);
         if !is_lower {
-            // Rows and columns in reverse order.
+            // Reverses the order of rows and columns.
             matrix.reverse();
         }
         let form = Tridiagonal {
@@ -346,11 +347,11 @@ pub(super) fn tridiagonal_solve<T: Number>(call: &Call<'_>) -> Results {
     let given = [below, diagonal, above, right].map(|operand| operand.bytes().as_ptr());
     let gives = outputs.each_mut().map(Output::start);
     let info_start = info.start().cast();
-    /// Systems of numbers of a type.
+    /// Solves the systems for one element type.
     macro_rules! solve {
         ($ty:ty) => {
-            // SAFETY: the operands were found to be arrays of these sizes and this type, the results were
-            // made so, and all are aligned for it.
+            // SAFETY: the operands were checked to have these sizes and this type, the results were
+            // made with them, and all are aligned for the type.
             unsafe {
                 let (given, gives) = (given.map(|x| x.cast::<$ty>()), gives.map(|x| x.cast()));
                 systems.run(given, gives, info_start);

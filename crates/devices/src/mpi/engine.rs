@@ -1,60 +1,63 @@
-//! The thread that makes all calls of MPI.
+//! The engine: the thread that makes all calls of MPI.
 //!
-//! MPI goes on with a non-blocking operation while somebody calls it. So one thread begins what devices
-//! ask for, in their order, and asks for the ends of all that is under way, while the device computes.
-//! It also answers other ranks, who ask after a time-out which operations this one has come to: a rank
-//! that is stopped or cut off does not answer.
+//! MPI makes progress on non-blocking operations only during calls. Therefore this thread begins
+//! the operations that devices request, in their order, and polls all of them while the device
+//! computes. It also answers other ranks, which ask after a time-out which operations this rank has
+//! reached; a rank that is stopped or disconnected does not answer.
 
 use super::library::{Handle, Mpi, Request};
 use rustc_hash::FxHashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
-/// Bytes of one message at most: MPI counts in 32 bits.
+/// The maximum number of bytes of one message, because MPI counts in 32 bits.
 const MOST: usize = 1 << 29;
-/// How long others have to answer.
+/// The time that other ranks have to answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Questions and answers have these tags.
+/// The tags of questions and answers.
 const QUESTION: i32 = 1;
 const ANSWERS: i32 = 2;
-/// Rounds of asking before the thread sleeps between them.
+/// The number of polls before the thread sleeps between them.
 const EAGER: u32 = 200;
 
-/// Which operation: the instruction, a number for its members, and how often it was done before.
+/// The identity of an operation: the instruction, a hash of its members, and the number of earlier
+/// operations there.
 pub(super) type Key = [u64; 3];
 
-/// What a device wants.
+/// A command from a device.
 pub(super) enum Command {
-    /// A communicator for each grouping of all ranks: by grouping, the rank's group and place there.
+    /// Make a communicator for each grouping of all ranks: for each grouping, this rank's group and
+    /// its position there.
     Split(Vec<Option<(usize, usize)>>, Sender<Result<(), String>>),
-    /// An operation.
+    /// Begin an operation.
     Begin(Key, Job, Sender<Outcome>),
-    /// Who has not come to an operation, of these ranks?
+    /// Find out which of these ranks have not reached an operation.
     Missing(Key, Vec<usize>, Sender<Vec<usize>>),
-    /// The device's run is over.
+    /// The device's run has ended.
     Ended,
-    /// Leave the job with all others.
+    /// Leave the job together with all others.
     Finish(Sender<Result<(), String>>),
-    /// End the job.
+    /// Abort the job.
     Abort(i32),
 }
 
-/// An operation.
+/// The parameters of an operation.
 pub(super) enum Job {
-    /// Everyone's bytes. The communicator by number, and its size.
+    /// Gather the bytes of all members: the number of the communicator, its size, and this rank's
+    /// bytes.
     AllGather(usize, usize, Vec<u8>),
-    /// By member: bytes for it, as many for each.
+    /// Send bytes to each member, the same number to each.
     AllToAll(usize, Vec<Vec<u8>>),
-    /// The first member's bytes.
+    /// Broadcast the first member's bytes.
     Broadcast(usize, Vec<u8>),
-    /// To ranks, and from a rank.
+    /// Send bytes to some ranks, and receive from one.
     Permute(Vec<usize>, Option<usize>, Vec<u8>),
 }
 
-/// By member, or the one that there is: bytes.
+/// The bytes from each member, or from the only sender.
 pub(super) type Outcome = Result<Vec<Vec<u8>>, String>;
 
-/// A message under way. What it sends and receives stays in its place on the heap.
+/// A message in progress. Its buffers stay at their address on the heap.
 struct Piece {
     request: Request,
     _send: Vec<u8>,
@@ -64,7 +67,8 @@ struct Piece {
 
 struct Operation {
     pieces: Vec<Piece>,
-    /// Members whose bytes each piece receives, one after the other; 0: none.
+    /// The number of members whose bytes each piece receives, one after the other; 0 if it receives
+    /// none.
     members: usize,
     reply: Sender<Outcome>,
 }
@@ -72,23 +76,23 @@ struct Operation {
 pub(super) struct Engine {
     mpi: Mpi,
     rank: usize,
-    /// By number.
+    /// The communicators, by number.
     comms: Vec<Handle>,
-    /// For messages from one rank to another.
+    /// The communicator for messages from one rank to another.
     data: Handle,
-    /// For questions and answers.
+    /// The communicator for questions and answers.
     control: Handle,
     running: Vec<Operation>,
-    /// What is being sent of questions and answers.
+    /// Questions and answers that are being sent.
     sending: Vec<Piece>,
     listening: Option<Piece>,
-    /// By instruction and members: how often this rank has come there.
+    /// The number of this rank's operations so far, by instruction and members.
     visits: FxHashMap<[u64; 2], u64>,
     ended: bool,
 }
 
 impl Engine {
-    /// Joins the job, and says its number and how many there are.
+    /// Joins the job. Returns the engine, the rank's number and the number of ranks.
     pub(super) fn start() -> Result<(Self, usize, usize), String> {
         let mpi = Mpi::load()?;
         mpi.init()?;
@@ -110,13 +114,13 @@ impl Engine {
         Ok((engine, rank, size))
     }
 
-    /// Does what is asked for, until the end of the job.
+    /// Executes commands until the end of the job.
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
         let mut idle = 0;
         loop {
             let command = match (self.running.is_empty(), idle < EAGER) {
                 (false, true) => commands.try_recv(),
-                // A wait that a command ends at once.
+                // A new command ends the wait at once.
                 (is_empty, _) => {
                     let time = Duration::from_micros(if is_empty { 500 } else { 50 });
                     commands.recv_timeout(time).map_err(|error| match error {
@@ -144,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// Gives whether there is more to do.
+    /// Executes a command; returns whether to continue.
     fn command(&mut self, command: Command) -> bool {
         match command {
             Command::Split(groupings, reply) => {
@@ -199,7 +203,7 @@ impl Engine {
         comm.ok_or_else(|| "these ranks have no communicator".to_owned())
     }
 
-    /// Begins an operation: in pieces, if it is long.
+    /// Begins an operation, in several pieces if it is long.
     fn begin(&self, key: Key, job: Job) -> Result<Vec<Piece>, String> {
         let mut pieces = Vec::new();
         match job {
@@ -208,7 +212,8 @@ impl Engine {
                 for part in bytes.chunks(MOST) {
                     let send = part.to_vec();
                     let mut receive = vec![0; part.len() * members];
-                    // SAFETY: both vectors live in the piece until it is done, and nobody touches them.
+                    // SAFETY: both vectors are owned by the piece until the operation is done, and
+                    // nothing accesses them.
                     let request = unsafe { self.mpi.all_gather(comm, &send, &mut receive) }?;
                     pieces.push(Piece::new(request, send, receive));
                 }
@@ -227,7 +232,8 @@ impl Engine {
                         .copied()
                         .collect();
                     let mut receive = vec![0; send.len()];
-                    // SAFETY: as above.
+                    // SAFETY: both vectors are owned by the piece until the operation is done, and
+                    // nothing accesses them.
                     let request =
                         unsafe { self.mpi.all_to_all(comm, &send, end - start, &mut receive) }?;
                     pieces.push(Piece::new(request, send, receive));
@@ -237,7 +243,8 @@ impl Engine {
                 let comm = self.comm(comm)?;
                 for part in bytes.chunks(MOST) {
                     let mut receive = part.to_vec();
-                    // SAFETY: as above.
+                    // SAFETY: the vector is owned by the piece until the operation is done, and
+                    // nothing accesses it.
                     let request = unsafe { self.mpi.broadcast(comm, &mut receive) }?;
                     pieces.push(Piece::new(request, Vec::new(), receive));
                 }
@@ -247,7 +254,8 @@ impl Engine {
                 for part in bytes.chunks(MOST) {
                     if let Some(source) = source {
                         let mut receive = vec![0; part.len()];
-                        // SAFETY: as above.
+                        // SAFETY: the vector is owned by the piece until the operation is done, and
+                        // nothing accesses it.
                         let request = unsafe {
                             self.mpi.receive(self.data, Some(source), tag, &mut receive)
                         }?;
@@ -255,7 +263,8 @@ impl Engine {
                     }
                     for &target in &targets {
                         let send = part.to_vec();
-                        // SAFETY: as above.
+                        // SAFETY: the vector is owned by the piece until the operation is done, and
+                        // nothing changes it.
                         let request = unsafe { self.mpi.send(self.data, target, tag, &send) }?;
                         pieces.push(Piece::new(request, send, Vec::new()));
                     }
@@ -265,7 +274,7 @@ impl Engine {
         Ok(pieces)
     }
 
-    /// Asks for the ends of what is under way, and hands over what is there.
+    /// Polls the operations in progress, and delivers the results of those that are done.
     fn progress(&mut self) {
         let mpi = &self.mpi;
         self.running.retain_mut(|operation| {
@@ -274,7 +283,7 @@ impl Engine {
                     Ok(done) => piece.is_done = done,
                     Err(error) => {
                         let _ = operation.reply.send(Err(error));
-                        // The memory may still be written to: it is never freed.
+                        // MPI may still write to the memory, so it is never freed.
                         std::mem::forget(std::mem::take(&mut operation.pieces));
                         return false;
                     }
@@ -294,16 +303,18 @@ impl Engine {
             });
     }
 
-    /// Waits for the next question.
+    /// Starts to receive the next question of another rank.
     fn listen(&mut self) -> Result<(), String> {
         let mut receive = vec![0; 32];
-        // SAFETY: as in `begin`.
+        // SAFETY: the vector is owned by the piece until the operation is done, and nothing
+        // accesses it.
         let request = unsafe { self.mpi.receive(self.control, None, QUESTION, &mut receive) }?;
         self.listening = Some(Piece::new(request, Vec::new(), receive));
         Ok(())
     }
 
-    /// Answers a question, if one has come.
+    /// If another rank has asked whether this rank has reached an operation, answers and listens
+    /// for the next question.
     fn answer(&mut self) -> Result<(), String> {
         let Some(listening) = &mut self.listening else {
             return Ok(());
@@ -321,13 +332,15 @@ impl Engine {
         let come = self.visits.get(&[key[0], key[1]]).copied().unwrap_or(0) > key[2];
         let send = vec![u8::from(come)];
         let from = usize::try_from(from).unwrap_or(0);
-        // SAFETY: as in `begin`.
+        // SAFETY: the vector is owned by the piece until the operation is done, and nothing changes
+        // it.
         let request = unsafe { self.mpi.send(self.control, from, ANSWERS, &send) }?;
         self.sending.push(Piece::new(request, send, Vec::new()));
         self.listen()
     }
 
-    /// Asks ranks whether they have come to an operation: those that have not, or do not answer.
+    /// Asks ranks whether they have reached an operation. Returns those that have not, or do not
+    /// answer.
     fn missing(&mut self, key: Key, ranks: &[usize]) -> Vec<usize> {
         let mut asked: Vec<(usize, Piece)> = Vec::new();
         let mut missing = Vec::new();
@@ -335,7 +348,8 @@ impl Engine {
             let words = [self.rank as u64, key[0], key[1], key[2]];
             let send: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let mut receive = vec![0; 1];
-            // SAFETY: as in `begin`.
+            // SAFETY: the vectors are owned by pieces until the operations are done, and nothing
+            // accesses them.
             let requests = unsafe {
                 let sent = self.mpi.send(self.control, rank, QUESTION, &send);
                 let answer = self
@@ -367,7 +381,7 @@ impl Engine {
                     false
                 }
             });
-            // Others may ask at the same time.
+            // Other ranks may ask at the same time.
             if self.answer().is_err() {
                 break;
             }
@@ -376,7 +390,7 @@ impl Engine {
         }
         for (rank, piece) in asked {
             missing.push(rank);
-            // An answer may still come.
+            // An answer may still arrive and be written to this memory.
             std::mem::forget(piece);
         }
         missing.sort_unstable();
@@ -396,7 +410,7 @@ impl Engine {
         self.mpi.finalize()
     }
 
-    /// Ends all that is under way with an error.
+    /// Ends all operations in progress with an error.
     fn fail(&mut self, error: &str) {
         for mut operation in self.running.drain(..) {
             let _ = operation.reply.send(Err(error.to_owned()));
@@ -417,7 +431,7 @@ impl Piece {
 }
 
 impl Operation {
-    /// The bytes of each member, from all pieces.
+    /// The bytes from each member, joined from all pieces.
     fn received(&mut self) -> Vec<Vec<u8>> {
         let mut all = vec![Vec::new(); self.members];
         for piece in &mut self.pieces {

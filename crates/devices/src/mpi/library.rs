@@ -1,24 +1,24 @@
-//! MPI's C functions, from the library that is there at run time.
+//! Bindings to MPI's C functions, in a library that is found at run time.
 //!
-//! The standard states functions, not an ABI: Open MPI's handles are pointers to objects of the library,
-//! MPICH's are integers. Both are passed in a register, of which MPICH reads the lower half, so that one
-//! declaration with a word in the place of every handle serves both. Which one it is says
-//! `MPI_Get_library_version`; constants are those of Open MPI 4 and MPICH 4 (and 3), whose ABIs their
-//! projects keep.
+//! The standard defines functions, but no ABI. Open MPI's handles are pointers to objects of the
+//! library, MPICH's are integers. Both are passed in a register, of which MPICH reads the lower
+//! half, so a single declaration with a machine word for every handle serves both.
+//! `MPI_Get_library_version` tells the two apart. Constants are those of Open MPI 4 and MPICH 4
+//! (and 3), whose ABIs are stable.
 
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 
-/// A handle: a pointer, or an integer in the lower half.
+/// A handle: a pointer, or an integer in the lower half of the word.
 pub(super) type Handle = usize;
 
 /// `MPI_THREAD_FUNNELED`: one thread makes all calls.
 const FUNNELED: c_int = 1;
-/// The longest version text and error text.
+/// The maximum length of version and error texts.
 const MAX_TEXT: usize = 8192;
 
-/// Names under which the library is looked for, after `TEGULA_MPI`.
+/// The names under which the library is looked for, after `TEGULA_MPI`.
 const NAMES: &[&str] = &[
     "libmpi.so.40",
     "libmpich.so.12",
@@ -28,17 +28,17 @@ const NAMES: &[&str] = &[
 
 macro_rules! functions {
     ($($field:ident $symbol:literal ($($ty:ty),*);)*) => {
-        /// The functions.
+        /// The functions of the library.
         struct Functions {
             $($field: unsafe extern "C" fn($($ty),*) -> c_int,)*
         }
 
         impl Functions {
             /// # Safety
-            /// The library is one of MPI.
+            /// The library is an MPI library.
             unsafe fn load(library: &Library) -> Result<Self, libloading::Error> {
                 Ok(Self {
-                    // SAFETY: the MPI standard states these signatures, with words for handles.
+                    // SAFETY: these are the signatures in the MPI standard, with words for handles.
                     $($field: unsafe { *library.get($symbol)? },)*
                 })
             }
@@ -46,7 +46,7 @@ macro_rules! functions {
     };
 }
 
-/// A function that exchanges bytes with every member of a communicator.
+/// A function that exchanges bytes with all members of a communicator.
 type WithAll = unsafe extern "C" fn(
     *const c_void,
     c_int,
@@ -77,7 +77,7 @@ functions! {
     cancel b"MPI_Cancel\0" (*mut Handle);
 }
 
-/// What differs from one implementation to the other.
+/// The constants that differ between implementations.
 struct Constants {
     world: Handle,
     byte: Handle,
@@ -87,25 +87,26 @@ struct Constants {
     status_ignore: Handle,
 }
 
-/// The library.
+/// A loaded MPI library.
 pub(super) struct Mpi {
     functions: Functions,
     constants: Constants,
-    /// Keeps the code loaded.
+    /// Keeps the library loaded.
     _library: Library,
 }
 
-/// An operation under way, with the memory that it reads and writes.
+/// An operation in progress, which accesses its memory.
 pub(super) struct Request(Handle);
 
 impl Mpi {
-    /// Loads the library: `TEGULA_MPI` names it, else the names that Open MPI and MPICH have.
+    /// Loads the library with the name in `TEGULA_MPI`, or else with one of the names that Open MPI
+    /// and MPICH use.
     ///
     /// # Errors
-    /// What was looked for and not found.
+    /// The names that were tried without success.
     pub(super) fn load() -> Result<Self, String> {
         let stated = std::env::var_os("TEGULA_MPI").map(PathBuf::from);
-        // The launcher says whose it is: both libraries may be installed.
+        // The launcher is a hint, because both libraries may be installed.
         let hydra = std::env::var_os("PMI_RANK").is_some();
         let names: Vec<PathBuf> = match stated {
             Some(path) => vec![path],
@@ -114,8 +115,8 @@ impl Mpi {
         };
         let mut last = String::new();
         for name in &names {
-            // SAFETY: its initialisers are those of an MPI library, which any program may load. Open
-            // MPI's own plug-ins look for its symbols among the global ones.
+            // SAFETY: the library's initialisers are those of an MPI library, which any program may
+            // load. Open MPI's own plug-ins look for its symbols among the global ones.
             let opened = unsafe {
                 use libloading::os::unix;
                 unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_GLOBAL)
@@ -138,13 +139,13 @@ impl Mpi {
 
     fn of(library: Library) -> Result<Self, String> {
         let failed = |error: libloading::Error| format!("the MPI library cannot be used: {error}");
-        // SAFETY: `load` asked for an MPI library.
+        // SAFETY: `load` looked for an MPI library.
         let functions = unsafe { Functions::load(&library) }.map_err(failed)?;
         let version = version(&library).map_err(failed)?;
         let constants = if version.contains("Open MPI") {
             let object = |name: &[u8]| {
-                // SAFETY: the symbol is an object of the library, which is kept loaded. Its own address
-                // is the handle, not what is stored there.
+                // SAFETY: the symbol is an object of the library, which stays loaded. The handle is
+                // its address, not its contents.
                 unsafe {
                     let symbol = library.get::<*mut c_void>(name)?;
                     Ok(symbol.try_as_raw_ptr().map_or(0, |p| p as usize))
@@ -180,15 +181,15 @@ impl Mpi {
         })
     }
 
-    /// All ranks.
+    /// The communicator of all ranks.
     pub(super) fn world(&self) -> Handle {
         self.constants.world
     }
 
-    /// Joins the job. One thread calls this and everything else.
+    /// Joins the job. All calls must be made by the thread that calls this.
     pub(super) fn init(&self) -> Result<(), String> {
         let mut provided = 0;
-        // SAFETY: null is allowed for both arguments since MPI 2.
+        // SAFETY: MPI 2 and later allow null for both arguments.
         let code = unsafe {
             (self.functions.init_thread)(
                 std::ptr::null_mut(),
@@ -198,30 +199,30 @@ impl Mpi {
             )
         };
         self.checked(code)?;
-        // SAFETY: the handles are the library's.
+        // SAFETY: the handles are from the library.
         let code =
             unsafe { (self.functions.set_errhandler)(self.world(), self.constants.errors_return) };
         self.checked(code)
     }
 
-    /// Leaves the job, with all others.
+    /// Leaves the job, together with all other ranks.
     pub(super) fn finalize(&self) -> Result<(), String> {
-        // SAFETY: nothing is under way.
+        // SAFETY: no operation is in progress.
         self.checked(unsafe { (self.functions.finalize)() })
     }
 
-    /// Ends the job.
+    /// Aborts the job.
     pub(super) fn abort(&self, code: i32) {
-        // SAFETY: the handle is the library's.
+        // SAFETY: the handle is from the library.
         unsafe { (self.functions.abort)(self.world(), code) };
     }
 
-    /// This process's number, and how many there are.
+    /// The rank of this process, and the number of ranks.
     pub(super) fn place(&self) -> Result<(usize, usize), String> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: the pointers are to live integers.
         self.checked(unsafe { (self.functions.rank)(self.world(), &raw mut rank) })?;
-        // SAFETY: as above.
+        // SAFETY: the pointers are to live integers.
         self.checked(unsafe { (self.functions.size)(self.world(), &raw mut size) })?;
         Ok((
             usize::try_from(rank).unwrap_or(0),
@@ -229,33 +230,33 @@ impl Mpi {
         ))
     }
 
-    /// A communicator of those who give the same `colour`, in the order of `key`; all ranks call this.
-    /// Without a colour a rank is in none.
+    /// Splits all ranks into communicators: ranks with the same `colour` are in the same one, in
+    /// the order of `key`. A rank without a colour is in none. All ranks must call this.
     pub(super) fn split(&self, colour: Option<usize>, key: usize) -> Result<Handle, String> {
         let number = |value: usize| c_int::try_from(value).unwrap_or(c_int::MAX);
         let colour = colour.map_or(self.constants.undefined, number);
         let mut made: Handle = 0;
-        // SAFETY: the pointer is to a word, at least as large as the handle.
+        // SAFETY: the pointer is to a word, which is at least as large as the handle.
         let code =
             unsafe { (self.functions.split)(self.world(), colour, number(key), &raw mut made) };
         self.checked(code)?;
         Ok(made)
     }
 
-    /// The same ranks once more, whose messages meet no others.
+    /// A second communicator of all ranks, whose messages are separate.
     pub(super) fn duplicate(&self) -> Result<Handle, String> {
         let mut made: Handle = 0;
-        // SAFETY: as in `split`.
+        // SAFETY: the pointer is to a word, which is at least as large as the handle.
         let code = unsafe { (self.functions.duplicate)(self.world(), &raw mut made) };
         self.checked(code)?;
         Ok(made)
     }
 
-    /// Everyone's bytes, of the same number each, by rank.
+    /// Begins to gather the bytes of all members, of the same length each, in the order of ranks.
     ///
     /// # Safety
-    /// Both pieces of memory stay where they are, and are touched by nobody, until [`Self::is_done`].
-    /// `receive` has as many bytes for each member as `send`.
+    /// Both buffers keep their address and are not accessed until [`Self::is_done`]. `receive` has
+    /// as many bytes for each member as `send`.
     pub(super) unsafe fn all_gather(
         &self,
         comm: Handle,
@@ -263,14 +264,15 @@ impl Mpi {
         receive: &mut [u8],
     ) -> Result<Request, String> {
         let function = self.functions.iallgather;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that both buffers keep their address and are not accessed
+        // until the operation is done, and that `receive` has room for all members.
         unsafe { self.with_all(function, comm, send, length(send)?, receive) }
     }
 
-    /// Piece `i` of `send` goes to member `i`; pieces have `each` bytes.
+    /// Begins to send piece `i` of `send` to member `i`; each piece has `each` bytes.
     ///
     /// # Safety
-    /// As [`Self::all_gather`]; both pieces of memory have `each` bytes for every member.
+    /// As [`Self::all_gather`]; both buffers have `each` bytes for every member.
     pub(super) unsafe fn all_to_all(
         &self,
         comm: Handle,
@@ -280,14 +282,15 @@ impl Mpi {
     ) -> Result<Request, String> {
         let count = c_int::try_from(each).map_err(|_| too_long(each))?;
         let function = self.functions.ialltoall;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that both buffers keep their address and are not accessed
+        // until the operation is done, and that they have `each` bytes for every member.
         unsafe { self.with_all(function, comm, send, count, receive) }
     }
 
-    /// Begins an exchange of so many bytes with each member.
+    /// Begins an exchange of `count` bytes with each member.
     ///
     /// # Safety
-    /// As [`Self::all_gather`] or [`Self::all_to_all`], by which function it is.
+    /// As [`Self::all_gather`] or [`Self::all_to_all`], depending on the function.
     unsafe fn with_all(
         &self,
         function: WithAll,
@@ -299,7 +302,8 @@ impl Mpi {
         let mut request = 0;
         let byte = self.constants.byte;
         let (send, receive) = (send.as_ptr().cast(), receive.as_mut_ptr().cast());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that both buffers keep their address, have the size that the
+        // function needs, and are not accessed until the operation is done.
         let code = unsafe {
             function(
                 send,
@@ -316,17 +320,18 @@ impl Mpi {
         Ok(Request(request))
     }
 
-    /// The first member's bytes go to all.
+    /// Begins a broadcast of the first member's bytes.
     ///
     /// # Safety
-    /// As [`Self::all_gather`]; all members have as many bytes.
+    /// As [`Self::all_gather`]; all members have the same number of bytes.
     pub(super) unsafe fn broadcast(
         &self,
         comm: Handle,
         bytes: &mut [u8],
     ) -> Result<Request, String> {
         let (count, mut request) = (length(bytes)?, 0);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the buffer keeps its address and is not accessed until
+        // the operation is done.
         let code = unsafe {
             (self.functions.ibcast)(
                 bytes.as_mut_ptr().cast(),
@@ -341,10 +346,10 @@ impl Mpi {
         Ok(Request(request))
     }
 
-    /// Bytes to one rank.
+    /// Begins to send bytes to a rank.
     ///
     /// # Safety
-    /// The memory stays where it is, unchanged, until [`Self::is_done`].
+    /// The buffer keeps its address and contents until [`Self::is_done`].
     pub(super) unsafe fn send(
         &self,
         comm: Handle,
@@ -355,7 +360,8 @@ impl Mpi {
         let (count, mut request) = (length(bytes)?, 0);
         let to = c_int::try_from(to).unwrap_or(c_int::MAX);
         let byte = self.constants.byte;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the buffer keeps its address and contents until the
+        // operation is done.
         let code = unsafe {
             (self.functions.isend)(
                 bytes.as_ptr().cast(),
@@ -371,10 +377,10 @@ impl Mpi {
         Ok(Request(request))
     }
 
-    /// Bytes of one rank, or of any.
+    /// Begins to receive bytes from a rank, or from any.
     ///
     /// # Safety
-    /// The memory stays where it is, touched by nobody, until [`Self::is_done`].
+    /// The buffer keeps its address and is not accessed until [`Self::is_done`].
     pub(super) unsafe fn receive(
         &self,
         comm: Handle,
@@ -387,7 +393,8 @@ impl Mpi {
             c_int::try_from(from).unwrap_or(c_int::MAX)
         });
         let byte = self.constants.byte;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the buffer keeps its address and is not accessed until
+        // the operation is done.
         let code = unsafe {
             (self.functions.irecv)(
                 bytes.as_mut_ptr().cast(),
@@ -403,20 +410,20 @@ impl Mpi {
         Ok(Request(request))
     }
 
-    /// Whether an operation is over; then its memory is the caller's again.
+    /// Whether an operation is done. If so, its buffers may be accessed again.
     pub(super) fn is_done(&self, request: &mut Request) -> Result<bool, String> {
         let mut flag = 0;
         let status = self.constants.status_ignore as *mut c_void;
-        // SAFETY: the request is one that the library gave; a status that is ignored is the constant
-        // for that.
+        // SAFETY: the request is from the library, and `status` is its constant for a status that
+        // is ignored.
         let code = unsafe { (self.functions.test)(&raw mut request.0, &raw mut flag, status) };
         self.checked(code)?;
         Ok(flag != 0)
     }
 
-    /// Gives a receive up; it is over soon.
+    /// Cancels a receive, which is then done soon.
     pub(super) fn cancel(&self, request: &mut Request) {
-        // SAFETY: as `is_done`.
+        // SAFETY: the request is from the library.
         unsafe { (self.functions.cancel)(&raw mut request.0) };
     }
 
@@ -426,7 +433,7 @@ impl Mpi {
         }
         let mut text = vec![0_u8; MAX_TEXT];
         let mut length = 0;
-        // SAFETY: the text has more than MPI_MAX_ERROR_STRING bytes.
+        // SAFETY: the buffer has at least MPI_MAX_ERROR_STRING bytes.
         let known = unsafe {
             (self.functions.error_string)(code, text.as_mut_ptr().cast(), &raw mut length)
         };
@@ -449,14 +456,14 @@ fn too_long(bytes: usize) -> String {
     format!("{bytes} bytes are more than one message of MPI has")
 }
 
-/// What the library says that it is; it may be asked before anything else.
+/// The library's version text, which is available before initialisation.
 fn version(library: &Library) -> Result<String, libloading::Error> {
     type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
-    // SAFETY: the MPI standard states this signature.
+    // SAFETY: this is the signature in the MPI standard.
     let function = unsafe { library.get::<Version>(b"MPI_Get_library_version\0") }?;
     let mut text = vec![0_u8; MAX_TEXT];
     let mut length = 0;
-    // SAFETY: MPICH's longest text has 8192 bytes, Open MPI's 256.
+    // SAFETY: the longest text has 8192 bytes in MPICH, and 256 in Open MPI.
     unsafe { function(text.as_mut_ptr().cast(), &raw mut length) };
     let length = usize::try_from(length).unwrap_or(0).min(MAX_TEXT);
     Ok(String::from_utf8_lossy(text.get(..length).unwrap_or_default()).into_owned())

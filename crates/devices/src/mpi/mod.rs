@@ -1,21 +1,22 @@
-//! Devices in processes of their own, on one machine or many, by MPI.
+//! Devices in separate processes, on one or several machines, connected by MPI.
 //!
-//! Each rank is a device. MPI's library is loaded when a [`Job`] is joined (`library`), so that
-//! programs are built and run without it; Open MPI and MPICH are told apart then. Own declarations were
-//! taken, not the `mpi` crate: that is built against one implementation's headers, with libclang, and
-//! then needs this implementation to start at all.
+//! Each rank is a device. The MPI library is loaded when a [`Job`] is joined (`library`), so
+//! programs can be built and run without it; Open MPI and MPICH are told apart at that time. The
+//! crate `mpi` is not used, because it is built with one implementation's headers and libclang, and
+//! its programs do not start without that implementation.
 //!
-//! One thread (`engine`) makes all calls, all of them non-blocking: an exchange that was begun goes on
-//! while the device computes. Collectives are MPI's own: `MPI_Iallgather`, `MPI_Ialltoall`,
-//! `MPI_Ibcast`; a permute is sends and receives. A sum is not `MPI_Iallreduce`, whose order the library
-//! chooses: each rank gets its piece of everyone's arrays (`MPI_Ialltoall`), combines them in the
-//! group's order, and gives the result to all (`MPI_Iallgather`), which moves as many bytes as a ring
-//! does, and gives the bits that threads of one process give.
+//! A single thread (`engine`) makes all calls, which are non-blocking, so exchanges continue while
+//! the device computes. Collectives are MPI's own: `MPI_Iallgather`, `MPI_Ialltoall`, `MPI_Ibcast`;
+//! a permute consists of sends and receives. Sums do not use `MPI_Iallreduce`, in which the library
+//! chooses the order. Instead, each rank receives its piece of all arrays (`MPI_Ialltoall`),
+//! combines them in the group's order, and sends the result to all (`MPI_Iallgather`). This moves
+//! as many bytes as a ring algorithm, and gives the same bits as threads of one process.
 //!
 //! # Faults
-//! A rank that ends, or is killed, is noticed by the launcher, which ends the job. For one that hangs
-//! or is cut off, others wait for the time-out, ask everyone how far they have come, and name who did
-//! not answer or did not come. Ranks that run other programs are found before the run ([`Job::agree`]).
+//! If a rank ends or is killed, the launcher notices and ends the job. If a rank hangs or is
+//! disconnected, others wait for the time-out, ask all ranks which operations they have reached,
+//! and report those that did not answer or are behind. Ranks with other programs are detected
+//! before the run ([`Job::agree`]).
 
 mod engine;
 mod library;
@@ -30,35 +31,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tegula_ir::{ArrayShape, Literal};
 
-/// How long the end of the job may take, before the process ends without it.
+/// The time that leaving the job may take before the process ends without it.
 const END: Duration = Duration::from_secs(5);
-/// How long before the end of the job's time a rank asks who is missing.
+/// The time before the job's deadline at which a rank asks for missing ranks.
 const BEFORE_DEADLINE: Duration = Duration::from_millis(1500);
-/// The thread's stack: MPICH 5 needs more than threads have.
+/// The stack size of the engine's thread: MPICH 5 needs more than threads have by default.
 const STACK: usize = 64 << 20;
 
-/// A job of which this process is a rank.
+/// An MPI job that this process takes part in.
 pub struct Job {
     rank: usize,
     size: usize,
     patience: Patience,
     commands: Sender<Command>,
     known: Mutex<Known>,
-    /// How often this rank has met these members at an instruction, in all programs of the job.
+    /// The number of this rank's exchanges so far at an instruction with these members, in all
+    /// programs of the job.
     visits: Mutex<FxHashMap<(usize, u64), u64>>,
 }
 
-/// How long a rank waits for others.
+/// The time that a rank waits for others.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// In one exchange.
+    /// The limit for a single exchange.
     pub wait: Duration,
-    /// When everything is to be over: who is missing then is named before.
+    /// The deadline of the whole job; missing ranks are reported before it.
     pub deadline: Option<Instant>,
 }
 
 impl Patience {
-    /// How long to wait from now on.
+    /// The time that may be waited now.
     fn left(&self) -> Duration {
         let until = self.deadline.map(|deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -68,20 +70,20 @@ impl Patience {
     }
 }
 
-/// The communicators that were made.
+/// The communicators made so far.
 #[derive(Default)]
 struct Known {
-    /// By members: the number of their communicator.
+    /// The number of each communicator, by its members.
     numbers: FxHashMap<Vec<usize>, usize>,
-    /// How many there are beside that of all ranks.
+    /// The number of communicators, without that of all ranks.
     made: usize,
 }
 
 impl Job {
-    /// Joins the job that `mpirun` has started; once in a process.
+    /// Joins the job that `mpirun` has started; only once in a process.
     ///
     /// # Errors
-    /// There is no MPI library, or it cannot be used.
+    /// There is no usable MPI library.
     pub fn join(patience: Patience) -> Result<Self, String> {
         let timeout = patience.left();
         let (commands, received) = channel();
@@ -117,12 +119,12 @@ impl Job {
         })
     }
 
-    /// The number of this process.
+    /// The rank of this process.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -130,7 +132,7 @@ impl Job {
     /// Checks that all ranks have the same checksum.
     ///
     /// # Errors
-    /// The ranks that have another one than rank 0; a rank that does not come.
+    /// The ranks whose checksum differs from that of rank 0; a rank that does not answer.
     pub fn agree(&self, checksum: &[u8]) -> Result<(), String> {
         let members: Vec<usize> = (0..self.size).collect();
         let exchange = Exchange {
@@ -157,11 +159,11 @@ impl Job {
         }
     }
 
-    /// The way to the other devices, for a program with these groupings: lists of groups of ranks. All
-    /// ranks call this with the same ones.
+    /// The communicator of this rank for a program with these groupings: lists of groups of ranks.
+    /// All ranks must call this with the same groupings.
     ///
     /// # Errors
-    /// MPI cannot make communicators for them.
+    /// MPI cannot make communicators for the groups.
     pub fn communicator(
         self: &Arc<Self>,
         topology: Topology,
@@ -198,10 +200,10 @@ impl Job {
         }))
     }
 
-    /// Leaves the job, once all ranks do.
+    /// Leaves the job, when all ranks do.
     ///
     /// # Errors
-    /// Others did not come in time, or the library failed.
+    /// Other ranks did not leave in time, or the library failed.
     pub fn finish(&self) -> Result<(), String> {
         let (reply, done) = channel();
         self.command(Command::Ended);
@@ -216,7 +218,7 @@ impl Job {
         }
     }
 
-    /// Ends the job and this process with an exit status that is not 0.
+    /// Aborts the job, and ends this process with a nonzero exit status.
     pub fn abort(&self, code: i32) -> ! {
         self.command(Command::Abort(code));
         // The library ends the process.
@@ -225,7 +227,7 @@ impl Job {
     }
 
     fn command(&self, command: Command) {
-        // A thread that is gone has said why.
+        // If the thread has ended, it has reported why.
         let _ = self.commands.send(command);
     }
 
@@ -244,8 +246,8 @@ impl Job {
     }
 }
 
-/// Ends this process, also where a thread is stuck inside of the library, for which what the library
-/// does at the exit of a process may wait.
+/// Ends this process, even if a thread hangs inside the library. The library's exit handlers may
+/// wait for that thread, so the process is aborted after a time.
 pub fn leave(code: i32) -> ! {
     let ends = || {
         std::thread::sleep(END);
@@ -261,11 +263,11 @@ fn hash_of(members: &[usize]) -> u64 {
     hasher.finish()
 }
 
-/// This process's way to the others.
+/// The communicator of this process.
 struct Rank {
     job: Arc<Job>,
     topology: Topology,
-    /// By members: the number of their communicator.
+    /// The number of each communicator, by its members.
     numbers: FxHashMap<Vec<usize>, usize>,
 }
 
@@ -376,7 +378,7 @@ impl Communicator for Rank {
             name: exchange.name.to_owned(),
             reason,
         };
-        // Each member combines one piece of every array; the last pieces may be shorter.
+        // Each member combines one piece of every array; the last pieces are padded.
         let mut parts: Vec<Vec<Literal>> = vec![Vec::new(); count];
         for array in &arrays {
             for (piece, part) in pieces(array, count)
@@ -389,7 +391,7 @@ impl Communicator for Rank {
         }
         let received = self.begin(exchange, Outgoing::Parts(parts))?.wait()?;
         let combined = combine(&received);
-        // Who fails says so to all.
+        // A member that fails tells all others.
         let mut own: Vec<Literal> = vec![Literal::from_value(i32::from(combined.is_some()))];
         match &combined {
             Some(combined) => own.extend(combined.iter().cloned()),
@@ -419,7 +421,8 @@ impl Communicator for Rank {
     }
 }
 
-/// An array in pieces of one dimension, all of one length: the last ones have zeros behind them.
+/// Splits an array into one-dimensional pieces of the same length; the last ones are padded with
+/// zeros.
 fn pieces(array: &Literal, count: usize) -> Result<Vec<Literal>, String> {
     let ty = array.element_type();
     let length = array.len().div_ceil(count);
@@ -450,7 +453,7 @@ fn shapes_of(arrays: &[Literal]) -> Vec<ArrayShape> {
     arrays.iter().map(|array| array.shape().clone()).collect()
 }
 
-/// An operation that was begun.
+/// An operation in progress.
 struct Begun {
     name: String,
     members: Vec<usize>,
@@ -485,7 +488,7 @@ impl Begun {
     }
 }
 
-/// Arrays of an operation that was begun.
+/// An operation in progress whose result is arrays.
 struct Arrays {
     begun: Begun,
     shapes: Vec<ArrayShape>,

@@ -1,4 +1,4 @@
-//! Operations that move elements, with sizes that are terms.
+//! Operations that move elements; sizes are terms.
 
 use super::{Lowerer, Result, Value, sizes};
 use crate::Error;
@@ -12,7 +12,7 @@ pub(crate) fn product(dims: &[Term]) -> Term {
 }
 
 impl Lowerer<'_> {
-    /// The same elements under other sizes.
+    /// Reshapes a value to these sizes.
     pub(crate) fn reshape(&mut self, value: &Value, dims: &[Term]) -> Result<Value> {
         let dims: Vec<Term> = dims.iter().map(|size| self.canonical(size)).collect();
         if value.dims == dims {
@@ -65,7 +65,7 @@ impl Lowerer<'_> {
         self.push(Op::Transpose(numbers), &[local], value.ty, &dims)
     }
 
-    /// Elements `start`, `start + stride`, ... below `limit` of one dimension.
+    /// A slice along one dimension: elements `start`, `start + stride`, ... below `limit`.
     pub(crate) fn slice(
         &mut self,
         value: &Value,
@@ -117,7 +117,7 @@ impl Lowerer<'_> {
             let op = Op::Slice(slices.collect());
             return self.push(op, &[local], value.ty, &dims);
         }
-        // From a place, or of an amount, that depends on sizes: a gather at those places.
+        // A slice whose start or size depends on open sizes becomes a gather.
         let index = self.iota(ElementType::S64, &[count], 0)?;
         let stride = self.scalar(ElementType::S64, stride as f64)?;
         let index = self.mul(&index, &stride)?;
@@ -170,7 +170,7 @@ impl Lowerer<'_> {
         self.push(Op::Concatenate(along as i64), &locals?, first.ty, &dims)
     }
 
-    /// Elements of `fill` before and behind each dimension; negative amounts take elements away.
+    /// Pads each dimension with `fill` before and after; negative amounts crop.
     pub(crate) fn pad(
         &mut self,
         value: &Value,
@@ -238,17 +238,17 @@ impl Lowerer<'_> {
         self.push(Op::Reverse(dims), &[local], value.ty, &value.dims)
     }
 
-    /// The index along one dimension.
+    /// An array of the indices along one dimension.
     pub(crate) fn iota(&mut self, ty: ElementType, dims: &[Term], along: usize) -> Result<Value> {
         self.push(Op::Iota(along as i64), &[], ty, dims)
     }
 
-    /// The sizes as a list.
+    /// The sizes as a list of integers.
     pub(crate) fn dims_value(&self, dims: &[Term]) -> Result<Value> {
         self.of_terms(ElementType::S64, &[dims.len() as i64], dims)
     }
 
-    /// A dimension of size 1 more.
+    /// Inserts a dimension of size 1.
     pub(crate) fn unsqueeze(&mut self, value: &Value, at: usize) -> Result<Value> {
         if at > value.rank() {
             return Err(Error::input(format!(
@@ -261,7 +261,7 @@ impl Lowerer<'_> {
         self.reshape(value, &dims)
     }
 
-    /// A dimension of size 1 less.
+    /// Removes a dimension of size 1.
     pub(crate) fn squeeze(&mut self, value: &Value, at: usize) -> Result<Value> {
         value.size(at)?;
         let mut dims = value.dims.clone();
@@ -269,7 +269,7 @@ impl Lowerer<'_> {
         self.reshape(value, &dims)
     }
 
-    /// A slice of size 1 at an index that depends on data, without its dimension.
+    /// The slice at an index that depends on data, without the sliced dimension.
     pub(crate) fn at_index(&mut self, value: &Value, along: usize, index: &Value) -> Result<Value> {
         value.size(along)?;
         let zero = Value::of_integers(index.ty, &[], &[0])?;
@@ -292,8 +292,8 @@ impl Lowerer<'_> {
         self.squeeze(&row, along)
     }
 
-    /// The array with a slice of zeros where it may have none along a dimension: loops that go along it
-    /// read a slice of it, also those of no times.
+    /// Pads a dimension that may be empty to size 1, with zeros. A loop over the dimension then has
+    /// a valid slice to read, even if it has no iterations.
     pub(crate) fn at_least_one(&mut self, value: &Value, along: usize) -> Result<Value> {
         let size = value.size(along)?.clone();
         if self.range(&size).lower > 0 {
@@ -307,7 +307,7 @@ impl Lowerer<'_> {
         self.pad(value, &fill, &none, &high)
     }
 
-    /// The array with one slice of size 1 replaced.
+    /// Replaces the slice at an index.
     pub(crate) fn with_row(
         &mut self,
         array: &Value,
@@ -325,7 +325,7 @@ impl Lowerer<'_> {
         self.push(Op::DynamicUpdateSlice, &operands, array.ty, &array.dims)
     }
 
-    /// A number that follows from sizes as an instruction.
+    /// A term over sizes, computed by instructions.
     pub(super) fn term_as_data(&mut self, term: &Term) -> Result<Value> {
         term.fold(&mut |term: &Term, parts: &[Result<Value>]| {
             let part = |at: usize| -> Result<Value> {
@@ -370,7 +370,7 @@ impl Lowerer<'_> {
         })
     }
 
-    /// The quotient rounded towards negative infinity.
+    /// The quotient of integers, rounded towards negative infinity.
     pub(crate) fn floor_div(&mut self, a: &Value, b: &Value) -> Result<Value> {
         let quotient = self.div(a, b)?;
         let rest = self.binary(Binary::Remainder, a, b)?;
@@ -384,7 +384,7 @@ impl Lowerer<'_> {
         self.select(&round, &one_less, &quotient)
     }
 
-    /// An open size as an instruction: that of an array which has it.
+    /// An open size, read by an instruction from an array that has it.
     pub(super) fn size_as_data(&mut self, var: Var) -> Result<Value> {
         if let Some(local) = self.size_locals.get(&var) {
             return self.value_of(*local);

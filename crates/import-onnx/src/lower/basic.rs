@@ -1,4 +1,4 @@
-//! Elementwise operations: broadcasting as numpy does, and folding what is known.
+//! Elementwise operations, with numpy's broadcasting and constant folding.
 
 use super::known::{self, fold_floats, most_followed};
 use super::sampled::is_one;
@@ -16,18 +16,18 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A constant of the type of another value.
+    /// A constant with the element type of another value.
     pub(crate) fn like(&self, value: &Value, number: f64) -> Result<Value> {
         self.scalar(value.ty, number)
     }
 
-    /// One element, repeated to these sizes.
+    /// An array of these sizes, filled with one value.
     pub(crate) fn splat(&mut self, ty: ElementType, value: f64, dims: &[Term]) -> Result<Value> {
         let scalar = self.scalar(ty, value)?;
         self.broadcast_to(&scalar, dims)
     }
 
-    /// The sizes that two values have together.
+    /// The broadcast sizes of two values.
     pub(crate) fn common_dims(&self, a: &[Term], b: &[Term]) -> Result<Vec<Term>> {
         let rank = a.len().max(b.len());
         let one = Term::constant(1);
@@ -58,7 +58,7 @@ impl Lowerer<'_> {
         Ok(common)
     }
 
-    /// The value repeated to these sizes, its dimensions the last ones.
+    /// Broadcasts a value to these sizes; its dimensions are the last ones.
     pub(crate) fn broadcast_to(&mut self, value: &Value, dims: &[Term]) -> Result<Value> {
         if value.dims == dims {
             return Ok(value.clone());
@@ -74,7 +74,7 @@ impl Lowerer<'_> {
         self.broadcast_in(value, &places, dims)
     }
 
-    /// The value repeated to these sizes; its dimension `i` is dimension `places[i]`.
+    /// Broadcasts a value to these sizes; its dimension `i` becomes dimension `places[i]`.
     pub(crate) fn broadcast_in(
         &mut self,
         value: &Value,
@@ -120,7 +120,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Both values at their common sizes.
+    /// Broadcasts both values to their common sizes.
     pub(crate) fn together(&mut self, a: &Value, b: &Value) -> Result<(Value, Value)> {
         let dims = self.common_dims(&a.dims, &b.dims)?;
         Ok((self.broadcast_to(a, &dims)?, self.broadcast_to(b, &dims)?))
@@ -210,7 +210,8 @@ impl Lowerer<'_> {
         })
     }
 
-    /// The quotient rounded towards zero, as integers are divided.
+    /// The quotient of terms, rounded towards zero as in integer division; `None` unless the
+    /// divisor is known to be positive.
     fn quotient(&self, a: &Term, b: &Term) -> Option<Term> {
         if self.range(b).lower < 1 {
             return None;
@@ -223,7 +224,7 @@ impl Lowerer<'_> {
         Some(Term::select(&is_negative, &negative, &a.floor_div(b)))
     }
 
-    /// The truth of a comparison, decided where the ranges of both sides decide it.
+    /// A comparison of terms, decided if the ranges of both sides allow it.
     pub(crate) fn compare_terms(&self, direction: Direction, a: &Term, b: &Term) -> Term {
         let (op, a, b) = match direction {
             Direction::Eq => (Cmp::Eq, a, b),
@@ -289,7 +290,7 @@ impl Lowerer<'_> {
         self.push(Op::Select, &operands, a.ty, &a.dims)
     }
 
-    /// The value as another type, as HLO converts: towards zero and saturating.
+    /// Converts a value to another type as HLO does: rounds towards zero and saturates.
     pub(crate) fn convert(&mut self, value: &Value, ty: ElementType) -> Result<Value> {
         if value.ty == ty {
             return Ok(value.clone());
@@ -345,7 +346,8 @@ impl Lowerer<'_> {
         self.add(a, &by)
     }
 
-    /// The sizes, if the value is known and so few that its elements are moved here.
+    /// The static sizes `dims`, if the value is known and has so few elements that they are
+    /// rearranged at compile time.
     pub(super) fn followed_dims(&self, value: &Value, dims: &[Term]) -> Option<Vec<i64>> {
         let dims: Option<Vec<i64>> = dims.iter().map(Term::as_constant).collect();
         let dims = dims?;
@@ -356,7 +358,7 @@ impl Lowerer<'_> {
         (few && known).then_some(dims)
     }
 
-    /// A known value whose element at an index is that of the operand at `from(index)`.
+    /// Rearranges a known value: the element at an index is the operand's element at `from(index)`.
     pub(super) fn rearranged(
         &self,
         value: &Value,
@@ -393,7 +395,7 @@ impl Lowerer<'_> {
         self.of_terms(value.ty, dims, &moved.ok_or_else(outside)?)
     }
 
-    /// Integers that follow from sizes as an instruction.
+    /// Integers given by terms over sizes, computed by instructions.
     pub(super) fn terms_as_data(
         &mut self,
         ty: ElementType,

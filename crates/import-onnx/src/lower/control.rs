@@ -1,4 +1,5 @@
-//! Loops and choices: computations of their own, whose parameters are what they read of this one.
+//! Loops and conditionals. Their bodies are computations of their own; outer values that these read
+//! become their parameters.
 
 use super::{Local, Lowerer, Result, Value, value::Source};
 use crate::Error;
@@ -6,8 +7,8 @@ use tegula_expr::{Term, Var};
 use tegula_ir::{ComputationId, Direction, Draft, ElementType, Op, Shape};
 
 impl<'a> Lowerer<'a> {
-    /// Makes a computation of one tuple parameter; `make` gives its results from the elements.
-    /// They are a tuple, or one array if `single`.
+    /// Builds a computation of one tuple parameter. `make` returns the results, given the tuple's
+    /// elements; they become a tuple, or a single array if `single`.
     pub(crate) fn computation(
         &mut self,
         name: &str,
@@ -53,7 +54,7 @@ impl<'a> Lowerer<'a> {
         Ok((root, results))
     }
 
-    /// Values as one tuple.
+    /// Combines values to a tuple.
     pub(crate) fn tuple(&mut self, values: &[Value]) -> Result<Local> {
         let locals: Result<Vec<Local>> = values.iter().map(|value| self.local(value)).collect();
         self.push_local(Op::Tuple, &locals?, None)
@@ -96,7 +97,8 @@ impl<'a> Lowerer<'a> {
         Ok(results)
     }
 
-    /// Values and, behind them, the open sizes as numbers, which computations take as data.
+    /// The values, followed by the open sizes as data, so that computations can take them as
+    /// parameters.
     pub(crate) fn with_sizes(&mut self, values: &[Value]) -> Result<(Vec<Var>, Vec<Value>)> {
         let mut names: Vec<&Term> = self.names.values().collect();
         names.sort_by_key(|term| term.as_var());
@@ -104,7 +106,7 @@ impl<'a> Lowerer<'a> {
         let mut known = Vec::new();
         let mut all = values.to_vec();
         for var in vars {
-            // A size that no array has yet is not data of anything either.
+            // An open size that no array has so far cannot be read.
             if let Ok(size) = self.size_as_data(var) {
                 known.push(var);
                 all.push(size);
@@ -113,7 +115,7 @@ impl<'a> Lowerer<'a> {
         Ok((known, all))
     }
 
-    /// Makes the last parameters of a computation the open sizes there.
+    /// Declares that the last parameters of a computation are the open sizes.
     pub(crate) fn inner_sizes(&mut self, sizes: &[Var], inner: &[Value]) {
         for (var, value) in sizes.iter().zip(inner) {
             if let Source::Local(local) = value.source {
@@ -122,8 +124,8 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// Repeats `body` a number of times. It is given the number of times before, the values of
-    /// `read`, and the state, and gives the next state. Constants of `read` stay constants.
+    /// Repeats `body` `count` times. It takes the iteration number, the values of `read`, and the
+    /// state, and returns the next state. Constants in `read` stay constants within the loop.
     pub(crate) fn counted_loop(
         &mut self,
         count: &Term,
@@ -173,8 +175,8 @@ impl<'a> Lowerer<'a> {
         Ok(results[first_state..].to_vec())
     }
 
-    /// As [`counted_loop`](Self::counted_loop); what `body` gives beside the state is collected: a row
-    /// of each time.
+    /// As [`counted_loop`](Self::counted_loop); additional results of `body` are collected in
+    /// arrays with one row for each iteration.
     pub(crate) fn collecting_loop(
         &mut self,
         count: &Term,
@@ -182,7 +184,7 @@ impl<'a> Lowerer<'a> {
         state: &[Value],
         mut body: impl FnMut(&mut Self, &Value, &[Value], &[Value]) -> Result<(Vec<Value>, Vec<Value>)>,
     ) -> Result<(Vec<Value>, Vec<Value>)> {
-        // Rows have the shapes that a rehearsal gives.
+        // A rehearsal of the body determines the shapes of the rows.
         let mut whole = vec![self.scalar(ElementType::S64, 0.0)?];
         for value in read.iter().chain(state) {
             whole.push(self.settled(value)?);
@@ -195,7 +197,8 @@ impl<'a> Lowerer<'a> {
             Ok(rows)
         })?;
         let mut all = state.to_vec();
-        // A row is written where there is none only if the loop runs.
+        // The arrays have room for at least one row, because the body contains a write to a row
+        // even if the loop has no iterations.
         let room = Term::max(count, &Term::constant(1));
         let room = self.canonical(&room);
         for (ty, row) in &shapes {
@@ -217,7 +220,7 @@ impl<'a> Lowerer<'a> {
         Ok((done, rows))
     }
 
-    /// Tries something; what it changed of the names in scope of functions is undone if it fails.
+    /// Attempts a translation; the nesting depths are restored afterwards, also if it fails.
     pub(crate) fn restoring<T>(
         &mut self,
         attempt: impl FnOnce(&mut Self) -> Result<T>,
@@ -228,7 +231,7 @@ impl<'a> Lowerer<'a> {
         result
     }
 
-    /// Numbers that follow from open sizes as an instruction; all else as it is.
+    /// Converts terms over open sizes to an instruction; other values are unchanged.
     pub(crate) fn settled(&mut self, value: &Value) -> Result<Value> {
         if !matches!(value.source, Source::Terms(_)) {
             return Ok(value.clone());
@@ -240,8 +243,8 @@ impl<'a> Lowerer<'a> {
         })
     }
 
-    /// Makes a computation to see what it gives, and drops it: the shapes of results are needed before
-    /// the computation itself can be made.
+    /// Builds a computation and discards it, to find the shapes of its results before the
+    /// computation itself can be built.
     pub(crate) fn rehearsed(
         &mut self,
         parameters: &[Value],

@@ -1,16 +1,17 @@
-//! Cuts of a program where a size, or which operations there are, depends on data.
+//! Splits a model into several programs where a size, or the choice of operations, depends on data.
 //!
-//! A program of instructions has sizes that follow from those of its inputs. Where a model's do not
-//! (`NonZero`, a `Reshape` to computed sizes, a `Loop` that ends by itself), the model becomes several
-//! programs, its *stages*. A stage gives what the later ones read of it. What they need to know is
-//! one of two things:
+//! In a single program, all sizes follow from those of its inputs. If a model has other sizes
+//! (`NonZero`, a `Reshape` to computed sizes, a `Loop` with a dynamic condition), it is split into
+//! several programs, its *stages*. Each stage returns the values that later stages read. A later
+//! stage may depend on data in one of two ways:
 //!
-//! - *sizes*: numbers that the stage computes become open sizes of the next stage, which is compiled
-//!   once for all of them;
-//! - *elements*: what a value holds becomes a constant of the next stage, which is made for it.
+//! - *sizes*: integers that one stage computes become open sizes of the next stage, which is
+//!   compiled once for all of them;
+//! - *elements*: the elements of a value become a constant of the next stage, which is compiled for
+//!   them.
 //!
-//! Translation itself does not run anything. Asked for elements that nobody has given yet it stops; the
-//! caller runs the stages there are, and asks again with the elements.
+//! Translation does not run anything. If it needs elements that are not known yet, it stops; the
+//! caller runs the existing stages, and translates again with the elements.
 
 use super::value::{Item, Scope, Source, Value, sizes};
 use super::{Local, Lowerer, Result};
@@ -20,26 +21,26 @@ use std::collections::VecDeque;
 use tegula_expr::{Term, Var};
 use tegula_ir::{Dim, Draft, ElementType, Literal, Module, ModuleBuilder, Shape};
 
-/// A program that is one part of a model.
+/// One program of a model that is split.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// The program, neither verified nor with its open sizes related.
+    /// The program. It is not verified, and its open sizes are not related to each other yet.
     pub module: Module,
-    /// What its parameters are.
+    /// The sources of its parameters.
     pub takes: Vec<Take>,
 }
 
-/// What a parameter of a stage is. Slots hold the inputs of the model and then the results of each
-/// stage, in order.
+/// The source of a stage's parameter. Slots hold the model's inputs, followed by the results of
+/// each stage in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// The array in a slot.
     Slot(usize),
-    /// An array of a size by 0 truth values: it says how large an open size is.
+    /// An array of type `pred` whose shape is an open size by 0, which passes the size.
     Size(SizeSource),
 }
 
-/// Where a size is found.
+/// Where an open size is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeSource {
     /// A dimension of the array in a slot.
@@ -49,11 +50,11 @@ pub enum SizeSource {
         /// The dimension.
         at: usize,
     },
-    /// The number in a slot, an `s64`.
+    /// The `s64` scalar in a slot.
     Number(usize),
 }
 
-/// What a node asks of data.
+/// The data that a node's translation requests.
 enum Wanted {
     Sizes(Vec<Value>),
     Elements(Value),
@@ -64,23 +65,24 @@ struct Pending {
     keep: Vec<Value>,
 }
 
-/// What a node has been told.
+/// The answer to a node's request.
 struct Answer {
     keep: Vec<Value>,
     sizes: Vec<Term>,
     elements: Option<Value>,
 }
 
-/// The stages so far, and what the node that is being translated has asked.
+/// The stages so far, and the requests of the node that is being translated.
 pub(super) struct Cuts {
-    /// Answers to the node's requests, in their order. After a cut the node is translated anew.
+    /// The answers to the node's requests, in order. After a cut, the node is translated again from
+    /// its beginning.
     answers: Vec<Answer>,
     next: usize,
     pending: Option<Pending>,
-    /// Elements that earlier stages have given, in the order in which they were asked for.
+    /// Elements that earlier stages have computed, in the order in which they are requested.
     known: VecDeque<Literal>,
     pub(super) stages: Vec<Stage>,
-    /// What the parameters of the stage that is being made are.
+    /// The sources of the current stage's parameters.
     pub(super) takes: Vec<Take>,
     pub(super) slots: usize,
     sources: FxHashMap<Var, SizeSource>,
@@ -100,7 +102,7 @@ impl Cuts {
         }
     }
 
-    /// The model's next input.
+    /// Registers the model's next input.
     pub(super) fn input(&mut self, dims: &[Term]) {
         let slot = self.slots;
         for (at, size) in dims.iter().enumerate() {
@@ -128,17 +130,18 @@ impl Cuts {
 }
 
 impl<'a> Lowerer<'a> {
-    /// Whether the program can be cut here: not within a loop or a choice.
+    /// Whether the program can be split at this point, which is not within a loop or conditional.
     pub(crate) fn may_cut(&self) -> bool {
         self.cuts.is_some() && self.nesting == 0
     }
 
-    /// Whether what is translated is no part of a loop or a choice.
+    /// Whether the translation is outside of all loops and conditionals.
     pub(crate) fn is_outermost(&self) -> bool {
         self.nesting == 0
     }
 
-    /// Whether an error is a request for a cut, which no other translation of the node avoids.
+    /// Whether a cut has been requested, in which case translating the node in another way does not
+    /// help.
     pub(crate) fn asks_for_cut(&self) -> bool {
         self.cuts.as_ref().is_some_and(Cuts::is_pending)
     }
@@ -152,11 +155,11 @@ impl<'a> Lowerer<'a> {
         (self.cuts.as_mut()).ok_or_else(|| Error::needs_a_run(format!("{what} depends on data")))
     }
 
-    /// Sizes that are these numbers, and `keep` as it is where they are known. Each number is an
-    /// integer of no dimension, at least 0.
+    /// Converts numbers, which are non-negative scalar integers, to open sizes. Returns them with
+    /// the values of `keep`, as those are after the cut.
     ///
     /// # Errors
-    /// The request itself, which cuts the program: the node is then translated once more.
+    /// The request itself, which splits the program; the node is then translated again.
     pub(crate) fn sizes_from_data(
         &mut self,
         numbers: &[Value],
@@ -181,7 +184,7 @@ impl<'a> Lowerer<'a> {
         self.ask(Wanted::Sizes(wanted), keep)
     }
 
-    /// A value whose elements are known where the rest of the program is made.
+    /// The value as a constant whose elements are known to the rest of the translation.
     ///
     /// # Errors
     /// The request itself, as in [`sizes_from_data`](Self::sizes_from_data).
@@ -205,9 +208,10 @@ impl<'a> Lowerer<'a> {
         Err(Error::needs_a_run("a size depends on data"))
     }
 
-    /// Ends the stage with what is asked for, and begins the next one. `later` are the names that the
-    /// rest of the graph reads. Gives whether there is a next stage: elements that nobody has given
-    /// yet are the last result of the last one.
+    /// Ends the stage with the requested data as results, and begins the next stage. `later` are
+    /// the names that the rest of the graph reads. Returns whether there is a next stage: there is
+    /// none if the requested elements are not known yet; they are then the last result of the last
+    /// stage.
     pub(super) fn cut(&mut self, scope: &mut Scope<'a>, later: &FxHashSet<&str>) -> Result<bool> {
         let Some(mut cuts) = self.cuts.take() else {
             return Ok(true);
@@ -231,7 +235,8 @@ impl<'a> Lowerer<'a> {
             Wanted::Sizes(_) => None,
         };
         scope.retain(|name, _| later.contains(name));
-        // What lives on: by name, in a fixed order, then what the node keeps.
+        // The live values: those with names that are read later, in a fixed order, and then those
+        // that the node keeps.
         let mut live = Live::default();
         let mut names: Vec<&'a str> = scope.keys().copied().collect();
         names.sort_unstable();
@@ -286,7 +291,7 @@ impl<'a> Lowerer<'a> {
         Ok(true)
     }
 
-    /// A new open size.
+    /// A new open size, whose value data determines.
     fn data_size(&mut self, number: usize) -> Term {
         let mut name = format!("data_size_{number}");
         while self.names.contains_key(&name) {
@@ -295,7 +300,7 @@ impl<'a> Lowerer<'a> {
         self.named_size(&name)
     }
 
-    /// Makes what is translated so far a stage of these results.
+    /// Ends the current stage with these results.
     pub(super) fn end_stage(&mut self, cuts: &mut Cuts, results: &[Value]) -> Result<()> {
         let root = match results {
             [one] => self.local(one)?,
@@ -318,7 +323,8 @@ impl<'a> Lowerer<'a> {
         Ok(())
     }
 
-    /// Parameters for values of the stage before, and for open sizes that none of them has.
+    /// Parameters for the live values of the previous stage, and for open sizes that are not a
+    /// dimension of any of them.
     fn begin_stage(&mut self, cuts: &mut Cuts, live: &[Value], first_slot: usize) -> Vec<Local> {
         let mut parameters = Vec::new();
         let mut bound: FxHashSet<Var> = FxHashSet::default();
@@ -345,14 +351,14 @@ impl<'a> Lowerer<'a> {
         parameters
     }
 
-    /// A list of the first numbers, as many as an open size says, of one that is at least as long.
+    /// The first `count` elements of a list, which is at least as long; `count` is an open size.
     pub(crate) fn first_of(&mut self, list: &Value, count: &Term) -> Result<Value> {
         let zero = sizes(&[0]).remove(0);
         self.slice(list, 0, &zero, count, 1)
     }
 }
 
-/// The instructions that a later stage reads, each once.
+/// The instructions that later stages read, without repetition.
 #[derive(Default)]
 struct Live {
     values: Vec<Value>,
@@ -379,7 +385,7 @@ impl Live {
 }
 
 fn renamed(value: &mut Value, live: &Live, parameters: &[Local]) {
-    // Instructions of the stage before are none of this one.
+    // The quantized operands are instructions of the previous stage.
     value.quantized = None;
     if let Source::Local(local) = value.source
         && let Some(parameter) = live.places.get(&local).and_then(|at| parameters.get(*at))

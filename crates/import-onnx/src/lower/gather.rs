@@ -1,4 +1,4 @@
-//! Reading and writing at indices that are data.
+//! Gathers and scatters at indices that depend on data.
 
 use super::{Fold, Lowerer, Result, Value};
 use crate::Error;
@@ -13,7 +13,7 @@ fn numbers(list: impl IntoIterator<Item = usize>) -> DimNumbers {
 }
 
 impl Lowerer<'_> {
-    /// Indices counted from the end where they are negative.
+    /// Converts negative indices, which count from the end, to non-negative ones.
     pub(crate) fn counted_indices(&mut self, indices: &Value, size: &Term) -> Result<Value> {
         let indices = self.convert(indices, ElementType::S64)?;
         if indices
@@ -29,8 +29,8 @@ impl Lowerer<'_> {
         self.select(&is_negative, &moved, &indices)
     }
 
-    /// The slices of a dimension at indices, which are not negative: the dimensions of the indices
-    /// take its place.
+    /// Gathers slices along one dimension at non-negative indices. The dimensions of the indices
+    /// replace that dimension.
     pub(crate) fn take(&mut self, value: &Value, indices: &Value, along: usize) -> Result<Value> {
         value.size(along)?;
         let dims = [
@@ -74,8 +74,8 @@ impl Lowerer<'_> {
         self.push(op, &operands, value.ty, &dims)
     }
 
-    /// Slices at vectors of indices, which are the last dimension of `indices`: the first
-    /// `batch` dimensions of both go together.
+    /// Gathers slices at index vectors, which are the last dimension of `indices`. The first
+    /// `batch` dimensions of both arrays are paired.
     pub(crate) fn gather_nd(
         &mut self,
         value: &Value,
@@ -109,7 +109,8 @@ impl Lowerer<'_> {
         self.push(op, &operands, value.ty, &dims)
     }
 
-    /// The dimensions of indices before the vectors, and how long those are.
+    /// The number of the indices' dimensions before the index vectors, and the size of these
+    /// vectors.
     fn index_vector(&self, value: &Value, indices: &Value, batch: usize) -> Result<(usize, usize)> {
         let lead = indices.rank().checked_sub(1);
         let count = indices.dims.last().and_then(Term::as_constant);
@@ -142,7 +143,8 @@ impl Lowerer<'_> {
         self.select(&is_negative, &moved, &indices)
     }
 
-    /// Vectors of the whole index of each element of `indices`, which say where along one dimension.
+    /// For each element of `indices`, which is a position along one dimension: the vector of its
+    /// full index.
     pub(crate) fn whole_index(
         &mut self,
         data: &Value,
@@ -161,7 +163,8 @@ impl Lowerer<'_> {
         self.concat(&parts, indices.rank())
     }
 
-    /// Elements, or slices, of `updates` at vectors of indices, combined with what is there.
+    /// Scatters elements or slices of `updates` at index vectors, combining them with existing
+    /// elements.
     pub(crate) fn scatter_nd(
         &mut self,
         value: &Value,
@@ -197,7 +200,7 @@ impl Lowerer<'_> {
         self.push(op, &operands, value.ty, &value.dims)
     }
 
-    /// The computation that gives its second parameter.
+    /// A computation that returns its second parameter.
     fn second(&mut self, ty: ElementType) -> Result<ComputationId> {
         let mut draft = Draft::new("second");
         draft.parameter(Shape::array(ty, &[]), None);
@@ -205,7 +208,8 @@ impl Lowerer<'_> {
         Ok(draft.finish(&mut self.builder, second)?)
     }
 
-    /// The running combination along a dimension of every element and those before it.
+    /// The prefix combination along a dimension: each result combines an element with all before
+    /// it.
     pub(crate) fn running(&mut self, value: &Value, along: usize, fold: Fold) -> Result<Value> {
         let init = self.identity(fold, value.ty)?;
         if let Some(size) = value.dims[along].as_constant() {
@@ -214,7 +218,7 @@ impl Lowerer<'_> {
             window[along].padding_low = size.max(1) - 1;
             return self.window(value, &init, fold, window);
         }
-        // A loop that carries the combination so far.
+        // A loop that carries the prefix combination.
         let mut slice = value.dims.clone();
         slice.remove(along);
         let rows = self.at_least_one(value, along)?;

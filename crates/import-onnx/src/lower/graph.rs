@@ -1,5 +1,5 @@
-//! A graph's nodes in order: names to values, operators to their lowerings, functions written out,
-//! subgraphs as computations.
+//! Translates a graph's nodes in order: resolves names to values, translates operators, inlines
+//! functions, and makes computations of subgraphs.
 
 use super::cut::{Cuts, Stage};
 use super::value::{Scope, Source};
@@ -11,26 +11,26 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use tegula_ir::{Literal, Module};
 
-/// Functions that call functions, at most.
+/// The maximum depth of functions that call functions.
 const MAX_DEPTH: u32 = 64;
 
-/// The version of each operator set.
+/// The version of each operator set, by domain.
 type Versions = FxHashMap<String, i64>;
 
-/// A node with its inputs.
+/// A node with its inputs, as the argument of an operator's translation.
 pub(crate) struct Call<'s, 'a> {
     pub(crate) node: &'s Node<'a>,
-    /// The attributes, those of functions written in.
+    /// The attributes, including those that a function passes to its nodes.
     pub(crate) attributes: Vec<&'s Attribute<'a>>,
     pub(crate) inputs: Vec<Item>,
-    /// The version of the operator set.
+    /// The version of the node's operator set.
     pub(crate) version: i64,
     pub(crate) scope: &'s Scope<'a>,
     versions: &'s Versions,
 }
 
 impl<'s, 'a> Call<'s, 'a> {
-    /// The same node as another one with its attributes.
+    /// The same node with another node's operator and attributes.
     pub(crate) fn of<'t>(
         &'t self,
         node: &'t Node<'a>,
@@ -47,7 +47,7 @@ impl<'s, 'a> Call<'s, 'a> {
         }
     }
 
-    /// Input `at`, a tensor.
+    /// Input `at`, which must be a tensor.
     pub(crate) fn input(&self, at: usize) -> Result<Value> {
         match self.inputs.get(at) {
             Some(Item::Tensor(value)) => Ok(value.clone()),
@@ -58,7 +58,7 @@ impl<'s, 'a> Call<'s, 'a> {
         }
     }
 
-    /// Input `at`, if it is given.
+    /// Input `at`, if it is present.
     pub(crate) fn optional(&self, at: usize) -> Option<Value> {
         match self.inputs.get(at) {
             Some(Item::Tensor(value)) => Some(value.clone()),
@@ -110,18 +110,18 @@ impl<'s, 'a> Call<'s, 'a> {
         }
     }
 
-    /// An axis, counted from the begin.
+    /// An axis, converted to count from the beginning.
     pub(crate) fn axis_of(&self, axis: i64, rank: usize) -> Result<usize> {
         axis_of(axis, rank)
     }
 
-    /// The attribute `axis`.
+    /// The attribute `axis`, converted to count from the beginning.
     pub(crate) fn axis(&self, default: i64, rank: usize) -> Result<usize> {
         axis_of(self.int("axis", default), rank)
     }
 }
 
-/// An axis, counted from the begin.
+/// An axis, converted to count from the beginning.
 pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let from_begin = match axis < 0 {
         true => axis.checked_add(rank as i64),
@@ -150,7 +150,7 @@ fn versions(list: &[(&str, i64)]) -> Versions {
     list.iter().map(entry).collect()
 }
 
-/// The standard domain has two names.
+/// Normalises a domain: the standard domain has two names.
 fn domain_of(domain: &str) -> &str {
     if domain == "ai.onnx" { "" } else { domain }
 }
@@ -175,18 +175,18 @@ pub(crate) fn lower_model(
     Ok((lower.builder.build_unverified(entry), inputs, shapes))
 }
 
-/// A model as the programs that it is cut into.
+/// A model translated to stages.
 pub(crate) struct Lowered {
     pub(crate) stages: Vec<Stage>,
-    /// The names of the graph's inputs that are no initializers.
+    /// The names of the graph's inputs, without initializers.
     pub(crate) inputs: Vec<String>,
-    /// Whether the last result of the last stage is to be given as the next elements.
+    /// Whether the elements of the last stage's last result are needed to continue.
     pub(crate) asks: bool,
     pub(crate) shapes: NodeShapes,
 }
 
-/// Translates a model to the programs that it is cut into, as far as `known` elements go. Gives
-/// whether the last result of the last one is to be given as the next elements.
+/// Translates a model to stages, as far as the `known` elements suffice. If the elements of the
+/// last stage's last result are needed to continue, [`Lowered::asks`] is set.
 pub(crate) fn lower_stages(
     model: &read::Model<'_>,
     tensors: Tensors<'_>,
@@ -229,7 +229,7 @@ pub(crate) fn lower_stages(
     })
 }
 
-/// The arrays that the graph gives.
+/// The values of the graph's outputs.
 fn results_of(model: &read::Model<'_>, scope: &Scope<'_>) -> Result<Vec<Value>> {
     let mut results = Vec::new();
     for output in &model.graph.outputs {
@@ -238,7 +238,7 @@ fn results_of(model: &read::Model<'_>, scope: &Scope<'_>) -> Result<Vec<Value>> 
     Ok(results)
 }
 
-/// The names that nodes read, those of subgraphs among them.
+/// The names that nodes read, including those in subgraphs.
 fn names_of<'a>(nodes: &[Node<'a>]) -> FxHashSet<&'a str> {
     let mut names = FxHashSet::default();
     visit_nodes(nodes, &mut |node| {
@@ -252,7 +252,7 @@ fn names_of<'a>(nodes: &[Node<'a>]) -> FxHashSet<&'a str> {
     names
 }
 
-/// The name of an input that is no initializer, and its shape: sizes that are open are 0.
+/// The name and the shape of an input that is not an initializer; open sizes are 0.
 pub(crate) fn input_shape<'a>(
     model: &read::Model<'a>,
     position: usize,
@@ -275,7 +275,7 @@ pub(crate) fn input_shape<'a>(
     Some((info.name, tegula_ir::ArrayShape::new(ty, &sizes)))
 }
 
-/// An input whose value is given for good.
+/// Replaces an input by its fixed value.
 fn fixed_value(parameter: &Value, literal: &Literal) -> Result<Value> {
     let value = Value::of_literal(literal.clone());
     match parameter.shape().may_equal(&value.shape()) {
@@ -288,7 +288,7 @@ fn fixed_value(parameter: &Value, literal: &Literal) -> Result<Value> {
     }
 }
 
-/// Results as arrays: those of a sequence one after the other.
+/// Appends a result's arrays; a sequence has one for each element.
 fn flat_results(name: &str, item: Option<&Item>, results: &mut Vec<Value>) -> Result<()> {
     match item {
         Some(Item::Tensor(value)) => results.push(value.clone()),
@@ -308,8 +308,8 @@ fn flat_results(name: &str, item: Option<&Item>, results: &mut Vec<Value>) -> Re
 }
 
 impl<'a> Lowerer<'a> {
-    /// Makes the functions known, and the constants and inputs of the graph names of its scope. Gives
-    /// the names of the inputs.
+    /// Registers the functions, and the constants and inputs of the graph in its scope. Returns the
+    /// names of the inputs.
     fn begin(
         &mut self,
         model: &'a read::Model<'a>,
@@ -345,7 +345,7 @@ impl<'a> Lowerer<'a> {
         Ok((inputs, scope))
     }
 
-    /// Names every operator that has no lowering, at once.
+    /// Reports all operators that have no translation, in one error.
     fn refuse_unsupported(&self, model: &read::Model<'a>) -> Result<()> {
         let mut missing: BTreeMap<String, (usize, String)> = BTreeMap::new();
         let mut look = |nodes: &[Node<'a>]| {
@@ -408,7 +408,7 @@ impl<'a> Lowerer<'a> {
         Ok(Value::of_literal(self.tensors.literal(tensor)?))
     }
 
-    /// A sparse tensor, written out.
+    /// Converts a sparse tensor to a dense one.
     pub(crate) fn dense(&self, sparse: &read::Sparse<'a>) -> Result<Value> {
         let values = self.tensors.literal(&sparse.values)?;
         let indices = Value::of_literal(self.tensors.literal(&sparse.indices)?);
@@ -462,7 +462,7 @@ impl<'a> Lowerer<'a> {
         })
     }
 
-    /// Goes through nodes; each output becomes a name of the scope.
+    /// Translates nodes in order; their outputs are added to the scope.
     fn nodes(
         &mut self,
         nodes: &[Node<'a>],
@@ -476,8 +476,8 @@ impl<'a> Lowerer<'a> {
         Ok(())
     }
 
-    /// Translates a node; its outputs become names of the scope. Where it has to know the elements of
-    /// an input, the program may be cut there.
+    /// Translates a node; its outputs are added to the scope. If the elements of an input must be
+    /// known, the program may be split there.
     fn node_into(
         &mut self,
         node: &Node<'a>,
@@ -534,7 +534,7 @@ impl<'a> Lowerer<'a> {
         self.shapes.push((name.to_owned(), shape));
     }
 
-    /// The parameters of the entry that a value is computed from.
+    /// The entry's parameters from which a value is computed.
     fn parameters_of(&self, value: &Value) -> Vec<usize> {
         let Source::Local(local) = value.source else {
             return Vec::new();
@@ -634,7 +634,7 @@ impl<'a> Lowerer<'a> {
         Ok(function.outputs.iter().map(result).collect())
     }
 
-    /// The results of a subgraph whose inputs are these; other names are the outer graph's.
+    /// The results of a subgraph for these inputs; other names are looked up in the outer graph.
     pub(crate) fn subgraph(
         &mut self,
         graph: &Graph<'a>,
@@ -655,7 +655,7 @@ impl<'a> Lowerer<'a> {
         graph.outputs.iter().map(result).collect()
     }
 
-    /// The names that graphs read of the outer one and that are instructions there, in order.
+    /// The instructions' names of the outer graph that graphs read, in order.
     pub(crate) fn captured(
         &self,
         graphs: &[&Graph<'a>],
@@ -688,7 +688,7 @@ impl<'a> Lowerer<'a> {
         found.collect()
     }
 
-    /// The outer scope with captured names as the parameters of a computation.
+    /// The outer scope, with captured names bound to parameters of a computation.
     pub(crate) fn with_captured(
         &self,
         scope: &Scope<'a>,
@@ -697,7 +697,7 @@ impl<'a> Lowerer<'a> {
     ) -> Scope<'a> {
         let mut scope = scope.clone();
         for ((name, outer), inner) in captured.iter().zip(inner) {
-            // What follows from sizes stays known.
+            // Terms over sizes stay known within the computation.
             if !matches!(outer.source, Source::Terms(_)) {
                 scope.insert(name, inner.clone().into());
             }
@@ -706,7 +706,7 @@ impl<'a> Lowerer<'a> {
     }
 }
 
-/// Calls `visit` with each node, also of subgraphs.
+/// Calls `visit` with each node, including those in subgraphs.
 fn visit_nodes<'n, 'a>(nodes: &'n [Node<'a>], visit: &mut dyn FnMut(&'n Node<'a>)) {
     for node in nodes {
         visit(node);

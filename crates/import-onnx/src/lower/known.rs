@@ -1,22 +1,23 @@
-//! Arithmetic on known numbers.
+//! Constant folding of floating-point tables.
 //!
-//! Operators compute tables (the place that each element of a resized dimension is read from, the
-//! weights of a filter) in f64 by the same operations that compute data. Where all sizes are known
-//! they are folded to constants here; where a size is open they become instructions.
+//! Operators compute tables (the source position of each element of a resized dimension, the
+//! weights of a filter) in f64, with the same operations that compute data. If all sizes are known,
+//! the tables are folded to constants here; with an open size, they are computed by instructions.
 
 use super::value::{MAX_FOLLOWED, Source};
 use super::{Lowerer, Result, Value};
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, Direction, ElementType, Literal, Scalar};
 
-/// Floats of data are folded up to this many, so that no constant of a model is written anew.
+/// The maximum number of data elements that are folded, so that large constants of a model are not
+/// duplicated.
 const MAX_FLOATS: usize = 64;
 
-/// Tables are folded up to this many numbers.
+/// The maximum number of a table's elements that are folded.
 const MAX_TABLE: usize = 1 << 16;
 
-/// The most elements that are followed one by one. Tables are the arrays of f64, and what
-/// comparisons of them give.
+/// The maximum number of elements that are folded. Arrays of f64 are taken to be tables, and so are
+/// `pred` arrays from comparisons of them.
 pub(super) fn most_followed(ty: ElementType) -> usize {
     match ty {
         ElementType::F64 | ElementType::Pred => MAX_TABLE,
@@ -60,7 +61,7 @@ fn table(value: &Value) -> Option<Vec<f64>> {
     is_table.then(|| value.floats()).flatten()
 }
 
-/// Folds a comparison of tables of one shape.
+/// Folds a comparison of tables of the same shape.
 pub(super) fn compare(direction: Direction, a: &Value, b: &Value) -> Result<Option<Value>> {
     let (Some(x), Some(y), Some(dims)) = (table(a), table(b), a.static_dims()) else {
         return Ok(None);
@@ -79,7 +80,7 @@ pub(super) fn compare(direction: Direction, a: &Value, b: &Value) -> Result<Opti
     Ok(Some(Value::of_literal(literal)))
 }
 
-/// Folds a choice between tables of one shape.
+/// Folds a select between tables of the same shape.
 pub(super) fn select(condition: &Value, a: &Value, b: &Value) -> Result<Option<Value>> {
     let (Some(x), Some(y), Some(dims)) = (table(a), table(b), a.static_dims()) else {
         return Ok(None);
@@ -95,7 +96,7 @@ pub(super) fn select(condition: &Value, a: &Value, b: &Value) -> Result<Option<V
 }
 
 impl Lowerer<'_> {
-    /// The table 0, 1, 2, ... of a size.
+    /// The table 0, 1, 2, ... with this number of elements.
     pub(crate) fn places(&mut self, size: &Term) -> Result<Value> {
         let size = self.canonical(size);
         match size.as_constant().filter(|n| *n <= MAX_TABLE as i64) {
@@ -107,23 +108,23 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A size as a table of one number.
+    /// A size as a table of one element.
     pub(crate) fn size_number(&mut self, size: &Term) -> Result<Value> {
         let size = self.of_terms(ElementType::S64, &[], std::slice::from_ref(size))?;
         self.convert(&size, ElementType::F64)
     }
 
-    /// A table of one number.
+    /// A table of one element.
     pub(crate) fn number(&self, value: f64) -> Result<Value> {
         self.scalar(ElementType::F64, value)
     }
 
-    /// Whether elements are known without running anything.
+    /// Whether the elements are known at compile time.
     pub(crate) fn is_known(&self, value: &Value) -> bool {
         !matches!(value.source, Source::Local(_))
     }
 
-    /// Whether every element is the same number, which is not 0.
+    /// Whether all elements are the same nonzero number.
     pub(crate) fn is_filled(&self, value: &Value) -> bool {
         let not_zero = |literal: &Literal| {
             let mut scalars = literal.scalars();

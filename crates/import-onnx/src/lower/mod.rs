@@ -1,8 +1,9 @@
-//! From the messages of a file to a module.
+//! Lowers the decoded messages of a file to a module.
 //!
-//! [`Lowerer`] has the computation that is being made and operations on [`Value`]s that are a
-//! little higher than HLO's: they broadcast as numpy does, fold what is known, and give shapes as
-//! terms. [`graph`] goes through the nodes; what each operator means is in [`crate::ops`].
+//! [`Lowerer`] holds the computation under construction and defines operations on [`Value`]s at a
+//! slightly higher level than HLO's: they broadcast as numpy does, fold constants, and represent
+//! shapes as terms. [`graph`] translates the nodes in order, with the operators' translations in
+//! [`crate::ops`].
 
 mod array;
 mod basic;
@@ -30,15 +31,15 @@ pub(crate) use value::{Item, MAX_FOLLOWED, Quantized, Value, shape_of, sizes};
 pub(crate) type Local = tegula_ir::DraftId;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// The largest size that an open dimension may have: products of two fit an `i64`.
+/// The upper bound of open sizes, chosen so that products of two sizes fit an `i64`.
 const MAX_SIZE: i64 = i32::MAX as i64;
 
 /// Translates a model.
 pub(crate) struct Lowerer<'a> {
     pub(crate) builder: ModuleBuilder,
-    /// The computation that is being made.
+    /// The computation under construction.
     draft: Draft,
-    /// Constants that the computation has already, by where their bytes are.
+    /// Constants that the computation contains already, by the address of their bytes.
     constants: FxHashMap<(usize, ElementType, Vec<Term>), Local>,
     reducers: FxHashMap<(Binary, ElementType), ComputationId>,
     /// The range of each open size.
@@ -47,19 +48,19 @@ pub(crate) struct Lowerer<'a> {
     names: FxHashMap<String, Term>,
     tensors: Tensors<'a>,
     functions: FxHashMap<(String, String, String), &'a read::Function<'a>>,
-    /// Functions that are being written out.
+    /// The depth of functions that are being inlined.
     depth: u32,
-    /// Computations around the one that is being made.
+    /// The number of computations around the one under construction.
     nesting: u32,
-    /// Open sizes as instructions of the computation that is being made.
+    /// Open sizes as instructions of the computation under construction.
     size_locals: FxHashMap<Var, Local>,
-    /// Where a model becomes several programs; `None` where it has to be one.
+    /// The cuts into several programs; `None` if the model must be a single program.
     cuts: Option<cut::Cuts>,
-    /// The shapes of what the nodes of the outermost graph give, by name.
+    /// The shapes of the outermost graph's node outputs, by name.
     shapes: NodeShapes,
 }
 
-/// Shapes of what nodes give, by name.
+/// The shapes of node outputs, by name.
 pub(crate) type NodeShapes = Vec<(String, Shape)>;
 
 impl<'a> Lowerer<'a> {
@@ -81,7 +82,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// The open size of a name; a new one if the name is.
+    /// The open size with this name, which is created if it is new.
     fn named_size(&mut self, name: &str) -> Term {
         if let Some(term) = self.names.get(name) {
             return term.clone();
@@ -94,19 +95,20 @@ impl<'a> Lowerer<'a> {
         term
     }
 
-    /// A term in its canonical form, with what is known of the sizes.
+    /// The canonical form of a term, given the ranges of the sizes.
     pub(crate) fn canonical(&self, term: &Term) -> Term {
         canonicalize(term, &self.ranges)
     }
 
-    /// The range of values of a term. Its canonical form may have lost a bound that it had as written:
-    /// a `max` with 0 goes where it is proved to do nothing.
+    /// The range of a term's values. Both the given and the canonical form are used, because the
+    /// canonical form may have lost a bound: it drops a `max` with 0 that is proved to have no
+    /// effect.
     pub(crate) fn range(&self, term: &Term) -> Interval {
         let written = range_of(term, &self.ranges);
         written.intersect(&range_of(&self.canonical(term), &self.ranges))
     }
 
-    /// Appends an instruction whose shape is this.
+    /// Appends an instruction with this shape.
     pub(crate) fn push(
         &mut self,
         op: Op,
@@ -125,7 +127,7 @@ impl<'a> Lowerer<'a> {
         })
     }
 
-    /// Appends a product whose sums are of this type; its sizes are what its operands determine.
+    /// Appends a contraction that accumulates in this type; the operands determine its sizes.
     pub(crate) fn push_as(&mut self, op: Op, operands: &[Local], ty: ElementType) -> Result<Value> {
         let arrays = operands
             .iter()
@@ -138,7 +140,7 @@ impl<'a> Lowerer<'a> {
         self.value_of(local)
     }
 
-    /// Appends an instruction whose shape is what its operands determine.
+    /// Appends an instruction whose operands determine its shape.
     pub(crate) fn push_inferred(&mut self, op: Op, operands: &[Local]) -> Result<Value> {
         let local = self.push_local(op, operands, None)?;
         self.value_of(local)
@@ -166,7 +168,7 @@ impl<'a> Lowerer<'a> {
         })
     }
 
-    /// Values of several results.
+    /// The elements of a tuple as values.
     pub(crate) fn elements(&mut self, tuple: Local) -> Result<Vec<Value>> {
         let count = self.draft.shape(tuple).as_tuple().map_or(0, <[Shape]>::len);
         (0..count)
@@ -174,7 +176,7 @@ impl<'a> Lowerer<'a> {
             .collect()
     }
 
-    /// The instruction of a value.
+    /// The instruction that gives a value.
     pub(crate) fn local(&mut self, value: &Value) -> Result<Local> {
         match &value.source {
             Source::Local(local) => Ok(*local),
@@ -199,7 +201,7 @@ impl<'a> Lowerer<'a> {
         }
     }
 
-    /// A value of integers that follow from sizes.
+    /// A value of integers that are terms over sizes.
     pub(crate) fn of_terms(&self, ty: ElementType, dims: &[i64], terms: &[Term]) -> Result<Value> {
         let terms: Vec<Term> = terms.iter().map(|term| self.canonical(term)).collect();
         let known: Option<Vec<i64>> = terms.iter().map(Term::as_constant).collect();

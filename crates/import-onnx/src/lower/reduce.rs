@@ -1,4 +1,4 @@
-//! Reductions over dimensions and windows, sorting, and products.
+//! Reductions over dimensions and windows, sorting, and dot products.
 
 use super::{Lowerer, Result, Value};
 use crate::Error;
@@ -8,7 +8,7 @@ use tegula_ir::{
     Shape, WindowDim,
 };
 
-/// How elements are combined.
+/// The operation that combines elements in a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
     Sum,
@@ -43,14 +43,14 @@ fn extreme(ty: ElementType, largest: bool) -> Scalar {
 }
 
 impl Lowerer<'_> {
-    /// The smallest or the largest value of a type as a constant.
+    /// A constant: the smallest or the largest value of a type.
     pub(crate) fn extreme(&self, ty: ElementType, largest: bool) -> Result<Value> {
         let shape = tegula_ir::ArrayShape::new(ty, &[]);
         let literal = tegula_ir::Literal::from_scalars(&shape, [extreme(ty, largest)])?;
         Ok(Value::of_literal(literal))
     }
 
-    /// What combined with anything changes nothing.
+    /// The identity element of a combining operation.
     pub(crate) fn identity(&self, fold: Fold, ty: ElementType) -> Result<Value> {
         match fold {
             Fold::Sum => self.scalar(ty, 0.0),
@@ -69,7 +69,7 @@ impl Lowerer<'_> {
         Ok(id)
     }
 
-    /// Combines along dimensions, which stay with size 1 if they are kept.
+    /// Reduces dimensions, which are kept with size 1 if `keep` is set.
     pub(crate) fn reduce(
         &mut self,
         value: &Value,
@@ -118,7 +118,7 @@ impl Lowerer<'_> {
         Ok(result)
     }
 
-    /// Combines the elements of windows.
+    /// Reduces windows.
     pub(crate) fn window(
         &mut self,
         value: &Value,
@@ -134,7 +134,7 @@ impl Lowerer<'_> {
         self.push_inferred(op, &operands)
     }
 
-    /// A product of arrays.
+    /// A dot product.
     pub(crate) fn dot(
         &mut self,
         a: &Value,
@@ -145,7 +145,7 @@ impl Lowerer<'_> {
         self.dot_as(a, b, batch, contracting, a.ty)
     }
 
-    /// A product of arrays whose sums are of another type.
+    /// A dot product that accumulates in another type.
     pub(crate) fn dot_as(
         &mut self,
         a: &Value,
@@ -196,7 +196,7 @@ impl Lowerer<'_> {
         self.push(op, &operands, ty, &out)
     }
 
-    /// The values in order along a dimension, and where each was. Equal ones keep their order.
+    /// Sorts along a dimension, stably. Returns the sorted values and their original positions.
     pub(crate) fn sort(
         &mut self,
         value: &Value,
@@ -208,8 +208,8 @@ impl Lowerer<'_> {
         Ok((values.unwrap_or(value.clone()), places))
     }
 
-    /// Lists in the order of their elements together, the first list before the second, and where
-    /// each element was.
+    /// Sorts several lists of keys together, lexicographically from the first list to the last.
+    /// Returns the sorted lists and the original positions.
     pub(crate) fn sort_by_keys(&mut self, keys: &[Value]) -> Result<(Vec<Value>, Value)> {
         self.sorted(keys, 0, false)
     }
@@ -240,7 +240,8 @@ impl Lowerer<'_> {
             true => Direction::Gt,
             false => Direction::Lt,
         };
-        // a0 < b0 or (a0 = b0 and (a1 < b1 or ...)), from the last key on.
+        // The comparison a0 < b0 or (a0 = b0 and (a1 < b1 or ...)), built from the last key to the
+        // first.
         let module = self.builder.module();
         let mut root = None;
         for (a, b) in pairs.into_iter().rev() {
@@ -272,7 +273,7 @@ impl Lowerer<'_> {
         Ok((values, places))
     }
 
-    /// Where along a dimension the largest or smallest element is, without that dimension.
+    /// The position of the largest or smallest element along a dimension, which the result lacks.
     pub(crate) fn arg_extreme(
         &mut self,
         value: &Value,

@@ -1,9 +1,10 @@
-//! Values while a graph is translated: instructions, or what is known without any.
+//! Values during the translation of a graph: results of instructions, or data known at compile
+//! time.
 //!
-//! Constants and numbers that follow from sizes of the inputs are kept as they are and become
-//! instructions only where an operation needs them as data. So the shape arithmetic of a model
-//! (`Shape`, `Gather`, `Concat`, ...) leaves no trace in the program, and a `Reshape` by a computed
-//! shape is one of symbolic sizes.
+//! Constants and integers that are terms over the sizes of the inputs are not converted to
+//! instructions until an operation needs them as data. A model's arithmetic on shapes (`Shape`,
+//! `Gather`, `Concat`, ...) therefore does not appear in the program, and a `Reshape` to a computed
+//! shape has symbolic sizes.
 
 use super::Local;
 use crate::{Error, tensor};
@@ -12,51 +13,52 @@ use std::sync::Arc;
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Shape};
 
-/// Values of more elements are not followed element by element.
+/// The maximum number of elements of a value whose elements are tracked individually.
 pub(crate) const MAX_FOLLOWED: usize = 1024;
 
 /// A tensor.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     pub(crate) ty: ElementType,
-    /// Sizes, terms over the sizes of the inputs.
+    /// The sizes, as terms over the sizes of the inputs.
     pub(crate) dims: Vec<Term>,
     pub(super) source: Source,
-    /// The small integers that it was made of, if it is the result of a `DequantizeLinear`.
+    /// If the value is the result of a `DequantizeLinear`, its quantized operand.
     pub(crate) quantized: Option<Arc<Quantized>>,
 }
 
-/// Small integers that stand for numbers: `(value - zero) * scale`.
+/// A quantized tensor: small integers that represent `(value - zero) * scale`.
 #[derive(Clone, Debug)]
 pub(crate) struct Quantized {
     pub(crate) value: Value,
     pub(crate) scale: Value,
     pub(crate) zero: Option<Value>,
-    /// The dimension whose slices have scales and zero points of their own; `None` for one of all.
+    /// The dimension whose slices have their own scales and zero points; `None` if there is one for
+    /// all.
     pub(crate) axis: Option<usize>,
 }
 
-/// What a tensor's elements are.
+/// The source of a tensor's elements.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
     /// The result of an instruction.
     Local(Local),
     /// A constant.
     Literal(Literal),
-    /// Integers that follow from sizes, at least one of which is open.
+    /// Integers that are terms over sizes, at least one of which is open.
     Terms(Arc<[Term]>),
 }
 
-/// What a name of a graph stands for.
+/// The meaning of a name in a graph.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Tensor(Value),
     Sequence(Vec<Item>),
-    /// An optional without a value, or an input that is left out.
+    /// An empty optional, or an omitted input.
     Nothing,
 }
 
-/// What the names of a graph stand for.
+/// The meanings of the names in a graph.
 pub(crate) type Scope<'a> = FxHashMap<&'a str, Item>;
 
 impl From<Value> for Item {
@@ -81,7 +83,7 @@ impl Value {
         })
     }
 
-    /// All sizes, if every one is known.
+    /// All sizes, if all are static.
     pub(crate) fn static_dims(&self) -> Option<Vec<i64>> {
         self.dims.iter().map(Term::as_constant).collect()
     }
@@ -106,7 +108,7 @@ impl Value {
         }
     }
 
-    /// The elements of a list of integers or truth values, as far as they follow from sizes.
+    /// The elements of a list of integers or truth values as terms, if they are known as such.
     pub(crate) fn terms(&self) -> Option<Vec<Term>> {
         if self.ty != ElementType::Pred && !self.ty.is_integer() {
             return None;
@@ -121,7 +123,7 @@ impl Value {
         }
     }
 
-    /// The elements, if they are known integers.
+    /// The elements, if they are constant integers.
     pub(crate) fn integers(&self) -> Option<Vec<i64>> {
         match &self.source {
             Source::Literal(literal) => literal.scalars().map(tegula_ir::Scalar::to_i64).collect(),
@@ -129,7 +131,7 @@ impl Value {
         }
     }
 
-    /// The elements, if they are known.
+    /// The elements as floats, if they are constant.
     pub(crate) fn floats(&self) -> Option<Vec<f64>> {
         let literal = self.literal()?;
         Some(literal.scalars().map(tegula_ir::Scalar::to_f64).collect())
@@ -155,7 +157,7 @@ impl Value {
         Ok(Self::of_literal(tensor::integers(ty, dims, values)?))
     }
 
-    /// A constant of numbers.
+    /// A constant of floats.
     pub(crate) fn of_floats(ty: ElementType, dims: &[i64], values: &[f64]) -> Result<Self, Error> {
         let shape = ArrayShape::new(ty, dims);
         let values = values.iter().map(|x| tegula_ir::Scalar::Float(*x));
@@ -176,7 +178,7 @@ pub(crate) fn shape_of(ty: ElementType, dims: &[Term]) -> Shape {
     })
 }
 
-/// Terms of known sizes.
+/// Constant terms for these sizes.
 pub(crate) fn sizes(dims: &[i64]) -> Vec<Term> {
     dims.iter().copied().map(Term::constant).collect()
 }

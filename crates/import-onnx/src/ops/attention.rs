@@ -1,4 +1,5 @@
-//! Scaled products of queries and keys, their softmax, and the mean of the values by it.
+//! Attention: scaled dot products of queries and keys, their softmax, and the weighted mean of the
+//! values.
 
 use super::Lowering;
 use super::reductions::softmax_along;
@@ -17,7 +18,7 @@ pub(super) fn find_preview(op: &str) -> Option<Lowering> {
     (op == "FlexAttention").then_some(flex_attention as Lowering)
 }
 
-/// Attention with graphs of the model between its products.
+/// Attention with score modifications that are subgraphs of the model.
 fn flex_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let [q, k, v] = [call.input(0)?, call.input(1)?, call.input(2)?];
     if [&q, &k, &v].iter().any(|x| x.rank() != 4) {
@@ -76,7 +77,7 @@ fn attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     let scale = match call.attribute("scale").and_then(|a| a.float) {
         Some(scale) => lower.like(&q, f64::from(scale).sqrt())?,
         None => {
-            // 1 / sqrt(size of a head), half of it on either side.
+            // The scale is 1 / sqrt(size of a head); its square root is applied to either operand.
             let size = lower.of_terms(ElementType::S64, &[], &[q.dims[3].clone()])?;
             let size = lower.convert(&size, ElementType::F32)?;
             let root = lower.unary(Unary::Sqrt, &size)?;
@@ -133,7 +134,8 @@ fn attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     Ok(vec![y.into(), k.into(), v.into(), shown.into()])
 }
 
-/// Batch, heads, places, and elements of each: the last two dimensions of three are split.
+/// Converts to `[batch, heads, positions, size]`. In a three-dimensional array, the last dimension
+/// is split.
 fn by_heads(lower: &mut Lowerer<'_>, x: &Value, heads: i64) -> Result<Value> {
     match (x.rank(), heads) {
         (4, _) => Ok(x.clone()),
@@ -151,7 +153,7 @@ fn by_heads(lower: &mut Lowerer<'_>, x: &Value, heads: i64) -> Result<Value> {
     }
 }
 
-/// The cache before what is new.
+/// Concatenates the cache and the new values.
 fn after_past(lower: &mut Lowerer<'_>, past: Option<Value>, new: Value) -> Result<Value> {
     match past {
         Some(past) if past.rank() == 4 => lower.concat(&[past, new], 2),
@@ -160,7 +162,7 @@ fn after_past(lower: &mut Lowerer<'_>, past: Option<Value>, new: Value) -> Resul
     }
 }
 
-/// Each head of keys or values, as often as there are heads of queries for it.
+/// Repeats each head of keys or values for all heads of queries that share it.
 pub(super) fn for_all_queries(lower: &mut Lowerer<'_>, x: &Value, q: &Value) -> Result<Value> {
     let (own, wanted) = (x.dims[1].as_constant(), q.dims[1].as_constant());
     let (Some(own @ 1..), Some(wanted)) = (own, wanted) else {
@@ -182,7 +184,7 @@ pub(super) fn for_all_queries(lower: &mut Lowerer<'_>, x: &Value, q: &Value) -> 
     lower.reshape(&repeated, &whole)
 }
 
-/// What is added to the scores: the mask, and minus infinity where a key is out of reach.
+/// The bias of the scores: the mask, and minus infinity for keys that a query must not attend to.
 fn bias(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -211,7 +213,7 @@ fn bias(
     let [left, right] = ["left_window_size", "right_window_size"].map(|name| call.int(name, -1));
     let is_causal = call.int("is_causal", 0) != 0;
     if is_causal || left >= 0 || right >= 0 {
-        // The place of each query among all keys.
+        // The position of each query among all keys.
         let own = lower.iota(ElementType::S64, &places, 0)?;
         let before = match (&past, &valid) {
             (None, Some(valid)) => {
@@ -247,7 +249,7 @@ fn bias(
     Ok(bias)
 }
 
-/// A mask as what is added to scores. One for fewer keys leaves out the others.
+/// Converts a mask to a bias. A mask for fewer keys excludes the others.
 fn additive(lower: &mut Lowerer<'_>, mask: &Value, ty: ElementType, keys: &Term) -> Result<Value> {
     let mut mask = match mask.ty {
         ElementType::Pred => {
@@ -270,7 +272,7 @@ fn additive(lower: &mut Lowerer<'_>, mask: &Value, ty: ElementType, keys: &Term)
     Ok(mask)
 }
 
-/// A bias that also excludes what is not allowed.
+/// A bias that excludes disallowed positions as well.
 fn restricted(
     lower: &mut Lowerer<'_>,
     bias: Option<Value>,
@@ -284,7 +286,7 @@ fn restricted(
     }
 }
 
-/// The softmax along the last dimension, where a row of which nothing is attended is zero.
+/// The softmax along the last dimension. A row in which all keys are excluded is zero.
 fn masked_softmax(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Value> {
     let last = x.rank() - 1;
     let zero = lower.like(x, 0.0)?;
@@ -299,7 +301,7 @@ fn masked_softmax(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Va
     let one = lower.like(x, 1.0)?;
     let sum = lower.select(&is_empty, &one, &sum)?;
     let weights = lower.div(&exp, &sum)?;
-    // Scores may be NaN where all keys are left out, so the bias decides.
+    // If all keys are excluded, the scores may be NaN, so the bias decides.
     let Some(along) = bias.rank().checked_sub(1) else {
         return Ok(weights);
     };

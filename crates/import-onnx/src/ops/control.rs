@@ -9,7 +9,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     (op == "If").then_some(choice as Lowering)
 }
 
-/// A choice that is known when the model is read leaves only one of its branches.
+/// Translates `If`. A condition that is known at compile time leaves only one of the branches.
 fn choice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let condition = call.input(0)?;
     let branch = |name: &str| {
@@ -24,7 +24,7 @@ fn choice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     let as_choice = lower.restoring(|lower| program_choice(lower, call, [on_true, on_false]));
     match as_choice {
         Err(_) if lower.may_cut() && !lower.asks_for_cut() => {
-            // The program is cut, and goes on with the branch that is taken.
+            // Splits the program and continues with the branch that is taken.
             let known = lower.elements_from_data(&condition)?;
             let is_true = known
                 .integers()
@@ -37,7 +37,7 @@ fn choice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     }
 }
 
-/// Both branches as computations, whose results have the same shapes.
+/// A conditional whose branches are computations with results of the same shapes.
 fn program_choice<'a>(
     lower: &mut Lowerer<'a>,
     call: &Call<'_, 'a>,

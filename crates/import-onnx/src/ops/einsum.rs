@@ -1,7 +1,8 @@
-//! `Einsum`: sums of products of elements whose dimensions carry the same letters.
+//! `Einsum`: sums of products over dimensions that are labelled with letters.
 //!
-//! Operands are multiplied from left to right. A letter that neither the result nor a later operand
-//! has is summed over: by the product itself where both operands have it, before it otherwise.
+//! Operands are multiplied from left to right. A label that neither the result nor a later operand
+//! has is summed over: by the product itself if both operands have it, otherwise before the
+//! product.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -12,15 +13,15 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     (op == "Einsum").then_some(einsum as Lowering)
 }
 
-/// The name of a dimension.
+/// The label of a dimension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Label {
-    /// One of the dimensions that `...` stands for, counted from the last one.
+    /// One of the dimensions that `...` represents, counted from the last one.
     Ellipsis(usize),
     Letter(char),
 }
 
-/// An array whose dimensions have names, each once.
+/// An array whose dimensions have distinct labels.
 struct Named {
     value: Value,
     labels: Vec<Label>,
@@ -95,8 +96,8 @@ fn einsum<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     one(lower.transpose(&product.value, &permutation)?)
 }
 
-/// The names in a part of an equation; `hidden` says how many dimensions `...` stands for beside
-/// so many that have letters.
+/// The labels in a part of an equation. `hidden` returns the number of dimensions that `...`
+/// represents, given the number of letters.
 fn labels_of(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<Label>> {
     let wrong = || {
         Error::input(format!(
@@ -119,7 +120,8 @@ fn labels_of(text: &str, hidden: impl Fn(usize) -> Option<usize>) -> Result<Vec<
     Ok(before.into_iter().chain(hidden).chain(after).collect())
 }
 
-/// Without `->`: what `...` stands for, and then the letters that are there once, by alphabet.
+/// The labels of the result of an equation without `->`: those of `...`, and then the letters that
+/// occur once, in alphabetical order.
 fn implicit_result(used: &[Label], hidden: usize) -> Vec<Label> {
     let is_once = |label: &&Label| used.iter().filter(|other| other == label).count() == 1;
     let is_letter = |label: &&Label| matches!(label, Label::Letter(_));
@@ -133,7 +135,7 @@ fn implicit_result(used: &[Label], hidden: usize) -> Vec<Label> {
     (0..hidden).rev().map(Label::Ellipsis).chain(once).collect()
 }
 
-/// The elements whose indices are equal in dimensions of the same name.
+/// Takes the diagonal along dimensions with the same label.
 fn diagonal(lower: &mut Lowerer<'_>, mut value: Value, mut labels: Vec<Label>) -> Result<Named> {
     while let Some(second) = (0..labels.len()).find(|at| labels[..*at].contains(&labels[*at])) {
         let first = labels
@@ -160,7 +162,7 @@ fn diagonal(lower: &mut Lowerer<'_>, mut value: Value, mut labels: Vec<Label>) -
     Ok(Named { value, labels })
 }
 
-/// Sums over the dimensions that are not kept.
+/// Sums over the dimensions whose labels are not kept.
 fn summed(
     lower: &mut Lowerer<'_>,
     named: Named,
@@ -180,7 +182,7 @@ fn summed(
     })
 }
 
-/// The product of two arrays, summed over what is not kept.
+/// The product of two arrays, summed over the labels that are not kept.
 fn multiplied(
     lower: &mut Lowerer<'_>,
     a: Named,
@@ -212,7 +214,8 @@ fn multiplied(
     Ok(Named { value, labels })
 }
 
-/// Without the dimensions of one element that the other array has as well: they are repeated.
+/// Removes dimensions of size 1 whose label the other array has as well, because they are
+/// broadcast.
 fn without_ones(lower: &mut Lowerer<'_>, mut named: Named, other: &Named) -> Result<Named> {
     for at in (0..named.labels.len()).rev() {
         if named.value.dims[at].as_constant() == Some(1) && other.labels.contains(&named.labels[at])

@@ -1,4 +1,4 @@
-//! Operators on each element by itself.
+//! Elementwise operators.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -102,7 +102,7 @@ fn unary<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     one(lower.unary(op, &x)?)
 }
 
-/// The second operand as versions before 7 place it: from the dimension `axis` on.
+/// Broadcasts the second operand as operator versions before 7 do: aligned at the dimension `axis`.
 fn placed(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, a: &Value, b: Value) -> Result<Value> {
     if call.version >= 7 || call.int("broadcast", 0) == 0 || call.attribute("axis").is_none() {
         return Ok(b);
@@ -163,7 +163,7 @@ fn power<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     one(lower.binary(Binary::Power, &base, &exponent)?)
 }
 
-/// The remainder with the divisor's sign, or with the dividend's for `fmod`.
+/// The remainder with the sign of the divisor, or with that of the dividend for `fmod`.
 fn modulo<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let (a, b) = lower.together(&a, &b)?;
@@ -205,7 +205,7 @@ fn cast<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let attribute = call.attribute("to");
     let to = match attribute.and_then(|a| a.int) {
         Some(to) => to,
-        // Names in the first version.
+        // In the first version, types are given by name.
         None => match attribute.and_then(|a| a.string) {
             Some(b"FLOAT") => 1,
             Some(b"INT64") => 7,
@@ -219,11 +219,11 @@ fn cast<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     one(lower.convert(&x, element_type(to)?)?)
 }
 
-/// The bits of each element as another type of the same width.
+/// Reinterprets the bits of each element as another type of the same width.
 fn bit_cast<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, ty) = (call.input(0)?, element_type(call.int("to", 0))?);
     match (x.ty, ty) {
-        // A truth value is a byte of 0 or 1.
+        // A `pred` element is a byte with the value 0 or 1.
         (ElementType::Pred, ElementType::U8 | ElementType::S8) => one(lower.convert(&x, ty)?),
         (from, to) if from == to => one(x),
         (from, to) if from.bits() == to.bits() => {
@@ -300,7 +300,7 @@ fn prelu<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     one(lower.select(&below, &scaled, &x)?)
 }
 
-/// The swish of the first operand times the second.
+/// The product of the second operand with the swish of the first.
 fn swish_gate<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let alpha = Some(call.float("alpha", 1.0));
@@ -330,7 +330,7 @@ fn activation<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
     one(activate(lower, call.node.op, &x, alpha, beta)?)
 }
 
-/// An activation function by its name; also for the gates of recurrent operators.
+/// Applies an activation function, given by name; recurrent operators use it as well.
 pub(super) fn activate(
     lower: &mut Lowerer<'_>,
     name: &str,
@@ -390,7 +390,7 @@ pub(super) fn activate(
             lower.mul(x, &gate)
         }
         "Softplus" => {
-            // log(1 + e^x) without overflow: max(x, 0) + log1p(e^-|x|).
+            // log(1 + e^x) is computed without overflow as max(x, 0) + log1p(e^-|x|).
             let size = lower.unary(Unary::Abs, x)?;
             let negative = lower.unary(Unary::Negate, &size)?;
             let exp = lower.unary(Unary::Exp, &negative)?;

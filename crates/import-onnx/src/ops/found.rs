@@ -1,7 +1,7 @@
-//! Operators that find elements: how many there are depends on data.
+//! Operators that find elements, whose number depends on data.
 //!
-//! Each computes a list that is as long as it can be, and a number; the program is cut at the number
-//! (see `lower::cut`), and goes on with that many.
+//! Each computes a list of the maximum length, and the number of elements found. The program is
+//! split there (see `lower::cut`), and continues with a list of that length.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -22,11 +22,12 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
 
 const PLACE: ElementType = ElementType::S64;
 
-/// Where a list is true: the places in order, with others behind them, and their number.
+/// The indices at which a list is true, in order and followed by other indices, and their number.
 fn places_of(lower: &mut Lowerer<'_>, truths: &Value) -> Result<(Value, Value)> {
     let ones = lower.convert(truths, PLACE)?;
     let count = lower.reduce(&ones, Fold::Sum, &[0], false)?;
-    // Those where it is false go behind: the order of numbers that are larger by the length.
+    // Indices at which the list is false are sorted last, because the length is added to their
+    // keys.
     let place = lower.iota(PLACE, &truths.dims, 0)?;
     let length = lower.of_terms(PLACE, &[], &[truths.dims[0].clone()])?;
     let behind = lower.add(&place, &length)?;
@@ -35,7 +36,7 @@ fn places_of(lower: &mut Lowerer<'_>, truths: &Value) -> Result<(Value, Value)> 
     Ok((sorted, count))
 }
 
-/// The number of elements, and the value as a list.
+/// The value reshaped to one dimension.
 fn flat(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
     let all = x.dims.iter().fold(Term::constant(1), |n, size| n.mul(size));
     lower.reshape(x, &[all])
@@ -44,7 +45,7 @@ fn flat(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
 fn non_zero<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     if lower.is_filled(&x) {
-        // Every place, in order: nothing depends on data.
+        // The result is all indices, in order, whatever the data.
         let all = x.dims.iter().fold(Term::constant(1), |n, size| n.mul(size));
         let all = lower.canonical(&all);
         let place = lower.iota(PLACE, &[all], 0)?;
@@ -59,13 +60,13 @@ fn non_zero<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
     one(indices_of(lower, &places, &x.dims)?)
 }
 
-/// The index of each place of an array: a row for each dimension.
+/// Converts flat positions to index vectors: a row for each dimension.
 fn indices_of(lower: &mut Lowerer<'_>, places: &Value, dims: &[Term]) -> Result<Value> {
     let mut rest = places.clone();
     let mut rows = Vec::new();
     for size in dims.iter().rev() {
         let size = lower.of_terms(PLACE, &[], std::slice::from_ref(size))?;
-        // Places are not negative, so that division rounds down.
+        // Positions are not negative, so division rounds down.
         let row = lower.binary(Binary::Remainder, &rest, &size)?;
         rest = lower.div(&rest, &size)?;
         rows.push(lower.unsqueeze(&row, 0)?);
@@ -102,7 +103,7 @@ fn compress<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
     one(lower.take(&x, &places, axis)?)
 }
 
-/// Elements of a slice that is compared as a whole, at most.
+/// The maximum number of elements of a slice that is compared as a whole.
 const MAX_KEYS: i64 = 256;
 
 fn unique<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
@@ -118,7 +119,7 @@ fn unique<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     };
     let length = keys[0].dims[0].clone();
     let (ordered, places) = lower.sort_by_keys(&keys)?;
-    // Where an element differs from the one before it, a new one begins.
+    // A new group of equal elements begins where an element differs from its predecessor.
     let place = lower.iota(PLACE, std::slice::from_ref(&length), 0)?;
     let zero = lower.like(&place, 0.0)?;
     let mut begins = lower.compare(Direction::Eq, &place, &zero)?;
@@ -143,7 +144,7 @@ fn unique<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         keep[1].clone(),
         keep[2].clone(),
     );
-    // The order is stable: the first of equal elements is the first in the array.
+    // The sort is stable, so the first of equal elements is the first in the array.
     let mut first = lower.take(&places, &firsts, 0)?;
     let end = lower.of_terms(PLACE, &[1], std::slice::from_ref(&length))?;
     let next = lower.concat(&[firsts.clone(), end], 0)?;
@@ -167,7 +168,7 @@ fn unique<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     Ok(vec![y.into(), first.into(), inverse.into(), counts.into()])
 }
 
-/// The elements of each slice, one list for each place in a slice.
+/// A list for each position in a slice: the elements of all slices at this position.
 fn slices_of(lower: &mut Lowerer<'_>, x: &Value, axis: usize) -> Result<Vec<Value>> {
     let mut order: Vec<usize> = (0..x.rank()).filter(|at| *at != axis).collect();
     let rest = order
@@ -191,7 +192,7 @@ fn slices_of(lower: &mut Lowerer<'_>, x: &Value, axis: usize) -> Result<Vec<Valu
     Ok(keys)
 }
 
-/// The edges of boxes in one dimension: the lower and the upper.
+/// The lower and the upper edges of boxes in one dimension.
 fn edges(
     lower: &mut Lowerer<'_>,
     boxes: &Value,
@@ -213,7 +214,8 @@ fn edges(
     Ok((lower.min(&a, &b)?, lower.max(&a, &b)?))
 }
 
-/// Goes on picking the best box that is left of each batch and class, and drops those that overlap it.
+/// Repeatedly picks the best remaining box of each batch and class, and drops those that overlap it
+/// too much.
 fn non_max_suppression<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     if boxes.rank() != 3 || scores.rank() != 3 {
@@ -248,7 +250,7 @@ fn non_max_suppression<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Resu
         let threshold = scalar(lower, 4, scores.ty, 0.0)?;
         candidates = lower.compare(Direction::Gt, &scores, &threshold)?;
     }
-    // As many picks of a list as it has boxes, at most.
+    // No more picks than there are boxes.
     let limit = lower.of_terms(PLACE, &[], std::slice::from_ref(&count))?;
     let most = lower.min(&most, &limit)?;
     let scores = lower.at_least_one(&scores, 2)?;
@@ -270,7 +272,7 @@ fn non_max_suppression<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Resu
         |lower, state| pick(lower, state),
     )?;
     let picked = &done[4];
-    // Batch, class and box of each pick, in the order of the array.
+    // Batch, class and box index of each pick, in the order of the array.
     let zero = lower.like(picked, 0.0)?;
     let truths = lower.compare(Direction::Ge, picked, &zero)?;
     let truths = flat(lower, &truths)?;
@@ -291,7 +293,7 @@ fn any(lower: &mut Lowerer<'_>, truths: &Value) -> Result<Value> {
     lower.reduce(&all, Fold::Max, &[0], false)
 }
 
-/// One pick of each list.
+/// Picks one box for each batch and class.
 fn pick(lower: &mut Lowerer<'_>, state: &[Value]) -> Result<Vec<Value>> {
     let [
         time,
@@ -312,7 +314,8 @@ fn pick(lower: &mut Lowerer<'_>, state: &[Value]) -> Result<Vec<Value>> {
     };
     let least = lower.extreme(scores.ty, false)?;
     let open = lower.select(candidates, scores, &least)?;
-    // The first of the best: among candidates, also where all scores are the least number.
+    // The first box of the highest score. Only candidates count, even if all scores are the
+    // smallest number.
     let best = lower.reduce(&open, Fold::Max, &[2], true)?;
     let is_best = lower.compare(Direction::Eq, &open, &best)?;
     let is_best = lower.binary(Binary::And, &is_best, candidates)?;
@@ -323,7 +326,8 @@ fn pick(lower: &mut Lowerer<'_>, state: &[Value]) -> Result<Vec<Value>> {
     let exists = lower.compare(Direction::Ne, &chosen, &none)?;
     let zero = lower.like(&chosen, 0.0)?;
     let safe = lower.select(&exists, &chosen, &zero)?;
-    // [batch, classes]: the chosen box's numbers, beside those of all boxes.
+    // [batch, classes]: the edges and area of the picked box, to be compared with those of all
+    // boxes.
     let mut sides = Vec::new();
     for edge in [top, bottom, left, right, area] {
         let index = lower.unsqueeze(&safe, 2)?;

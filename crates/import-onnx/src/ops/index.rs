@@ -1,4 +1,4 @@
-//! Operators that read or write at indices.
+//! Operators that read or write at given indices.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -28,7 +28,8 @@ fn gather<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     one(lower.take(&x, &indices, axis)?)
 }
 
-/// Known indices counted from the begin where the size is known, too.
+/// Converts negative indices to count from the beginning; the result is constant if the indices and
+/// the size are.
 fn known_indices(lower: &mut Lowerer<'_>, indices: &Value, size: &Term) -> Result<Value> {
     lower.counted_indices(indices, size)
 }
@@ -47,7 +48,7 @@ fn gather_nd<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     one(lower.gather_nd(&x, &indices, batch)?)
 }
 
-/// How what is scattered is combined with what is there.
+/// The operation that combines an update with the existing element.
 fn combination(call: &Call<'_, '_>) -> Result<Option<Binary>> {
     Ok(match call.text("reduction", "none") {
         "none" => None,
@@ -107,7 +108,7 @@ fn reverse_sequence<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     one(reversed_sequences(lower, &x, &lengths, time, batch)?)
 }
 
-/// The first elements of each row of a batch in reverse order, as many as its length says.
+/// Reverses the first elements of each row of a batch, as many as the row's length.
 pub(super) fn reversed_sequences(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -125,8 +126,8 @@ pub(super) fn reversed_sequences(
     lower.gather_nd(x, &whole, 0)
 }
 
-/// Slices written into a cache from a place of each row of the batch on, around its end if it is
-/// circular.
+/// Writes slices into a cache, at each batch row's own position; in a circular cache, they wrap
+/// around at the end.
 fn tensor_scatter<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (cache, update) = (call.input(0)?, call.input(1)?);
     let axis = call.axis(-2, cache.rank())?;

@@ -1,7 +1,8 @@
-//! Products of small integers with zero points, and of numbers that such integers stand for.
+//! Contractions of quantized operands.
 //!
-//! Operands stay bytes, for which processors have products: `sum((a - z) b)` is `sum(a b) - z sum(b)`,
-//! and the sums of constant weights are computed once. A zero point of weights goes into the weights.
+//! Operands stay 8-bit integers, which processors can multiply efficiently: `sum((a - z) b)` is
+//! `sum(a b) - z sum(b)`, and the sums of constant weights are computed once. A zero point of the
+//! weights is subtracted from the weights.
 
 use super::products::{product, product_as, without_zero};
 use super::windows::{convolve, convolve_as};
@@ -9,14 +10,14 @@ use crate::lower::{Call, Fold, Lowerer, Quantized, Result, Value};
 use tegula_expr::Term;
 use tegula_ir::ElementType;
 
-/// Floats are exact integers up to this.
+/// Integers up to this magnitude are exact in f32.
 const EXACT: i64 = 1 << 24;
 
 fn is_byte(ty: ElementType) -> bool {
     matches!(ty, ElementType::S8 | ElementType::U8)
 }
 
-/// Whether there is no zero point, or it is known to be 0.
+/// Whether the zero point is missing, or known to be 0.
 fn is_zero(zero: Option<&Value>) -> bool {
     zero.is_none_or(|zero| {
         zero.integers()
@@ -24,13 +25,14 @@ fn is_zero(zero: Option<&Value>) -> bool {
     })
 }
 
-/// Whether a zero point is one number, or there is none.
+/// Whether the zero point is missing, or a single number.
 fn is_scalar(zero: Option<&Value>) -> bool {
     zero.is_none_or(|zero| zero.count() == Some(1))
 }
 
-/// Weights without their zero point, which is one number or one of each slice of a dimension: bytes where
-/// the difference is one for sure, else 16 bits.
+/// Weights minus their zero point, which is a single number or one for each slice along a
+/// dimension. The result has 8-bit integers if the weights are `u8` and all zero points are known
+/// to be 128, otherwise 16-bit integers.
 fn centred(
     lower: &mut Lowerer<'_>,
     w: &Value,
@@ -65,7 +67,7 @@ fn centred(
     }
 }
 
-/// `sum - zero * sums`, where `zero` is one number and `sums` those of the weights.
+/// `sum - zero * sums`, where `zero` is a single number and `sums` are sums of the weights.
 fn corrected(lower: &mut Lowerer<'_>, sum: &Value, zero: &Value, sums: &Value) -> Result<Value> {
     let zero = lower.convert(zero, ElementType::S32)?;
     let zero = lower.reshape(&zero, &[])?;
@@ -73,7 +75,7 @@ fn corrected(lower: &mut Lowerer<'_>, sum: &Value, zero: &Value, sums: &Value) -
     lower.sub(sum, &less)
 }
 
-/// The product of the last two dimensions of integers, as numpy multiplies: of s32.
+/// The matrix product of integers over the last two dimensions, with numpy's broadcasting, in s32.
 pub(super) fn product_of(
     lower: &mut Lowerer<'_>,
     a: &Value,
@@ -100,8 +102,8 @@ pub(super) fn product_of(
     }
 }
 
-/// A convolution of integers, with the attributes of a node, of s32. `zeros` are those of the array, one
-/// number, and of the weights, one or one of each output.
+/// A convolution of integers with a node's attributes, in s32. `zeros` are the zero points of the
+/// array (a single number) and of the weights (a single number, or one for each output).
 pub(super) fn convolution_of(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -120,7 +122,7 @@ pub(super) fn convolution_of(
         .try_fold(1i64, |n, size| n.checked_mul(size.as_constant()?));
     let is_exact = taps.is_some_and(|taps| taps <= EXACT / (255 * 255));
     if call.int("group", 1) > 1 && is_exact {
-        // Each channel by itself: products of floats, whose sums are exact.
+        // A depthwise convolution uses products of floats, whose sums are exact.
         let x = without_zero(lower, x, x_zero, 1)?;
         let w = without_zero(lower, w, w_zero, 0)?;
         let x = lower.convert(&x, ElementType::F32)?;
@@ -144,8 +146,8 @@ pub(super) fn convolution_of(
     corrected(lower, &sum, &around, &sums)
 }
 
-/// Sums of products as the numbers that they stand for. `along` is the dimension of the sums that goes
-/// along with the scales of the weights.
+/// Converts sums of products to the real numbers that they represent. `along` is the dimension of
+/// the sums that the weights' scales belong to.
 fn real(
     lower: &mut Lowerer<'_>,
     sum: &Value,
@@ -163,15 +165,16 @@ fn real(
     lower.mul(&sum, &scale)
 }
 
-/// The integers of both operands, if the scales of the second are one or of its dimension `outputs`, and
-/// those of the first one.
+/// The quantized forms of both operands, if the first has a single scale, and the second a single
+/// one or one for each slice along `outputs`.
 fn pair<'v>(a: &'v Value, b: &'v Value, outputs: usize) -> Option<(&'v Quantized, &'v Quantized)> {
     let (a, b) = (a.quantized.as_deref()?, b.quantized.as_deref()?);
     let fits = b.axis.is_none_or(|axis| axis == outputs);
     (a.axis.is_none() && fits).then_some((a, b))
 }
 
-/// A product as numpy multiplies, by the integers that both operands are made of.
+/// A matrix product with numpy's broadcasting, computed on quantized operands; `None` if they are
+/// not quantized.
 pub(super) fn quantized_product(
     lower: &mut Lowerer<'_>,
     a: &Value,
@@ -188,7 +191,7 @@ pub(super) fn quantized_product(
     real(lower, &sum, x, w, along).map(Some)
 }
 
-/// A product of two matrices along these dimensions, by the integers that both are made of.
+/// A product of two matrices along these dimensions, computed on quantized operands.
 pub(super) fn quantized_dot(
     lower: &mut Lowerer<'_>,
     a: &Value,
@@ -208,7 +211,7 @@ pub(super) fn quantized_dot(
     real(lower, &sum, x, w, 1).map(Some)
 }
 
-/// A convolution by the integers that both operands are made of. Channels by themselves stay floats.
+/// A convolution computed on quantized operands. Depthwise convolutions are left to floats.
 pub(super) fn quantized_convolution(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,

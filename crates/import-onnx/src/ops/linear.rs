@@ -1,5 +1,4 @@
-//! The operators that multiply: matrices and convolutions, of integers where what goes in and out is
-//! quantised.
+//! Matrix products and convolutions, which are computed on integers if the operands are quantized.
 
 use super::products::product;
 use super::windows::{convolve, with_bias};

@@ -1,4 +1,5 @@
-//! Attention whose state has one size however long the sequence is, and the convolution before it.
+//! Linear attention, whose state has a fixed size however long the sequence is, and the causal
+//! convolution before it.
 
 use super::{Lowering, windows};
 use crate::Error;
@@ -15,7 +16,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// `[batch, time, heads * size]` as `[time, batch, heads, size]` of f32.
+/// Converts `[batch, time, heads * size]` to `[time, batch, heads, size]` of f32.
 fn by_time(lower: &mut Lowerer<'_>, x: &Value, heads: &Term) -> Result<Value> {
     if x.rank() != 3 {
         return Err(Error::input("expected [batch, time, heads * size]"));
@@ -27,8 +28,8 @@ fn by_time(lower: &mut Lowerer<'_>, x: &Value, heads: &Term) -> Result<Value> {
     lower.transpose(&x, &[1, 0, 2, 3])
 }
 
-/// At each time `state = decay * state + k (x) v`, and `q . state` is shown. With `delta` what the
-/// state already gives for a key is taken from its value first.
+/// At each time, the state becomes `decay * state + k (x) v`, and the output is `q . state`. With
+/// `delta`, the state's current output for the key is subtracted from the value first.
 fn linear_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let [q, k, v] = [call.input(0)?, call.input(1)?, call.input(2)?];
     let ty = q.ty;
@@ -61,7 +62,7 @@ fn linear_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     let decay_at = match rule {
         "gated" | "gated_delta" => {
             let decay = by_time(lower, &given(4)?, &heads)?;
-            // One number of each head, or of each of its keys.
+            // The decay is one number for each head, or for each key of a head.
             read.push(lower.unary(Unary::Exp, &decay)?);
             Some(read.len() - 1)
         }
@@ -136,7 +137,7 @@ fn linear_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     Ok(vec![y.into(), state.into()])
 }
 
-/// A convolution of each channel by itself over what came before, kept from call to call.
+/// A depthwise convolution over preceding elements, some of which are kept from call to call.
 fn causal_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     if x.rank() != 3 || w.rank() != 3 {

@@ -1,9 +1,10 @@
 //! `Loop` and `Scan`.
 //!
-//! A loop whose state keeps its shapes becomes one of the program, and what it collects are arrays with
-//! a row for each time. Where data says how often it goes round, a first loop counts, and the program is
-//! cut there. What no loop of the program can do (states that grow, sequences, sizes that follow from
-//! the number of the time) is written out time by time, which needs that number.
+//! A loop whose state keeps its shapes becomes an HLO loop, and its collected outputs become arrays
+//! with a row for each iteration. If the number of iterations depends on data, a first loop counts
+//! them, and the program is split there. Loops that HLO cannot express (states that grow,
+//! sequences, sizes that depend on the iteration number) are unrolled, for which the number of
+//! iterations must be known.
 
 use super::Lowering;
 use crate::Error;
@@ -30,7 +31,7 @@ fn body_of<'s, 'a>(call: &Call<'s, 'a>) -> Result<&'s Graph<'a>> {
     graph.ok_or_else(|| Error::input("the graph `body` is missing"))
 }
 
-/// Items as arrays.
+/// Checks that items are arrays.
 fn arrays(items: impl IntoIterator<Item = Item>) -> Result<Vec<Value>> {
     let array = |item| match item {
         Item::Tensor(value) => Ok(value),
@@ -41,16 +42,17 @@ fn arrays(items: impl IntoIterator<Item = Item>) -> Result<Vec<Value>> {
     items.into_iter().map(array).collect()
 }
 
-/// A loop's parts.
+/// The parts of a `Loop` node.
 struct Parts<'s, 'a> {
     call: &'s Call<'s, 'a>,
     body: &'s Graph<'a>,
-    /// How often at most; nothing: without end.
+    /// The maximum number of iterations; `None` if there is no limit.
     most: Option<Value>,
-    /// Whether to go on at first; nothing: yes.
+    /// The initial condition; `None` means true.
     condition: Option<Value>,
     carried: Vec<Item>,
-    /// Whether the body goes on whatever happens, if it went on at first.
+    /// Whether the body never changes the condition, so that the loop ends only after `most`
+    /// iterations.
     unconditional: bool,
 }
 
@@ -96,7 +98,7 @@ fn loop_of<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     }
 }
 
-/// Whether the body's condition is the one that it was given, or constant.
+/// Whether the body's output condition is its input condition, or the constant `true`.
 fn passes_condition(body: &Graph<'_>) -> bool {
     let Some(mut name) = body.outputs.first().map(|output| output.name) else {
         return false;
@@ -126,11 +128,11 @@ fn is_true(tensor: &crate::read::Tensor<'_>) -> bool {
         && (tensor.raw.is_some_and(|raw| raw == [1]) || tensor.ints.first() == Some(&1))
 }
 
-/// The loop as one of the program.
+/// Translates the loop to an HLO loop.
 fn program_loop<'a>(lower: &mut Lowerer<'a>, parts: &Parts<'_, 'a>) -> Result<Vec<Item>> {
     let carried = arrays(parts.carried.iter().cloned())?;
     let collects = parts.body.outputs.len() - 1 - carried.len();
-    // As often as the condition lets it, if that is known before the first time.
+    // The number of iterations, if it is known before the loop.
     let count = match (&parts.most, &parts.condition, parts.unconditional) {
         (None, None, true) => return Err(Error::input("a loop without end")),
         (Some(most), None, true) => Some(most.clone()),
@@ -147,7 +149,7 @@ fn program_loop<'a>(lower: &mut Lowerer<'a>, parts: &Parts<'_, 'a>) -> Result<Ve
     let count = match count {
         Some(count) => count,
         None => {
-            // The first loop only counts.
+            // The first loop only counts the iterations.
             let done = conditional_loop(lower, parts, &carried)?;
             let count = done.into_iter().next();
             count.ok_or_else(|| Error::input("a loop counts its times"))?
@@ -186,7 +188,7 @@ fn program_loop<'a>(lower: &mut Lowerer<'a>, parts: &Parts<'_, 'a>) -> Result<Ve
     Ok(state.into_iter().chain(rows).map(Item::from).collect())
 }
 
-/// The number of the time as the body takes it.
+/// The iteration number, in the form that the body takes.
 fn iteration(lower: &mut Lowerer<'_>, body: &Graph<'_>, time: &Value) -> Result<Item> {
     let rank = match body.inputs.first().and_then(|info| info.ty.as_ref()) {
         Some(Type::Tensor {
@@ -198,7 +200,7 @@ fn iteration(lower: &mut Lowerer<'_>, body: &Graph<'_>, time: &Value) -> Result<
     Ok(lower.reshape(time, &dims)?.into())
 }
 
-/// A loop that ends by its condition; gives how often it went round, and the state.
+/// A loop with a dynamic condition. Returns the number of iterations and the final state.
 fn conditional_loop<'a>(
     lower: &mut Lowerer<'a>,
     parts: &Parts<'_, 'a>,
@@ -253,7 +255,7 @@ fn conditional_loop<'a>(
     Ok(results)
 }
 
-/// Checks that the state may have the same shapes each time.
+/// Checks that the state may have the same shapes in each iteration.
 fn keeps_shapes(before: &[Value], after: &[Value]) -> Result<()> {
     for (before, after) in before.iter().zip(after) {
         let mut sizes = before.dims.iter().zip(&after.dims);
@@ -264,7 +266,7 @@ fn keeps_shapes(before: &[Value], after: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// The loop time by time, each with its number and condition known.
+/// Unrolls the loop; the number and the condition of each iteration are known.
 fn written_out<'a>(lower: &mut Lowerer<'a>, parts: Parts<'_, 'a>) -> Result<Vec<Item>> {
     let known = |lower: &mut Lowerer<'a>, value: &Value| -> Result<i64> {
         let value = match lower.is_known(value) && value.integers().is_some() {
@@ -320,7 +322,7 @@ fn written_out<'a>(lower: &mut Lowerer<'a>, parts: Parts<'_, 'a>) -> Result<Vec<
     Ok(state)
 }
 
-/// What a loop of no times collects: as its body declares it.
+/// A collected output of a loop without iterations, with the type that the body declares.
 fn no_rows(lower: &mut Lowerer<'_>, output: &crate::read::ValueInfo<'_>) -> Result<Value> {
     let Some(Type::Tensor {
         element,
@@ -343,7 +345,7 @@ fn no_rows(lower: &mut Lowerer<'_>, output: &crate::read::ValueInfo<'_>) -> Resu
 fn scan<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let body = body_of(call)?;
     let count = usize::try_from(call.int("num_scan_inputs", 0)).unwrap_or(0);
-    // Version 8 has lengths first, and a batch as the first dimension of everything.
+    // In version 8, lengths are the first input, and a batch is the first dimension of all arrays.
     let first = usize::from(call.version < 9);
     let given = arrays(call.inputs.iter().skip(first).cloned())?;
     let states = given.len().checked_sub(count).filter(|_| count > 0);
@@ -357,7 +359,7 @@ fn scan<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     scan_of(lower, call, body, &given, states)
 }
 
-/// The scan of each row of a batch by itself.
+/// Scans each row of a batch separately.
 fn batched_scan<'a>(
     lower: &mut Lowerer<'a>,
     call: &Call<'_, 'a>,

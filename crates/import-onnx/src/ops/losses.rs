@@ -1,4 +1,4 @@
-//! Losses of classifications.
+//! Classification losses.
 
 use super::Lowering;
 use super::reductions::softmax_along;
@@ -29,7 +29,7 @@ fn cross_entropy<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     Ok(vec![loss(lower, call, &log)?.into(), log.into()])
 }
 
-/// The negated logarithms at the wanted classes, weighted, added up as `reduction` says.
+/// The negated log-probabilities of the target classes, weighted, and combined as `reduction` says.
 fn loss<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>, x: &Value) -> Result<Value> {
     let target = call.input(1)?;
     if x.rank() < 2 || target.rank() + 1 != x.rank() {

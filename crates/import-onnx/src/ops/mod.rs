@@ -1,7 +1,8 @@
-//! What each operator means: its results from its inputs, by operations of [`Lowerer`].
+//! The translations of all operators: each computes a node's results from its inputs, by operations
+//! of [`Lowerer`].
 //!
-//! Each operator has one function, which says shapes and elements together, with sizes known or
-//! open. Versions of an operator set differ where the function asks for the version.
+//! Each operator has one function, which handles shapes and elements together, for known and open
+//! sizes. Where versions of an operator set differ, the function tests the version.
 
 mod attention;
 mod control;
@@ -83,13 +84,13 @@ fn standard_operator(op: &str) -> Option<Lowering> {
     groups.iter().find_map(|find| find(op))
 }
 
-/// One tensor as the results of a node.
+/// A single tensor as the results of a node.
 fn one(value: crate::lower::Value) -> Result<Vec<Item>> {
     Ok(vec![value.into()])
 }
 
-/// The results of a standard operator, at a version, on other inputs: its attributes are those of the
-/// node.
+/// The results of a standard operator, at a given version, on given inputs, with the attributes of
+/// the node.
 fn standard<'a>(
     lower: &mut Lowerer<'a>,
     call: &Call<'_, 'a>,

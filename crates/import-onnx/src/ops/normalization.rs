@@ -38,7 +38,7 @@ pub(super) fn normalized(
     lower.div(&centred, &deviation)
 }
 
-/// The mean and the variance over dimensions, which stay.
+/// The mean and the variance over dimensions, which are kept with size 1.
 pub(super) fn moments(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -51,14 +51,14 @@ pub(super) fn moments(
     Ok((centre, variance))
 }
 
-/// A number for each channel at the rank of an array.
+/// A value with one number for each channel, reshaped to the rank of an array.
 pub(super) fn by_channel(lower: &mut Lowerer<'_>, value: &Value, rank: usize) -> Result<Value> {
     let mut dims = vec![Term::constant(1); rank];
     dims[1] = value.dims.first().cloned().unwrap_or(Term::constant(1));
     lower.reshape(value, &dims)
 }
 
-/// The array with a scale and an offset for each channel.
+/// Multiplies each channel by a scale and adds an offset.
 fn scaled_by_channel(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -170,12 +170,12 @@ fn group<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
         let plain = lower.reshape(&plain, &x.dims)?;
         return one(scaled_by_channel(lower, &plain, &scale, &offset)?);
     }
-    // One number for each group.
+    // There is one scale and offset for each group.
     let y = scaled_by_channel(lower, &plain, &scale, &offset)?;
     one(lower.reshape(&y, &x.dims)?)
 }
 
-/// Divided by the sum of magnitudes (`p` of 1) or the root of the sum of squares (2) along an axis;
+/// Divides by the sum of magnitudes (`p` of 1) or the root of the sum of squares (2) along an axis;
 /// zeros where that is zero.
 fn lp_normalization<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
@@ -195,7 +195,7 @@ fn lp_normalization<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     one(lower.select(&is_zero, &zero, &plain)?)
 }
 
-/// Divided by a power of the sum of squares over neighbouring channels.
+/// Divides by a power of the sum of squares over neighbouring channels.
 fn local_response<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let size = call.int("size", 0);
@@ -232,8 +232,8 @@ fn mean_variance<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     one(lower.div(&centred, &deviation)?)
 }
 
-/// Dropout leaves everything as it is unless a model is trained: then a part becomes zeros, and the
-/// rest larger.
+/// Dropout. In inference it is the identity; in training mode, it sets random elements to zero and
+/// scales the others.
 fn dropout<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let trains = match call.optional(2) {

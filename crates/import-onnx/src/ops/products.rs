@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products and factorisations.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -14,12 +14,12 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// The product of the last two dimensions, the others repeated as numpy does.
+/// The matrix product over the last two dimensions, with numpy's broadcasting of the others.
 pub(super) fn product(lower: &mut Lowerer<'_>, a: &Value, b: &Value) -> Result<Value> {
     product_as(lower, a, b, a.ty)
 }
 
-/// The product of [`product`], whose sums are of another type.
+/// As [`product`], but accumulates in another type.
 pub(super) fn product_as(
     lower: &mut Lowerer<'_>,
     a: &Value,
@@ -54,7 +54,7 @@ pub(super) fn product_as(
     lower.dot_as(&a, &b, &pairs, &[(lead + 1, lead)], ty)
 }
 
-/// An integer operand without its zero point, which is one number or one of each row or column.
+/// An integer operand minus its zero point, which is a single number or one for each row or column.
 pub(super) fn without_zero(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -79,17 +79,17 @@ pub(super) fn without_zero(
     lower.sub(&wide, &zero)
 }
 
-/// A factorisation `P A = L U` of square matrices, the last two dimensions.
+/// A factorisation `P A = L U` of square matrices, which are the last two dimensions.
 pub(super) struct Factored {
-    /// `L` below the diagonal, whose own is ones, and `U`.
+    /// `L` below the diagonal (its own diagonal is ones and not stored), and `U`.
     pub(super) matrix: Value,
-    /// Which row each row was exchanged with, in their order.
+    /// For each row in order, the row that it was swapped with.
     pivots: Value,
-    /// The row of `A` that each row of `P A` is.
+    /// The row of `A` that becomes each row of `P A`.
     pub(super) permutation: Value,
 }
 
-/// Factors square matrices of a known size, in f32 at least.
+/// Factorises square matrices of static size, in f32 or wider.
 pub(super) fn factored(lower: &mut Lowerer<'_>, x: &Value) -> Result<Factored> {
     let size = x.dims.last().and_then(Term::as_constant);
     let (Some(lead), Some(size)) = (x.rank().checked_sub(2), size) else {
@@ -137,7 +137,7 @@ pub(super) fn factored(lower: &mut Lowerer<'_>, x: &Value) -> Result<Factored> {
     }
 }
 
-/// The product of the diagonal of a factorisation, with the sign of its exchanges of rows.
+/// The determinant: the product of the diagonal of `U`, negated for each row swap.
 fn determinant<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let Factored {

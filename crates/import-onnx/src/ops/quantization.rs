@@ -1,4 +1,4 @@
-//! Numbers as small integers with a scale and a zero point.
+//! Quantization: small integers with a scale and a zero point.
 
 use super::{Lowering, integers, one};
 use crate::Error;
@@ -21,8 +21,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// A scale or zero point at the sizes of the array: one number, one for each slice of an axis, or
-/// one for each block along it.
+/// A scale or zero point broadcast to the sizes of the array: it is a single number, one for each
+/// slice along an axis, or one for each block along it.
 fn spread<'a>(
     lower: &mut Lowerer<'a>,
     call: &Call<'_, 'a>,
@@ -43,7 +43,7 @@ fn spread<'a>(
             "expected one scale, one for each slice, or one for each block",
         ));
     }
-    // Each block's number before the places in the block.
+    // The dimension of blocks comes before that of positions within a block.
     let mut wide = value.dims.clone();
     wide.insert(axis + 1, Term::constant(block));
     let places: Vec<usize> = (0..value.rank())
@@ -56,7 +56,7 @@ fn spread<'a>(
     lower.slice(&repeated, axis, &Term::constant(0), &dims[axis], 1)
 }
 
-/// The smallest and the largest number of a type.
+/// The smallest and the largest value of an integer type, as constants of the wider type.
 fn bounds(lower: &Lowerer<'_>, ty: ElementType, wide: ElementType) -> Result<[Value; 2]> {
     let bound = |largest: bool| -> Result<Value> {
         let value = lower.extreme(ty, largest)?;
@@ -126,7 +126,7 @@ fn dequantize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
         _ if scale.rank() == 1 => Some(Some(call.axis(1, x.rank())?)),
         _ => None,
     };
-    // Products go on with the integers.
+    // Products are computed on the integers.
     let is_small = matches!(x.ty, ElementType::U8 | ElementType::S8);
     if let (Some(axis), true, ElementType::F32) = (axis, is_small, ty) {
         let quantized = Quantized {
@@ -145,7 +145,8 @@ fn dynamic<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     Ok(parts.into_iter().map(Item::from).collect())
 }
 
-/// Numbers as bytes over the range that they have, with their scale and zero point.
+/// Quantizes to bytes over the actual range of the elements. Returns the bytes, the scale and the
+/// zero point.
 pub(super) fn dynamically_quantized(lower: &mut Lowerer<'_>, x: &Value) -> Result<[Value; 3]> {
     let axes: Vec<usize> = (0..x.rank()).collect();
     let none = lower.like(x, 0.0)?;
@@ -162,7 +163,7 @@ pub(super) fn dynamically_quantized(lower: &mut Lowerer<'_>, x: &Value) -> Resul
     Ok([y, scale, zero])
 }
 
-/// Scales of the operands of a product over that of its result, of f32.
+/// The scales of a product's operands divided by that of the result, in f32.
 fn product_scale(lower: &mut Lowerer<'_>, a: &Value, b: &Value, y: &Value) -> Result<Value> {
     let wide = ElementType::F32;
     let (a, b) = (lower.convert(a, wide)?, lower.convert(b, wide)?);
@@ -171,7 +172,7 @@ fn product_scale(lower: &mut Lowerer<'_>, a: &Value, b: &Value, y: &Value) -> Re
     lower.div(&both, &y)
 }
 
-/// A sum of products of integers as a number of the result's scale and zero point.
+/// Converts a sum of products of integers to the result's scale and zero point.
 fn requantized(
     lower: &mut Lowerer<'_>,
     sum: &Value,
@@ -212,7 +213,7 @@ fn q_conv<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     }
     let mut factor = product_scale(lower, &call.input(1)?, &call.input(4)?, &call.input(6)?)?;
     if factor.count() != Some(1) {
-        // One of each output channel.
+        // The factors are one per output channel.
         let all = factor
             .dims
             .iter()

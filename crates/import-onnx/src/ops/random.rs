@@ -1,5 +1,5 @@
-//! Random numbers. They follow from a node's `seed`, and without one from its place in the model: a run
-//! gives the same numbers as the run before it.
+//! Random numbers. They are generated from a node's `seed`, or else from the name of its result, so
+//! each run gives the same numbers.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -18,7 +18,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// Numbers from 0 to 1, without 1, of f32: the upper 24 bits of those that a counter gives.
+/// Uniform f32 numbers from 0 inclusive to 1 exclusive: the upper 24 bits of a counter-based
+/// generator.
 pub(super) fn uniform<'a>(
     lower: &mut Lowerer<'a>,
     call: &Call<'_, 'a>,
@@ -27,7 +28,7 @@ pub(super) fn uniform<'a>(
 ) -> Result<Value> {
     let seed = match call.attribute("seed").and_then(|a| a.float) {
         Some(seed) => u64::from(seed.to_bits()),
-        // FNV-1a of the name of the result.
+        // Without a seed, FNV-1a hashes the name of the result.
         None => {
             let name = call.node.outputs.first().map_or("", |name| name);
             let start = 0xcbf2_9ce4_8422_2325u64;
@@ -60,7 +61,7 @@ fn normal<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>, dims: &[Term]) -> Re
         uniform(lower, call, dims, 0)?,
         uniform(lower, call, dims, 1)?,
     );
-    // 1 less it is above 0.
+    // The radius is below 1, so 1 minus it is above 0.
     let negative = lower.unary(Unary::Negate, &radius)?;
     let log = lower.unary(Unary::Log1p, &negative)?;
     let square = lower.scaled(&log, -2.0)?;
@@ -109,7 +110,8 @@ fn bernoulli<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     one(lower.convert(&hit, ty)?)
 }
 
-/// Draws of classes by logarithms of their chances: the largest of those and Gumbel noise.
+/// Draws classes with given log-probabilities: the class with the largest sum of log-probability
+/// and Gumbel noise.
 fn multinomial<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     if x.rank() != 2 {

@@ -1,5 +1,5 @@
-//! `RNN`, `GRU` and `LSTM`: the products with the inputs of all times at once, then a loop over time
-//! with the products with the state.
+//! `RNN`, `GRU` and `LSTM`. The products with the inputs of all times are computed at once; a loop
+//! over time then computes the products with the state.
 
 use super::Lowering;
 use super::elementwise::activate;
@@ -14,7 +14,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     matches!(op, "RNN" | "GRU" | "LSTM").then_some(recurrent as Lowering)
 }
 
-/// An activation function with its numbers.
+/// An activation function with its parameters.
 #[derive(Clone)]
 struct Activation {
     name: String,
@@ -28,15 +28,15 @@ impl Activation {
     }
 }
 
-/// What a node says beside its weights.
+/// The attributes of a recurrent node.
 struct Cell {
     op: Kind,
-    /// Of one direction: for gates, for the cell's input, for the cell's output.
+    /// The activations of one direction: for the gates, the cell's input, and the cell's output.
     activations: Vec<Activation>,
     clip: Option<f64>,
-    /// LSTM: the forget gate is one less the input gate.
+    /// LSTM: whether the forget gate is one minus the input gate.
     coupled: bool,
-    /// GRU: the reset gate after the product.
+    /// GRU: whether the reset gate is applied after the product.
     reset_after: bool,
     hidden: Term,
 }
@@ -66,15 +66,15 @@ impl Kind {
     }
 }
 
-/// The scale and the zero point of integers: one number, or one of each row.
+/// The scale and the zero point of quantized weights: one number, or one for each row.
 #[derive(Clone)]
 struct Steps {
     scale: Value,
     zero: Value,
 }
 
-/// The product of `[..., inputs]` with weights `[outputs, inputs]`. Where these are integers with steps,
-/// the operand is made bytes of the range that it has.
+/// The product of `[..., inputs]` with weights `[outputs, inputs]`. For quantized weights, the
+/// operand is quantized over its range.
 fn weighted(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -99,15 +99,15 @@ fn weighted(
     lower.mul(&sum, &scale)
 }
 
-/// The weights of one direction, and where it begins.
+/// The weights of one direction, and its initial state.
 struct Weights {
     /// `[gates * hidden, inputs]`
     input: Value,
     /// `[gates * hidden, hidden]`
     state: Value,
-    /// What the integers of the weights stand for, if they are such: of the inputs, and of the state.
+    /// The scales and zero points of quantized weights: of the input's, and of the state's.
     steps: Option<[Steps; 2]>,
-    /// `[2 * gates * hidden]`: of the inputs, then of the state.
+    /// `[2 * gates * hidden]`: the bias of the input's product, then of the state's.
     bias: Option<Value>,
     /// `[3 * hidden]`
     peepholes: Option<Value>,
@@ -115,7 +115,8 @@ struct Weights {
     cell: Option<Value>,
 }
 
-/// An LSTM whose weights are integers, `[directions, inputs, outputs]`, with scales and zero points.
+/// An LSTM whose weights are quantized, `[directions, inputs, outputs]`, with scales and zero
+/// points.
 pub(super) fn dynamic_lstm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let mut inputs = call.inputs.clone();
     for at in [1, 2] {
@@ -258,7 +259,7 @@ fn recurrent_with<'a>(
     Ok(std::iter::once(Item::from(y)).chain(rest).collect())
 }
 
-/// The activations of one direction, with numbers from the lists of those that have any.
+/// The activations of one direction; functions with parameters take them from the lists in order.
 fn activations(call: &Call<'_, '_>, op: Kind, direction: usize) -> Result<Vec<Activation>> {
     let defaults = op.activations();
     let first = direction * defaults.len();
@@ -290,7 +291,7 @@ fn activations(call: &Call<'_, '_>, op: Kind, direction: usize) -> Result<Vec<Ac
     Ok(all)
 }
 
-/// The elements in the reverse order of time; of each row of the batch as many as it has.
+/// Reverses the order of time; in each batch row, only as many steps as it has.
 fn reversed(lower: &mut Lowerer<'_>, x: &Value, lengths: Option<&Value>) -> Result<Value> {
     let Some(lengths) = lengths else {
         return lower.reverse(x, 0);
@@ -353,7 +354,7 @@ fn one_direction(
         };
         let mut shown = h.clone();
         if let Some(at) = lengths_at {
-            // After its end a row keeps its state and gives zeros.
+            // After its last step, a row keeps its state and returns zeros.
             let runs = lower.compare(Direction::Gt, &read[at], step)?;
             let runs = lower.unsqueeze(&runs, 1)?;
             let zero = lower.like(&h, 0.0)?;
@@ -376,9 +377,9 @@ fn push(list: &mut Vec<Value>, value: Option<Value>) -> Option<usize> {
     Some(list.len() - 1)
 }
 
-/// What one step reads.
+/// The inputs of one step.
 struct Given<'v> {
-    /// `[batch, gates * hidden]`: the product with the input, with its bias.
+    /// `[batch, gates * hidden]`: the product with the input, including the bias.
     input: &'v Value,
     weights: &'v Value,
     steps: Option<Steps>,
@@ -386,7 +387,7 @@ struct Given<'v> {
     peepholes: Option<&'v Value>,
 }
 
-/// One of several parts of the last dimension.
+/// One of several parts of the last dimension, each of the hidden size.
 fn part(lower: &mut Lowerer<'_>, cell: &Cell, x: &Value, at: i64) -> Result<Value> {
     let start = cell.hidden.mul(&Term::constant(at));
     let last = x.rank().saturating_sub(1);
@@ -409,14 +410,14 @@ fn rnn(lower: &mut Lowerer<'_>, cell: &Cell, given: &Given<'_>, h: &Value) -> Re
     cell.activations[0].apply(lower, &sum)
 }
 
-/// Gates in the order update, reset, hidden.
+/// The gates are in the order update, reset, hidden.
 fn gru(lower: &mut Lowerer<'_>, cell: &Cell, given: &Given<'_>, h: &Value) -> Result<Value> {
     let [gate, output] = [&cell.activations[0], &cell.activations[1]];
     let two = cell.hidden.mul(&Term::constant(2));
     let all = cell.hidden.mul(&Term::constant(3));
     let zero = Term::constant(0);
     let (products, of_hidden) = match cell.reset_after {
-        // One product for all gates: the reset gate comes after it.
+        // One product serves all gates, because the reset gate is applied after it.
         true => {
             let mut products = lower.dot(h, given.weights, &[], &[(1, 1)])?;
             if let Some(bias) = given.bias {
@@ -459,7 +460,7 @@ fn gru(lower: &mut Lowerer<'_>, cell: &Cell, given: &Given<'_>, h: &Value) -> Re
     lower.add(&new, &old)
 }
 
-/// Gates in the order input, output, forget, cell; peepholes input, output, forget.
+/// The gates are in the order input, output, forget, cell; the peepholes input, output, forget.
 fn lstm(
     lower: &mut Lowerer<'_>,
     cell: &Cell,

@@ -1,4 +1,4 @@
-//! Operators that combine elements along dimensions.
+//! Operators that reduce dimensions.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -23,7 +23,8 @@ fn reduce<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     let keep = call.int("keepdims", 1) != 0;
     let axes = super::shaping::axes(call, 1, x.rank())?.unwrap_or_default();
     if axes.is_empty() && call.int("noop_with_empty_axes", 0) != 0 {
-        // Without axes nothing is combined, but each element still goes through the function.
+        // Without axes nothing is reduced, but the operator's function still applies to each
+        // element.
         return one(reduced(lower, call.node.op, &x, &[], false)?);
     }
     let axes = match axes.is_empty() {
@@ -63,7 +64,7 @@ pub(super) fn reduced(
             lower.unary(Unary::Log, &sum)
         }
         _ => {
-            // The largest is taken out, so that nothing overflows; where it is infinite it stays.
+            // The largest element is subtracted first to avoid overflow, unless it is infinite.
             let largest = lower.reduce(x, Fold::Max, axes, true)?;
             let zero = lower.like(x, 0.0)?;
             let size = lower.unary(Unary::Abs, &largest)?;
@@ -125,7 +126,7 @@ pub(super) fn softmax_along(
 
 fn softmax<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
-    // Before version 13 all dimensions from `axis` on are one.
+    // Before version 13, the softmax is over all dimensions from `axis` on.
     let axes: Vec<usize> = match call.version < 13 {
         true => (call.axis(1, x.rank())?..x.rank()).collect(),
         false => vec![call.axis(-1, x.rank())?],
@@ -186,7 +187,7 @@ fn running<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
         value = lower.reverse(&value, axis)?;
     }
     if call.int("exclusive", 0) != 0 {
-        // Every element makes room for the neutral one.
+        // The elements are shifted by one position, and the identity element is inserted first.
         let init = lower.identity(fold, value.ty)?;
         let mut low = vec![tegula_expr::Term::constant(0); value.rank()];
         let mut high = low.clone();

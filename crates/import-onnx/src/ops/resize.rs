@@ -1,4 +1,5 @@
-//! `Resize` and `Upsample`: each axis by itself, as a weighted sum of elements at computed places.
+//! `Resize` and `Upsample`: each axis separately, as a weighted sum of elements at computed
+//! positions.
 
 use super::shaping::sizes_of;
 use super::{Lowering, one};
@@ -16,7 +17,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// How places of the result are those of the operand.
+/// The attributes that map positions of the result to positions of the operand.
 struct Style<'a> {
     mode: &'a str,
     nearest: &'a str,
@@ -27,14 +28,14 @@ struct Style<'a> {
     extrapolation: f64,
 }
 
-/// One axis that is resized.
+/// An axis to be resized.
 struct Axis {
     at: usize,
     /// The new size.
     size: Term,
-    /// The factor, a table of one number.
+    /// The scale factor, as a table of one element.
     scale: Value,
-    /// Where the region begins and ends, in parts of the operand's axis.
+    /// The start and the end of the region, as fractions of the operand's axis.
     region: Option<[Value; 2]>,
 }
 
@@ -47,7 +48,7 @@ fn upsample<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
     one(old_resize(lower, call, &x, &scales)?)
 }
 
-/// Before version 11 places are counted from the begin, and rounded down.
+/// Before version 11, positions are counted from the beginning, and rounded down.
 fn old_resize(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -129,8 +130,9 @@ fn resize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     one(resize_axes(lower, &x, &parts, &style)?)
 }
 
-/// The size of a dimension times a factor, rounded down. Known sizes are multiplied as f32, as other
-/// implementations do; an open one by the simplest fraction that is the factor as f32.
+/// The size of a dimension times a factor, rounded down. Known sizes are multiplied in f32, as
+/// other implementations do; an open size is multiplied by the simplest fraction that equals the
+/// factor in f32.
 fn scaled_size(size: &Term, scale: f64) -> Result<Term> {
     if let Some(known) = size.as_constant() {
         return Ok(Term::constant((known as f32 * scale as f32).floor() as i64));
@@ -206,7 +208,8 @@ fn by_sizes(
     Ok(parts)
 }
 
-/// All axes by one factor: the smallest or the largest of those that the sizes ask for.
+/// Resizes all axes by the same factor: the smallest or the largest of those that the sizes
+/// require.
 fn keeping_ratio(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -296,7 +299,7 @@ fn is_outside(lower: &mut Lowerer<'_>, place: &Value, size: &Term) -> Result<Val
     lower.binary(Binary::Or, &before, &behind)
 }
 
-/// The place in the operand of each place of the result.
+/// The position in the operand for each position of the result.
 fn origins(lower: &mut Lowerer<'_>, axis: &Axis, size: &Term, style: &Style<'_>) -> Result<Value> {
     let y = lower.places(&axis.size)?;
     let own = lower.size_number(size)?;
@@ -309,7 +312,7 @@ fn origins(lower: &mut Lowerer<'_>, axis: &Axis, size: &Term, style: &Style<'_>)
         let moved = lower.div(&centre, &axis.scale)?;
         lower.shifted(&moved, -0.5)
     };
-    // One less than the new size, and 1 where that is 0 (there `y` is 0).
+    // The new size minus 1, or 1 if that is 0 (`y` is then 0).
     let steps = |lower: &mut Lowerer<'_>| {
         let last = lower.shifted(&new, -1.0)?;
         lower.select(&is_one, &unit, &last)
@@ -353,7 +356,7 @@ fn origins(lower: &mut Lowerer<'_>, axis: &Axis, size: &Term, style: &Style<'_>)
     }
 }
 
-/// Places within the axis, as indices.
+/// Clamps positions to the axis and converts them to indices.
 fn indices(lower: &mut Lowerer<'_>, place: &Value, size: &Term) -> Result<Value> {
     let zero = lower.number(0.0)?;
     let last = lower.size_number(&size.sub(&Term::constant(1)))?;
@@ -389,7 +392,8 @@ fn nearest(
     lower.take(x, &index, axis.at)
 }
 
-/// The number of times that each element is repeated, where the nearest one is always that.
+/// The integer factor by which each element is repeated, if nearest-neighbour interpolation amounts
+/// to that.
 fn whole_factor(x: &Value, axis: &Axis, style: &Style<'_>) -> Option<i64> {
     let scale = axis.scale.floats()?.first().copied()?;
     let is_whole = scale.fract() == 0.0 && scale >= 1.0 && scale < f64::from(i32::MAX);
@@ -409,7 +413,7 @@ fn whole_factor(x: &Value, axis: &Axis, style: &Style<'_>) -> Option<i64> {
     (is_whole && repeats && fits && axis.region.is_none()).then_some(factor)
 }
 
-/// Each element of an axis so many times.
+/// Repeats each element along an axis.
 fn repeated(lower: &mut Lowerer<'_>, x: &Value, at: usize, factor: i64) -> Result<Value> {
     let mut wide = x.dims.clone();
     wide.insert(at + 1, Term::constant(factor));
@@ -429,7 +433,7 @@ fn filtered(
     style: &Style<'_>,
 ) -> Result<Value> {
     let size = x.dims[axis.at].clone();
-    // The neighbour on the left is before the place, never at it.
+    // The left neighbour is strictly before the position.
     let left = lower.unary(Unary::Ceil, place)?;
     let left = lower.shifted(&left, -1.0)?;
     let ratio = lower.sub(place, &left)?;
@@ -499,8 +503,8 @@ fn linear_weight(lower: &mut Lowerer<'_>, distance: &Value) -> Result<Value> {
     lower.max(&weight, &zero)
 }
 
-/// R. Keys, "Cubic convolution interpolation for digital image processing", 1981, equation (15)
-/// with its free parameter `a`.
+/// The weight in cubic interpolation: R. Keys, "Cubic convolution interpolation for digital image
+/// processing", 1981, equation (15) with its free parameter `a`.
 pub(super) fn cubic_weight(lower: &mut Lowerer<'_>, distance: &Value, a: f64) -> Result<Value> {
     let d = distance;
     let polynomial = |lower: &mut Lowerer<'_>, factors: [f64; 4]| -> Result<Value> {

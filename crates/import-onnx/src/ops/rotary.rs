@@ -1,4 +1,5 @@
-//! Rotary embeddings: pairs of elements of each head turned by an angle that follows from the place.
+//! Rotary embeddings: pairs of elements of each head are rotated by an angle that depends on the
+//! position.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -42,8 +43,9 @@ fn rotary_embedding<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     }
 }
 
-/// The first `turns` elements of each head turned in pairs: neighbours, or elements of the first and the
-/// second half. `x` is `[batch, places, heads, size]`, `cos` and `sin` are `[batch, places, 1, turns / 2]`.
+/// Rotates the first `turns` elements of each head in pairs: of adjacent elements, or of elements
+/// in the first and the second half. `x` is `[batch, positions, heads, size]`, `cos` and `sin` are
+/// `[batch, positions, 1, turns / 2]`.
 pub(super) fn turned(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -81,7 +83,7 @@ pub(super) fn turned(
     lower.concat(&[front, rest], 3)
 }
 
-/// Batch, places, heads, and elements of each.
+/// Converts to batch, positions, heads, and elements of each.
 fn by_place(lower: &mut Lowerer<'_>, x: &Value, heads: i64) -> Result<Value> {
     match (x.rank(), heads) {
         (4, _) => lower.transpose(x, &[0, 2, 1, 3]),
@@ -97,8 +99,8 @@ fn by_place(lower: &mut Lowerer<'_>, x: &Value, heads: i64) -> Result<Value> {
     }
 }
 
-/// A cache of sines or cosines: batch, places, 1 for all heads, and half of the elements. Without
-/// `position_ids` it has a row for each batch and place already.
+/// A cache of sines or cosines: batch, positions, 1 for all heads, and half of the elements.
+/// Without `position_ids`, the cache already has a row for each batch and position.
 fn factors(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, at: usize) -> Result<Value> {
     let cache = call.input(at)?;
     let rows = match call.optional(3) {

@@ -1,4 +1,4 @@
-//! Reading an image between its elements: `GridSample`, `AffineGrid`, `RoiAlign`, `DeformConv`.
+//! Interpolated reads of an image: `GridSample`, `AffineGrid`, `RoiAlign`, `DeformConv`.
 
 use super::resize::cubic_weight;
 use super::shaping::sizes_of;
@@ -19,19 +19,19 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// What is read outside of the image.
+/// The values that are read outside of the image.
 #[derive(Clone, Copy, PartialEq)]
 enum Outside {
     Zeros,
     Border,
-    /// Mirrored at the borders; at the centres of the outermost elements if `true`.
+    /// Elements mirrored at the borders; at the centres of the outermost elements if `true`.
     Mirrored(bool),
 }
 
-/// Of a dimension's places: which elements are neighbours, and their weights.
+/// Returns, for positions in one dimension, the neighbouring elements and their weights.
 type Taps<'a> = dyn Fn(&mut Lowerer<'_>, &Value) -> Result<Vec<(Value, Value)>> + 'a;
 
-/// An image whose elements are read at computed places.
+/// An image that is read at computed positions.
 struct Image {
     /// `[batch, sizes..., channels]`
     elements: Value,
@@ -40,7 +40,7 @@ struct Image {
 }
 
 impl Image {
-    /// From `[batch, channels, sizes...]`.
+    /// An image from `[batch, channels, sizes...]`.
     fn new(lower: &mut Lowerer<'_>, x: &Value, outside: Outside) -> Result<Self> {
         let mut order: Vec<usize> = (0..x.rank()).filter(|at| *at != 1).collect();
         order.push(1);
@@ -51,8 +51,9 @@ impl Image {
         })
     }
 
-    /// The elements at whole places, `[batch, places..., channels]`; `places` has one array
-    /// `[batch, places...]` of floats for each dimension. Gives what is to be multiplied with it, too.
+    /// The elements at integer positions, `[batch, positions..., channels]`; `places` has one array
+    /// `[batch, positions...]` of floats for each dimension. The second result, if any, is a factor
+    /// for the elements.
     fn at(&self, lower: &mut Lowerer<'_>, places: &[Value]) -> Result<(Value, Option<Value>)> {
         let mut indices = Vec::new();
         let mut inside: Option<Value> = None;
@@ -62,7 +63,8 @@ impl Image {
             let place = match self.outside {
                 Outside::Mirrored(corners) => {
                     let mirrored = mirrored(lower, place, size, corners)?;
-                    // Towards zero, as whole numbers are made of what a mirror gives.
+                    // Mirrored positions are rounded towards zero when they are converted to
+                    // integers.
                     mirrored
                 }
                 _ => place.clone(),
@@ -91,8 +93,8 @@ impl Image {
         Ok((found, inside))
     }
 
-    /// The weighted sum of neighbours of places; `taps` gives, for a dimension's places, which they
-    /// are and their weights.
+    /// The weighted sum of neighbours of positions; `taps` returns the neighbours of a dimension's
+    /// positions and their weights.
     fn interpolated(
         &self,
         lower: &mut Lowerer<'_>,
@@ -140,13 +142,13 @@ impl Image {
     }
 }
 
-/// A size as a number of a type.
+/// A size as a constant of a type.
 fn number_of(lower: &mut Lowerer<'_>, size: &Term, ty: ElementType) -> Result<Value> {
     let size = lower.of_terms(ElementType::S64, &[], std::slice::from_ref(size))?;
     lower.convert(&size, ty)
 }
 
-/// Both neighbours in one dimension.
+/// The two neighbours in one dimension.
 fn linear_taps(lower: &mut Lowerer<'_>, place: &Value) -> Result<Vec<(Value, Value)>> {
     let left = lower.unary(Unary::Floor, place)?;
     let right = lower.shifted(&left, 1.0)?;
@@ -156,7 +158,7 @@ fn linear_taps(lower: &mut Lowerer<'_>, place: &Value) -> Result<Vec<(Value, Val
     Ok(vec![(left, to_left), (right, to_right)])
 }
 
-/// Four neighbours in one dimension.
+/// The four neighbours in one dimension.
 fn cubic_taps(lower: &mut Lowerer<'_>, place: &Value) -> Result<Vec<(Value, Value)>> {
     let left = lower.unary(Unary::Floor, place)?;
     let mut taps = Vec::new();
@@ -169,7 +171,7 @@ fn cubic_taps(lower: &mut Lowerer<'_>, place: &Value) -> Result<Vec<(Value, Valu
     Ok(taps)
 }
 
-/// A place mirrored at the borders until it is within them.
+/// Mirrors a position at the borders until it is inside.
 fn mirrored(lower: &mut Lowerer<'_>, place: &Value, size: &Term, corners: bool) -> Result<Value> {
     let size = number_of(lower, size, place.ty)?;
     let (low, high) = match corners {
@@ -177,7 +179,7 @@ fn mirrored(lower: &mut Lowerer<'_>, place: &Value, size: &Term, corners: bool) 
         false => (lower.like(place, -0.5)?, lower.shifted(&size, -0.5)?),
     };
     let extent = lower.sub(&high, &low)?;
-    // A wave of twice the extent: up, and down again.
+    // The mirrored position is a triangle wave whose period is twice the extent.
     let one = lower.like(place, 1e-30)?;
     let safe = lower.max(&extent, &one)?;
     let period = lower.scaled(&safe, 2.0)?;
@@ -213,7 +215,7 @@ fn grid_sample<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
     let last = grid.rank() - 1;
     let mut places = Vec::new();
     for at in 0..count {
-        // The last dimension of the image is the first of the grid's vectors.
+        // The vectors of the grid are ordered from the image's last dimension to its first.
         let (from, to) = ((count - 1 - at) as i64, (count - at) as i64);
         let place = lower.slice(&grid, last, &Term::constant(from), &Term::constant(to), 1)?;
         let place = lower.squeeze(&place, last)?;
@@ -267,7 +269,7 @@ fn towards_zero(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
     lower.convert(&whole, x.ty)
 }
 
-/// The last dimension as the second.
+/// Moves the last dimension to the second place.
 fn channels_second(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
     let last = x.rank() - 1;
     let mut order: Vec<usize> = (0..last).collect();
@@ -286,7 +288,7 @@ fn affine_grid<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
             "expected matrices for the sizes of images of 2 or 3 dimensions",
         ));
     }
-    // The coordinates of each place from the last dimension to the first, and 1.
+    // The coordinates of each position from the last dimension to the first, and 1.
     let mut parts = Vec::new();
     let wide = ElementType::F32;
     for at in (0..count).rev() {
@@ -338,7 +340,7 @@ fn roi_align<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     };
     let half = call.text("coordinate_transformation_mode", default) == "half_pixel";
     let scale = call.float("spatial_scale", 1.0);
-    // Each region's own image, as a batch.
+    // The image of each region, as a batch.
     let batch = lower.counted_indices(&batch, &x.dims[0])?;
     let own = lower.take(&x, &batch, 0)?;
     let image = Image::new(lower, &own, Outside::Border)?;
@@ -406,7 +408,7 @@ fn roi_align<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     one(channels_second(lower, &whole)?)
 }
 
-/// The largest of the weighted neighbours, which the specification has for `max`.
+/// The largest of the weighted neighbours, which is how the specification defines `max`.
 fn largest_part(lower: &mut Lowerer<'_>, image: &Image, places: &[Value]) -> Result<Value> {
     let rows = linear_taps(lower, &places[0])?;
     let columns = linear_taps(lower, &places[1])?;

@@ -1,4 +1,4 @@
-//! Sequences and optionals: which elements there are is known when the model is read.
+//! Sequences and optionals. Their elements are known when the model is read.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -40,7 +40,7 @@ fn elements<'s>(call: &'s Call<'_, '_>) -> Result<&'s [Item]> {
     }
 }
 
-/// A place in a sequence, counted from the begin; nothing if it is left out.
+/// A position in a sequence, counted from the beginning; `None` if it is omitted.
 fn place(call: &Call<'_, '_>, input: usize, count: usize) -> Result<Option<usize>> {
     let Some(value) = call.optional(input) else {
         return Ok(None);
@@ -62,7 +62,7 @@ fn insert<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let mut items = elements(call)?.to_vec();
     let value = call.inputs.get(1).cloned();
     let value = value.ok_or_else(|| Error::input("expected a tensor as input 1"))?;
-    // One place more than elements: behind the last.
+    // For an insertion, the position after the last element is valid, too.
     let behind =
         call.optional(2).and_then(|place| place.integers()) == Some(vec![items.len() as i64]);
     match behind {

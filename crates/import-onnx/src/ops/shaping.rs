@@ -1,4 +1,4 @@
-//! Operators that give elements another shape, or make arrays of given shapes.
+//! Operators that change shapes, or make arrays of given shapes.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -36,7 +36,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// The elements of an input that holds sizes.
+/// The elements of an input that holds sizes, as terms.
 pub(super) fn sizes_of(call: &Call<'_, '_>, at: usize) -> Result<Vec<Term>> {
     call.input(at)?.terms().ok_or_else(|| {
         Error::depends_on_data(at, format!(
@@ -100,7 +100,7 @@ fn reshape<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>
     one(lower.reshape(&x, &dims)?)
 }
 
-/// What is left of the number of elements by the other sizes. Sizes on both sides cancel.
+/// The number of elements divided by the given sizes. Sizes on both sides cancel.
 fn rest_of(lower: &Lowerer<'_>, from: &[Term], to: &[Term]) -> Result<Term> {
     let mut given: Vec<Term> = from.to_vec();
     let mut divisor = Vec::new();
@@ -124,7 +124,7 @@ fn rest_of(lower: &Lowerer<'_>, from: &[Term], to: &[Term]) -> Result<Term> {
     }
 }
 
-/// Axes from an attribute or an input, in order, counted from the begin.
+/// Axes from an attribute or an input, sorted and counted from the beginning.
 pub(super) fn axes(call: &Call<'_, '_>, at: usize, rank: usize) -> Result<Option<Vec<usize>>> {
     let Some(list) = call.ints_or_input("axes", at)? else {
         return Ok(None);
@@ -276,7 +276,7 @@ fn slice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
             let end = clamped(lower, end, &size, &zero, &size);
             x = lower.slice(&x, axis, &start, &end, step)?;
         } else {
-            // From the end: the same elements of the reversed array.
+            // A negative stride takes elements of the reversed array.
             let last = size.sub(&Term::constant(1));
             let before = Term::constant(-1);
             let start = clamped(lower, start, &size, &Term::constant(0), &last);
@@ -289,18 +289,18 @@ fn slice<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     one(x)
 }
 
-/// A place counted from the end if it is negative, within bounds.
+/// A position, counted from the end if it is negative, clamped to the bounds.
 fn clamped(lower: &Lowerer<'_>, place: &Term, size: &Term, low: &Term, high: &Term) -> Term {
     let range = lower.range(place);
     let moved = if range.upper < 0 {
-        // What is far below any size stays so.
+        // Very negative positions are below any size.
         match place.as_constant() {
             Some(far) if far <= -1_000_000_000 => return low.clone(),
             _ => place.add(size),
         }
     } else if range.lower >= 0 {
         match place.as_constant() {
-            // Exporters write such numbers for the end; no dimension reaches them.
+            // Exporters write such numbers for the end, which is below them in every dimension.
             Some(far) if far >= 1_000_000_000 => return high.clone(),
             _ => place.clone(),
         }
@@ -356,7 +356,7 @@ fn pad<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     one(x)
 }
 
-/// Padding with elements of the array: each place of the result reads the place it stands for.
+/// Padding with elements of the array: each position of the result reads another position.
 fn pad_by_elements(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -383,7 +383,7 @@ fn pad_by_elements(
             lower.min(&place, &last)?
         }
         "reflect" => {
-            // A wave of period 2 (size - 1).
+            // A triangle wave of period 2 (size - 1).
             let period = Term::max(
                 &size.sub(&Term::constant(1)).mul(&Term::constant(2)),
                 &Term::constant(1),
@@ -407,8 +407,8 @@ fn pad_by_elements(
     lower.take(x, &place, axis)
 }
 
-/// The middle of each axis: as many elements as are wanted, zeros on both sides where it has fewer.
-/// An odd element too many is taken from the end, an odd zero is added there.
+/// Crops or pads each axis around its centre. An odd element that is cropped is at the end, and so
+/// is an odd zero that is added.
 fn center_crop_pad<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let mut x = call.input(0)?;
     let axes: Vec<usize> = match call.ints("axes") {
@@ -462,7 +462,7 @@ fn tile<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     if repeats.len() != x.rank() {
         return Err(Error::input(format!("expected {} repeats", x.rank())));
     }
-    // Each dimension behind one of its repeats.
+    // Each dimension is preceded by a dimension for its repeats.
     let mut wide = Vec::new();
     let mut whole = Vec::new();
     let mut places = Vec::new();
@@ -559,7 +559,7 @@ fn range<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
         }
     };
     let count = Term::max(&lower.canonical(&count), &Term::constant(0));
-    // A short list of numbers that follow from sizes is followed number by number.
+    // A short list of integers that are terms over sizes stays known.
     if let (Some(count @ 0..), Some(from), Some(step)) =
         (count.as_constant(), start.terms(), delta.terms())
         && count <= MAX_FOLLOWED as i64
@@ -586,7 +586,7 @@ fn eye_like<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
     one(lower.convert(&on, ty)?)
 }
 
-/// The index of the last two dimensions of each element.
+/// The indices of each element in the last two dimensions.
 fn rows_and_columns(lower: &mut Lowerer<'_>, dims: &[Term]) -> Result<(Value, Value)> {
     if dims.len() < 2 {
         return Err(Error::input("expected at least two dimensions"));
@@ -615,7 +615,7 @@ fn trilu<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     one(lower.select(&kept, &x, &zero)?)
 }
 
-/// The batch, channels, height, width of an image, and the block size.
+/// An image of batch, channels, height and width, and the block size.
 fn image(call: &Call<'_, '_>) -> Result<(Value, Term)> {
     let x = call.input(0)?;
     let block = call.int("blocksize", 0);

@@ -1,4 +1,4 @@
-//! Fourier transforms, the windows that go with them, and the weights of a mel spectrum.
+//! Fourier transforms, window functions, and mel filter banks.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -18,7 +18,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// One integer that is known, or follows from sizes.
+/// A scalar integer as a term, which must be constant or depend on sizes only.
 fn one_size(call: &Call<'_, '_>, at: usize) -> Result<Option<Term>> {
     if call.optional(at).is_none() {
         return Ok(None);
@@ -59,7 +59,7 @@ fn dft<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let one_sided = call.int("onesided", 0) != 0;
     let length = match one_size(call, 1)? {
         Some(length) => length,
-        // Of a half spectrum an even length is taken.
+        // A half spectrum is taken to be that of an even length.
         None if inverse && one_sided => {
             x.dims[axis].sub(&Term::constant(1)).mul(&Term::constant(2))
         }
@@ -68,7 +68,8 @@ fn dft<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     one(transformed(lower, &x, axis, &length, inverse, one_sided)?)
 }
 
-/// The transform along an axis; the last dimension has real and imaginary parts, or real ones alone.
+/// The transform along an axis. The last dimension holds real and imaginary parts, or only real
+/// ones.
 fn transformed(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -85,7 +86,7 @@ fn transformed(
     };
     let wide_x = lower.convert(x, wide)?;
     let last = x.rank() - 1;
-    // The axis last, without the dimension of parts.
+    // The axis is moved last, and the dimension of parts is removed.
     let mut order: Vec<usize> = (0..last).filter(|at| *at != axis).collect();
     order.push(axis);
     let part = |lower: &mut Lowerer<'_>, at: i64| -> Result<Value> {
@@ -180,7 +181,7 @@ fn complex_of(
     lower.push(Op::Binary(Binary::Complex), &operands, ty, &real.dims)
 }
 
-/// The last dimension cut off, or filled up with zeros.
+/// Crops the last dimension to a length, or pads it with zeros.
 fn fitted(lower: &mut Lowerer<'_>, x: &Value, length: i64) -> Result<Value> {
     let last = x.rank() - 1;
     let own = x.dims[last].clone();
@@ -202,7 +203,8 @@ fn fitted(lower: &mut Lowerer<'_>, x: &Value, length: i64) -> Result<Value> {
     lower.pad(x, &zero, &low, &high)
 }
 
-/// The spectrum of real numbers from its first half: the rest is that, conjugate and backwards.
+/// The spectrum of a real signal from its first half: the second half is the conjugate in reverse
+/// order.
 fn whole_spectrum(lower: &mut Lowerer<'_>, half: &Value, length: i64) -> Result<Value> {
     let last = half.rank() - 1;
     let rest = (length - 1) / 2;
@@ -226,7 +228,7 @@ fn stft<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let step = step.ok_or_else(|| Error::input("expected a step above 0"))?;
     let window = call.optional(2);
     let x = match x.rank() {
-        // PyTorch's exporter leaves the single part of real numbers out.
+        // PyTorch's exporter omits the dimension of parts for real numbers.
         2 => lower.unsqueeze(&x, 2)?,
         3 => x,
         _ => return Err(Error::input("expected [batch, length, parts]")),
@@ -266,7 +268,7 @@ fn stft<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     )?)
 }
 
-/// Weights that are a sum of cosines of the place.
+/// A window function that is a sum of cosines.
 fn window<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let count = one_size(call, 0)?.ok_or_else(|| Error::input("expected a size"))?;
     let factors: &[f64] = match call.node.op {
@@ -292,8 +294,8 @@ fn window<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     one(lower.convert(&whole, ty)?)
 }
 
-/// Triangles over the bins of a spectrum, equally far apart on the mel scale
-/// (2595 log10(1 + f / 700)).
+/// Triangular filters over the bins of a spectrum, at equal distances on the mel scale (2595
+/// log10(1 + f / 700)).
 fn mel_weights<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let float = |at: usize| -> Result<f64> {
         let list = call.input(at)?.floats();

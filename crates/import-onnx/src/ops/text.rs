@@ -1,4 +1,4 @@
-//! Features of texts: numbers of n-grams.
+//! Text features: counts of n-grams.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -10,8 +10,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     (op == "TfIdfVectorizer").then_some(tf_idf as Lowering)
 }
 
-/// How often each n-gram of a list is in each row, weighted. The elements of an n-gram may be apart by
-/// as many others as `max_skip_count` says, the same number between all.
+/// The weighted number of occurrences of each n-gram in each row. Adjacent elements of an n-gram
+/// may be separated by up to `max_skip_count` other elements, the same number between all.
 fn tf_idf<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let is_list = x.rank() == 1;
@@ -62,7 +62,7 @@ fn tf_idf<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
         let skips = if size == 1 { 0 } else { skips };
         for distance in 1..=skips + 1 {
             let found = grams_at_distance(lower, &x, grams, size, distance)?;
-            // Each n-gram's number to its column.
+            // Moves the count of each n-gram to its column.
             let rows = lower.transpose(&found, &[1, 0])?;
             let places = Value::of_integers(ElementType::S64, &[number as i64, 1], own)?;
             let sum = lower.transpose(&whole, &[1, 0])?;
@@ -97,7 +97,8 @@ fn tf_idf<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     })
 }
 
-/// How often each of some n-grams of one size is in each row, with elements so far apart.
+/// The number of occurrences in each row of n-grams of one size, at a fixed distance between
+/// elements.
 fn grams_at_distance(
     lower: &mut Lowerer<'_>,
     x: &Value,

@@ -1,4 +1,4 @@
-//! One step of an optimiser (`ai.onnx.preview.training`).
+//! Optimiser steps (`ai.onnx.preview.training`).
 
 use super::Lowering;
 use crate::Error;
@@ -15,8 +15,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// Applies a step to each parameter: `of` is given its value, its gradient and what is kept of it, and
-/// gives the new value and what is kept.
+/// Applies a step to each parameter. `of` takes the parameter's value, its gradient and its
+/// optimiser state, and returns the new value and state.
 fn each<'a>(
     lower: &mut Lowerer<'a>,
     call: &Call<'_, 'a>,
@@ -43,7 +43,7 @@ fn each<'a>(
     Ok(results.into_iter().flatten().collect())
 }
 
-/// The gradient with that of a penalty of large numbers.
+/// The gradient plus that of an L2 penalty.
 fn regularized(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -126,7 +126,7 @@ fn momentum<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
         lower.like(&rate, call.float("beta", 0.0))?,
         lower.like(&rate, 1.0)?,
     );
-    // The first step takes the whole gradient.
+    // The first step uses the whole gradient.
     let beta = lower.select(&started, &beta, &one)?;
     let nesterov = match call.text("mode", "standard") {
         "standard" => false,

@@ -1,4 +1,4 @@
-//! `ConvTranspose`, `Col2Im` and `MaxUnpool`: windows that are written instead of read.
+//! `ConvTranspose`, `Col2Im` and `MaxUnpool`: operators that write windows instead of reading them.
 
 use super::shaping::sizes_of;
 use super::windows::with_bias;
@@ -18,7 +18,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// The numbers of an attribute.
+/// The list of integers of an attribute, which must have `count` elements.
 fn list(call: &Call<'_, '_>, name: &str, default: i64, count: usize) -> Result<Vec<i64>> {
     match call.ints(name) {
         Some(list) if list.len() == count => Ok(list),
@@ -30,14 +30,14 @@ fn list(call: &Call<'_, '_>, name: &str, default: i64, count: usize) -> Result<V
     }
 }
 
-/// What a transposed convolution does along one dimension.
+/// The parameters of a transposed convolution along one dimension.
 struct Along {
     kernel: i64,
     stride: i64,
     dilation: i64,
     low: i64,
     high: i64,
-    /// Elements more at the end.
+    /// The number of additional elements at the end.
     more: i64,
 }
 
@@ -81,7 +81,7 @@ fn conv_transpose<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
         };
         let total = match (&wanted, mode) {
             (Some(wanted), _) => {
-                // The last numbers are the spatial ones where all dimensions are given.
+                // If all dimensions are given, the last ones are spatial.
                 let size = wanted
                     .len()
                     .checked_sub(count)
@@ -115,7 +115,7 @@ fn conv_transpose<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
     })
 }
 
-/// Whether each element of the operand becomes a block of its own.
+/// Whether the results of different elements do not overlap, so that each element becomes a block.
 fn is_blocks(along: &[Along]) -> bool {
     along.iter().all(|own| {
         own.kernel == own.stride
@@ -126,7 +126,7 @@ fn is_blocks(along: &[Along]) -> bool {
     })
 }
 
-/// A product, whose results are put beside one another.
+/// Computes the blocks by a matrix product, and arranges them side by side.
 fn blocks(lower: &mut Lowerer<'_>, x: &Value, w: &Value, kernel: &[i64]) -> Result<Value> {
     // [inputs, outputs, kernel...] by [batch, inputs, sizes...] to [outputs, kernel..., batch,
     // sizes...]
@@ -142,7 +142,7 @@ fn blocks(lower: &mut Lowerer<'_>, x: &Value, w: &Value, kernel: &[i64]) -> Resu
     lower.reshape(&moved, &dims)
 }
 
-/// A convolution with the mirrored kernel over the operand with room between its elements.
+/// A convolution with the mirrored kernel over the dilated operand.
 fn dilated(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -216,7 +216,7 @@ fn column_to_image<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
              dimension of the image",
         ));
     }
-    // The places of blocks along each dimension.
+    // The number of block positions along each dimension.
     let mut positions = Vec::new();
     for at in 0..count {
         let extent = dilations[at] * (block[at] - 1) + 1;
@@ -233,7 +233,7 @@ fn column_to_image<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
     for tap in 0..taps {
         let part = lower.slice(&parts, 2, &Term::constant(tap), &Term::constant(tap + 1), 1)?;
         let part = lower.squeeze(&part, 2)?;
-        // Its elements at their places in the image, with what is around it.
+        // Moves the elements of the part to their positions in the image, with zeros elsewhere.
         let mut rest = tap;
         let mut amounts = vec![
             PadDim {
@@ -254,7 +254,7 @@ fn column_to_image<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<V
         for (place, at) in spatial {
             let extent = dilations[at] * (block[at] - 1) + 1;
             let low = place - pads[at];
-            // The blocks end where the image does, or a part of a stride before.
+            // The blocks end at the end of the image, or less than a stride before it.
             let padded = image[at].add(&Term::constant(pads[at] + pads[count + at] - extent));
             let used = padded
                 .floor_div(&Term::constant(strides[at]))

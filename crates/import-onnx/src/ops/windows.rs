@@ -1,4 +1,4 @@
-//! Convolutions and pools.
+//! Convolutions and pooling.
 
 use super::{Lowering, one};
 use crate::Error;
@@ -15,12 +15,13 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// The window of each spatial dimension of a node. Padding that follows from open sizes is put
-/// around the operand first.
+/// The window of each spatial dimension of a node. Padding that depends on open sizes is applied to
+/// the operand first.
 struct Windows {
     operand: Value,
     window: Vec<WindowDim>,
-    /// Room behind the last element that a rounded-up number of positions needs.
+    /// Padding after the last element that is needed only because the number of positions is
+    /// rounded up.
     extra: Vec<i64>,
 }
 
@@ -74,7 +75,8 @@ fn windows(
         };
         match mode {
             "SAME_UPPER" | "SAME_LOWER" => {
-                // As many positions as strides fit: (ceil(size / stride) - 1) * stride + extent.
+                // SAME padding has ceil(size / stride) positions, which need (positions - 1) *
+                // stride + extent elements.
                 let positions = size.ceil_div(&Term::constant(stride));
                 let need = positions
                     .sub(&Term::constant(1))
@@ -87,7 +89,7 @@ fn windows(
                     "SAME_UPPER" => (half, rest),
                     _ => (rest, half),
                 };
-                // As written they are seen to be no less than 0.
+                // Only the terms as written are known to be at least 0.
                 let known = |term: &Term| lower.canonical(term).as_constant();
                 match (known(&before), known(&behind)) {
                     (Some(before), Some(behind)) => {
@@ -113,7 +115,7 @@ fn windows(
             })?;
             let room = size + dim.padding_low + dim.padding_high - extent;
             let positions = room.div_euclid(stride) + i64::from(room.rem_euclid(stride) != 0);
-            // The last window begins within the array or the padding before it.
+            // The last window must begin within the array or the padding before it.
             if positions * stride < size + dim.padding_low {
                 more = (positions * stride - room).max(0);
             }
@@ -130,13 +132,13 @@ fn windows(
     })
 }
 
-/// A number added to each channel.
+/// Adds a bias to each channel.
 pub(super) fn with_bias(lower: &mut Lowerer<'_>, x: &Value, bias: &Value) -> Result<Value> {
     let bias = lower.broadcast_in(bias, &[1], &x.dims)?;
     lower.add(x, &bias)
 }
 
-/// Each channel with its own kernel, `[channels, 1, size...]`, without padding.
+/// A depthwise convolution with kernels `[channels, 1, size...]`, without padding.
 pub(super) fn each_channel(lower: &mut Lowerer<'_>, x: &Value, kernel: &Value) -> Result<Value> {
     let known: Option<Vec<i64>> = kernel.dims[2..].iter().map(Term::as_constant).collect();
     let known = known.ok_or_else(|| Error::unsupported("a kernel whose size is not known"))?;
@@ -192,7 +194,7 @@ pub(super) fn convolve(
     convolve_as(lower, call, x, kernel, &zero, x.ty)
 }
 
-/// A convolution whose sums are of another type, with this number around the array.
+/// A convolution that accumulates in another type and pads the array with this number.
 pub(super) fn convolve_as(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -257,7 +259,7 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
         }
         return one(combined);
     }
-    // How many elements each window has: those of the padding, too, if they are counted.
+    // The number of elements in each window, including those of the padding if they are counted.
     let counts_padding = call.int("count_include_pad", 0) != 0;
     let mut dims = x.dims.clone();
     dims[0] = Term::constant(1);
@@ -284,8 +286,8 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     one(lower.div(&combined, &counts)?)
 }
 
-/// Where the largest element of each window is in the whole array, the first of equal ones: of the
-/// places in a window, each with its element, those whose element is the largest.
+/// The position in the whole array of the largest element of each window; the first among equal
+/// ones. It is found by reducing over the positions in a window whose element is the largest.
 fn places_of_largest(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -300,7 +302,7 @@ fn places_of_largest(
              padding along an open size",
         ));
     }
-    // Elements, and their places in the array, with what is around them.
+    // The elements and their positions in the array, both padded.
     let ty = ElementType::S64;
     let column_major = call.int("storage_order", 0) != 0;
     let mut order: Vec<usize> = (0..x.rank()).collect();

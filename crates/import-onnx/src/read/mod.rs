@@ -1,15 +1,15 @@
-//! The messages of an ONNX file, borrowed from its bytes.
+//! Decodes an ONNX file to messages that borrow from its bytes.
 //!
-//! The decoder is written here and not generated: the format has a dozen messages, building needs
-//! no `protoc`, and generated code would copy every tensor that it reads. Fields that have no
-//! meaning for a run (documentation, metadata) are passed over, and so are those of later versions.
+//! The decoder is hand-written: the format has a dozen messages, the build needs no `protoc`, and
+//! generated code would copy every tensor. Fields that do not affect execution (documentation,
+//! metadata) and fields of later versions are skipped.
 
 mod wire;
 
 use crate::Error;
 pub(crate) use wire::{Field, Fields};
 
-/// Subgraphs within subgraphs, at most.
+/// The maximum nesting of subgraphs.
 const MAX_NESTING: u32 = 32;
 
 /// A model.
@@ -54,7 +54,7 @@ pub(crate) struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// The same node as one of a standard operator.
+    /// The same node with the name of a standard operator.
     pub(crate) fn as_standard(&self, op: &'static str) -> Self {
         Self {
             op,
@@ -64,7 +64,8 @@ impl Node<'_> {
     }
 }
 
-/// An attribute; which field holds it is what its type says, or what is not empty.
+/// An attribute. Its type says which field holds the value; without a type, it is the one that is
+/// not empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attribute<'a> {
     pub(crate) name: &'a str,
@@ -81,7 +82,7 @@ pub(crate) struct Attribute<'a> {
     pub(crate) ty: Option<Type<'a>>,
 }
 
-/// A tensor whose numbers are still in the file.
+/// A tensor whose elements are still in the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tensor<'a> {
     pub(crate) name: &'a str,
@@ -95,7 +96,7 @@ pub(crate) struct Tensor<'a> {
     pub(crate) external: Vec<(&'a str, &'a str)>,
 }
 
-/// A sparse tensor: values and where they are.
+/// A sparse tensor: values and their indices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sparse<'a> {
     pub(crate) values: Tensor<'a>,
@@ -114,7 +115,7 @@ pub(crate) struct ValueInfo<'a> {
 pub(crate) enum Type<'a> {
     Tensor {
         element: i64,
-        /// `None`: not even the number of dimensions is known.
+        /// `None` if not even the number of dimensions is known.
         dims: Option<Vec<Size<'a>>>,
     },
     Sequence,
@@ -130,7 +131,8 @@ pub(crate) enum Size<'a> {
     Unknown,
 }
 
-/// Whether bytes are an ONNX model: a whole number of fields, a graph among them.
+/// Whether the bytes look like an ONNX model: they consist of whole fields, one of which is a
+/// graph.
 pub(crate) fn looks_like_model(bytes: &[u8]) -> bool {
     let mut has_graph = false;
     let whole = Fields::new(bytes).all(|field| match field {
@@ -147,7 +149,7 @@ pub(crate) fn looks_like_model(bytes: &[u8]) -> bool {
 /// Decodes a model.
 ///
 /// # Errors
-/// What is not the wire format, and subgraphs nested beyond reason.
+/// Bytes that are not in the wire format, and subgraphs nested too deeply.
 pub(crate) fn model(bytes: &[u8]) -> Result<Model<'_>, Error> {
     let mut model = Model::default();
     for field in Fields::new(bytes) {
@@ -267,7 +269,7 @@ fn sparse(bytes: &[u8]) -> Result<Sparse<'_>, Error> {
 /// Decodes a tensor.
 ///
 /// # Errors
-/// What is not the wire format.
+/// Bytes that are not in the wire format.
 pub(crate) fn tensor(bytes: &[u8]) -> Result<Tensor<'_>, Error> {
     let mut tensor = Tensor::default();
     for field in Fields::new(bytes) {
@@ -325,7 +327,7 @@ fn ty(bytes: &[u8]) -> Result<Option<Type<'_>>, Error> {
     Ok(found)
 }
 
-/// An optional that a graph takes has an element: it is as what it holds.
+/// An optional input of a graph is taken to have a value, so its type is that of the value.
 fn optional_type(bytes: &[u8]) -> Result<Type<'_>, Error> {
     let mut found = None;
     for field in Fields::new(bytes) {
@@ -364,7 +366,7 @@ fn size(bytes: &[u8]) -> Result<Size<'_>, Error> {
     let mut size = Size::Unknown;
     for field in Fields::new(bytes) {
         match field? {
-            // Some exporters write -1 for what they do not know.
+            // Some exporters write -1 for unknown sizes.
             (1, field) => size = Size::Known(field.integer()?),
             (2, field) => size = Size::Named(field.text()?),
             _ => {}
@@ -372,7 +374,8 @@ fn size(bytes: &[u8]) -> Result<Size<'_>, Error> {
     }
     Ok(match size {
         Size::Known(known) if known < 0 => Size::Unknown,
-        // No names: what exporters write for any size, several times in a shape.
+        // These are not names: exporters write them for any unknown size, even several times in a
+        // shape.
         Size::Named("" | "?" | "None" | "-1") => Size::Unknown,
         size => size,
     })

@@ -1,4 +1,4 @@
-//! The wire format of protocol buffers: numbered fields, borrowed from the file.
+//! The wire format of Protocol Buffers: numbered fields, borrowed from the file.
 
 use crate::Error;
 

@@ -1,9 +1,9 @@
-//! The instructions of one computation while it is made.
+//! A draft: the instructions of one computation that is not yet part of a module.
 //!
-//! A [`ModuleBuilder`] is borrowed while a computation is open, and computations that it calls have
-//! to be finished before. An importer that meets a loop in the middle of a computation collects
-//! instructions in a draft instead, with the shapes that their shape functions give, and hands
-//! them over when the computation ends.
+//! A [`ModuleBuilder`] is borrowed while a computation is under construction, and callees have to
+//! be finished before their callers. An importer that meets a loop in the middle of a computation
+//! therefore collects instructions in a draft, with the shapes that their shape functions compute,
+//! and adds the whole computation to the module at its end.
 
 use crate::{
     Annotations, ComputationId, Error, InstructionId, Module, ModuleBuilder, Op, Shape, infer_shape,
@@ -23,7 +23,7 @@ struct Pending {
     annotations: Option<Annotations>,
 }
 
-/// A computation that is being made.
+/// A computation under construction.
 #[derive(Debug)]
 pub struct Draft {
     name: String,
@@ -65,10 +65,11 @@ impl Draft {
         DraftId(self.instructions.len() - 1)
     }
 
-    /// Appends an operation; without `stated` its shape is what the operands determine.
+    /// Appends an operation. Its shape is `stated`, or else what its shape function computes from
+    /// the operands.
     ///
     /// # Errors
-    /// The operands do not suit it.
+    /// The operands do not suit the operation.
     pub fn push(
         &mut self,
         module: &Module,
@@ -92,7 +93,7 @@ impl Draft {
         &self.instructions[id.0].shape
     }
 
-    /// Names an instruction that is no parameter.
+    /// Names an instruction; parameters keep their names.
     pub fn set_name(&mut self, id: DraftId, name: &str) {
         let pending = &mut self.instructions[id.0];
         if !matches!(pending.op, Op::Parameter(_)) {
@@ -100,7 +101,7 @@ impl Draft {
         }
     }
 
-    /// What goes with an instruction beyond its meaning.
+    /// The annotations of an instruction, for writing.
     pub fn annotations_mut(&mut self, id: DraftId) -> &mut Annotations {
         self.instructions[id.0].annotations.get_or_insert_default()
     }
@@ -120,7 +121,7 @@ impl Draft {
         (0..self.instructions.len()).map(DraftId)
     }
 
-    /// Adds the computation with this result to the module.
+    /// Adds the computation to the module, with this instruction as its root.
     ///
     /// # Errors
     /// As [`ComputationBuilder::push_named`](crate::ComputationBuilder::push_named).

@@ -1,7 +1,7 @@
-//! Building modules by program: importers and generators use this.
+//! Builders of modules, for importers and generators.
 //!
-//! Computations are built one after the other, callees first; shapes follow from
-//! the shape functions, and a mistake is an error where it is made.
+//! Computations are built one after the other, callees before callers. Shape functions compute the
+//! shapes, and a wrong operand is reported where it is added.
 //!
 //! ```
 //! use tegula_ir::{Binary, ElementType, ModuleBuilder, Shape};
@@ -43,8 +43,8 @@ pub struct ModuleBuilder {
 }
 
 impl ModuleBuilder {
-    /// A module without computations. Characters that HLO text does not allow in
-    /// names are replaced by `_`, here and elsewhere.
+    /// An empty module. Wherever the builder is given a name, characters that HLO text does not
+    /// allow in names are replaced by `_`.
     pub fn new(name: &str) -> Self {
         Self {
             module: Module {
@@ -62,7 +62,7 @@ impl ModuleBuilder {
         }
     }
 
-    /// Goes on with a module: computations are added to those it has.
+    /// A builder that adds computations to an existing module.
     pub fn extend(module: Module) -> Self {
         let names = module
             .computations
@@ -72,7 +72,7 @@ impl ModuleBuilder {
         Self { module, names }
     }
 
-    /// Begins a computation. If the name is taken it gets a number.
+    /// Begins a computation. If the name is taken, a number is appended to it.
     pub fn computation(&mut self, name: &str) -> ComputationBuilder<'_> {
         let name = unique_name(&mut self.names, name);
         ComputationBuilder {
@@ -87,7 +87,7 @@ impl ModuleBuilder {
         }
     }
 
-    /// A new symbol for sizes, with the smallest and the largest value it can have.
+    /// A new symbol for sizes, with the smallest and the largest value it may have.
     pub fn symbol(&mut self, name: &str, lower: i64, upper: i64) -> Term {
         let number = u32::try_from(self.module.symbols.len()).unwrap_or(u32::MAX);
         self.module.symbols.push(Symbol {
@@ -98,12 +98,12 @@ impl ModuleBuilder {
         Term::var(Var(number))
     }
 
-    /// What the module's header says.
+    /// The attributes of the module's header, for writing.
     pub fn attributes_mut(&mut self) -> &mut ModuleAttributes {
         &mut self.module.attributes
     }
 
-    /// What is built so far.
+    /// The module as built so far.
     pub fn module(&self) -> &Module {
         &self.module
     }
@@ -111,14 +111,14 @@ impl ModuleBuilder {
     /// The finished module, verified.
     ///
     /// # Errors
-    /// What the verifier finds wrong with it.
+    /// The violations that the verifier finds.
     pub fn build(self, entry: ComputationId) -> Result<Module, VerifierErrors> {
         let module = self.build_unverified(entry);
         verify(&module)?;
         Ok(module)
     }
 
-    /// The finished module as it is.
+    /// The finished module, not verified.
     pub fn build_unverified(self, entry: ComputationId) -> Module {
         Module {
             entry,
@@ -154,7 +154,7 @@ impl ComputationBuilder<'_> {
         Ok(&self.get(id)?.shape)
     }
 
-    /// Sharding, metadata and the like of an instruction, for writing.
+    /// The annotations of an instruction, such as sharding and metadata, for writing.
     pub fn annotations_mut(&mut self, id: InstructionId) -> Result<&mut Annotations, Error> {
         self.get(id)?;
         let found = self.instructions.get_mut(id.index() - self.base);
@@ -162,17 +162,16 @@ impl ComputationBuilder<'_> {
         Ok(found.annotations.get_or_insert_default())
     }
 
-    /// Appends an operation; its shape is what its shape function says.
+    /// Appends an operation, with the shape that its shape function computes.
     ///
-    /// Fails if the operands do not suit it, or do not determine its shape.
+    /// Fails if the operands do not suit the operation, or do not determine its shape.
     pub fn push(&mut self, op: Op, operands: &[InstructionId]) -> Result<InstructionId, Error> {
         self.push_named(None, op, operands, None)
     }
 
-    /// Appends an operation of this shape.
+    /// Appends an operation with this shape.
     ///
-    /// Fails if the operands do not suit it; that the shape is right is left to
-    /// the verifier.
+    /// Fails if the operands do not suit the operation. The verifier checks the shape later.
     pub fn push_with_shape(
         &mut self,
         op: Op,
@@ -182,8 +181,8 @@ impl ComputationBuilder<'_> {
         self.push_named(None, op, operands, Some(shape))
     }
 
-    /// Appends an operation under a name, of a shape if one is given. Without a
-    /// name it is called after its opcode; a name that is taken gets a number.
+    /// Appends an operation with a name and a shape, both optional. Without a name it is named
+    /// after its opcode; if the name is taken, a number is appended.
     pub fn push_named(
         &mut self,
         name: Option<&str>,
@@ -246,12 +245,12 @@ impl ComputationBuilder<'_> {
         id
     }
 
-    /// `execution_thread=` of the computation.
+    /// Sets `execution_thread=` of the computation.
     pub fn set_execution_thread(&mut self, thread: &str) {
         self.execution_thread = Some(thread.into());
     }
 
-    /// Adds the computation with this result to the module.
+    /// Adds the computation to the module, with this instruction as its root.
     pub fn finish(self, root: InstructionId) -> Result<ComputationId, Error> {
         self.get(root)?;
         let first = self.base;
@@ -270,7 +269,7 @@ impl ComputationBuilder<'_> {
     }
 }
 
-/// The name with what HLO text does not allow replaced by `_`.
+/// The name, with each character that HLO text does not allow in names replaced by `_`.
 fn valid_name(name: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let mut valid: String = name
@@ -283,7 +282,7 @@ fn valid_name(name: &str) -> String {
     valid
 }
 
-/// Names in use, each with the number to try next for its repetition.
+/// The names in use, each with the next number to append when the name is used again.
 type Names = FxHashMap<Arc<str>, u32>;
 
 fn unique_name(names: &mut Names, name: &str) -> Arc<str> {

@@ -1,4 +1,4 @@
-//! A method for each operation in common use. Everything else goes through
+//! Builder methods for the most common operations. All others are added by
 //! [`ComputationBuilder::push`].
 
 use super::ComputationBuilder;
@@ -15,7 +15,7 @@ impl ComputationBuilder<'_> {
         shape.as_array().ok_or_else(not_array)
     }
 
-    /// An array of the element type of `like`.
+    /// The shape of an array with the element type of `like`.
     fn array_like(
         &self,
         like: InstructionId,
@@ -63,7 +63,7 @@ impl ComputationBuilder<'_> {
         self.push(Op::Binary(op), &[a, b])
     }
 
-    /// `compare(a, b)` in the type's own order.
+    /// `compare(a, b)` in the default order of the element type.
     pub fn compare(
         &mut self,
         direction: Direction,
@@ -251,7 +251,7 @@ impl ComputationBuilder<'_> {
 }
 
 impl super::ModuleBuilder {
-    /// A computation that combines two scalars by one operation, for reductions.
+    /// Adds a computation that applies a binary operation to two scalars, for use by reductions.
     pub fn reducer(&mut self, op: Binary, ty: ElementType) -> Result<ComputationId, Error> {
         let mut combine = self.computation(&format!("{}_{ty}", op.opcode()));
         let a = combine.parameter(Shape::array(ty, &[]));

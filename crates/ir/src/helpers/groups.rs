@@ -1,41 +1,41 @@
-//! The groups of a convolution.
+//! Grouped convolutions.
 
 use tegula_expr::Provider;
 
-/// How a convolution is cut into groups, which are convolutions by themselves: along its
-/// features, or along its batch. Each makes output features of its own.
+/// The group counts of a grouped convolution. Its features, or else its batch, are divided into
+/// groups; each group is a convolution of its own and computes its own output features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvolutionGroups {
-    /// Groups of input features; at least 1.
+    /// The number of groups of input features; at least 1.
     pub features: i64,
-    /// Groups of the input's batch; at least 1, and 1 if there are several of features.
+    /// The number of groups of the input's batch; at least 1, and 1 if `features` is above 1.
     pub batch: i64,
 }
 
 /// The sizes of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSizes<I> {
-    /// Output features.
+    /// The number of output features.
     pub outputs: I,
-    /// Input features: what an element of the result sums over.
+    /// The number of input features, over which each element of the result sums.
     pub channels: I,
-    /// The part of the input's batch: the result's batch.
+    /// The size of the input's batch in the group, which is the batch of the result.
     pub batch: I,
 }
 
 impl ConvolutionGroups {
-    /// Whether there are groups, in one way at most.
+    /// Whether the counts are positive and at most one of them is above 1.
     pub fn is_possible(&self) -> bool {
         self.features >= 1 && self.batch >= 1 && (self.features == 1 || self.batch == 1)
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub fn count(&self) -> i64 {
         self.features.max(self.batch).max(1)
     }
 
-    /// The sizes of a group, from the kernel's output features and input features and
-    /// from the input's batch.
+    /// The sizes of one group, from the kernel's numbers of output and input features and the
+    /// input's batch size.
     pub fn sizes<P: Provider>(
         &self,
         p: &mut P,
@@ -51,8 +51,8 @@ impl ConvolutionGroups {
         }
     }
 
-    /// The batch and the feature of the input that the result at this batch and output
-    /// feature takes channel `channel` of its group from.
+    /// The batch index and the feature index of the input element that is read for channel
+    /// `channel` of the group, for the result at this batch and output feature.
     pub fn input<P: Provider>(
         &self,
         p: &mut P,
@@ -62,7 +62,7 @@ impl ConvolutionGroups {
         if self.count() == 1 {
             return [batch.clone(), channel.clone()];
         }
-        // Of no features none asks for its group.
+        // Avoids a division by zero if a group has no output features.
         let one = p.literal(1);
         let outputs = p.max(&sizes.outputs, &one);
         let group = p.floor_div(feature, &outputs);
@@ -76,8 +76,9 @@ impl ConvolutionGroups {
         }
     }
 
-    /// The batch and the output feature of the result that an element of the input at
-    /// this batch and feature goes to, as output feature `own` of its group.
+    /// The inverse of [`Self::input`]: the batch index and the output feature of the result for
+    /// which the input at this batch and feature is read, given the output feature `own` within the
+    /// group.
     pub fn output<P: Provider>(
         &self,
         p: &mut P,

@@ -1,46 +1,48 @@
-//! Meshes of devices, and groups of devices along some of their axes.
+//! Meshes of devices, and device groups along some of their axes.
 //!
-//! A mesh numbers devices by coordinates, one for each axis, the last one fastest. Those who
-//! differ only in the named axes are a group. An axis may be named in part, `'x':(2)2`: of its
-//! factors 2, 2, ... the one behind a product of 2. The groups become one of the older forms:
-//! a transposed iota, or lists where devices are numbered one by one.
+//! A mesh numbers devices by coordinates, one for each axis; the last axis varies fastest. Devices
+//! that differ only in the named axes form a group. A sub-axis such as `'x':(2)2` names a factor of
+//! an axis: the factor of size 2 that follows factors whose product is 2. The groups are converted
+//! to one of HLO's other forms: a transposed iota, or explicit lists if the mesh numbers its
+//! devices one by one.
 
 use crate::{DimNumbers, ReplicaGroups};
 
-/// More devices than any mesh has.
+/// An upper limit on the number of devices of a mesh.
 pub(crate) const MAX_MESH_DEVICES: i64 = 1 << 20;
 
 /// An array of devices whose dimensions have names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh {
-    /// Names and sizes of the axes, the fastest one last.
+    /// Names and sizes of the axes; the last axis varies fastest.
     pub axes: Vec<(String, i64)>,
-    /// The devices in the order of coordinates; [`None`] if they are 0, 1, 2, ...
+    /// The devices in the order of their coordinates; [`None`] if they are 0, 1, 2, ...
     pub devices: Option<Vec<i64>>,
 }
 
-/// A part of an axis: behind a product of `before`, of this size. The whole axis is behind 1.
+/// A factor of an axis: of this size, after factors whose product is `before`. The whole axis has
+/// `before` 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeshPart {
-    /// Which axis.
+    /// The number of the axis.
     pub axis: usize,
-    /// The product of the factors before it.
+    /// The product of the preceding factors.
     pub before: i64,
-    /// Its size.
+    /// The size of the factor.
     pub size: i64,
 }
 
 impl Mesh {
-    /// The number of devices; [`None`] if it is 0, or more than any mesh has.
+    /// The number of devices; [`None`] if it is 0 or above the limit.
     pub fn device_count(&self) -> Option<i64> {
         let mut sizes = self.axes.iter().map(|(_, size)| *size);
         let count = sizes.try_fold(1i64, |n, size| n.checked_mul(size).filter(|_| size > 0));
         count.filter(|&count| count <= MAX_MESH_DEVICES)
     }
 
-    /// Those who differ only in these parts of axes are a group: the axes are cut so that each part
-    /// is a dimension of its own, and those dimensions go last, in the order in which they are
-    /// named. [`None`] if parts do not divide their axes.
+    /// The groups of devices that differ only in these factors of axes. Each factor becomes a
+    /// dimension of its own, and the factors' dimensions are moved last, in the order in which they
+    /// are named. [`None`] if a factor does not divide its axis.
     pub fn groups(&self, parts: &[MeshPart]) -> Option<ReplicaGroups> {
         let mut dims = DimNumbers::new();
         let mut places = vec![0i64; parts.len()];
@@ -95,8 +97,8 @@ impl Mesh {
 }
 
 impl ReplicaGroups {
-    /// The groups written out; [`None`] if the iota form has not two dimensions, or more devices
-    /// than any mesh has.
+    /// The groups as explicit lists; [`None`] if the iota form does not have two dimensions, or has
+    /// more devices than the limit.
     pub fn listed(&self) -> Option<Vec<Vec<i64>>> {
         match self {
             Self::Lists(groups) => Some(groups.clone()),
@@ -118,7 +120,7 @@ impl ReplicaGroups {
     }
 }
 
-/// 0, 1, 2, ... in this shape, transposed, row by row.
+/// The numbers 0, 1, 2, ... reshaped to `dims` and transposed, in row-major order.
 pub(crate) fn transposed_iota(dims: &[i64], transpose: &[i64]) -> Option<Vec<i64>> {
     let count = dims
         .iter()

@@ -1,19 +1,17 @@
-//! Shape helpers: what an operation's shape and its lowering both compute, written
-//! once.
+//! Shape helpers: size computations that shape functions and lowerings share.
 //!
-//! A helper is a value with the numbers that an operation's attributes mean: a window
-//! with its dilated and padded extents, the roles that an operand's dimensions have in
-//! a gather. Shape functions take result sizes from it, the verifier what it checks,
-//! and indexing maps (from which every backend gets its loops) where elements lie.
-//! Numbers come from a [`Provider`](tegula_expr::Provider), so they are terms in an
-//! analysis, values in an evaluator, registers in generated code. Roles of dimensions
-//! are known from attributes and ranks alone.
+//! A helper holds the numbers that an operation's attributes stand for: for a window its dilated
+//! and padded extents, for a gather the role of each of the operand's dimensions. Shape functions
+//! take the sizes of results from helpers, the verifier its checks, and indexing maps (from which
+//! every backend derives its loops) the positions of elements. Numbers come from a
+//! [`Provider`](tegula_expr::Provider), so they are terms in an analysis, values in an evaluator,
+//! and registers in generated code. The roles of dimensions follow from attributes and ranks alone.
 //!
-//! The reference evaluator computes all of it once more, by the definitions, on purpose:
-//! it is what the others are held against.
+//! The reference evaluator deliberately does not use helpers. It computes everything from the
+//! definitions, because it is what the other implementations are compared with.
 //!
-//! Helpers check nothing that depends on more than their own attributes: an impossible
-//! one gives `None`, and the shape function says what is wrong.
+//! Helpers check only their own attributes: impossible ones give `None`, and the shape function
+//! reports the error.
 
 mod groups;
 mod mesh;
@@ -41,7 +39,7 @@ use smallvec::SmallVec;
 /// Dimension numbers, checked to be in range.
 pub type Dimensions = SmallVec<[usize; 6]>;
 
-/// Where a dimension is in a list of an attribute.
+/// The position of a dimension in a list of dimension numbers.
 pub(crate) fn place(list: &[i64], dim: usize) -> Option<usize> {
     list.iter().position(|&d| usize::try_from(d) == Ok(dim))
 }

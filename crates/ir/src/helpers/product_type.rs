@@ -2,13 +2,13 @@
 
 use crate::ElementType;
 
-/// The element type in which `dot` and `convolution` multiply and add: the one of highest
-/// precision among both operands' and the result's. Operands are converted to it first, and
-/// the sum is converted to the result's type last.
+/// The element type in which `dot` and `convolution` multiply and add: the type of highest
+/// precision among both operands and the result. Operands are converted to it before, and the sum
+/// is converted to the result's type after.
 ///
-/// This is what XLA's passes `OperandUpcaster` and `ResultCaster` do together, with the order of
-/// `primitive_util::HigherPrecisionType`. Two 8-bit formats that this order does not tell apart
-/// (XLA stops there) are ordered as [`ElementType::ALL`] lists them.
+/// This combines XLA's passes `OperandUpcaster` and `ResultCaster`, with the order of
+/// `primitive_util::HigherPrecisionType`. That order leaves some pairs of 8-bit formats unordered,
+/// and XLA rejects those; here they are ordered as in [`ElementType::ALL`].
 #[must_use]
 pub fn product_type(lhs: ElementType, rhs: ElementType, result: ElementType) -> ElementType {
     let types = [rhs, result].into_iter();
@@ -18,10 +18,11 @@ pub fn product_type(lhs: ElementType, rhs: ElementType, result: ElementType) -> 
     })
 }
 
-/// The element type in which `scaled-dot` scales, multiplies and adds: [`product_type`], but no float
-/// narrower than `f32`.
+/// The element type in which `scaled-dot` scales, multiplies and adds: [`product_type`], but `f32`
+/// in place of a narrower float.
 ///
-/// XLA's evaluator rounds operands to the result's type and computes in `f32` where that is narrower.
+/// XLA's evaluator rounds operands to the result's type, and computes in `f32` where that is
+/// narrower.
 #[must_use]
 pub fn scaled_type(lhs: ElementType, rhs: ElementType, result: ElementType) -> ElementType {
     let ty = product_type(lhs, rhs, result);
@@ -31,7 +32,8 @@ pub fn scaled_type(lhs: ElementType, rhs: ElementType, result: ElementType) -> E
     }
 }
 
-/// Complex before real, floats before integers, then range, significant bits, width and sign.
+/// The sort key of precision: complex above real, floats above integers, then range, significant
+/// bits, width and sign.
 fn precision(ty: ElementType) -> (bool, i32, i32, u32, bool, ElementType) {
     let part = ty.complex_part().unwrap_or(ty);
     let (exponent, significant) = part.float_format().map_or((-1, -1), |format| {

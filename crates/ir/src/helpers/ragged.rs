@@ -3,19 +3,19 @@
 use super::{Dimensions, kept_dimensions, place};
 use crate::DotDims;
 
-/// What the ragged dimension of the left operand is, the one that is cut into groups.
+/// The role of the ragged dimension: the dimension of the left operand that is divided into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RaggedRole {
-    /// A dimension of the result: each group of rows has a right operand of its own.
+    /// A dimension of the result: each group of rows is multiplied by its own right operand.
     Free,
-    /// A dimension that is summed over: each group of terms has a result of its own.
+    /// A dimension that is summed over: each group of terms has its own result.
     Contracted,
-    /// A batch: groups change nothing.
+    /// A batch dimension: the groups have no effect.
     Batch,
 }
 
 impl DotDims {
-    /// The role of a dimension of the left operand that is ragged.
+    /// The role of a dimension of the left operand if it is the ragged one.
     pub fn ragged_role(&self, ragged: usize) -> RaggedRole {
         if place(&self.lhs_batch, ragged).is_some() {
             RaggedRole::Batch
@@ -26,8 +26,8 @@ impl DotDims {
         }
     }
 
-    /// The dimensions of a left operand of this rank for whose elements groups may have sizes of
-    /// their own: those before the ragged one, batches first.
+    /// The dimensions of the left operand, which has this rank, by which group sizes may vary:
+    /// those before the ragged one, batch dimensions first.
     pub fn group_prefix(&self, ragged: usize, rank: usize) -> Dimensions {
         let numbers = |list: &[i64]| -> Dimensions {
             let numbers = list.iter().filter_map(|&dim| usize::try_from(dim).ok());

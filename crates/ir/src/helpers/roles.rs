@@ -1,4 +1,4 @@
-//! What the dimensions of operands and results are for.
+//! The roles of the dimensions of operands and results.
 
 use super::{Dimensions, place};
 use crate::{DimNumbers, DotDims, GatherDims, ScatterDims};
@@ -11,19 +11,20 @@ pub fn kept_dimensions(reduced: &[i64], rank: usize) -> Dimensions {
         .collect()
 }
 
-/// What a dimension of a dot product's operand is for.
+/// The role of a dimension of a dot product's operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DotDim {
-    /// Both operands and the result have it: the result's dimension.
+    /// A batch dimension: both operands and the result have it. Holds the result's dimension.
     Batch(usize),
-    /// Both operands have it, and the product is summed over it: its number.
+    /// A contracted dimension: both operands have it, and the product is summed over it. Holds its
+    /// number among the contracted dimensions.
     Contracted(usize),
-    /// The operand has it for itself: the result's dimension.
+    /// A dimension that only this operand has. Holds the result's dimension.
     Free(usize),
 }
 
 impl DotDim {
-    /// The dimension of the result that it is.
+    /// The dimension of the result that corresponds to this one, if any.
     pub fn in_result(self) -> Option<usize> {
         match self {
             Self::Batch(place) | Self::Free(place) => Some(place),
@@ -32,11 +33,11 @@ impl DotDim {
     }
 }
 
-/// The dimensions of a dot product. The result has the batch dimensions, then the
-/// left operand's own, then the right one's.
+/// The roles of the dimensions of a dot product. The result has the batch dimensions, then the left
+/// operand's free dimensions, then the right operand's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DotRoles {
-    /// What each dimension of an operand (left, right) is for.
+    /// The role of each dimension of the left and of the right operand.
     pub operands: [SmallVec<[DotDim; 6]>; 2],
 }
 
@@ -66,7 +67,7 @@ impl DotDims {
 }
 
 impl DotRoles {
-    /// The dimensions that an operand (left, right) has for itself, in order.
+    /// The free dimensions of an operand (0: left, 1: right), in order.
     pub fn free(&self, operand: usize) -> Dimensions {
         let dims = self.operands.get(operand).into_iter().flatten().enumerate();
         dims.filter(|(_, role)| matches!(role, DotDim::Free(_)))
@@ -75,18 +76,18 @@ impl DotRoles {
     }
 }
 
-/// The dimensions of a gather, or of a scatter, which is one written backwards: its
-/// updates are the gather's result.
+/// The roles of the dimensions of a gather or a scatter. A scatter is the inverse of a gather: its
+/// updates correspond to the gather's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatherRoles {
-    /// The dimensions of the result that run over the indices, in order.
+    /// The dimensions of the result that correspond to dimensions of the indices, in order.
     pub batch: Dimensions,
-    /// The dimensions of the indices that those are: all but the index vector.
+    /// The corresponding dimensions of the indices: all but the index vector's.
     pub indices: Dimensions,
-    /// The dimension of the indices that holds an index's components; `None` if indices
-    /// are single numbers.
+    /// The dimension of the indices that holds the components of an index; `None` if each index is
+    /// a single number.
     pub vector: Option<usize>,
-    /// What each dimension of the operand is for.
+    /// The role of each dimension of the operand.
     pub operand: Vec<GatheredDim>,
 }
 
@@ -96,15 +97,16 @@ pub struct GatheredDim {
     /// The dimension of the result that runs over the slice; `None` if the result
     /// does not have the dimension.
     pub offset: Option<usize>,
-    /// The place in [`GatherRoles::batch`] of the index that picks its element.
+    /// The position in [`GatherRoles::batch`] of the paired batching dimension, whose index selects
+    /// this dimension's element.
     pub paired: Option<usize>,
-    /// The component of an index that says where the slice starts.
+    /// The component of an index vector that is the start of the slice in this dimension.
     pub component: Option<usize>,
 }
 
 impl GatherRoles {
-    /// The place in the indices of a component of the index that `batch` numbers, one
-    /// number for each of [`Self::batch`].
+    /// The position in the indices array of a component of one index vector. `batch` selects the
+    /// index vector: a number for each dimension of [`Self::batch`].
     pub fn place_of_index<I: Clone>(&self, batch: &[I], component: I) -> Vec<I> {
         let mut place = batch.to_vec();
         if let Some(vector) = self.vector {
@@ -113,9 +115,9 @@ impl GatherRoles {
         place
     }
 
-    /// The place in the result of what lies at `offsets` in the slice that `batch`
-    /// numbers: an offset for each dimension of the operand that has one, in order.
-    /// `None` if there are too few or too many.
+    /// The position in the result of an element of a slice. `batch` selects the slice, and
+    /// `offsets` are positions within it, one for each operand dimension that the result has, in
+    /// order. `None` if there are too few or too many.
     pub fn place_in_result<I>(&self, batch: Vec<I>, offsets: Vec<I>) -> Option<Vec<I>> {
         let (mut batch, mut offsets) = (batch.into_iter(), offsets.into_iter());
         let own = self.operand.iter().filter(|dim| dim.offset.is_some());
@@ -129,8 +131,8 @@ impl GatherRoles {
         place.filter(|_| all_used)
     }
 
-    /// The operand's dimension whose element the indices' dimension `number` of
-    /// [`Self::indices`] picks.
+    /// The operand's batching dimension that is paired with the dimension of the indices that has
+    /// this number in [`Self::indices`].
     pub fn paired_with(&self, number: usize) -> Option<usize> {
         self.operand
             .iter()
@@ -138,7 +140,7 @@ impl GatherRoles {
     }
 }
 
-/// The attributes that gathers and scatters have in common.
+/// The attributes that gathers and scatters share.
 struct Attributes<'a> {
     offset: &'a DimNumbers,
     absent: &'a DimNumbers,
@@ -148,7 +150,7 @@ struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
-    /// For ranks of the operand, the indices and the result.
+    /// The roles for these ranks of the operand, the indices and the result.
     fn roles(&self, [operand, rank, result]: [usize; 3]) -> Option<GatherRoles> {
         let vector = usize::try_from(self.vector).ok().filter(|&v| v <= rank)?;
         let batch: Dimensions = (0..result)
@@ -189,8 +191,8 @@ impl Attributes<'_> {
 }
 
 impl GatherDims {
-    /// The roles for ranks of the operand, the indices and the result; `None` if they
-    /// do not go together.
+    /// The roles for these ranks of the operand, the indices and the result; `None` if the ranks do
+    /// not fit the attributes.
     pub fn roles(&self, ranks: [usize; 3]) -> Option<GatherRoles> {
         Attributes {
             offset: &self.offset_dims,
@@ -207,8 +209,8 @@ impl GatherDims {
 }
 
 impl ScatterDims {
-    /// The roles for ranks of an array, the indices and its updates; `None` if they do
-    /// not go together.
+    /// The roles for these ranks of the operand, the indices and the updates; `None` if the ranks
+    /// do not fit the attributes.
     pub fn roles(&self, ranks: [usize; 3]) -> Option<GatherRoles> {
         Attributes {
             offset: &self.update_window_dims,

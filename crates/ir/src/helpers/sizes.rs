@@ -1,4 +1,4 @@
-//! Slices, padding, concatenations and reshapes.
+//! Sizes of slices, padding, concatenations and reshapes.
 
 use super::Spaced;
 use super::window::{dilated, padded};
@@ -11,7 +11,7 @@ pub struct SliceSizes<I> {
     /// One past the last element that may be taken; the dimension's size for
     /// [`TO_END`].
     pub limit: I,
-    /// How many elements are taken: `ceil((limit - start) / stride)`.
+    /// The number of elements taken: `ceil((limit - start) / stride)`.
     pub length: I,
 }
 
@@ -22,7 +22,7 @@ impl SliceDim {
         self.start == 0 && self.stride == 1 && to_end
     }
 
-    /// The same slice with this many elements, or fewer if it has fewer.
+    /// The slice limited to its first `length` elements.
     #[must_use]
     pub fn shortened(&self, length: i64) -> Self {
         let last = self
@@ -35,7 +35,8 @@ impl SliceDim {
         }
     }
 
-    /// Whether the slice goes forwards through elements that can be.
+    /// Whether the attributes are valid: start and limit not negative and in order, and the stride
+    /// positive.
     pub fn is_possible(&self) -> bool {
         self.start >= 0 && self.start <= self.limit && self.stride >= 1
     }
@@ -51,7 +52,7 @@ impl SliceDim {
         }
     }
 
-    /// Where the elements that are taken lie in the operand.
+    /// The positions in the operand of the elements that are taken.
     pub fn spaced(&self) -> Spaced {
         Spaced {
             first: self.start,
@@ -60,7 +61,7 @@ impl SliceDim {
     }
 }
 
-/// The number of an attribute, where [`TO_END`] means this size.
+/// A size attribute, with [`TO_END`] replaced by this size.
 pub fn up_to<P: Provider>(p: &mut P, number: i64, size: &P::Index) -> P::Index {
     match number {
         TO_END => size.clone(),
@@ -68,23 +69,23 @@ pub fn up_to<P: Provider>(p: &mut P, number: i64, size: &P::Index) -> P::Index {
     }
 }
 
-/// One dimension of a padded array.
+/// The sizes of one dimension of a padded array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PadSizes<I> {
-    /// From the first element to the last, with what is between them.
+    /// The size with interior padding only.
     pub dilated: I,
-    /// The same with the padding on both sides; it must not be negative.
+    /// The size with all padding; it must not be negative.
     pub padded: I,
 }
 
 impl PadDim {
-    /// Whether no element is between others that would have to be taken away.
+    /// Whether the interior padding is not negative.
     pub fn is_possible(&self) -> bool {
         self.interior >= 0
     }
 
-    /// Where the operand's elements lie in the result; some outside of it, if padding
-    /// is negative.
+    /// The positions of the operand's elements in the result. Negative padding puts some of them
+    /// outside of it.
     pub fn spaced(&self) -> Spaced {
         Spaced {
             first: self.low,
@@ -102,7 +103,7 @@ impl PadDim {
     }
 }
 
-/// The dimension along which arrays are concatenated.
+/// The sizes along the dimension of a concatenation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConcatenateSizes<I> {
     /// The first index of each operand in the result.
@@ -112,7 +113,7 @@ pub struct ConcatenateSizes<I> {
 }
 
 impl<I: Clone> ConcatenateSizes<I> {
-    /// Of operands of these sizes.
+    /// The sizes of a concatenation of operands of these sizes.
     pub fn of<P: Provider<Index = I>>(p: &mut P, sizes: &[I]) -> Self {
         let mut starts = Vec::with_capacity(sizes.len());
         let mut end = None;
@@ -134,23 +135,25 @@ impl<I: Clone> ConcatenateSizes<I> {
     }
 }
 
-/// A reshape whose statement leaves sizes open.
+/// The sizes of a reshape whose result has open dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReshapeSizes<I> {
-    /// The number of elements, from the operand.
+    /// The number of the operand's elements.
     pub count: I,
-    /// The product of the sizes that are stated.
+    /// The product of the static dimensions of the result.
     pub fixed: I,
-    /// The open sizes of the statement, by dimension; `None` if they do not follow.
+    /// The sizes of the result's open dimensions, as pairs of dimension and size; `None` if they
+    /// cannot be determined.
     ///
-    /// If the operand has as many open sizes, with as many elements between them, they
-    /// are the operand's. Otherwise a single one is `count / fixed`, which must leave no
-    /// rest.
+    /// If the operand has as many open dimensions, separated by static dimensions with the same
+    /// products, the sizes are the operand's. Otherwise a single open size is `count / fixed`, a
+    /// division that must have no remainder.
     pub open: Option<Vec<(usize, I)>>,
 }
 
 impl<I: Clone> ReshapeSizes<I> {
-    /// Of an operand with these dimensions, of these sizes, to the stated ones.
+    /// The sizes of a reshape of an operand with these dimensions, whose sizes are `from`, to the
+    /// stated dimensions.
     pub fn of<P: Provider<Index = I>>(
         p: &mut P,
         operand: &[Dim],
@@ -182,9 +185,9 @@ impl<I: Clone> ReshapeSizes<I> {
     }
 }
 
-/// The open dimensions of both sides in pairs, if the known sizes before, between and
-/// behind them have the same products. None if the statement has other sizes over the same symbols,
-/// as where two dimensions exchange their sizes.
+/// Pairs of the open dimensions of both sides, if the products of the static sizes before, between
+/// and after them are the same. `None` if a stated size is a different term over the operand's
+/// symbols, as when a reshape swaps two dimensions.
 fn kept_open(operand: &[Dim], stated: &[Dim]) -> Option<Vec<(usize, usize)>> {
     let parts = |dims: &[Dim]| {
         let (mut open, mut products) = (Vec::new(), vec![1i64]);

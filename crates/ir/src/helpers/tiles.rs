@@ -1,17 +1,17 @@
-//! When tiles may be left out of account: a `bitcast` between two tiled arrays whose elements lie in
-//! the same places as they would without tiles, one after the other.
+//! Bitcasts between tiled arrays that keep the order of elements, so that the tiles may be ignored.
 
 use crate::{ArrayShape, TileDim};
 
-/// Whether the element at each address is the same one in both arrays, and it is the one that has the
-/// same number when elements are counted in the order of the layouts, without tiles.
+/// Whether a `bitcast` between two tiled arrays keeps the order of elements: at each address, both
+/// arrays hold the element with the same number, counted in the order of the layouts without tiles.
 ///
-/// A tile `T(8,128)` cuts the two fastest dimensions, pads each to a multiple of the tile's size, and
-/// puts one tile behind the other. So the places are equal where the fastest dimensions are: equal
-/// sizes are padded alike. The last dimension that a tile cuts may have another size if it is a
-/// multiple of the tile's in both arrays: rows are then cut and counted across it as one dimension.
+/// A tile `T(8,128)` divides the two fastest-varying dimensions, pads each to a multiple of the
+/// tile's size, and stores tiles one after the other. Addresses therefore agree if the
+/// fastest-varying dimensions agree, because equal sizes are padded alike. The slowest dimension
+/// that a tile divides may differ if its size is a multiple of the tile's in both arrays: the tiles
+/// are then numbered across it and the slower dimensions as across one dimension.
 ///
-/// `false` is "not known": tiles that combine dimensions are not looked into, nor sizes that are open.
+/// `false` means "not known": tiles that combine dimensions and open sizes are not analysed.
 pub fn tiles_keep_order(from: &ArrayShape, to: &ArrayShape) -> bool {
     let tiles = |shape: &ArrayShape| shape.layout.as_deref().map(|l| l.tiles.clone());
     let (from_tiles, to_tiles) = (
@@ -38,7 +38,7 @@ pub fn tiles_keep_order(from: &ArrayShape, to: &ArrayShape) -> bool {
         return false;
     }
     let cut = outermost.dims.len();
-    // Further tiles cut the first one, if they have no more dimensions than it.
+    // Further tiles subdivide the first one only if they have no more dimensions than it.
     if from_tiles.iter().any(|tile| tile.dims.len() > cut) {
         return false;
     }
@@ -60,7 +60,7 @@ pub fn tiles_keep_order(from: &ArrayShape, to: &ArrayShape) -> bool {
     true
 }
 
-/// The sizes in the order of the layout.
+/// The sizes, the fastest-varying dimension first.
 fn fastest_first(shape: &ArrayShape) -> Option<Vec<i64>> {
     let layout = shape.layout.as_deref()?;
     let dims = shape.static_dims()?;

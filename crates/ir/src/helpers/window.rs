@@ -1,4 +1,4 @@
-//! Windows.
+//! Sizes and positions of windows.
 
 use super::Spaced;
 use crate::WindowDim;
@@ -7,17 +7,14 @@ use tegula_expr::{Cmp, Provider};
 /// The sizes of a window along one dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowSizes<I> {
-    /// From the base's first element to its last: `(size - 1) * base_dilation + 1`, 0
-    /// of no elements.
+    /// The dilated size of the base: `(size - 1) * base_dilation + 1`, or 0 if it is empty.
     pub dilated: I,
-    /// The same with the padding on both sides; negative padding crops. It must not
-    /// be negative.
+    /// The dilated size with the padding on both sides; negative padding crops. It must not be
+    /// negative.
     pub padded: I,
-    /// From the window's first tap to its last:
-    /// `(window_size - 1) * window_dilation + 1`.
+    /// The dilated size of the window: `(window_size - 1) * window_dilation + 1`.
     pub extent: I,
-    /// How many times the window fits:
-    /// `floor((padded - extent) / stride) + 1`, or 0.
+    /// The number of positions of the window: `floor((padded - extent) / stride) + 1`, or 0.
     pub positions: I,
 }
 
@@ -28,7 +25,7 @@ impl WindowDim {
         self.size >= 0 && positive.iter().all(|&value| value >= 1)
     }
 
-    /// The sizes along a dimension of this size.
+    /// The sizes of the window along a dimension of this size.
     pub fn sizes<P: Provider>(&self, p: &mut P, size: &P::Index) -> WindowSizes<P::Index> {
         let dilated = dilated(p, size, self.base_dilation);
         let padded = padded(p, &dilated, self.padding_low, self.padding_high);
@@ -39,7 +36,7 @@ impl WindowDim {
         let steps = p.floor_div(&room, &stride);
         let count = p.add(&steps, &one);
         let count = p.max(&count, &zero);
-        // Nothing fits into nothing, not even a window of no elements.
+        // An empty base has no positions, not even for a window without elements.
         let positions = match p.as_literal(&padded) {
             Some(0) => zero,
             _ => count,
@@ -52,8 +49,8 @@ impl WindowDim {
         }
     }
 
-    /// How far a tap lies from the window's begin: `tap * window_dilation`, from the
-    /// other end in a reversed window.
+    /// The distance of a tap from the window's begin: `tap * window_dilation`, counted from the end
+    /// if the window is reversed.
     pub fn tap<P: Provider>(&self, p: &mut P, tap: &P::Index) -> P::Index {
         let tap = match self.reversal {
             true => {
@@ -67,7 +64,7 @@ impl WindowDim {
         p.mul(&tap, &dilation)
     }
 
-    /// Where the base's elements lie in the dilated base.
+    /// The positions of the base's elements in the dilated base.
     pub fn base(&self) -> Spaced {
         Spaced {
             first: 0,
@@ -75,7 +72,7 @@ impl WindowDim {
         }
     }
 
-    /// The same window with taps counted from its begin, reversed or not.
+    /// The same window with taps counted from its begin, also if it is reversed.
     #[must_use]
     pub fn from_begin(&self) -> Self {
         Self {
@@ -84,10 +81,11 @@ impl WindowDim {
         }
     }
 
-    /// The window seen from the base, [counted from its begin](Self::from_begin): where its
-    /// position `p` and tap `t` meet is the position of this window one of whose taps is at
-    /// element `p`. Ascending taps meet ascending positions. Padding behind is 0: how many
-    /// positions there are is what it is asked with.
+    /// The transposed window, which maps elements of the base to window positions; its taps are
+    /// [counted from its begin](Self::from_begin). The element at which its position `p` and tap
+    /// `t` meet is the position of this window that has a tap on element `p`. Ascending taps give
+    /// ascending positions. Padding after the end is 0, because it affects only the number of
+    /// positions, which the caller supplies.
     #[must_use]
     pub fn transposed(&self) -> Self {
         let last = (self.size - 1).saturating_mul(self.window_dilation);
@@ -101,8 +99,8 @@ impl WindowDim {
         }
     }
 
-    /// How far a place in the dilated base is behind a tap of the first position. The
-    /// position whose tap is there is this divided by the stride, if nothing is left.
+    /// The distance from a tap of the window's first position to a place in the dilated base.
+    /// Divided by the stride, without remainder, it is the position that has this tap at the place.
     pub fn distance<P: Provider>(&self, p: &mut P, place: &P::Index, tap: &P::Index) -> P::Index {
         let low = p.literal(self.padding_low);
         let tap = self.tap(p, tap);
@@ -110,8 +108,8 @@ impl WindowDim {
         p.add(&begin, &low)
     }
 
-    /// The element of a base of this size where a position and a tap meet, and whether
-    /// (1 or 0) there is one: there is none in the padding and between dilated elements.
+    /// The element of a base of this size at which a position has a tap, and 1 if there is such an
+    /// element, otherwise 0: taps in the padding and between dilated elements have none.
     pub fn meet<P: Provider>(
         &self,
         p: &mut P,
@@ -132,8 +130,8 @@ impl WindowDim {
         (element, inside)
     }
 
-    /// Where the window at a position has a tap in the dilated base: outside of it in
-    /// the padding.
+    /// The place in the dilated base of a tap of a position; outside of the base if it is in the
+    /// padding.
     pub fn place<P: Provider>(&self, p: &mut P, position: &P::Index, tap: &P::Index) -> P::Index {
         let (stride, low) = (p.literal(self.stride), p.literal(self.padding_low));
         let begin = p.mul(position, &stride);
@@ -143,8 +141,8 @@ impl WindowDim {
     }
 }
 
-/// From the first to the last of `size` elements that are `dilation` apart, both
-/// included; 0 of none.
+/// The extent of `size` elements at distance `dilation`, from the first to the last inclusive; 0 if
+/// there are none.
 pub(super) fn dilated<P: Provider>(p: &mut P, size: &P::Index, dilation: i64) -> P::Index {
     if dilation == 1 {
         return size.clone();
@@ -168,7 +166,7 @@ mod tests {
     use super::*;
     use tegula_expr::numbers;
 
-    /// All positions of a window with a tap at an element, by asking each.
+    /// All positions of a window that have a tap on an element, found by trying each.
     fn over(window: &WindowDim, [base, positions]: [i64; 2], element: i64) -> Vec<i64> {
         let has_tap = |&position: &i64| {
             (0..window.size).any(|tap| {

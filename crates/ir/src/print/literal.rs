@@ -1,10 +1,10 @@
-//! Literals and numbers as XLA prints them, but never shortened.
+//! Literals and numbers in XLA's form, but never shortened.
 
 use crate::scalar::read_word;
 use crate::{ElementType, Literal, Scalar, Specials};
 use std::fmt::{self, Write};
 
-/// A number as C's `%.{digits}g` prints it.
+/// A number in the format of C's `%.{digits}g`.
 pub(crate) fn general(value: f64, digits: usize) -> String {
     let digits = digits.max(1);
     let scientific = format!("{:.*e}", digits - 1, value);
@@ -28,7 +28,7 @@ fn without_zeros(number: &str) -> &str {
     }
 }
 
-/// A finite float with as few digits as XLA uses, and enough to read it back.
+/// A finite float with as few digits as XLA prints, but enough to read the same value back.
 pub(crate) fn finite(value: f64, ty: ElementType) -> String {
     match ty {
         ElementType::F32 => {
@@ -49,8 +49,8 @@ pub(crate) fn finite(value: f64, ty: ElementType) -> String {
     }
 }
 
-/// Decimal digits that tell all values of a narrow type apart:
-/// `1 + ceil(p * log10(2))` for `p` significant bits (C's `max_digits10`).
+/// The number of decimal digits that distinguish all values of a narrow type: `1 + ceil(p *
+/// log10(2))` for `p` significant bits (C's `max_digits10`).
 fn decimal_digits(ty: ElementType) -> usize {
     let significant = ty
         .float_format()
@@ -67,7 +67,7 @@ fn write_float(out: &mut String, ty: ElementType, code: u64) -> fmt::Result {
         out.push_str(&finite(value, ty));
         return Ok(());
     }
-    // The code's own sign: a lone NaN has none.
+    // The sign of the code; the NaN of a format with a single one has none.
     let lone = !matches!(format.specials, Specials::Ieee | Specials::NanOnly);
     if code & format.sign_mask() != 0 && !lone {
         out.push('-');
@@ -112,7 +112,7 @@ fn write_element(out: &mut String, literal: &Literal, index: usize, in_array: bo
     }
 }
 
-/// Where the printing of an array stands.
+/// The state of printing an array: the literal, its sizes, and the next element.
 struct Nest<'a> {
     literal: &'a Literal,
     dims: &'a [i64],
@@ -120,8 +120,7 @@ struct Nest<'a> {
 }
 
 impl Nest<'_> {
-    /// Prints the braces of dimension `depth`, which stand at `place` among
-    /// their neighbours.
+    /// Prints dimension `depth` in braces; `place` is the index in the dimension outside of it.
     fn write(&mut self, out: &mut String, depth: usize, place: i64) -> fmt::Result {
         let rank = self.dims.len();
         let Some(&size) = self.dims.get(depth) else {
@@ -130,11 +129,11 @@ impl Nest<'_> {
             return result;
         };
         let innermost = depth + 1 == rank;
-        // XLA sets blanks inside braces, except in an array of one dimension and
-        // around less than two elements.
+        // XLA prints blanks inside braces, except in a one-dimensional array and around fewer than
+        // two elements.
         let blank = match innermost {
             true if size <= 1 || rank == 1 => "",
-            // The brace that closes an empty dimension follows its opening blank.
+            // The closing brace of an empty dimension follows the blank after its opening brace.
             false if size == 0 => "",
             _ => " ",
         };
@@ -155,15 +154,15 @@ impl Nest<'_> {
     }
 }
 
-/// An array without elements that would take more empty braces than these is
-/// printed as `{}`, which only this crate reads.
+/// The maximum number of empty braces printed for an array without elements. Beyond it, the array
+/// is printed as `{}`, which only this crate reads.
 const MAX_EMPTY_BRACES: i64 = 1 << 12;
 
 /// Prints one array.
 pub(crate) fn write_literal(out: &mut String, literal: &Literal) -> fmt::Result {
     let dims = literal.shape().static_dims().unwrap_or_default();
     if literal.is_empty() {
-        // Sizes before the first 0 decide how many braces there would be.
+        // The sizes before the first 0 determine the number of braces.
         let mut before = dims.iter().take_while(|&&size| size != 0);
         let braces = before.try_fold(1i64, |product, &size| product.checked_mul(size));
         if braces.is_none_or(|braces| braces > MAX_EMPTY_BRACES) {
@@ -208,7 +207,7 @@ pub fn shortest_float(value: f64, ty: ElementType) -> String {
 }
 
 impl Literal {
-    /// The element at a place of its row-major order, for people: a float with the fewest digits that
+    /// The element at a row-major position, for people to read: a float has the fewest digits that
     /// read back as the same number. Empty if there is no such element.
     pub fn shortest(&self, index: usize) -> String {
         let ty = self.element_type();
@@ -228,7 +227,7 @@ impl Literal {
 }
 
 impl fmt::Display for Scalar {
-    /// The number by itself; a float with enough digits for its `f64`.
+    /// The number without its type; a float has enough digits to read back the same `f64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let float = |value: f64| match value.is_finite() {
             true => finite(value, ElementType::F64),

@@ -1,7 +1,6 @@
-//! The printer of HLO text, in XLA's form: what it prints, XLA reads, and what
-//! it reads of XLA's it prints back the same, with two exceptions. Constants are
-//! never shortened, and the short forms of asynchronous operations are written
-//! out.
+//! The printer of HLO text. XLA can read what it prints, and text from XLA that is read and printed
+//! is unchanged, with two exceptions: constants are never abbreviated, and the short forms of
+//! asynchronous operations are expanded.
 
 mod literal;
 
@@ -43,8 +42,9 @@ pub fn print_module(module: &Module, style: PrintStyle) -> String {
     printer.out
 }
 
-/// What tells programs apart that are not compiled alike: the text without metadata, the symbols and
-/// checks of open sizes, and the constants that are too large for the text, in its order.
+/// A key that differs for programs that compile differently: the text without metadata, the symbols
+/// and checks of open sizes, and a list of the constants that are too large for the text, in the
+/// text's order.
 pub fn identity(module: &Module) -> (String, Vec<&Literal>) {
     let mut printer = Printer {
         module,
@@ -81,14 +81,14 @@ impl std::fmt::Display for Module {
     }
 }
 
-/// Elements of a constant that is part of [`identity`]'s text.
+/// The number of elements up to which a constant is part of [`identity`]'s text.
 const MAX_ELEMENTS_IN_IDENTITY: usize = 16;
 
-/// What is printed so far.
+/// The printer's state, with the text printed so far.
 pub(crate) struct Printer<'m> {
     module: &'m Module,
     style: PrintStyle,
-    /// The large constants so far, where they are not part of the text.
+    /// If large constants are left out of the text: those left out so far.
     set_aside: Option<Vec<&'m Literal>>,
     out: String,
 }

@@ -1,4 +1,4 @@
-//! The attributes of each operation, in XLA's order.
+//! Printing of each operation's attributes, in XLA's order.
 
 use super::Printer;
 use super::values::{self, braced, conv_dims, padding, slices, window};
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::fmt::Display;
 
-/// Collects `name=value` pairs.
+/// A printer of `name=value` pairs.
 pub(crate) struct Attributes<'p, 'm> {
     printer: &'p mut Printer<'m>,
 }
@@ -35,7 +35,7 @@ impl<'p, 'm> Attributes<'p, 'm> {
         }
     }
 
-    /// A list that is left out when it is empty.
+    /// Prints a list of numbers, unless it is empty.
     fn list(&mut self, name: &str, values: &[i64]) {
         if !values.is_empty() {
             self.put(name, braced(values));
@@ -84,7 +84,7 @@ impl<'p, 'm> Attributes<'p, 'm> {
         self.flag("constrain_layout", collective.constrain_layout);
     }
 
-    /// Everything that belongs to the instruction's operation.
+    /// Prints all attributes of the instruction's operation.
     pub(crate) fn operation(&mut self, instruction: &Instruction) {
         match &instruction.op {
             Op::Unary(_)
@@ -401,7 +401,7 @@ impl<'p, 'm> Attributes<'p, 'm> {
                 let pairs = pairs.iter().map(|(from, to)| braced([from, to]));
                 self.put("source_target_pairs", braced(pairs));
             }
-            // Everything else has no attributes and was handled before.
+            // All other operations have no attributes, or were handled above.
             _ => {}
         }
     }

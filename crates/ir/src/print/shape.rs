@@ -43,7 +43,7 @@ impl Display for ArrayShape {
 }
 
 impl Display for Shape {
-    /// With layouts where they are stated; `{:#}` leaves them out.
+    /// Prints layouts that are stated; `{:#}` leaves them out.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Array(array) if f.alternate() && array.layout.is_some() => {
@@ -69,7 +69,7 @@ impl Display for Shape {
     }
 }
 
-/// What stands before item `index` of a long list: every fifth is numbered.
+/// Writes the separator before item `index` of a long list, in which every fifth item is numbered.
 pub(crate) fn write_separator(f: &mut impl fmt::Write, index: usize) -> fmt::Result {
     match index {
         0 => Ok(()),

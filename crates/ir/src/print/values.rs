@@ -1,4 +1,4 @@
-//! Attribute values as XLA prints them.
+//! Attribute values in XLA's form.
 
 use super::shape::joined;
 use crate::{ConvDims, Metadata, PadDim, ReplicaGroups, SliceDim, TO_END, WindowDim};
@@ -23,7 +23,7 @@ fn crossed<T: Display>(values: impl Iterator<Item = T>) -> String {
     text
 }
 
-/// `{size=3x5 stride=...}`; fields that say nothing are left out.
+/// `{size=3x5 stride=...}`; fields with default values are left out.
 pub(crate) fn window(window: &[WindowDim]) -> String {
     if window.is_empty() {
         return "{}".to_owned();
@@ -57,7 +57,7 @@ pub(crate) fn window(window: &[WindowDim]) -> String {
     text
 }
 
-/// `1_1x2_2_1`; the interior only where there is one in some dimension.
+/// `1_1x2_2_1`; the interior is printed only if it is nonzero in some dimension.
 pub(crate) fn padding(padding: &[PadDim]) -> String {
     let interior = padding.iter().any(|dim| dim.interior != 0);
     crossed(padding.iter().map(|dim| match interior {
@@ -79,7 +79,7 @@ pub(crate) fn slice_sizes(sizes: &[i64]) -> String {
     braced(sizes.iter().map(|&size| or_end(size)))
 }
 
-/// `{[0:4], [1:9:2]}`; the stride only where it is not 1 in some dimension.
+/// `{[0:4], [1:9:2]}`; strides are printed only if one is not 1.
 pub(crate) fn slices(slices: &[SliceDim]) -> String {
     let strides = slices.iter().any(|dim| dim.stride != 1);
     let mut text = String::from("{");

@@ -1,4 +1,4 @@
-//! Operations between devices.
+//! Shape functions of operations between devices.
 
 use super::context::{Context, Inferred, ShapeOf, array};
 use crate::{Collective, Op, Opcode, ReplicaGroups, Shape};
@@ -11,7 +11,7 @@ impl<P: Provider> Context<'_, P> {
             Op::AllToAll {
                 dimension: Some(_), ..
             } => self.each_operand(Self::same_as),
-            // Whole operands change places: a tuple even of one.
+            // Devices exchange whole operands, so the result is a tuple, even of one element.
             Op::AllToAll { .. } => {
                 let elements = (0..self.operands.len()).map(|operand| self.same_as(operand));
                 elements.collect::<Result<_, _>>().map(ShapeOf::Tuple)
@@ -28,7 +28,7 @@ impl<P: Provider> Context<'_, P> {
                 ..
             } => self.reduce_scatter(collective, *dimension),
             Op::CollectivePermute { start: false, .. } => match self.operands.len() {
-                // In place: the second operand is written to.
+                // The in-place form, whose second operand is written to.
                 4 => self.same_as(1),
                 _ => self.each_operand(Self::same_as),
             },
@@ -42,10 +42,10 @@ impl<P: Provider> Context<'_, P> {
         }
     }
 
-    /// The number of devices that take part in one group, if it is stated.
+    /// The number of devices in a group, if it is stated.
     ///
-    /// With a channel and without global ids, a group of replicas stands for all
-    /// their partitions, whose number the instruction does not say.
+    /// With a channel and without global ids, each replica of a group represents all its
+    /// partitions, and the instruction does not state their number.
     fn group_size(&self, collective: &Collective) -> Option<i64> {
         if collective.channel_id.is_some() && !collective.use_global_device_ids {
             return None;

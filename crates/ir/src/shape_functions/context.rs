@@ -1,4 +1,4 @@
-//! What a shape function has to work with.
+//! The input and output of shape functions.
 
 use crate::{ArrayShape, Dim, DimNumbers, Dims, ElementType, Error, Module, Op, Shape};
 use smallvec::SmallVec;
@@ -13,20 +13,19 @@ pub(crate) type Sizes<I> = SmallVec<[I; 6]>;
 pub enum ShapeOf<I> {
     /// An array.
     Array {
-        /// What one element is.
+        /// The type of the elements.
         element_type: ElementType,
         /// The size of each dimension.
         dims: SmallVec<[I; 6]>,
     },
     /// A tuple.
     Tuple(Vec<ShapeOf<I>>),
-    /// A shape taken over as it is, from the statement, an operand or a called
-    /// computation.
+    /// A shape that is copied from the instruction, an operand or a called computation.
     Same(Shape),
 }
 
 impl<I> ShapeOf<I> {
-    /// The shape, given what each size is as a dimension.
+    /// The shape, with each size converted to a dimension by `dim`.
     pub fn resolve(self, dim: &mut impl FnMut(I) -> Result<Dim, Error>) -> Result<Shape, Error> {
         match self {
             Self::Array { element_type, dims } => {
@@ -57,7 +56,7 @@ pub(crate) fn array<I>(element_type: ElementType, dims: impl IntoIterator<Item =
     }
 }
 
-/// An operation, its operands and where sizes come from.
+/// The input of a shape function: an operation, its operands, and the provider of sizes.
 pub(crate) struct Context<'a, P: Provider> {
     pub(crate) provider: &'a mut P,
     pub(crate) module: &'a Module,
@@ -66,7 +65,7 @@ pub(crate) struct Context<'a, P: Provider> {
     pub(crate) stated: Option<&'a Shape>,
 }
 
-/// A result of a shape function.
+/// The result of a shape function.
 pub(crate) type Inferred<I> = Result<ShapeOf<I>, Error>;
 
 impl<'a, P: Provider> Context<'a, P> {
@@ -96,7 +95,7 @@ impl<'a, P: Provider> Context<'a, P> {
         Ok(self.array(operand)?.rank())
     }
 
-    /// What the instruction states.
+    /// The shape that the instruction states.
     pub(crate) fn stated(&self) -> Result<&'a Shape, Error> {
         self.stated.ok_or_else(|| {
             let opcode = self.op.opcode();
@@ -104,7 +103,7 @@ impl<'a, P: Provider> Context<'a, P> {
         })
     }
 
-    /// What the instruction states, which must be an array.
+    /// The shape that the instruction states, which must be an array.
     pub(crate) fn stated_array(&self) -> Result<&'a ArrayShape, Error> {
         let stated = self.stated()?;
         stated
@@ -112,12 +111,12 @@ impl<'a, P: Provider> Context<'a, P> {
             .ok_or_else(|| self.error(format_args!("the result must be an array, not {stated:#}")))
     }
 
-    /// The stated shape as the result.
+    /// The stated shape, as the result.
     pub(crate) fn as_stated(&self) -> Inferred<P::Index> {
         Ok(ShapeOf::Same(self.stated()?.clone()))
     }
 
-    /// The result is what this operand is, whatever that is.
+    /// The shape of an operand, as the result.
     pub(crate) fn same_as(&mut self, operand: usize) -> Inferred<P::Index> {
         match self.operand(operand)? {
             Shape::Array(shape) => Ok(array(shape.element_type, self.dims(operand)?)),
@@ -133,19 +132,19 @@ impl<'a, P: Provider> Context<'a, P> {
             .collect())
     }
 
-    /// The size of a dimension of an operand, by the number in an attribute.
+    /// The size of an operand's dimension, given by the number in an attribute.
     pub(crate) fn dim(&mut self, operand: usize, dim: i64) -> Result<P::Index, Error> {
         let dim = self.dimension(operand, dim)?;
         Ok(self.provider.shape(operand, dim))
     }
 
-    /// A dimension number of an operand, checked.
+    /// A dimension number of an operand, checked to be in range.
     pub(crate) fn dimension(&self, operand: usize, dim: i64) -> Result<usize, Error> {
         let rank = self.rank(operand)?;
         self.in_rank(dim, rank)
     }
 
-    /// A dimension number, checked.
+    /// A dimension number, checked to be below `rank`.
     pub(crate) fn in_rank(&self, dim: i64, rank: usize) -> Result<usize, Error> {
         let place = usize::try_from(dim).ok().filter(|&place| place < rank);
         place.ok_or_else(|| {
@@ -155,7 +154,7 @@ impl<'a, P: Provider> Context<'a, P> {
         })
     }
 
-    /// Dimension numbers of an array of this rank, checked and all different.
+    /// Dimension numbers of an array of this rank, checked to be in range and different.
     pub(crate) fn distinct(
         &self,
         numbers: &DimNumbers,
@@ -172,7 +171,7 @@ impl<'a, P: Provider> Context<'a, P> {
         Ok(places)
     }
 
-    /// Dimension numbers that are also in increasing order.
+    /// Dimension numbers, checked to be in range and strictly increasing.
     pub(crate) fn increasing(
         &self,
         numbers: &DimNumbers,
@@ -185,13 +184,13 @@ impl<'a, P: Provider> Context<'a, P> {
         }
     }
 
-    /// A known size.
+    /// A constant size.
     pub(crate) fn literal(&mut self, value: i64) -> P::Index {
         self.provider.literal(value)
     }
 
-    /// Two sizes that must be equal: an error if both are known and differ,
-    /// otherwise the known one, and a requirement.
+    /// Requires that two sizes are equal and gives one of them, the known one if possible. An error
+    /// if both are known and differ.
     pub(crate) fn same(
         &mut self,
         a: &P::Index,
@@ -211,7 +210,7 @@ impl<'a, P: Provider> Context<'a, P> {
         }
     }
 
-    /// Checks that a size is not above another, if both are known.
+    /// Requires that a size is at most another; an error if both are known and it is larger.
     pub(crate) fn at_most(
         &mut self,
         a: &P::Index,
@@ -230,7 +229,7 @@ impl<'a, P: Provider> Context<'a, P> {
         }
     }
 
-    /// A size that must not be negative, if it is known.
+    /// Checks that a size is not negative, if it is known.
     pub(crate) fn not_negative(&mut self, size: P::Index) -> Result<P::Index, Error> {
         match self.provider.as_literal(&size) {
             Some(size) if size < 0 => Err(self.error(format_args!(
@@ -277,7 +276,7 @@ impl<'a, P: Provider> Context<'a, P> {
         }
     }
 
-    /// Checks that two operands have the same sizes, and gives them.
+    /// Checks that two operands have the same sizes, and returns these.
     pub(crate) fn same_dims(&mut self, a: usize, b: usize) -> Result<Sizes<P::Index>, Error> {
         let (a_dims, b_dims) = (self.dims(a)?, self.dims(b)?);
         if a_dims.len() != b_dims.len() {
@@ -301,7 +300,7 @@ impl<'a, P: Provider> Context<'a, P> {
     }
 }
 
-/// The same shape with no stated layouts.
+/// A copy of the shape without layouts.
 pub(crate) fn without_layouts(shape: &Shape) -> Shape {
     match shape {
         Shape::Array(array) => Shape::Array(ArrayShape {

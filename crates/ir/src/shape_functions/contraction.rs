@@ -1,4 +1,4 @@
-//! Dot products and convolutions.
+//! Shape functions of dot products and convolutions.
 
 use super::context::{Context, Inferred, Sizes, array};
 use crate::helpers::{ConvolutionGroups, DotRoles, RaggedRole, WindowSizes};
@@ -19,7 +19,7 @@ impl<P: Provider> Context<'_, P> {
         }
     }
 
-    /// Checks paired dimension numbers: equal in number and in size.
+    /// Checks that paired dimension numbers are equally many and that their sizes are equal.
     fn paired(
         &mut self,
         lhs: &[usize],
@@ -42,13 +42,13 @@ impl<P: Provider> Context<'_, P> {
         Ok(sizes)
     }
 
-    /// The roles of checked dimension numbers.
+    /// The roles of the operands' dimensions, for dimension numbers that are checked.
     fn dot_roles(&self, dims: &DotDims) -> Result<DotRoles, Error> {
         let roles = dims.roles([self.rank(0)?, self.rank(1)?]);
         roles.ok_or_else(|| self.error("an operand has too few dimensions"))
     }
 
-    /// Batch and contracting numbers of one side, checked to be disjoint.
+    /// Batch and contracting dimension numbers of one operand, checked to be disjoint.
     #[expect(clippy::type_complexity, reason = "two lists of dimension numbers")]
     fn dot_side(
         &self,
@@ -65,7 +65,8 @@ impl<P: Provider> Context<'_, P> {
         ))
     }
 
-    /// Batch dimensions, then the left operand's own, then the right one's.
+    /// The result has the batch dimensions, then the left operand's free dimensions, then the right
+    /// operand's.
     pub(super) fn dot(&mut self, dims: &DotDims) -> Inferred<P::Index> {
         let ty = self.accumulated_type()?;
         let (l_batch, l_contract) = self.dot_side(0, &dims.lhs_batch, &dims.lhs_contracting)?;
@@ -80,8 +81,8 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(ty, sizes))
     }
 
-    /// One dimension of the left operand is cut into groups, whose sizes operand
-    /// 2 gives: for all alike, or for each index of the dimensions before the ragged one.
+    /// One dimension of the left operand is divided into groups, whose sizes are operand 2. They
+    /// are the same for all, or vary with the index of the dimensions before the ragged one.
     pub(super) fn ragged_dot(
         &mut self,
         dims: &DotDims,
@@ -130,7 +131,7 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(ty, sizes))
     }
 
-    /// Checks the dimensions in front of the last one of sizes of groups.
+    /// Checks the dimensions of the group sizes, except for the last one.
     fn group_sizes(&mut self, prefix: &[usize], last: usize) -> Result<(), Error> {
         if last == 0 {
             return Ok(());
@@ -150,8 +151,8 @@ impl<P: Provider> Context<'_, P> {
         Ok(())
     }
 
-    /// As a dot, and each operand's scale has its dimensions: a scale belongs to equal parts of the
-    /// operand along each of them. A scale of no dimensions is none.
+    /// As a dot. Each operand's scale has the operand's rank; along each dimension, its elements
+    /// apply to equal parts of the operand. A scale of rank 0 means that there is none.
     pub(super) fn scaled_dot(&mut self, dims: &DotDims) -> Inferred<P::Index> {
         for operand in 0..2 {
             let (rank, scale) = (self.rank(operand)?, self.rank(operand + 2)?);
@@ -162,7 +163,7 @@ impl<P: Provider> Context<'_, P> {
             }
             let (whole, parts) = (self.array(operand)?, self.array(operand + 2)?);
             for (dim, (size, count)) in whole.dims.iter().zip(&parts.dims).enumerate() {
-                // Sizes that are open are found out to divide when the sizes are known.
+                // Open sizes are checked once they are known.
                 if let (Some(size), Some(count)) = (size.as_static(), count.as_static())
                     && size != count
                     && (count == 0 || size % count != 0)

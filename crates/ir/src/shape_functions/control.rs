@@ -1,4 +1,4 @@
-//! The dispatch by operation, and the operations on tuples, calls and tokens.
+//! The dispatch of shape functions by operation, and those for tuples, calls and tokens.
 
 use super::context::{Context, Inferred, ShapeOf, array, without_layouts};
 use crate::helpers::ConvolutionGroups;
@@ -72,7 +72,7 @@ impl<P: Provider> Context<'_, P> {
         }
     }
 
-    /// Numbers of the stated shape, drawn by two scalars of their type.
+    /// Random numbers of the stated shape; the operands are two scalars of their type.
     fn rng(&mut self) -> Inferred<P::Index> {
         let ty = self.stated_array()?.element_type;
         for operand in 0..2 {
@@ -89,12 +89,12 @@ impl<P: Provider> Context<'_, P> {
     fn control(&mut self) -> Inferred<P::Index> {
         match self.op {
             Op::Constant(literals) => self.constant(literals),
-            // Nothing but the statement says what these give.
+            // The operands do not determine the results of these.
             Op::Parameter(_) | Op::RngGetAndUpdateState(_) | Op::CustomCall(_) | Op::Infeed(_) => {
                 self.as_stated()
             }
             Op::Rng(_) => self.rng(),
-            // The state, which is an array, and what was drawn.
+            // The new state, which is an array, and the random numbers.
             Op::RngBitGenerator(_) => {
                 self.array(0)?;
                 self.as_stated()
@@ -195,9 +195,9 @@ impl<P: Provider> Context<'_, P> {
         Ok(ShapeOf::Same(without_layouts(self.result_of(callee)?)))
     }
 
-    /// What a start gives: these elements, then whatever the statement adds; the
-    /// default for that is `context`. With `repeat` 0 the first element is both
-    /// destination and source.
+    /// The result of a start operation: a tuple that begins with these elements and ends with
+    /// whatever the instruction states, or with `context` if it states nothing. With `repeat` 0 the
+    /// elements are repeated, because they are both destination and source.
     pub(super) fn started(
         &mut self,
         repeat: usize,
@@ -247,7 +247,7 @@ impl<P: Provider> Context<'_, P> {
         }
     }
 
-    /// One result for each operand: an array or a tuple of them.
+    /// The results of `of` for the operands: its result for a single operand, otherwise a tuple.
     pub(super) fn each_operand(
         &mut self,
         of: impl Fn(&mut Self, usize) -> Inferred<P::Index>,

@@ -1,4 +1,4 @@
-//! Elementwise operations.
+//! Shape functions of elementwise operations.
 
 use super::context::{Context, Inferred, Sizes, array};
 use crate::{Binary, Category, Direction, ElementType, Error, Unary, unary_result_type};
@@ -79,8 +79,7 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(ElementType::Pred, dims))
     }
 
-    /// Sizes of a main operand with which a scalar, or an array of the same
-    /// sizes, goes.
+    /// The sizes of the main operand. The other operand must be a scalar or have the same sizes.
     fn with_scalar(
         &mut self,
         main: Sizes<P::Index>,
@@ -139,8 +138,8 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(to, dims))
     }
 
-    /// A wide element and several narrow ones are the same bits: the narrow side
-    /// has one more dimension, the last.
+    /// The sizes after the bits of elements are reinterpreted. If the widths differ, the narrow
+    /// side has one more dimension, the last, over the narrow elements in a wide one.
     pub(super) fn bitcast_convert(&mut self) -> Inferred<P::Index> {
         let from = self.array(0)?.element_type;
         let to = self.stated_array()?.element_type;

@@ -1,4 +1,4 @@
-//! Gather and scatter.
+//! Shape functions of gather and scatter.
 
 use super::context::{Context, Inferred, ShapeOf, Sizes, array};
 use crate::helpers::up_to;
@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use tegula_expr::Provider;
 
 impl<P: Provider> Context<'_, P> {
-    /// The sizes of an array of indices without its index vector, and the number
-    /// of components of an index.
+    /// The sizes of the indices without the index vector's dimension, and the number of components
+    /// of an index.
     fn index_sizes(
         &mut self,
         operand: usize,
@@ -16,7 +16,7 @@ impl<P: Provider> Context<'_, P> {
     ) -> Result<(Sizes<P::Index>, P::Index), Error> {
         self.expect_integers(operand)?;
         let mut sizes = self.dims(operand)?;
-        // An index vector dimension just behind the last means single numbers.
+        // If the index vector's dimension is one past the last, each index is a single number.
         let place = self.in_rank(vector_dim, sizes.len() + 1)?;
         let components = match place == sizes.len() {
             true => self.literal(1),
@@ -25,8 +25,8 @@ impl<P: Provider> Context<'_, P> {
         Ok((sizes, components))
     }
 
-    /// Checks that there is one index component for each entry of a map into
-    /// the operand's dimensions, and that batching dimensions pair up.
+    /// Checks that an index has one component for each entry of the map into the operand's
+    /// dimensions, and that batching dimensions are paired.
     fn check_index_map(
         &mut self,
         map: &DimNumbers,
@@ -52,7 +52,7 @@ impl<P: Provider> Context<'_, P> {
         Ok(())
     }
 
-    /// Slice dimensions at `offset_dims`, index dimensions between them.
+    /// The result has slice dimensions at `offset_dims` and index dimensions in the other places.
     pub(super) fn gather(
         &mut self,
         dims: &GatherDims,
@@ -75,7 +75,7 @@ impl<P: Provider> Context<'_, P> {
             .collect();
         self.increasing(&dims.collapsed_slice_dims, rank)?;
         let removed = self.distinct(&removed, rank)?;
-        // 1, or 0 where there is no index and no slice is taken.
+        // This is 1, or 0 if there are no indices and so no slices.
         let one = self.literal(1);
         let mut any = one.clone();
         for size in &index_sizes {
@@ -97,8 +97,8 @@ impl<P: Provider> Context<'_, P> {
             if size < 0 {
                 return Err(self.error(format_args!("slice size {size} in dimension {dim}")));
             }
-            // Of a dimension that is left out, one element is taken: a slice of none
-            // would leave the result's elements without a value.
+            // A collapsed dimension must contribute exactly one element: with an empty slice, the
+            // result's elements would have no value.
             if removed.contains(&dim) && size != 1 {
                 return Err(self.error(format_args!(
                     "the slice of dimension {dim}, which the result does not have, must be 1, not {size}"
@@ -135,8 +135,8 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(ty, result))
     }
 
-    /// As the operands; updates are index dimensions with window dimensions
-    /// between them.
+    /// The result has the operands' shapes. The updates have the index dimensions, with the window
+    /// dimensions inserted.
     pub(super) fn scatter(&mut self, dims: &ScatterDims) -> Inferred<P::Index> {
         let count = self.operands.len();
         if count.is_multiple_of(2) {

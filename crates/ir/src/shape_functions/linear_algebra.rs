@@ -1,4 +1,4 @@
-//! Transforms, factorisations and normalisations.
+//! Shape functions of transforms, factorisations and normalisations.
 
 use super::context::{Context, Inferred, ShapeOf, array};
 use crate::{DimNumbers, ElementType, Error, FftType};
@@ -28,7 +28,7 @@ impl<P: Provider> Context<'_, P> {
             let Some(size) = dims.get(first + index).cloned() else {
                 continue;
             };
-            // Half of a real signal's spectrum, and the middle, say it all.
+            // The spectrum of a real signal is symmetric, so half of it and the middle are enough.
             let half = length_here.div_euclid(2).saturating_add(1);
             let (full, half) = (self.literal(length_here), self.literal(half));
             let (expected, replaced) = match kind {
@@ -36,7 +36,7 @@ impl<P: Provider> Context<'_, P> {
                 FftType::Irfft if last => (half, Some(full)),
                 _ => (full, None),
             };
-            // A signal of no elements keeps its sizes.
+            // An empty signal keeps its sizes.
             if self.provider.as_literal(&size) != Some(0) {
                 self.same(&size, &expected, "the size and what the length asks for")?;
             }
@@ -86,11 +86,11 @@ impl<P: Provider> Context<'_, P> {
         self.same_as(1)
     }
 
-    /// Checks that operands from `first` on are one number for each feature.
+    /// Checks that each operand from `first` on has one number for each feature.
     fn per_feature(&mut self, feature: i64, operands: std::ops::Range<usize>) -> Result<(), Error> {
         let size = self.dim(0, feature)?;
         for operand in operands {
-            // A narrow array may be normalised by wide statistics.
+            // The statistics may have a wider type than the array that they normalise.
             let ty = self.array(operand)?.element_type;
             if !ty.is_float() {
                 return Err(
@@ -127,8 +127,7 @@ impl<P: Provider> Context<'_, P> {
         self.with_two_per_feature(feature)
     }
 
-    /// An array like the operand, and two numbers for each feature of the type of
-    /// the scale.
+    /// The operand's shape, and two arrays with one number for each feature, of the scale's type.
     fn with_two_per_feature(&mut self, feature: i64) -> Inferred<P::Index> {
         let ty = self.array(1)?.element_type;
         let size = self.dim(0, feature)?;

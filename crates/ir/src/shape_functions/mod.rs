@@ -1,16 +1,16 @@
-//! The shape of every operation's result, from its operands' shapes.
+//! Shape functions: they compute the shape of an operation's result from the shapes of its
+//! operands.
 //!
-//! There is one shape function per opcode, generic over a [`Provider`], which
-//! says what the sizes are: terms for analyses ([`Symbols`]), plain numbers when
-//! everything is static ([`Numbers`]), machine values in a backend. Ranks and
-//! element types are always known, so they come from the [`Shape`]s.
+//! Each opcode has one shape function, generic over a [`Provider`] of sizes: terms in analyses
+//! ([`Symbols`]), plain numbers if everything is static ([`Numbers`]), machine values in a backend.
+//! Ranks and element types are always known, so they come from the [`Shape`]s.
 //!
-//! Some results are not determined by the operands: a `convert`'s element type,
-//! a `reshape`'s sizes, a `custom-call`'s whole shape. There the shape function
-//! takes what the instruction states, checks what can be checked and returns it.
+//! The operands do not always determine the result: not the element type of a `convert`, the sizes
+//! of a `reshape`, or the shape of a `custom-call`. In these cases the shape function takes what
+//! the instruction states, checks what it can, and returns it.
 //!
-//! Sizes that are both known are compared; where one is not, nothing is claimed,
-//! and the known one is kept.
+//! Two sizes that must agree are compared if both are known. Otherwise nothing is reported, and the
+//! known one is used.
 
 mod collective;
 mod context;
@@ -30,11 +30,11 @@ use tegula_expr::{
     Interval, Number, Numbers, Operands, Provider, Symbols, Term, Var, VarRanges, range_of,
 };
 
-/// The shape of `op` applied to operands of these shapes.
+/// The shape of the result of `op` for operands of these shapes.
 ///
-/// `stated` is the shape the instruction has, or is to have, where the operands
-/// alone do not determine it; without it, such an operation is an error. The
-/// result has no layouts, except where it is taken over from `stated`.
+/// `stated` is the shape that the instruction has or will have. It is needed if the operands do not
+/// determine the shape; without it, that is an error. The result has no layouts, except where it is
+/// copied from `stated`.
 pub fn infer_shape(
     module: &Module,
     op: &Op,
@@ -71,15 +71,15 @@ pub fn infer_shape(
     }
 }
 
-/// The most leaves of an inferred tuple: tuples of tuples grow without bound in
-/// very little text.
+/// The maximum number of leaves of an inferred tuple: a short text can describe tuples of tuples
+/// that grow without bound.
 const MAX_LEAVES: usize = 1 << 18;
 
-/// The most levels of the formula of a size: each is looked at once for every
-/// instruction, so long chains of instructions need an end.
+/// The maximum depth of a size's term. Every instruction traverses the term, so the work of a long
+/// chain of instructions must be bounded.
 const MAX_TERM_DEPTH: u32 = 256;
 
-/// The most levels of an inferred tuple: shapes are walked by recursion.
+/// The maximum depth of an inferred tuple, because functions on shapes are recursive.
 const MAX_TUPLE_DEPTH: usize = 128;
 
 fn is_manageable(shape: &Shape, depth: usize, leaves: &mut usize) -> bool {
@@ -95,7 +95,7 @@ fn is_manageable(shape: &Shape, depth: usize, leaves: &mut usize) -> bool {
         }
 }
 
-/// [`infer_shape`] with sizes from any provider.
+/// The shape as [`infer_shape`] computes it, but with sizes from any provider.
 pub fn shape_of<P: Provider>(
     provider: &mut P,
     module: &Module,
@@ -123,7 +123,7 @@ fn is_static(shape: &Shape) -> bool {
     }
 }
 
-/// Static operands as a source of numbers.
+/// A provider of numbers from operands with static sizes.
 struct Static<'a>(&'a [&'a Shape]);
 
 fn dim_of<'a>(operands: &[&'a Shape], operand: usize, dim: usize) -> Option<&'a Dim> {
@@ -143,12 +143,12 @@ impl Operands for Static<'_> {
     }
 
     fn value(&mut self, _operand: usize, _flat: usize) -> Number {
-        // No shape function of this crate reads elements.
+        // Shape functions read no elements.
         Err(tegula_expr::EvalError::Overflow)
     }
 }
 
-/// Operands whose sizes are terms.
+/// A provider of terms from operands with symbolic sizes.
 pub(crate) struct Symbolic<'a>(pub(crate) &'a [&'a Shape]);
 
 impl Operands for Symbolic<'_> {
@@ -167,7 +167,7 @@ impl Operands for Symbolic<'_> {
     }
 }
 
-/// The values that a module's symbols can have.
+/// The bounds of a module's symbols.
 pub(crate) struct SymbolRanges<'a>(pub(crate) &'a [Symbol]);
 
 impl VarRanges for SymbolRanges<'_> {
@@ -179,8 +179,8 @@ impl VarRanges for SymbolRanges<'_> {
     }
 }
 
-/// A size as a dimension: bounded if it depends on bounded sizes and has a
-/// largest value.
+/// Converts a size to a dimension, which is bounded if an operand has bounded dimensions and the
+/// size has an upper bound.
 fn to_dim(module: &Module, size: Term, operands: &[&Shape]) -> Dim {
     if let Some(size) = size.as_constant() {
         return Dim::Static(size);

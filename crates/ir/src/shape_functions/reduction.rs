@@ -1,4 +1,4 @@
-//! Reductions, windows, sorting and scanning.
+//! Shape functions of reductions, windows, sorting and scanning.
 
 use super::context::{Context, Inferred, ShapeOf, Sizes, array};
 use crate::helpers::kept_dimensions;
@@ -6,8 +6,8 @@ use crate::{ComputationId, DimNumbers, ElementType, Error, WindowDim};
 use tegula_expr::Provider;
 
 impl<P: Provider> Context<'_, P> {
-    /// Checks that the second half of the operands are scalars to begin with,
-    /// and that all inputs have the same sizes; gives the number of inputs.
+    /// Checks that the second half of the operands are scalars, the initial values, and that all
+    /// inputs have the same sizes. Returns the number of inputs.
     fn inputs_and_inits(&mut self) -> Result<usize, Error> {
         let count = self.operands.len() / 2;
         for input in 0..count {
@@ -18,7 +18,7 @@ impl<P: Provider> Context<'_, P> {
         Ok(count)
     }
 
-    /// Arrays of these sizes, one for each input: one array or a tuple of them.
+    /// Arrays of these sizes, one for each input: a single array or a tuple.
     fn one_or_tuple(&self, count: usize, sizes: &Sizes<P::Index>) -> Inferred<P::Index> {
         let of = |input: usize| {
             Ok(array(

@@ -1,11 +1,11 @@
-//! `scan`: a loop along a dimension of its inputs.
+//! The shape function of `scan`, a loop along one dimension of its inputs.
 
 use super::context::{Context, Inferred, ShapeOf, without_layouts};
 use crate::{ArrayShape, ComputationId, Dim, Shape};
 use tegula_expr::Provider;
 
 impl<P: Provider> Context<'_, P> {
-    /// What the step gives, and the scanned dimension put into all but the carries.
+    /// The result of the step, with the scanned dimension inserted in everything but the carries.
     pub(super) fn scan(
         &mut self,
         dimension: i64,
@@ -45,8 +45,8 @@ impl<P: Provider> Context<'_, P> {
         }
     }
 
-    /// The size of the scanned dimension: all inputs have the same, and where there are none, the
-    /// first output as stated has it.
+    /// The size of the scanned dimension, which is the same in all inputs. Without inputs, it is
+    /// that of the first output as the instruction states it.
     fn scanned_size(&mut self, dimension: i64, inputs: usize) -> Result<Dim, crate::Error> {
         for input in 0..inputs {
             self.dimension(input, dimension)?;

@@ -1,4 +1,4 @@
-//! Operations that move elements.
+//! Shape functions of operations that move elements.
 
 use super::context::{Context, Inferred, ShapeOf, array};
 use crate::helpers::{ConcatenateSizes, ReshapeSizes, up_to};
@@ -6,8 +6,8 @@ use crate::{ArrayShape, Dim, DimNumbers, Error, PadDim, Shape, SliceDim, TO_END}
 use tegula_expr::Provider;
 
 impl<P: Provider> Context<'_, P> {
-    /// The element type and the sizes that the operand has come from it, the
-    /// other sizes from the statement.
+    /// Dimensions that come from the operand have its sizes; the other sizes are stated. The
+    /// element type is the operand's.
     pub(super) fn broadcast(&mut self, dimensions: &DimNumbers) -> Inferred<P::Index> {
         let operand = self.array(0)?;
         let rank = operand.rank();
@@ -18,7 +18,7 @@ impl<P: Provider> Context<'_, P> {
             )));
         }
         let stated = match self.stated {
-            // A broadcast that adds nothing needs no statement.
+            // If no dimension is added, the operand determines the shape.
             None if self.distinct(dimensions, rank).is_ok_and(|d| d.is_sorted()) => operand,
             _ => self.stated_array()?,
         };
@@ -37,8 +37,8 @@ impl<P: Provider> Context<'_, P> {
         })
     }
 
-    /// The stated dimensions where all that is open is known from elsewhere;
-    /// otherwise the statement as it is.
+    /// The stated dimensions, with open sizes replaced by those that `known` finds. If it does not
+    /// find all of them, the stated dimensions as they are.
     fn with_stated_sizes(
         &mut self,
         operand: &ArrayShape,
@@ -65,7 +65,7 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(operand.element_type, dims))
     }
 
-    /// The statement; one open size follows from the number of elements.
+    /// The stated shape; a single open size follows from the number of elements.
     pub(super) fn reshape(&mut self) -> Inferred<P::Index> {
         let operand = self.array(0)?;
         let stated = self.stated_array()?;
@@ -86,7 +86,7 @@ impl<P: Provider> Context<'_, P> {
         })
     }
 
-    /// The operand with fewer elements along a dimension: as many as operand 1 says.
+    /// The operand's shape, with one dimension reduced to the size in operand 1.
     pub(super) fn set_dimension_size(&mut self, dimension: i64) -> Inferred<P::Index> {
         let place = self.dimension(0, dimension)?;
         let ty = self.array(1)?.element_type;
@@ -106,7 +106,7 @@ impl<P: Provider> Context<'_, P> {
                 self.at_most(&size, &bound, what)?;
                 Ok(array(operand.element_type, dims))
             }
-            // What says how many they are is a value.
+            // The size is the value of an operand.
             Dim::Symbolic(_) | Dim::Bounded { .. } => {
                 self.with_stated_sizes(operand, stated, |_, dim| {
                     dims.get(dim).filter(|_| dim != place).cloned()
@@ -115,7 +115,7 @@ impl<P: Provider> Context<'_, P> {
         }
     }
 
-    /// The statement; each size is a value.
+    /// The stated shape; the size of each dimension is an operand.
     pub(super) fn dynamic_reshape(&mut self) -> Inferred<P::Index> {
         let stated = self.stated_array()?;
         let operand = self.array(0)?;
@@ -132,7 +132,7 @@ impl<P: Provider> Context<'_, P> {
         self.with_stated_sizes(operand, stated, |_, _| None)
     }
 
-    /// The statement, of as many bits, if neither side is padded.
+    /// The stated shape, checked to have as many bits as the operand if neither is tiled.
     pub(super) fn bitcast(&mut self) -> Inferred<P::Index> {
         let bits = |shape: &Shape| {
             let array = shape.as_array()?;
@@ -204,7 +204,7 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(ty, dims))
     }
 
-    /// Checks that there is one of something for each dimension of operand 0.
+    /// Checks that the number of some items is that of operand 0's dimensions.
     pub(super) fn expect_count(&self, count: usize, what: &str) -> Result<(), Error> {
         let rank = self.rank(0)?;
         match count == rank {
@@ -256,8 +256,8 @@ impl<P: Provider> Context<'_, P> {
         Ok(array(ty, dims))
     }
 
-    /// Checks the start indices that follow `first`: a scalar for each dimension
-    /// of operand 0, or one list of them.
+    /// Checks the start indices, which follow operand `first`: one scalar for each dimension of
+    /// operand 0, or a one-dimensional array of them.
     fn start_indices(&mut self, first: usize) -> Result<(), Error> {
         let rank = self.rank(0)?;
         for operand in first..self.operands.len() {

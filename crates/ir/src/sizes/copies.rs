@@ -1,22 +1,22 @@
-//! Computations that several calls share, but whose sizes the calls do not share: such
-//! a call gets a copy of its own.
+//! Copies of computations that several calls share, but with different sizes: each such call gets
+//! its own copy.
 
 use crate::{Computation, ComputationId, Dim, InstructionId, Module, Op, Shape, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_arena::Arena;
 use tegula_expr::{Term, Var};
 
-/// How many instructions a module of so many may have with all copies.
+/// The maximum number of instructions, with all copies, of a module that had `count` of them.
 pub(super) fn most_instructions(count: usize) -> usize {
     count.saturating_mul(2).saturating_add(1 << 14)
 }
 
-/// Whether an operation calls a computation on its own operands, once.
+/// Whether an operation calls one computation on its own operands, once.
 pub(super) fn is_call(op: &Op) -> bool {
     matches!(op, Op::Call { .. } | Op::Fusion { .. })
 }
 
-/// Those of the calls whose computation is called from elsewhere too.
+/// The calls among `calls` whose computation is called from elsewhere, too.
 pub(super) fn shared(module: &Module, calls: &FxHashSet<InstructionId>) -> Vec<InstructionId> {
     let mut uses: FxHashMap<ComputationId, usize> = FxHashMap::default();
     for instruction in module.instructions.values() {
@@ -35,8 +35,8 @@ pub(super) fn shared(module: &Module, calls: &FxHashSet<InstructionId>) -> Vec<I
     found
 }
 
-/// Gives each of these calls a copy of what it calls, just before its own computation;
-/// `false` if the module would have more than `most` instructions.
+/// Gives each of these calls a copy of its callee, inserted just before the caller. `false` if the
+/// module would have more than `most` instructions.
 pub(super) fn separate(module: &mut Module, calls: &[InstructionId], most: usize) -> bool {
     let size = |id: &InstructionId| {
         let callees = module[*id].op.called_computations();
@@ -75,8 +75,8 @@ pub(super) fn separate(module: &mut Module, calls: &[InstructionId], most: usize
     true
 }
 
-/// A copy with names, instructions and symbols of its own. What it calls is numbered
-/// already: it comes before.
+/// A copy with its own name, instructions and symbols. Its callees are numbered already, because
+/// they come before it.
 fn copy(module: &mut Module, shared: &Computation, names: &mut FxHashSet<String>) -> ComputationId {
     let mut computation = shared.clone();
     let mut number = 2;

@@ -1,4 +1,4 @@
-//! What the operations of a program require of its sizes.
+//! Collects the equations between sizes that the operations of a program require.
 
 use super::values::Values;
 use super::{SizeSource, copies};
@@ -10,21 +10,21 @@ use rustc_hash::FxHashSet;
 use std::fmt::Display;
 use tegula_expr::{Cmp, Symbols, Term, Var, Watched};
 
-/// A relation between two sizes that a program needs.
+/// A relation between two sizes that a program requires.
 pub(super) struct Equation {
     pub(super) op: Cmp,
     pub(super) left: Term,
     pub(super) right: Term,
-    /// Who needs it.
+    /// The instruction and the rule that require it, in words.
     pub(super) what: String,
-    /// The instruction, if one needs it.
+    /// The instruction that requires it, if any.
     pub(super) at: Option<InstructionId>,
-    /// Whether it is between a call and the computation that it calls.
+    /// Whether it relates the sizes of a call to those of the called computation.
     pub(super) of_call: bool,
 }
 
-/// Where the symbols that are sizes of entry parameters get their values: every
-/// dimension that has one, in order.
+/// The sources of the symbols that are sizes of entry parameters: every dimension that has one, in
+/// order.
 pub(super) fn sources(module: &Module) -> Vec<SizeSource> {
     let mut sources: Vec<SizeSource> = Vec::new();
     let mut parameter = 0;
@@ -50,7 +50,7 @@ pub(super) fn sources(module: &Module) -> Vec<SizeSource> {
     sources
 }
 
-/// The equations of sizes that are given a value for good.
+/// The equations that give symbols of inputs constant values, by name.
 pub(super) fn fixed(
     module: &Module,
     sources: &[SizeSource],
@@ -89,7 +89,7 @@ pub(super) fn fixed(
     Ok(equations)
 }
 
-/// Everything that the module's instructions require.
+/// The equations that the module's instructions require.
 pub(super) fn equations(module: &Module) -> Result<Vec<Equation>, Error> {
     let mut all = Vec::new();
     let open_callees: FxHashSet<ComputationId> = (module.computations.iter())
@@ -99,7 +99,7 @@ pub(super) fn equations(module: &Module) -> Result<Vec<Equation>, Error> {
         })
         .map(|(id, _)| id)
         .collect();
-    // The entry comes last, but its sizes are those that a user knows.
+    // The entry is the last computation. It goes first, because users know its sizes.
     for computation in module.computations.values().rev() {
         for &id in &computation.instructions {
             let instruction = &module[id];
@@ -165,7 +165,7 @@ impl Collector<'_> {
         let mut provider = Watched {
             provider: Symbols(Symbolic(&operands)),
             required: |op, a: &Term, b: &Term, what: &dyn Display| {
-                // Most sizes are the same term already; their words are not needed.
+                // Most sizes are the same term already and need no message.
                 if a != b || !matches!(op, Cmp::Eq | Cmp::Le) {
                     required.push((op, a.clone(), b.clone(), what.to_string()));
                 }
@@ -224,7 +224,7 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// The stated sizes are those that the shape function gives.
+    /// Requires that the stated sizes are those that the shape function computes.
     fn stated(&mut self, inferred: &ShapeOf<Term>, stated: &Shape) {
         match (inferred, stated) {
             (ShapeOf::Array { dims, .. }, Shape::Array(array)) => {
@@ -247,7 +247,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Two shapes are equal.
+    /// Requires that two shapes are equal.
     fn equal(&mut self, a: &Shape, b: &Shape, what: &str) {
         match (a, b) {
             (Shape::Array(a), Shape::Array(b)) => {
@@ -266,7 +266,7 @@ impl Collector<'_> {
         }
     }
 
-    /// A size that the program computes as the value of an operand.
+    /// Requires that a size is the value of an operand, if that is computed from sizes.
     fn computed(&mut self, operand: usize, size: Option<&Dim>) {
         let (Some(&id), Some(size)) = (self.instruction.operands.get(operand), size) else {
             return;
@@ -294,7 +294,7 @@ impl Collector<'_> {
         }
     }
 
-    /// What a called computation takes and gives is what its caller gives and takes.
+    /// Requires that a called computation has its caller's operand and result shapes.
     fn called(&mut self, operands: &[&Shape]) {
         let module = self.module;
         let stated = &self.instruction.shape;
@@ -361,10 +361,10 @@ fn count(array: &ArrayShape) -> Term {
         .fold(one, |product, dim| product.mul(&dim.term()))
 }
 
-/// What a shape function relies on, with its words.
+/// A requirement of a shape function: the comparison, both sides, and what they are in words.
 type Required = (Cmp, Term, Term, String);
 
-/// A symbol's variable by number.
+/// The variable of a symbol, by number.
 pub(super) fn symbol(number: usize) -> Var {
     Var(u32::try_from(number).unwrap_or(u32::MAX))
 }

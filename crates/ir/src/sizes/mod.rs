@@ -1,21 +1,20 @@
-//! Sizes that are known only when a program runs: which of them are equal, where
-//! their values come from, and what a run has to check.
+//! Sizes that are known only at run time (open sizes): which of them are equal, where their values
+//! come from, and what must be checked at run time.
 //!
-//! The reader gives every size that the text leaves open a symbol of its own. The
-//! operations of the program relate them: operands of an `add` have the same
-//! sizes, a `reshape` keeps the number of elements, a callee's parameters are the
-//! caller's operands. [`infer_symbolic_dims`] collects these relations as equations over
-//! terms ([`equations`]; [`values`] are those that are computed from sizes), solves them
-//! ([`solve`]), and rewrites every shape of the
-//! module in the symbols that are left. A computation that is called with several sizes
-//! gets a copy for each ([`copies`]). A relation that does not follow from the
-//! others becomes a [`Guard`].
+//! The reader gives every size that the text leaves open its own symbol. The operations of the
+//! program relate the symbols: the operands of an `add` have the same sizes, a `reshape` keeps the
+//! number of elements, a callee's parameters are the caller's operands. [`infer_symbolic_dims`]
+//! collects these relations as equations over terms ([`equations`]; [`values`] converts integers
+//! that the program computes from sizes to terms), solves them ([`solve`]), and rewrites every
+//! shape of the module with the remaining symbols. A computation that is called with different
+//! sizes is copied ([`copies`]). A relation that does not follow from the others becomes a
+//! [`Guard`].
 //!
 //! # Invariants of a module whose sizes are resolved
-//! - A size that all runs agree on is static.
+//! - A size that is the same in all runs is static.
 //! - Sizes that must be equal are the same term.
-//! - A symbol that no [`SizeSource`] gives a value is in no shape, unless nothing
-//!   that the program is given determines it.
+//! - Every symbol that occurs in a shape has a [`SizeSource`], unless the program's inputs do not
+//!   determine it.
 
 mod copies;
 mod equations;
@@ -29,18 +28,18 @@ use std::sync::Arc;
 use tegula_expr::{Cmp, Style, Term, Var};
 pub use values::is_size_computation;
 
-/// Where a run finds the value of a symbol.
+/// A source of a symbol's value at run time: a dimension of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeSource {
     /// The symbol.
     pub symbol: Var,
-    /// The parameter, by flattened number.
+    /// The parameter, by its number in the flattened list of parameters.
     pub parameter: usize,
-    /// The dimension of it whose size the symbol is.
+    /// The dimension of the parameter whose size is the symbol's value.
     pub dimension: usize,
 }
 
-/// What must hold of the sizes of a run.
+/// A comparison of sizes that must hold at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
     /// How the two sides must compare.
@@ -49,23 +48,24 @@ pub struct Guard {
     pub left: Term,
     /// The right side, a term over the module's symbols.
     pub right: Term,
-    /// Who needs it, in words that go before `must be equal` or the like.
+    /// What requires it, as the subject of a sentence that continues with `must be equal` or the
+    /// like.
     pub what: Arc<str>,
-    /// What the program itself says when it does not hold.
+    /// The program's own message for a violation.
     pub message: Option<Arc<GuardMessage>>,
 }
 
-/// A message of a program about sizes: that of an assertion.
+/// A message of the program about sizes, from an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardMessage {
-    /// The text; `{0}`, `{1}`, ... stand for values.
+    /// The text, with placeholders `{0}`, `{1}`, ... for the values.
     pub text: Arc<str>,
     /// The values, terms over the module's symbols.
     pub values: Vec<Term>,
 }
 
 impl GuardMessage {
-    /// The text with the values written in; those that are not known stay as they are.
+    /// The text with the values filled in; placeholders of unknown values stay.
     pub fn with_values(&self, value_of: &dyn Fn(Var) -> Option<i64>) -> String {
         let mut text = self.text.to_string();
         for (place, term) in self.values.iter().enumerate() {
@@ -77,24 +77,23 @@ impl GuardMessage {
     }
 }
 
-/// The sizes of a program that are known only when it runs.
+/// The sources and checks of sizes that are known only at run time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunTimeSizes {
-    /// Where the symbols' values are found. A symbol that is the size of several dimensions is here
-    /// once for each, and a run checks that they agree.
+    /// The sources of the symbols' values. A symbol that is the size of several dimensions is
+    /// listed once for each, and at run time they must agree.
     pub sources: Vec<SizeSource>,
-    /// What a run checks, in the order of the program.
+    /// The checks at run time, in the order of the program.
     pub guards: Vec<Guard>,
 }
 
 impl RunTimeSizes {
-    /// The value of every symbol in a run on inputs of these shapes, by number; 0
-    /// for a symbol that no input determines. `symbols` are the module's.
+    /// The value of every symbol for inputs of these shapes, by number; 0 for a symbol that no
+    /// input determines. `symbols` are the module's.
     ///
     /// # Errors
-    /// A size out of its symbol's bounds, dimensions of one symbol with different sizes, or a guard
-    /// that does not hold. Inputs of
-    /// another number or rank than the program's are not looked at.
+    /// A size out of its symbol's bounds, different sizes for one symbol, or a violated guard. The
+    /// number and ranks of inputs are not checked.
     pub fn bind(&self, symbols: &[Symbol], inputs: &[&ArrayShape]) -> Result<Vec<i64>, String> {
         let mut values = vec![0; symbols.len()];
         let mut found: Vec<Option<&SizeSource>> = vec![None; symbols.len()];
@@ -179,7 +178,7 @@ impl SizeSource {
     }
 }
 
-/// A term over a module's symbols, by their names.
+/// Displays a term over a module's symbols with their names.
 pub fn display_term(term: &Term, symbols: &[Symbol]) -> String {
     let name = |Var(number): Var| match symbols.get(number as usize) {
         Some(symbol) => symbol.name.to_string(),
@@ -188,7 +187,8 @@ pub fn display_term(term: &Term, symbols: &[Symbol]) -> String {
     term.display(&name, Style::Xla).to_string()
 }
 
-/// A shape without layouts, its open sizes by the names of a module's symbols.
+/// Displays a shape without layouts; open sizes are displayed with the names of the module's
+/// symbols.
 pub fn display_shape(shape: &Shape, symbols: &[Symbol]) -> String {
     match shape {
         Shape::Array(array) => {
@@ -211,7 +211,7 @@ pub fn display_shape(shape: &Shape, symbols: &[Symbol]) -> String {
     }
 }
 
-/// How the two sides of a guard must compare, in words; `but` says why they do not.
+/// The message of a violated guard: how its sides must compare and, in `but`, why they do not.
 fn must(what: &str, op: Cmp, [left, right]: &[String; 2], but: &str) -> String {
     match op {
         Cmp::Eq => format!("{what} must be equal{but}: {left} and {right}"),
@@ -228,14 +228,14 @@ fn valued(term: &Term, value: i64, symbols: &[Symbol]) -> String {
     }
 }
 
-/// Relates the sizes of a verified module that its text leaves open; see the
-/// module's text. Guards that the module has already stay. `fixed` gives symbols of inputs a value for good, by name.
+/// Solves for the open sizes of a verified module; see the module's documentation. Guards that the
+/// module has already are kept. `fixed` gives symbols of inputs constant values, by name.
 ///
-/// A module without open sizes is left as it is.
+/// A module without open sizes is unchanged, if `fixed` is empty.
 ///
 /// # Errors
-/// Sizes that cannot be as the program needs them, with the instruction that needs
-/// it; a name in `fixed` that is no size of an input.
+/// Sizes that contradict the program, with the instruction that requires them; a name in `fixed`
+/// that is not a size of an input.
 pub fn infer_symbolic_dims(module: &mut Module, fixed: &[(&str, i64)]) -> Result<(), Error> {
     if module.symbols.is_empty() && fixed.is_empty() {
         return Ok(());
@@ -244,17 +244,17 @@ pub fn infer_symbolic_dims(module: &mut Module, fixed: &[(&str, i64)]) -> Result
     let stated = std::mem::take(&mut module.sizes.guards);
     let solution = solve(module, &sources, fixed)?;
     solution.apply(module);
-    // What the program states comes first: its messages say more. It is about the sizes of the
-    // inputs themselves, so nothing is written in for them.
+    // Guards that the program states come first, because their messages are more specific. They are
+    // about the inputs' own sizes, so nothing is substituted in them.
     let mut guards = stated;
     guards.extend(solution.guards);
     module.sizes = RunTimeSizes { sources, guards };
     Ok(())
 }
 
-/// Why symbols of a module whose sizes are not resolved yet are what
-/// [`infer_symbolic_dims`] makes of them, each before those that it was solved for. Calls get
-/// copies of computations that they can not share, as in [`infer_symbolic_dims`].
+/// The derivations of the symbols that [`infer_symbolic_dims`] would eliminate, for a module whose
+/// sizes are not resolved yet. Each precedes the derivations of the symbols in its value. Calls get
+/// their own copies of computations that they cannot share, as in [`infer_symbolic_dims`].
 ///
 /// # Errors
 /// As [`infer_symbolic_dims`].
@@ -263,12 +263,11 @@ pub fn derive_sizes(module: &mut Module, fixed: &[(&str, i64)]) -> Result<Vec<De
     Ok(solve(module, &sources, fixed)?.derivations)
 }
 
-/// Rounds of copies: a copy may call what must be copied in turn.
+/// The maximum number of rounds of copies: a copy may contain calls whose callees must be copied.
 const MAX_COPIES: usize = 8;
 
-/// Solves the equations of the module. Two calls of one computation need not have the
-/// same sizes: one that would only be related to another by sharing what it calls gets
-/// a copy.
+/// Solves the equations of the module. Two calls of one computation may have different sizes: if
+/// sharing the callee would relate the sizes of inputs, the calls get copies.
 fn solve(
     module: &mut Module,
     sources: &[SizeSource],

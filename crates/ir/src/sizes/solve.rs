@@ -1,10 +1,9 @@
-//! Solving the equations between sizes.
+//! The solver of equations between sizes.
 //!
-//! Each equation is brought to `0 = constant + sum of coefficient * atom` and
-//! solved for a symbol that stands alone in it: one that no input gives, if there
-//! is one, else the input's that comes last, which runs then check. An equation
-//! that cannot be solved is tried again once others are, and becomes a guard in
-//! the end.
+//! Each equation is converted to `0 = constant + sum of coefficient * atom` and solved for a symbol
+//! that occurs only once, as an atom: preferably one that no input determines, otherwise the last
+//! of the inputs' symbols, whose equation is then checked at run time. An equation that cannot be
+//! solved is retried after others are solved, and finally becomes a guard.
 
 use super::equations::{Equation, symbol};
 use super::{Guard, SizeSource};
@@ -16,45 +15,45 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tegula_expr::{Cmp, Node, Term, Var, canonicalize, floor_mod, gcd, range_of};
 
-/// The largest term that a symbol is replaced by, in nodes.
+/// The maximum number of nodes of a term that replaces a symbol.
 const MAX_SOLUTION: u32 = 1 << 12;
 
 pub(super) struct Solver<'a> {
     module: &'a Module,
     given: FxHashSet<Var>,
-    /// What each eliminated symbol is; no eliminated symbol occurs in it.
+    /// The values of eliminated symbols, in which no eliminated symbol occurs.
     values: FxHashMap<Var, Term>,
-    /// The eliminated symbols in whose values a symbol occurs.
+    /// For each symbol, the eliminated symbols in whose values it occurs.
     users: FxHashMap<Var, BTreeSet<Var>>,
     guards: Vec<Guard>,
-    /// Equations that could not be solved yet.
+    /// Equations that are not solved yet.
     open: Vec<Equation>,
     derivations: Vec<Derivation>,
-    /// Calls that relate sizes of inputs only because they share what they call.
+    /// Calls that relate sizes of inputs to each other only because they share a callee.
     pub(super) calls: FxHashSet<InstructionId>,
 }
 
-/// Why a symbol is a term over others.
+/// The reason why a symbol is equal to a term over other symbols.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derivation {
     /// The symbol.
     pub symbol: Var,
-    /// What it is, over symbols that are derived later or not at all.
+    /// The term, over symbols that are derived later or not at all.
     pub value: Term,
-    /// Who needs it, as in [`Guard::what`].
+    /// The origin of the equation, as in [`Guard::what`].
     pub what: Arc<str>,
-    /// Whether the symbol is the size of an input, so that runs check it.
+    /// Whether the symbol is the size of an input, so that the equation is checked at run time.
     pub checked: bool,
 }
 
-/// What every symbol is in terms of the others.
+/// The result of solving: the values of eliminated symbols, the guards and the derivations.
 pub(super) struct Solution {
     values: FxHashMap<Var, Term>,
     pub(super) guards: Vec<Guard>,
     pub(super) derivations: Vec<Derivation>,
 }
 
-/// What became of an equation.
+/// Whether an equation is solved.
 enum Outcome {
     Solved,
     Open,
@@ -77,7 +76,7 @@ impl<'a> Solver<'a> {
     /// Adds an equation.
     ///
     /// # Errors
-    /// No sizes satisfy it together with those before.
+    /// It contradicts the equations before it.
     pub(super) fn add(&mut self, equation: Equation) -> Result<(), Error> {
         match self.try_solve(&equation)? {
             Outcome::Solved => {}
@@ -86,7 +85,7 @@ impl<'a> Solver<'a> {
         Ok(())
     }
 
-    /// Solves what is left.
+    /// Solves the remaining equations.
     ///
     /// # Errors
     /// As [`Self::add`].
@@ -105,8 +104,8 @@ impl<'a> Solver<'a> {
             self.guard(&equation);
         }
         for guard in &mut self.guards {
-            // The right side of a guard on an input's symbol may have been solved
-            // further since. Its left side stays the input's own size.
+            // Symbols on the right side of an input symbol's guard may have been eliminated since
+            // it was made. The left side must stay the input's own size.
             if guard.left.as_var().is_none() {
                 guard.left = substituted(&guard.left, &self.values, &self.module.symbols);
             }
@@ -185,8 +184,9 @@ impl<'a> Solver<'a> {
         Ok(Outcome::Solved)
     }
 
-    /// Solves one of the open equations for a symbol that is multiplied by other sizes, if
-    /// there is one: runs check that these are not zero and leave no rest.
+    /// Solves one of the open equations for a symbol that is multiplied by other sizes, if there is
+    /// such an equation. Guards check that these sizes are not zero and that the division has no
+    /// remainder.
     fn divide(&mut self) -> Result<bool, Error> {
         for number in 0..self.open.len() {
             let equation = self.open.swap_remove(number);
@@ -222,8 +222,8 @@ impl<'a> Solver<'a> {
         Ok(false)
     }
 
-    /// A symbol that no input gives, and the fraction over sizes of inputs that it is
-    /// where the difference is 0.
+    /// A symbol that no input determines, with the numerator and the denominator, over sizes of
+    /// inputs, of the fraction that it equals if the difference is 0.
     fn quotient(&self, difference: &Term) -> Option<(Var, Term, Term)> {
         let (terms, constant) = difference.as_linear()?;
         let is_given = |term: &Term| {
@@ -248,7 +248,7 @@ impl<'a> Solver<'a> {
         (is_given(&rest) && size <= MAX_SOLUTION).then(|| (var, rest.neg(), divisor))
     }
 
-    /// The symbol to solve for, and its coefficient.
+    /// The symbol to solve the equation for, and its coefficient.
     fn candidate(&self, terms: &[(Term, i64)]) -> Option<(Var, i64)> {
         let alone = |var: Var| {
             let others = terms.iter().filter(|(atom, _)| atom.as_var() != Some(var));
@@ -266,7 +266,7 @@ impl<'a> Solver<'a> {
             symbols.iter().filter(plain).collect(),
             symbols.iter().filter(derived).collect::<Vec<_>>(),
         ];
-        // An input's symbol must not be solved in terms of what nothing gives.
+        // The symbol of an input must not be replaced by a term that inputs do not determine.
         let [first, second, third] = choices.map(last);
         let only_given = terms.iter().all(|(atom, _)| {
             let mut all = true;
@@ -351,7 +351,7 @@ impl<'a> Solver<'a> {
         self.values.insert(var, value);
     }
 
-    /// A comparison other than equality: true, false, or a guard in the end.
+    /// Adds a comparison other than equality. It is proved, is a contradiction, or becomes a guard.
     fn compare(
         &mut self,
         equation: &Equation,
@@ -417,7 +417,7 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// The factors of a product.
+/// Appends the factors of a product.
 fn collect_factors(term: &Term, factors: &mut Vec<Term>) {
     match term.node() {
         Node::Mul(a, b) => {
@@ -434,7 +434,7 @@ fn substituted(term: &Term, values: &FxHashMap<Var, Term>, symbols: &[Symbol]) -
 }
 
 impl Solution {
-    /// Writes the solution into every shape.
+    /// Substitutes the solution in every shape.
     pub(super) fn apply(&self, module: &mut Module) {
         let symbols = module.symbols.clone();
         let mut known: FxHashMap<Term, Term> = FxHashMap::default();
@@ -452,7 +452,7 @@ impl Solution {
                 .for_each(|shape| rewrite(shape, &mut replace));
             rewrite(result, &mut replace);
         }
-        // What a symbol can be is what its equals can be.
+        // A symbol that was equal to an eliminated one is within the bounds of both.
         for number in 0..symbols.len() {
             let equal = self.values.get(&symbol(number)).and_then(Term::as_var);
             let (Some(own), Some(Var(equal))) = (symbols.get(number), equal) else {

@@ -1,29 +1,29 @@
-//! Integers that a program computes from its sizes: what `get-dimension-size` gives, and
-//! arithmetic on it.
+//! Terms for integers that a program computes from its sizes: results of `get-dimension-size`, and
+//! arithmetic on them.
 //!
-//! `set-dimension-size` and `dynamic-reshape` take the sizes of their results from such
-//! values. A value that depends on data has no term: then a run does not know the size
-//! before it starts.
+//! `set-dimension-size` and `dynamic-reshape` take the sizes of their results from such integers.
+//! An integer that depends on data has no term; the size is then not known before the program runs.
 
 use crate::{Binary, ElementType, InstructionId, Module, Op};
 use rustc_hash::FxHashMap;
 use tegula_expr::{Cmp, Term};
 
-/// The most operations that are followed backwards.
+/// The maximum number of operations that are followed backwards.
 const MAX_OPERATIONS: usize = 64;
-/// The most nodes of a term: a sum that is multiplied by itself doubles each time.
+/// The maximum number of nodes of a term: a sum that is multiplied by itself doubles each time.
 const MAX_SIZE: u32 = 1 << 10;
 
-/// Values as terms over sizes.
+/// Computes the terms of integer values.
 pub(super) struct Values<'a> {
     module: &'a Module,
-    /// What must not be more than what, for no operation to wrap around.
+    /// Pairs of a value and its upper bound that must hold for the integer operations not to
+    /// overflow.
     pub(super) fits: Vec<(Term, Term)>,
-    /// What was followed so far, each once.
+    /// The results so far, by instruction.
     known: FxHashMap<InstructionId, Option<Term>>,
 }
 
-/// Whether the value of an array of one integer follows from sizes and constants.
+/// Whether the value of a one-element integer array is computed from sizes and constants only.
 pub fn is_size_computation(module: &Module, id: InstructionId) -> bool {
     Values::new(module).of(id).is_some()
 }
@@ -37,8 +37,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The value of an array of one integer; `None` if it follows from something else
-    /// than sizes.
+    /// The term of a one-element integer array; `None` if it depends on anything but sizes.
     pub(super) fn of(&mut self, id: InstructionId) -> Option<Term> {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
@@ -46,7 +45,8 @@ impl<'a> Values<'a> {
         if self.known.len() >= MAX_OPERATIONS {
             return None;
         }
-        // Nothing is its own operand; each step down adds one here, which bounds the depth.
+        // This entry counts the operations followed, which bounds the depth of recursion. Operands
+        // never lead back to the instruction itself.
         self.known.insert(id, None);
         let value = self.follow(id);
         self.known.insert(id, value.clone());
@@ -85,7 +85,7 @@ impl<'a> Values<'a> {
             Op::Binary(Binary::Divide) => {
                 let (a, b) = (value(0)?, value(1)?);
                 b.as_constant().filter(|&b| b > 0)?;
-                // Rounded towards zero.
+                // HLO divides with rounding towards zero.
                 let negative = Term::cmp(Cmp::Lt, &a, &Term::constant(0));
                 Term::select(&negative, &a.ceil_div(&b), &a.floor_div(&b))
             }

@@ -1,5 +1,5 @@
-//! From what was read to a [`Module`]: names become ids, callees come before
-//! callers, missing shapes are inferred and open sizes become symbols.
+//! Builds a [`Module`] from the syntax tree: resolves names to ids, orders callees before callers,
+//! infers missing shapes, and gives open sizes symbols.
 
 use super::ops::Attributes;
 use super::order::callees_first;
@@ -17,11 +17,11 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use tegula_arena::{Arena, EntityRef};
 
-/// How many leaves the inferred shapes of a program may have together: a few
-/// bytes of text can ask for a copy of the largest of them.
+/// The maximum number of leaves in all inferred shapes together: a few bytes of text can request a
+/// copy of a large shape.
 const MAX_INFERRED_LEAVES: usize = 1 << 22;
 
-/// Makes a module of what was read.
+/// Builds a module from the syntax tree.
 pub(crate) fn build_module<'a>(
     source: &'a str,
     name: &str,
@@ -61,16 +61,16 @@ pub(crate) fn build_module<'a>(
 struct Builder<'s, 'a> {
     scope: &'s Scope<'a>,
     module: &'s mut Module,
-    /// How many leaves inferred shapes may still have.
+    /// The number of leaves that inferred shapes may still have.
     leaves: &'s mut usize,
     id: ComputationId,
     names: FxHashMap<&'a str, InstructionId>,
-    /// The names that nested instructions were given.
+    /// The names generated for nested instructions.
     invented: rustc_hash::FxHashSet<String>,
     next_number: u64,
     instructions: Vec<InstructionId>,
     parameters: Vec<Option<InstructionId>>,
-    /// Control predecessors, which may be written before they are defined.
+    /// Control predecessors, which may be named before they are defined.
     predecessors: Vec<(InstructionId, Vec<Named<'a>>)>,
 }
 
@@ -105,7 +105,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         {
             self.reserve_names(&raw);
         }
-        // By position in `raw`: `#i` adds instructions, so positions differ.
+        // Ids by position in `raw`; they differ from the positions, because `#i` adds instructions.
         let mut by_position = Vec::with_capacity(raw.instructions.len());
         for instruction in raw.instructions {
             let id = self.instruction(instruction, &by_position)?;
@@ -129,7 +129,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         })
     }
 
-    /// Remembers every written name, so that no invented one equals it.
+    /// Reserves every written name, so that no generated name equals it.
     fn reserve_names(&mut self, raw: &RawComputation<'a>) {
         let inventing = |raw: &RawInstruction<'_>| {
             raw.name.is_none()
@@ -144,7 +144,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         }
     }
 
-    /// Numbers only grow, so that taken names cost no more than one try each.
+    /// The number only grows, so each taken name is tried once at most.
     fn invent_name(&mut self, opcode: Opcode) -> Arc<str> {
         loop {
             let name = format!("{opcode}.{}", self.next_number);
@@ -240,7 +240,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         Ok(operands)
     }
 
-    /// Adds the get-tuple-element that `#element` stands for.
+    /// Adds the `get-tuple-element` that `#element` denotes.
     fn element(
         &mut self,
         tuple: InstructionId,
@@ -271,7 +271,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         Ok(id)
     }
 
-    /// The written shape with its open sizes resolved, or the inferred one.
+    /// The written shape with its open sizes resolved; without a written shape, the inferred one.
     fn shape(
         &mut self,
         raw: &RawInstruction<'a>,
@@ -321,7 +321,7 @@ impl<'s, 'a> Builder<'s, 'a> {
         rest.sort_by_key(|attribute| attribute.span);
         let mut annotations = Annotations::default();
         for attribute in rest {
-            // The sizes of slices permuted in place are kept as written.
+            // The slice sizes of an in-place permutation are kept as text.
             let permuted = matches!(
                 opcode,
                 Opcode::CollectivePermute | Opcode::CollectivePermuteStart
@@ -366,7 +366,7 @@ impl<'s, 'a> Builder<'s, 'a> {
 
     fn add_parameter(&mut self, number: u32, id: InstructionId, span: Span) -> Result<(), Error> {
         let number = number as usize;
-        // Every parameter takes some text, which bounds the numbers.
+        // Every parameter takes some bytes of text, so the text's length bounds the numbers.
         if number > self.scope.source.len() {
             let message = format!("parameter {number} is not preceded by parameters 0 to {number}");
             return Err(self.scope.error(span, message));
@@ -397,9 +397,9 @@ impl<'s, 'a> Builder<'s, 'a> {
         }
     }
 
-    /// Compares the result that a computation's header states with its root. As in XLA's parser,
-    /// the header's parameters are not compared: the body states them again, and there are
-    /// programs whose headers are out of date.
+    /// Compares the result shape in a computation's header with its root's shape. As in XLA's
+    /// parser, the header's parameters are not compared: the body states them again, and some
+    /// programs have outdated headers.
     fn check_program_shape(
         &self,
         span: Span,

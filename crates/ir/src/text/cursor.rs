@@ -1,4 +1,4 @@
-//! A position in the text, with the token that follows it.
+//! The cursor: a position in the text, with one token of lookahead.
 
 use super::lexer::Token;
 use super::tree::RawComputation;
@@ -6,8 +6,8 @@ use super::{FillElided, ReadOptions};
 use crate::{Error, Span};
 use logos::Logos;
 
-/// How deep shapes, operands and raw values may nest: deeper text is refused,
-/// so that recursion stays within any thread's stack.
+/// The maximum nesting of shapes, operands and raw values. Deeper text is an error, so that
+/// recursion fits any thread's stack.
 pub(crate) const MAX_DEPTH: u32 = 64;
 
 /// A token with its text and place.
@@ -18,24 +18,24 @@ pub(crate) struct Lexeme<'a> {
     pub(crate) span: Span,
 }
 
-/// Reads tokens one after the other, looking one ahead.
+/// Reads tokens one after the other, with one token of lookahead.
 pub(crate) struct Cursor<'a> {
     source: &'a str,
     lexer: logos::Lexer<'a, Token>,
-    /// Where `lexer`'s own text begins in `source`.
+    /// The position in `source` at which the lexer's text begins.
     base: usize,
     next: Option<Result<Lexeme<'a>, Span>>,
     /// The end of the last token taken.
     end: usize,
     depth: u32,
-    /// Computations that are written in the place of a name.
+    /// Computations that are written inline, in the place of their names.
     pub(crate) inline: Vec<RawComputation<'a>>,
-    /// What stands for constants whose elements were left out, and how many there were.
+    /// The function that makes elements of abbreviated constants, and the number of its calls.
     pub(crate) fill: Option<FillElided<'a>>,
     pub(crate) filled: u64,
 }
 
-/// Where a program begins: after a file's first lines that begin with `#`, such as the
+/// The position at which a program begins: after leading lines that begin with `#`, such as the
 /// commands of XLA's own tests (`# RUN: ...`).
 fn after_leading_comments(source: &str) -> usize {
     let mut start = 0;
@@ -57,12 +57,12 @@ fn to_span(start: usize, end: usize) -> Span {
 }
 
 impl<'a> Cursor<'a> {
-    /// At the beginning of the text. Fails if spans could not address it.
+    /// A cursor at the beginning of the text. Fails if the text is too long for spans.
     pub(crate) fn new(source: &'a str) -> Result<Self, Error> {
         Self::with_options(source, &ReadOptions::default())
     }
 
-    /// As [`Self::new`], with how the text is read.
+    /// As [`Self::new`], with options.
     pub(crate) fn with_options(source: &'a str, options: &ReadOptions<'a>) -> Result<Self, Error> {
         if u32::try_from(source.len()).is_err() {
             return Err(Error::limit("texts of 4 GiB and more are not read"));
@@ -110,7 +110,7 @@ impl<'a> Cursor<'a> {
         self.advance();
     }
 
-    /// The next token, if there is one and it is well-formed.
+    /// The kind of the next token, if there is one and it is well-formed.
     pub(crate) fn peek(&self) -> Option<Token> {
         match self.next {
             Some(Ok(lexeme)) => Some(lexeme.token),
@@ -126,12 +126,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The token after the next.
+    /// The kind of the token after the next.
     pub(crate) fn peek_second(&self) -> Option<Token> {
         self.lexer.clone().next()?.ok()
     }
 
-    /// Whether everything has been read.
+    /// Whether all tokens have been taken.
     pub(crate) fn at_end(&self) -> bool {
         self.next.is_none()
     }
@@ -145,7 +145,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// From the start of `from` to the end of the last token taken.
+    /// The range from the start of `from` to the end of the last token taken.
     pub(crate) fn span_since(&self, from: Span) -> Span {
         Span {
             end: to_span(self.end, self.end).end.max(from.start),
@@ -153,7 +153,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text of a range.
+    /// The text in a range.
     pub(crate) fn slice(&self, span: Span) -> &'a str {
         let range = span.start as usize..span.end as usize;
         self.source.get(range).unwrap_or_default()
@@ -211,7 +211,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the next token if it is this one.
+    /// Takes the next token if it is of this kind; says whether it was.
     pub(crate) fn eat(&mut self, token: Token) -> bool {
         let found = self.peek() == Some(token);
         if let (true, Some(Ok(lexeme))) = (found, self.next) {
@@ -221,12 +221,12 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes the next token if it is this word.
+    /// Takes the next token if it is this word; says whether it was.
     pub(crate) fn eat_word(&mut self, word: &str) -> bool {
         self.peek() == Some(Token::Word) && self.peek_text() == word && self.eat(Token::Word)
     }
 
-    /// Takes the next token, which must be this one.
+    /// Takes the next token, which must be of this kind.
     pub(crate) fn expect(&mut self, token: Token) -> Result<Lexeme<'a>, Error> {
         if self.peek() != Some(token) {
             return Err(self.expected(token.describe()));
@@ -242,7 +242,7 @@ impl<'a> Cursor<'a> {
         self.take()
     }
 
-    /// Takes a name, with or without `%`; the text has none.
+    /// Takes a name, with or without `%`; the returned text is without it.
     pub(crate) fn name(&mut self, what: &str) -> Result<Lexeme<'a>, Error> {
         match self.peek() {
             Some(Token::Name | Token::Word) => {
@@ -277,7 +277,7 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// Takes `open item, item, ... close`, where `item` reads one.
+    /// Takes a list `open item, item, ... close`, in which `item` reads one item.
     pub(crate) fn list(
         &mut self,
         open: Token,
@@ -300,7 +300,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Runs `inner` one level deeper, unless that is too deep.
+    /// Runs `inner` one nesting level deeper; an error if that exceeds the limit.
     pub(crate) fn nested<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -315,8 +315,8 @@ impl<'a> Cursor<'a> {
         result
     }
 
-    /// Takes a `{...}` as it stands, whatever is in it: brackets must balance and
-    /// a bracket inside `"..."` does not count.
+    /// Takes `{...}` as text, whatever it contains. Brackets must balance, except for those inside
+    /// `"..."`.
     pub(crate) fn raw_braces(&mut self) -> Result<&'a str, Error> {
         if self.peek() != Some(Token::BraceOpen) {
             return Err(self.expected("`{`"));
@@ -331,7 +331,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The length of a text's leading `{...}`; `None` if it has no end.
+/// The length of the `{...}` with which a text begins; `None` if it is not closed.
 fn balanced_length(text: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     let mut bytes = text.iter().enumerate();
@@ -359,13 +359,13 @@ fn balanced_length(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// An integer of 64 bits; unsigned ones above `i64::MAX` wrap, as in XLA.
+/// A 64-bit integer; unsigned ones above `i64::MAX` wrap, as in XLA.
 pub(crate) fn parse_int(text: &str) -> Option<i64> {
     let unsigned = || text.parse::<u64>().ok().map(u64::cast_signed);
     text.parse::<i64>().ok().or_else(unsigned)
 }
 
-/// At most 40 characters of a text, for messages.
+/// The first 40 characters of a text, for error messages.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),

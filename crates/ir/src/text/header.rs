@@ -1,4 +1,4 @@
-//! The first line of a module and the stack-frame tables that may follow it.
+//! Reads a module's header line and the stack-frame tables that may follow it.
 
 use super::cursor::Cursor;
 use super::lexer::Token;
@@ -26,8 +26,7 @@ impl<'a> Cursor<'a> {
         Ok((name, attributes))
     }
 
-    /// Reads the value of an attribute that has a field of its own; says whether
-    /// it has.
+    /// Reads the value of an attribute that has its own field; `false` if it has none.
     fn module_attribute(
         &mut self,
         key: &str,
@@ -94,13 +93,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Whether a stack-frame table comes next: its name, then a number.
+    /// Whether a stack-frame table comes next: its name, followed by a number.
     pub(crate) fn at_stack_frames(&self) -> bool {
         let table = matches!(
             self.peek_text(),
             "FileNames" | "FunctionNames" | "FileLocations" | "StackFrames"
         );
-        // A table may be empty, but a computation's name is followed by a bracket.
+        // A table may be empty. A computation of the same name would be followed by a bracket.
         let bracket = matches!(
             self.peek_second(),
             Some(Token::BraceOpen | Token::ParenOpen | Token::Equal)

@@ -1,10 +1,10 @@
-//! Computations that are written in the place of their names: `to_apply={ ... }`.
+//! Inline computations, which are written in the place of their names: `to_apply={ ... }`.
 
 use super::tree::{Callee, Value};
 use super::tree::{RawComputation, RawInstruction};
 use rustc_hash::FxHashSet;
 
-/// A name for each of `count` such computations, which no other computation has.
+/// Unused names for `count` inline computations.
 pub(crate) fn names(computations: &[RawComputation<'_>], count: usize) -> Vec<String> {
     let used: FxHashSet<&str> = computations.iter().map(|c| c.name).collect();
     let free = (0..).map(|number| format!("inline.{number}"));
@@ -13,7 +13,7 @@ pub(crate) fn names(computations: &[RawComputation<'_>], count: usize) -> Vec<St
         .collect()
 }
 
-/// Gives them their names, and callers the names to call.
+/// Names the inline computations, and gives their callers these names.
 pub(crate) fn expand<'a>(
     computations: &mut Vec<RawComputation<'a>>,
     mut inline: Vec<RawComputation<'a>>,
@@ -22,7 +22,7 @@ pub(crate) fn expand<'a>(
     for (computation, name) in inline.iter_mut().zip(names) {
         computation.name = name;
     }
-    // In front, so that the last computation stays the default entry.
+    // They go first, so that the last computation stays the default entry.
     computations.splice(0..0, inline);
     for instruction in computations.iter_mut().flat_map(|c| &mut c.instructions) {
         name_callees(instruction, names);

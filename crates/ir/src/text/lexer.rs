@@ -1,9 +1,9 @@
 //! Tokens of HLO text.
 //!
-//! Some attribute values are single tokens: `3x5` (sizes), `1_1x2_2_1` (padding)
-//! and `b01f_01io->b01f` (dimension labels). The longest match wins, so a name
-//! such as `b01f` and a number such as `3` are what remains otherwise. Words are
-//! not told apart here: `ROOT`, `f32` and `add.1` are all [`Token::Word`].
+//! Some attribute values are single tokens: `3x5` (sizes), `1_1x2_2_1` (padding) and
+//! `b01f_01io->b01f` (dimension labels). The longest match wins, so a name such as `b01f` or a
+//! number such as `3` is still a token of its own. Words are not classified: `ROOT`, `f32` and
+//! `add.1` are all [`Token::Word`].
 
 use logos::Logos;
 
@@ -69,7 +69,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// What the token is called in error messages.
+    /// The token's description in error messages.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::BraceOpen => "`{`",

@@ -1,8 +1,8 @@
-//! Literals in text: `{ { 1, 2 }, { 3, nan(0x7f) } }`.
+//! Reads literals: `{ { 1, 2 }, { 3, nan(0x7f) } }`.
 //!
-//! The braces must agree with the shape; an array without elements may be
-//! written `{}`. Nothing is allocated before its text has been read, so a huge
-//! shape with a short literal costs nothing.
+//! The braces must match the shape; an array without elements may be written `{}`. Memory is
+//! allocated only for elements that have been read, so a huge shape with a short literal costs
+//! nothing.
 
 use super::cursor::{Cursor, Lexeme, shortened};
 use super::lexer::Token;
@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         Literal::from_bytes(shape, &bytes).map_err(|error| self.error_at(span, error.to_string()))
     }
 
-    /// Reads `{...}` as made-up elements, if that was asked for.
+    /// Reads `{...}` and generates the elements, if the options ask for that.
     fn elided(&mut self, shape: &ArrayShape) -> Result<Option<Literal>, Error> {
         let is_elided =
             self.peek() == Some(Token::BraceOpen) && self.peek_second() == Some(Token::Ellipsis);
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         Ok(Some(filled))
     }
 
-    /// Reads one level of braces; `dims` are the sizes from this level inwards.
+    /// Reads one level of braces; `dims` are the sizes of this level and those inside it.
     fn elements(
         &mut self,
         ty: ElementType,
@@ -115,7 +115,7 @@ impl<'a> Cursor<'a> {
             push_word(bytes, ty, word);
             return Ok(());
         };
-        // A real number may stand for a complex one.
+        // A complex number without imaginary part may be written as a real number.
         if !self.eat(Token::ParenOpen) {
             let word = self.number(part)?;
             push_word(bytes, part, word);
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads one number of a type that is not complex, as its stored code.
+    /// Reads one number of a type that is not complex; returns its stored bits.
     fn number(&mut self, ty: ElementType) -> Result<u64, Error> {
         let lexeme = match self.peek() {
             Some(Token::Int | Token::Decimal | Token::Word) => self.take()?,
@@ -152,7 +152,7 @@ impl<'a> Cursor<'a> {
                 (value.convert(ty) == value).then(|| encode(ty, value)[0])
             }),
             Category::Unsigned | Category::Complex => {
-                // XLA reads a negative number as the 64 bits it is stored as.
+                // As in XLA, a negative number stands for the 64-bit word that stores it.
                 let wrapped = || {
                     let value = lexeme.text.parse::<i64>().ok();
                     value
@@ -200,7 +200,7 @@ impl<'a> Cursor<'a> {
             },
             "inf" => format.infinity_code().map(|code| sign | code),
             digits => finite(ty, digits).map(|code| match code {
-                // -0 where the type has none is 0.
+                // In a format without -0, -0 is read as 0.
                 0 if format.specials == Specials::UnsignedZero => 0,
                 code => sign | code,
             }),
@@ -215,7 +215,7 @@ impl<'a> Cursor<'a> {
         if !self.eat(Token::ParenOpen) {
             return Ok(None);
         }
-        // The digits are not one token: `0x7fc0` is `0x7` and `fc0`.
+        // The digits may be several tokens: `0x7fc0` is `0x7` and `fc0`.
         let start = self.span();
         while matches!(self.peek(), Some(Token::Int | Token::Sizes | Token::Word)) {
             self.take()?;
@@ -231,14 +231,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The code of an unsigned decimal number, unless it is too large for the type.
+/// The code of an unsigned decimal number; `None` if the type cannot represent it.
 fn finite(ty: ElementType, digits: &str) -> Option<u64> {
     let format = ty.float_format()?;
     if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
     }
     let code = match ty {
-        // Read directly, so that it is rounded once.
+        // Parsed as `f32` directly, so that it is rounded only once.
         ElementType::F32 => u64::from(digits.parse::<f32>().ok()?.to_bits()),
         _ => format.encode(digits.parse::<f64>().ok()?),
     };

@@ -1,16 +1,15 @@
 //! The reader of HLO text.
 //!
-//! Text goes through three stages, each in files of its own:
-//! - [`lexer`] and [`cursor`]: tokens, one ahead, with their places;
-//! - [`syntax`], [`header`], [`shape`], [`literal`], [`values`], [`mesh`]: the grammar, by
-//!   recursive descent; names are not looked up yet;
-//! - [`sugar`], [`inline`], [`order`], [`build`], [`ops`], [`symbols`]: short forms are
-//!   written out, computations sorted, names looked up, operations typed, missing
-//!   shapes inferred.
+//! Reading has three stages, each in its own files:
+//! - [`lexer`] and [`cursor`]: tokens with their places, and one token of lookahead;
+//! - [`syntax`], [`header`], [`shape`], [`literal`], [`values`], [`mesh`]: a recursive-descent
+//!   parser, which does not look up names;
+//! - [`sugar`], [`inline`], [`order`], [`build`], [`ops`], [`symbols`]: expansion of short forms,
+//!   sorting of computations, lookup of names, typed operations, inference of missing shapes.
 //!
-//! Input is hostile: recursion is bounded ([`cursor::MAX_DEPTH`]), nothing is
-//! allocated for sizes that the text merely states, and the first error ends the
-//! reading. What is read is well-formed but not yet verified.
+//! Input is untrusted: recursion is bounded ([`cursor::MAX_DEPTH`]), sizes that the text merely
+//! states allocate nothing, and reading ends at the first error. The result is well-formed but not
+//! yet verified.
 
 mod build;
 mod cursor;
@@ -39,26 +38,26 @@ use tree::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode};
 
 /// Reads a module.
 ///
-/// A text without `HloModule` is read as computations, or as the instructions
-/// of one computation; there, an operand that is not defined but has its shape
-/// in front becomes a parameter. The module is not verified.
+/// A text without `HloModule` is read as a list of computations, or else as the instructions of one
+/// computation; in the latter, an undefined operand with its shape in front becomes a parameter.
+/// The module is not verified.
 pub fn parse_module(text: &str) -> Result<Module, Error> {
     parse_module_with(text, &ReadOptions::default())
 }
 
-/// What stands for an array whose elements were left out of the text, from its shape and how
-/// many of them came before.
+/// Makes an array whose elements were left out of the text, from its shape and the number of such
+/// arrays before it.
 pub type FillElided<'f> = &'f dyn Fn(&ArrayShape, u64) -> Result<Literal, Error>;
 
-/// How a text is read.
+/// Options of the reader.
 #[derive(Clone, Copy, Default)]
 pub struct ReadOptions<'f> {
-    /// Makes up the elements of constants that a printer elided (`{...}`); without it they are
-    /// an error.
+    /// Makes the elements of constants that a printer abbreviated to `{...}`. Without it, such
+    /// constants are an error.
     pub fill_elided: Option<FillElided<'f>>,
 }
 
-/// As [`parse_module`], with how the text is read.
+/// As [`parse_module`], with options.
 pub fn parse_module_with<'a>(text: &'a str, options: &ReadOptions<'a>) -> Result<Module, Error> {
     let Read {
         name,
@@ -66,8 +65,8 @@ pub fn parse_module_with<'a>(text: &'a str, options: &ReadOptions<'a>) -> Result
         computations,
         inline,
     } = Read::new(text, options)?;
-    // The names of wrapped and inline computations live here, so the computations move
-    // to where they may borrow them.
+    // The names of expanded and inline computations are owned here, and the computations are moved
+    // to a variable that may borrow them.
     let names = inline::names(&computations, inline.len());
     let mut computations = computations;
     inline::expand(&mut computations, inline, &names);
@@ -80,12 +79,12 @@ pub fn parse_module_with<'a>(text: &'a str, options: &ReadOptions<'a>) -> Result
     build::build_module(text, name.unwrap_or(first), attributes, computations)
 }
 
-/// A text as read, before names are looked up.
+/// The syntax tree of a text.
 struct Read<'a> {
     name: Option<&'a str>,
     attributes: ModuleAttributes,
     computations: Vec<RawComputation<'a>>,
-    /// Those that are written in the place of their names.
+    /// The inline computations.
     inline: Vec<RawComputation<'a>>,
 }
 
@@ -93,7 +92,7 @@ impl<'a> Read<'a> {
     fn new(text: &'a str, options: &ReadOptions<'a>) -> Result<Self, Error> {
         let mut cursor = Cursor::with_options(text, options)?;
         if cursor.at_end() {
-            // An empty text has no places, but the error shall have one.
+            // An empty text has no position for the error, so a line break stands in for it.
             return Err(Error::input("the text is empty").at("\n", Span::default()));
         }
         let mut name = None;
@@ -126,7 +125,7 @@ impl<'a> Read<'a> {
 
 /// Reads a shape such as `(f32[2,?]{1,0:T(8,128)}, s32[])`.
 ///
-/// Open sizes (`?`, `<=n`) become the variables 0, 1, ... in order.
+/// Open sizes (`?`, `<=n`) become the variables 0, 1, ... in their order.
 pub fn parse_shape(text: &str) -> Result<Shape, Error> {
     let mut cursor = Cursor::new(text)?;
     let mut shape = cursor.shape()?;
@@ -137,8 +136,8 @@ pub fn parse_shape(text: &str) -> Result<Shape, Error> {
     Ok(shape)
 }
 
-/// Reads a literal with its shape in front, such as `f32[2] {1, nan}`: one array,
-/// or a tuple's arrays in order.
+/// Reads a literal that begins with its shape, such as `f32[2] {1, nan}`. Returns one array, or the
+/// arrays of a tuple in order.
 pub fn parse_literal(text: &str) -> Result<Vec<Literal>, Error> {
     let mut cursor = Cursor::new(text)?;
     let shape = cursor.shape()?;
@@ -149,7 +148,8 @@ pub fn parse_literal(text: &str) -> Result<Vec<Literal>, Error> {
     Ok(literals)
 }
 
-/// Whether a module's header comes next. A computation of that name has a bracket behind it.
+/// Whether a module's header comes next. A computation called `HloModule` would be followed by a
+/// bracket.
 fn at_module(cursor: &Cursor<'_>) -> bool {
     let second = cursor.peek_second();
     cursor.peek_text() == "HloModule" && matches!(second, Some(Token::Word | Token::Name))
@@ -161,7 +161,7 @@ fn second_module(cursor: &Cursor<'_>) -> Error {
         .with_help("cut the file in front of each `HloModule` and give one of the parts")
 }
 
-/// Whether the text begins with an instruction.
+/// Whether an instruction comes next.
 fn at_instruction(cursor: &Cursor<'_>) -> bool {
     let second = cursor.peek_second();
     match cursor.peek_text() {
@@ -170,7 +170,7 @@ fn at_instruction(cursor: &Cursor<'_>) -> bool {
     }
 }
 
-/// Reads instructions to the end of the text, as the computation `main`.
+/// Reads instructions up to the end of the text, as a computation `main`.
 fn bare_instructions<'a>(cursor: &mut Cursor<'a>) -> Result<RawComputation<'a>, Error> {
     let mut instructions = Vec::new();
     let mut root = None;
@@ -191,7 +191,7 @@ fn bare_instructions<'a>(cursor: &mut Cursor<'a>) -> Result<RawComputation<'a>, 
     Ok(computation)
 }
 
-/// Makes undefined operands parameters, in the order in which they are met.
+/// Declares undefined operands as parameters, in the order of their first use.
 fn declare_parameters(computation: &mut RawComputation<'_>) {
     let mut known: rustc_hash::FxHashSet<&str> = computation
         .instructions

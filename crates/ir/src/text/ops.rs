@@ -1,4 +1,4 @@
-//! From an opcode and its attributes as read to an [`Op`].
+//! Builds a typed [`Op`] from an opcode and its attributes as read.
 
 use super::scope::Scope;
 use super::tree::{Attribute, Value};
@@ -10,7 +10,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// An instruction's attributes, from which its operation takes its own.
+/// An instruction's attributes, from which its operation takes those that it has.
 pub(crate) struct Attributes<'s, 'a> {
     scope: &'s Scope<'a>,
     span: Span,
@@ -18,8 +18,7 @@ pub(crate) struct Attributes<'s, 'a> {
     rest: Vec<Attribute<'a>>,
 }
 
-/// Defines methods that take an attribute of one form: `name` for one that may
-/// be missing.
+/// Defines methods that take an attribute of one type: `name` for an optional one.
 macro_rules! takers {
     ($($name:ident $variant:ident $type:ty;)*) => { $(
         fn $name(&mut self, name: &str) -> Option<$type> {
@@ -46,7 +45,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
         }
     }
 
-    /// What no operation has taken.
+    /// The attributes that the operation has not taken.
     pub(crate) fn into_rest(self) -> Vec<Attribute<'a>> {
         self.rest
     }
@@ -92,7 +91,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
         self.need(name, value)
     }
 
-    /// The only number of `dimensions={d}`.
+    /// The single number of `dimensions={d}`.
     fn one_dimension(&mut self) -> Result<i64, Error> {
         match self.need_ints("dimensions")?.as_slice() {
             [dimension] => Ok(*dimension),
@@ -103,7 +102,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
         }
     }
 
-    /// A value of an enumeration.
+    /// Takes an attribute whose value is a name of an enumeration.
     fn word<T>(
         &mut self,
         name: &str,
@@ -234,7 +233,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
             Opcode::Iota => Op::Iota(self.need_int("iota_dimension")?),
             Opcode::Broadcast => Op::Broadcast(self.ints("dimensions").unwrap_or_default()),
             Opcode::Reshape => {
-                // Which dimension's size is computed from the others is in the shapes, too.
+                // The shapes determine the inferred dimension, too.
                 self.take("inferred_dimension");
                 Op::Reshape
             }
@@ -366,7 +365,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
                 thread: self.text("async_execution_thread"),
             },
             Opcode::AsyncUpdate | Opcode::AsyncDone => {
-                // Older dumps repeat the start's attributes here.
+                // Older dumps repeat the start operation's attributes here.
                 for name in ["calls", "async_execution_thread", "async_group_id"] {
                     self.take(name);
                 }
@@ -391,7 +390,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
             Opcode::ReplicaId => Op::ReplicaId,
             Opcode::PartitionId => Op::PartitionId,
             Opcode::AllGatherDone | Opcode::AllReduceDone | Opcode::CollectivePermuteDone => {
-                // Some dumps repeat the start's channel here.
+                // Some dumps repeat the start operation's channel here.
                 self.take("channel_id");
                 Op::CollectiveDone(opcode)
             }
@@ -494,7 +493,7 @@ impl<'s, 'a> Attributes<'s, 'a> {
     }
 
     fn convolution(&mut self) -> Result<Op, Error> {
-        // What kind of gradient it is says nothing that the numbers do not.
+        // The kind of gradient adds nothing to the other attributes.
         self.take("convolution_kind");
         self.take("conv_kind");
         let dims = match self.take("dim_labels").map(|labels| labels.value) {

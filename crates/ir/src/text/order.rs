@@ -1,14 +1,14 @@
-//! The order of computations: callees before callers, otherwise as written.
+//! Sorts computations: callees before callers, otherwise in the order of the text.
 
 use super::tree::RawComputation;
 use super::tree::Value;
 use crate::Error;
 use rustc_hash::FxHashMap;
 
-/// Sorts computations so that callees come first, and finds the entry's place.
+/// Sorts computations so that callees come first, and finds the position of the entry.
 ///
-/// Fails on names given twice, on two entries and on recursion. Names that do
-/// not exist are left to whoever looks them up.
+/// Fails if a name is defined twice, if there are two entries, or if there is recursion. Undefined
+/// names are reported later, when they are looked up.
 pub(crate) fn callees_first<'a>(
     source: &str,
     computations: Vec<RawComputation<'a>>,
@@ -61,7 +61,7 @@ fn callees(computation: &RawComputation<'_>, by_name: &FxHashMap<&str, usize>) -
     callees
 }
 
-/// A depth-first order with a stack of its own; fails with a member of a cycle.
+/// A depth-first sort with an explicit stack; fails with a member of a cycle.
 fn sort(
     computations: &[RawComputation<'_>],
     by_name: &FxHashMap<&str, usize>,

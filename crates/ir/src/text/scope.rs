@@ -1,10 +1,10 @@
-//! What the names in a module's text mean, for the stages that look them up.
+//! The definitions of names in a module's text.
 
 use super::tree::Named;
 use crate::{ComputationId, Error, Span};
 use rustc_hash::FxHashMap;
 
-/// What the names of a module mean.
+/// The computations and instructions that the names in a module's text denote.
 pub(crate) struct Scope<'a> {
     pub(crate) source: &'a str,
     pub(crate) computations: FxHashMap<&'a str, ComputationId>,
@@ -23,7 +23,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Whether an attribute may go with any instruction.
+/// Whether an attribute is allowed on any instruction.
 pub(crate) fn is_annotation(name: &str) -> bool {
     matches!(
         name,

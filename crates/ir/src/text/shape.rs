@@ -1,4 +1,4 @@
-//! Shapes and layouts in text: `f32[2,?]{1,0:T(8,128)S(1)}`.
+//! Reads shapes and layouts: `f32[2,?]{1,0:T(8,128)S(1)}`.
 
 use super::cursor::Cursor;
 use super::lexer::Token;
@@ -6,10 +6,10 @@ use crate::{ArrayShape, Dim, Dims, ElementType, Error, Layout, Shape, SplitConfi
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
-/// The most dimensions an array may have.
+/// The maximum number of dimensions of an array.
 pub(crate) const MAX_RANK: usize = 256;
 
-/// Stands for a size that the text leaves open, until it is resolved.
+/// A placeholder for a size that the text leaves open, until it is resolved.
 pub(crate) fn unresolved() -> Term {
     Term::var(Var(u32::MAX))
 }
@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
             Some(Token::Word) => match self.peek_text() {
                 "b" => self.peek_second() == Some(Token::ParenOpen),
                 "token" | "opaque" => self.peek_second() == Some(Token::BracketOpen),
-                // An instruction may be called `f32`, say.
+                // An instruction may have the name of an element type, such as `f32`.
                 word => {
                     ElementType::from_name(word).is_some()
                         && self.peek_second() == Some(Token::BracketOpen)
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
             return Err(Error::limit(message).at(self.source(), start));
         }
         let layout = if self.at_layout(dims.len()) {
-            // `{}` says nothing of an array without dimensions.
+            // The layout of a scalar, `{}`, is the default one.
             let layout = self.layout(dims.len(), Some(&dims))?;
             (layout != Layout::default()).then(|| Box::new(layout))
         } else {
@@ -120,8 +120,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether the `{` that follows opens a layout (and not, say, a computation
-    /// or the literal of an array without elements).
+    /// Whether the `{` that follows begins a layout, rather than a computation or the literal of an
+    /// array without elements.
     fn at_layout(&self, rank: usize) -> bool {
         self.peek() == Some(Token::BraceOpen)
             && match self.peek_second() {
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
             }
     }
 
-    /// Reads a layout of an array of this rank; the sizes are for checks.
+    /// Reads a layout of an array of this rank; `dims` are for checks.
     fn layout(&mut self, rank: usize, dims: Option<&Dims>) -> Result<Layout, Error> {
         let span = self.span();
         self.expect(Token::BraceOpen)?;
@@ -169,7 +169,7 @@ impl<'a> Cursor<'a> {
         let word = self.word("a layout property")?;
         match word.text {
             "T" => while_tiles(self, layout)?,
-            // A padding to 1 element is none.
+            // Padding to a multiple of 1 is no padding.
             "L" => {
                 let multiple = self.parenthesised("L", 1)?;
                 layout.tail_padding = if multiple == 1 { 0 } else { multiple };
@@ -183,7 +183,7 @@ impl<'a> Cursor<'a> {
                     layout.splits.push(split);
                 }
             }
-            // Dimension level types: dense is the only one left, and not printed.
+            // Dimension level types. Only dense ones are left, and they are not printed.
             "D" => self.list(Token::ParenOpen, Token::ParenClose, |cursor| {
                 cursor.word("a dimension level")?;
                 while cursor.eat(Token::Plus) || cursor.eat(Token::Tilde) {}
@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads `(n)` of a property, with `n` at least `least`.
+    /// Reads the `(n)` of a layout property; `n` must be at least `least`.
     fn parenthesised(&mut self, name: &str, least: i64) -> Result<i64, Error> {
         self.expect(Token::ParenOpen)?;
         let span = self.span();
@@ -258,7 +258,7 @@ fn while_tiles(cursor: &mut Cursor<'_>, layout: &mut Layout) -> Result<(), Error
     Ok(())
 }
 
-/// The numbers, if they are `0..rank` in some order.
+/// The numbers, if they are a permutation of `0..rank`.
 fn permutation(numbers: &[i64], rank: usize) -> Option<SmallVec<[u32; 6]>> {
     let mut seen: SmallVec<[bool; 16]> = SmallVec::from_elem(false, rank);
     let mut result = SmallVec::new();
@@ -272,8 +272,8 @@ fn permutation(numbers: &[i64], rank: usize) -> Option<SmallVec<[u32; 6]>> {
     (result.len() == rank).then_some(result)
 }
 
-/// Split indices lie inside their dimension. Splits number dimensions
-/// physically, most major first.
+/// Checks that split indices are inside their dimensions. Splits number dimensions in physical
+/// order, the most major first.
 fn check_splits(layout: &Layout, dims: &Dims) -> Result<(), String> {
     for split in &layout.splits {
         let logical = usize::try_from(split.dimension)

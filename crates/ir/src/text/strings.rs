@@ -64,7 +64,7 @@ fn take_digits(
     value
 }
 
-/// A string in quotes, escaped so that [`unescape`] gives it back.
+/// The text in quotes, with escapes that [`unescape`] reverses.
 pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,19 +1,19 @@
-//! `X-start(operands)`, short for an `async-start` of a computation that does `X`.
+//! Expands `X-start(operands)`, the short form of an `async-start` whose computation does `X`.
 
 use super::tree::{Attribute, Value};
 use super::tree::{OperandSource, Payload, RawComputation, RawInstruction, RawOpcode, RawOperand};
 use crate::{Error, Opcode, Shape, Span};
 use smallvec::SmallVec;
 
-/// A wrapped computation's parameter names; one with more operands is refused.
+/// The parameter names of a wrapped computation, which also limit the number of its operands.
 const NAMES: [&str; 32] = [
     "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13", "p14",
     "p15", "p16", "p17", "p18", "p19", "p20", "p21", "p22", "p23", "p24", "p25", "p26", "p27",
     "p28", "p29", "p30", "p31",
 ];
 
-/// Rewrites every `X-start` and adds the computations that do the work. They
-/// are called `async_NAME` after the instruction; `names` keeps their text.
+/// Expands every `X-start` and adds the computations that contain `X`. Their names are
+/// `async_NAME`, after the instruction; `names` owns the text.
 pub(crate) fn expand<'a>(
     source: &str,
     computations: &mut Vec<RawComputation<'a>>,
@@ -34,7 +34,7 @@ pub(crate) fn expand<'a>(
             wrapped.push(inner);
         }
     }
-    // In front, so that the last computation stays the default entry.
+    // They go first, so that the last computation stays the default entry.
     computations.splice(0..0, wrapped);
     Ok(())
 }

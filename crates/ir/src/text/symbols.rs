@@ -1,20 +1,20 @@
-//! Sizes that the text leaves open (`?`, `<=n`): which symbol each one is.
+//! Chooses the symbols for sizes that the text leaves open (`?`, `<=n`).
 //!
-//! A size of an entry parameter becomes a symbol of its own, `pN_dK`. Any other
-//! is what the shape function says; where that says nothing, a fresh symbol
-//! `NAME_dK`, which a later analysis may prove equal to others.
+//! A size of an entry parameter gets its own symbol, `pN_dK`. Any other size is what the shape
+//! function computes. If it computes none, the size gets a new symbol `NAME_dK`, which a later
+//! analysis may prove equal to others.
 
 use super::shape::unresolved;
 use crate::{ArrayShape, Dim, InstructionId, Module, Op, Shape, Symbol};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
-/// The largest value of a size that the text leaves open without a bound. It is
-/// stated so that products of two sizes are known to fit an `i64`, without which
-/// hardly any index could be simplified; a run checks it.
+/// The upper bound of an open size that the text states no bound for. It ensures that products of
+/// two sizes fit an `i64`; without it, hardly any index could be simplified. It is checked at run
+/// time.
 pub(crate) const MAX_SIZE: i64 = i32::MAX as i64;
 
-/// Whether a shape has sizes that are not resolved.
+/// Whether a shape has sizes that are not resolved yet.
 pub(crate) fn is_open(shape: &Shape) -> bool {
     match shape {
         Shape::Array(array) => array.dims.iter().any(is_open_dim),
@@ -31,14 +31,14 @@ fn is_open_dim(dim: &Dim) -> bool {
     }
 }
 
-/// What new symbols are called.
+/// The names for new symbols.
 pub(crate) struct Naming<'a> {
     pub(crate) instruction: &'a str,
     pub(crate) entry_parameter: Option<u32>,
 }
 
-/// What the shape function says of an instruction, if its sizes mean the same
-/// here: a called computation's symbols are not the caller's.
+/// The shape that the shape function computes. `None` for calls, whose result is in the callee's
+/// symbols, which have no meaning for the caller.
 pub(crate) fn infer_open(
     module: &Module,
     op: &Op,
@@ -55,7 +55,7 @@ pub(crate) fn infer_open(
     crate::infer_shape(module, op, &shapes, Some(stated)).ok()
 }
 
-/// Resolves the open sizes of a shape.
+/// Gives the open sizes of a shape their symbols.
 pub(crate) fn resolve(
     module: &mut Module,
     shape: &mut Shape,
@@ -135,7 +135,7 @@ fn fresh(module: &mut Module, name: String, upper: i64) -> Term {
     Term::var(Var(number))
 }
 
-/// Makes the sizes of the entry layout those of the parameters and the root.
+/// Replaces the sizes in the entry layout by those of the parameters and the root.
 pub(crate) fn resolve_entry_layout(module: &mut Module) {
     let Some((mut parameters, mut result)) = module.attributes.entry_layout.take() else {
         return;
@@ -167,8 +167,8 @@ fn copy_sizes(stated: &mut Shape, actual: &Shape) {
     }
 }
 
-/// Whether a shape as read agrees with a resolved one; open sizes agree with
-/// any, on either side, and layouts are not compared.
+/// Whether a shape as read agrees with a resolved one. An open size agrees with any size, on either
+/// side, and layouts are not compared.
 pub(crate) fn agrees(stated: &Shape, actual: &Shape) -> bool {
     match (stated, actual) {
         (Shape::Array(stated), Shape::Array(actual)) => {
@@ -187,7 +187,7 @@ pub(crate) fn agrees(stated: &Shape, actual: &Shape) -> bool {
     }
 }
 
-/// Gives each open size of a shape that stands alone a variable of its own.
+/// Gives each open size of a shape without a module its own variable.
 pub(crate) fn number_open(shape: &mut Shape, next: &mut u32) {
     match shape {
         Shape::Array(array) => {

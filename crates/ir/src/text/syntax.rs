@@ -1,7 +1,7 @@
 //! The grammar of modules, computations and instructions.
 //!
-//! This stage reads names without looking them up, so computations may come in
-//! any order. [`super::build`] turns what it gives into a module.
+//! This stage does not look up names, so computations may come in any order. [`super::build`] makes
+//! a module of its result.
 
 use super::cursor::{Cursor, Lexeme};
 use super::lexer::Token;
@@ -10,7 +10,7 @@ use crate::{Error, Literal, Opcode, Shape, Span};
 use smallvec::SmallVec;
 
 impl<'a> Cursor<'a> {
-    /// Reads a computation, from `ENTRY` or its name on.
+    /// Reads a computation, which begins with `ENTRY` or its name.
     pub(crate) fn computation(&mut self) -> Result<RawComputation<'a>, Error> {
         let entry = self.peek_text() == "ENTRY"
             && self.peek_second() != Some(Token::BraceOpen)
@@ -45,8 +45,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads a computation that is written in the place of its name: `to_apply={ ... }`.
-    /// Gives its number among [`Self::inline`]; its name comes when all names are known.
+    /// Reads an inline computation: `to_apply={ ... }`. Returns its index in [`Self::inline`]; it
+    /// is named later, when all other names are known.
     pub(crate) fn inline_computation(&mut self) -> Result<(usize, Span), Error> {
         let span = self.span();
         let (instructions, root) = self.nested(|cursor| cursor.braced_instructions(span))?;
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         Ok((self.inline.len() - 1, span))
     }
 
-    /// Reads `{ instruction ... }`; gives the instructions and the root's place.
+    /// Reads `{ instruction ... }`; returns the instructions and the root's position.
     fn braced_instructions(
         &mut self,
         name: Span,
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         Ok((parameters, self.shape()?))
     }
 
-    /// Reads `[ROOT] name = ...` and appends it, after what is nested in it.
+    /// Reads `[ROOT] name = ...` and appends it, after the instructions nested in it.
     pub(crate) fn instruction_line(
         &mut self,
         instructions: &mut Vec<RawInstruction<'a>>,
@@ -103,7 +103,7 @@ impl<'a> Cursor<'a> {
             && self.peek_second() != Some(Token::Equal)
             && self.eat_word("ROOT");
         let name = self.name("an instruction or `}`")?;
-        // Some producers write a colon after the name.
+        // Some tools write a colon after the name.
         self.eat(Token::Colon);
         self.expect(Token::Equal)?;
         let shape = if self.at_shape() {
@@ -122,8 +122,8 @@ impl<'a> Cursor<'a> {
 
     /// Reads `opcode(operands), attribute=value, ...`.
     ///
-    /// A nested instruction has no attributes: they would be taken for the next
-    /// operands of the outer one.
+    /// A nested instruction has no attributes, because after a comma they would be read as the next
+    /// operands of the outer instruction.
     fn operation(
         &mut self,
         start: Span,
@@ -199,8 +199,8 @@ impl<'a> Cursor<'a> {
         Ok(literals)
     }
 
-    /// Reads the single number that a constant array may be written as, in XLA's own tests:
-    /// `s8[10] constant(1)`. `None` if it is written otherwise.
+    /// Reads the single number that XLA's own tests may write for an array constant: `s8[10]
+    /// constant(1)`. `None` if the constant has another form.
     fn splat(
         &mut self,
         word: Lexeme<'a>,
@@ -233,8 +233,8 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// The broadcast of a number to a constant's shape, so that memory is taken for what is
-    /// written and not for what it stands for.
+    /// A broadcast of a number to a constant's shape, which takes memory only for the number that
+    /// is written.
     fn broadcast(
         &mut self,
         start: Span,

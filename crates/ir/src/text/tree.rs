@@ -1,5 +1,5 @@
-//! The syntax tree: computations, instructions, operands and attributes as read, their names not yet
-//! looked up.
+//! The syntax tree: computations, instructions, operands and attributes as read. Names are not
+//! looked up yet.
 
 use crate::{
     ConvDims, DimNumbers, Literal, Metadata, Opcode, PadDim, Precision, ReplicaGroups, Shape,
@@ -13,22 +13,22 @@ use std::sync::Arc;
 pub(crate) struct RawOperand<'a> {
     pub(crate) source: OperandSource<'a>,
     pub(crate) span: Span,
-    /// The shape written in front, if any.
+    /// The shape written before the operand, if any.
     pub(crate) shape: Option<Shape>,
-    /// `#i`: elements taken of it, one after the other.
+    /// `#i`: indices of the tuple elements that are taken, one after the other.
     pub(crate) elements: SmallVec<[i64; 1]>,
 }
 
-/// What an operand names.
+/// The source of an operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OperandSource<'a> {
     Name(&'a str),
-    /// An instruction written in the operand's place: its position among the
-    /// computation's instructions.
+    /// An instruction nested in the operand list: its position among the computation's
+    /// instructions.
     Nested(usize),
 }
 
-/// An opcode, or the start, update or end of its asynchronous form.
+/// An opcode, or the start, update or done form of its asynchronous version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RawOpcode {
     Plain(Opcode),
@@ -37,7 +37,7 @@ pub(crate) enum RawOpcode {
     Done,
 }
 
-/// What stands between an instruction's parentheses besides operands.
+/// The content of an instruction's parentheses, if it is not operands.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     None,
@@ -58,7 +58,7 @@ pub(crate) struct RawInstruction<'a> {
     pub(crate) attributes: Vec<Attribute<'a>>,
 }
 
-/// The parameters and the result that a computation's header states.
+/// The parameters and the result in a computation's header.
 pub(crate) type ProgramShape = (Vec<Shape>, Shape);
 
 /// A computation as read.
@@ -80,17 +80,17 @@ pub(crate) type TupleIndex = Vec<i64>;
 /// A list of named values, as written.
 pub(crate) type Pairs = Vec<(Arc<str>, Arc<str>)>;
 
-/// A name and where it stands.
+/// A name and its place in the text.
 pub(crate) type Named<'a> = (&'a str, Span);
 
-/// A called computation: by name, or by its number among those written in place.
+/// A called computation: its name, or its index among the inline computations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Callee<'a> {
     Named(Named<'a>),
     Inline(usize, Span),
 }
 
-/// A value as read.
+/// The value of an attribute, as read.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     Int(i64),
@@ -99,7 +99,7 @@ pub(crate) enum Value<'a> {
     Text(String),
     Ints(DimNumbers),
     Names(Vec<Named<'a>>),
-    /// Called computations, of which some are written in the place of their names.
+    /// Called computations, some of which are written inline.
     Inline(Vec<Callee<'a>>),
     Window(Vec<WindowDim>),
     ConvDims(Box<ConvDims>),

@@ -1,8 +1,7 @@
-//! Attribute values: `{0,1}`, `{size=3 pad=1_1}`, `%region`, `[2,2]<=[4]`.
+//! Reads attribute values: `{0,1}`, `{size=3 pad=1_1}`, `%region`, `[2,2]<=[4]`.
 //!
-//! Which form a value has is known from the attribute's name, whatever the
-//! operation; what it means for an operation is decided later, when all names
-//! are known.
+//! The attribute's name determines the form of its value, whatever the operation. The value is
+//! interpreted later, when all names are known.
 
 use super::cursor::{Cursor, parse_int};
 use super::lexer::Token;
@@ -83,7 +82,7 @@ impl<'a> Cursor<'a> {
             | "execution_thread"
             | "infeed_config"
             | "outfeed_config" => Value::Text(unescape(self.expect(Token::Text)?.text)),
-            // Of a collective-permute: a list for each slice.
+            // In a collective-permute, a list of sizes for each slice.
             "slice_sizes" if self.peek_second() == Some(Token::BraceOpen) => self.raw()?,
             "dimensions"
             | "lhs_batch_dims"
@@ -118,7 +117,7 @@ impl<'a> Cursor<'a> {
             }
             "control-predecessors" => Value::Names(self.names()?),
             "window" => Value::Window(self.window()?),
-            // Of a custom-call some dimensions may be of unknown meaning.
+            // In a custom call, the labels of some dimensions may be unknown.
             "dim_labels" if self.peek_text().contains('?') => self.raw()?,
             "dim_labels" => Value::ConvDims(Box::new(self.conv_dims()?)),
             "padding" => Value::Padding(self.padding()?),
@@ -167,13 +166,13 @@ impl<'a> Cursor<'a> {
         Ok(Value::Raw)
     }
 
-    /// Reads a word, which its text tells.
+    /// Reads a word; its meaning is in the attribute's text.
     fn raw_word(&mut self) -> Result<Value<'a>, Error> {
         self.word("a word")?;
         Ok(Value::Raw)
     }
 
-    /// Reads a value that is kept as written: braces, a string or one token.
+    /// Reads a value that is kept as text: braces, a string or a single token.
     pub(crate) fn raw(&mut self) -> Result<Value<'a>, Error> {
         match self.peek() {
             Some(Token::BraceOpen) => {
@@ -345,7 +344,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads `low_high` or `low_high_interior`, joined by `x`.
     fn padding(&mut self) -> Result<Vec<PadDim>, Error> {
-        // The padding of an array without dimensions is written as nothing.
+        // The padding of a rank-0 array is empty text.
         if matches!(self.peek(), None | Some(Token::Comma | Token::BraceClose)) {
             return Ok(Vec::new());
         }
@@ -422,7 +421,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads `[4,2]T(1,0)`: 0, 1, 2, ... in this shape, transposed.
+    /// Reads `[4,2]T(1,0)`: the numbers 0, 1, 2, ... in this shape, transposed.
     pub(crate) fn iota_array(&mut self) -> Result<(DimNumbers, DimNumbers), Error> {
         let reshape_dims = self.ints_between(Token::BracketOpen, Token::BracketClose)?;
         let transpose = match self.eat_word("T") {
@@ -491,7 +490,7 @@ impl<'a> Cursor<'a> {
         Ok(metadata)
     }
 
-    /// Reads `{key=value, ...}`, the values as written.
+    /// Reads `{key=value, ...}`; the values are kept as text.
     pub(crate) fn pairs(&mut self) -> Result<Pairs, Error> {
         let mut pairs = Pairs::new();
         self.list(Token::BraceOpen, Token::BraceClose, |cursor| {
@@ -542,7 +541,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The value of an attribute that names these.
+/// The value of an attribute that lists these computations.
 fn callees(all: Vec<Callee<'_>>) -> Value<'_> {
     let named = |callee: &Callee<'_>| matches!(callee, Callee::Named(_));
     if !all.iter().all(named) {
@@ -556,7 +555,7 @@ fn callees(all: Vec<Callee<'_>>) -> Value<'_> {
 }
 
 trait ReplaceIf<T> {
-    /// Takes over a value if there is one, and says whether there was.
+    /// Sets the value if there is one; says whether there was.
     fn replace_if(&mut self, value: Option<T>) -> bool;
 }
 
@@ -579,7 +578,7 @@ fn parse_padding(text: &str) -> Option<PadDim> {
     })
 }
 
-/// Where the two letters stand, and each digit from 0.
+/// The positions of the two letters, and of the digits 0, 1, ....
 fn labels(text: &str, first: char, second: char) -> Option<(i64, i64, DimNumbers)> {
     let place = |label: char| {
         let mut places = text.chars().zip(0i64..).filter(|&(c, _)| c == label);
@@ -594,7 +593,7 @@ fn labels(text: &str, first: char, second: char) -> Option<(i64, i64, DimNumbers
     (spatial.len() + 2 == text.len()).then_some((place(first)?, place(second)?, spatial))
 }
 
-/// White space outside strings folded to single blanks.
+/// The text with each run of white space outside strings replaced by one blank.
 pub(crate) fn fold_space(text: &str) -> Arc<str> {
     if !text.contains(['\n', '\t', '\r']) && !text.contains("  ") {
         return text.into();

@@ -1,4 +1,4 @@
-//! Called computations: whether they fit their callers.
+//! Checks that called computations fit their callers.
 
 use crate::{
     ArrayShape, ComputationId, CustomCall, Dim, ElementType, Error, Instruction, Lapack, Module,
@@ -7,7 +7,7 @@ use crate::{
 use smallvec::SmallVec;
 use tegula_expr::Term;
 
-/// What a called computation takes and gives.
+/// The signature of a called computation.
 struct Signature<'m> {
     name: &'m str,
     parameters: SmallVec<[&'m Shape; 4]>,
@@ -87,8 +87,8 @@ fn check_reducer(
     }
 }
 
-/// Checks that `callee` takes two scalars and gives one, all of one type: the
-/// operands of one all-reduce may differ in type.
+/// Checks that `callee` takes two scalars and returns one, all of the same type. That type is the
+/// callee's own, because the operands of one all-reduce may have different types.
 fn check_collective(module: &Module, callee: ComputationId) -> Result<(), Error> {
     let ty = signature(module, callee)
         .result
@@ -175,8 +175,8 @@ pub(super) fn check(
     }
 }
 
-/// Checks that the step of a scan takes inputs without the scanned dimension, then carries, and
-/// gives such carries last.
+/// Checks the step of a scan: it takes inputs without the scanned dimension, then the carries, and
+/// its last results have the carries' shapes.
 fn check_scan(
     module: &Module,
     (dimension, carries): (i64, i64),
@@ -212,8 +212,8 @@ fn check_scan(
     Ok(())
 }
 
-/// Checks the shapes of a routine of LAPACK that is not left to a handler. What its options lack
-/// is said by whoever needs them, and so is that sizes are not known.
+/// Checks the result shape of a LAPACK routine that is not left to a handler. Invalid options and
+/// unknown sizes are reported where they matter.
 fn check_lapack(
     instruction: &Instruction,
     call: &CustomCall,
@@ -241,8 +241,8 @@ fn check_lapack(
     }
 }
 
-/// Checks the shapes of XLA's custom call for LU: both factors in one matrix, the row that each step is
-/// exchanged with, and the permutation of all rows.
+/// Checks the shapes of XLA's custom call for LU: both factors in one matrix, the row that each row
+/// is swapped with, and the permutation of all rows.
 fn check_lu(instruction: &Instruction, operands: &[&Shape]) -> Result<(), Error> {
     let [operand] = operands else {
         return Err(Error::input("`LuDecomposition` has one operand"));

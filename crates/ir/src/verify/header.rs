@@ -1,4 +1,4 @@
-//! What the header says of the entry computation.
+//! Checks what the header states about the entry computation.
 
 use super::shapes::check as check_shape;
 use crate::{Error, Module, Shape};

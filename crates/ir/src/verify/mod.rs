@@ -1,40 +1,39 @@
-//! The verifier: whether a module means something.
+//! The verifier: checks that a module is well-formed.
 //!
 //! # Invariants
 //! A verified module satisfies all of these; every other crate relies on them.
 //!
 //! Structure
-//! - The entry exists. Names of computations differ; names of instructions
-//!   differ within their computation.
-//! - A computation lists each of its instructions once, and only its own; an
-//!   instruction is in one computation.
-//! - Operands come before their users, in the same computation. Control
-//!   predecessors are in the same computation.
-//! - The root is in its computation. Parameters are numbered 0, 1, ... without
-//!   gaps or repetition, and the list of parameters names them all.
-//! - A called computation has a smaller id than its caller, so there is no
-//!   recursion.
+//! - The entry computation exists. Names of computations are unique; names of instructions are
+//!   unique within their computation.
+//! - A computation lists each of its instructions once, and no others; an instruction is in one
+//!   computation.
+//! - Operands come before their users, in the same computation. Control predecessors are in the
+//!   same computation.
+//! - The root is in its computation. Parameters are numbered 0, 1, ... without gaps or repetition,
+//!   and the list of parameters names them all.
+//! - A called computation has a smaller id than its caller, so there is no recursion.
 //!
 //! Shapes
-//! - Sizes are not negative, bytes of every array fit an `i64` with its padding,
-//!   and symbolic sizes use symbols of the module only.
-//! - A layout's `minor_to_major` is a permutation of the dimensions, tile sizes
-//!   are positive, splits lie inside their dimensions.
-//! - Each operation has as many operands as it takes, of types for which it is
-//!   defined, with dimension numbers in range; its shape is what its shape
-//!   function says (where a size is not known, nothing is claimed).
+//! - Sizes are not negative, the bytes of every array with its padding fit an `i64`, and symbolic
+//!   sizes use symbols of the module only.
+//! - A layout's `minor_to_major` is a permutation of the dimensions, tile sizes are positive, and
+//!   splits lie inside their dimensions.
+//! - Each operation has the right number of operands, of types for which it is defined, with
+//!   dimension numbers in range; its shape is what its shape function infers (nothing is
+//!   checked where a size is unknown).
 //!
 //! Calls
-//! - A called computation takes what the caller gives and gives what the caller
-//!   takes: scalars for reducers and comparators, the operands' shapes for calls
-//!   and fusions, the state for loops, the operand for branches.
-//! - An `async-update` or `async-done` takes what an `async-start` or
-//!   `async-update` gives; stated operand layouts are as many as the operands.
+//! - The parameters of a called computation have the shapes that the caller passes, and its result
+//!   has the shape that the caller expects: scalars for reducers and comparators, the operands'
+//!   shapes for calls and fusions, the state for loops, the operand for branches.
+//! - The operand of an `async-update` or `async-done` is an `async-start` or `async-update`; if
+//!   operand layouts are given, there is one per operand.
 //!
 //! Header
-//! - The entry layout has the parameters' and the result's shapes.
-//! - Aliases and donations name existing places; aliased places are of equal
-//!   shape, and no output place is aliased twice.
+//! - The entry layout has the shapes of the parameters and of the result.
+//! - Aliases and donations name existing places in results and parameters; aliased places have
+//!   equal shapes, and no output place is aliased twice.
 
 mod calls;
 mod header;
@@ -48,13 +47,13 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use tegula_arena::{EntityRef, SecondaryMap};
 
-/// No more errors than this are collected.
+/// The maximum number of errors that are collected.
 const MAX_ERRORS: usize = 100;
 
-/// Checks every invariant of the module documentation.
+/// Checks all invariants in the module's documentation.
 ///
 /// # Errors
-/// What is violated, in the order of the program, at most 100 errors.
+/// The violations, in the order of the program, at most 100.
 pub fn verify(module: &Module) -> Result<(), VerifierErrors> {
     let mut verifier = Verifier {
         module,
@@ -68,7 +67,7 @@ pub fn verify(module: &Module) -> Result<(), VerifierErrors> {
 struct Verifier<'m> {
     module: &'m Module,
     errors: Vec<Error>,
-    /// The computation each instruction seen so far belongs to: its index + 1.
+    /// For each instruction seen so far, the index of its computation, plus 1.
     owner: SecondaryMap<InstructionId, u32>,
 }
 
@@ -85,8 +84,8 @@ impl<'m> Verifier<'m> {
                 let message = format!("there are two computations `{}`", computation.name);
                 self.report(Error::input(message).at(&module.source, computation.span));
             }
-            // Shape functions look into what is called, so a computation is
-            // checked only once its callees are known to be sound.
+            // Shape functions inspect callees, so a computation is checked only if its callees have
+            // no errors.
             let before = self.errors.len();
             self.computation(id, computation);
             if self.errors.len() > before {

@@ -1,10 +1,10 @@
-//! Sizes and layouts by themselves.
+//! Checks of single sizes and layouts.
 
 use crate::{ArrayShape, Dim, Error, Layout, Module, Shape, TileDim};
 use smallvec::SmallVec;
 use tegula_expr::Var;
 
-/// Checks sizes and layouts.
+/// Checks the sizes and layouts of a shape.
 pub(super) fn check(module: &Module, shape: &Shape) -> Result<(), Error> {
     match shape {
         Shape::Array(array) => check_array(module, array),
@@ -61,7 +61,7 @@ fn check_array(module: &Module, array: &ArrayShape) -> Result<(), Error> {
     }
 }
 
-/// Checks a layout against the array it is for.
+/// Checks a layout against its array.
 fn check_layout(layout: &Layout, array: &ArrayShape) -> Result<(), Error> {
     let rank = array.rank();
     let mut seen: SmallVec<[bool; 8]> = SmallVec::from_elem(false, rank);
@@ -111,8 +111,8 @@ fn check_layout(layout: &Layout, array: &ArrayShape) -> Result<(), Error> {
     Ok(())
 }
 
-/// An upper bound on the bytes with tile padding, if it fits an `i64`: each
-/// tile level can at most round every dimension up to its size.
+/// An upper bound on the bytes with tile padding, if it fits an `i64`: each tile level rounds every
+/// dimension up to its size at most.
 fn padded_bytes(array: &ArrayShape, sizes: &[i64], layout: &Layout) -> Option<i64> {
     let mut bytes = sizes.iter().try_fold(
         array.element_type.storage_bytes() as i64,

@@ -1,4 +1,4 @@
-//! Modules built by program.
+//! Tests of the module builder.
 
 use tegula_ir::{
     ArrayShape, Binary, ComputationId, Dim, Direction, DotDims, ElementType, Error, InstructionId,
@@ -182,10 +182,10 @@ fn mistakes_are_errors_at_once() -> Result<(), Error> {
     assert!(main.unary(Unary::Abs, InstructionId::from_u32(99)).is_err());
     assert!(main.call(ComputationId::from_u32(0), &[x]).is_err());
     assert!(main.finish(InstructionId::from_u32(99)).is_err());
-    // The unfinished computation left nothing behind.
+    // The unfinished computation added nothing to the module.
     let mut main = builder.computation("main");
     let x = main.parameter(Shape::array(F32, &[2]));
-    // A wrong shape is for the verifier.
+    // The builder leaves a wrong shape to the verifier.
     let wrong = main.push_with_shape(Op::Unary(Unary::Abs), &[x], Shape::array(F32, &[5]))?;
     let entry = main.finish(wrong)?;
     let errors = builder.build(entry).expect_err("a wrong shape");

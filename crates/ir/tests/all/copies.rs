@@ -1,4 +1,4 @@
-//! Computations that are called with several sizes: a copy for each, within bounds.
+//! Computations that are called with different sizes get copies, up to a limit.
 
 use tegula_ir::{Module, display_shape, infer_symbolic_dims, parse_module, verify};
 
@@ -29,7 +29,7 @@ ENTRY main {
     assert_eq!(shape, "(f32[p0_d0], f32[p1_d0])");
     assert!(module.sizes.guards.is_empty());
     assert_eq!(module.computations.len(), 5);
-    // The text of the result is a program.
+    // The text of the result is a valid program.
     let again = parse_module(&module.to_string()).expect("reads back");
     verify(&again).expect("is well-formed");
 }
@@ -54,7 +54,8 @@ fn copies_of_copies_end() {
     let mut module = parse_module(&text).expect("reads");
     verify(&module).expect("is well-formed");
     let before = module.instructions.len();
-    // Whether sizes are found or refused, it ends, and in a module of bounded size.
+    // Whether the sizes can be determined or not, inference ends and the size of the module is
+    // bounded.
     let _ = infer_symbolic_dims(&mut module, &[]);
     assert!(module.instructions.len() <= 2 * before + (1 << 14));
 }

@@ -1,8 +1,8 @@
-//! Malformed programs: what is said, and where.
+//! Malformed programs: the messages and the places of errors.
 
 use tegula_ir::{Error, ErrorKind, parse_literal, parse_module, parse_shape, verify};
 
-/// Reads and verifies; the first error.
+/// Reads and verifies a text; returns the first error.
 fn first_error(text: &str) -> Error {
     match parse_module(text) {
         Err(error) => error,
@@ -13,9 +13,8 @@ fn first_error(text: &str) -> Error {
     }
 }
 
-/// Puts `lines` into an entry computation of `a: f32[2,3]`, `b: f32[3]` and
-/// `i: s32[]`, with a reducer `add` before it. Lines are counted from the first
-/// given.
+/// Inserts `lines` into an entry computation with `a: f32[2,3]`, `b: f32[3]` and `i: s32[]`, after
+/// a reducer `add`. Lines are counted from the first inserted one.
 #[track_caller]
 fn check(lines: &str, line: u32, column: u32, message: &str) {
     let text = format!(

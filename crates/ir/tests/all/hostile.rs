@@ -1,6 +1,6 @@
-//! Hostile text: never a panic, never much time or memory.
+//! Fuzz tests of the reader: hostile text must not cause a panic, nor take much time or memory.
 //!
-//! `TEGULA_SWEEP` says how many mutations are tried.
+//! `TEGULA_SWEEP` sets the number of mutations.
 
 use std::path::Path;
 use tegula_ir::{
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// Text that breaks things when it lands in the wrong place.
+/// Texts that mutations insert, likely to cause errors.
 const SPLICES: &[&str] = &[
     "{",
     "}",
@@ -76,7 +76,7 @@ const SPLICES: &[&str] = &[
     "async-done",
 ];
 
-/// The programs cut into tokens of a crude kind, which mutations respect often.
+/// Mutates a text at token boundaries, found by a crude rule.
 fn mutate(text: &str, others: &[String], random: &mut Random) -> String {
     let mut text: Vec<char> = text.chars().collect();
     for _ in 0..1 + random.below(9) / 6 {
@@ -98,7 +98,7 @@ fn mutate(text: &str, others: &[String], random: &mut Random) -> String {
                 text.splice(to..to, piece);
             }
             4 => {
-                // Another number where there is one.
+                // Replaces a number, if there is one.
                 let digits = |c: &char| c.is_ascii_digit();
                 if let Some(place) = text[at..].iter().position(digits) {
                     let value = random.next() >> random.below(64);
@@ -116,7 +116,7 @@ fn mutate(text: &str, others: &[String], random: &mut Random) -> String {
     text.into_iter().collect()
 }
 
-/// What may be asked of any module that was read.
+/// Calls everything that can be called on a module that was read.
 fn exercise(module: &Module) {
     let _ = verify(module);
     for style in [PrintStyle::Canonical, PrintStyle::Short] {
@@ -158,7 +158,7 @@ fn mutated_programs() {
             exercise(&module);
         }
     }
-    // Otherwise the mutations test the first token only.
+    // If too few mutated texts can be read, the mutations test only the lexer.
     assert!(read * 40 > count, "{read} of {count}");
 }
 
@@ -247,7 +247,7 @@ fn long_chains() {
     assert!(verify(&module).is_ok());
 }
 
-/// Tuples of tuples and sums of sums: little text, much meaning.
+/// Nested tuples and sums that a short text can make exponentially large.
 #[test]
 fn exponential_growth() {
     let chain = |first: &str, step: &dyn Fn(usize) -> String, steps: usize| {

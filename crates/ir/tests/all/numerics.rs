@@ -14,7 +14,7 @@ fn codes(line: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Calls `check` with the type and the line of every line that begins so.
+/// Calls `check` with the type and the line, for each line that begins with `start`.
 fn for_each_line(start: &str, mut check: impl FnMut(ElementType, &str)) {
     let mut ty = None;
     let mut lines = 0;
@@ -67,11 +67,11 @@ fn midpoints_round_to_even() {
                 (middle as f32).next_up(),
             ];
             let got = near.map(|value| format.encode(f64::from(value)));
-            // ml_dtypes rounds the f32 subnormals above 2^-127 up, all of them.
+            // `ml_dtypes` rounds all f32 subnormals above 2^-127 up.
             if (ty, code) != (ElementType::F8E8M0FNU, 0) {
                 assert_eq!(got.as_slice(), expected, "{ty} around {middle}");
             }
-            // From f64 there is one rounding only, however near the midpoint.
+            // From f64, values are rounded only once, however close they are to the midpoint.
             assert_eq!(
                 format.encode(middle.next_down()),
                 code as u64,
@@ -116,13 +116,13 @@ fn wide_formats_agree_with_half_and_rust() {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        // Exponents near both formats' ranges, mantissas often near a tie.
+        // Exponents near the ranges of both formats; mantissas are often near a tie.
         let exponent = 1023 - 140 + (state >> 50) % 280;
         let fraction = (state & ((1 << 52) - 1)) & !((1 << (state >> 58)) - 1);
         let value = f64::from_bits((state & (1 << 63)) | (exponent << 52) | fraction);
         check_nearest(half_format, value);
         check_nearest(brain_format, value);
-        // `half` is right where the value is an f32; from f64 it forgets low bits.
+        // `half` rounds f32 values correctly, but ignores low bits of f64 values.
         let value = value as f32;
         let (h, b) = (f16::from_f32(value), bf16::from_f32(value));
         assert_eq!(
@@ -138,7 +138,7 @@ fn wide_formats_agree_with_half_and_rust() {
     }
 }
 
-/// The code given is that of the nearest value, and the even one of two nearest.
+/// Checks that the code is that of the nearest value, and the even one of two nearest.
 fn check_nearest(format: FloatFormat, value: f64) {
     let code = format.encode(value);
     let near = format.decode(code);
@@ -165,7 +165,7 @@ fn every_type_stores_and_gives_back() {
         literal.set_scalar(4, Scalar::Int(1)).expect("in range");
         let one = match ty.category() {
             Category::Boolean => Scalar::Bool(true),
-            // One bit, signed: 1 is -1.
+            // A signed integer of one bit: 1 is -1.
             Category::Signed => Scalar::Int(if ty == ElementType::S1 { -1 } else { 1 }),
             Category::Unsigned => Scalar::Uint(1),
             Category::Float => Scalar::Float(1.0),

@@ -1,4 +1,4 @@
-//! Every operation and every attribute: read, verified, printed and read again.
+//! Every operation and every attribute is read, verified, printed and read again.
 
 use std::collections::BTreeSet;
 use tegula_ir::{
@@ -33,12 +33,12 @@ fn every_operation_reads_verifies_and_prints() {
         .filter(|&opcode| tegula_ir::Unary::from_opcode(opcode).is_none())
         .filter(|&opcode| tegula_ir::Binary::from_opcode(opcode).is_none())
         .collect();
-    // Their operands are too many or too odd for one program.
+    // Their operands are too many or too unusual for the common program.
     let elsewhere = [Opcode::DynamicReshape, Opcode::RaggedAllToAll, Opcode::Scan];
     assert_eq!(missing, elsewhere);
 }
 
-/// Lines that need no normalising come back letter by letter.
+/// Lines in normal form are printed as they were read.
 #[test]
 fn lines_print_as_written() {
     let module = parse_module(TEXT).expect("reads");
@@ -50,8 +50,8 @@ fn lines_print_as_written() {
         .filter(|line| line.contains(" = ") && !printed.contains(line))
         .filter_map(|line| line.split(' ').next())
         .collect();
-    // Explicit sugar, typed operands, 1e-5 for 1e-05, padding and constants that
-    // are written in another but equal way.
+    // Short forms, typed operands, 1e-5 for 1e-05, and padding and constants that are written
+    // differently but mean the same.
     assert_eq!(
         changed,
         [
@@ -118,7 +118,7 @@ fn shapes_print_as_written() {
         let shape = parse_shape(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(shape.to_string(), text);
     }
-    // Dimension level types are dropped, trivial padding is none.
+    // Dimension level types and trivial padding are dropped.
     assert_eq!(
         parse_shape("f32[2]{0:D(D+~)T(2)L(1)}")
             .expect("reads")
@@ -185,7 +185,7 @@ fn literals_print_as_xla_does() {
     );
 }
 
-/// XLA's reader once took a NaN real part for the imaginary one.
+/// XLA's reader once assigned a NaN real part to the imaginary part.
 #[test]
 fn complex_nan_stays_in_its_part() {
     let literals = parse_literal("c64[] (nan, 7)").expect("reads");
@@ -295,7 +295,7 @@ fn async_sugar_is_written_out() {
     assert!(matches!(module[module[*calls].root].shape, Shape::Array(_)));
 }
 
-/// Random bits of every type, NaN payloads and all, come back from their text.
+/// Values with random bits, including NaN payloads, are read back from their text unchanged.
 #[test]
 fn literals_read_back_bit_by_bit() {
     let mut state = 3u64;
@@ -314,7 +314,7 @@ fn literals_read_back_bit_by_bit() {
                     (state >> 40) as u8
                 };
             }
-            // Stored forms narrower than their bytes, and pred, are extended.
+            // Types narrower than their bytes, and pred, are stored extended.
             if ty.bits() < 8 || ty == tegula_ir::ElementType::Pred {
                 let values: Vec<_> = literal.scalars().collect();
                 literal = tegula_ir::Literal::from_scalars(literal.shape(), values).expect("fits");
@@ -326,7 +326,8 @@ fn literals_read_back_bit_by_bit() {
     }
 }
 
-/// Arrays are counted through tuples and past tokens, and a call to run stays one.
+/// Arrays are numbered through tuples and past tokens, and converting a call to run again changes
+/// nothing.
 #[test]
 fn calls_to_run_number_the_arrays_that_lie_in_place() {
     let text = "HloModule m ENTRY e {

@@ -1,7 +1,7 @@
-//! Reading and printing: every program comes back as it was.
+//! Programs that are read and printed are unchanged.
 //!
-//! The small programs lie in `tests/data/hlo` at the root of the repository;
-//! `TEGULA_CORPUS` names a folder of more.
+//! The small programs are in `tests/data/hlo` at the root of the repository; `TEGULA_CORPUS` names
+//! a folder of more.
 
 use std::path::{Path, PathBuf};
 use tegula_ir::{PrintStyle, parse_module, print_module, verify};
@@ -69,7 +69,7 @@ fn programs_verify() {
     }
 }
 
-/// Removes the shapes that shape functions can tell, and expects them back.
+/// Removes the shapes that shape functions can infer, and expects them to be inferred.
 #[test]
 fn missing_shapes_are_inferred() {
     let mut inferred = 0;

@@ -1,4 +1,4 @@
-//! What a run checks of the sizes that it is given.
+//! Checks of sizes at run time.
 
 use tegula_expr::Term;
 use tegula_ir::ElementType::{F32, S32};
@@ -14,14 +14,14 @@ fn shape(dims: &[Term]) -> Shape {
     })
 }
 
-/// What a program says of inputs of these sizes.
+/// The values of a program's symbols for inputs of these sizes, or the error.
 fn bind(module: &Module, inputs: &[&[i64]]) -> Result<Vec<i64>, String> {
     let arrays: Vec<ArrayShape> = inputs.iter().map(|d| ArrayShape::new(F32, d)).collect();
     let arrays: Vec<&ArrayShape> = arrays.iter().collect();
     module.sizes.bind(&module.symbols, &arrays)
 }
 
-/// One name for several dimensions is one size: of an array, and of two arrays.
+/// A name for several dimensions means equal sizes, within one array and across two.
 #[test]
 fn a_size_with_one_name_is_one() {
     let mut builder = ModuleBuilder::new("m");
@@ -46,8 +46,8 @@ fn a_size_with_one_name_is_one() {
     assert!(error.ends_with("dimension 0 of input 1 is 4"), "{error}");
 }
 
-/// A guess for cost models is no empty array where strides have made a size small, and no large one where a
-/// size is small by what it says.
+/// Estimates of sizes for cost models are not too small if strides divide the size, and not too
+/// large if the size is bounded by a constant.
 #[test]
 fn guesses_of_sizes_are_not_empty() {
     let mut builder = ModuleBuilder::new("m");
@@ -61,7 +61,7 @@ fn guesses_of_sizes_are_not_empty() {
     assert_eq!(guess(Term::max(&n.sub(&constant(70)), &constant(0))), 16);
 }
 
-/// A reshape may exchange two sizes.
+/// A reshape may swap two sizes.
 #[test]
 fn a_reshape_exchanges_sizes() {
     let mut builder = ModuleBuilder::new("m");
@@ -76,7 +76,7 @@ fn a_reshape_exchanges_sizes() {
     assert_eq!(bind(&module, &[&[5, 6]]), Ok(vec![5, 6]));
 }
 
-/// Slices of a dimension of no elements are an error only if there is an index.
+/// An empty slice of a dimension is an error only if there is an index.
 #[test]
 fn no_index_needs_no_element() {
     let mut builder = ModuleBuilder::new("m");

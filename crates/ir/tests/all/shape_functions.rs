@@ -1,11 +1,11 @@
-//! Shape functions: with symbols and with numbers they say the same, and the
-//! arithmetic of windows is right.
+//! Shape functions give the same results with symbols as with numbers, and compute windows
+//! correctly.
 
 use std::path::Path;
 use tegula_expr::{Term, Var};
 use tegula_ir::{Dim, Shape, infer_shape, parse_module, verify};
 
-/// A shape with a symbol for each size, whose values are collected.
+/// A copy of the shape with a symbol for each size; the sizes are appended to `values`.
 fn symbolic(shape: &Shape, values: &mut Vec<i64>) -> Shape {
     match shape {
         Shape::Array(array) => {
@@ -41,7 +41,7 @@ fn symbols_and_numbers_agree() {
     for path in paths {
         let module = parse_module(&std::fs::read_to_string(&path).expect("text")).expect("reads");
         for instruction in module.instructions.values() {
-            // The symbols of the module come first.
+            // The symbols of the module are numbered first.
             let mut values = vec![0; module.symbols.len()];
             let operands: Vec<Shape> = instruction
                 .operands
@@ -132,7 +132,7 @@ fn padding_and_slices() {
 
 #[test]
 fn gathers_and_dots() {
-    // The example of XLA's documentation: batch dimensions around offsets.
+    // The example in XLA's documentation: batch dimensions around offset dimensions.
     let gather = shape_of(
         "x = f32[16,11] parameter(0) i = s32[8,5,2] parameter(1) \
          y = gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0,1}, \

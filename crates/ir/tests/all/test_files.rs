@@ -1,4 +1,4 @@
-//! Forms that XLA's own test files are written in.
+//! Forms of HLO text in XLA's own test files.
 
 use tegula_ir::{
     ArrayShape, Literal, Module, Op, ReadOptions, ReplicaGroups, Scalar, parse_module,
@@ -58,7 +58,7 @@ fn a_number_fills_an_array() {
     assert_eq!(literals[0].scalar(0), Some(Scalar::Int(3)));
     read("e { a = pred[7] constant(true) ROOT b = f32[3] constant(-inf) }");
     read("e { a = c64[7] constant(2) ROOT b = c64[3] constant((1, -2)) }");
-    // Memory is taken for what is written.
+    // The broadcast takes memory only for the number that is written.
     read("e { ROOT c = f32[1000000000,1000000] constant(1.5) }");
 }
 

@@ -1,9 +1,10 @@
-//! Which plan an operation is computed by.
+//! Chooses the plan by which an operation is partitioned.
 //!
-//! A plan says along which axes the operation is cut. It follows what is wanted of the result, or
-//! what its operands are, and the cheapest one is taken: bringing operands into place, combining
-//! partial sums, and bringing the result into place all cost bytes, and computing costs time that is
-//! counted in bytes too. The plan that gathers all operands is always possible.
+//! A plan lists the axes along which the operation is partitioned. Candidates follow the result's
+//! wanted sharding, or the operands' current shardings, and the cheapest is taken. The cost adds
+//! the bytes of resharding operands, of combining partial sums and of resharding the result, and
+//! the time of computation, converted to bytes. The plan that gathers all operands is always
+//! possible.
 
 use super::combine::scattered_dim;
 use super::local::WindowPick;
@@ -107,7 +108,7 @@ impl Emitter<'_> {
         picks
     }
 
-    /// By the cuts of operands, those of large ones first.
+    /// Plans that follow the operands' cuts, those of large operands first.
     fn picks_by_operands(
         &self,
         node: &Node,
@@ -137,7 +138,8 @@ impl Emitter<'_> {
         picks
     }
 
-    /// Dimensions of the result that are wanted cut, and of which parts read windows.
+    /// Dimensions of the result whose wanted sharding is cut, and whose parts read windows of
+    /// operands.
     fn window_picks(
         &self,
         node: &Node,
@@ -188,8 +190,8 @@ impl Emitter<'_> {
         found
     }
 
-    /// What parts of a dimension of the result read, where it begins at the same place of each part
-    /// only if parts are whole steps.
+    /// The windows that parts of a result's dimension read, for operations whose windows begin at
+    /// the same offset in each part only if parts are multiples of the step.
     fn spaced_windows(
         &self,
         node: &Node,
@@ -219,7 +221,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// A plan with what it costs; [`None`] if it is none.
+    /// The draft as a plan with its cost; [`None`] if it is not valid.
     fn priced(
         &self,
         node: &Node,
@@ -291,7 +293,7 @@ impl Emitter<'_> {
         Some(plan)
     }
 
-    /// What a plan costs, in bytes over a link.
+    /// The cost of a plan, in bytes over one link.
     fn cost_of(&self, node: &Node, plan: &Plan, current: &[Sharding]) -> i64 {
         let scope = self.scope(self.scope_of(node));
         let mut total = 0i64;
@@ -361,7 +363,7 @@ impl Emitter<'_> {
         total
     }
 
-    /// Multiplications and additions that one device does.
+    /// The number of multiplications and additions per device.
     fn operations(&self, node: &Node, plan: &Plan) -> i64 {
         let sizes = |value: usize, sharding: &Sharding| -> i64 {
             let array = self.array_of(value);
@@ -375,22 +377,23 @@ impl Emitter<'_> {
         let [left, right] = operands[..] else {
             return 0;
         };
-        // Of a product of matrices: rows, columns and terms are each in two of the three arrays.
+        // In a matrix product, rows, columns and contracted terms each occur in two of the three
+        // arrays.
         let product = left as f64 * right as f64 * result as f64;
         (2.0 * product.sqrt()).min(i64::MAX as f64) as i64
     }
 }
 
-/// What a plan is made of.
+/// A plan under construction.
 struct Draft {
     operands: Vec<Sharding>,
     result: Sharding,
-    /// All cuts of the plan: together they give each device its own share of the work.
+    /// The product of all cuts in the plan, which gives each device its own share of the work.
     joint: Vec<Option<Cut>>,
 }
 
 impl Draft {
-    /// The draft with one more axis, if it fits what is there.
+    /// The draft with one more axis, if that is compatible.
     fn with(&self, axis: &Axis, cut: &Cut, scope: &Cut) -> Option<Self> {
         let mut operands = self.operands.clone();
         for (operand, dim) in operands.iter_mut().zip(&axis.operands) {
@@ -419,7 +422,8 @@ impl Draft {
     }
 }
 
-/// The operands that parts of a dimension of the result read beyond borders.
+/// The operands of which parts of a result's dimension read elements beyond the borders of the
+/// corresponding parts.
 fn windowed_operands(module: &Module, node: &Node, dim: usize) -> Option<Vec<usize>> {
     let own = number(dim);
     match &node.op {

@@ -1,4 +1,4 @@
-//! Partial results of devices, combined.
+//! Combines partial results of devices.
 
 use super::local::part_of;
 use super::plan::Plan;
@@ -13,7 +13,7 @@ use tegula_ir::{
     Shape,
 };
 
-/// The largest or the smallest number of a type of floats: infinity, where there is one.
+/// The largest or the smallest value of a floating-point type: an infinity, if it has one.
 fn extreme_float(ty: ElementType, highest: bool) -> f64 {
     let format = ty.float_format();
     let finite = format.filter(|format| format.infinity_code().is_none());
@@ -26,7 +26,7 @@ fn extreme_float(ty: ElementType, highest: bool) -> f64 {
 }
 
 impl Emitter<'_> {
-    /// Everyone's partial results, combined.
+    /// Combines the partial results of all devices.
     pub(super) fn combined(
         &mut self,
         frame: &mut Frame,
@@ -70,8 +70,9 @@ impl Emitter<'_> {
         })
     }
 
-    /// The results of a reduction that picks candidates, from those of all parts: each device has them
-    /// all, in order, and reduces them. `made` are its own and the operands.
+    /// The results of a reduction that selects candidates: each device gathers the candidates of
+    /// all parts, in order, and reduces them. `made` are the device's own results, and the
+    /// operands.
     pub(super) fn selected(
         &mut self,
         frame: &mut Frame,
@@ -111,7 +112,8 @@ impl Emitter<'_> {
         Ok(self.leaves_of(frame, id)?.into_iter().map(local).collect())
     }
 
-    /// Who has different parts of what is combined, in order, and the same part of the result.
+    /// Groups of devices that hold different parts along the combined dimension, in order, and the
+    /// same part of the result.
     pub(super) fn groups_of_parts(
         &self,
         plan: &Plan,
@@ -123,8 +125,8 @@ impl Emitter<'_> {
         self.part_groups(&with_parts, plan.result.rank(), None, scope)
     }
 
-    /// A sum, combined with what it begins with: on one device of each group where devices have
-    /// partial sums.
+    /// Combines a sum with its initial value; if devices hold partial sums, on only one device of
+    /// each group.
     pub(super) fn begun_with(
         &mut self,
         frame: &mut Frame,
@@ -147,7 +149,7 @@ impl Emitter<'_> {
         Ok(Local { id, ..local })
     }
 
-    /// What changes nothing that it is combined with.
+    /// The identity element of a combining operation.
     pub(super) fn identity(
         &mut self,
         frame: &mut Frame,
@@ -195,7 +197,7 @@ impl Emitter<'_> {
             Binary::And => bits(true),
             Binary::Maximum => extreme(false),
             Binary::Minimum => extreme(true),
-            // Minus zero changes no float, zero changes minus zero.
+            // Adding minus zero leaves every float unchanged; adding zero changes minus zero.
             Binary::Add if ty.is_float() => {
                 Literal::from_scalars(&ArrayShape::new(ty, &[]), [Scalar::Float(-0.0)]).ok()
             }
@@ -207,7 +209,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Whether these are the same groups of the same devices.
+/// Whether two lists contain the same groups of devices.
 fn is_same(a: &[Vec<i64>], b: &[Vec<i64>]) -> bool {
     let sorted = |groups: &[Vec<i64>]| {
         let mut groups = groups.to_vec();
@@ -218,8 +220,8 @@ fn is_same(a: &[Vec<i64>], b: &[Vec<i64>]) -> bool {
     sorted(a) == sorted(b)
 }
 
-/// A dimension along which partial results are wanted cut, as they are over the devices that have
-/// them.
+/// A dimension along which the partial results can be reduce-scattered: it is wanted cut in the
+/// same way as the devices that hold the partial results.
 pub(super) fn scattered_dim(
     plan: &Plan,
     wanted: &Sharding,

@@ -1,4 +1,4 @@
-//! Loops, branches, boundaries of manual computations, and the entry.
+//! Loops, branches, boundaries of manual computations, and the entry computation.
 
 use super::operation::laid_out;
 use super::{Emitted, Emitter, Frame, Local};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tegula_ir::{ComputationId, Dims, DraftId, Module, Op, Shape};
 
 impl Emitter<'_> {
-    /// The whole program.
+    /// Emits the whole program.
     pub(super) fn entry(mut self, free: &Freedom) -> Result<Emitted, Error> {
         let graph = self.graph;
         let region = &graph.regions[graph.entry];
@@ -107,7 +107,7 @@ impl Emitter<'_> {
         })
     }
 
-    /// The sharding without those cuts that make parts with padding.
+    /// The sharding without those cuts that would need padding.
     fn equal_parts(&self, value: ValueId, sharding: Sharding) -> Sharding {
         let data = &self.graph.values[value];
         let mut even = sharding;
@@ -120,7 +120,7 @@ impl Emitter<'_> {
         even
     }
 
-    /// How each array is cut, for the report.
+    /// Records the sharding of each array in the report.
     fn choices(&mut self) {
         for (value, data) in self.graph.values.iter().enumerate() {
             self.report.choices.push(Choice {
@@ -135,7 +135,7 @@ impl Emitter<'_> {
         super::local::part_shape(&self.graph.values[value].shape, self.found.sharding(value))
     }
 
-    /// A value in a sharding.
+    /// A value, resharded to a given sharding.
     pub(super) fn wanted(
         &mut self,
         frame: &mut Frame,
@@ -153,7 +153,7 @@ impl Emitter<'_> {
         Ok(self.reshard(frame, &local, target, &dims, data.scope)?.id)
     }
 
-    /// The arrays of a value that may be a tuple.
+    /// The arrays of a value, which may be a tuple.
     pub(super) fn leaves_of(
         &mut self,
         frame: &mut Frame,
@@ -170,7 +170,7 @@ impl Emitter<'_> {
         Ok(leaves)
     }
 
-    /// A value of a shape, from its arrays.
+    /// A value of this shape, built from its arrays.
     pub(super) fn tuple_of(
         &mut self,
         frame: &mut Frame,
@@ -254,7 +254,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// `opt-barrier`, of all arrays together.
+    /// An `opt-barrier` on all arrays together.
     fn barrier(&mut self, frame: &mut Frame, node: &Node) -> Result<(), Error> {
         let mut ids = Vec::new();
         for (operand, result) in node.operands.iter().zip(&node.results) {
@@ -275,8 +275,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// The border of a manual computation: the same parts under another name. What is cut outside is
-    /// what is manual, and each part as it is cut inside.
+    /// A boundary of a manual computation: the same parts get another meaning. Outside, the whole
+    /// array is cut along the manual axes and, in addition, as each part is cut inside.
     fn boundary(
         &mut self,
         frame: &mut Frame,
@@ -347,7 +347,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// A computation of one parameter that holds all arrays, and of a result that `root` makes.
+    /// A computation whose single parameter is a tuple of all arrays; `root` builds the result.
     fn region(
         &mut self,
         region: RegionId,
@@ -475,7 +475,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// What a backend was told of a loop, such as how often it runs.
+    /// Keeps backend annotations of a loop, such as its trip count.
     fn keep_annotations(&self, frame: &mut Frame, node: &Node, id: DraftId) {
         let source = self.module[node.instruction].annotations.as_deref();
         if let Some(config) = source.and_then(|annotations| annotations.backend_config.clone()) {
@@ -484,7 +484,8 @@ impl Emitter<'_> {
     }
 }
 
-/// The layouts that a program states for its parameters and result, of a device's parts.
+/// The layouts that a program states for its parameters and result, with the shapes of a device's
+/// parts.
 fn local_layouts(module: &Module, stated: (Vec<Shape>, Shape)) -> (Vec<Shape>, Shape) {
     let entry = module.entry_computation();
     let (parameters, result) = stated;
@@ -496,7 +497,7 @@ fn local_layouts(module: &Module, stated: (Vec<Shape>, Shape)) -> (Vec<Shape>, S
     )
 }
 
-/// The shape with other leaves.
+/// The shape with its leaves replaced.
 fn with_leaves(shape: &Shape, leaves: &mut dyn Iterator<Item = Shape>) -> Shape {
     match shape {
         Shape::Tuple(elements) => Shape::Tuple(
@@ -509,7 +510,7 @@ fn with_leaves(shape: &Shape, leaves: &mut dyn Iterator<Item = Shape>) -> Shape 
     }
 }
 
-/// Drops aliases of arrays whose parts no longer have the same shape.
+/// Drops aliases of arrays whose parts have different shapes.
 fn keep_possible_aliases(module: &mut Module) {
     let at = |shape: &Shape, path: &[i64]| -> Option<Shape> {
         let mut shape = shape;

@@ -1,4 +1,4 @@
-//! Constants and iotas: each device makes its own part.
+//! Constants and iotas: each device creates its own part.
 
 use super::local::part_of;
 use super::{Emitter, Frame, Local};
@@ -8,7 +8,7 @@ use crate::sharding::Sharding;
 use tegula_ir::{ArrayShape, Binary, Dim, ElementType, Literal, Op, Shape};
 
 impl Emitter<'_> {
-    /// Constants and iotas: each device makes its own part.
+    /// Partitions constants and iotas: each device creates its own part.
     pub(super) fn made_of_nothing(
         &mut self,
         frame: &mut Frame,

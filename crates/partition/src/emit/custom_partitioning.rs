@@ -1,4 +1,5 @@
-//! Custom calls that a [`CallPartitioner`](crate::CallPartitioner) cuts: its program takes the place of the call.
+//! Custom calls that a [`CallPartitioner`](crate::CallPartitioner) partitions: its program replaces
+//! the call.
 
 use super::local::part_shape;
 use super::{Emitter, Frame, Local};
@@ -11,7 +12,7 @@ use rustc_hash::FxHashMap;
 use tegula_ir::{DraftId, Module, Op, Shape};
 
 impl Emitter<'_> {
-    /// Asks for the program of one device, and calls it.
+    /// Requests the program of one device, and calls it.
     pub(super) fn custom_partitioning(
         &mut self,
         frame: &mut Frame,
@@ -64,7 +65,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The shapes and shardings of values.
+    /// The shapes and the propagated shardings of values.
     fn as_found(&self, values: &[ValueId]) -> Vec<(Shape, Sharding)> {
         let of = |value: &ValueId| {
             let shape = self.graph.values[*value].shape.clone();
@@ -73,7 +74,7 @@ impl Emitter<'_> {
         values.iter().map(of).collect()
     }
 
-    /// Calls another program, of one device; gives the arrays of its result.
+    /// Emits a call of another program, that of one device; returns its result arrays.
     fn call_program(
         &mut self,
         frame: &mut Frame,
@@ -98,7 +99,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Each array has a sharding of its rank.
+/// Checks that each array has a sharding of its rank.
 fn check(cut: &[Sharding], whole: &[(Shape, Sharding)], what: &str) -> Result<(), String> {
     if cut.len() != whole.len() {
         let (found, expected) = (cut.len(), whole.len());
@@ -120,7 +121,7 @@ fn check(cut: &[Sharding], whole: &[(Shape, Sharding)], what: &str) -> Result<()
 
 type Arrays<'a> = (&'a [Sharding], &'a [(Shape, Sharding)]);
 
-/// The program takes and gives the parts that its shardings say.
+/// Checks that the program's parameters and results have the part shapes of its shardings.
 fn check_program(
     program: &Module,
     operands: Arrays<'_>,

@@ -1,8 +1,9 @@
-//! Operations with indices from data, along a dimension that is cut.
+//! Operations that index a partitioned dimension with data.
 //!
-//! Who has the part that an index leads to does the work. Writers write what falls into their own
-//! part. Readers read what they have and zeros elsewhere; the bits of all are put together by `or`,
-//! so that the result is exact, whatever the elements are.
+//! The device that owns the part to which an index leads does the work. For writes, each device
+//! writes what falls into its own part. For reads, each device reads what it owns, and zeros
+//! elsewhere; the bits of all devices are combined by `or`, so the result is exact for all element
+//! types.
 
 use super::plan::{Indexed, Plan, bits_type, owned_slices};
 use super::{Emitter, Frame, Local, number};
@@ -69,7 +70,8 @@ impl Emitter<'_> {
         Ok(ids.into_iter().map(local).collect())
     }
 
-    /// `slice`: each part that has some of it sends that to those who have the others.
+    /// `slice`: each part that overlaps the slice sends its elements to the devices that hold the
+    /// other parts.
     fn sent_to_all(
         &mut self,
         frame: &mut Frame,
@@ -116,7 +118,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// An index, as a signed number, clamped so that a slice stays inside.
+    /// An index converted to a signed type, and clamped so that the slice is inside.
     fn clamped(&mut self, frame: &mut Frame, index: DraftId, last: i64) -> Result<DraftId, Error> {
         let index = self.signed(frame, index)?;
         let array = frame.array(index);
@@ -125,7 +127,7 @@ impl Emitter<'_> {
         self.push(frame, Op::Clamp, &[low, index, high], None)
     }
 
-    /// Numbers in a signed type that also holds places of devices.
+    /// Converts numbers to a signed type that is wide enough for device offsets.
     fn signed(&mut self, frame: &mut Frame, index: DraftId) -> Result<DraftId, Error> {
         let array = frame.array(index);
         let ty = match array.element_type {
@@ -134,7 +136,7 @@ impl Emitter<'_> {
             _ => ElementType::S32,
         };
         if array.element_type == ElementType::U64 {
-            // Beyond the largest signed number is beyond any array.
+            // Indices beyond the largest signed number are out of bounds of any array.
             let most = self.scalar(frame, ElementType::U64, Scalar::Uint(i64::MAX as u64))?;
             let most = self.filled(frame, most, &array.dims)?;
             let index = self.binary(frame, Binary::Minimum, index, most)?;
@@ -153,7 +155,7 @@ impl Emitter<'_> {
         )
     }
 
-    /// A single number in the type of another.
+    /// A scalar constant in the type of another value.
     fn in_type_of(
         &mut self,
         frame: &mut Frame,
@@ -167,7 +169,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// `dynamic-update-slice`: what of the update falls into this device's part.
+    /// `dynamic-update-slice`: writes the elements of the update that fall into this device's part.
     fn updated(
         &mut self,
         frame: &mut Frame,
@@ -183,7 +185,7 @@ impl Emitter<'_> {
             .unwrap_or(0);
         let index = self.clamped(frame, operands[2 + here.dim], here.size - count)?;
         let start = self.in_type_of(frame, here.start, index)?;
-        // Element i of the part is element `from + i` of the update.
+        // Element i of the part becomes element `from + i` of the update.
         let from = self.binary(frame, Binary::Subtract, start, index)?;
         let padded = self.padded(frame, update, here.dim, (here.part, here.part), None)?;
         let part = self.scalar(
@@ -215,7 +217,7 @@ impl Emitter<'_> {
         self.push(frame, Op::DynamicUpdateSlice, &written, None)
     }
 
-    /// `dynamic-slice`: the part of the slice that this device has, zeros elsewhere.
+    /// `dynamic-slice`: the elements of the slice that this device owns, and zeros elsewhere.
     fn sliced(
         &mut self,
         frame: &mut Frame,
@@ -227,7 +229,7 @@ impl Emitter<'_> {
         let index = self.clamped(frame, operands[1 + here.dim], here.size - count)?;
         let start = self.in_type_of(frame, here.start, index)?;
         let from = self.binary(frame, Binary::Subtract, index, start)?;
-        // Behind the end of the whole array there is nothing that is read.
+        // Elements after the end of the whole array are never read.
         let padded = self.padded(frame, operands[0], here.dim, (count, count), None)?;
         let low = self.scalar(frame, frame.array(from).element_type, Scalar::Int(count))?;
         let offset = self.binary(frame, Binary::Add, from, low)?;
@@ -239,7 +241,7 @@ impl Emitter<'_> {
         self.push(frame, Op::DynamicSlice(sizes.clone()), &all, None)
     }
 
-    /// `scatter`: indices from the beginning of this device's part.
+    /// `scatter`: the indices become relative to this device's part.
     fn scattered(
         &mut self,
         frame: &mut Frame,
@@ -267,8 +269,8 @@ impl Emitter<'_> {
         self.leaves_of(frame, id)
     }
 
-    /// For each number of an array of indices, what is taken off it: the start of this device's part
-    /// of one component, nothing of others.
+    /// The offset that is subtracted from each number of the indices: the start of this device's
+    /// part for one component, and 0 for others.
     fn component_offset(
         &mut self,
         frame: &mut Frame,
@@ -302,7 +304,7 @@ impl Emitter<'_> {
         self.inside(frame, &array.dims, vector, zero, own..own + 1)
     }
 
-    /// `gather`: the rows that this device has, zeros for the others.
+    /// `gather`: the rows that this device owns, and zeros for the others.
     fn gathered_rows(
         &mut self,
         frame: &mut Frame,
@@ -386,7 +388,7 @@ impl Emitter<'_> {
         self.push(frame, Op::Select, &[inside, id, zeros], None)
     }
 
-    /// The bits of all devices that have different parts, put together.
+    /// Combines the bits of all devices that hold different parts.
     fn joined_bits(
         &mut self,
         frame: &mut Frame,
@@ -416,7 +418,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Where this device's part of a dimension is.
+/// The position of this device's part of a dimension.
 struct Here {
     dim: usize,
     size: i64,

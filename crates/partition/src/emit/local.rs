@@ -1,4 +1,4 @@
-//! An operation's attributes for parts of its arrays.
+//! Adapts an operation's attributes to parts of its arrays.
 
 use super::{Emitter, number};
 use crate::axes::{Axis, AxisKind, Window};
@@ -8,17 +8,17 @@ use crate::sharding::{Cut, Sharding};
 use rustc_hash::FxHashMap;
 use tegula_ir::{ArrayShape, Dim, Op, PadDim, Shape, SliceDim};
 
-/// A dimension of the result of which each part reads a window of an operand.
+/// A dimension of the result along which each part reads a window of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WindowPick {
-    /// The result's dimension.
+    /// The dimension of the result.
     pub(super) dim: usize,
     pub(super) cut: Cut,
-    /// By operand that is read so.
+    /// The operands that are read in this way, by number, with their windows.
     pub(super) windows: Vec<(usize, Window)>,
 }
 
-/// A shape with the arrays of a device: each cut alike.
+/// The shape with each array replaced by a device's part; all have the same sharding.
 pub(super) fn part_shape(shape: &Shape, sharding: &Sharding) -> Shape {
     match shape {
         Shape::Array(array) => Shape::Array(part_of(array, sharding)),
@@ -32,7 +32,7 @@ pub(super) fn part_shape(shape: &Shape, sharding: &Sharding) -> Shape {
     }
 }
 
-/// The part of an array.
+/// The shape of a device's part of an array.
 pub(super) fn part_of(array: &ArrayShape, sharding: &Sharding) -> ArrayShape {
     let dims = array.dims.iter().enumerate();
     let dims = dims.map(|(number, dim)| match (sharding.cut(number), dim) {
@@ -47,7 +47,7 @@ pub(super) fn part_of(array: &ArrayShape, sharding: &Sharding) -> ArrayShape {
 }
 
 impl Emitter<'_> {
-    /// The operation on parts of its arrays.
+    /// The operation, adapted to parts of its arrays.
     pub(super) fn localized(
         &mut self,
         node: &Node,
@@ -105,7 +105,7 @@ impl Emitter<'_> {
         Ok(op)
     }
 
-    /// The operation on windows of its operands: nothing is before or behind them.
+    /// Adapts the operation to windows of its operands, which need no padding before or after them.
     fn windowed(&self, op: &mut Op, pick: &WindowPick) {
         let window = pick.windows.first().map(|(_, window)| *window);
         let (first, size) = window.map_or((0, 0), |window| (window.first, window.size));
@@ -122,7 +122,7 @@ impl Emitter<'_> {
             Op::Pad(dims) => {
                 if let Some(own) = dims.get_mut(pick.dim) {
                     let interior = own.interior;
-                    // Each element has its place in a step of the part.
+                    // The part may begin within the distance between two elements of the operand.
                     let low = match interior {
                         0 => 0,
                         _ => own.low + first * (interior + 1),

@@ -1,12 +1,12 @@
-//! The program of one device.
+//! Emits the program of one device.
 //!
-//! The partitioned program is the same for all devices: which part a device has follows from its
-//! partition-id, through tables. Each value is made with the sharding that propagation gave it.
-//! [`choose`] chooses by cost how an operation is computed on parts, [`operation`] does it,
-//! [`reshard`] takes arrays from one sharding to another, [`window`] fetches the halo: the elements of
-//! neighbouring parts that a window reads, [`rotation`] shifts parts round a circle. [`control`] has loops, branches and the borders of manual
-//! computations,
-//! [`custom_partitioning`] has custom calls that a [`CallPartitioner`](crate::CallPartitioner) cuts.
+//! The partitioned program is the same for all devices: it looks up the device's part in tables by
+//! partition-id. Each value is computed with the sharding that propagation chose for it. [`choose`]
+//! selects by cost how an operation is computed on parts, [`operation`] emits it, [`reshard`]
+//! converts arrays from one sharding to another, [`window`] exchanges halos: the elements of
+//! neighbouring parts that a window reads, [`rotation`] shifts parts in a circle. [`control`]
+//! handles loops, branches and the boundaries of manual computations, [`custom_partitioning`]
+//! custom calls that a [`CallPartitioner`](crate::CallPartitioner) partitions.
 
 mod choose;
 mod combine;
@@ -43,25 +43,26 @@ use tegula_ir::{
     Shape, SliceDim, TO_END,
 };
 
-/// An array as a device has it.
+/// A device's part of an array, with the sharding.
 #[derive(Clone, Debug)]
 struct Local {
     id: DraftId,
     sharding: Sharding,
 }
 
-/// An array, its sharding, another one, the sizes of the whole array, and the scope.
+/// The key of a resharded array: the array, its sharding, the new sharding, the sizes of the whole
+/// array, and the scope.
 type Moved = (DraftId, Sharding, Sharding, Vec<Option<i64>>, ScopeId);
 
-/// A computation of the partitioned program while it is made.
+/// A computation of the partitioned program under construction.
 struct Frame {
     draft: Draft,
     values: FxHashMap<ValueId, Local>,
-    /// Values of which devices have partial results that nobody combined yet.
+    /// Values of which devices hold partial results that are not combined yet.
     partial: FxHashMap<ValueId, Unreduced>,
-    /// Numbers by device, looked up once in a computation.
+    /// Tables by device that were looked up already in this computation.
     looked_up: FxHashMap<Vec<i64>, DraftId>,
-    /// Arrays that were brought from one sharding to another: who needs one again takes it.
+    /// Resharded arrays, for reuse.
     moved: FxHashMap<Moved, DraftId>,
     partition: Option<DraftId>,
 }
@@ -91,7 +92,7 @@ struct Emitter<'a> {
     found: &'a Propagated,
     calls: &'a Calls,
     builder: ModuleBuilder,
-    /// Computations on single elements, copied.
+    /// Copies of the computations on single elements.
     copied: FxHashMap<ComputationId, ComputationId>,
     reducers: FxHashMap<(Binary, ElementType), ComputationId>,
     replicas: i64,
@@ -99,20 +100,20 @@ struct Emitter<'a> {
     report: Report,
     /// The instruction that is being partitioned.
     site: Arc<str>,
-    /// What the exchange being made is for.
+    /// The purpose of the exchange that is being emitted.
     reason: String,
 }
 
-/// The partitioned program, with the shardings of its results and what was decided.
+/// The partitioned program, with the shardings of its results and the report.
 pub(crate) struct Emitted {
     pub(crate) module: Module,
     pub(crate) results: Vec<Sharding>,
-    /// By result: whether devices have partial results.
+    /// For each result, the axes over which devices hold partial results, if any.
     pub(crate) unreduced_results: Vec<Option<Unreduced>>,
     pub(crate) report: Report,
 }
 
-/// Makes the program of each device.
+/// Emits the program of each device.
 pub(crate) fn emit(
     module: &Module,
     graph: &Graph,
@@ -142,7 +143,7 @@ pub(crate) fn emit(
     emitter.entry(&options.results)
 }
 
-/// A channel that the program does not use, nor any behind it.
+/// A channel number above all that the program uses.
 fn first_channel(module: &Module) -> i64 {
     let channels = module
         .instructions
@@ -154,7 +155,7 @@ fn first_channel(module: &Module) -> i64 {
     channels.max().unwrap_or(0).max(0).saturating_add(1)
 }
 
-/// An attribute that says where something is.
+/// A dimension number as an attribute.
 fn number(dim: usize) -> i64 {
     i64::try_from(dim).unwrap_or(i64::MAX)
 }
@@ -164,7 +165,7 @@ impl Emitter<'_> {
         &self.graph.scopes[scope].cut
     }
 
-    /// The scope of a node: that of its results.
+    /// The scope of a node, which is that of its results.
     fn scope_of(&self, node: &Node) -> ScopeId {
         let mut values = node.results.iter().chain(&node.operands);
         values
@@ -252,7 +253,7 @@ impl Emitter<'_> {
         self.push(frame, op, &[a, b], None)
     }
 
-    /// An array filled with a single element.
+    /// An array filled with a scalar.
     fn filled(&self, frame: &mut Frame, element: DraftId, dims: &Dims) -> Result<DraftId, Error> {
         let shape = ArrayShape {
             element_type: frame.array(element).element_type,
@@ -267,7 +268,7 @@ impl Emitter<'_> {
         )
     }
 
-    /// The number that stands for this device in a list by device.
+    /// This device's entry in a table with one number for each device.
     fn by_device(&self, frame: &mut Frame, numbers: &[i64]) -> Result<DraftId, Error> {
         if let Some(known) = frame.looked_up.get(numbers) {
             return Ok(*known);
@@ -307,7 +308,7 @@ impl Emitter<'_> {
         Ok(found)
     }
 
-    /// Elements `start..start + size` of a dimension, where `start` is a single element.
+    /// Elements `start..start + size` of a dimension; `start` is a scalar value.
     fn dynamic_slice(
         &self,
         frame: &mut Frame,
@@ -363,7 +364,7 @@ impl Emitter<'_> {
         self.push(frame, Op::Slice(dims.collect()), &[array], None)
     }
 
-    /// The array with elements before and behind a dimension.
+    /// Pads the array before and after along one dimension.
     fn padded(
         &self,
         frame: &mut Frame,
@@ -395,7 +396,8 @@ impl Emitter<'_> {
         self.push(frame, Op::Pad(dims.collect()), &[array, fill], None)
     }
 
-    /// Whether `first + i` is in `valid`, `i` the index along `dim` of an array of these sizes.
+    /// For an array of these sizes, whether `first + i` is in `valid`, where `i` is the index along
+    /// `dim`.
     fn inside(
         &self,
         frame: &mut Frame,
@@ -422,7 +424,7 @@ impl Emitter<'_> {
         self.binary(frame, Binary::And, above, below)
     }
 
-    /// The array where [`inside`](Self::inside) holds, `fill` elsewhere.
+    /// The array where [`inside`](Self::inside) is true, and `fill` elsewhere.
     fn masked(
         &self,
         frame: &mut Frame,
@@ -438,7 +440,7 @@ impl Emitter<'_> {
         self.push(frame, Op::Select, &[inside, array, fill], None)
     }
 
-    /// Groups of partitions, as an operation with global device ids has them.
+    /// The attributes of a collective over groups of partitions with global device ids.
     fn collective(&mut self, groups: &[Vec<i64>]) -> Collective {
         let partitions = number(self.graph.devices);
         let replicas = 0..self.replicas.max(1);
@@ -457,7 +459,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Groups of partitions of each replica, as an operation without global device ids has them.
+    /// The attributes of a collective over groups of partitions in each replica, without global
+    /// device ids.
     fn collective_of_partitions(&mut self, groups: &[Vec<i64>]) -> Collective {
         Collective {
             replica_groups: ReplicaGroups::Lists(groups.to_vec()),
@@ -472,7 +475,7 @@ impl Emitter<'_> {
         self.next_channel - 1
     }
 
-    /// Combines everyone's array of a group.
+    /// Emits an all-reduce of an array over groups.
     fn all_reduce(
         &mut self,
         frame: &mut Frame,
@@ -512,7 +515,7 @@ impl Emitter<'_> {
         Ok(made)
     }
 
-    /// A computation on single elements, as it is.
+    /// A copy of a computation on single elements.
     fn copied(&mut self, id: ComputationId) -> Result<ComputationId, Error> {
         let mut known = std::mem::take(&mut self.copied);
         let made = self.copied_from(self.module, id, &mut known);
@@ -520,7 +523,7 @@ impl Emitter<'_> {
         made
     }
 
-    /// A computation of a module with those that it calls, but for what is `known` already.
+    /// Copies a computation of a module and its callees, except for those that are `known` already.
     fn copied_from(
         &mut self,
         module: &Module,
@@ -533,7 +536,8 @@ impl Emitter<'_> {
         let source = &module[id];
         let mut draft = Draft::new(&source.name);
         let mut ids = FxHashMap::default();
-        // By their numbers: a text may have them in any order.
+        // Parameters are copied in the order of their numbers, because the text may have them in
+        // any order.
         for &parameter in &source.parameters {
             let data = &module[parameter];
             let made = draft.parameter(data.shape.clone(), Some(&data.name));

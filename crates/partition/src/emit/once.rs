@@ -1,8 +1,8 @@
-//! Custom calls that one device makes for all: those with effects, and those that the program places
-//! on one device.
+//! Custom calls that one device executes for all: those with side effects, and those that the
+//! program places on one device.
 //!
-//! Outside of a manual computation a program has one call, so it is made once. The device that makes
-//! it is told apart by a branch; what it gives is broadcast.
+//! Outside of a manual computation, the program specifies a single call, so it must be executed
+//! once. A conditional selects the device that executes it, and the results are broadcast.
 
 use super::{Emitter, Frame, Local};
 use crate::error::Error;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tegula_ir::{ComputationId, Direction, DraftId, ElementType, Op, Scalar, Shape};
 
 impl Emitter<'_> {
-    /// The call by the first device of each part of the scope.
+    /// Emits the call on the first device of each part of the scope.
     pub(super) fn once(&mut self, frame: &mut Frame, node: &Node) -> Result<(), Error> {
         let devices = self.graph.devices;
         let mut operands = Vec::new();
@@ -69,7 +69,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The branch of the device that calls.
+    /// The branch of the device that executes the call.
     fn calling(&mut self, node: &Node, given: &Shape) -> Result<ComputationId, Error> {
         let mut frame = Frame::new(&format!("{}.call", self.site));
         let parameter = frame.draft.parameter(given.clone(), None);
@@ -92,7 +92,7 @@ impl Emitter<'_> {
         self.finished(frame, made)
     }
 
-    /// The branch of the others, whose results nobody reads.
+    /// The branch of the other devices, whose results are not used.
     fn waiting(&mut self, node: &Node, given: &Shape) -> Result<ComputationId, Error> {
         let mut frame = Frame::new(&format!("{}.wait", self.site));
         frame.draft.parameter(given.clone(), None);
@@ -117,7 +117,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The devices of each part.
+/// The devices of each part of a scope.
 fn groups(scope: &Cut) -> Vec<Vec<i64>> {
     let devices = 0..scope.devices();
     let of = |part: i64| {

@@ -1,8 +1,8 @@
-//! How an operation is computed on parts of its arrays.
+//! Emits an operation on parts of its arrays.
 //!
-//! `choose` finds the cheapest plan; here it is carried out: operands are brought into place and
-//! prepared (`prepare`), the operation computes on parts, partial results are combined (`combine`), and
-//! the result is brought into place.
+//! `choose` selects the cheapest plan, and this module executes it: operands are resharded and
+//! prepared (`prepare`), the operation is applied to parts, partial results are combined
+//! (`combine`), and the result is resharded.
 
 use super::local::part_shape;
 use super::plan::Plan;
@@ -23,7 +23,7 @@ impl Emitter<'_> {
         array.unwrap_or_else(|| ArrayShape::new(ElementType::Pred, &[]))
     }
 
-    /// Computes an operation; gives its results, each with the sharding that it shall have.
+    /// Emits an operation; its results get the shardings that propagation chose.
     pub(super) fn operation(&mut self, frame: &mut Frame, node: &Node) -> Result<(), Error> {
         if let Some(made) = self.made_of_nothing(frame, node)? {
             frame.values.insert(node.results[0], made);
@@ -49,7 +49,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Notes what is not simply the operation on parts.
+    /// Reports computations that are not simply the operation on parts.
     fn explain(&mut self, frame: &Frame, node: &Node, plan: &Plan) {
         let cut_operands = node
             .operands
@@ -92,7 +92,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Carries a plan out.
+    /// Emits the computation of a plan.
     fn compute(
         &mut self,
         frame: &mut Frame,
@@ -122,7 +122,7 @@ impl Emitter<'_> {
             return self.pooled(frame, node, plan, &operands);
         }
         let contracted = plan.contracted();
-        // What a sum begins with is added once, at the end.
+        // The initial value of a sum is added once, at the end.
         let mut begin = None;
         if let (Some((Combination::By(op), _)), Op::Reduce { .. }) = (&contracted, &node.op)
             && let Some(init) = operands.get_mut(1)
@@ -144,7 +144,7 @@ impl Emitter<'_> {
             if is_reshape(self.module, node.instruction) {
                 op = Op::Reshape;
             } else {
-                // Both arrays are whole, in the orders that the program states.
+                // Both arrays are whole, with the dimension orders that the program states.
                 let stated = self.module[self.module[node.instruction].operands[0]]
                     .shape
                     .clone();
@@ -159,7 +159,7 @@ impl Emitter<'_> {
         if let Some((Combination::Selection, cut)) = &contracted {
             return self.selected(frame, node, plan, (&results, &operands), cut);
         }
-        // What is summed over devices has one result.
+        // A sum over devices has a single result.
         if let (Some((Combination::By(op), cut)), [value], [id]) =
             (contracted, node.results.as_slice(), results.as_slice())
         {
@@ -174,7 +174,7 @@ impl Emitter<'_> {
         Ok(results.into_iter().map(local).collect())
     }
 
-    /// The operands as the plan wants them.
+    /// The operands, resharded as the plan requires.
     pub(super) fn brought(
         &mut self,
         frame: &mut Frame,
@@ -202,7 +202,7 @@ impl Emitter<'_> {
         Ok(operands)
     }
 
-    /// Operands that are tuples are put together again.
+    /// Rebuilds operands that are tuples.
     pub(super) fn as_stated(
         &mut self,
         frame: &mut Frame,
@@ -220,7 +220,7 @@ impl Emitter<'_> {
         Ok(operands)
     }
 
-    /// Keeps what goes with an instruction, but for what was said to a partitioner.
+    /// Copies annotations of the original instruction, except for those for a partitioner.
     pub(super) fn annotate(&mut self, frame: &mut Frame, node: &Node, id: DraftId) {
         let source = &self.module[node.instruction];
         frame.draft.set_name(id, &source.name);
@@ -231,7 +231,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Annotations without what was said to a partitioner, and without instructions of another module.
+/// The annotations without those for a partitioner, and without references to instructions.
 pub(super) fn kept(annotations: &Annotations) -> Annotations {
     let mut kept = annotations.clone();
     kept.sharding = None;
@@ -241,7 +241,7 @@ pub(super) fn kept(annotations: &Annotations) -> Annotations {
     kept
 }
 
-/// A part's shape with the layouts of the whole.
+/// A part's shape, with the layouts of the whole.
 pub(super) fn laid_out(part: Shape, whole: &Shape) -> Shape {
     match (part, whole) {
         (Shape::Array(part), Shape::Array(whole)) => Shape::Array(ArrayShape {

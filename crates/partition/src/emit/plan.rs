@@ -1,4 +1,4 @@
-//! Ways to compute an operation on parts of its arrays: data.
+//! Plans of computing an operation on parts, as data.
 
 use super::Emitter;
 use super::local::WindowPick;
@@ -8,21 +8,21 @@ use crate::graph::Node;
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::{ElementType, Op, SliceDim, TO_END};
 
-/// A way to compute an operation.
+/// A plan of computing an operation on parts.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) picks: Vec<(Axis, Cut)>,
     pub(super) windows: Vec<WindowPick>,
     pub(super) indexed: Option<Indexed>,
-    /// By operand: how it must be cut.
+    /// The sharding that each operand must have.
     pub(super) operands: Vec<Sharding>,
-    /// How the result is cut then, before anything is done with it.
+    /// The sharding of the result, before it is resharded.
     pub(super) result: Sharding,
     pub(super) cost: i64,
 }
 
 impl Plan {
-    /// How partial results are combined, and who has them.
+    /// How partial results are combined, and the cut of the dimension that was reduced.
     pub(super) fn contracted(&self) -> Option<(Combination, Cut)> {
         let mut found: Option<(Combination, Cut)> = None;
         for (axis, cut) in &self.picks {
@@ -38,20 +38,21 @@ impl Plan {
     }
 }
 
-/// An operation along a dimension of its first operand that is cut.
+/// An operation that indexes a partitioned dimension of its first operand.
 #[derive(Clone, Debug)]
 pub(super) struct Indexed {
-    /// The dimension of the operand, and of a result that is cut too.
+    /// The dimension of the operand, and of the result if that is partitioned, too.
     pub(super) dim: usize,
     pub(super) cut: Cut,
     reads: bool,
     arrays: usize,
-    /// Of a slice at a known place, the parts that have some of it; 0 of other operations.
+    /// For a slice at a constant position, the number of parts that overlap it; 0 for other
+    /// operations.
     pub(super) owners: usize,
 }
 
 impl Indexed {
-    /// The ways in which this is possible.
+    /// All ways to partition a node like this.
     pub(super) fn of(
         emitter: &Emitter<'_>,
         node: &Node,
@@ -86,7 +87,7 @@ impl Indexed {
         let size = |operand: usize, dim: usize| value(operand).and_then(|value| value.size(dim));
         let rank = value(0).map_or(0, crate::graph::Value::rank);
         let dims = 0..rank;
-        // Offsets in one vector are the old form.
+        // Offsets in a single vector are an old form, which is not supported here.
         let scalar_offsets = |first: usize| {
             node.operands.len() == first + rank
                 && (first..first + rank).all(|n| value(n).is_some_and(|v| v.rank() == 0))
@@ -129,7 +130,7 @@ impl Indexed {
         }
     }
 
-    /// Whether results are combined from all devices.
+    /// Whether the results of all devices are combined.
     pub(super) fn is_sum(&self) -> bool {
         self.reads
     }
@@ -146,7 +147,7 @@ impl Indexed {
         )
     }
 
-    /// What it needs of the shardings of operands and result.
+    /// Sets the shardings that operands and result must have.
     pub(super) fn require(&self, operands: &mut [Sharding], result: &mut Sharding) -> Option<()> {
         for operand in operands.iter_mut().take(self.arrays) {
             *operand = operand.with(self.dim, Some(self.cut.clone()));
@@ -161,8 +162,8 @@ impl Indexed {
     }
 }
 
-/// The parts that have elements of a slice of a dimension of `size` elements, each with the slice of
-/// its own elements.
+/// The parts that overlap a slice of a dimension of `size` elements, each with the corresponding
+/// slice of its own elements.
 pub(super) fn owned_slices(slice: &SliceDim, size: i64, cut: &Cut) -> Vec<(i64, SliceDim)> {
     let part = cut.part_size(size).max(1);
     let limit = if slice.limit == TO_END {
@@ -191,13 +192,13 @@ pub(super) fn owned_slices(slice: &SliceDim, size: i64, cut: &Cut) -> Vec<(i64, 
     owned
 }
 
-/// Whether elements can be taken as bits.
+/// Whether the bits of the elements can be combined by `or`.
 fn has_bits(value: Option<&crate::graph::Value>) -> bool {
     let array = value.and_then(|value| value.shape.as_array());
     array.is_some_and(|array| bits_type(array.element_type).is_some())
 }
 
-/// The type of the bits of an element: itself, if it has `or`.
+/// The type of an element's bits: the type itself, if it supports `or`.
 pub(super) fn bits_type(ty: ElementType) -> Option<ElementType> {
     if ty == ElementType::Pred || ty.is_integer() {
         return Some(ty);

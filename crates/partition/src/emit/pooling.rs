@@ -1,8 +1,8 @@
-//! Windows of which each gives its number to the element that it selects, with positions cut.
+//! `select-and-scatter` along a partitioned dimension: each window adds a number to the element
+//! that it selects.
 //!
-//! A part of the result has the elements of some windows; other parts have elements of these windows,
-//! too. Each device selects in all windows that reach into its part, and keeps what its own elements
-//! are given.
+//! Windows overlap the borders of parts. Each device evaluates all windows that overlap its part of
+//! the array, and keeps the results for its own elements.
 
 use super::local::part_of;
 use super::plan::Plan;
@@ -13,8 +13,8 @@ use crate::graph::Node;
 use crate::sharding::Cut;
 use tegula_ir::{Dim, DraftId, Op, Shape, WindowDim};
 
-/// What a part of the result reads of the array and of the source, if windows are at the same places in
-/// each part and none reaches beyond the array: there nothing is selected.
+/// The windows of the array and the source that a part of the result reads, if windows have the
+/// same offsets in each part and none extends beyond the array: no element there can be selected.
 pub(super) fn windows(
     own: &WindowDim,
     dim: usize,
@@ -46,7 +46,7 @@ pub(super) fn windows(
 }
 
 impl Emitter<'_> {
-    /// Selects in all windows that were fetched, and keeps the elements of this device's part.
+    /// Evaluates all windows that were fetched, and keeps the elements of this device's part.
     pub(super) fn pooled(
         &mut self,
         frame: &mut Frame,
@@ -71,7 +71,7 @@ impl Emitter<'_> {
         }])
     }
 
-    /// Whether windows were fetched in which elements are selected.
+    /// Whether a plan evaluates a `select-and-scatter` on fetched windows.
     pub(super) fn is_pooled(node: &Node, plan: &Plan) -> bool {
         matches!(node.op, Op::SelectAndScatter { .. }) && !plan.windows.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Operands made ready for an operation on parts: padding that does not count, and elements of
-//! neighbouring parts.
+//! Prepares operands for an operation on parts: masks padding, and fetches elements of neighbouring
+//! parts.
 
 use super::local::WindowPick;
 use super::plan::Plan;
@@ -11,7 +11,8 @@ use crate::sharding::Cut;
 use tegula_ir::{DraftId, Op};
 
 impl Emitter<'_> {
-    /// Elements behind the end of an uneven dimension are made such that they do not count.
+    /// Replaces the padding after the end of an unevenly divided dimension by values that do not
+    /// affect the result.
     pub(super) fn mask_padding(
         &mut self,
         frame: &mut Frame,
@@ -36,7 +37,7 @@ impl Emitter<'_> {
             let ty = frame.array(array).element_type;
             let fill = match (by, &node.op) {
                 (Combination::By(op), Op::Reduce { .. }) => self.identity(frame, op, ty)?,
-                // The initial candidate changes nothing where it comes again.
+                // Repeating the initial candidate does not change the selection.
                 (Combination::Selection, _) => operands[arrays + number],
                 _ => self.zero(frame, ty)?,
             };
@@ -59,7 +60,7 @@ impl Emitter<'_> {
             let size = self.graph.values[value].size(window.dim).unwrap_or(0);
             let fill = match node.op {
                 Op::Pad(_) => operands.get(1).copied(),
-                // What is before and behind the array does not count.
+                // Elements before and after the array must not affect the result.
                 Op::ReduceWindow { to_apply, .. } => {
                     let combination = combination(self.module, to_apply);
                     let combination =
@@ -67,7 +68,7 @@ impl Emitter<'_> {
                     let ty = frame.array(operands[*operand]).element_type;
                     Some(self.identity(frame, combination, ty)?)
                 }
-                // Windows that there are not give nothing.
+                // Windows that do not exist must contribute nothing.
                 Op::SelectAndScatter { scatter, .. } if *operand == 1 => {
                     let combination = combination(self.module, scatter);
                     let combination =
@@ -100,7 +101,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Each element from the operand that it is of.
+    /// Computes a concatenation by selecting, for each element, the operand that it is from.
     pub(super) fn concatenated(
         &mut self,
         frame: &mut Frame,

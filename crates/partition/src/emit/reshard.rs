@@ -1,8 +1,9 @@
-//! From one sharding of an array to another.
+//! Resharding: converts an array from one sharding to another.
 //!
-//! The way is a list of moves: a dimension is cut by everyone taking its part (nothing is sent); a cut
-//! goes from one dimension to another by an all-to-all; tiles go to other devices by a
-//! collective-permute; at last dimensions are put together by all-gathers, no further than they must.
+//! A sequence of moves does this: a dimension is cut by taking each device's part (without
+//! communication); a cut moves from one dimension to another by an all-to-all; tiles move to other
+//! devices by a collective-permute; finally, all-gathers join the parts of dimensions, as far as
+//! necessary.
 
 use super::{Emitter, Frame, Local, cost, number};
 use crate::error::Error;
@@ -11,21 +12,21 @@ use crate::sharding::{Cut, Sharding, groups};
 use smallvec::SmallVec;
 use tegula_ir::{ArrayShape, Dim, DimNumbers, Dims, DraftId, Op, Shape};
 
-/// One step between shardings, with the sharding behind it.
+/// One step of resharding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Move {
-    /// Everyone takes its part of a dimension.
+    /// Each device takes its part of a dimension.
     Slice { dim: usize },
-    /// A cut goes from a dimension to another.
+    /// A cut moves from one dimension to another.
     AllToAll { from: usize, to: usize },
-    /// Tiles go to other devices.
+    /// Tiles move to other devices.
     Permute { sources: Vec<usize> },
-    /// A dimension is put together, as far as the sharding says.
+    /// The parts of a dimension are joined, as far as the new sharding says.
     Gather { dim: usize },
 }
 
-/// The moves between two shardings of an array of these sizes, each with the sharding that it gives.
-/// They end early if devices together would not have the whole array.
+/// The moves between two shardings of an array of these sizes, each with the sharding after it. The
+/// sequence ends early if the devices together would no longer hold the whole array.
 pub(super) fn moves(
     from: &Sharding,
     to: &Sharding,
@@ -91,7 +92,8 @@ fn next_move(
     {
         return Some((Move::Permute { sources }, permuted));
     }
-    // The largest parts last: what is gathered first is sent again with the others.
+    // The largest parts are gathered last, because what is gathered first is sent again in later
+    // gathers.
     let mut gathered: Vec<usize> = (0..now.rank())
         .filter(|&dim| now.cut(dim).is_some() && now.cut(dim) != to.cut(dim))
         .collect();
@@ -104,7 +106,7 @@ fn next_move(
     Some((Move::Gather { dim }, now.with(dim, coarser.cloned())))
 }
 
-/// Bytes of a device's part of an array.
+/// The bytes of a device's part of an array.
 pub(super) fn part_bytes(sharding: &Sharding, array: &ArrayShape) -> i64 {
     let dims: Vec<i64> = array.dims.iter().map(Dim::representative).collect();
     let width = array.element_type.storage_bytes() as i64;
@@ -114,7 +116,7 @@ pub(super) fn part_bytes(sharding: &Sharding, array: &ArrayShape) -> i64 {
         .fold(width, i64::saturating_mul)
 }
 
-/// What it costs to bring an array from one sharding to another.
+/// The cost of resharding an array.
 pub(super) fn cost_of(from: &Sharding, to: &Sharding, array: &ArrayShape, scope: &Cut) -> i64 {
     let dims: Vec<Option<i64>> = array.dims.iter().map(Dim::as_static).collect();
     let mut now = from.clone();
@@ -141,7 +143,7 @@ fn move_cost(step: &Move, now: &Sharding, next: &Sharding, array: &ArrayShape) -
 }
 
 impl Emitter<'_> {
-    /// A value in another sharding. `dims` are the sizes of the whole array.
+    /// Reshards a value. `dims` are the sizes of the whole array.
     pub(super) fn reshard(
         &mut self,
         frame: &mut Frame,
@@ -228,7 +230,8 @@ impl Emitter<'_> {
         self.dynamic_slice(frame, array, dim, start, part)
     }
 
-    /// Who holds the parts of a dimension of one array: member `i` part `i` of those that `to` joins.
+    /// Groups of devices that hold the parts to be joined in one dimension: member `i` holds part
+    /// `i` of those that one part of `to` consists of.
     pub(super) fn part_groups(
         &self,
         now: &Sharding,
@@ -299,7 +302,7 @@ impl Emitter<'_> {
         self.push(frame, op, &[array], Some(Shape::Array(shape)))
     }
 
-    /// Each device gets the array of its source.
+    /// Emits a permutation: each device receives the array of its source.
     pub(super) fn permute(
         &mut self,
         frame: &mut Frame,
@@ -318,7 +321,7 @@ impl Emitter<'_> {
         self.push(frame, op, &[array], None)
     }
 
-    /// The cut of dimension `from` goes to dimension `to`.
+    /// Emits an all-to-all that moves the cut of dimension `from` to dimension `to`.
     fn all_to_all(
         &mut self,
         frame: &mut Frame,
@@ -334,7 +337,8 @@ impl Emitter<'_> {
         let whole = size_of(dims, to);
         let part = tegula_expr::ceil_div(whole, members).unwrap_or(whole);
         let array = self.padded(frame, now.id, to, (0, part * members - whole), None)?;
-        // The dimension that is cut becomes two: who gets it, and its part.
+        // The dimension to be cut becomes two: the number of the receiving device, and the index
+        // within its part.
         let mut split = shape.dims.clone();
         split.remove(to);
         split.insert(to, Dim::Static(part));
@@ -353,7 +357,8 @@ impl Emitter<'_> {
             dimension: Some(number(to)),
         };
         let array = self.push(frame, op, &[array], reshaped(&split))?;
-        // Now the first of the two says whose part of the other dimension it is: it goes before that.
+        // The first of the two is now the number of the sending device, that is of the part of the
+        // other dimension, so it moves before that dimension.
         let mut order: Vec<usize> = (0..split.len()).filter(|dim| *dim != to).collect();
         let gathered = if from < to { from } else { from + 1 };
         let place = order.iter().position(|dim| *dim == gathered).unwrap_or(0);

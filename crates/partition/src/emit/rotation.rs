@@ -1,8 +1,8 @@
-//! Rotations: a `concatenate` of the end of an array and of what is before it.
+//! Rotations: a `concatenate` of the end of an array and of the elements before it.
 //!
-//! `jnp.roll` is two slices of an array that are put together the other way round. Each slice alone
-//! would be cut anew, with an all-gather; together they are a shift of parts, of which each device needs
-//! elements from one or two others: collective-permutes.
+//! `jnp.roll` is two slices of an array that are concatenated in reverse order. Each slice alone
+//! would need resharding with an all-gather. Together they shift the array, so that each device
+//! needs elements of only one or two others, which collective-permutes send.
 
 use super::reshard::part_bytes;
 use super::{Emitter, Frame, Local, number};
@@ -12,7 +12,8 @@ use crate::sharding::Cut;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_ir::{Op, TO_END};
 
-/// Element `i` of the result is element `i - shift` of the source, the dimension being a circle.
+/// A rotation: element `i` of the result is element `i - shift` of the source, modulo the size of
+/// the dimension.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotation {
     source: ValueId,
@@ -20,12 +21,12 @@ pub(super) struct Rotation {
     shift: i64,
 }
 
-/// What of a region is rotations.
+/// The rotations in a region.
 #[derive(Debug, Default)]
 pub(super) struct Rotations {
-    /// By node that is one.
+    /// The rotations, by node.
     found: FxHashMap<usize, Rotation>,
-    /// Slices that nothing else reads.
+    /// Slices that only rotations read.
     unneeded: FxHashSet<usize>,
 }
 
@@ -40,8 +41,8 @@ impl Rotations {
 }
 
 impl Emitter<'_> {
-    /// The rotations of a region along dimensions that are cut into equal parts, whose results are cut
-    /// as their sources.
+    /// Finds the rotations of a region along dimensions that are divided into equal parts, whose
+    /// results have the sharding of their sources.
     pub(super) fn rotations(&self, region: &Region) -> Rotations {
         let mut made: FxHashMap<ValueId, usize> = FxHashMap::default();
         let mut reads: FxHashMap<ValueId, usize> = FxHashMap::default();
@@ -90,7 +91,7 @@ impl Emitter<'_> {
             let Op::Slice(dims) = &slice.op else {
                 return None;
             };
-            // Whole but along the one dimension.
+            // The slice must be whole in all other dimensions.
             let mut own = None;
             for (number, of) in dims.iter().enumerate() {
                 let size = self.graph.values[source].size(number)?;
@@ -121,7 +122,8 @@ impl Emitter<'_> {
         })
     }
 
-    /// Computes a rotation: each device's part is the end of one other part and the start of the next.
+    /// Emits a rotation: each device's part is the end of one other part, followed by the start of
+    /// the next.
     pub(super) fn rotated(
         &mut self,
         frame: &mut Frame,
@@ -141,7 +143,7 @@ impl Emitter<'_> {
         let groups = self.part_groups(&local.sharding, dim, None, &scope)?;
         let bytes = part_bytes(&local.sharding, &array);
         self.reason = format!("dimension {dim} is rotated by {shift}");
-        // From the part `by` places before, on a circle.
+        // Fetches elements from the part `by` positions before, in a circle.
         let from = |emitter: &mut Self, frame: &mut Frame, array, by: i64, length: i64| {
             if by % parts == 0 {
                 return Ok(array);

@@ -1,8 +1,8 @@
-//! Arrays of which devices have partial results (`unreduced` axes of Shardy).
+//! Unreduced arrays, of which devices hold partial results (Shardy's `unreduced` axes).
 //!
-//! A value is what all of them are together. It is combined when it is first needed so; where its
-//! partial results are taken as they are, it never is. An array becomes partial results by one device
-//! keeping it and the others having what changes nothing.
+//! The value is the combination of all partial results. They are combined when the value is first
+//! needed as a whole; if only the partial results are used, they never are. To convert a whole
+//! array to partial results, one device keeps it and the others hold the identity element.
 
 use super::{Emitter, Frame};
 use crate::error::Error;
@@ -12,7 +12,7 @@ use crate::sharding::Sharding;
 use tegula_ir::{Binary, Dim, Direction, DraftId, ElementType, Op, Scalar};
 
 impl Emitter<'_> {
-    /// Combines the partial results of a value, if devices have only those.
+    /// Combines the partial results of a value, if it is unreduced.
     pub(super) fn combine(&mut self, frame: &mut Frame, value: ValueId) -> Result<(), Error> {
         let Some(unreduced) = frame.partial.remove(&value) else {
             return Ok(());
@@ -25,7 +25,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The partial results of a value, which is cut so.
+    /// The partial results of a value for this sharding.
     pub(super) fn partial(
         &mut self,
         frame: &mut Frame,
@@ -48,7 +48,8 @@ impl Emitter<'_> {
         let keeps = self.is_first(frame, unreduced)?;
         let keeps = self.filled(frame, keeps, &array.dims)?;
         let nothing = match unreduced.op {
-            // Users see these arrays, and the identity of a sum is minus zero.
+            // Users see these arrays, so a sum gets zeros, although the exact identity is minus
+            // zero.
             Binary::Add => self.zero(frame, array.element_type)?,
             op => self.identity(frame, op, array.element_type)?,
         };
@@ -74,8 +75,8 @@ impl Emitter<'_> {
         self.compare(frame, Direction::Eq, own, one)
     }
 
-    /// Where the devices of each group have all parts of one dimension of a sum: each device's part
-    /// among zeros, without an exchange.
+    /// If the devices of each group hold all parts of one dimension of a sum: places each device's
+    /// part among zeros, which needs no exchange.
     fn placed(
         &mut self,
         frame: &mut Frame,

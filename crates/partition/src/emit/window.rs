@@ -1,9 +1,9 @@
 //! Halo exchange: fetches the elements of neighbouring parts that a window, slice or pad reads.
 //!
-//! Slices, paddings, reversals, concatenations and windows read for part `t` of their result the
-//! elements `first + t * step ..` of a dimension of an operand. Where that dimension is cut, the
-//! tiles that are covered come from neighbours by collective-permutes, each only as far as someone
-//! reads of it; if that is more than the whole dimension, it is gathered.
+//! Slices, paddings, reversals, concatenations and windows read, for part `t` of their result, the
+//! elements `first + t * step ..` of an operand's dimension. If that dimension is partitioned,
+//! collective-permutes fetch the needed elements from neighbouring tiles. If that would be more
+//! than the whole dimension, it is gathered instead.
 
 use super::{Emitter, Frame, cost, number};
 use crate::axes::Window;
@@ -12,7 +12,8 @@ use crate::sharding::{Cut, Sharding, groups};
 use smallvec::SmallVec;
 use tegula_ir::{Dim, DraftId, Op};
 
-/// A tile that is some places behind each device's first one, and which of its elements anyone reads.
+/// A tile at some distance from each device's base tile, and the range of its elements that any
+/// device reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     shift: i64,
@@ -20,19 +21,20 @@ struct Piece {
     limit: i64,
 }
 
-/// The tiles that windows cover.
+/// The tiles that windows overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pieces {
-    /// By place: the tile from which pieces are counted.
+    /// For each part, its base tile, from which pieces are counted.
     bases: Vec<i64>,
     pieces: Vec<Piece>,
 }
 
 impl Pieces {
-    /// `part` elements are in a tile. [`None`] if nothing is read.
+    /// The pieces for tiles of `part` elements; [`None`] if nothing is read.
     ///
-    /// Tiles are counted from a device's own, or, where windows are elsewhere (of a reversal, or of
-    /// every other element), from the first that its window covers; a tile goes to one device at once.
+    /// The base is the device's own tile. If windows are elsewhere (in a reversal, or with every
+    /// other element), it is the first tile that the window overlaps. A tile is sent to only one
+    /// device at a time.
     fn new(window: &Window, part: i64, parts: i64) -> Option<Self> {
         if part <= 0 || window.size <= 0 {
             return None;
@@ -75,19 +77,19 @@ impl Pieces {
         })
     }
 
-    /// Whether a piece is of each device's own tile.
+    /// Whether a piece is in each device's own tile.
     fn is_own(&self, piece: &Piece) -> bool {
         let mut places = self.bases.iter().zip(0..);
         places.all(|(base, place)| base + piece.shift == place)
     }
 
-    /// Elements that a device receives, along the dimension.
+    /// The number of elements that a device receives, along the dimension.
     fn received(&self) -> i64 {
         let from_others = self.pieces.iter().filter(|piece| !self.is_own(piece));
         from_others.map(|piece| piece.limit - piece.start).sum()
     }
 
-    /// The place of the first element, from the beginning of the tile from which pieces are counted.
+    /// The position of the first element, counted from the beginning of the base tile.
     fn first(&self, part: i64) -> i64 {
         self.pieces
             .first()
@@ -95,7 +97,7 @@ impl Pieces {
     }
 }
 
-/// Bytes that a device receives for its window; `bytes` are those of its own tile.
+/// The bytes that a device receives for its window; `bytes` is the size of its own tile.
 pub(super) fn cost_of(window: &Window, cut: Option<&Cut>, size: i64, bytes: i64) -> i64 {
     let Some(cut) = cut else {
         return bytes / cost::MEMORY_PER_LINK;
@@ -108,9 +110,9 @@ pub(super) fn cost_of(window: &Window, cut: Option<&Cut>, size: i64, bytes: i64)
 }
 
 impl Emitter<'_> {
-    /// The elements of each device's window, `window.size` along its dimension; outside the array
-    /// they are `fill`, or anything without one. `cut` is how the result is cut, `sharding` and
-    /// `size` are the operand's.
+    /// Fetches the elements of each device's window, `window.size` along its dimension. Elements
+    /// outside the array are `fill`, or undefined without it. `cut` is the result's cut, `sharding`
+    /// and `size` are the operand's.
     #[allow(
         clippy::too_many_arguments,
         reason = "one array, its place and what is read of it"
@@ -197,7 +199,7 @@ impl Emitter<'_> {
         self.all_gather(frame, array, dim, groups)
     }
 
-    /// The pieces of neighbours' tiles and of the own one, in order.
+    /// The pieces of the neighbours' tiles and of the device's own, in order.
     fn neighbours(
         &mut self,
         frame: &mut Frame,
@@ -242,7 +244,7 @@ impl Emitter<'_> {
                 }
             }
             if pairs.is_empty() {
-                // Beyond the array on every device: what is there means nothing.
+                // The piece is outside of the array on every device, so its contents are arbitrary.
                 let shape = frame.array(part);
                 let zero = self.zero(frame, shape.element_type)?;
                 parts.push(self.filled(frame, zero, &shape.dims)?);
@@ -264,7 +266,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The size of a dimension, if it is known.
+/// The size of a dimension, if it is static.
 pub(super) fn known(dims: &[Dim], dim: usize) -> Option<i64> {
     dims.get(dim).and_then(Dim::as_static)
 }
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn windows_cover_neighbours() {
-        // Three elements around each of 4 in a tile.
+        // Each part reads one element before and one after its tile of 4.
         let window = Window {
             dim: 0,
             first: -1,
@@ -293,7 +295,7 @@ mod tests {
             [piece(-1, 3, 4), piece(0, 0, 4), piece(1, 0, 1)]
         );
         assert_eq!((pieces.received(), pieces.first(4)), (2, -1));
-        // Turned around: each reads another whole tile.
+        // In a reversal, each part reads another whole tile.
         let window = Window {
             dim: 0,
             first: 6,
@@ -303,7 +305,8 @@ mod tests {
         let pieces = Pieces::new(&window, 2, 4).expect("pieces");
         assert_eq!(pieces.bases, [3, 2, 1, 0]);
         assert_eq!(pieces.pieces, [piece(0, 0, 2)]);
-        // Every other element: the own tile and the next, from twice as far.
+        // Every other element is read: the windows overlap two tiles and begin at twice the
+        // distance.
         let window = Window {
             dim: 0,
             first: 1,

@@ -1,4 +1,4 @@
-//! From a module to a graph.
+//! Builds the graph of a module.
 
 use super::{Graph, Kind, Node, Region, RegionId, Scope, ScopeId, Value, ValueId};
 use crate::call_partitioner::{Calls, INSPECTION};
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tegula_ir::{ComputationId, CustomCall, Instruction, InstructionId, Module, Op, Shape};
 
-/// The graph of a module for so many devices.
+/// The graph of a module for this number of devices.
 ///
 /// # Errors
-/// A sharding that cannot be read.
+/// An invalid sharding.
 pub(crate) fn build(
     module: &Module,
     meshes: &shardy::Meshes,
@@ -64,7 +64,7 @@ pub(crate) fn build(
     Ok(graph)
 }
 
-/// Values that a statement wants unreduced.
+/// Values for which a sharding constraint requests partial results.
 fn wanted_partial(graph: &Graph) -> FxHashMap<ValueId, Unreduced> {
     let nodes = graph.regions.iter().flat_map(|region| &region.nodes);
     let stated = nodes.filter(|node| matches!(node.kind, Kind::Constraint));
@@ -76,8 +76,8 @@ fn wanted_partial(graph: &Graph) -> FxHashMap<ValueId, Unreduced> {
     wanted.collect()
 }
 
-/// The calls of manual computations, each with the custom call that puts its results together: it
-/// says along which axes.
+/// The calls of manual computations, each with the custom call that combines its results and states
+/// the manual axes.
 fn manual_calls(module: &Module) -> FxHashMap<InstructionId, InstructionId> {
     let mut calls = FxHashMap::default();
     for (id, instruction) in &module.instructions {
@@ -156,7 +156,7 @@ impl Builder<'_> {
         Ok(values.collect())
     }
 
-    /// What an instruction states of the arrays of its result.
+    /// The shardings that an instruction states for the arrays of its result.
     fn stated(&self, id: InstructionId, leaves: &[Shape]) -> Result<Vec<Option<Stated>>, Error> {
         let (instruction, devices) = (&self.module[id], self.graph.devices);
         let ranks: Vec<usize> = leaves.iter().map(rank).collect();
@@ -177,8 +177,8 @@ impl Builder<'_> {
                     .iter()
                     .zip(&ranks)
                     .all(|(own, rank)| own.stated.sharding.rank() == *rank);
-            // What is on one device, or everywhere, may be stated without dimensions, once for all
-            // results, also of a call that has none.
+            // A sharding without dimensions, for one device or for all, may be stated once for all
+            // results, even for a call that has none.
             let whole = |rank: &usize| Some(Stated::replicated(*rank, devices));
             return match fits {
                 true => Ok(all.into_iter().map(|axes| Some(axes.stated)).collect()),
@@ -196,7 +196,7 @@ impl Builder<'_> {
         Ok(all.into_iter().map(Some).collect())
     }
 
-    /// Writes a computation out; gives the values of its root.
+    /// Inlines a computation; returns the values of its root.
     fn computation(
         &mut self,
         id: ComputationId,
@@ -249,7 +249,7 @@ impl Builder<'_> {
                     .map(|operand| &module[*operand].shape);
                 let elements = source.and_then(Shape::as_tuple).unwrap_or_default();
                 let index = usize::try_from(*index).unwrap_or(usize::MAX);
-                // The start of an asynchronous operation is its result alone.
+                // The start of an asynchronous operation is represented by its result alone.
                 let Some(element) = elements.get(index) else {
                     return Ok(operands);
                 };
@@ -331,7 +331,7 @@ impl Builder<'_> {
         results
     }
 
-    /// A computation that stays one, with parameters of its own.
+    /// A region for a computation, with its own parameters.
     fn region(
         &mut self,
         id: ComputationId,
@@ -391,7 +391,8 @@ impl Builder<'_> {
             }
             "SPMDFullToShardShape" => return self.spmd_border(id, operands, scope, true, nodes),
             "SPMDShardToFullShape" => return self.spmd_border(id, operands, scope, false, nodes),
-            // JAX's callbacks that want the parts. Of results nothing is known.
+            // JAX's callbacks that take parts. Nothing is known about results, so the call must
+            // have none.
             "xla_ffi_partitioned_python_cpu_callback" if instruction.shape.leaf_count() == 0 => {
                 (Kind::OnParts, scope)
             }
@@ -403,14 +404,14 @@ impl Builder<'_> {
         Ok(self.push(id, kind, operands, results, nodes))
     }
 
-    /// Whether one device makes a custom call for all others of its part of the scope.
+    /// Whether one device executes a custom call for all others in its part of the scope.
     fn is_made_once(&self, id: InstructionId, call: &CustomCall, scope: ScopeId) -> bool {
         let parts = self.graph.scopes[scope].cut.parts();
         let has_others = usize::try_from(parts).is_ok_and(|parts| parts < self.graph.devices);
         has_others && (call.has_side_effect || self.is_on_one_device(id))
     }
 
-    /// Whether a program places an instruction on one device.
+    /// Whether the program places an instruction on one device.
     fn is_on_one_device(&self, id: InstructionId) -> bool {
         let instruction = &self.module[id];
         if let Some(text) = attribute(instruction, "xla.sdy.sharding") {
@@ -424,7 +425,7 @@ impl Builder<'_> {
         text.is_some_and(|text| text.contains("maximal"))
     }
 
-    /// The shardings that a boundary of a manual computation states, and along which axes it is.
+    /// The shardings and the manual axes that a boundary of a manual computation states.
     fn boundary(
         &self,
         id: InstructionId,
@@ -446,7 +447,7 @@ impl Builder<'_> {
         Ok((all, axes))
     }
 
-    /// How arrays are cut along the manual axes.
+    /// The cuts of arrays along the manual axes.
     fn manual_cuts(
         &self,
         id: InstructionId,
@@ -468,7 +469,7 @@ impl Builder<'_> {
         cuts.ok_or_else(|| Error::manual(own, "its mesh is for another number of devices"))
     }
 
-    /// What of the results of a boundary is unreduced along manual axes.
+    /// Records which results of a boundary are unreduced along manual axes.
     fn state_unreduced(
         &mut self,
         id: InstructionId,
@@ -490,7 +491,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The results of a boundary are cut along the axes that are not manual, as stated.
+    /// Records the results' stated cuts along axes that are not manual.
     fn state_auto(
         &mut self,
         id: InstructionId,
@@ -537,7 +538,7 @@ impl Builder<'_> {
         Ok(self.graph.scopes.len() - 1)
     }
 
-    /// The parts of whole arrays are the arrays inside.
+    /// Checks that the arrays inside have the shapes of the parts.
     fn check_parts(
         &self,
         id: InstructionId,
@@ -568,9 +569,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// `SPMDFullToShardShape`, which `enters` a manual computation, and `SPMDShardToFullShape`: the
-    /// sharding of the whole array says how it is cut, that of the part what is cut by the partitioner
-    /// even inside.
+    /// Handles `SPMDFullToShardShape`, which `enters` a manual computation, and
+    /// `SPMDShardToFullShape`. The sharding of the whole array states how it is cut; that of the
+    /// part states which of these cuts stay under the partitioner's control inside.
     fn spmd_border(
         &mut self,
         id: InstructionId,
@@ -620,7 +621,7 @@ impl Builder<'_> {
     }
 }
 
-/// What is left of a sharding without its inner cuts.
+/// A sharding without its inner cuts, which leaves the manual ones.
 fn manual_part(whole: &Sharding, inner: &Sharding) -> Option<Sharding> {
     let mut cuts = Vec::new();
     for dim in 0..whole.rank() {
@@ -645,7 +646,7 @@ fn manual_part(whole: &Sharding, inner: &Sharding) -> Option<Sharding> {
     Some(Sharding::new(whole.devices(), cuts))
 }
 
-/// The operation in its form that does not start and end apart.
+/// The synchronous form of an asynchronous operation.
 fn finished(op: &Op) -> Op {
     let mut op = op.clone();
     match &mut op {
@@ -659,7 +660,7 @@ fn finished(op: &Op) -> Op {
     op
 }
 
-/// The result of an operation in that form: a start gives its operands too.
+/// The result shape in the synchronous form, without the operands that a start returns.
 fn result_shape(instruction: &Instruction) -> Shape {
     match (&instruction.op, &instruction.shape) {
         (

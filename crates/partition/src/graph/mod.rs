@@ -1,8 +1,8 @@
-//! The program without tuples and calls: what propagation and partitioning work on.
+//! The program as a graph without tuples and calls, for propagation and partitioning.
 //!
-//! A value is one array (or token). Nodes are in an order in which operands come first. Calls,
-//! fusions and asynchronous wrappers are written out; loops and branches have regions. Where a
-//! computation is written for each device by itself (manual), its values have a scope.
+//! A value is one array (or token). Nodes are ordered such that operands come first. Calls, fusions
+//! and asynchronous wrappers are inlined; loops and branches have regions. The values of a manual
+//! computation, which is written for each device separately, have their own scope.
 
 mod build;
 
@@ -25,12 +25,12 @@ pub(crate) type ScopeId = usize;
 /// One array or token.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
-    /// What it is: never a tuple.
+    /// The shape, which is never a tuple.
     pub(crate) shape: Shape,
-    /// The name of the instruction that gives it.
+    /// The name of the instruction that computes it.
     pub(crate) name: Arc<str>,
     pub(crate) scope: ScopeId,
-    /// What the program states.
+    /// The sharding that the program states.
     pub(crate) stated: Option<Stated>,
 }
 
@@ -39,12 +39,12 @@ impl Value {
         self.shape.as_array().map_or(0, tegula_ir::ArrayShape::rank)
     }
 
-    /// The size of a dimension, if it is known.
+    /// The size of a dimension, if it is static.
     pub(crate) fn size(&self, dim: usize) -> Option<i64> {
         self.shape.as_array()?.dims.get(dim)?.as_static()
     }
 
-    /// Bytes of the whole array, guessed where sizes are open.
+    /// The bytes of the whole array, estimated if sizes are open.
     pub(crate) fn bytes(&self) -> i64 {
         let array = self.shape.as_array();
         array
@@ -53,30 +53,32 @@ impl Value {
     }
 }
 
-/// What a node does with its operands.
+/// The kind of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// The operation.
+    /// An operation that is partitioned along its axes.
     Operation,
-    /// A call that each device makes, on its parts of the operands.
+    /// A call that each device executes, on its parts of the operands.
     OnParts,
-    /// A call that one device makes for all.
+    /// A call that one device executes for all.
     Once,
-    /// A call that a [`CallPartitioner`](crate::CallPartitioner) cuts.
+    /// A call that a [`CallPartitioner`](crate::CallPartitioner) partitions.
     CustomPartitioning,
-    /// States a sharding.
+    /// A sharding constraint.
     Constraint,
-    /// Asks how its operand is cut; its result is the operand.
+    /// A request for the sharding of its operand, which is also its result.
     Inspection,
     /// `opt-barrier`.
     Barrier,
-    /// Arrays become each device's own: by operand, how they are cut.
+    /// The entrance of a manual computation, where arrays become each device's own; the cuts of
+    /// each operand.
     Enter(Vec<Sharding>),
-    /// Each device's own arrays are put together: by operand, how they are cut.
+    /// The exit of a manual computation, where each device's own arrays become parts; the cuts of
+    /// each operand.
     Exit(Vec<Sharding>),
-    /// A loop over its operands.
+    /// A loop whose state is its operands.
     While { condition: RegionId, body: RegionId },
-    /// Regions of one operand each, behind the selector; by region, how many values it takes.
+    /// A conditional. The operands after the selector are distributed to the regions.
     Conditional(Vec<RegionId>),
 }
 
@@ -88,11 +90,11 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
     pub(crate) operands: Vec<ValueId>,
     pub(crate) results: Vec<ValueId>,
-    /// The result, with its tuples.
+    /// The shape of the result, with its tuples.
     pub(crate) shape: Shape,
 }
 
-/// A piece of program.
+/// A sequence of nodes, with parameters and results.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Region {
     pub(crate) parameters: Vec<ValueId>,
@@ -100,35 +102,34 @@ pub(crate) struct Region {
     pub(crate) results: Vec<ValueId>,
 }
 
-/// Where arrays are each device's own.
+/// A scope of manual computations, in which arrays are each device's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     pub(crate) parent: ScopeId,
-    /// Devices in the same part see the same arrays.
+    /// Devices in the same part of this cut share the scope's arrays.
     pub(crate) cut: Cut,
 }
 
-/// A program.
+/// The graph of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     pub(crate) values: Vec<Value>,
     pub(crate) regions: Vec<Region>,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) entry: RegionId,
-    /// By result of a border of a manual computation: what of it is each device's partial result
-    /// inside.
+    /// Results at boundaries of manual computations that are partial results inside.
     pub(crate) at_borders: FxHashMap<ValueId, Unreduced>,
-    /// Values that are cut alike, by the number of their group.
+    /// Groups of values that must have the same sharding, by the group's name.
     pub(crate) alike: BTreeMap<String, Vec<ValueId>>,
-    /// Values of which the program wants partial results.
+    /// Values for which the program requests partial results.
     pub(crate) wanted_partial: FxHashMap<ValueId, Unreduced>,
-    /// What the program states of its results apart from the values that they are.
+    /// Shardings that the program states for its results, in addition to those of the values.
     pub(crate) stated_results: Vec<Option<Stated>>,
     pub(crate) devices: usize,
 }
 
 impl Graph {
-    /// Of which partial results the program states a value to be made.
+    /// The partial results that the program states for a value, if any.
     pub(crate) fn unreduced(&self, value: ValueId) -> Option<&Unreduced> {
         self.values[value].stated.as_ref()?.unreduced.as_ref()
     }

@@ -1,6 +1,6 @@
-//! A place in a text of a sharding.
+//! A cursor in the text of a sharding.
 
-/// The rest of a text.
+/// The rest of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'t> {
     rest: &'t str,
@@ -11,7 +11,7 @@ impl<'t> Cursor<'t> {
         Self { rest: text }
     }
 
-    /// Goes past `token` and white space and comments before it, if that comes next.
+    /// Skips white space and comments and then `token`, if that comes next; says whether it did.
     pub(crate) fn eat(&mut self, token: &str) -> bool {
         let rest = start_of(self.rest);
         match rest.strip_prefix(token) {
@@ -23,12 +23,12 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// As [`eat`](Self::eat), of what must come.
+    /// As [`eat`](Self::eat), for a token that must come next.
     pub(crate) fn expect(&mut self, token: &str) -> Option<()> {
         self.eat(token).then_some(())
     }
 
-    /// A number.
+    /// Reads a number.
     pub(crate) fn number(&mut self) -> Option<i64> {
         let rest = start_of(self.rest);
         let end = rest.find(|c: char| !c.is_ascii_digit());
@@ -38,7 +38,7 @@ impl<'t> Cursor<'t> {
         Some(number)
     }
 
-    /// A word of letters, digits, `_`, `.` and `-`.
+    /// Reads a word of letters, digits, `_`, `.` and `-`.
     pub(crate) fn word(&mut self) -> Option<&'t str> {
         let rest = start_of(self.rest);
         let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
@@ -48,7 +48,7 @@ impl<'t> Cursor<'t> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// A text in quotes.
+    /// Reads a text in quotes.
     pub(crate) fn quoted(&mut self) -> Option<&'t str> {
         let rest = start_of(self.rest).strip_prefix('"')?;
         let (text, rest) = rest.split_once('"')?;
@@ -56,7 +56,7 @@ impl<'t> Cursor<'t> {
         Some(text)
     }
 
-    /// What `item` reads, until `close`, with commas between.
+    /// Reads items, separated by commas, up to `close`.
     pub(crate) fn list<T>(
         &mut self,
         close: &str,
@@ -72,13 +72,13 @@ impl<'t> Cursor<'t> {
         Some(items)
     }
 
-    /// Whether nothing is left but white space.
+    /// Whether only white space is left.
     pub(crate) fn is_at_end(&self) -> bool {
         start_of(self.rest).trim().is_empty()
     }
 }
 
-/// A text behind the white space and the comments (`/*index=5*/`) that it begins with.
+/// The text after leading white space and comments (`/*index=5*/`).
 fn start_of(mut text: &str) -> &str {
     loop {
         text = text.trim_start();

@@ -1,26 +1,26 @@
-//! `sharding={...}` of HLO.
+//! Reads HLO's `sharding={...}`.
 //!
-//! `{replicated}`, `{maximal device=0}`, `{manual}`, and `{devices=[2,1,2]<=[4]}` or with the devices
-//! listed. Behind the tiles of the array's dimensions there may be one more dimension of copies
-//! (`last_tile_dim_replicate`) or several of stated kinds (`last_tile_dims={manual,replicated}`).
-//! A tuple has a list of them, one for each array.
+//! The forms are `{replicated}`, `{maximal device=0}`, `{manual}`, and `{devices=[2,1,2]<=[4]}` or
+//! with the devices listed. After the tile counts of the array's dimensions, there may be one more
+//! dimension for replication (`last_tile_dim_replicate`) or several of stated kinds
+//! (`last_tile_dims={manual,replicated}`). A tuple has a list of shardings, one for each array.
 
 use super::Stated;
 use super::cursor::Cursor;
 use crate::sharding::{Cut, Sharding};
 
-/// More devices than any program is cut for.
+/// The maximum number of devices.
 const MAX_DEVICES: i64 = 1 << 16;
 
-/// What the devices along a dimension behind those of the array have.
+/// The kind of a tile dimension after those of the array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extra {
     Copies,
     Manual,
 }
 
-/// Reads the shardings of the arrays of a shape, of these ranks; one that is stated alone is that of
-/// all. [`None`] if the text is another, or does not fit.
+/// Reads the shardings for arrays of these ranks. A single sharding applies to all of them.
+/// [`None`] if the text is invalid, or does not fit.
 pub(crate) fn read(text: &str, ranks: &[usize], devices: usize) -> Option<Vec<Stated>> {
     let mut cursor = Cursor::new(text);
     cursor.expect("{")?;
@@ -43,7 +43,8 @@ pub(crate) fn read(text: &str, ranks: &[usize], devices: usize) -> Option<Vec<St
     ranks.iter().map(read).collect()
 }
 
-/// What was expected in place of a device that there is not, if that is what is wrong with a sharding.
+/// What was expected instead of a device number that does not exist, if that is the error in a
+/// sharding.
 pub(crate) fn expected(text: &str, devices: usize) -> Option<String> {
     let mut numbers = text.split("maximal").skip(1).filter_map(|rest| {
         let rest = rest.trim_start().strip_prefix("device=")?;
@@ -58,13 +59,13 @@ pub(crate) fn expected(text: &str, devices: usize) -> Option<String> {
     ))
 }
 
-/// One sharding, behind its brace, to the brace that closes it.
+/// Reads one sharding, from after its opening brace to the closing one.
 fn one(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated> {
     let replicated = Stated::replicated(rank, devices);
     let stated = if cursor.eat("replicated") {
         replicated
     } else if cursor.eat("maximal") {
-        // Every device has what one would need to have.
+        // Every device holds the array, although only one needs it.
         cursor.expect("device=")?;
         let device = usize::try_from(cursor.number()?).ok()?;
         (device < devices).then_some(replicated)?
@@ -86,7 +87,7 @@ fn one(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated> {
     Some(stated)
 }
 
-/// Goes past what concerns other tools, `metadata={...}` or `shard_as 1`, and the closing brace.
+/// Skips attributes for other tools, `metadata={...}` or `shard_as 1`, and the closing brace.
 fn rest(cursor: &mut Cursor<'_>) -> Option<()> {
     let mut depth = 0;
     loop {
@@ -144,7 +145,7 @@ fn tiled(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated>
     } else if !cursor.eat("last_tile_dim_replicate") && !extra.is_empty() {
         return None;
     }
-    // The coordinates of each device along the dimensions of tiles.
+    // The coordinates of each device in the dimensions of tiles.
     let mut places = vec![vec![0; devices]; dims.len()];
     for (at, device) in order.iter().enumerate() {
         let device = usize::try_from(*device).ok()?;
@@ -176,7 +177,7 @@ fn tiled(cursor: &mut Cursor<'_>, rank: usize, devices: usize) -> Option<Stated>
     })
 }
 
-/// `4,2]T(1,0)`: 0, 1, 2, ... in a shape, transposed.
+/// Reads `4,2]T(1,0)`: the numbers 0, 1, 2, ... in a shape, transposed.
 fn iota(cursor: &mut Cursor<'_>, count: i64) -> Option<Vec<i64>> {
     let reshape_dims = cursor.list("]", Cursor::number)?;
     let transpose = match cursor.eat("T(") {

@@ -1,6 +1,6 @@
-//! Shardings from the texts in which programs state them.
+//! Reads shardings from the texts in which programs state them.
 //!
-//! [`hlo`] reads `sharding={...}`, [`shardy`] the attributes of Shardy, which XLA keeps in HLO as
+//! [`hlo`] reads `sharding={...}`, [`shardy`] the attributes of Shardy, which XLA stores in HLO as
 //! texts of frontend attributes.
 
 pub(crate) mod cursor;
@@ -11,38 +11,38 @@ pub(crate) mod shardy;
 use crate::sharding::{Cut, Sharding};
 use tegula_ir::Binary;
 
-/// What a program says of one array.
+/// The sharding that a program states for an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stated {
-    /// How the array is cut.
+    /// The cuts.
     pub(crate) sharding: Sharding,
-    /// By dimension: whether it may be cut further.
+    /// For each dimension, whether it may be cut further.
     pub(crate) open: Vec<bool>,
-    /// Inside a computation that is written for each device by itself: which devices have arrays of
-    /// their own.
+    /// Inside a manual computation (written for each device separately): the cut that says which
+    /// devices have arrays of their own.
     pub(crate) manual: Option<Cut>,
-    /// If it is combined of what devices have.
+    /// How partial results are combined, if the array is unreduced.
     pub(crate) unreduced: Option<Unreduced>,
 }
 
-/// An array of which devices have partial results: it is all of them, combined.
+/// An unreduced array: devices hold partial results, and the array is their combination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreduced {
-    /// What combines them.
+    /// The combining operation.
     pub(crate) op: Binary,
-    /// Devices whose arrays are combined.
+    /// Groups of devices whose partial results are combined.
     pub(crate) groups: Vec<Vec<i64>>,
 }
 
 impl Unreduced {
-    /// Devices whose arrays are combined.
+    /// Groups of devices whose partial results are combined.
     pub fn groups(&self) -> &[Vec<i64>] {
         &self.groups
     }
 }
 
 impl Stated {
-    /// The whole array on every device, and so it stays.
+    /// A replicated array, whose dimensions may not be cut.
     pub(crate) fn replicated(rank: usize, devices: usize) -> Self {
         Self {
             sharding: Sharding::replicated(rank, devices),

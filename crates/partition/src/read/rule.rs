@@ -1,25 +1,26 @@
-//! Shardy's rules of custom calls, as texts:
-//! `#sdy.op_sharding_rule<([i, j], [j, k])->([i, k]) {i=32, j=16, k=8} reduction={j}, custom>`.
+//! Reads Shardy's sharding rules of custom calls: `#sdy.op_sharding_rule<([i, j], [j, k])->([i, k])
+//! {i=32, j=16, k=8} reduction={j}, custom>`.
 //!
-//! Each dimension of an operand or a result has factors, the first the most major: `ij` is two of them.
-//! Dimensions that begin with the same factor are cut alike. Factors in `need_replication={...}` are
-//! whole.
+//! Each dimension of an operand or a result has factors, the most major first: `ij` has two of
+//! them. Dimensions that begin with the same factor are cut in the same way. Factors in
+//! `need_replication={...}` are not cut.
 
 use super::cursor::Cursor;
 
-/// What a rule says of one factor.
+/// The dimensions that a factor of a rule relates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Factor {
-    /// By operand: the dimension that begins with it.
+    /// For each operand, the dimension that begins with the factor.
     pub(crate) operands: Vec<Option<usize>>,
-    /// The same of results.
+    /// For each result, the dimension that begins with the factor.
     pub(crate) results: Vec<Option<usize>>,
-    /// Its size, if a dimension has other factors behind it: then it is cut into equal parts alone.
+    /// The size of the factor, if a dimension has other factors after it; it must then be cut into
+    /// equal parts.
     pub(crate) divided: Option<i64>,
 }
 
-/// The factors of a rule that may be cut, in the order in which they come first; [`None`] if the text is
-/// no rule.
+/// The factors of a rule that may be cut, in order of occurrence; [`None`] if the text is not a
+/// rule.
 pub(crate) fn factors(text: &str) -> Option<Vec<Factor>> {
     let mut cursor = Cursor::new(text);
     cursor.expect("#sdy.op_sharding_rule<(")?;
@@ -58,13 +59,14 @@ pub(crate) fn factors(text: &str) -> Option<Vec<Factor>> {
     Some(names.iter().map(factor).collect())
 }
 
-/// The dimensions of an array: `[i, jk]`.
+/// Reads the dimensions of an array: `[i, jk]`.
 fn dimensions<'t>(cursor: &mut Cursor<'t>) -> Option<Vec<&'t str>> {
     cursor.expect("[")?;
     cursor.list("]", Cursor::word)
 }
 
-/// The first factor of a dimension: a letter, and behind `z` a number (`z_1`) when letters are used up.
+/// The first factor of a dimension: a letter, or `z` with a number (`z_1`) when all letters are
+/// used.
 fn first_factor(dimension: &str) -> &str {
     let mut letters = dimension.match_indices(|c: char| c.is_ascii_alphabetic());
     let second = letters.nth(1).map(|(at, _)| at);

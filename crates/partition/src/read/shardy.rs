@@ -1,8 +1,8 @@
-//! Shardy's attributes, as texts: `#sdy.mesh<["x"=2, "y"=4]>`, `#sdy.sharding<@mesh, [{"x"}, {?}]>`.
+//! Reads Shardy's attributes: `#sdy.mesh<["x"=2, "y"=4]>`, `#sdy.sharding<@mesh, [{"x"}, {?}]>`.
 //!
-//! A dimension is cut by the axes in its braces, the first the most major; `"x":(2)4` is a part of an
-//! axis. A `?` says that it may be cut further; along the axes in `unreduced={...}` devices have partial
-//! results. Priorities are read over, and so is `replicated={...}`.
+//! A dimension is cut by the axes in its braces, the most major first; `"x":(2)4` is a sub-axis. A
+//! `?` says that the dimension may be cut further. Along the axes in `unreduced={...}`, devices
+//! hold partial results. Priorities and `replicated={...}` are ignored.
 
 use super::cursor::Cursor;
 use super::{Stated, Unreduced};
@@ -14,7 +14,7 @@ use tegula_ir::helpers::Mesh;
 /// The meshes of a program, by name.
 pub(crate) type Meshes = FxHashMap<String, Mesh>;
 
-/// A part of an axis of a mesh: behind a product of `before`, of this size.
+/// A sub-axis of a mesh: a factor of this size, after factors whose product is `before`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     axis: usize,
@@ -22,7 +22,7 @@ struct Part {
     size: i64,
 }
 
-/// The text of a frontend attribute without quotes and what escapes them.
+/// The text of a frontend attribute without quotes and escapes.
 pub(crate) fn plain(text: &str) -> String {
     let text = text.trim();
     let inner = text
@@ -50,7 +50,7 @@ pub(crate) fn meshes(text: &str) -> Option<Meshes> {
     cursor.is_at_end().then(|| list.into_iter().collect())
 }
 
-/// `mesh<["x"=2], device_ids=[...]>`.
+/// Reads `mesh<["x"=2], device_ids=[...]>`.
 fn mesh(cursor: &mut Cursor<'_>) -> Option<Mesh> {
     cursor.expect("mesh<[")?;
     let axes = cursor.list("]", |cursor| {
@@ -69,7 +69,7 @@ fn mesh(cursor: &mut Cursor<'_>) -> Option<Mesh> {
     Some(mesh)
 }
 
-/// Reads the shardings of several arrays; one that is stated alone is a list of one.
+/// Reads the shardings of several arrays; a single sharding is a list of one.
 pub(crate) fn shardings(text: &str, meshes: &Meshes, devices: usize) -> Option<Vec<Axes>> {
     let mut cursor = Cursor::new(text);
     if cursor.eat("#sdy.sharding<") {
@@ -85,8 +85,8 @@ pub(crate) fn shardings(text: &str, meshes: &Meshes, devices: usize) -> Option<V
     cursor.is_at_end().then_some(list)
 }
 
-/// What was expected in place of a mesh or an axis that there is not, or of an axis that is there
-/// twice, if that is what is wrong with shardings.
+/// What was expected instead of an unknown mesh or axis, or of an axis that is used twice, if that
+/// is the error in the shardings.
 pub(crate) fn expected(text: &str, meshes: &Meshes) -> Option<String> {
     let names = |names: Vec<&str>| match names.is_empty() {
         true => "none".to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn expected(text: &str, meshes: &Meshes) -> Option<String> {
             ));
         };
         let mut seen: Vec<(&str, bool)> = Vec::new();
-        // Behind each name in quotes: whether a part of the axis is meant.
+        // After each name in quotes: whether it is a sub-axis.
         let quotes: Vec<&str> = own.split('"').collect();
         for pair in quotes.get(1..)?.chunks(2) {
             let (axis, rest) = (*pair.first()?, pair.get(1).copied().unwrap_or(""));
@@ -140,7 +140,7 @@ pub(crate) fn manual_axes(text: &str) -> Option<Vec<String>> {
     cursor.is_at_end().then_some(axes)
 }
 
-/// A sharding by the axes of a mesh.
+/// A sharding in terms of a mesh's axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Axes {
     pub(crate) stated: Stated,
@@ -149,7 +149,7 @@ pub(crate) struct Axes {
     unreduced: (Binary, Vec<Part>),
 }
 
-/// Behind `<`: `@mesh, [{"x"}, {}], replicated={"y"}>`.
+/// Reads a sharding from after its `<`: `@mesh, [{"x"}, {}], replicated={"y"}>`.
 fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes> {
     let mesh = match cursor.eat("@") {
         true => {
@@ -175,7 +175,7 @@ fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes>
             axis(cursor, &mesh).map(Some)
         })?;
         open.push(is_open);
-        // The priority `p1`.
+        // A priority such as `p1`.
         if cursor.eat("p") {
             cursor.number()?;
         }
@@ -209,7 +209,7 @@ fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes>
         unreduced,
     };
     found.stated.sharding = found.cut_where(devices, &|_| true)?;
-    // An axis that is used twice leaves parts that no device has.
+    // If an axis is used twice, no device has some of the parts.
     found
         .stated
         .sharding
@@ -219,7 +219,7 @@ fn one(cursor: &mut Cursor<'_>, meshes: &Meshes, devices: usize) -> Option<Axes>
     Some(found)
 }
 
-/// `"x"` or `"x":(2)4`.
+/// Reads `"x"` or `"x":(2)4`.
 fn axis(cursor: &mut Cursor<'_>, mesh: &Mesh) -> Option<Part> {
     let name = cursor.quoted()?;
     let axis = mesh.axes.iter().position(|(own, _)| own == name)?;
@@ -243,17 +243,17 @@ fn axis(cursor: &mut Cursor<'_>, mesh: &Mesh) -> Option<Part> {
 }
 
 impl Axes {
-    /// Whether its mesh has no axes, so that it cuts nothing.
+    /// Whether the mesh has no axes, so that nothing is cut.
     pub(crate) fn has_no_axes(&self) -> bool {
         self.mesh.axes.is_empty()
     }
 
-    /// Whether its mesh is a single device.
+    /// Whether the mesh consists of a single device.
     pub(crate) fn is_of_one_device(&self) -> bool {
         self.has_no_axes() && self.mesh.devices.is_some()
     }
 
-    /// The sharding by those axes alone whose names are wanted.
+    /// The sharding with only those axes whose names are wanted.
     pub(crate) fn cut_where(
         &self,
         devices: usize,
@@ -274,7 +274,7 @@ impl Axes {
         Some(Sharding::new(devices, cuts))
     }
 
-    /// What is unreduced along those axes alone whose names are wanted.
+    /// The unreduced axes among those whose names are wanted.
     pub(crate) fn unreduced_where(
         &self,
         devices: usize,
@@ -289,7 +289,7 @@ impl Axes {
         if parts.is_empty() {
             return Some(None);
         }
-        // Devices that differ in these axes alone. Parts of axes are not unreduced.
+        // Groups of devices that differ only in these axes. Sub-axes cannot be unreduced.
         let mut along = Cut::whole(devices);
         let mut others = Cut::whole(devices);
         for (axis, (_, size)) in self.mesh.axes.iter().enumerate() {
@@ -319,7 +319,7 @@ impl Axes {
         Some(Some(Unreduced { op: *op, groups }))
     }
 
-    /// Which devices differ in these axes.
+    /// The cut that distinguishes devices along these axes.
     pub(crate) fn along(&self, names: &[String], devices: usize) -> Option<Cut> {
         let mut cut = Cut::whole(devices);
         for name in names {
@@ -335,10 +335,10 @@ impl Axes {
     }
 }
 
-/// Who has which place along a part of an axis.
+/// The cut along a sub-axis.
 fn part_cut(mesh: &Mesh, part: &Part, devices: usize) -> Option<Cut> {
     let count = mesh.device_count()?;
-    // A mesh of one device, whichever, is every device by itself.
+    // In a mesh of one device, every device is on its own.
     if count == 1 {
         return Some(Cut::whole(devices));
     }
@@ -366,7 +366,7 @@ fn part_cut(mesh: &Mesh, part: &Part, devices: usize) -> Option<Cut> {
     Cut::new(part.size, places.into_iter().collect::<Option<_>>()?)
 }
 
-/// The number of devices of the meshes of a program, if they agree.
+/// The number of devices in the program's meshes, if they agree.
 pub(crate) fn device_count(meshes: &Meshes) -> Option<i64> {
     let counts = meshes.values().filter_map(Mesh::device_count);
     counts.max()
@@ -376,7 +376,7 @@ pub(crate) fn device_count(meshes: &Meshes) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// The sharding of one array.
+    /// Reads the sharding of one array.
     fn sharding(text: &str, meshes: &Meshes, devices: usize) -> Option<Stated> {
         let mut all = shardings(text, meshes, devices)?;
         all.pop().map(|axes| axes.stated)

@@ -1,9 +1,10 @@
-//! Custom calls that the front end cuts (`jax.experimental.custom_partitioning`).
+//! Custom calls that the front end partitions (`jax.experimental.custom_partitioning`).
 //!
-//! A front end registers functions for the calls of a target, once for the process. When a program for
-//! several partitions has such a call, `partition` is told how the call's arrays are cut, and gives the
-//! program of one device with the shardings that it wants. Its other functions are not called: how
-//! cuts spread through a call is what its rule of Shardy's says.
+//! A front end registers functions for the custom calls of a target, once for the process. When a
+//! program for several partitions has such a call, the function `partition` takes the current
+//! shardings of the call's arrays, and returns the program of one device with the shardings that it
+//! requires. The other functions are not called: Shardy's sharding rule of the call says how
+//! shardings are propagated through it.
 
 use super::inspection;
 use crate::c_api::*;
@@ -20,20 +21,20 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tegula::partition::{CallPartitioner, Calls, CutCall, Sharding, WholeCall};
 use tegula_ir::{Dim, Shape};
 
-/// The functions of a target.
+/// The functions for a target.
 #[derive(Clone, Copy)]
 struct Callbacks(*mut JAX_CustomCallPartitioner_Callbacks);
 
-// SAFETY: front ends give functions that any thread may call, and that live as long as the process.
+// SAFETY: any thread may call the front end's functions, which live as long as the process.
 unsafe impl Send for Callbacks {}
-// SAFETY: as above.
+// SAFETY: any thread may call the front end's functions, which live as long as the process.
 unsafe impl Sync for Callbacks {}
 
 static REGISTERED: RwLock<Option<HashMap<String, Callbacks>>> = RwLock::new(None);
 
 entries! {
     fn PJRT_Register_Custom_Partitioner(args: PJRT_Register_Custom_Partitioner_Args) {
-        // SAFETY: the header asks for a name of so many bytes.
+        // SAFETY: the API requires a valid name of the stated number of bytes.
         let name = unsafe { slice(args.name.cast::<u8>(), args.name_size) };
         let name = String::from_utf8_lossy(name).into_owned();
         if args.callbacks.is_null() {
@@ -42,16 +43,17 @@ entries! {
         let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
         registered.get_or_insert_default().insert(name, Callbacks(args.callbacks));
     }
-    /// A call that is the same for each part of its first dimensions says so itself (`num_batch_dims`).
+    /// Nothing is registered, because a call that is the same for each part of its first dimensions
+    /// says so itself (`num_batch_dims`).
     fn PJRT_Register_Batch_Partitionable(_args: PJRT_Register_Batch_Partitionable_Args) {}
 }
 
-/// What is registered, for the partitioner.
+/// The registered functions, as a partitioner of custom calls.
 pub(crate) fn registered() -> Calls {
     Calls::new(Arc::new(Registered))
 }
 
-/// Whether functions are registered for the calls of a target.
+/// Whether functions are registered for a target.
 pub(crate) fn is_custom_partitioned(target: &str) -> bool {
     callbacks(target).is_some()
 }
@@ -78,10 +80,10 @@ impl CallPartitioner for Registered {
     }
 }
 
-/// Arrays as a front end reads them: a shape and a sharding, each a message.
+/// An array in the form that a front end reads: serialised messages of its shape and its sharding.
 type Messages = (Vec<u8>, Vec<u8>);
 
-/// What leads a front end to the messages of an array, while they live.
+/// An array with pointers to its messages, which must outlive it.
 fn array((shape, sharding): &Messages) -> JAX_CustomCallPartitioner_aval {
     JAX_CustomCallPartitioner_aval {
         shape: text(shape),
@@ -102,9 +104,9 @@ const NO_TEXT: JAX_CustomCallPartitioner_string = JAX_CustomCallPartitioner_stri
     size: 0,
 };
 
-/// Calls `partition`.
+/// Calls the front end's `partition`.
 fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
-    // SAFETY: registered functions live.
+    // SAFETY: registered functions live as long as the process.
     let partition = unsafe { (*callbacks.0).partition };
     let partition = partition.ok_or_else(|| Error::invalid("there is no function to cut it"))?;
     let arrays = call.operands.iter().chain(&call.results);
@@ -135,7 +137,7 @@ fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
         args_sharding: ptr::null_mut(),
         result_sharding: NO_TEXT,
     };
-    // SAFETY: the function was registered with these callbacks, and `args` is as the header says.
+    // SAFETY: the function was registered with these callbacks, and `args` is as the API requires.
     unsafe { partition(callbacks.0, &raw mut args) };
     let ranks = |pairs: &[(Shape, Sharding)]| -> Vec<usize> {
         let rank = |(shape, _): &(Shape, Sharding)| {
@@ -143,7 +145,7 @@ fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
         };
         pairs.iter().map(rank).collect()
     };
-    // SAFETY: the function has written what the header says, which lives until it is cleaned up.
+    // SAFETY: the function has written valid results, which live until they are cleaned up.
     let cut = unsafe {
         read(
             &args,
@@ -153,29 +155,29 @@ fn ask(callbacks: Callbacks, call: &WholeCall<'_>) -> Result<CutCall, Error> {
         )
     };
     if let Some(clean_up) = args.header.cleanup_fn {
-        // SAFETY: nothing that it gave is used any more.
+        // SAFETY: the results of the function are not used any more.
         unsafe { clean_up(args.header.data) };
     }
     cut
 }
 
-/// Reads what the front end has written.
+/// Reads the results that the front end has written.
 ///
 /// # Safety
-/// Pointers lead to what the header says.
+/// All pointers are valid, as the API requires.
 unsafe fn read(
     args: &JAX_CustomCallPartitioner_Partition_Args,
     operands: &[usize],
     results: &[usize],
     devices: usize,
 ) -> Result<CutCall, Error> {
-    // SAFETY: the caller promises texts.
+    // SAFETY: the caller promises that texts are valid.
     let bytes = |text: JAX_CustomCallPartitioner_string| unsafe {
         slice(text.data.cast::<u8>(), text.size)
     };
     if args.header.has_error {
         let said = args.header.error_msg;
-        // SAFETY: the caller promises a text.
+        // SAFETY: the caller promises that the message is valid.
         return Err(unsafe { Error::from_c(args.header.code, said.data, said.size) });
     }
     // SAFETY: the caller promises as many shardings as operands.
@@ -192,17 +194,17 @@ unsafe fn read(
     })
 }
 
-/// `xla.ShapeProto` of an array or a token: 2 the element type, 3 the sizes.
+/// Writes an `xla.ShapeProto` of an array or a token: field 2 is the element type, 3 the sizes.
 ///
 /// # Errors
-/// Sizes that are open, or a type that XLA has no number of.
+/// Open sizes, or an element type that XLA does not have.
 fn shape_to_proto(shape: &Shape) -> Result<Vec<u8>, Error> {
     /// The number of a token's type.
     const TOKEN: u8 = 17;
     let Some(array) = shape.as_array() else {
         return Ok(vec![2 << 3, TOKEN]);
     };
-    // XLA's foreign function interface numbers types as its shapes do.
+    // XLA's foreign function interface uses the same numbers of types as its shapes.
     let number = data_type(array.element_type);
     let sizes: Option<Vec<i64>> = array.dims.iter().map(Dim::as_static).collect();
     let Some(sizes) = sizes.filter(|_| number != XLA_FFI_DataType_INVALID) else {
@@ -217,10 +219,11 @@ fn shape_to_proto(shape: &Shape) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// `xla.ShapeProto` of a result: of an array, or of a tuple (2 its type, 4 its elements).
+/// Writes an `xla.ShapeProto` of the result: of an array, or of a tuple (field 2 is its type, 4 its
+/// elements).
 ///
 /// # Errors
-/// As of [`shape_to_proto`].
+/// As [`shape_to_proto`].
 fn results_shape(results: &[(Shape, Sharding)]) -> Result<Vec<u8>, Error> {
     /// The number of a tuple's type.
     const TUPLE: u8 = 13;

@@ -1,9 +1,10 @@
-//! Tells a Python function how an array is cut: `jax.debug.inspect_array_sharding`.
+//! Reports the sharding of an array to a Python function: `jax.debug.inspect_array_sharding`.
 //!
-//! JAX writes the addresses of a function of jaxlib's and of a Python object into the program, as the
-//! bytes of `JAX_InspectSharding_Callback` (`xla/python/inspect_sharding.h`); whoever cuts the program
-//! calls the function with the object and the array's sharding. Addresses mean something only in the
-//! process whose JAX wrote them, so a function that no library of this process has is not called.
+//! JAX writes the addresses of a function of jaxlib's and of a Python object into the program, as
+//! the bytes of `JAX_InspectSharding_Callback` (`xla/python/inspect_sharding.h`). The partitioner
+//! calls the function with the object and the array's sharding. The addresses are valid only in the
+//! process whose JAX wrote them, so the function is called only if it is in the code of a library
+//! of this process.
 
 use crate::sharding::to_proto;
 use std::ffi::{CStr, c_char, c_void};
@@ -22,13 +23,14 @@ struct Answer {
 
 type Function = unsafe extern "C" fn(*mut c_void, *mut Answer);
 
-/// `xla.OpSharding` of type 4 (field 1): each device has an array of its own.
+/// An `xla.OpSharding` of type 4 (field 1): each device has its own array.
 const MANUAL: [u8; 2] = [8, 4];
 
-/// Calls the function in a call's configuration; `None`: the array is each device's own.
+/// Calls the function in a call's configuration. Without a sharding, the array is each device's
+/// own.
 ///
 /// # Errors
-/// The configuration does not hold such addresses, or the function fails.
+/// The configuration does not contain such addresses, or the function fails.
 pub(super) fn answer(config: &str, sharding: Option<&Sharding>) -> Result<(), String> {
     let addresses = addresses(config).filter(|[function, _]| is_code(*function));
     let [function, object] =
@@ -41,8 +43,8 @@ pub(super) fn answer(config: &str, sharding: Option<&Sharding>) -> Result<(), St
         scratch: ptr::null_mut(),
         free_error: None,
     };
-    // SAFETY: the address lies in the code of a library, so JAX wrote it in this process, and keeps
-    // the object alive while it compiles.
+    // SAFETY: the address is in the code of a library, so JAX wrote it in this process, and keeps
+    // the object alive during compilation.
     unsafe {
         let function = std::mem::transmute::<usize, Function>(function);
         function(ptr::with_exposed_provenance_mut(object), &raw mut answer);
@@ -50,7 +52,7 @@ pub(super) fn answer(config: &str, sharding: Option<&Sharding>) -> Result<(), St
     if answer.error.is_null() {
         return Ok(());
     }
-    // SAFETY: the function gives a text that lives until it is freed.
+    // SAFETY: the function returns a text that lives until it is freed.
     let message = unsafe { CStr::from_ptr(answer.error) };
     let message = message.to_string_lossy().into_owned();
     if let Some(free) = answer.free_error {
@@ -60,8 +62,7 @@ pub(super) fn answer(config: &str, sharding: Option<&Sharding>) -> Result<(), St
     Err(message)
 }
 
-/// The two addresses: their bytes as text, of which those that are not UTF-8 are
-/// Latin-1.
+/// The two addresses, whose bytes are in the text as UTF-8 or Latin-1.
 fn addresses(config: &str) -> Option<[usize; 2]> {
     let latin: Result<Vec<u8>, _> = config.chars().map(|c| u8::try_from(u32::from(c))).collect();
     let bytes = match config.len() {
@@ -74,7 +75,7 @@ fn addresses(config: &str) -> Option<[usize; 2]> {
     (addresses[1] != 0).then_some(addresses)
 }
 
-/// Whether an address lies in the code of a file that is mapped into this process.
+/// Whether an address is in the code of a file that is mapped into this process.
 fn is_code(address: usize) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     maps.lines().any(|line| {

@@ -1,4 +1,4 @@
-//! Layouts as objects of their own.
+//! The extension for layouts as separate objects.
 
 use crate::buffer::Buffer;
 use crate::c_api::*;
@@ -11,29 +11,29 @@ impl Object for Dense {
     const NAME: &'static str = "layout";
 }
 
-/// As XLA prints it: the dimensions, the most minor first.
+/// The text in XLA's form: the dimensions, the most minor first.
 fn text(layout: &Dense) -> String {
     let dims: Vec<String> = layout.minor_to_major().iter().map(i64::to_string).collect();
     format!("{{{}}}", dims.join(","))
 }
 
 /// # Safety
-/// What [`PJRT_Layouts_MemoryLayout_Serialize`] gave.
+/// The pointer is from [`PJRT_Layouts_MemoryLayout_Serialize`].
 unsafe extern "C" fn delete_serialized(layout: *mut PJRT_Layouts_SerializedLayout) {
     if !layout.is_null() {
-        // SAFETY: the caller promises: what [`PJRT_Layouts_MemoryLayout_Serialize`] gave.
+        // SAFETY: the caller promises a pointer from `PJRT_Layouts_MemoryLayout_Serialize`.
         drop(unsafe { Box::from_raw(layout.cast::<String>()) });
     }
 }
 
-// SAFETY, for all of them: the header asks for objects that live.
+// The API requires that objects are valid.
 entries! {
     fn PJRT_Layouts_MemoryLayout_Destroy(args: PJRT_Layouts_MemoryLayout_Destroy_Args) {
-        // SAFETY: the header: the caller owns it and does not use it again.
+        // SAFETY: the API requires that the caller owns it and does not use it again.
         unsafe { Dense::destroy(args.layout) };
     }
     fn PJRT_Layouts_MemoryLayout_Serialize(args: PJRT_Layouts_MemoryLayout_Serialize_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let text = Box::new(text(unsafe { Dense::of(args.layout) }?));
         args.serialized_bytes = text.as_ptr().cast();
         args.serialized_bytes_size = text.len();
@@ -41,7 +41,7 @@ entries! {
         args.serialized_layout_deleter = Some(delete_serialized);
     }
     fn PJRT_Layouts_PJRT_Buffer_MemoryLayout(args: PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         args.layout = unsafe { Buffer::of(args.buffer) }?.layout.clone().into_handle();
     }
     fn PJRT_Layouts_PJRT_Client_GetDefaultLayout(
@@ -57,7 +57,7 @@ entries! {
     fn PJRT_Layouts_PJRT_Executable_GetOutputLayouts(
         args: PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let layouts = unsafe { &Executable::of(args.executable)?.result_layouts };
         args.num_outputs = layouts.len();
         args.layouts = layouts.as_ptr().cast_mut();
@@ -65,7 +65,7 @@ entries! {
     fn PJRT_Layouts_PJRT_Executable_GetParameterLayouts(
         args: PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args
     ) {
-        // SAFETY: the header asks for objects of ours that live.
+        // SAFETY: the API requires valid handles of our objects.
         let layouts = unsafe { &Executable::of(args.executable)?.parameter_layouts };
         args.num_parameters = layouts.len();
         args.layouts = layouts.as_ptr().cast_mut();

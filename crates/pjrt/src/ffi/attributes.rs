@@ -1,4 +1,4 @@
-//! Attributes of a call: a dictionary, which the program has as text, as C wants it.
+//! Attributes of a call: parses a dictionary from text, and builds its C form.
 
 use crate::ffi_api::*;
 use std::ffi::c_void;
@@ -8,26 +8,26 @@ use tegula_stablehlo::text::parse_attribute;
 /// Attributes of a call, sorted by name.
 #[derive(Default)]
 pub(crate) struct Attributes {
-    /// What the pointers lead to.
+    /// The memory that the pointers point to.
     _owned: Vec<Owned>,
     types: Vec<XLA_FFI_AttrType>,
     names: Vec<*mut XLA_FFI_ByteSpan>,
     values: Vec<*mut c_void>,
 }
 
-// SAFETY: it is never written once made; its pointers lead to what it owns.
+// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
 unsafe impl Send for Attributes {}
-// SAFETY: it is never written once made; its pointers lead to what it owns.
+// SAFETY: it is never modified after it is made; its pointers are to memory that it owns.
 unsafe impl Sync for Attributes {}
 
-/// What one attribute takes. The boxes do not move when this does.
+/// The memory of one attribute. The contents of boxes keep their address when this is moved.
 struct Owned {
     _name: Box<str>,
     name: Box<XLA_FFI_ByteSpan>,
     value: Value,
 }
 
-/// The C form, and what it leads to.
+/// The C form of a value, and the memory that it points to.
 #[allow(dead_code, reason = "C reads what is led to")]
 enum Value {
     Scalar(Box<XLA_FFI_Scalar>, Box<[u8; 8]>),
@@ -37,7 +37,7 @@ enum Value {
 }
 
 impl Attributes {
-    /// From the text of a dictionary; an empty text is an empty one.
+    /// Parses the text of a dictionary. An empty text is an empty dictionary.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         if text.is_empty() || !text.starts_with('{') {
             return Ok(Self::default());
@@ -83,7 +83,7 @@ impl Attributes {
         }
     }
 
-    /// An integer attribute.
+    /// The value of an integer attribute.
     pub(crate) fn integer(text: &str, name: &str) -> Option<i64> {
         let parsed = parse_attribute(text).ok()?;
         let entries = parsed.as_entries()?;
@@ -143,7 +143,7 @@ impl Value {
         Self::scalar_of(dtype, bytes)
     }
 
-    /// Numbers are kept at the low end, which comes first here.
+    /// Numbers are stored in the lowest bytes, which come first here.
     fn scalar_of(dtype: XLA_FFI_DataType, bytes: [u8; 8]) -> Result<Self, String> {
         let mut bytes = Box::new(bytes);
         let value = (&raw mut *bytes).cast();
@@ -155,11 +155,11 @@ impl Value {
 
     fn array(element: &Type, values: &[[u8; 8]]) -> Result<Self, String> {
         let (dtype, width) = data_type(element)?;
-        // Words, so that elements of any width are aligned.
+        // Words are used so that elements of any width are aligned.
         let mut words = vec![0_u64; (values.len() * width).div_ceil(8)].into_boxed_slice();
         let place = words.as_mut_ptr().cast::<u8>();
         for (number, value) in values.iter().enumerate() {
-            // SAFETY: there is room for all elements.
+            // SAFETY: the words have room for all elements.
             unsafe {
                 place
                     .add(number * width)
@@ -175,7 +175,7 @@ impl Value {
     }
 }
 
-/// The number and width in bytes of a scalar type.
+/// The number of a scalar type, and its width in bytes.
 fn data_type(ty: &Type) -> Result<(XLA_FFI_DataType, usize), String> {
     Ok(match tegula_stablehlo::type_text(ty).as_str() {
         "i1" => (XLA_FFI_DataType_PRED, 1),
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(attributes.size, 4);
         let attributes = Attributes::read(text).expect("a dictionary");
         let c = attributes.to_c();
-        // SAFETY: four attributes of the types that are asserted.
+        // SAFETY: there are four attributes, with the types that are asserted.
         unsafe {
             let types = std::slice::from_raw_parts(c.types, 4);
             let kinds = [

@@ -1,9 +1,9 @@
-//! XLA's foreign function interface: functions of C that programs call by name (`jax.ffi`), and
-//! Python functions, for which a program calls one of a few fixed names.
+//! XLA's foreign function interface: C functions that programs call by name (`jax.ffi`), and Python
+//! functions, which programs call by a few fixed names.
 //!
-//! A function is registered once for the process and is called on the thread of the execution. It
-//! sees operands and results as dense row-major arrays. What the function makes when it is first
-//! called with some attributes (its state) is kept for those attributes.
+//! A function is registered once for the process, and is called on the thread of the execution.
+//! Operands and results are dense row-major arrays. The state that a function creates at its first
+//! call with some attributes is kept for these attributes.
 
 mod attributes;
 pub mod python;

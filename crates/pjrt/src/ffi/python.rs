@@ -1,8 +1,8 @@
-//! Python functions that programs call.
+//! Calls of Python functions from programs.
 //!
-//! This library knows nothing of Python. Whoever loads it into a Python process gives it a function
-//! by which Python functions are called ([`tegula_python_set_callback`]); the functions themselves
-//! come with each execution.
+//! This library does not depend on Python. The host that loads it into a Python process provides a
+//! function that calls Python functions ([`tegula_python_set_callback`]); the Python functions
+//! themselves are passed with each execution.
 
 use super::attributes::Attributes;
 use super::register::call::Memory;
@@ -15,27 +15,27 @@ use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use tegula::{ArrayShape, CustomCall, Literal};
 
-/// The names that JAX's lowerings have for calls of Python functions, which return arrays.
+/// The target names in JAX's lowerings for Python functions that return arrays.
 const TARGETS: [&str; 2] = [
     "xla_ffi_python_cpu_callback",
     "xla_ffi_partitioned_python_cpu_callback",
 ];
-/// The name for calls of Python functions that write to the memory of the results.
+/// The target name for Python functions that write to the memory of the results.
 const IN_PLACE: &str = "xla_buffer_python_cpu_callback";
 
-/// The number of the type of the Python functions of an execution.
+/// The type number of the data that holds an execution's Python functions.
 const FUNCTIONS: i64 = 7_357_244_197_867_843_242;
 
-/// What an execution's data of that type is.
+/// The data of that type.
 #[repr(C)]
 struct Functions {
     objects: *const *mut c_void,
     count: u32,
 }
 
-/// Calls a Python function (its object) with operands and results, which it writes itself if
-/// `in_place` is not 0; writes what went wrong to
-/// `error`, ended by a zero, and gives 0 if nothing did.
+/// Calls a Python function (an object) with operands and results. If `in_place` is not 0, the
+/// function writes the results itself. On failure, a zero-terminated message is written to `error`.
+/// Returns 0 on success.
 pub type Caller = unsafe extern "C" fn(
     function: *mut c_void,
     in_place: i32,
@@ -49,18 +49,17 @@ pub type Caller = unsafe extern "C" fn(
 
 static CALLER: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Says by which function Python functions are called. The first call makes the names of such calls
-/// known.
+/// Sets the function that calls Python functions. The first call registers the target names.
 ///
 /// # Safety
-/// The function stays for good, and may be called by any thread.
+/// The function lives as long as the process, and any thread may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_python_set_callback(caller: Option<Caller>) {
     let caller = caller.map_or(std::ptr::null_mut(), |caller| caller as *mut c_void);
     let before = CALLER.swap(caller, Ordering::AcqRel);
     if before.is_null() {
         for target in TARGETS.into_iter().chain([IN_PLACE]) {
-            // Whoever registered another function for it first has it.
+            // A handler that was registered earlier takes precedence.
             let _ = tegula::register_custom_call(target, run);
         }
     }
@@ -75,7 +74,7 @@ fn run(
     if caller.is_null() {
         return Err("this process has no Python".to_owned());
     }
-    // SAFETY: only such functions are stored.
+    // SAFETY: only functions of this type are stored.
     let caller = unsafe { std::mem::transmute::<*mut c_void, Caller>(caller) };
     let index = Attributes::integer(configuration(call), "index");
     let function = index.and_then(function);
@@ -84,7 +83,8 @@ fn run(
     let [inputs, outputs] = memory.arrays();
     let in_place = *call.target == *IN_PLACE;
     let mut message = [0_u8; 16 << 10];
-    // SAFETY: the front end keeps the function during the execution, and the arrays are there.
+    // SAFETY: the front end keeps the Python function alive during the execution, and the arrays
+    // are valid.
     let failed = unsafe {
         caller(
             function,

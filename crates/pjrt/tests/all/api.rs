@@ -1,4 +1,4 @@
-//! A small front end: the C functions with Rust's types.
+//! A small front end: the C functions with Rust types.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::LazyLock;
 use tegula_pjrt::c_api::*;
 
-/// Where cargo put the plug-in: beside this program, or above it.
+/// The path where cargo places the plug-in: beside this program, or in a parent folder.
 pub(crate) fn library_path() -> PathBuf {
     let program = std::env::current_exe().expect("this program");
     let deps = program.parent().expect("a folder");
@@ -24,7 +24,7 @@ pub(crate) fn library_path() -> PathBuf {
 }
 
 static LIBRARY: LazyLock<libloading::Library> = LazyLock::new(|| {
-    // SAFETY: our own library, whose loading runs nothing.
+    // SAFETY: it is our own library, which runs nothing when it is loaded.
     unsafe { libloading::Library::new(library_path()) }.expect("the plug-in")
 });
 
@@ -44,7 +44,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// Arguments of a function, zero but for the size.
+/// Arguments of a function: zeros, except for the size.
 pub(crate) fn arguments<A: CStruct>() -> A {
     let mut args = MaybeUninit::<A>::zeroed();
     // SAFETY: the first field is the size; zero is a value of all others.
@@ -77,7 +77,7 @@ pub(crate) fn failure(error: *mut PJRT_Error) -> Failure {
         let text = std::slice::from_raw_parts(message.message.cast::<u8>(), message.message_size);
         let text = String::from_utf8_lossy(text).into_owned();
         assert!(api().PJRT_Error_GetCode.expect("a function")(&mut code).is_null());
-        // The table of the error's own functions says the same.
+        // The error's own table of functions must agree.
         let table = &*(*error).vtable;
         assert_eq!(table.get_code.expect("a function")(error), code.code);
         api().PJRT_Error_Destroy.expect("a function")(&mut destroy);
@@ -104,7 +104,7 @@ impl Client {
         Self::with_option(c"num_devices", PJRT_NamedValue_kInt64, value)
     }
 
-    /// A client that waits for each run.
+    /// A client without asynchronous runs.
     pub(crate) fn synchronous() -> Self {
         let value = PJRT_NamedValue_Value { bool_value: false };
         Self::with_option(c"asynchronous", PJRT_NamedValue_kBool, value)
@@ -136,7 +136,7 @@ impl Client {
         self.compile_with(code, &[])
     }
 
-    /// Compiles with options as a protocol buffer has them.
+    /// Compiles with options in the form of a protocol buffer.
     pub(crate) fn compile_with(&self, code: &str, options: &[u8]) -> Result<Executable, Failure> {
         let mut program: PJRT_Program = arguments();
         program.code = code.as_ptr().cast_mut().cast();
@@ -235,7 +235,7 @@ impl Buffer {
         args.is_deleted
     }
 
-    /// Waits until the array is there.
+    /// Waits until the array has arrived.
     pub(crate) fn wait(&self) -> Result<(), Failure> {
         let mut args: PJRT_Buffer_ReadyEvent_Args = arguments();
         args.buffer = self.0;
@@ -273,7 +273,7 @@ impl Drop for Buffer {
     }
 }
 
-/// The results of each device, and the event of its end.
+/// The results of each device, and the events of their ends.
 pub(crate) type Started = (Vec<Vec<Buffer>>, Vec<*mut PJRT_Event>);
 
 /// A compiled program.
@@ -310,7 +310,7 @@ impl Executable {
         Ok(outputs)
     }
 
-    /// Has it run on several devices; gives the results and the event of each device's end.
+    /// Starts a run on several devices; returns the results, and the event of each device's end.
     pub(crate) fn start(&self, inputs: &[&[&Buffer]]) -> Result<Started, Failure> {
         let handles = |list: &&[&Buffer]| list.iter().map(|input| input.0).collect();
         let inputs: Vec<Vec<*mut PJRT_Buffer>> = inputs.iter().map(handles).collect();
@@ -341,9 +341,9 @@ impl Drop for Executable {
     }
 }
 
-/// Text that a function of C gives.
+/// A text that a C function returned.
 pub(crate) fn text(data: *const c_char, size: usize) -> String {
-    // SAFETY: there are so many bytes.
+    // SAFETY: there are the stated number of bytes.
     let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
     String::from_utf8(bytes.to_vec()).expect("text")
 }

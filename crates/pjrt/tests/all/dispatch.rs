@@ -1,10 +1,10 @@
-//! Runs that go on while their caller does.
+//! Asynchronous runs.
 
 use crate::api::{Buffer, Client, Executable, api, arguments, call, forget, is_ready, wait};
 use std::time::{Duration, Instant};
 use tegula_pjrt::c_api::*;
 
-/// Takes many steps of a generator of random numbers.
+/// Executes many steps of a random number generator.
 const STEPS: &str = "
 func.func @main(%seed: tensor<ui32> {tf.aliasing_output = 0 : i32}, %steps: tensor<i32>) -> tensor<ui32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -24,7 +24,7 @@ func.func @main(%seed: tensor<ui32> {tf.aliasing_output = 0 : i32}, %steps: tens
   return %end#1 : tensor<ui32>
 }";
 
-/// More steps than are done between two calls.
+/// More steps than can be executed between two calls.
 const MANY: i32 = 30_000_000;
 
 fn steps(mut seed: u32, count: i32) -> u32 {
@@ -42,7 +42,7 @@ fn count(client: &Client, count: i32) -> Buffer {
     client.upload(PJRT_Buffer_Type_S32, &[], &[count])
 }
 
-/// Starts a run; gives its result and the event of its end.
+/// Starts a run; returns its result and the event of its end.
 fn start(executable: &Executable, inputs: &[&Buffer]) -> (Buffer, *mut PJRT_Event) {
     let (mut results, events) = executable.start(&[inputs]).expect("starts");
     (results.remove(0).remove(0), events[0])
@@ -54,7 +54,8 @@ fn callers_go_on_while_runs_follow_each_other() {
     let executable = client.compile(STEPS).expect("compiles");
     let (first, many) = (seed(&client, 7), count(&client, MANY));
     let (second, first_end) = start(&executable, &[&first, &many]);
-    // The second takes over what the first has not given yet, and the third follows.
+    // The second run takes over an array that the first has not computed yet, and the third
+    // continues.
     let (third, second_end) = start(&executable, &[&second, &many]);
     let few = count(&client, 3);
     let (last, last_end) = start(&executable, &[&third, &few]);
@@ -116,7 +117,7 @@ fn errors_go_on_to_the_runs_that_follow() {
         assert_eq!(failure.code, PJRT_Error_Code_UNAVAILABLE);
         assert_eq!(failure.message, "lost on the way");
     }
-    // What does not fit is an error of the call.
+    // Arguments that do not match are an error of the call.
     let wrong = executable
         .start(&[&[&few, &few]])
         .err()
@@ -139,7 +140,7 @@ fn several_threads_may_ask_for_more_than_waits() {
                 let Shared(client, executable) = *shared;
                 let step = count(client, 100_000);
                 let mut value = seed(client, thread);
-                // More than wait in a queue at most.
+                // More runs than may wait in a queue.
                 for _ in 0..50 {
                     let (next, end) = start(executable, &[&value, &step]);
                     forget(end);

@@ -1,4 +1,4 @@
-//! The bindings against what a C compiler makes of the header.
+//! Compares the bindings with the layout that a C compiler gives the header's structs.
 
 use crate::layout_rows::rows;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ fn structs_lie_as_in_c() {
 
 #[test]
 fn sizes_end_with_the_last_field() {
-    // The truth value at its end is followed by padding, which front ends do not count.
+    // Padding follows the truth value at the end, which front ends do not count.
     assert_eq!(PJRT_Event_IsReady_Args::SIZE, 25);
     assert_eq!(size_of::<PJRT_Event_IsReady_Args>(), 32);
     assert_eq!(PJRT_Error_Destroy_Args::SIZE, 24);

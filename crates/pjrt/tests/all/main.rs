@@ -1,4 +1,4 @@
-//! The plug-in as a front end sees it: a library that is loaded, and a table of functions.
+//! Tests of the plug-in from a front end's view: a loaded library, and a table of functions.
 
 mod api;
 mod dispatch;
@@ -8,7 +8,7 @@ mod programs;
 mod symbols;
 mod values;
 
-/// The rows of a struct: its size and where its fields are.
+/// The rows of a struct: its size and the offsets of its fields.
 macro_rules! rows {
     ($rows:ident, $name:ident: $($field:tt),* $(,)?) => {
         $rows.push((stringify!($name).to_owned(), size_of::<$name>()));

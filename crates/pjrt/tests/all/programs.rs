@@ -123,7 +123,7 @@ fn errors_say_what_is_wrong() {
 
 #[test]
 fn callers_of_other_versions_are_served() {
-    // An older one that does not know the last field, and a newer one with more behind it.
+    // One caller is older and does not know the last field; another is newer and has more fields.
     let mut args: PJRT_Client_Create_Args = arguments();
     args.struct_size = std::mem::offset_of!(PJRT_Client_Create_Args, kv_try_get_callback);
     call(api().PJRT_Client_Create, &mut args).expect("a client");
@@ -206,7 +206,7 @@ module @sharded attributes {mhlo.num_partitions = 2 : i32} {
     let executable = client
         .compile_with(program, &TWO_PARTITIONS)
         .expect("compiles");
-    // Of 0 to 7, each device has two columns.
+    // The array is 0 to 7, of which each device has two columns.
     let left = client.f32s(&[2, 2], &[0.0, 1.0, 4.0, 5.0]);
     let right = client.f32s(&[2, 2], &[2.0, 3.0, 6.0, 7.0]);
     let results = executable.run_on(&[&[&left], &[&right]]).expect("runs");
@@ -224,7 +224,7 @@ module @sharded attributes {mhlo.num_partitions = 2 : i32} {
             stablehlo.return %s : tensor<f32> }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}
             : (tensor<2x4xf32>) -> tensor<2x4xf32>",
     );
-    // Groups without a channel name replicas, of which there is one.
+    // Without a channel, groups list replicas, of which there is only one.
     let executable = client
         .compile_with(&gathers, &TWO_PARTITIONS)
         .expect("compiles");

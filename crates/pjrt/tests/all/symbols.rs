@@ -1,4 +1,4 @@
-//! What the library gives to others and wants of them.
+//! The symbols that the library defines and needs.
 
 use crate::api::library_path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn symbols(which: &str) -> Option<Vec<String>> {
 
 #[test]
 fn only_our_functions_are_exported_and_nothing_of_python_is_wanted() {
-    // Where binutils are missing there is nothing to look with.
+    // Without binutils, there is no way to find the symbols.
     let (Some(given), Some(wanted)) = (symbols("--defined-only"), symbols("--undefined-only"))
     else {
         return;

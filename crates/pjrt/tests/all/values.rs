@@ -1,4 +1,4 @@
-//! Arrays on their way in and out.
+//! Transfers of arrays to and from buffers.
 
 use crate::api::{Buffer, Client, api, arguments, call, wait};
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use tegula_pjrt::c_api::*;
 #[test]
 fn strides_are_followed_and_layouts_obeyed() {
     let client = Client::new();
-    // A 3x2 array, given as the transposition of a 2x3 one.
+    // A 3x2 array, passed as the transpose of a 2x3 array.
     let values = [0_i32, 1, 2, 3, 4, 5];
     let array = client.upload_strided(PJRT_Buffer_Type_S32, &[3, 2], Some(&[4, 12]), &values);
     assert_eq!(array.read::<i32>(None), [0, 3, 1, 4, 2, 5]);
@@ -30,7 +30,7 @@ fn every_element_type_goes_there_and_back() {
         assert_eq!(args.r#type, kind);
         assert!(array.read::<u8>(None).iter().all(|&byte| byte == 0));
     }
-    // What is above the bits of a narrow element is the caller's affair.
+    // The unused bits of a narrow element may have any values.
     let narrow = client.upload(PJRT_Buffer_Type_S4, &[3], &[0x8f_u8, 0x07, 0x18]);
     assert_eq!(narrow.read::<i8>(None), [-1, 7, -8]);
 }
@@ -82,7 +82,7 @@ fn views_are_given_back_once() {
     let mut values = [2.5_f32; 9];
     let mut args: PJRT_Client_CreateViewOfDeviceBuffer_Args = arguments();
     args.client = client.0;
-    // Not aligned to more than a float.
+    // The address is only aligned for a float.
     args.device_buffer_ptr = values[1..].as_mut_ptr().cast();
     let dims = [2_i64, 4];
     args.dims = dims.as_ptr();
@@ -116,7 +116,7 @@ fn whoever_looks_at_bytes_keeps_them() {
     let results = executable.run(&[&x]).expect("runs");
     assert_eq!(results[0].read::<f32>(None), [2.0; 4]);
     assert!(x.is_deleted());
-    // SAFETY: the reference keeps four floats.
+    // SAFETY: the reference keeps the four floats alive.
     assert_eq!(unsafe { std::slice::from_raw_parts(seen, 4) }, [1.0; 4]);
     let mut unlook: PJRT_Buffer_DecreaseExternalReferenceCount_Args = arguments();
     unlook.buffer = x.0;

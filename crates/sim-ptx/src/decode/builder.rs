@@ -1,5 +1,5 @@
-//! The kernel being decoded: scopes of names, registers and variables handed out, instructions so far,
-//! and jumps whose labels come later.
+//! The kernel under construction: scopes of names, allocation of registers and variables, the
+//! instructions so far, and jumps to labels that are not defined yet.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use crate::operation::{Instruction, Op, P, R32, R64, Slot, Test, Type};
 use crate::text::ParseError;
 use crate::text::syntax::{Position, Source, SourceLine, Variable};
 
-/// Instructions of a kernel with its calls written out.
+/// The maximum number of instructions of a kernel, after inlining.
 const MOST_INSTRUCTIONS: usize = 1 << 18;
 
-/// Registers of a kernel of each size, with its calls written out.
+/// The maximum number of registers of each size in a kernel, after inlining.
 const MOST_REGISTERS: u32 = 1 << 18;
-/// Bytes of local memory that a thread can have on a device.
+/// The maximum local memory of a thread on a device, in bytes.
 const MOST_LOCAL: u64 = 512 << 10;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Entity {
     Word(R32),
@@ -33,13 +33,13 @@ pub(super) enum Entity {
 pub(super) struct Scope<'a> {
     pub(super) parent: Option<usize>,
     pub(super) names: HashMap<&'a str, Entity>,
-    /// `.reg .b32 %r<9>`: count and first slot by prefix.
+    /// `.reg .b32 %r<9>`: the count and the first slot, by prefix.
     pub(super) ranges: HashMap<&'a str, (u32, Entity)>,
     pub(super) labels: HashMap<&'a str, u32>,
     pub(super) tables: HashMap<&'a str, Vec<&'a str>>,
 }
 
-/// A jump whose target is filled in when its function ends.
+/// A jump whose target is determined at the end of its function.
 pub(super) struct Jump<'a> {
     instruction: usize,
     scope: usize,
@@ -61,18 +61,18 @@ pub(super) struct Builder<'a> {
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) scope: usize,
     pub(super) jumps: Vec<Jump<'a>>,
-    /// Instructions that return from the function being written out.
+    /// The return instructions of the function that is being inlined.
     pub(super) returns: Vec<usize>,
     pub(super) depth: u32,
     pub(super) shared: u64,
-    /// Module-level shared variables that the kernel names, by variable.
+    /// The offsets of module-level shared variables that the kernel uses, by variable.
     pub(super) module_shared: HashMap<u32, u64>,
     pub(super) dynamic_align: u64,
     pub(super) local: u64,
 }
 
 impl<'a> Builder<'a> {
-    /// No statement is decoded yet.
+    /// A builder without statements.
     pub(super) fn new(source: &'a Source<'a>, variables: &'a Variables<'a>) -> Self {
         Self {
             source,
@@ -145,19 +145,19 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A register that no name has.
+    /// A 32-bit register without a name.
     pub(super) fn scratch_word(&mut self) -> R32 {
         self.words += 1;
         R32(self.words - 1)
     }
 
-    /// A register of 64 bits that no name has.
+    /// A 64-bit register without a name.
     pub(super) fn scratch_double(&mut self) -> R64 {
         self.doubles += 1;
         R64(self.doubles - 1)
     }
 
-    /// A predicate that no name has.
+    /// A predicate register without a name.
     pub(super) fn scratch_predicate(&mut self) -> P {
         self.predicates += 1;
         P(self.predicates - 1)
@@ -225,7 +225,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// What a name stands for in the scopes around here, then in the module.
+    /// Looks up a name in the enclosing scopes, and then in the module.
     pub(super) fn lookup(&mut self, name: &str) -> Option<Entity> {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         let mut scope = Some(self.scope);
@@ -234,7 +234,7 @@ impl<'a> Builder<'a> {
             if let Some(entity) = here.names.get(name) {
                 return Some(*entity);
             }
-            // `%r12` with the prefix `%r`; a prefix may itself end in digits.
+            // `%r12` belongs to the prefix `%r`; a prefix may itself end in digits.
             for split in name.len() - digits..name.len() {
                 let Some(&(count, first)) = here.ranges.get(&name[..split]) else {
                     continue;
@@ -271,7 +271,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// A slot of 32 bits that holds `fill`.
+    /// A 32-bit slot that is initialised with `fill`.
     pub(super) fn word(&mut self, fill: Fill) -> R32 {
         if let Some(&Slot::W(r)) = self.filled.get(&(false, fill)) {
             return r;
@@ -282,7 +282,7 @@ impl<'a> Builder<'a> {
         r
     }
 
-    /// A slot of 64 bits that holds `fill`.
+    /// A 64-bit slot that is initialised with `fill`.
     pub(super) fn double(&mut self, fill: Fill) -> R64 {
         if let Some(&Slot::D(r)) = self.filled.get(&(true, fill)) {
             return r;
@@ -293,7 +293,7 @@ impl<'a> Builder<'a> {
         r
     }
 
-    /// Notes that the instruction decoded next jumps to `label`.
+    /// Records that the next instruction jumps to `label`.
     pub(super) fn jump(&mut self, label: &'a str, position: Position) {
         self.jumps.push(Jump {
             instruction: self.code.len(),
@@ -315,7 +315,7 @@ impl<'a> Builder<'a> {
         None
     }
 
-    /// Fills in the targets of the jumps noted since `first`.
+    /// Determines the targets of the jumps that were recorded since `first`.
     pub(super) fn resolve_jumps(&mut self, first: usize) -> Result<(), ParseError> {
         for jump in self.jumps.split_off(first) {
             let mut scope = Some(jump.scope);

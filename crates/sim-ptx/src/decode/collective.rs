@@ -1,4 +1,4 @@
-//! What the lanes of a warp do together.
+//! Decodes collectives of a warp's lanes.
 
 use super::instruction::{Decoded, Decoding};
 use crate::operation::{AtomicOp, Collective, Op, Shuffle, Type};

@@ -1,4 +1,4 @@
-//! Comparisons and selections.
+//! Decodes comparisons and selections.
 
 use super::instruction::{Decoded, Decoding};
 use crate::number::{BF16, F16};
@@ -35,7 +35,7 @@ fn logic(word: &str) -> Option<Logic> {
     })
 }
 
-/// The comparison that starts at operand 1, and whether its operands are packed.
+/// A comparison whose operands begin at operand 1, and whether they are packed.
 fn compare(d: &mut Decoding<'_, '_>, kind: Type) -> Result<(Compare, bool), ParseError> {
     let Some(how) = d.take_as(comparison) else {
         return Err(d.error("a comparison such as `.lt` is missing"));

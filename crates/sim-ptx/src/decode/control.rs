@@ -1,4 +1,4 @@
-//! Branches and barriers of the block.
+//! Decodes branches and block barriers.
 
 use super::instruction::{Decoded, Decoding};
 use super::kernel::Fill;
@@ -54,7 +54,7 @@ pub(super) fn nanosleep(d: &mut Decoding<'_, '_>) -> Decoded {
     Ok(Op::Nop)
 }
 
-/// `bar` and `barrier`; `bar.warp.sync` is a collective of the warp.
+/// `bar` and `barrier`; `bar.warp.sync` is a warp collective.
 pub(super) fn barrier(d: &mut Decoding<'_, '_>, short: bool) -> Decoded {
     if d.take("warp") {
         return super::collective::warp_barrier(d);
@@ -118,7 +118,7 @@ pub(super) fn barrier(d: &mut Decoding<'_, '_>, short: bool) -> Decoded {
     })
 }
 
-/// The member mask of all lanes.
+/// The member mask that contains all lanes.
 pub(super) fn everyone(d: &mut Decoding<'_, '_>) -> crate::operation::R32 {
     d.builder.word(Fill::Bits(0xffff_ffff))
 }

@@ -1,4 +1,4 @@
-//! `cvt`.
+//! Decodes `cvt`.
 
 use super::instruction::{Decoded, Decoding};
 use crate::number::Rounding;
@@ -55,7 +55,7 @@ fn scalar(d: &mut Decoding<'_, '_>, to: Type, from: Type, relu: bool, satfinite:
     let (ftz, saturate) = (d.take("ftz"), d.take("sat"));
     let rounding = rounding_of(d, to, from, integral, stated)?;
     d.operands(2)?;
-    // A register may be wider than the type it is read as; an immediate has its type.
+    // A register may be wider than the source type; an immediate has the source type's width.
     let a = d.value(1, from.bits().max(32))?;
     Ok(Op::Convert(Box::new(Convert {
         from,
@@ -71,7 +71,7 @@ fn scalar(d: &mut Decoding<'_, '_>, to: Type, from: Type, relu: bool, satfinite:
     })))
 }
 
-/// The rounding that a conversion states, which it must if it can lose something.
+/// The rounding of a conversion. It must be stated if the conversion can be inexact.
 fn rounding_of(
     d: &Decoding<'_, '_>,
     to: Type,

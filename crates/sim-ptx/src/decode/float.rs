@@ -1,4 +1,4 @@
-//! Floating-point arithmetic, and the instructions that floats share with integers.
+//! Decodes floating-point arithmetic, and instructions that exist for floats and integers.
 
 use super::instruction::{Decoded, Decoding};
 use super::integer;
@@ -7,7 +7,7 @@ use crate::operation::{Float, Float1, Float2, Int1, Int2, Mode, Op, Slot, Type};
 use crate::text::ParseError;
 use crate::text::syntax::Operand;
 
-/// The arithmetic of a type; `None` if it is none of floats.
+/// The arithmetic for a type; `None` if it is not floating-point.
 pub(super) fn arithmetic(kind: Type) -> Option<Float> {
     Some(match kind {
         Type::F32 => Float::F32,
@@ -41,7 +41,7 @@ fn mode(d: &mut Decoding<'_, '_>) -> Mode {
     }
 }
 
-/// Directed rounding is for `f32` and `f64`, `.ftz` not for `f64`.
+/// Checks that directed rounding is used for `f32` and `f64` only, and `.ftz` not for `f64`.
 fn check(d: &Decoding<'_, '_>, float: Float, mode: Mode) -> Result<(), ParseError> {
     let half = matches!(float, Float::Half { .. });
     if half && mode.rounding != Rounding::NearestEven || mode.rounding == Rounding::NearestAway {
@@ -121,7 +121,7 @@ pub(super) fn mul(d: &mut Decoding<'_, '_>) -> Decoded {
     }
 }
 
-/// `fma`, and `mad` of floats, which is the same on every target that is supported.
+/// `fma`, and `mad` for floats, which is the same on all supported targets.
 pub(super) fn fma(d: &mut Decoding<'_, '_>) -> Decoded {
     let kind = d.kind()?;
     let Some(float) = arithmetic(kind) else {
@@ -159,7 +159,7 @@ pub(super) fn div(d: &mut Decoding<'_, '_>) -> Decoded {
     match arithmetic(kind) {
         None => integer::two(d, Int2::Div, kind),
         Some(float @ (Float::F32 | Float::F64)) => {
-            // Approximate quotients are rounded to nearest, which is within their error.
+            // Approximate quotients are rounded to nearest, which is within their allowed error.
             d.ignore(&["approx", "full"]);
             let mode = mode(d);
             two(d, Float2::Div, float, mode)
@@ -232,7 +232,7 @@ pub(super) fn copysign(d: &mut Decoding<'_, '_>) -> Decoded {
     }
 }
 
-/// `testp`: the property is an index into [`PROPERTIES`].
+/// `testp`; the property is stored as an index into [`PROPERTIES`].
 pub(super) fn testp(d: &mut Decoding<'_, '_>) -> Decoded {
     let found = d.take_as(|m| PROPERTIES.iter().position(|p| *p == m));
     let Some(property) = found else {
@@ -250,7 +250,7 @@ pub(super) fn testp(d: &mut Decoding<'_, '_>) -> Decoded {
     })
 }
 
-/// Properties that `testp` tests.
+/// The properties that `testp` can test.
 pub(super) const PROPERTIES: [&str; 6] = [
     "finite",
     "infinite",

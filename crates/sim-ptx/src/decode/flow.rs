@@ -1,15 +1,15 @@
-//! Where divergent threads meet again: the immediate post-dominator of each branch.
+//! Finds where divergent threads reconverge: at the immediate post-dominator of each branch.
 //!
-//! Post-dominators are dominators of the reversed graph, found by the iterative
-//! algorithm of Cooper, Harvey and Kennedy ("A simple, fast dominance algorithm",
-//! 2001), over basic blocks, with one node for leaving the kernel.
+//! Post-dominators are the dominators of the reversed control flow graph. They are computed with
+//! the iterative algorithm of Cooper, Harvey and Kennedy ("A simple, fast dominance algorithm",
+//! 2001) on basic blocks, with one additional node for the kernel's exit.
 
 use crate::operation::{Instruction, Op};
 
-/// No instruction: threads that diverge here meet only at the end.
+/// Not an instruction: threads that diverge here reconverge only at the exit.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Fills in `reconverge` of every branch.
+/// Sets `reconverge` of every branch.
 pub(super) fn reconverge(code: &mut [Instruction]) {
     let blocks = Blocks::of(code);
     let immediate = blocks.post_dominators();
@@ -29,7 +29,7 @@ pub(super) fn reconverge(code: &mut [Instruction]) {
 }
 
 struct Blocks {
-    /// First instruction of each block, then the number of instructions.
+    /// The first instruction of each block, followed by the number of instructions.
     starts: Vec<u32>,
     successors: Vec<Vec<usize>>,
 }
@@ -75,7 +75,7 @@ impl Blocks {
         self.starts.partition_point(|&start| start <= instruction) - 1
     }
 
-    /// The node `count()` is leaving the kernel.
+    /// The successors of a block; node `count()` is the exit.
     fn successors_of(&self, code: &[Instruction], block: usize) -> Vec<usize> {
         let last = &code[self.last(block)];
         let exit = self.count();
@@ -92,14 +92,14 @@ impl Blocks {
         successors
     }
 
-    /// For each block its immediate post-dominator; `None` where the end is never reached.
+    /// The immediate post-dominator of each block; `None` if the exit cannot be reached.
     fn post_dominators(&self) -> Vec<Option<usize>> {
         let exit = self.count();
         let mut predecessors = vec![Vec::new(); exit + 1];
         for (block, successors) in self.successors.iter().enumerate() {
             successors.iter().for_each(|s| predecessors[*s].push(block));
         }
-        // Order of finishing a depth-first walk of the reversed graph from the end.
+        // The post-order of a depth-first search in the reversed graph, from the exit.
         let mut number = vec![usize::MAX; exit + 1];
         let mut order = Vec::new();
         let mut seen = vec![false; exit + 1];

@@ -1,4 +1,4 @@
-//! The instruction being decoded: taking modifiers and operands one by one.
+//! The instruction that is being decoded, whose modifiers and operands are taken one by one.
 
 use super::builder::{Builder, Entity};
 use super::kernel::{Fill, Special};
@@ -12,7 +12,7 @@ pub(super) type Decoded = Result<Op, ParseError>;
 
 pub(super) struct Decoding<'s, 'a> {
     pub(super) raw: &'a Raw<'a>,
-    /// Those that were not taken yet.
+    /// The modifiers that have not been taken.
     modifiers: Vec<&'a str>,
     pub(super) builder: &'s mut Builder<'a>,
 }
@@ -38,7 +38,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         ))
     }
 
-    /// An error if a modifier was not taken.
+    /// An error if there are modifiers that have not been taken.
     pub(super) fn finish(&self) -> Result<(), ParseError> {
         match self.modifiers.first() {
             None => Ok(()),
@@ -51,7 +51,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         found.map(|i| self.modifiers.remove(i)).is_some()
     }
 
-    /// Takes the first modifier that `read` understands.
+    /// Takes the first modifier for which `read` returns a value.
     pub(super) fn take_as<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (index, value) = self
             .modifiers
@@ -62,18 +62,18 @@ impl<'s, 'a> Decoding<'s, 'a> {
         Some(value)
     }
 
-    /// Drops modifiers that do not change what an instruction computes.
+    /// Drops modifiers that do not change the result of an instruction.
     pub(super) fn ignore(&mut self, modifiers: &[&str]) {
         self.modifiers.retain(|m| !modifiers.contains(m));
     }
 
-    /// The first type among the modifiers.
+    /// Takes the first type among the modifiers.
     pub(super) fn kind(&mut self) -> Result<Type, ParseError> {
         self.take_as(Type::parse)
             .ok_or_else(|| self.error(format!("`{}` needs a type", self.raw.opcode)))
     }
 
-    /// The rounding of a floating-point result, nearest if none is stated.
+    /// Takes the rounding of a floating-point result; the default is to nearest.
     pub(super) fn rounding(&mut self) -> Rounding {
         self.take_as(rounding).unwrap_or(Rounding::NearestEven)
     }
@@ -102,7 +102,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
             .ok_or_else(|| self.error(format!("`{name}` is not declared")))
     }
 
-    /// The slot of the 32-bit bank that operand `index` is read from.
+    /// The 32-bit slot of source operand `index`.
     pub(super) fn word(&mut self, index: usize) -> Result<R32, ParseError> {
         let operand = self.operand(index)?;
         self.word_of(operand)
@@ -115,7 +115,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
     }
 
-    /// As [`Self::word`], with immediate values cut to 16 bits.
+    /// As [`Self::word`], with immediate values truncated to 16 bits.
     pub(super) fn narrow(&mut self, index: usize) -> Result<R32, ParseError> {
         match self.operand(index)? {
             Operand::Integer(value) => Ok(self.builder.word(Fill::Bits(*value as u64 & 0xffff))),
@@ -133,13 +133,13 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
     }
 
-    /// The slot that operand `index` is read from; an immediate value has `bits` bits.
+    /// The slot of source operand `index`; an immediate value has `bits` bits.
     pub(super) fn value(&mut self, index: usize, bits: u32) -> Result<Slot, ParseError> {
         let operand = self.operand(index)?;
         self.value_of(operand, bits)
     }
 
-    /// As [`Self::value`], of which the bank must fit `bits`.
+    /// As [`Self::value`], with a check that the slot's bank fits `bits`.
     pub(super) fn sized(&mut self, index: usize, bits: u32) -> Result<Slot, ParseError> {
         let slot = if bits == 16 {
             Slot::W(self.narrow(index)?)
@@ -198,7 +198,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         })
     }
 
-    /// A register, or the address of a variable.
+    /// A register, or the address of a variable, as a slot.
     fn named_value(&mut self, name: &str, offset: i64, bits: u32) -> Result<Slot, ParseError> {
         let fill = match self.named(name)? {
             Entity::Word(r) if offset == 0 => return Ok(Slot::W(r)),
@@ -219,7 +219,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         })
     }
 
-    /// The register that operand `index` is written to, of either bank.
+    /// The slot of destination operand `index`, in either bank.
     pub(super) fn target(&mut self, index: usize) -> Result<Slot, ParseError> {
         let operand = self.operand(index)?;
         self.target_of(operand)
@@ -269,7 +269,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
     }
 
-    /// A predicate by name; `_` is one that nobody reads.
+    /// A predicate register by name; `_` is one that is never read.
     pub(super) fn predicate_named(&mut self, name: &str) -> Result<P, ParseError> {
         if name == "_" {
             return Ok(self.builder.scratch_predicate());
@@ -280,7 +280,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
     }
 
-    /// A predicate that is read.
+    /// A predicate operand that is read.
     pub(super) fn test(&mut self, index: usize) -> Result<Test, ParseError> {
         match self.operand(index)? {
             Operand::Name(name) => Ok(Test {
@@ -295,7 +295,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
     }
 
-    /// A constant: an immediate integer.
+    /// An operand that must be an immediate integer.
     pub(super) fn integer(&mut self, index: usize) -> Result<i64, ParseError> {
         match self.operand(index)? {
             Operand::Integer(value) => Ok(*value),
@@ -303,7 +303,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
     }
 
-    /// The words of a vector operand, or the single register.
+    /// The slots of a vector operand, or of a single register.
     pub(super) fn words(&mut self, index: usize) -> Result<Vec<R32>, ParseError> {
         match self.operand(index)? {
             Operand::Vector(items) => items.iter().map(|item| self.word_of(item)).collect(),
@@ -311,7 +311,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
         }
     }
 
-    /// The address of operand `index` in `space`, which a variable's own space overrides.
+    /// The address of operand `index` in `space`; a variable's own space takes precedence.
     pub(super) fn address(&mut self, index: usize, space: Space) -> Result<Address, ParseError> {
         let (base, offset) = match self.operand(index)? {
             Operand::Address { base, offset } => (*base, *offset),
@@ -378,7 +378,7 @@ impl<'s, 'a> Decoding<'s, 'a> {
     }
 }
 
-/// A rounding of a floating-point result.
+/// The rounding for a modifier, for floating-point results.
 pub(super) fn rounding(word: &str) -> Option<Rounding> {
     Some(match word {
         "rn" => Rounding::NearestEven,
@@ -390,7 +390,7 @@ pub(super) fn rounding(word: &str) -> Option<Rounding> {
     })
 }
 
-/// Special registers that are constant during a block.
+/// The special registers that are constant within a block.
 fn special(name: &str, part: &str) -> Option<Fill> {
     let axis = match part {
         "x" => 0,
@@ -406,7 +406,7 @@ fn special(name: &str, part: &str) -> Option<Fill> {
         "%ntid" => triple(Special::BlockSize),
         "%ctaid" => triple(Special::Block),
         "%nctaid" => triple(Special::GridSize),
-        // A launch without clusters has clusters of one block.
+        // Without clusters, each block is a cluster of its own.
         "%cluster_ctaid" | "%cluster_ctarank" => Some(Fill::Bits(0)),
         "%cluster_nctaid" | "%cluster_nctarank" => Some(Fill::Bits(1)),
         "%clusterid" => triple(Special::Block),

@@ -1,10 +1,10 @@
-//! Integer arithmetic, bits and shifts.
+//! Decodes integer arithmetic, bit operations and shifts.
 
 use super::instruction::{Decoded, Decoding};
 use crate::operation::{Carry, Int1, Int2, Int3, Logic, Op, Permute, R32, Type};
 use crate::text::ParseError;
 
-/// An operation of two integers; the type is taken by the caller.
+/// A binary integer operation; the caller has taken the type.
 pub(super) fn two(d: &mut Decoding<'_, '_>, f: Int2, kind: Type) -> Decoded {
     d.operands(3)?;
     let signed = kind.is_signed();
@@ -34,7 +34,7 @@ pub(super) fn two(d: &mut Decoding<'_, '_>, f: Int2, kind: Type) -> Decoded {
     }
 }
 
-/// An operation of one integer.
+/// A unary integer operation.
 pub(super) fn one(d: &mut Decoding<'_, '_>, f: Int1, kind: Type) -> Decoded {
     d.operands(2)?;
     let signed = kind.is_signed();
@@ -62,7 +62,7 @@ pub(super) fn one(d: &mut Decoding<'_, '_>, f: Int1, kind: Type) -> Decoded {
     }
 }
 
-/// `popc`, `clz`, `bfind`: results of 32 bits.
+/// `popc`, `clz`, `bfind`, whose results have 32 bits.
 pub(super) fn count(d: &mut Decoding<'_, '_>, f: Int1) -> Decoded {
     let f = if matches!(f, Int1::Bfind { .. }) {
         Int1::Bfind {
@@ -92,7 +92,7 @@ pub(super) fn count(d: &mut Decoding<'_, '_>, f: Int1) -> Decoded {
     }
 }
 
-/// `and`, `or`, `xor`, on predicates too.
+/// `and`, `or`, `xor`, also for predicates.
 pub(super) fn bitwise(d: &mut Decoding<'_, '_>, f: Int2, logic: Logic) -> Decoded {
     match d.kind()? {
         Type::Pred => {
@@ -197,7 +197,7 @@ fn wide(d: &mut Decoding<'_, '_>, kind: Type, adds: bool) -> Decoded {
     }
 }
 
-/// `mad`, with carries if it says so.
+/// `mad`, with carries if the modifiers say so.
 pub(super) fn mad(d: &mut Decoding<'_, '_>, takes: bool) -> Decoded {
     let gives = d.take("cc");
     let kind = d.kind()?;
@@ -265,7 +265,7 @@ pub(super) fn mad(d: &mut Decoding<'_, '_>, takes: bool) -> Decoded {
     }
 }
 
-/// `add` and `sub` of integers, and `addc`, `subc`.
+/// `add` and `sub` for integers, and `addc`, `subc`.
 pub(super) fn sum(d: &mut Decoding<'_, '_>, subtract: bool, takes: bool, kind: Type) -> Decoded {
     let gives = d.take("cc");
     if takes || gives {
@@ -314,7 +314,7 @@ pub(super) fn add_carry(d: &mut Decoding<'_, '_>, subtract: bool) -> Decoded {
     sum(d, subtract, true, kind)
 }
 
-/// The four slots of an instruction on 32 bits with three operands.
+/// The four slots of a 32-bit instruction with three source operands.
 fn three(d: &mut Decoding<'_, '_>) -> Result<(R32, R32, R32, R32), ParseError> {
     d.operands(4)?;
     Ok((d.target_word(0)?, d.word(1)?, d.word(2)?, d.word(3)?))
@@ -499,7 +499,8 @@ pub(super) fn dp4a(d: &mut Decoding<'_, '_>) -> Decoded {
     })
 }
 
-/// `szext`: sign or zero extension from a number of bits, which is a bit field from 0.
+/// `szext`: sign or zero extension from a number of bits, decoded as a bit field that begins at bit
+/// 0.
 pub(super) fn szext(d: &mut Decoding<'_, '_>) -> Decoded {
     let wrap = d.take("wrap");
     d.ignore(&["clamp"]);

@@ -1,28 +1,28 @@
-//! A decoded kernel: its instructions, and what its registers and variables start with.
+//! A decoded kernel: its instructions, and the initial values of its registers and variables.
 
 use std::collections::HashMap;
 
 use crate::operation::{Instruction, Slot};
 use crate::text::syntax::{SourceLine, Variable};
 
-/// A kernel ready to run.
+/// A kernel that is ready to run.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) code: Vec<Instruction>,
-    /// Where each instruction comes from.
+    /// The source position of each instruction.
     pub(crate) places: Vec<Place>,
     pub(crate) words: u32,
     pub(crate) doubles: u32,
     pub(crate) predicates: u32,
-    /// Slots that have their value before the kernel starts.
+    /// Slots that are initialised before the kernel starts.
     pub(crate) fills: Vec<(Slot, Fill)>,
     pub(crate) params: Vec<Parameter>,
     pub(crate) param_bytes: u64,
     pub(crate) static_shared: u64,
-    /// Alignment of the dynamic shared memory, which follows the static one.
+    /// The alignment of dynamic shared memory, which follows the static shared memory.
     pub(crate) dynamic_align: u64,
-    /// Bytes of local memory of a thread.
+    /// The local memory of a thread, in bytes.
     pub(crate) local: u64,
     pub(crate) threads: Option<([u32; 3], bool)>,
 }
@@ -38,30 +38,30 @@ pub struct Parameter {
     pub bytes: u64,
 }
 
-/// The place of an instruction.
+/// The source position of an instruction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) line: u32,
     pub(crate) source: Option<SourceLine>,
 }
 
-/// What a slot holds from the start.
+/// The initial value of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fill {
     Bits(u64),
     Special(Special),
-    /// The address of a module variable plus bytes.
+    /// The address of a module variable, plus a number of bytes.
     Variable {
         index: u32,
         offset: i64,
     },
-    /// The address of dynamic shared memory, `generic`: in the generic space.
+    /// The address of dynamic shared memory; in the generic address space if `generic` is set.
     Dynamic {
         offset: i64,
     },
 }
 
-/// Special registers that do not change while a block runs.
+/// Special registers that are constant while a block runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
     Thread(u8),
@@ -83,5 +83,5 @@ pub(crate) enum Special {
     GridId,
 }
 
-/// Module variables by name, in the order of the text.
+/// The module's variables by name, with their numbers in the order of the text.
 pub(crate) type Variables<'a> = HashMap<&'a str, (u32, &'a Variable<'a>)>;

@@ -1,11 +1,11 @@
-//! `mma.sync`, `ldmatrix`, `stmatrix`.
+//! Decodes `mma.sync`, `ldmatrix`, `stmatrix`.
 
 use super::instruction::{Decoded, Decoding};
 use crate::number::{BF16, F16, TF32};
 use crate::operation::{Collective, MatrixType, Multiply, Op, R32, Space, Type};
 use crate::text::ParseError;
 
-/// An element type of `mma` with the number of values in a register.
+/// An element type of `mma`, and the number of elements in a register.
 fn element(word: &str) -> Option<(MatrixType, u32)> {
     Some(match word {
         "f16" => (MatrixType::Float(F16), 2),

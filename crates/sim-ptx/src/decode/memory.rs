@@ -1,10 +1,10 @@
-//! Loads, stores, atomics, asynchronous copies, fences.
+//! Decodes loads, stores, atomics, asynchronous copies and fences.
 
 use super::instruction::{Decoded, Decoding};
 use crate::operation::{Address, AsyncCopy, Atomic, AtomicOp, Op, Space, Transfer, Type};
 use crate::text::syntax::Operand;
 
-/// Cache hints and scopes, which change no result here.
+/// Cache hints and scopes, which have no effect on results here.
 const HINTS: &[&str] = &[
     "ca",
     "cg",
@@ -157,7 +157,7 @@ pub(super) fn atomic(d: &mut Decoding<'_, '_>, result: bool) -> Decoded {
     })))
 }
 
-/// `cp.async` with its groups.
+/// `cp.async` and its groups.
 pub(super) fn copy(d: &mut Decoding<'_, '_>) -> Decoded {
     if !d.take("async") {
         return Err(d.unsupported("this form"));
@@ -208,7 +208,7 @@ pub(super) fn fence(d: &mut Decoding<'_, '_>) -> Decoded {
     Ok(Op::Fence)
 }
 
-/// `prefetch`, `prefetchu`, `discard`, `applypriority`: nothing to compute.
+/// `prefetch`, `prefetchu`, `discard`, `applypriority`, which compute nothing.
 pub(super) fn prefetch(d: &mut Decoding<'_, '_>) -> Decoded {
     d.ignore(HINTS);
     d.ignore(&["global", "local", "L1", "L2"]);

@@ -1,9 +1,8 @@
-//! From syntax to the decoded form.
+//! The decoder, from the syntax tree to executable form.
 //!
-//! A kernel is decoded once: names become slots, modifiers become fields, functions
-//! that it calls are written out at each call (so there is no recursion, and no
-//! stack), their parameters lying in local memory. An opcode, modifier or operand
-//! that is not known is an error with its place; nothing is guessed.
+//! A kernel is decoded once: names become slots, modifiers become fields, and called functions are
+//! inlined at each call (so there is no recursion and no stack), with their parameters in local
+//! memory. An unknown opcode, modifier or operand is an error with its position.
 
 mod builder;
 mod collective;

@@ -1,4 +1,4 @@
-//! Moves, address conversions, clocks.
+//! Decodes moves, address conversions and clocks.
 
 use super::instruction::{Decoded, Decoding};
 use super::kernel::Fill;
@@ -10,7 +10,7 @@ pub(super) fn mov(d: &mut Decoding<'_, '_>) -> Decoded {
     let kind = d.kind()?;
     d.operands(2)?;
     if kind == Type::Pred {
-        // An immediate predicate is an integer.
+        // An immediate predicate is written as an integer.
         if let Operand::Integer(value) = d.operand(1)? {
             let p = d.builder.scratch_predicate();
             let a = crate::operation::Test {
@@ -97,7 +97,7 @@ pub(super) fn activemask(d: &mut Decoding<'_, '_>) -> Decoded {
     })
 }
 
-/// The state space that a modifier names.
+/// The state space for a modifier, and the beginning of its window in the generic address space.
 fn window(word: &str) -> Option<(Space, u64)> {
     Some(match word {
         "global" | "const" => (Space::Global, 0),
@@ -108,7 +108,7 @@ fn window(word: &str) -> Option<(Space, u64)> {
     })
 }
 
-/// `cvta`: the generic address of an address in a space, or with `.to` the other way.
+/// `cvta`: converts an address in a space to a generic address, or the reverse with `.to`.
 pub(super) fn cvta(d: &mut Decoding<'_, '_>) -> Decoded {
     let to = d.take("to");
     let Some((_, window)) = d.take_as(window) else {

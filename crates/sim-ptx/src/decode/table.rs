@@ -1,5 +1,5 @@
-//! The opcodes that are known, with how each is decoded and what of it is supported.
-//! The documentation's list is made from this table.
+//! The table of supported opcodes, with the decoder and the supported forms of each. The list in
+//! the documentation is generated from it.
 
 use super::instruction::{Decoded, Decoding};
 use super::{collective, compare, control, convert, float, integer, matrix, memory, moves};
@@ -8,7 +8,7 @@ use crate::operation::{Float1, Int1, Int2, Logic, Op};
 /// An opcode.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
-    /// What is supported of it, for the documentation.
+    /// The supported forms, for the documentation.
     pub(crate) forms: &'static str,
     pub(super) decode: fn(&mut Decoding<'_, '_>) -> Decoded,
 }

@@ -1,4 +1,4 @@
-//! Walks the statements of a kernel and of the functions it calls, which are written out at each call.
+//! Decodes the statements of a kernel, and of the functions that it calls, which are inlined.
 
 use super::builder::{Builder, Entity};
 use super::instruction::Decoding;
@@ -8,7 +8,7 @@ use crate::operation::Op;
 use crate::text::ParseError;
 use crate::text::syntax::{Function, Operand, Position, Raw, Source, Statement};
 
-/// Calls within calls that are followed.
+/// The maximum depth of calls.
 const DEEPEST_CALL: u32 = 32;
 
 /// Decodes one kernel.
@@ -114,7 +114,7 @@ impl<'a> Builder<'a> {
         self.emit(op, raw.guard, raw.position)
     }
 
-    /// Writes out the function that is called.
+    /// Inlines the called function.
     fn call(&mut self, raw: &'a Raw<'a>) -> Result<(), ParseError> {
         let error = |message: String| ParseError::new(raw.position, message);
         if raw.modifiers.iter().any(|m| *m != "uni") {
@@ -184,8 +184,8 @@ impl<'a> Builder<'a> {
         arguments: &[Operand<'a>],
         position: Position,
     ) -> Result<(), ParseError> {
-        // Callers pass `.param` variables, which are local memory here; the callee's
-        // names stand for the same bytes.
+        // Arguments are `.param` variables, which are in local memory here. The callee's names
+        // refer to the same bytes.
         let mut bound = Vec::new();
         let pairs = function
             .params
@@ -224,7 +224,7 @@ impl<'a> Builder<'a> {
             };
         }
         (self.scope, self.line) = (outer, line);
-        // The end has an instruction of its own, so that a function may end a kernel.
+        // The end needs an instruction, because a kernel may end with an inlined function.
         self.emit(Op::Nop, None, position)
     }
 }

@@ -1,4 +1,5 @@
-//! Loads and stores: addresses, alignment, bounds, shadow, then the bytes.
+//! Executes loads and stores: computes addresses, checks alignment, bounds and shadow memory, and
+//! then transfers the bytes.
 
 use super::address::{
     Place, Request, addresses, aligned, by_space, from_bytes, note_traffic, region, resolve,
@@ -9,7 +10,7 @@ use super::shadow::shadow;
 use super::warp::Warp;
 use crate::operation::{LANES, Slot, Space, Transfer};
 
-/// A load or a store by the active lanes.
+/// A load or store by the active lanes.
 pub(super) fn load_or_store(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -72,7 +73,7 @@ fn transfer(
     }
 }
 
-/// Reads the bytes of the active lanes into registers.
+/// Loads bytes into the active lanes' registers.
 fn get(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -119,7 +120,7 @@ fn get(
     }
 }
 
-/// Writes registers of the active lanes to memory.
+/// Stores the active lanes' registers.
 fn put(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -162,7 +163,7 @@ fn put(
     shadow(context, place, r, offsets, lanes, same);
 }
 
-/// The usual store: one word per lane.
+/// The most common store: one word per lane.
 fn put_words(
     values: &[u32; LANES],
     context: &mut Context<'_>,

@@ -1,4 +1,5 @@
-//! Which bytes an access reads or writes: its lanes' addresses, their spaces, alignment and regions.
+//! The bytes that an access reads or writes: addresses, address spaces, alignment and memory
+//! regions.
 
 use super::context::Context;
 use super::warp::Warp;
@@ -7,19 +8,19 @@ use crate::operation::{Address, LANES, Slot, Space};
 use crate::region::Region;
 use crate::report::FindingKind;
 
-/// Which region an access goes to.
+/// The memory region of an access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Shared,
-    /// An allocation by index.
+    /// An allocation in global memory, by index.
     Global(usize),
 }
 
-/// Everything about an access but its bytes.
+/// The parameters of an access, except for the bytes themselves.
 #[derive(Clone, Copy)]
 pub(super) struct Request {
     pub(super) pc: u32,
-    /// Bytes of each lane.
+    /// The number of bytes per lane.
     pub(super) bytes: u32,
     pub(super) writes: bool,
     pub(super) reads: bool,
@@ -42,7 +43,7 @@ pub(super) fn addresses(warp: &Warp, address: &Address) -> [u64; LANES] {
     }
 }
 
-/// The space of a generic address, and the address in it.
+/// The state space of a generic address, and the address within it.
 pub(super) fn window(address: u64) -> (Space, u64) {
     match address & !0xffff_ffff {
         SHARED_WINDOW => (Space::Shared, address - SHARED_WINDOW),
@@ -52,7 +53,7 @@ pub(super) fn window(address: u64) -> (Space, u64) {
     }
 }
 
-/// Calls `f` once for each space that generic addresses of the active lanes lie in.
+/// Calls `f` once for each state space that contains generic addresses of active lanes.
 pub(super) fn by_space(
     space: Space,
     mut addresses: [u64; LANES],
@@ -75,7 +76,7 @@ pub(super) fn by_space(
     }
 }
 
-/// The lanes whose addresses are multiples of the access's size; the others are findings.
+/// The lanes whose addresses are aligned to the access size. Others are reported as findings.
 pub(super) fn aligned(
     context: &mut Context<'_>,
     r: &Request,
@@ -123,8 +124,9 @@ pub(super) fn note_traffic(
     }
 }
 
-/// The region of the first lane in `rest`, the lanes that lie in it, and their offsets.
-/// They are taken from `rest`; lanes out of bounds are findings and taken too.
+/// The memory region of the first lane in `rest`, the lanes whose addresses are in it, and their
+/// offsets. These lanes are removed from `rest`; lanes with addresses out of bounds are reported as
+/// findings and removed as well.
 #[inline]
 pub(super) fn resolve(
     context: &mut Context<'_>,
@@ -194,7 +196,7 @@ fn out_of_bounds(context: &mut Context<'_>, r: &Request, space: Space, address: 
     );
 }
 
-/// The region of a place.
+/// The memory region at a place.
 #[inline(always)]
 pub(super) fn region<'c>(context: &'c mut Context<'_>, place: Place) -> &'c mut Region {
     match place {
@@ -203,7 +205,7 @@ pub(super) fn region<'c>(context: &'c mut Context<'_>, place: Place) -> &'c mut 
     }
 }
 
-/// A little-endian value of at most 8 bytes, extended.
+/// A little-endian value of at most 8 bytes, sign- or zero-extended.
 #[inline]
 pub(super) fn from_bytes(bytes: &[u8], signed: bool) -> u64 {
     match (bytes, signed) {

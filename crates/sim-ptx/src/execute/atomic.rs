@@ -1,4 +1,4 @@
-//! Atomics, lane after lane in order, and asynchronous copies.
+//! Executes atomics, in the order of lanes, and asynchronous copies.
 
 use super::address::{
     Request, addresses, aligned, by_space, from_bytes, note_traffic, region, resolve,
@@ -65,7 +65,7 @@ pub(super) fn atomic(warp: &mut Warp, context: &mut Context<'_>, pc: u32, a: &At
     );
 }
 
-/// The new value of an atomic's memory.
+/// The new value in memory after an atomic operation.
 pub(super) fn combine(op: AtomicOp, kind: Type, old: u64, b: u64, c: u64) -> u64 {
     let narrow = kind.bits() < 64;
     let cut = |value: u64| {
@@ -175,7 +175,7 @@ fn half(op: AtomicOp, format: Format, old: u32, b: u32) -> u32 {
     format.round(value, Rounding::NearestEven)
 }
 
-/// `cp.async`: reads now, writes when it is waited for.
+/// `cp.async`: reads immediately, but writes only when the copy is waited for.
 pub(super) fn copy(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -243,18 +243,18 @@ pub(super) fn copy(
     }
 }
 
-/// Ends the group of each active lane.
+/// Commits the current group of each active lane.
 pub(super) fn commit(warp: &mut Warp, mask: u32) {
     (0..LANES)
         .filter(|l| mask >> l & 1 != 0)
         .for_each(|l| warp.groups[l] += 1);
 }
 
-/// Completes all but the last `left` groups of the active lanes.
+/// Completes the active lanes' groups, except for the last `left`.
 pub(super) fn wait(warp: &mut Warp, context: &mut Context<'_>, left: u32, mask: u32) {
     let groups = warp.groups;
     for copy in &mut warp.pending {
-        // `wait_all` completes copies that were not committed too.
+        // `wait_all` also completes copies that are not committed.
         let mut done = 0;
         for lane in 0..LANES {
             let before = copy.groups[lane].saturating_add(left) < groups[lane];
@@ -267,7 +267,7 @@ pub(super) fn wait(warp: &mut Warp, context: &mut Context<'_>, left: u32, mask: 
     warp.pending.retain(|copy| copy.lanes != 0);
 }
 
-/// Writes what some lanes have copied: one access.
+/// Writes the data that some lanes have copied, as one access.
 fn complete(context: &mut Context<'_>, warp: u32, copy: &PendingCopy, lanes: u32) {
     let request = Request {
         pc: copy.instruction,

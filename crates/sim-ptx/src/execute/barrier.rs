@@ -1,16 +1,17 @@
-//! Barriers of a block: a warp comes to one.
+//! Block barriers: the arrival of a warp.
 
 use super::context::{BarrierState, Context};
 use super::warp::{State, Warp};
 use crate::operation::{BarrierKind, R32};
 use crate::report::FindingKind;
 
-/// Barriers of a block.
+/// The number of barriers of a block.
 pub(crate) const BARRIERS: usize = 16;
 
 type Arrival = (BarrierKind, bool, R32, Option<R32>);
 
-/// Comes to a barrier with the active lanes. True if the fragment goes on (`arrive`).
+/// Arrives at a barrier with the active lanes. Returns true if the fragment continues without
+/// waiting (`arrive`).
 pub(super) fn arrive(
     warp: &mut Warp,
     context: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! Bit fields, permutations of bytes, any function of three bits, dot products of bytes.
+//! Bit fields, byte permutations, arbitrary functions of three bits, byte dot products.
 
 use crate::operation::Permute;
 
-/// The bytes of `b:a` that a selector picks.
+/// The bytes of `b:a` that a selector selects.
 #[inline(always)]
 pub(super) fn permute(a: u32, b: u32, c: u32, mode: Permute) -> u32 {
     let bytes = u64::from(b) << 32 | u64::from(a);
@@ -44,8 +44,8 @@ pub(super) fn extract64(a: u64, position: u32, length: u32, signed: bool) -> u64
     field(a, position, length, 64, signed)
 }
 
-/// A bit field of a value of `size` bits, extended; the sign of a field past the end
-/// is that of the value.
+/// A bit field of a value with `size` bits, sign- or zero-extended. If the field extends past the
+/// end, its sign is that of the value.
 #[inline(always)]
 pub(super) fn field(a: u64, position: u32, length: u32, size: u32, signed: bool) -> u64 {
     let (position, length) = (position & 0xff, length & 0xff);
@@ -97,7 +97,7 @@ pub(super) fn dp4a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u3
     })
 }
 
-/// Halves of `a` times the lower two bytes of `b`.
+/// The dot product of the halves of `a` and the lower two bytes of `b`, plus `c`.
 #[inline(always)]
 pub(super) fn dp2a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u32 {
     let half = |i: u32| match a_signed {
@@ -111,7 +111,7 @@ pub(super) fn dp2a(a: u32, b: u32, c: u32, a_signed: bool, b_signed: bool) -> u3
     (0..2).fold(c, |sum, i| sum.wrapping_add((half(i) * byte(i)) as u32))
 }
 
-/// Any function of three bits, by its table.
+/// A function of three bits, given by its truth table.
 #[inline(always)]
 pub(super) fn lop3(a: u32, b: u32, c: u32, table: u8) -> u32 {
     (0..8).filter(|i| table >> i & 1 != 0).fold(0, |value, i| {

@@ -1,4 +1,4 @@
-//! A block: its warps in turns, and the barriers between them.
+//! Runs a block: its warps take turns and meet at barriers.
 
 use super::barrier::BARRIERS;
 use super::context::{BarrierState, Context};
@@ -29,14 +29,14 @@ pub(super) fn run(warps: &mut [Warp], context: &mut Context<'_>) -> Result<(), L
         if warps.iter().all(|w| w.live == 0) {
             return Ok(());
         }
-        // Nothing can run: members of collectives that do not come are given up first.
+        // No warp can run. First, collectives stop waiting for missing members.
         if warps
             .iter_mut()
             .any(|warp| collective::force(warp, context))
         {
             continue;
         }
-        // Then lanes that only wait to run together again.
+        // Next, lanes that only wait to reconverge are released.
         if warps.iter_mut().any(Warp::part) {
             continue;
         }
@@ -45,7 +45,7 @@ pub(super) fn run(warps: &mut [Warp], context: &mut Context<'_>) -> Result<(), L
     }
 }
 
-/// Lets the threads at a barrier go if all that are waited for have come.
+/// Releases the threads at a barrier if all expected threads have arrived.
 fn release(warps: &mut [Warp], context: &mut Context<'_>, id: usize) -> bool {
     let state = context.barrier_state[id].clone();
     if state.arrived == 0 {
@@ -81,7 +81,7 @@ fn release(warps: &mut [Warp], context: &mut Context<'_>, id: usize) -> bool {
     true
 }
 
-/// Gives a fragment that waited its results.
+/// Gives a fragment that waited the results of the barrier.
 fn finish(warp: &mut Warp, context: &Context<'_>, index: usize, state: &BarrierState) {
     let (pc, mask) = (warp.fragments[index].pc, warp.fragments[index].mask);
     let instruction = &context.kernel.code[pc as usize];
@@ -100,7 +100,7 @@ fn finish(warp: &mut Warp, context: &Context<'_>, index: usize, state: &BarrierS
     fragment.state = State::Ready;
 }
 
-/// All threads that are left wait, and nothing will let them go.
+/// Reports a deadlock: all remaining threads wait, and nothing can release them.
 fn deadlock(warps: &[Warp], context: &mut Context<'_>) {
     let mut places: Vec<(u32, u32, u32)> = Vec::new();
     for warp in warps {

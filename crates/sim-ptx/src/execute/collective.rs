@@ -1,4 +1,4 @@
-//! What the lanes of a warp do together: shuffles, votes, reductions, matrices.
+//! Executes warp collectives: shuffles, votes, reductions, matrices.
 
 use super::atomic::combine;
 use super::context::Context;
@@ -7,8 +7,8 @@ use super::warp::{State, Warp};
 use crate::operation::{Collective, LANES, Op, P, R32, Shuffle, Slot, Type};
 use crate::report::FindingKind;
 
-/// Comes to a collective with the active lanes. True if it was executed, false if the
-/// fragment now waits for other members.
+/// Arrives at a collective with the active lanes. Returns true if it was executed, false if the
+/// fragment must wait for other members.
 pub(super) fn arrive(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -52,7 +52,7 @@ pub(super) fn arrive(
     true
 }
 
-/// The mask that the active lanes agree on.
+/// The member mask, on which the active lanes must agree.
 fn member_mask(
     warp: &Warp,
     context: &mut Context<'_>,
@@ -87,8 +87,8 @@ fn member_mask(
     Some(mask | active)
 }
 
-/// No fragment of the warp can run and some wait for members that do not come: the
-/// first of them goes on without. True if there was one.
+/// If no fragment of the warp can run and some wait for members that do not arrive, executes the
+/// first one's collective without these. Returns whether there was one.
 pub(super) fn force(warp: &mut Warp, context: &mut Context<'_>) -> bool {
     let waits = |f: &super::warp::Fragment| matches!(f.state, State::Collective(_));
     let Some(index) = warp.fragments.iter().position(waits) else {
@@ -231,7 +231,7 @@ fn shuffle(
         let last = own & segment | clamp & !segment;
         let first = own & segment;
         let (from, inside) = match mode {
-            // For `up` the clamp is the lowest lane.
+            // For `up`, the clamp is the lowest lane.
             Shuffle::Up => (own.wrapping_sub(by), own as i32 - by as i32 >= last as i32),
             Shuffle::Down => (own + by, own + by <= last),
             Shuffle::Butterfly => (own ^ by, own ^ by <= last),

@@ -1,11 +1,11 @@
-//! Comparisons and selections on all lanes.
+//! Executes comparisons and selections on all lanes.
 
 use super::float::half_in;
 use super::warp::Warp;
 use crate::number::flush;
 use crate::operation::{Compare, Compared, Comparison, LANES, Logic, Mode, Op, Slot};
 
-/// One bit per lane.
+/// A mask with one bit per lane.
 #[inline(always)]
 fn bits(f: impl Fn(usize) -> bool) -> u32 {
     let mut mask = 0;
@@ -19,7 +19,7 @@ fn bits(f: impl Fn(usize) -> bool) -> u32 {
     clippy::neg_cmp_op_on_partial_ord,
     reason = "NaN makes an unordered comparison true"
 )]
-/// Compares ordered values; there is no NaN among integers.
+/// Compares values; integers are never NaN.
 #[inline(always)]
 fn ordered<T: PartialOrd + Copy>(
     how: Comparison,
@@ -35,7 +35,7 @@ fn ordered<T: PartialOrd + Copy>(
         Comparison::Ge => bits(|l| a(l) >= b(l)),
         Comparison::Num => bits(|l| a(l).partial_cmp(&b(l)).is_some()),
         Comparison::Nan => bits(|l| a(l).partial_cmp(&b(l)).is_none()),
-        // The unordered ones are the opposites of the ordered opposites.
+        // An unordered comparison is the negation of the opposite ordered one.
         Comparison::Equ => bits(|l| !(a(l) < b(l) || a(l) > b(l))),
         Comparison::Neu => bits(|l| a(l) != b(l)),
         Comparison::Ltu => bits(|l| !(a(l) >= b(l))),
@@ -45,7 +45,7 @@ fn ordered<T: PartialOrd + Copy>(
     }
 }
 
-/// The lanes where a comparison holds; `shift` selects the half of packed operands.
+/// The lanes for which a comparison is true; `shift` selects a half of packed operands.
 #[inline(always)]
 fn holds(warp: &Warp, compare: &Compare, shift: u32) -> u32 {
     let how = compare.how;
@@ -133,7 +133,7 @@ pub(super) fn compare(warp: &mut Warp, mask: u32, op: &Op) {
         }
         Op::SelectSign { float, d, a, b, c } => {
             let c = warp.word(*c);
-            // NaN selects the second, -0 the first.
+            // NaN selects the second operand, -0 the first.
             let chosen = if *float {
                 bits(|l| f32::from_bits(c[l]) >= 0.0)
             } else {

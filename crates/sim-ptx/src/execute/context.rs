@@ -1,4 +1,4 @@
-//! What the warps of a block share while they run, and the collection of findings.
+//! The state that the warps of a block share while they run, and the collection of findings.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::race::{Access, Clocks};
 use crate::region::Region;
 use crate::report::{Finding, FindingKind, Location};
 
-/// Occurrences of other places than these are counted, not kept.
+/// The maximum number of places whose findings are kept; findings at other places are only counted.
 const MOST_FINDINGS: usize = 1000;
 
 pub(crate) struct Context<'a> {
     pub(crate) kernel: &'a Kernel,
-    /// Files by number, for source lines.
+    /// Source files by number, for locations.
     pub(crate) files: &'a [(u32, String)],
     pub(crate) options: &'a Options,
     pub(crate) params: &'a [u8],
@@ -24,7 +24,7 @@ pub(crate) struct Context<'a> {
     pub(crate) shared: Region,
     pub(crate) clocks: Clocks,
     pub(crate) findings: Findings,
-    /// One per instruction.
+    /// The memory traffic of each instruction.
     pub(crate) traffic: Vec<Traffic>,
     /// The allocation that each instruction accessed last.
     pub(crate) hints: Vec<u32>,
@@ -35,32 +35,32 @@ pub(crate) struct Context<'a> {
     pub(crate) lane_instructions: u64,
     pub(crate) barriers: u64,
     pub(crate) divergent: u64,
-    /// What the processor has.
+    /// The vector instructions of the host's processor.
     pub(crate) vectors: Vectors,
-    /// A `trap` or failed assertion ends the launch.
+    /// Whether a `trap` or failed assertion has ended the launch.
     pub(crate) trapped: bool,
     pub(crate) barrier_state: Vec<BarrierState>,
 }
 
-/// One barrier.
+/// The state of a barrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BarrierState {
-    /// Threads that have come.
+    /// The number of threads that have arrived.
     pub(super) arrived: u32,
-    /// Threads that are waited for, if the instruction says so.
+    /// The number of expected threads, if the instruction states it.
     pub(super) expected: Option<u32>,
-    /// Warps that came, and warps that wait.
+    /// The masks of warps that have arrived, and of warps that wait.
     pub(super) warps: u32,
     pub(super) waiting: u32,
-    /// Of the predicates of a reduction.
+    /// The conjunction and disjunction of the predicates, for a barrier with a reduction.
     pub(super) all: bool,
     pub(super) any: bool,
     pub(super) count: u32,
-    /// The instruction that came first.
+    /// The instruction of the first arrival.
     pub(super) instruction: u32,
 }
 
-/// Findings, each place once.
+/// The findings, with one entry for each place.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) list: Vec<Finding>,
@@ -88,13 +88,13 @@ impl Context<'_> {
         }
     }
 
-    /// The index of a thread in its block.
+    /// The index of a thread within its block.
     pub(crate) fn thread(&self, linear: u32) -> [u32; 3] {
         let [x, y, _] = self.block_size;
         [linear % x, linear / x % y, linear / (x * y)]
     }
 
-    /// The indices of lanes of a warp.
+    /// The thread indices of some lanes of a warp.
     pub(crate) fn threads(&self, warp: u32, lanes: u32) -> Vec<[u32; 3]> {
         (0..32)
             .filter(|lane| lanes >> lane & 1 != 0)
@@ -102,7 +102,7 @@ impl Context<'_> {
             .collect()
     }
 
-    /// Notes a finding; the message is made only for the first of its place.
+    /// Records a finding. The message is generated only for the first one at its place.
     #[cold]
     #[inline(never)]
     pub(crate) fn find(
@@ -134,7 +134,7 @@ impl Context<'_> {
         self.findings.list.push(finding);
     }
 
-    /// Notes a race of `now` with `earlier`.
+    /// Records a race between `now` and `earlier`.
     #[cold]
     #[inline(never)]
     pub(crate) fn race(
@@ -170,7 +170,7 @@ impl Context<'_> {
         });
     }
 
-    /// The index of the block with a number in the order of execution.
+    /// The index of the block with this number in the order of execution.
     pub(crate) fn block_index(&self, number: usize) -> [u32; 3] {
         let number = number as u64;
         let [x, y, _] = self.grid.map(u64::from);

@@ -1,5 +1,5 @@
-//! `cvt`: all scalar conversions through one definition, with shortcuts for those
-//! that only extend or cut.
+//! Executes `cvt`: one definition for all scalar conversions, with fast paths for those that only
+//! extend or truncate.
 
 use super::warp::Warp;
 use crate::number::{BF16, E4M3, E5M2, F16, F32, Format, Rounding, TF32, add_odd, direct, flush};
@@ -23,7 +23,7 @@ pub(super) fn convert(warp: &mut Warp, mask: u32, c: &Convert) {
     warp.set(c.d, mask, &values);
 }
 
-/// The low `bits` bits, extended to 64.
+/// The low `bits` bits, extended to 64 bits.
 #[inline(always)]
 fn extend(value: u64, bits: u32, signed: bool) -> u64 {
     let shift = 64 - bits;
@@ -68,7 +68,7 @@ fn integer_of(bits: u64, kind: Type) -> i128 {
     }
 }
 
-/// Least and largest value of an integer type.
+/// The smallest and the largest value of an integer type.
 #[inline(always)]
 fn range(kind: Type) -> (i128, i128) {
     let bits = kind.bits();
@@ -93,7 +93,7 @@ fn integer_to_float(bits: u64, c: &Convert) -> u64 {
         let error = (value - nearest as i128) as f64;
         return direct(nearest, error, c.rounding).to_bits();
     }
-    // Split in two parts that are exact, and rounded to odd together.
+    // The value is split into two exact parts, whose sum is rounded to odd.
     let low = value & 0x7ff;
     let exact = add_odd((value - low) as f64, low as f64);
     let exact = if c.saturate {
@@ -104,7 +104,7 @@ fn integer_to_float(bits: u64, c: &Convert) -> u64 {
     format_of(c.to).map_or(0, |format| u64::from(format.round(exact, c.rounding)))
 }
 
-/// The value of a float type's bits.
+/// The value of the bits of a floating-point type.
 #[inline(always)]
 fn float_of(bits: u64, kind: Type, ftz: bool) -> f64 {
     match kind {
@@ -133,11 +133,12 @@ fn integral(value: f64, rounding: Rounding) -> f64 {
 fn float_to_integer(value: f64, c: &Convert) -> u64 {
     let (low, high) = range(c.to);
     if value.is_nan() {
-        // The PTX manual: zero between narrow types, else the highest bit.
+        // The PTX manual specifies 0 for conversions between narrow types, otherwise the highest
+        // bit.
         let wide = c.from == Type::F64 || c.to.bits() == 64;
         return if wide { 1 << (c.to.bits() - 1) } else { 0 };
     }
-    // `as` saturates, and 2^127 is above every range.
+    // `as` saturates, and 2^127 is above the range of every type.
     (integral(value, c.rounding) as i128).clamp(low, high) as u64
 }
 
@@ -180,7 +181,7 @@ fn narrow(value: f64, format: Format, rounding: Rounding, satfinite: bool) -> u3
     }
 }
 
-/// Two `f32` to a pair, and pairs of FP8 to pairs of `f16`.
+/// Converts two `f32` to a packed pair, and packed FP8 to packed `f16`.
 #[inline(always)]
 pub(super) fn pairs(warp: &mut Warp, mask: u32, op: &Op) {
     match op {
@@ -195,7 +196,7 @@ pub(super) fn pairs(warp: &mut Warp, mask: u32, op: &Op) {
         } => {
             let Some(format) = format_of(*to) else { return };
             let bits = to.bits() / 2;
-            // FP8 always saturates to the largest finite value.
+            // Conversions to FP8 always saturate to the largest finite value.
             let finite = *satfinite || bits == 8;
             let one = |bits: u32| {
                 let value = f64::from(f32::from_bits(bits));

@@ -1,10 +1,10 @@
-//! Floating-point operations on all lanes.
+//! Executes floating-point operations on all lanes.
 //!
-//! `add`, `sub`, `mul`, `fma`, `div`, `rcp`, `sqrt` are correctly rounded, also where
-//! PTX allows an error (`.approx`, `.full`). The other functions (`ex2`, `lg2`, `sin`,
-//! `cos`, `tanh`, `rsqrt`) are computed in `f64` and rounded to nearest: half a unit in
-//! the last place, where the PTX manual promises relative errors of 2^-22.5 to 2^-11. A
-//! kernel that depends on the hardware's approximations bit by bit gets other bits here.
+//! `add`, `sub`, `mul`, `fma`, `div`, `rcp`, `sqrt` are correctly rounded, even where PTX allows an
+//! error (`.approx`, `.full`). The other functions (`ex2`, `lg2`, `sin`, `cos`, `tanh`, `rsqrt`)
+//! are computed in `f64` and rounded to nearest, with an error of half a unit in the last place;
+//! the PTX manual promises relative errors of 2^-22.5 to 2^-11. The results of a kernel that
+//! depends on the exact bits of the hardware's approximations differ here.
 
 use super::warp::Warp;
 use crate::number::{self, Format, Rounding, add_odd, canonical, direct, div_odd, flush, sqrt_odd};
@@ -51,7 +51,7 @@ pub(super) fn float1(warp: &mut Warp, mask: u32, op: &Op) {
     }
 }
 
-/// Expensive functions are computed for active lanes alone.
+/// Expensive functions are computed only for active lanes.
 #[inline(always)]
 fn on_active(mask: u32, f: impl Fn(usize) -> u32) -> [u32; LANES] {
     std::array::from_fn(|lane| if mask >> lane & 1 != 0 { f(lane) } else { 0 })
@@ -187,7 +187,8 @@ pub(super) fn fma(warp: &mut Warp, mask: u32, op: &Op) {
     }
 }
 
-/// The larger of two numbers, +0 above -0; of a number and NaN the number.
+/// The maximum of two numbers, where +0 is above -0. If one operand is NaN, the result is the
+/// other.
 #[inline(always)]
 pub(super) fn largest(a: f32, b: f32) -> f32 {
     if a.is_nan() {
@@ -212,7 +213,7 @@ fn largest64(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Applies flushing, saturation and relu to an `f32` result.
+/// Applies flushing of subnormals, saturation and relu to an `f32` result.
 #[inline(always)]
 fn finish32(value: f32, mode: Mode) -> u32 {
     let value = if mode.ftz { flush(value) } else { value };
@@ -238,7 +239,7 @@ fn round32(value: f64, rounding: Rounding) -> f32 {
     }
 }
 
-/// The sign of an exact zero sum is negative when rounding down.
+/// An exact zero sum is negative when rounding down.
 #[inline(always)]
 fn zero_sum(value: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
     if value == 0.0 && rounding == Rounding::Down && a != 0.0 && a == -b {
@@ -267,7 +268,7 @@ fn two32(f: Float2, a: f32, b: f32, mode: Mode) -> u32 {
         Float2::MaxNan | Float2::MinNan if a.is_nan() || b.is_nan() => f32::NAN,
         Float2::MaxNan => largest(a, b),
         Float2::MinNan => -largest(-a, -b),
-        // PTX takes the sign of the first operand.
+        // In PTX, the first operand provides the sign.
         Float2::CopySign => return b.copysign(a).to_bits(),
     };
     finish32(value, mode)
@@ -300,7 +301,7 @@ fn one32(f: Float1, a: f32, mode: Mode) -> u32 {
     finish32(value, mode)
 }
 
-/// The functions that PTX approximates, in `f64`.
+/// The functions that PTX approximates, computed in `f64`.
 #[inline(always)]
 fn function(f: Float1, x: f64) -> f64 {
     match f {
@@ -327,7 +328,7 @@ fn one64(f: Float1, a: f64, rounding: Rounding) -> u64 {
             direct(root, (-root).mul_add(root, a), rounding).to_bits()
         }
         Float1::Rcp => divide64(1.0, a, rounding).to_bits(),
-        // The low word is zero, subnormal inputs are.
+        // The low word of the result is zero, and subnormal inputs are treated as zero.
         Float1::RcpHigh | Float1::RsqrtHigh => {
             let a = if a.abs() < f64::MIN_POSITIVE {
                 0.0f64.copysign(a)
@@ -353,7 +354,7 @@ fn divide64(a: f64, b: f64, rounding: Rounding) -> f64 {
     direct(quotient, if b < 0.0 { -rest } else { rest }, rounding)
 }
 
-/// The error of a sum of two `f64`.
+/// The rounding error of a sum of two `f64`.
 #[inline(always)]
 fn sum_error(a: f64, b: f64, sum: f64) -> f64 {
     let part = sum - a;
@@ -393,7 +394,7 @@ fn fma64(a: f64, b: f64, c: f64, rounding: Rounding) -> u64 {
     if rounding == Rounding::NearestEven || !nearest.is_finite() {
         return nearest.to_bits();
     }
-    // The error is (product - nearest + c) + the product's own error.
+    // The error is (product - nearest + c), plus the rounding error of the product.
     let product = a * b;
     let low = a.mul_add(b, -product);
     let sum = product + c;
@@ -464,7 +465,7 @@ fn one_half(f: Float1, format: Format, a: u32, mode: Mode) -> u32 {
     }
 }
 
-/// `testp` by the index into the decoder's list of properties.
+/// `testp`, with the index into the decoder's list of properties.
 #[inline(always)]
 pub(super) fn test(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::TestFloat {

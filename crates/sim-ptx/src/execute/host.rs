@@ -1,6 +1,6 @@
-//! Which vectors the processor has that runs the simulation.
+//! Detects the vector instructions of the host's processor.
 
-/// Vectors of the processor that simulates.
+/// The vector instructions of the host's processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vectors {
     Portable,
@@ -10,7 +10,7 @@ pub(crate) enum Vectors {
     Of512,
 }
 
-/// The widest that this processor has.
+/// The widest vectors that the processor supports.
 pub(super) fn vectors() -> Vectors {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,5 +1,5 @@
-//! Integer operations on all lanes. Lanes that are not active are computed too and
-//! dropped, which is cheaper than asking.
+//! Executes integer operations on all lanes. Inactive lanes are computed as well and discarded,
+//! which is faster than a test.
 
 use super::bits::{dp2a, dp4a, extract64, field, insert, lop3, permute};
 use super::warp::Warp;
@@ -70,7 +70,7 @@ pub(super) fn int2(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d, a, b]:
                 ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
             });
         }
-        // The hardware gives all ones for a division by zero.
+        // As on the hardware, all bits of the result of a division by zero are ones.
         (Int2::Div, false) => map2(warp, mask, d, a, b, |a, b| {
             a.checked_div(b).unwrap_or(u32::MAX)
         }),
@@ -122,7 +122,7 @@ fn extend(value: u32, signed: bool) -> u32 {
     }
 }
 
-/// Operations on 16 bits are those on 32 with extended operands, cut off.
+/// 16-bit operations are 32-bit operations on extended operands, with truncated results.
 #[inline(always)]
 pub(super) fn int2_narrow(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d, a, b]: [R32; 3]) {
     let shift = matches!(f, Int2::Shl | Int2::Shr);
@@ -172,7 +172,7 @@ pub(super) fn int2_wide(warp: &mut Warp, mask: u32, f: Int2, signed: bool, [d, a
         (Int2::And, _) => wide2(warp, mask, d, a, b, |a, b| a & b),
         (Int2::Or, _) => wide2(warp, mask, d, a, b, |a, b| a | b),
         (Int2::Xor, _) => wide2(warp, mask, d, a, b, |a, b| a ^ b),
-        // 64-bit shifts have an operand of 32 bits and are `shift64`.
+        // 64-bit shifts have a 32-bit operand, and are the operation `shift64`.
         (Int2::Shl | Int2::Shr, _) => {}
         (Int2::Min, false) => wide2(warp, mask, d, a, b, u64::min),
         (Int2::Max, false) => wide2(warp, mask, d, a, b, u64::max),
@@ -308,7 +308,7 @@ fn int3(warp: &mut Warp, mask: u32, f: Int3, slots: [R32; 4]) {
             };
             field(a, b, c, 32, signed) as u32
         }),
-        // The two that compilers use most.
+        // The two functions that compilers use most.
         Int3::Lop3(0x96) => map3(warp, mask, slots, |a, b, c| a ^ b ^ c),
         Int3::Lop3(0xe8) => map3(warp, mask, slots, |a, b, c| a & b | a & c | b & c),
         Int3::Lop3(table) => map3(warp, mask, slots, |a, b, c| lop3(a, b, c, table)),
@@ -334,7 +334,7 @@ fn int3(warp: &mut Warp, mask: u32, f: Int3, slots: [R32; 4]) {
     }
 }
 
-/// `a op b op c` with the carry flags.
+/// `a op b op c` with carry flags.
 #[inline(always)]
 fn carry(warp: &mut Warp, mask: u32, op: &Op) {
     let Op::Carry {
@@ -425,13 +425,13 @@ fn mad_wide(warp: &mut Warp, mask: u32, signed: bool, d: R64, [a, b]: [R32; 2], 
     warp.set_double(d, mask, &values);
 }
 
-/// Product of 16-bit values, in full.
+/// The full product of 16-bit values.
 #[inline(always)]
 fn product16(a: u32, b: u32, signed: bool) -> u32 {
     extend(a, signed).wrapping_mul(extend(b, signed))
 }
 
-/// The integer operations that are used less.
+/// The less common integer operations.
 #[inline(always)]
 pub(super) fn other(warp: &mut Warp, mask: u32, op: &Op) {
     match op {

@@ -1,9 +1,9 @@
-//! Operations on registers alone, compiled three times: for any processor, for those with
-//! vectors of 256 bits and fused multiplication, which most have, and for those with
-//! vectors of 512 bits.
+//! Operations on registers only. They are compiled three times: for any processor, for processors
+//! with 256-bit vectors and fused multiply-add (the most common), and for processors with 512-bit
+//! vectors.
 //!
-//! The unsafe code of this crate is the calls of the second and third kind, behind a check
-//! that the processor has the features.
+//! The unsafe code in this crate is the calls of the last two versions, after a check that the
+//! processor has the features.
 
 use super::host::Vectors;
 #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ use crate::operation::{LANES, Multiply, Op, Slot, Space};
 #[cfg(target_arch = "x86_64")]
 use crate::operation::{MatrixType, Type};
 
-/// Executes an operation; `has` is what the host has.
+/// Executes an operation; `has` are the host's vector instructions.
 #[inline(always)]
 pub(super) fn plain(warp: &mut Warp, mask: u32, op: &Op, has: Vectors) {
     match has {
@@ -48,7 +48,7 @@ fn plain_512(warp: &mut Warp, mask: u32, op: &Op) {
     execute(warp, mask, op);
 }
 
-/// Multiplies matrices.
+/// Executes a matrix product.
 pub(super) fn multiply(warp: &mut Warp, m: &Multiply, active: u32, has: Vectors) {
     match has {
         // SAFETY: `has` says that the processor has the features.

@@ -1,4 +1,4 @@
-//! A launch: checks, module variables, blocks in order, the report.
+//! Launches: checks, module variables, the blocks in order, and the report.
 
 use super::block;
 use super::context::{Context, Findings};
@@ -15,18 +15,18 @@ use crate::race::{Clocks, LAST_CLOCK, WARPS};
 use crate::region::Region;
 use crate::report::{AccessStatistics, FindingKind, Report, Statistics};
 
-/// Threads of a block.
+/// The maximum number of threads of a block.
 const MOST_THREADS: u64 = 1024;
-/// Shared memory of a block of an sm_90, in bytes.
+/// The maximum shared memory of a block on an sm_90, in bytes.
 const MOST_SHARED: u64 = 227 << 10;
 
-/// Runs a kernel over `memory`.
+/// Runs a kernel on `memory`.
 ///
-/// What is wrong with the program is a finding of the report; the launch goes on, with
-/// the offending access left out.
+/// An error in the program becomes a finding in the report; the launch continues without the
+/// invalid access.
 ///
 /// # Errors
-/// If the launch is refused, or was given up.
+/// The launch is refused, or was stopped at a limit.
 pub fn launch(
     module: &Module,
     kernel: &str,
@@ -175,8 +175,7 @@ fn new_warp(kernel: &Kernel, index: u32) -> Warp {
     }
 }
 
-/// Sets the slots that have their value from the start: those that depend on the block
-/// each time, the others once.
+/// Initialises slots: those that depend on the block each time, the others once.
 fn fill(
     warp: &mut Warp,
     context: &Context<'_>,
@@ -207,7 +206,7 @@ fn fill(
     }
 }
 
-/// Where dynamic shared memory starts.
+/// The offset of dynamic shared memory.
 fn dynamic(kernel: &Kernel) -> u64 {
     kernel.static_shared.next_multiple_of(kernel.dynamic_align)
 }
@@ -241,7 +240,7 @@ fn special(
     u64::from(value)
 }
 
-/// The space and direction of a memory instruction.
+/// The state space and the direction of a memory instruction.
 fn access_kind(op: &Op) -> Option<(Space, bool)> {
     match op {
         Op::Load(t) => Some((t.address.space, false)),
@@ -300,7 +299,7 @@ fn report(mut context: Context<'_>) -> Report {
     }
 }
 
-/// Findings about accesses that take twice what they need.
+/// Reports accesses that transfer at least twice as much as necessary.
 fn slow(context: &mut Context<'_>, pc: u32, traffic: &Traffic) {
     context.block = [0; 3];
     let t = *traffic;

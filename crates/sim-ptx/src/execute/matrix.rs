@@ -1,14 +1,13 @@
 //! Matrix fragments: `mma.sync`, `ldmatrix`, `stmatrix`.
 //!
-//! A lane is `group = lane / 4`, `thread = lane % 4`. Of A (16 x k, elements of which a
-//! register holds `n`), register `2j + i` of a lane holds row `group + 8i`, columns
-//! `j * 4n + thread * n ..`; of B (k x 8), register `j` holds rows `j * 4n + thread * n ..`
-//! of column `group`; of C and D, register `2i + e` holds row `group + 8i`, column
-//! `2 * thread + e` (PTX ISA, "Matrix fragments for mma").
+//! Let `group = lane / 4` and `thread = lane % 4`. Of A (16 x k, with `n` elements per register),
+//! register `2j + i` of a lane has row `group + 8i`, columns `j * 4n + thread * n ..`. Of B (k x
+//! 8), register `j` has rows `j * 4n + thread * n ..` of column `group`. Of C and D, register `2i +
+//! e` has row `group + 8i`, column `2 * thread + e` (PTX ISA, "Matrix fragments for mma").
 //!
-//! Products are exact and summed in `f64` with the accumulator, then rounded once; the
-//! hardware's order and truncation are not specified. For f16 and bf16 of moderate
-//! range the sum in `f64` is exact.
+//! Products are exact and are summed in `f64` with the accumulator, then rounded once; the
+//! hardware's order and truncation are not specified. For f16 and bf16 of moderate range, the sum
+//! in `f64` is exact.
 
 use super::address::{Request, addresses, aligned, note_traffic, region, resolve};
 use super::context::Context;
@@ -57,8 +56,8 @@ pub(super) fn execute(
     }
 }
 
-/// Where each row of each matrix is, and the lanes for which it is somewhere: lanes 0 to 7
-/// hold those of the first.
+/// The place of each row of each matrix, and the lanes for which the place is valid. Lanes 0 to 7
+/// have the rows of the first matrix.
 fn rows(
     warp: &Warp,
     context: &mut Context<'_>,
@@ -73,7 +72,7 @@ fn rows(
     }
     let good = aligned(context, request, &to, lanes);
     note_traffic(context, request, Space::Shared, &to, good);
-    // Shared memory is one region, so those that are in it are found at once.
+    // Shared memory is a single region, so all places in it are found at once.
     let mut found = None;
     let mut rest = good;
     while rest != 0 {
@@ -106,7 +105,7 @@ fn load(
     transposed: bool,
 ) {
     let request = request(warp, pc, false);
-    // A row is four words of two elements.
+    // A row has four words of two elements.
     let mut matrices = [[[0u32; 4]; 8]; 4];
     if let Some((lanes, offsets)) = rows(warp, context, address, registers.len(), &request) {
         shadow(

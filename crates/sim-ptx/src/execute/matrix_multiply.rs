@@ -1,11 +1,11 @@
-//! The arithmetic of `mma.sync`, on registers alone. Where each element of a matrix lies is told at the
-//! head of [`super::matrix`].
+//! The arithmetic of `mma.sync`, on registers only. The documentation of [`super::matrix`] says
+//! which register holds each element.
 
 use super::warp::Warp;
 use crate::number::{BF16, F16, Rounding, TF32, canonical};
 use crate::operation::{LANES, MatrixType, Multiply, Type};
 
-/// Elements that a register holds.
+/// The number of elements in a register.
 fn each(kind: MatrixType) -> usize {
     match kind {
         MatrixType::Float(format) => match 1 + format.mantissa + format.exponent {
@@ -17,7 +17,7 @@ fn each(kind: MatrixType) -> usize {
     }
 }
 
-/// The elements of a register, at most four.
+/// Calls `each` with the elements of a register, at most four.
 #[inline(always)]
 fn elements(kind: MatrixType, register: u32, n: usize, mut each: impl FnMut(usize, f64)) {
     for e in 0..n {
@@ -25,7 +25,7 @@ fn elements(kind: MatrixType, register: u32, n: usize, mut each: impl FnMut(usiz
             e,
             match kind {
                 MatrixType::Float(format) if format == TF32 => {
-                    // The low 13 bits of a tf32 are ignored.
+                    // The lowest 13 bits of a tf32 are ignored.
                     f64::from(f32::from_bits(register & !0x1fff))
                 }
                 MatrixType::Float(format) if n == 2 => format.value(register >> (16 * e) & 0xffff),
@@ -37,17 +37,17 @@ fn elements(kind: MatrixType, register: u32, n: usize, mut each: impl FnMut(usiz
     }
 }
 
-/// The largest k.
+/// The largest supported k.
 const DEEPEST: usize = 32;
 
-/// Operands as numbers, at most `K` deep: rows of A, and of B.
+/// The operands as numbers, at most `K` deep: the rows of A and of B.
 struct Factors<const K: usize> {
     a: [[f64; K]; 16],
     b: [[f64; 8]; K],
 }
 
-/// The two halves of each lane's register. Those of eight rows, or columns, of four lanes
-/// lie one after the other.
+/// The two halves of each lane's register. The halves for eight rows (or columns) of four lanes are
+/// adjacent.
 #[inline(always)]
 fn halves(kind: MatrixType, register: &[u32; LANES]) -> [f64; 2 * LANES] {
     let mut values = [0.0; 2 * LANES];
@@ -61,11 +61,11 @@ fn halves(kind: MatrixType, register: &[u32; LANES]) -> [f64; 2 * LANES] {
     values
 }
 
-/// The f16 in the low half of a word.
+/// Converts the f16 in the low half of a word.
 #[inline(always)]
 fn single(bits: u32) -> f32 {
     let magnitude = (bits & 0x7fff) << 13;
-    // The exponent's bias is another, by 112; infinities and NaNs keep theirs at the top.
+    // The exponents' biases differ by 112; infinities and NaNs keep the highest exponent.
     let usual = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
     let special = magnitude | 0x7f80_0000;
     let value = if bits & 0x7c00 == 0x7c00 {
@@ -85,7 +85,7 @@ impl<const K: usize> Factors<K> {
         }
     }
 
-    /// Takes up bf16 or f16.
+    /// Reads bf16 or f16 elements.
     #[inline(always)]
     fn take_halves(&mut self, warp: &Warp, m: &Multiply) {
         for (index, register) in m.a.iter().enumerate() {
@@ -107,7 +107,7 @@ impl<const K: usize> Factors<K> {
         }
     }
 
-    /// Takes up elements of any type.
+    /// Reads elements of any type.
     fn take(&mut self, warp: &Warp, m: &Multiply) {
         let n = each(m.a_type);
         for (index, register) in m.a.iter().enumerate() {
@@ -128,12 +128,12 @@ impl<const K: usize> Factors<K> {
         }
     }
 
-    /// Products of types of this crate are exact, so that fusing their sums changes
-    /// nothing.
+    /// Products of these types are exact, so fused multiply-add gives the same sums.
     #[inline(always)]
     fn sums<const FUSED: bool>(&self, k: usize) -> [[f64; 8]; 16] {
         let mut sums = [[0.0f64; 8]; 16];
-        // Four terms at once, so that a sum is in memory once for four.
+        // Four terms are added at a time, so that each sum is loaded and stored once for four
+        // terms.
         let steps = self.b.as_chunks::<4>().0.iter().take(k / 4);
         for (step, b) in steps.enumerate() {
             for (sums, a) in sums.iter_mut().zip(&self.a) {
@@ -156,13 +156,13 @@ impl<const K: usize> Factors<K> {
     }
 }
 
-/// `mma` by all lanes; `FUSED`: the processor has fused multiplication.
+/// `mma` on all lanes; `FUSED` says that the processor has fused multiply-add.
 #[inline(always)]
 pub(super) fn multiply<const FUSED: bool>(warp: &mut Warp, m: &Multiply, active: u32) {
     let is_half =
         |kind| matches!(kind, MatrixType::Float(format) if format == F16 || format == BF16);
     let sums = if is_half(m.a_type) && is_half(m.b_type) && m.k == 16 {
-        // The usual shape, with loops of known length.
+        // The most common shape has loops of constant length.
         let mut factors = Factors::<16>::zeros();
         factors.take_halves(warp, m);
         factors.sums::<FUSED>(16)

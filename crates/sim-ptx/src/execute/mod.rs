@@ -1,4 +1,4 @@
-//! Running a kernel: blocks one after another, the warps of a block in turns.
+//! Executes kernels: blocks run one after another, and the warps of a block take turns.
 
 mod access;
 mod address;

@@ -1,39 +1,39 @@
-//! How a kernel is launched, what is checked while it runs, and why a launch is refused or given up.
+//! The parameters of a launch, the checks during execution, and the errors of launches.
 
 use crate::memory::MemoryError;
 
-/// How a kernel is launched.
+/// The parameters of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Blocks in x, y, z.
+    /// The number of blocks in x, y, z.
     pub grid: [u32; 3],
-    /// Threads of a block in x, y, z.
+    /// The number of threads of a block in x, y, z.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory.
+    /// The size of dynamic shared memory in bytes.
     pub dynamic_shared: u32,
-    /// The parameters, each at the offset that [`crate::Module::parameters`] tells.
+    /// The kernel's parameters, at the offsets in [`crate::Module::parameters`].
     pub params: &'a [u8],
 }
 
-/// What is checked and counted.
+/// The checks and statistics during execution.
 #[derive(Clone, Debug)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a check that can be switched off alone"
 )]
 pub struct Options {
-    /// Races in shared and global memory.
+    /// Checks for races in shared and global memory.
     pub races: bool,
-    /// Reads of shared memory that was not written.
+    /// Checks for reads of uninitialised shared memory.
     pub initialised: bool,
-    /// Reads of global memory that was not written.
+    /// Checks for reads of uninitialised global memory.
     pub initialised_global: bool,
-    /// Sectors and wavefronts, and the findings about them.
+    /// Counts sectors and wavefronts, and reports inefficient accesses.
     pub statistics: bool,
-    /// Threads that exited before a barrier of the whole block. The device lets the
-    /// others pass; the program is usually not meant so.
+    /// Reports threads that exited before a barrier of the whole block. The device lets the other
+    /// threads pass, but this is rarely intended.
     pub exited_at_barriers: bool,
-    /// Warp instructions after which a launch is given up.
+    /// The maximum number of warp instructions of a launch.
     pub max_instructions: u64,
 }
 
@@ -51,7 +51,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// No checks but those that cost nothing (bounds, alignment, barriers, masks).
+    /// Only the checks that cost nothing (bounds, alignment, barriers, masks).
     #[must_use]
     pub fn fast() -> Self {
         Self {
@@ -64,13 +64,13 @@ impl Options {
     }
 }
 
-/// Why a launch did not run, or was given up.
+/// The reason why a launch was refused or stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
     /// The module has no kernel of this name.
     #[error("the module has no kernel `{0}`")]
     NoKernel(String),
-    /// A grid or block that the device does not take.
+    /// The device does not support the size of the grid or block.
     #[error("kernel `{kernel}`: {message}")]
     Shape {
         /// The kernel.
@@ -83,12 +83,12 @@ pub enum LaunchError {
     Parameters {
         /// The kernel.
         kernel: String,
-        /// Bytes of its parameters.
+        /// The size of its parameters, in bytes.
         expected: u64,
-        /// Bytes of the launch.
+        /// The size of the buffer, in bytes.
         given: u64,
     },
-    /// Module variables do not fit in memory.
+    /// The module's variables do not fit in memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// More instructions than [`Options::max_instructions`].
@@ -102,9 +102,9 @@ pub enum LaunchError {
         kernel: String,
         /// The limit.
         limit: u64,
-        /// The block that ran.
+        /// The block that was running.
         block: [u32; 3],
-        /// Where it was.
+        /// The location of the instruction.
         location: String,
     },
     /// A limit of the run was exceeded, or it was interrupted.

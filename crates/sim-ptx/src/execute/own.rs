@@ -1,4 +1,4 @@
-//! Local memory and parameters, which have no shadow.
+//! Accesses to local memory and parameters, which have no shadow memory.
 
 use super::address::from_bytes;
 use super::context::Context;
@@ -6,7 +6,7 @@ use super::warp::Warp;
 use crate::operation::{LANES, Slot, Transfer};
 use crate::report::FindingKind;
 
-/// Local memory: each thread has its own, without a shadow.
+/// Accesses local memory, which each thread has for itself.
 pub(super) fn local(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -47,7 +47,7 @@ pub(super) fn local(
     }
 }
 
-/// The kernel's parameters, which are only read.
+/// Reads the kernel's parameters.
 pub(super) fn parameters(
     warp: &mut Warp,
     context: &mut Context<'_>,

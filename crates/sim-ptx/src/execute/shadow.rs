@@ -1,4 +1,5 @@
-//! The shadow of an access: whether what it reads was written, and with whom it races.
+//! Checks an access against shadow memory: whether bytes that it reads were written, and whether it
+//! races with other accesses.
 
 use super::address::{Place, Request, region};
 use super::context::Context;
@@ -7,8 +8,8 @@ use crate::operation::LANES;
 use crate::race::{Access, Cell};
 use crate::report::FindingKind;
 
-/// Checks that what is read was written, and notes the accesses for races. `same`
-/// marks lanes that write what is there already.
+/// Checks that bytes that are read were written, and records the accesses for race detection.
+/// `same` marks lanes that write the value that is there already.
 pub(super) fn shadow(
     context: &mut Context<'_>,
     place: Place,
@@ -34,7 +35,7 @@ pub(super) fn shadow(
             words.is_some_and(|words| words.iter().all(|word| *word == 15))
         };
         if whole && written(offsets[0] / 4) {
-            // All of them were.
+            // All of them were written.
         } else if bytes == 4 {
             for lane in 0..LANES {
                 let written = region.written.get(offsets[lane] / 4) == Some(&15);
@@ -69,7 +70,7 @@ pub(super) fn shadow(
     }
 }
 
-/// Whether all lanes access neighbours, of one word or more each, from the start of a line.
+/// Whether all lanes access adjacent elements of one word or more, from the start of a line.
 #[inline(always)]
 fn whole_lines(offsets: &[usize; LANES], lanes: u32, bytes: usize) -> bool {
     let first = offsets[0];
@@ -83,7 +84,7 @@ fn whole_lines(offsets: &[usize; LANES], lanes: u32, bytes: usize) -> bool {
     dense
 }
 
-/// Notes accesses to whole lines; gives their races.
+/// Records accesses to whole lines; returns their races.
 fn note_lines<const WRITES: bool>(
     context: &mut Context<'_>,
     place: Place,
@@ -93,7 +94,7 @@ fn note_lines<const WRITES: bool>(
 ) -> Vec<Race> {
     let mut races = Vec::new();
     let per_lane = r.bytes as usize / 4;
-    // As many lines as words of a lane, of as many lanes each as fit.
+    // There are as many lines as words per lane; each contains as many lanes as fit.
     for part in 0..per_lane {
         let (line, lane) = (offsets[0] / (4 * LINE) + part, part * LANES / per_lane);
         let (clocks, shared) = (&context.clocks, place == Place::Shared);
@@ -124,10 +125,10 @@ fn note_lines<const WRITES: bool>(
     races
 }
 
-/// A race: the access now, the earlier one, and where.
+/// A race: the current access, the earlier one, and the position.
 type Race = (Access, Access, usize);
 
-/// Notes the accesses of all lanes; gives their races.
+/// Records the accesses of all lanes; returns their races.
 fn note<const WRITES: bool>(
     context: &mut Context<'_>,
     place: Place,
@@ -168,7 +169,8 @@ fn note<const WRITES: bool>(
             continue;
         }
         let at = offsets[lane];
-        // Two readers of a word are kept: more lanes that read the same change nothing.
+        // Only two readers of a word are recorded, so further lanes that read the same word change
+        // nothing.
         repeats = if at == previous { repeats + 1 } else { 0 };
         previous = at;
         if !WRITES && repeats > 1 {
@@ -183,7 +185,7 @@ fn note<const WRITES: bool>(
                 let _race = one(cell, lane, at);
             }
         } else if let Some([first, others @ ..]) = history.words(at / 4, (at + bytes) / 4) {
-            // Words that are accessed together have mostly been so before.
+            // Words that are accessed together were usually accessed together before.
             let before = *first;
             let races = one(first, lane, at);
             for cell in others {
@@ -213,7 +215,7 @@ fn report_races(context: &mut Context<'_>, place: Place, r: &Request, races: &[R
     }
 }
 
-/// Whether the instruction of an access writes.
+/// Whether the instruction of an earlier access writes.
 fn earlier_writes(context: &Context<'_>, access: Access) -> bool {
     use crate::operation::{Collective, Op};
     let op = context

@@ -1,4 +1,4 @@
-//! The loop that runs a warp until it must wait.
+//! The main loop, which runs a warp until it must wait.
 
 use super::context::Context;
 use super::options::LaunchError;
@@ -7,13 +7,13 @@ use super::{access, atomic, barrier, collective, lanes};
 use crate::operation::{Clock, LANES, Op, Test};
 use crate::report::FindingKind;
 
-/// Instructions after which a warp lets the others run.
+/// The number of instructions after which a warp lets the others run.
 const QUANTUM: u32 = 1 << 14;
 
-/// Runs a warp until no fragment of it can go on, or for a while. True if it can go on.
+/// Runs a warp until no fragment can continue, or for a while. Returns whether it can continue.
 pub(super) fn run(warp: &mut Warp, context: &mut Context<'_>) -> Result<bool, LaunchError> {
     let mut left = QUANTUM;
-    // Fragments of one warp that wait for each other get turns too.
+    // Fragments of a warp that wait for each other take turns, too.
     let mut rotate = true;
     while warp.pick(rotate) {
         rotate = false;
@@ -43,7 +43,7 @@ fn runaway(warp: &Warp, context: &Context<'_>, limit: u64) -> LaunchError {
     }
 }
 
-/// Runs the current fragment until it ends, splits, waits or its turn is over.
+/// Runs the current fragment until it ends, splits, waits, or its time is up.
 fn fragment(warp: &mut Warp, context: &mut Context<'_>, left: &mut u32) -> Result<(), LaunchError> {
     let kernel = context.kernel;
     let code = kernel.code.as_slice();
@@ -116,7 +116,7 @@ fn fragment(warp: &mut Warp, context: &mut Context<'_>, left: &mut u32) -> Resul
     Ok(())
 }
 
-/// Operations on registers alone.
+/// Whether an operation uses registers only.
 #[inline(always)]
 fn is_plain(op: &Op) -> bool {
     !matches!(
@@ -139,8 +139,8 @@ fn is_plain(op: &Op) -> bool {
     )
 }
 
-/// Control, memory other than loads and stores, collectives. True if the fragment goes
-/// on with the next instruction.
+/// Executes control flow, memory operations other than loads and stores, and collectives. Returns
+/// whether the fragment continues with the next instruction.
 fn control(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -170,7 +170,7 @@ fn control(
                 add(mask & !active, pc + 1);
             }
             for lane in (0..LANES).filter(|l| active >> l & 1 != 0) {
-                // An index past the list is undefined; the last target is taken.
+                // An index past the list is undefined behaviour; here, the last target is taken.
                 let to = targets
                     .get(index[lane] as usize)
                     .or(targets.last())
@@ -242,7 +242,8 @@ fn control(
             true
         }
         Op::Clock { which, d } => {
-            // Four warp-instructions a cycle, and a nanosecond a cycle: only order is meant.
+            // The clock counts four warp instructions per cycle and a nanosecond per cycle. It is
+            // only meaningful for ordering.
             let now = context.instructions + u64::from(pc);
             let now = if *which == Clock::Cycles {
                 now
@@ -256,7 +257,7 @@ fn control(
     }
 }
 
-/// The lanes for which a guard holds.
+/// The lanes for which a guard predicate is true.
 pub(super) fn guarded(warp: &Warp, guard: Option<Test>) -> u32 {
     guard.map_or(u32::MAX, |test| warp.test(test))
 }

@@ -1,12 +1,12 @@
-//! Sectors and wavefronts of one request of a warp.
+//! Counts sectors and wavefronts of a warp's memory requests.
 //!
-//! Global memory moves in sectors of 32 bytes. Shared memory has 32 banks of four
-//! bytes; a wavefront serves each bank once. Requests of 8 bytes per lane are served
-//! by halves of the warp, those of 16 bytes by quarters.
+//! Global memory is transferred in sectors of 32 bytes. Shared memory has 32 banks of four bytes; a
+//! wavefront serves each bank once. Requests of 8 bytes per lane are served for half of the warp at
+//! a time, those of 16 bytes for a quarter.
 
 use crate::operation::LANES;
 
-/// What an instruction's requests added up to.
+/// The total traffic of an instruction's requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) requests: u64,
@@ -17,12 +17,12 @@ pub(crate) struct Traffic {
     pub(crate) minimum_wavefronts: u64,
 }
 
-/// How the addresses of a request lie.
+/// The pattern of a request's addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Lane after lane.
+    /// The lanes' addresses are consecutive.
     Dense,
-    /// All the same.
+    /// All lanes have the same address.
     Uniform,
     Other,
 }
@@ -45,7 +45,7 @@ fn shape(addresses: &[u64; LANES], mask: u32, bytes: u64) -> Shape {
 }
 
 impl Traffic {
-    /// A request to global memory of `bytes` bytes per lane.
+    /// Counts a request to global memory of `bytes` bytes per lane.
     pub(crate) fn global(&mut self, addresses: &[u64; LANES], mask: u32, bytes: u64) {
         self.requests += 1;
         let first = addresses[0];
@@ -60,7 +60,7 @@ impl Traffic {
         self.minimum_sectors += unique.div_ceil(32);
     }
 
-    /// A request to shared memory.
+    /// Counts a request to shared memory.
     pub(crate) fn shared(&mut self, addresses: &[u64; LANES], mask: u32, bytes: u64) {
         self.requests += 1;
         let words = bytes.div_ceil(4);
@@ -73,7 +73,7 @@ impl Traffic {
                 self.minimum_wavefronts += least;
             }
             Shape::Uniform => {
-                // Lanes that read one address are served together.
+                // Lanes that read the same address are served together.
                 self.bytes += bytes;
                 self.wavefronts += words.div_ceil(4);
                 self.minimum_wavefronts += words.div_ceil(4);
@@ -95,7 +95,7 @@ impl Traffic {
     }
 }
 
-/// Distinct words, if all lie within 32 neighbours and so in banks of their own.
+/// The number of distinct words, if all are within 32 adjacent words and so in different banks.
 fn near(addresses: &[u64; LANES], mask: u32) -> Option<u64> {
     let (mut first, mut last) = (u64::MAX, 0);
     for lane in 0..LANES {
@@ -116,7 +116,7 @@ fn near(addresses: &[u64; LANES], mask: u32) -> Option<u64> {
     Some(u64::from(words.count_ones()))
 }
 
-/// Sectors and distinct bytes of any addresses.
+/// The numbers of sectors and of distinct bytes, for arbitrary addresses.
 fn scattered(addresses: &[u64; LANES], mask: u32, bytes: u64) -> (u64, u64) {
     let mut sorted = [0u64; LANES];
     let mut count = 0;
@@ -145,11 +145,11 @@ fn scattered(addresses: &[u64; LANES], mask: u32, bytes: u64) -> (u64, u64) {
     (sectors, unique)
 }
 
-/// Wavefronts, the least possible, and distinct words.
+/// The number of wavefronts, the minimum, and the number of distinct words.
 fn conflicts(addresses: &[u64; LANES], mask: u32, words: u64, group: usize) -> (u64, u64, u64) {
     let (mut wavefronts, mut least, mut unique) = (0, 0, 0);
     for first in (0..LANES).step_by(group) {
-        // Usually each lane has banks of its own.
+        // In the most common case, each lane uses different banks.
         let (mut banks, mut lanes) = (0u32, 0);
         for lane in (first..first + group).filter(|l| mask >> l & 1 != 0) {
             let own = (1u32 << words.min(8)) - 1;
@@ -161,7 +161,7 @@ fn conflicts(addresses: &[u64; LANES], mask: u32, words: u64, group: usize) -> (
             (wavefronts, least, unique) = (wavefronts + one, least + one, unique + lanes * words);
             continue;
         }
-        // Keys are bank and word.
+        // The keys consist of the bank and the word.
         let mut keys = [0u64; 64];
         let mut count = 0;
         for lane in (first..first + group).filter(|l| mask >> l & 1 != 0) {

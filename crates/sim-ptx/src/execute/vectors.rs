@@ -1,6 +1,6 @@
-//! The usual matrix product, of halves summed in f32, on vectors of 512 bits.
+//! The most common matrix product, of half-precision elements summed in f32, with 512-bit vectors.
 //!
-//! The compiler makes scalars of sums over fragments; here each row of the result is one
+//! The compiler generates scalar code for sums over fragments; here, each row of the result is one
 //! vector. Products and sums are those of [`super::matrix`], in the same order.
 
 use crate::number::canonical;
@@ -11,7 +11,7 @@ use std::arch::x86_64::{
     _mm512_setzero_pd,
 };
 
-/// The place in a register's 64 halves of each element of half of the transposed tile.
+/// For each element of half of the transposed tile, its index among a register's 64 halves.
 const fn transposed(first_row: u16) -> [u16; 32] {
     let mut places = [0; 32];
     let mut i = 0;
@@ -23,10 +23,10 @@ const fn transposed(first_row: u16) -> [u16; 32] {
     places
 }
 
-/// Eight halves as numbers.
+/// Converts eight half-precision elements to f64.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 fn numbers<const BF16: bool>(halves: [u16; 8]) -> __m512d {
-    // SAFETY: both are 16 bytes of integers.
+    // SAFETY: both types are 16 bytes of integers.
     let halves: __m128i = unsafe { std::mem::transmute(halves) };
     _mm512_cvtps_pd(match BF16 {
         true => _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves))),
@@ -35,17 +35,17 @@ fn numbers<const BF16: bool>(halves: [u16; 8]) -> __m512d {
 }
 
 fn halves(register: &[u32; LANES]) -> [[u16; 8]; 8] {
-    // SAFETY: both are 128 bytes of integers, the low half of a word first, as this
-    // processor has them.
+    // SAFETY: both types are 128 bytes of integers, with the low half of a word first, which is
+    // this processor's byte order.
     unsafe { std::mem::transmute(*register) }
 }
 
 fn values(row: __m512d) -> [f64; 8] {
-    // SAFETY: both are 64 bytes of numbers.
+    // SAFETY: both types are 64 bytes of numbers.
     unsafe { std::mem::transmute(row) }
 }
 
-/// `d = a * b + c` of a 16 x 8 x 16 product: registers as in [`super::matrix`].
+/// `d = a * b + c` for a 16 x 8 x 16 product, with registers as in [`super::matrix`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 pub(super) fn multiply<const BF16: bool>(
     a: [&[u32; LANES]; 4],
@@ -61,7 +61,7 @@ pub(super) fn multiply<const BF16: bool>(
     }
     let mut right = [_mm512_setzero_pd(); 16];
     for (rows, register) in right.as_chunks_mut::<8>().0.iter_mut().zip(b) {
-        // SAFETY: all are 64 bytes of integers.
+        // SAFETY: all types are 64 bytes of integers.
         let ([low, high], places): ([__m512i; 2], [__m512i; 2]) = unsafe {
             (
                 std::mem::transmute::<[u32; LANES], [__m512i; 2]>(*register),
@@ -69,7 +69,7 @@ pub(super) fn multiply<const BF16: bool>(
             )
         };
         let turned = places.map(|places| _mm512_permutex2var_epi16(low, places, high));
-        // SAFETY: both are 128 bytes of integers.
+        // SAFETY: both types are 128 bytes of integers.
         let turned: [[u16; 8]; 8] = unsafe { std::mem::transmute(turned) };
         for (row, halves) in rows.iter_mut().zip(turned) {
             *row = numbers::<BF16>(halves);
@@ -115,7 +115,7 @@ mod tests {
             (state >> 32) as u32
         };
         for round in 0..200 {
-            // At first halves of moderate size, later any.
+            // The first rounds use halves of moderate size, later ones any bits.
             let limit = if round < 100 { 0xbfff_bfff } else { u32::MAX };
             let mut register = || -> [u32; LANES] { std::array::from_fn(|_| word() & limit) };
             let a: [_; 4] = std::array::from_fn(|_| register());

@@ -1,44 +1,44 @@
-//! A warp: its registers, and the groups of lanes that run together.
+//! A warp: its registers, and the groups of lanes that execute together.
 //!
-//! Lanes that took different ways are *fragments*. A branch that splits a fragment
-//! leaves it waiting at the branch's immediate post-dominator, and makes one
-//! fragment for each way, which end where the first one waits. Fragments run
-//! independently of each other, so that one may wait for another at a collective.
+//! Lanes that have diverged are in different *fragments*. A branch that splits a fragment makes one
+//! new fragment for each path. The original fragment waits at the branch's immediate
+//! post-dominator, where the new ones end. Fragments run independently, so one may wait for another
+//! at a collective.
 
 use crate::operation::{LANES, P, R32, R64, Slot, Test};
 
-/// No parent.
+/// The value for "no parent".
 const ROOT: usize = usize::MAX;
 
-/// What a fragment does.
+/// The state of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Ready,
-    /// Waits for so many fragments to come to its program counter.
+    /// Waits for this number of fragments to reach its program counter.
     Joining(u32),
-    /// Waits at a barrier of the block.
+    /// Waits at a block barrier.
     Barrier(u32),
     /// Waits for the other members of a collective.
     Collective(u32),
     Ended,
 }
 
-/// Lanes that run together.
+/// A fragment: lanes that execute together.
 #[derive(Clone, Debug)]
 pub(crate) struct Fragment {
     pub(crate) mask: u32,
     pub(crate) pc: u32,
-    /// Where it ends.
+    /// The instruction where the fragment ends.
     meet: u32,
     parent: usize,
     pub(crate) state: State,
 }
 
-/// Copies that one instruction issued and that some lanes have not waited for.
+/// The copies that one instruction issued and that some lanes have not waited for.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingCopy {
     pub(crate) instruction: u32,
-    /// Bytes of each lane.
+    /// The number of bytes per lane.
     pub(crate) bytes: u32,
     pub(crate) lanes: u32,
     pub(crate) groups: [u32; LANES],
@@ -55,21 +55,21 @@ pub(crate) struct Warp {
     pub(crate) predicates: Vec<u32>,
     /// The carry flag of each lane.
     pub(crate) carry: u32,
-    /// Lanes that exist.
+    /// The lanes that exist.
     pub(crate) existing: u32,
-    /// Lanes that have not exited.
+    /// The lanes that have not exited.
     pub(crate) live: u32,
     pub(crate) fragments: Vec<Fragment>,
     pub(crate) current: usize,
-    /// Local memory, lane after lane.
+    /// The local memory of all lanes, one after the other.
     pub(crate) local: Vec<u8>,
     pub(crate) pending: Vec<PendingCopy>,
-    /// The group that each lane's next asynchronous copy belongs to.
+    /// For each lane, the group of its next asynchronous copy.
     pub(crate) groups: [u32; LANES],
 }
 
 impl Warp {
-    /// Puts all existing lanes at the first instruction.
+    /// Starts all existing lanes at the first instruction.
     pub(crate) fn start(&mut self, existing: u32) {
         self.existing = existing;
         self.live = existing;
@@ -107,7 +107,7 @@ impl Warp {
         self.predicate(test.p) ^ if test.negated { u32::MAX } else { 0 }
     }
 
-    /// Both banks as 64 bits.
+    /// The values of a slot in either bank, as 64 bits.
     #[inline(always)]
     pub(crate) fn wide(&self, slot: Slot) -> [u64; LANES] {
         match slot {
@@ -142,7 +142,7 @@ impl Warp {
         }
     }
 
-    /// Writes values of at most the bank's size.
+    /// Writes values that fit the slot's bank.
     #[inline(always)]
     pub(crate) fn set(&mut self, slot: Slot, mask: u32, values: &[u64; LANES]) {
         match slot {
@@ -157,7 +157,8 @@ impl Warp {
         *target = *target & !mask | value & mask;
     }
 
-    /// The next fragment that can run: the newest, or after `rotate` the next in turn.
+    /// Selects the next fragment that can run: the newest, or with `rotate` the next in turn.
+    /// Returns whether there is one.
     pub(crate) fn pick(&mut self, rotate: bool) -> bool {
         let count = self.fragments.len();
         let ready = |index: &usize| self.fragments[*index].state == State::Ready;
@@ -171,7 +172,7 @@ impl Warp {
         found.map(|index| self.current = index).is_some()
     }
 
-    /// Where the current fragment ends.
+    /// The instruction where the current fragment ends.
     pub(crate) fn meet(&self) -> u32 {
         self.fragments[self.current].meet
     }
@@ -183,7 +184,7 @@ impl Warp {
         }
     }
 
-    /// Splits the current fragment over `ways`, of which there are at least two.
+    /// Splits the current fragment into at least two `ways`.
     pub(crate) fn split(&mut self, ways: &[(u32, u32)], meet: u32) {
         let current = self.current;
         let (outer, outer_parent) = (self.fragments[current].meet, self.fragments[current].parent);
@@ -193,7 +194,7 @@ impl Warp {
             .filter(|(_, pc)| *pc == meet)
             .fold(0, |m, way| m | way.0);
         if meet == outer && away > 0 {
-            // The fragments end where this one does.
+            // The new fragments end where this one does.
             if let Some(parent) = self.fragments.get_mut(outer_parent) {
                 parent.mask |= waiting;
                 if let State::Joining(count) = &mut parent.state {
@@ -233,8 +234,8 @@ impl Warp {
         }
     }
 
-    /// Lanes that wait for others to meet them go on alone, as a device may let them.
-    /// True if there were any.
+    /// Releases lanes that wait for others to reconverge, as a device may do. Returns whether there
+    /// were any.
     pub(crate) fn part(&mut self) -> bool {
         let waits = |f: &Fragment| matches!(f.state, State::Joining(_)) && f.mask != 0;
         let Some(index) = self.fragments.iter().position(waits) else {
@@ -256,7 +257,7 @@ impl Warp {
         true
     }
 
-    /// The current fragment came to its end.
+    /// Ends the current fragment, which has reached its end.
     pub(crate) fn arrive(&mut self) {
         let fragment = &mut self.fragments[self.current];
         fragment.state = State::Ended;
@@ -279,14 +280,14 @@ impl Warp {
                 waiting.state = State::Ready;
                 return;
             }
-            // All its lanes exited.
+            // All of its lanes have exited.
             waiting.state = State::Ended;
             mask = 0;
             parent = waiting.parent;
         }
     }
 
-    /// Lanes of the current fragment leave the kernel. True if none is left in it.
+    /// Lanes of the current fragment exit the kernel. Returns whether the fragment is then empty.
     pub(crate) fn exit(&mut self, lanes: u32) -> bool {
         self.live &= !lanes;
         let fragment = &mut self.fragments[self.current];

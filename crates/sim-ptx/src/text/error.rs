@@ -1,14 +1,14 @@
-//! The error of a module that cannot be read or has an instruction that is not known.
+//! The error for a module that cannot be read or has an unknown instruction.
 
-/// Why a PTX text is refused, and where.
+/// The reason why a PTX text is refused, with the position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct ParseError {
-    /// Line of the PTX text, from 1.
+    /// The line of the PTX text, from 1.
     pub line: u32,
-    /// Column in bytes, from 1.
+    /// The column in bytes, from 1.
     pub column: u32,
-    /// What is wrong and, where it is known, what to do.
+    /// What is wrong, with advice if possible.
     pub message: String,
 }
 

@@ -1,7 +1,7 @@
 //! Tokens of PTX text.
 //!
-//! An opcode and its modifiers are a [`Token::Word`] followed by [`Token::Dotted`]
-//! ones; so is a special register with its component (`%tid` `.x`).
+//! An opcode with modifiers is a [`Token::Word`] followed by [`Token::Dotted`] tokens; so is a
+//! special register with its component (`%tid` `.x`).
 
 use logos::Logos;
 
@@ -45,7 +45,7 @@ pub(crate) enum Token {
     Bar,
     #[token("@")]
     At,
-    /// A name, a register, an opcode.
+    /// A name, a register, or an opcode.
     #[regex(r"[a-zA-Z_$%][a-zA-Z0-9_$]*")]
     Word,
     /// `.global`, `.f32`, `.shared::cta`, `.x`.

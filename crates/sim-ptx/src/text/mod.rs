@@ -1,4 +1,4 @@
-//! PTX text to a syntax tree: tokens, the tree, the reader, its errors.
+//! The reader of PTX text: tokens, the syntax tree, the parser, its errors.
 
 mod error;
 mod lexer;

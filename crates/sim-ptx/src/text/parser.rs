@@ -1,4 +1,4 @@
-//! The reader of PTX: recursive descent over the tokens.
+//! The recursive-descent parser of PTX.
 
 use logos::Logos;
 
@@ -8,9 +8,9 @@ use super::syntax::{
     Function, Initial, Operand, Position, Raw, Source, SourceLine, Statement, Variable,
 };
 
-/// A variable may not be larger than this (a bound on hostile texts).
+/// The maximum size of a variable in bytes, a limit for hostile texts.
 const LARGEST_VARIABLE: u64 = 1 << 30;
-/// Registers that one `.reg %r<n>` may declare.
+/// The maximum number of registers that a `.reg %r<n>` may declare.
 const MOST_REGISTERS: i64 = 1 << 18;
 
 /// Reads a module.
@@ -30,7 +30,7 @@ struct Reader<'a> {
     text: &'a str,
     tokens: Vec<(Token, u32, u32)>,
     next: usize,
-    /// Byte offsets at which lines start.
+    /// The byte offsets of the beginnings of lines.
     lines: Vec<u32>,
 }
 
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Debug information has no meaning here.
+    /// Skips a section of debug information.
     fn skip_section(&mut self) -> Parsed<()> {
         while !matches!(self.peek(), None | Some(Token::BraceOpen)) {
             self.next += 1;
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         self.expect(Token::BraceClose, "`}`").map(drop)
     }
 
-    /// A function or variable with its linkage.
+    /// Reads a function or variable with its linkage.
     fn declaration(&mut self, source: &mut Source<'a>) -> Parsed<()> {
         let mut external = false;
         loop {
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
         Ok(parameters)
     }
 
-    /// `.space .align n .type name[n] = {..}`.
+    /// Reads `.space .align n .type name[n] = {..}`.
     fn variable(&mut self) -> Parsed<Variable<'a>> {
         let position = self.position();
         let space = self.expect(Token::Dotted, "a state space")?;
@@ -557,7 +557,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `, function_name $L__info_string0, inlined_at 1 5 3`.
+    /// Reads `, function_name $L__info_string0, inlined_at 1 5 3`.
     fn loc_options(&mut self) -> Parsed<()> {
         while self.eat(Token::Comma) {
             let at = self.position();
@@ -715,7 +715,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The value of `12`, `0x1F`, `0b11`, `017` with an optional `U`, as 64 bits.
+/// The value of `12`, `0x1F`, `0b11`, `017` with an optional `U`, as a 64-bit integer.
 fn integer_value(text: &str) -> Option<i64> {
     let text = text.trim_end_matches('U');
     let lower = text.to_ascii_lowercase();
@@ -731,7 +731,7 @@ fn integer_value(text: &str) -> Option<i64> {
     Some(value as i64)
 }
 
-/// Bytes of a fundamental type in memory.
+/// The size of a fundamental type in memory, in bytes.
 fn type_bytes(word: &str) -> Option<u64> {
     Some(match word {
         ".b8" | ".u8" | ".s8" => 1,

@@ -1,14 +1,14 @@
-//! The syntax tree of a PTX module. Names are slices of the text; nothing is
-//! resolved here, and an opcode is a word with modifiers.
+//! The syntax tree of a PTX module. Names are slices of the text and not resolved; an opcode is a
+//! word with modifiers.
 
-/// A place in the text, from 1.
+/// A position in the text, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-/// A place in the source program, from a `.loc` directive.
+/// A position in the original source, from a `.loc` directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceLine {
     pub(crate) file: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Function<'a> {
     /// `None` for a declaration.
     pub(crate) body: Option<Vec<Statement<'a>>>,
     pub(crate) position: Position,
-    /// `.maxntid` or `.reqntid`: threads of a block, and whether exactly so many.
+    /// `.maxntid` or `.reqntid`: the threads of a block, and whether they are required exactly.
     pub(crate) threads: Option<([u32; 3], bool)>,
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct Variable<'a> {
     pub(crate) space: &'a str,
     pub(crate) name: &'a str,
     pub(crate) align: u64,
-    /// Size of one element in bytes.
+    /// The size of an element in bytes.
     pub(crate) element: u64,
-    /// Total size; 0 for `[]`.
+    /// The total size in bytes; 0 for `[]`.
     pub(crate) bytes: u64,
     pub(crate) initial: Vec<Initial<'a>>,
     /// `.extern`.
@@ -88,13 +88,13 @@ pub(crate) enum Statement<'a> {
     Instruction(Raw<'a>),
 }
 
-/// An instruction as it is written.
+/// An instruction as written in the text.
 #[derive(Debug)]
 pub(crate) struct Raw<'a> {
     /// `@p` or `@!p`: the register, and whether it is negated.
     pub(crate) guard: Option<(&'a str, bool)>,
     pub(crate) opcode: &'a str,
-    /// Without their dots.
+    /// The modifiers, without dots.
     pub(crate) modifiers: Vec<&'a str>,
     pub(crate) operands: Vec<Operand<'a>>,
     pub(crate) position: Position,

@@ -1,11 +1,11 @@
-//! Seeded faults: each kernel of `programs/faults.cu` has one, which is found, and a
-//! twin without it, of which nothing is said.
+//! Seeded faults: each kernel of `programs/faults.cu` has one, which must be found, and a twin
+//! without the fault, which must have no findings.
 
 use tegula_sim_ptx::{FindingKind, Launch, Memory, Module, Options, Report, launch};
 
 const PTX: &str = include_str!("../programs/faults.ptx");
 
-/// Runs a kernel with buffers of the given bytes, then `n` if it takes one.
+/// Runs a kernel with buffers of the given sizes, and then `n` if the kernel has such a parameter.
 fn run(
     kernel: &str,
     grid: u32,
@@ -38,8 +38,8 @@ fn run(
     (report, memory, addresses)
 }
 
-/// The kernel has findings of `kind` at some line of its source, its twin none. Other
-/// findings can only be that a thread which came too early reads what is not written.
+/// Checks that the kernel has findings of `kind` at a line of its source, and its twin none. The
+/// only other findings allowed are reads of uninitialised memory by a thread that came too early.
 fn seeded(
     kernel: &str,
     kind: FindingKind,
@@ -126,7 +126,7 @@ fn races_of_halves_and_pipelines() {
     seeded("pipeline", FindingKind::Race, 1, LINE, &[KIB, KIB], None);
 }
 
-/// Of the second buffer, the host writes the first two thirds.
+/// The host writes the first two thirds of the second buffer.
 #[test]
 fn uninitialised_global() {
     for (kernel, findings) in [("unwritten", 1), ("unwritten_twin", 0)] {
@@ -353,8 +353,8 @@ fn results_of_the_twins() {
     }
 }
 
-/// A kernel, its blocks, their threads, its buffers, its count, and what is on the line
-/// with the fault.
+/// A kernel, its blocks, their threads, its buffers, its count, and the text of the line with the
+/// fault.
 type Fault = (
     &'static str,
     u32,
@@ -364,7 +364,7 @@ type Fault = (
     &'static str,
 );
 
-/// The line of the source that a finding names is the one with the fault.
+/// Findings name the line of the source that has the fault.
 #[test]
 fn findings_name_the_line() {
     let source = include_str!("../programs/faults.cu");

@@ -1,4 +1,4 @@
-//! Kernels with changed digits and random parameters: they may do anything but panic.
+//! Fuzz tests: kernels with changed digits and random parameters may do anything but panic.
 
 use tegula_sim_ptx::{Launch, Memory, Module, Options, launch};
 
@@ -19,7 +19,7 @@ impl Random {
     }
 }
 
-/// The text with some digits, and some register numbers, changed.
+/// The text with some digits and register numbers changed.
 fn changed(text: &str, random: &mut Random) -> String {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..2 {

@@ -1,9 +1,9 @@
-//! Single instructions on all lanes, against values known from the PTX manual or
-//! computed in another way.
+//! Single instructions on all lanes, compared with values that the PTX manual states or that are
+//! computed differently.
 
 use tegula_sim_ptx::{Launch, Memory, Module, Options, launch};
 
-/// Runs `body` with `%a`, `%b`, `%c` loaded from three columns of words; gives `%d`.
+/// Runs `body` with `%a`, `%b`, `%c` loaded from three columns of words; returns `%d`.
 fn words(body: &str, rows: &[[u32; 3]]) -> Vec<u32> {
     run(
         body,
@@ -15,7 +15,7 @@ fn words(body: &str, rows: &[[u32; 3]]) -> Vec<u32> {
     .collect()
 }
 
-/// The same on registers of 64 bits.
+/// The same for 64-bit registers.
 fn doubles(body: &str, rows: &[[u64; 3]]) -> Vec<u64> {
     run(body, rows, 8)
 }
@@ -79,7 +79,7 @@ fn run(body: &str, rows: &[[u64; 3]], width: usize) -> Vec<u64> {
     results
 }
 
-/// One row of words.
+/// Runs `body` on a single row of words.
 fn word(body: &str, a: u32, b: u32, c: u32) -> u32 {
     words(body, &[[a, b, c]])[0]
 }
@@ -148,13 +148,13 @@ fn floats() {
         float("rcp.rn.f32 %d, %a;", -0.0, 0.0, 0.0),
         f32::NEG_INFINITY.to_bits()
     );
-    // Rounding down makes an exact zero sum negative.
+    // An exact zero sum is negative when rounding down.
     assert_eq!(float("add.rm.f32 %d, %a, %b;", 1.0, -1.0, 0.0), 0x8000_0000);
     assert_eq!(float("add.rn.f32 %d, %a, %b;", 1.0, -1.0, 0.0), 0);
 }
 
-/// Correct rounding in every direction, by integers: operands are small multiples of
-/// powers of two, so that results are exact in 128 bits.
+/// Checks correct rounding in every direction by integer arithmetic: operands are small multiples
+/// of powers of two, so results are exact in 128 bits.
 #[test]
 fn directed_rounding() {
     let mut state = 7u64;
@@ -164,7 +164,7 @@ fn directed_rounding() {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as i64 & ((1 << bits) - 1)
     };
-    // A float is significand * 2^exponent.
+    // A number is significand * 2^exponent.
     let mut operands = Vec::new();
     for _ in 0..3000 {
         operands.push([0; 3].map(|_| (next(24) - (1 << 23), (next(5) as i32) - 16)));
@@ -174,7 +174,7 @@ fn directed_rounding() {
         .iter()
         .map(|r| r.map(|o| value(o).to_bits()))
         .collect();
-    // As an integer over 2^40.
+    // The number as an integer multiple of 2^-40.
     let fixed = |(m, e): (i64, i32), shift: i32| i128::from(m) << (shift + e);
     for (name, direction) in [("rn", 0), ("rz", 1), ("rm", 2), ("rp", 3)] {
         let fma = words(&format!("fma.{name}.f32 %d, %a, %b, %c;"), &rows);
@@ -198,7 +198,7 @@ fn directed_rounding() {
     }
 }
 
-/// `exact / 2^40` as the nearest f32 in a direction, by looking at its neighbours.
+/// `exact / 2^40`, rounded to f32 in a direction by comparing neighbours.
 fn rounded(exact: i128, direction: u32) -> f32 {
     let magnitude = exact.unsigned_abs();
     let bits = 128 - magnitude.leading_zeros();
@@ -459,7 +459,8 @@ fn packed_halves() {
         word("ex2.approx.ftz.bf16x2 %d, %a;", 0x3f80_4040, 0, 0),
         0x4000_4100
     );
-    // 683 * 3 + 2^-14: in f32 the sum would be 2049, a tie that goes to the even 2048.
+    // The exact result is 683 * 3 + 2^-14. In f32, the sum would be 2049, a tie that is rounded to
+    // the even 2048.
     let body = "mov.b32 {%h1, %h2}, %a; mov.b32 {%h3, %h4}, %b; \
                 fma.rn.f16 %h5, %h1, %h2, %h3; mov.b32 %d, {%h5, %h4};";
     assert_eq!(word(body, 0x4200_6156, 0x0400, 0), 0x6801);

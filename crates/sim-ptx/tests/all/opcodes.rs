@@ -1,5 +1,5 @@
-//! The documentation's list of opcodes is the decoder's table, and what is not in it is
-//! refused with its place. `TEGULA_BLESS=1` rewrites the list.
+//! The list of opcodes in the documentation is the decoder's table, and other opcodes are refused
+//! with their position. `TEGULA_BLESS=1` rewrites the list.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ fn the_list_is_the_table() {
     );
 }
 
-/// The error of a kernel with one instruction.
+/// The error for a kernel with one instruction.
 fn refused(instruction: &str) -> String {
     let text = format!(
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry f()\n{{\n.reg .b32 %r<9>;\n\
@@ -86,7 +86,7 @@ fn what_is_not_known_is_refused_with_its_place() {
 #[test]
 fn no_text_makes_it_panic() {
     let whole = include_str!("../programs/faults.ptx");
-    // Cut anywhere, and with a byte changed anywhere.
+    // The text is truncated at any position, or has a changed byte at any position.
     for cut in (0..whole.len()).step_by(97) {
         let _result = Module::parse(&whole[..cut]);
         let mut bytes = whole.as_bytes().to_vec();

@@ -1,10 +1,10 @@
-//! Programs as NVRTC compiles them, against what they mean.
+//! Programs compiled by NVRTC, compared with their expected results.
 
 use tegula_sim_ptx::{Launch, LaunchError, Memory, Module, Options, Report, launch};
 
 const PTX: &str = include_str!("../programs/programs.ptx");
 
-/// A kernel's buffers and other arguments.
+/// The module, the buffers and the other arguments of a kernel.
 struct Host {
     module: Module,
     memory: Memory,
@@ -28,7 +28,7 @@ impl Host {
         address
     }
 
-    /// A buffer for results, that nobody has written.
+    /// An uninitialised buffer for results.
     fn result(&mut self, bytes: usize) -> u64 {
         let address = self.memory.allocate(bytes as u64).expect("room");
         self.pass(&address.to_le_bytes());
@@ -97,7 +97,7 @@ fn bytes<const N: usize>(values: impl IntoIterator<Item = [u8; N]>) -> Vec<u8> {
     values.into_iter().flatten().collect()
 }
 
-/// Numbers that look random.
+/// A stream of pseudo-random numbers.
 fn noise(seed: u64) -> impl Iterator<Item = u32> {
     (0u64..).map(move |i| {
         let mut z = (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -270,7 +270,7 @@ fn integers() {
 fn halves() {
     use half::{bf16, f16};
     let n = 1024;
-    // Every 64th pattern, with subnormals, infinities and NaN among them.
+    // Every 64th code, including subnormals, infinities and NaN.
     let x: Vec<bf16> = (0..n)
         .map(|i| bf16::from_bits((i * 64 + 5 * i / 64) as u16))
         .collect();
@@ -298,7 +298,8 @@ fn halves() {
         let (f, g) = (f64::from(x[i]), f64::from(h[i]));
         let narrow = f16::from_f32(f as f32);
         let v = f64::from(narrow);
-        // Sums and products of two halves are exact in f64, and so are these sums of three.
+        // Sums and products of two half-precision numbers are exact in f64, and so are these sums
+        // of three.
         same(y[i], v, narrow.to_bits(), "f16");
         same(y[n + i], g + v, f16::from_f64(g + v).to_bits(), "add.f16");
         same(
@@ -530,7 +531,7 @@ fn products_of_integers_and_tf32() {
     let r = host.result(4 * 128);
     host.launch("products", 1, 32, 0);
     let (c, r) = (host.ints(c, 128), host.floats(r, 128));
-    // Rounds to 10 bits of mantissa, ties away.
+    // Rounds to 10 bits of mantissa, ties away from zero.
     let tf32 = |v: f32| f64::from(f32::from_bits((v.to_bits() + 0x1000) & !0x1fff));
     for i in 0..16 {
         for j in 0..8 {

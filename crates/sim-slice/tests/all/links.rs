@@ -1,5 +1,5 @@
-//! Collectives against loads of links that are counted one message at a time, by code that shares
-//! nothing with the forms.
+//! Compares collectives with loads of links that are counted one message at a time, by independent
+//! code.
 
 use std::collections::HashMap;
 use tegula_sim_slice::{CollectiveKind, Links, Torus};
@@ -31,7 +31,7 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
 }
 
-/// Chips as `[a, b, ...]`, row-major.
+/// The coordinates of all chips as `[a, b, ...]`, in row-major order.
 fn chips(sizes: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     for &size in sizes {
@@ -45,7 +45,7 @@ fn chips(sizes: &[usize]) -> Vec<Vec<usize>> {
     all
 }
 
-/// Adds `share` of a message along one axis; of two ways as long half goes each.
+/// Adds `share` of a message along one axis; if both paths are equally long, half of it takes each.
 fn along(
     loads: &mut HashMap<(usize, bool, Vec<usize>), f64>,
     sizes: &[usize],
@@ -122,8 +122,9 @@ fn an_all_to_all_is_its_busiest_link() {
     }
 }
 
-/// An all-gather, cut into as many pieces as there are axes: each takes the axes in another order. A
-/// piece goes along an axis from each chip to all others on it, with what the chip has by then.
+/// An all-gather in as many pieces as there are axes; each piece uses the axes in another order.
+/// Along an axis, a piece goes from each chip to all others on it, together with everything that
+/// the chip has received by then.
 fn gathered(sizes: &[usize], rings: &[bool], bytes: f64) -> f64 {
     let axes = sizes.len();
     let all = chips(sizes);
@@ -134,7 +135,7 @@ fn gathered(sizes: &[usize], rings: &[bool], bytes: f64) -> f64 {
             let axis = (piece + step) % axes;
             let size = sizes[axis];
             for chip in &all {
-                // To all others: the links on the way up, and on the way down.
+                // The numbers of links to all others, in either direction.
                 let (up, down) = match rings[axis] {
                     true => ((size - 1) as f64 / 2.0, (size - 1) as f64 / 2.0),
                     false => ((size - 1 - chip[axis]) as f64, chip[axis] as f64),
@@ -143,7 +144,7 @@ fn gathered(sizes: &[usize], rings: &[bool], bytes: f64) -> f64 {
                     let mut left = hops;
                     let mut at = chip.clone();
                     while left > 0.0 {
-                        // Half an array on the last link, if both ways are as long.
+                        // If both paths are equally long, half an array is on the last link.
                         *loads.entry((axis, goes_up, at.clone())).or_default() +=
                             held * left.min(1.0);
                         left -= 1.0;
@@ -162,7 +163,7 @@ fn gathered(sizes: &[usize], rings: &[bool], bytes: f64) -> f64 {
 
 #[test]
 fn gathers_and_reductions_are_their_busiest_link() {
-    // With axes of one size the pieces are alike; so they are all along one axis.
+    // If all axes have the same size, the pieces are alike; so they are with a single axis.
     for (text, wraps_at, sizes) in [
         ("2", 16, vec![2]),
         ("3", 3, vec![3]),
@@ -204,7 +205,7 @@ fn no_gather_is_faster_than_the_links_into_a_chip() {
     ] {
         let links = links(text, wraps_at);
         let chips = links.torus.chips() as f64;
-        // The chip in the corner has the fewest.
+        // The chip in the corner has the fewest links.
         let into: f64 = links
             .torus
             .axes
@@ -218,7 +219,7 @@ fn no_gather_is_faster_than_the_links_into_a_chip() {
 
 #[test]
 fn by_hand() {
-    // v5e, 16 x 16: 1 GiB gathered along one ring, by both its directions.
+    // v5e, 16 x 16: 1 GiB is gathered along one ring, in both directions.
     let links = Links {
         torus: Torus::parse("16x16", 16).expect("a topology"),
         devices_per_chip: 1,
@@ -247,7 +248,8 @@ fn by_hand() {
         2.0 * (bytes * 255.0 / 256.0 / 180e9 + 16e-6)
     ));
     assert_eq!(whole.axes, [0, 1]);
-    // Four chips in a row are a line; every fourth one is a ring that shares its links with three.
+    // Four adjacent chips are a line; every fourth chip is a ring that shares its links with three
+    // others.
     let four: Vec<Vec<usize>> = (0..64).map(|n| (n * 4..n * 4 + 4).collect()).collect();
     let line = links.collective(CollectiveKind::AllGather, bytes, &four);
     assert!(close(line.seconds, bytes * 0.75 / 45e9 + 3e-6));
@@ -283,7 +285,7 @@ fn permutes_are_routed() {
     };
     assert!(close(seconds(&shift(1)), 100.0));
     assert!(close(seconds(&shift(3)), 100.0));
-    // Two links each, and all go the same way round.
+    // Each message takes two links, all in the same direction.
     assert!(close(seconds(&shift(2)), 200.0));
     assert_eq!(seconds(&[(5, 5)]), 0.0);
     assert_eq!(seconds(&[]), 0.0);
@@ -303,12 +305,12 @@ fn permutes_are_routed() {
 #[test]
 fn groups_that_are_no_boxes_are_routed() {
     let links = links("4x4", 4);
-    // A diagonal; an uneven group.
+    // A diagonal, and an irregular group.
     for group in [vec![0, 5, 10, 15], vec![0, 1, 2, 7], vec![0, 3, 1]] {
         for kind in KINDS {
             let found = links.collective(kind, 100.0, std::slice::from_ref(&group));
             let n = group.len() as f64;
-            // Four links lead into a chip, each of them one byte per second.
+            // Four links lead to a chip, each with one byte per second.
             let least = 100.0 * (n - 1.0) / n / 4.0;
             assert!(
                 found.seconds >= least && found.seconds.is_finite(),
@@ -325,7 +327,7 @@ fn two_devices_of_a_chip_share_its_links() {
         devices_per_chip: 2,
         ..one.clone()
     };
-    // The first devices of all chips, and the second ones.
+    // One group has the first devices of all chips, the other the second ones.
     let cores: Vec<Vec<usize>> = (0..2)
         .map(|core| (0..16).map(|chip| chip * 2 + core).collect())
         .collect();
@@ -336,7 +338,7 @@ fn two_devices_of_a_chip_share_its_links() {
         .collective(CollectiveKind::AllGather, 64.0, &cores)
         .seconds;
     assert!(close(shared, 2.0 * alone), "{shared} {alone}");
-    // Inside of a chip no link is needed.
+    // No links are needed inside a chip.
     let pairs: Vec<Vec<usize>> = (0..16).map(|chip| vec![chip * 2, chip * 2 + 1]).collect();
     let inside = two.collective(CollectiveKind::AllReduce, 64.0, &pairs);
     assert!(inside.seconds < 1e-20 && inside.axes.is_empty());

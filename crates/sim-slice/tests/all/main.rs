@@ -1,4 +1,4 @@
-//! Tests of slices: links by hand and by counting, programs by hand, topologies.
+//! Tests of slices: links, checked by hand and by counting; programs, checked by hand; topologies.
 
 mod links;
 mod programs;

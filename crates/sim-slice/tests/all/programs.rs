@@ -1,10 +1,10 @@
-//! Programs whose time is computed by hand, on a chip of round numbers.
+//! Programs whose time can be computed by hand, on a chip with round numbers.
 
 use tegula_ir::{Module, parse_module};
 use tegula_sim_slice::{CollectiveKind, Options, Overlap, Report, Share, Slice, simulate};
 use tegula_target::Chip;
 
-/// 1 TFLOP/s, 1 TB/s of HBM, links of 1 GB/s; no latencies to speak of.
+/// 1 TFLOP/s, 1 TB/s of HBM, links of 1 GB/s, and negligible latencies.
 const CHIP: &str = "
 name = round
 cores_per_chip = 1 count # test
@@ -114,7 +114,7 @@ ENTRY e {
   ROOT both = (f32[1000,1000]{1,0}, f32[1000000]{0}) tuple(more, sum)
 }
 ";
-    // 3 ms of links beside the first product of 2 ms, then the second.
+    // 3 ms of links overlap with the first product of 2 ms, and then the second.
     let report = run(between, Overlap::Auto);
     assert!(!report.scheduled);
     assert!(close(report.seconds, 5e-3), "{}", report.seconds);
@@ -159,7 +159,7 @@ ENTRY e {
 ";
     for overlap in [Overlap::Written, Overlap::Scheduled] {
         let report = run(text, overlap);
-        // The counter's kernels move a few bytes.
+        // The kernels for the counter transfer a few bytes.
         assert!((report.seconds - 30e-3).abs() < 1e-6, "{}", report.seconds);
         assert!(close(
             report.collectives[&CollectiveKind::AllReduce].count,
@@ -176,7 +176,7 @@ ENTRY e {
 
 #[test]
 fn a_product_reads_what_arrives_in_pieces() {
-    // 4 MB are gathered: 3 MB at 2 GB/s, 1.5 ms; the product takes 2 ms.
+    // 3 of 4 MB are gathered at 2 GB/s, 1.5 ms; the product takes 2 ms.
     let text = "HloModule m, num_partitions=4
 
 ENTRY e {
@@ -204,7 +204,8 @@ ENTRY e {
 
 #[test]
 fn memory_is_what_lives_at_once() {
-    // 4 MB each: x and y are kept; a and b live together, then b and c, where c may lie in a's place.
+    // Arrays of 4 MB: x and y are kept; a and b are alive together, then b and c, where c may reuse
+    // the memory of a.
     let text = "HloModule m, num_partitions=4
 
 ENTRY e {
@@ -250,7 +251,7 @@ ENTRY e {
     assert_eq!(report.unknown_calls.get("unheard_of"), Some(&1));
     assert_eq!(report.unknown_calls.len(), 1);
     assert!(close(report.flops, 3e9));
-    // 4 MB of the first at 1 TB/s, 3 ms of the second.
+    // The first takes 4 MB at 1 TB/s, the second 3 ms.
     assert!(close(report.seconds, 3e-3 + 4e-6), "{}", report.seconds);
 }
 

@@ -1,4 +1,4 @@
-//! What is a topology, and which one a program can have.
+//! Valid topologies, and those that a program can have.
 
 use tegula_sim_slice::{Error, Options, Slice, Torus, simulate};
 use tegula_target::Chip;
@@ -69,7 +69,7 @@ fn every_chip_with_known_links_has_slices() {
             }
         }
     }
-    // A v3 has two devices.
+    // A v3 chip has two devices.
     let slice = Slice::new(&chip("v3"), "4x4").expect("known");
     assert_eq!(slice.devices_per_chip, 2);
 }

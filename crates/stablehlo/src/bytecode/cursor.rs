@@ -1,8 +1,8 @@
-//! A reader of the numbers and byte ranges that bytecode is made of.
+//! A reader of bytecode's elements: numbers and byte ranges.
 
 use crate::{Bytes, Error};
 
-/// A position in a file, and the end of the part that may be read.
+/// A position in a file, with the end of the range that may be read.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor {
     bytes: Bytes,
@@ -11,7 +11,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// From the start of the bytes to their end.
+    /// A cursor over all of the bytes.
     pub(super) fn new(bytes: &Bytes) -> Self {
         Self {
             bytes: bytes.clone(),
@@ -20,27 +20,27 @@ impl Cursor {
         }
     }
 
-    /// The offset in the file of what is read next.
+    /// The position in the file of the next byte.
     pub(super) fn offset(&self) -> usize {
         self.at
     }
 
-    /// Bytes that are left.
+    /// The number of bytes left.
     pub(super) fn left(&self) -> usize {
         self.end - self.at
     }
 
-    /// Whether nothing is left.
+    /// Whether no bytes are left.
     pub(super) fn is_empty(&self) -> bool {
         self.left() == 0
     }
 
-    /// An error of the input at this place.
+    /// An error of the input at this position.
     pub(super) fn error(&self, message: impl Into<String>) -> Error {
         Error::input(message).at_byte(self.at)
     }
 
-    /// One byte.
+    /// Reads a byte.
     pub(super) fn byte(&mut self) -> Result<u8, Error> {
         if self.is_empty() {
             return Err(self.error("the section ends too early: expected one more byte"));
@@ -50,7 +50,7 @@ impl Cursor {
         Ok(byte)
     }
 
-    /// The next `length` bytes as a part to read by itself.
+    /// A cursor over the next `length` bytes, which are skipped here.
     pub(super) fn part(&mut self, length: usize) -> Result<Self, Error> {
         if length > self.left() {
             let left = self.left();
@@ -67,15 +67,15 @@ impl Cursor {
         Ok(part)
     }
 
-    /// The next `length` bytes, shared.
+    /// Takes the next `length` bytes, without copying them.
     pub(super) fn take(&mut self, length: usize) -> Result<Bytes, Error> {
         let part = self.part(length)?;
         let taken = part.bytes.slice(part.at..part.end);
         taken.ok_or_else(|| self.error("a range of bytes lies outside of the file"))
     }
 
-    /// A number of up to 64 bits: the count of low zero bits of its first byte says how many
-    /// bytes follow.
+    /// Reads a number of up to 64 bits. The number of trailing zero bits of its first byte is the
+    /// number of bytes that follow.
     pub(super) fn varint(&mut self) -> Result<u64, Error> {
         let first = self.byte()?;
         let following = (first.trailing_zeros() as usize).min(8);
@@ -93,25 +93,26 @@ impl Cursor {
         Ok(u64::from_le_bytes(wide) >> (following + 1))
     }
 
-    /// A signed number, in zigzag order: 0, -1, 1, -2, ...
+    /// Reads a signed number in zigzag encoding: 0, -1, 1, -2, ...
     pub(super) fn signed(&mut self) -> Result<i64, Error> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A number and, in its lowest bit, a flag.
+    /// Reads a number whose lowest bit is a flag.
     pub(super) fn flagged(&mut self) -> Result<(u64, bool), Error> {
         let value = self.varint()?;
         Ok((value >> 1, value & 1 != 0))
     }
 
-    /// How many entries of at least one byte each follow: never more than bytes are left.
+    /// Reads the number of entries that follow. It is an error if it exceeds the number of bytes
+    /// left, because each entry has at least one.
     pub(super) fn count(&mut self) -> Result<usize, Error> {
         let count = self.varint()?;
         self.checked_count(count)
     }
 
-    /// `count`, if that many entries of at least one byte each can follow.
+    /// `count` as a number of entries, unless it exceeds the number of bytes left.
     pub(super) fn checked_count(&self, count: u64) -> Result<usize, Error> {
         match usize::try_from(count) {
             Ok(count) if count <= self.left() => Ok(count),
@@ -122,25 +123,25 @@ impl Cursor {
         }
     }
 
-    /// A place in a table, or a number of bytes.
+    /// Reads an index into a table, or a number of bytes.
     pub(super) fn index(&mut self) -> Result<usize, Error> {
         let value = self.varint()?;
         usize::try_from(value).map_err(|_| self.error(format!("{value} is no place in a table")))
     }
 
-    /// Bytes after their number.
+    /// Reads a number of bytes, and then the bytes.
     pub(super) fn blob(&mut self) -> Result<Bytes, Error> {
         let length = self.index()?;
         self.take(length)
     }
 
-    /// Signed numbers after their count.
+    /// Reads a count, and then as many signed numbers.
     pub(super) fn signed_list(&mut self) -> Result<Vec<i64>, Error> {
         let count = self.count()?;
         (0..count).map(|_| self.signed()).collect()
     }
 
-    /// Bytes up to a zero byte, which is read, too.
+    /// Reads bytes up to and including a zero byte; returns them without it.
     pub(super) fn zero_terminated(&mut self) -> Result<Bytes, Error> {
         let rest = &self.bytes[self.at..self.end];
         let Some(length) = rest.iter().position(|byte| *byte == 0) else {
@@ -151,7 +152,7 @@ impl Cursor {
         Ok(text)
     }
 
-    /// Goes on at a multiple of `alignment` bytes from the start of the file.
+    /// Skips to a multiple of `alignment` bytes from the start of the file.
     pub(super) fn align(&mut self, alignment: u64) -> Result<(), Error> {
         if !alignment.is_power_of_two() || alignment > 1 << 30 {
             return Err(self.error(format!(
@@ -167,7 +168,7 @@ impl Cursor {
     }
 }
 
-/// The text of bytes.
+/// Converts bytes to text.
 pub(super) fn text(bytes: &[u8]) -> std::sync::Arc<str> {
     crate::mlir::text_of_bytes(bytes).into()
 }

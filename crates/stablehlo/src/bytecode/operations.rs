@@ -1,4 +1,4 @@
-//! The section of operations: blocks, operations and regions, by numbers into the tables.
+//! The section of operations: blocks, operations and regions, which refer to the tables by index.
 
 use super::{
     MAX_DEPTH, cursor::Cursor, properties, sections, sections::File, sections::since, table::Table,
@@ -9,7 +9,7 @@ use crate::mlir::{
 };
 use std::sync::Arc;
 
-/// What follows the name of an operation, as bits of one byte.
+/// Bits of the byte after an operation's name, which say what follows.
 mod has {
     pub(super) const ATTRIBUTES: u8 = 1;
     pub(super) const RESULTS: u8 = 2;
@@ -57,12 +57,12 @@ pub(super) fn read(file: &File) -> Result<Module, Error> {
     })
 }
 
-/// The values that operations of an isolated region may name by number.
+/// The values that operations of an isolated region may refer to by number.
 #[derive(Debug, Default)]
 struct Scope {
-    /// The value of each number, if it was defined or used.
+    /// The value of each number that was defined or used so far.
     numbers: Vec<Option<(ValueId, bool)>>,
-    /// The number of the next value that is defined, for each region that is open.
+    /// For each open region, the number of the next value to be defined.
     next: Vec<usize>,
 }
 
@@ -94,7 +94,7 @@ impl Reader<'_> {
         id
     }
 
-    /// Gives the next number of the innermost region to a value of this type.
+    /// Assigns the next number of the innermost region to a value of this type.
     fn define(
         &mut self,
         ty: Type,
@@ -143,7 +143,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A block: the number of its operations, its arguments, its operations.
+    /// Reads a block: the number of its operations, its arguments, its operations.
     fn block(&mut self, cursor: &mut Cursor) -> Result<Block, Error> {
         let (count, has_arguments) = cursor.flagged()?;
         let count = cursor.checked_count(count)?;
@@ -297,14 +297,15 @@ impl Reader<'_> {
         (0..count).map(|_| self.region(cursor)).collect()
     }
 
-    /// A region: its blocks after their number and the number of values that they define.
+    /// Reads a region: the number of its blocks, the number of values that they define, and the
+    /// blocks.
     fn region(&mut self, cursor: &mut Cursor) -> Result<Region, Error> {
         let blocks = cursor.count()?;
         if blocks == 0 {
             return Ok(Region::default());
         }
         let values = cursor.count()?;
-        // Every value takes a byte of the file where it is defined.
+        // The definition of every value takes at least a byte, which bounds the number of values.
         let open: usize = self.scopes.iter().map(|scope| scope.numbers.len()).sum();
         if open + values > self.table.file.operations.left() {
             return Err(cursor.error("regions define more values than the file has bytes"));
@@ -329,7 +330,7 @@ impl Reader<'_> {
     }
 }
 
-/// Orders of the uses of values mean nothing here.
+/// Skips use-list orders, which are not needed.
 fn skip_use_orders(cursor: &mut Cursor, values: usize) -> Result<(), Error> {
     let several = values > 1;
     let count = if several { cursor.count()? } else { 1 };

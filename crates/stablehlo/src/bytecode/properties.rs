@@ -1,16 +1,16 @@
-//! Which properties an operation has, in the order in which bytecode stores them.
+//! The properties of operations, in the order in which bytecode stores them.
 //!
-//! An operation that its writer knew stores its properties one after the other without names,
-//! sorted by name; those that may be missing carry a flag. One table gives their names for the
-//! operations of VHLO (`stablehlo/dialect/VhloOps.td`), `builtin`, `func` and Shardy, another for
-//! StableHLO itself and CHLO (`StablehloOps.td`, `ChloOps.td`), which only files have that are no
-//! portable artifacts.
+//! The writer of a file stores the properties of registered operations without names, sorted by
+//! name; a flag precedes each optional property. One table has the properties of the operations of
+//! VHLO (`stablehlo/dialect/VhloOps.td`), `builtin`, `func` and Shardy. Another one has those of
+//! StableHLO itself and CHLO (`StablehloOps.td`, `ChloOps.td`), which occur only in files that are
+//! not portable artifacts.
 
 use super::{cursor::Cursor, table::Table};
 use crate::Error;
 use crate::mlir::Attributes;
 
-/// Operation: its properties; a name that ends in `?` may be missing.
+/// Each operation with its properties; the names of optional ones end in `?`.
 const PROPERTIES: &str = "
 builtin.module: sym_name? sym_visibility?
 func.call: arg_attrs? callee no_inline? res_attrs?
@@ -110,7 +110,7 @@ vhlo.triangular_solve_v1: left_side lower transpose_a unit_diagonal
 vhlo.unary_einsum_v1: einsum_config
 ";
 
-/// As [`PROPERTIES`].
+/// As [`PROPERTIES`], for dialects without versions.
 const UNVERSIONED: &str = "
 chlo.broadcast_add: broadcast_dimensions?
 chlo.broadcast_and: broadcast_dimensions?
@@ -233,8 +233,8 @@ pub(super) fn read(
     Ok(properties)
 }
 
-/// Moves the properties among the attributes of an operation to its properties. Files from before
-/// properties had an encoding of their own keep both in one dictionary.
+/// Separates the properties of an operation from its attributes. Files older than the encoding of
+/// properties store both in the same dictionary.
 pub(super) fn separate(operation: &str, attributes: &mut Attributes) -> Attributes {
     let names = names(operation).unwrap_or_default();
     let is_property = |key: &str| {

@@ -1,24 +1,24 @@
-//! The container: sections, the tables of strings and dialects, resources.
+//! The container: sections, tables of strings and dialects, resources.
 
 use super::{MAGIC, cursor::Cursor, cursor::text};
 use crate::{Bytes, Error};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The newest version of the format that is known.
+/// The newest supported version of the format.
 const NEWEST_FORMAT: u64 = 6;
 
-/// From this version of the format on ...
+/// The versions of the format that introduced features.
 pub(super) mod since {
-    /// ... dialects may state a version;
+    /// Dialects may state a version.
     pub(in super::super) const DIALECT_VERSIONS: u64 = 1;
-    /// ... the regions of isolated operations are sections;
+    /// The regions of isolated operations are sections.
     pub(in super::super) const LAZY_REGIONS: u64 = 2;
-    /// ... orders of uses may be stored;
+    /// Use-list orders may be stored.
     pub(in super::super) const USE_ORDERS: u64 = 3;
-    /// ... arguments of blocks say whether a location follows;
+    /// Block arguments say whether a location follows.
     pub(in super::super) const OPTIONAL_ARGUMENT_LOCATIONS: u64 = 4;
-    /// ... properties have a section of their own.
+    /// Properties have a section of their own.
     pub(in super::super) const PROPERTIES: u64 = 5;
 }
 
@@ -36,20 +36,21 @@ const SECTIONS: usize = 9;
 /// The name of an operation.
 #[derive(Debug)]
 pub(super) struct OperationName {
-    /// With its dialect.
+    /// The name, including the dialect.
     pub(super) name: Arc<str>,
-    /// Whether the writer knew the operation, so that its properties are encoded by it.
+    /// Whether the operation was registered with the writer, so that its properties have their own
+    /// encoding.
     pub(super) registered: bool,
 }
 
-/// Where an attribute or a type is encoded.
+/// The encoded form of an attribute or a type.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// The dialect, by number.
+    /// The index of the dialect.
     pub(super) dialect: usize,
-    /// Whether the dialect encoded it; otherwise it is a text.
+    /// Whether the dialect encoded it; otherwise the bytes are text.
     pub(super) encoded: bool,
-    /// Its bytes.
+    /// The encoded bytes.
     pub(super) bytes: Cursor,
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Entry {
 pub(super) struct File {
     /// The version of the format.
     pub(super) version: u64,
-    /// Who wrote it.
+    /// The tool that wrote the file.
     pub(super) producer: Arc<str>,
     /// All strings.
     pub(super) strings: Vec<Arc<str>>,
@@ -72,16 +73,17 @@ pub(super) struct File {
     pub(super) types: Vec<Entry>,
     /// The encoded properties of operations.
     pub(super) properties: Vec<Cursor>,
-    /// Contents of resources by key.
+    /// The contents of resources, by key.
     pub(super) resources: FxHashMap<Arc<str>, Bytes>,
-    /// Keys of resources in the order of the dialects' declarations, which handles refer to.
+    /// The keys of resources in the order of the dialects' declarations; handles refer to them by
+    /// index.
     pub(super) resource_keys: Vec<Arc<str>>,
     /// The section of operations.
     pub(super) operations: Cursor,
 }
 
 impl File {
-    /// Reads everything but attributes, types and operations.
+    /// Reads everything except for attributes, types and operations.
     pub(super) fn read(bytes: &Bytes) -> Result<Self, Error> {
         let mut cursor = Cursor::new(bytes);
         let magic = cursor.take(MAGIC.len().min(cursor.left()))?;
@@ -146,16 +148,16 @@ impl File {
         Ok(file)
     }
 
-    /// The string of this number.
+    /// Reads the index of a string and returns the string.
     pub(super) fn string(&self, cursor: &mut Cursor) -> Result<Arc<str>, Error> {
         let index = cursor.index()?;
         string(&self.strings, index, cursor)
     }
 
     fn read_resources(&mut self, mut data: Cursor, mut sizes: Cursor) -> Result<(), Error> {
-        /// What a resource's content is: 0 is a blob, 1 a truth value, 2 a string.
+        /// The kind of a resource: 0 is a blob, 1 a truth value, 2 a string.
         const BLOB: u8 = 0;
-        // Resources that belong to nobody in particular come first, then those of dialects.
+        // External resources come first, then those of dialects.
         let external_groups = sizes.count()?;
         let mut group = 0;
         while !sizes.is_empty() {
@@ -184,7 +186,7 @@ impl File {
     }
 }
 
-/// A section: its number, its length, and its padding if it is aligned.
+/// Reads a section: its number, its length, and its padding if it is aligned.
 pub(super) fn read_section(cursor: &mut Cursor) -> Result<(usize, Cursor), Error> {
     const ALIGNED: u8 = 0x80;
     let id = cursor.byte()?;
@@ -202,7 +204,8 @@ fn string(strings: &[Arc<str>], index: usize, cursor: &Cursor) -> Result<Arc<str
     found.ok_or_else(|| cursor.error(format!("there is no string {index}: there are {count}")))
 }
 
-/// Lengths come first, the last string's first; then the texts, each with a zero byte.
+/// Reads strings: first all lengths, in reverse order; then the texts, each followed by a zero
+/// byte.
 fn read_strings(mut section: Cursor) -> Result<Vec<Arc<str>>, Error> {
     let count = section.count()?;
     let mut lengths = Vec::with_capacity(count);

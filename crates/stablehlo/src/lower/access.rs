@@ -1,10 +1,10 @@
-//! An operation and its attributes, with errors that name both.
+//! Access to an operation's attributes, with errors that name both.
 
 use crate::Error;
 use crate::mlir::{Attribute, Operation, Region};
 use tegula_ir::{DimNumbers, Precision};
 
-/// An operation that is being translated.
+/// An operation that is being lowered.
 pub(super) struct Access<'o> {
     pub(super) operation: &'o Operation,
 }
@@ -14,7 +14,7 @@ impl<'o> Access<'o> {
         Self { operation }
     }
 
-    /// The operation with what its source calls it.
+    /// The operation's name, with the name of its source location.
     fn title(&self) -> String {
         let mut title = format!("`{}`", self.operation.name);
         let location = &self.operation.location;
@@ -28,17 +28,17 @@ impl<'o> Access<'o> {
         title
     }
 
-    /// What is wrong with it.
+    /// An error in the operation.
     pub(super) fn error(&self, message: impl AsRef<str>) -> Error {
         Error::input(format!("{}: {}", self.title(), message.as_ref()))
     }
 
-    /// What of it is not supported.
+    /// An error because the operation is not supported in this form.
     pub(super) fn unsupported(&self, message: impl AsRef<str>) -> Error {
         Error::unsupported(format!("{}: {}", self.title(), message.as_ref()))
     }
 
-    /// The error of another part as one of this operation.
+    /// Converts another module's error to one of this operation.
     pub(super) fn wrap(&self, error: Error) -> Error {
         match error.place.is_some() || error.message.starts_with('`') {
             true => error,
@@ -68,7 +68,7 @@ impl<'o> Access<'o> {
         value.ok_or_else(|| self.wrong(name, "a list of integers"))
     }
 
-    /// The list of integers, or `count` times what it is without.
+    /// A list of integers; if the attribute is missing, `count` times the default.
     pub(super) fn integers_or(
         &self,
         name: &str,
@@ -87,7 +87,7 @@ impl<'o> Access<'o> {
         Ok(self.integers(name)?.into_iter().collect())
     }
 
-    /// Pairs of integers, as paddings are written; zeros if they are left out.
+    /// Pairs of integers, such as paddings; zeros if the attribute is missing.
     pub(super) fn pairs_or_zero(&self, name: &str, count: usize) -> Result<Vec<(i64, i64)>, Error> {
         let values = self.integers_or(name, 0, 2 * count)?;
         Ok(values.chunks(2).map(|pair| (pair[0], pair[1])).collect())
@@ -108,7 +108,7 @@ impl<'o> Access<'o> {
         value.ok_or_else(|| self.wrong(name, "a string"))
     }
 
-    /// A case of an enumeration, if it is stated.
+    /// The case of an enumeration attribute, if it is present.
     pub(super) fn case(&self, name: &str) -> Result<Option<&'o str>, Error> {
         match self.operation.attribute(name) {
             None => Ok(None),
@@ -119,7 +119,7 @@ impl<'o> Access<'o> {
         }
     }
 
-    /// Integers in a field of a structured attribute; none if it is left out.
+    /// The integers in a field of a structured attribute; empty if the field is missing.
     pub(super) fn field(&self, name: &str, field: &str) -> Result<DimNumbers, Error> {
         let entries = self.attribute(name)?.as_entries();
         let entries = entries.ok_or_else(|| self.wrong(name, "dimension numbers"))?;
@@ -131,7 +131,7 @@ impl<'o> Access<'o> {
         Ok(values.into_iter().collect())
     }
 
-    /// One integer in a field of a structured attribute; 0 if it is left out.
+    /// The single integer in a field of a structured attribute; 0 if the field is missing.
     pub(super) fn number(&self, name: &str, field: &str) -> Result<i64, Error> {
         Ok(self.field(name, field)?.first().copied().unwrap_or(0))
     }

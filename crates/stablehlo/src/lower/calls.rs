@@ -1,4 +1,4 @@
-//! Calls: of functions, of composites' decompositions, and custom calls.
+//! Lowers calls: of functions, of composites' decompositions, and custom calls.
 
 use super::{Frame, Local, Lowerer, MAX_INLINING, access::Access, chlo};
 use crate::Error;
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use tegula_ir::{CustomCall, Layout, Op, Shape};
 
-/// Custom calls that give their operand back: they say something to a partitioner or a scheduler.
+/// Custom calls that return their operand; they are annotations for a partitioner or a scheduler.
 const IDENTITIES: &[&str] = &[
     "Sharding",
     "annotate_device_placement",
@@ -15,8 +15,8 @@ const IDENTITIES: &[&str] = &[
     "LayoutConstraint",
 ];
 
-/// Custom calls without results that only keep JAX and XLA from dropping or moving operations, which
-/// are pure: nothing is to be done for them.
+/// Custom calls without results that only keep JAX and XLA from dropping or moving operations.
+/// Operations here are pure, so they are dropped.
 const NOTHING_TO_DO: &[&str] = &["control_dep", "dce_sink"];
 
 impl<'m> Lowerer<'m> {
@@ -27,7 +27,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// The results of a function of the operation's operands.
+    /// The results of calling a function on the operation's operands.
     fn call_function(
         &mut self,
         access: &Access<'m>,
@@ -52,7 +52,7 @@ impl<'m> Lowerer<'m> {
         results
     }
 
-    /// Whether sizes that are not known go into a function.
+    /// Whether open sizes are passed to a function.
     fn is_open_call(&self, access: &Access<'_>, function: &Operation) -> bool {
         let is_open = |ty: &Type| ty.as_tensor().is_some_and(|t| t.dims.contains(&None));
         let signature = match function.attribute("function_type") {
@@ -67,7 +67,7 @@ impl<'m> Lowerer<'m> {
         let all_sizes = operands
             .iter()
             .all(|value| self.sizes.terms(*value).is_some());
-        // Constants alone give sizes, too: they may be compared with others.
+        // Constant sizes count as well, because the function may compare them with others.
         signature
             || (all_sizes && !operands.is_empty())
             || operands.iter().any(|value| self.sizes.is_open(*value))
@@ -100,7 +100,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The function's operations, written out here.
+    /// Inlines a function's operations.
     fn inlined(
         &mut self,
         access: &Access<'m>,
@@ -112,7 +112,7 @@ impl<'m> Lowerer<'m> {
         self.inlined_block(access, block, operands, frame)
     }
 
-    /// The operations of a block whose arguments are the operands, written out here.
+    /// Inlines a block, whose arguments are the operands.
     pub(super) fn inlined_block(
         &mut self,
         access: &Access<'m>,
@@ -141,7 +141,7 @@ impl<'m> Lowerer<'m> {
         Ok(results)
     }
 
-    /// A composite: the operation that it is known to be, or what it is composed of.
+    /// Lowers a composite: to an operation that is known to be equivalent, or to its decomposition.
     pub(super) fn composite(
         &mut self,
         access: &Access<'m>,
@@ -260,8 +260,8 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// JAX's approximate top k: exact here, by a sort with its comparator. The operands are arrays
-    /// and as many initial values, which only an approximation needs.
+    /// Lowers JAX's approximate top k to an exact one, by a sort with its comparator. The operands
+    /// are arrays and as many initial values, which only an approximation needs.
     fn approx_top_k(
         &mut self,
         access: &Access<'m>,
@@ -335,8 +335,8 @@ impl<'m> Lowerer<'m> {
         Ok(computation)
     }
 
-    /// jax.export's check of what is known of sizes: operand 0 must be true, or the run ends with
-    /// the message, which the other operands are written into.
+    /// Lowers `jax.export`'s assertion about sizes: operand 0 must be true, otherwise the run fails
+    /// with the message, in which the other operands are inserted.
     fn shape_assertion(&mut self, access: &Access<'_>) -> Result<(), Error> {
         let operands = &access.operation.operands;
         let message = access.operation.attribute("error_message");
@@ -357,7 +357,8 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// Whether a custom call wants its operands, or gives its results, in another order than row-major.
+/// Whether a custom call requires an operand, or returns a result, in an order other than
+/// row-major.
 fn has_other_layouts(access: &Access<'_>) -> bool {
     let layouts = ["operand_layouts", "result_layouts"].into_iter();
     let layouts = layouts.filter_map(|name| access.operation.attribute(name)?.as_array());
@@ -365,8 +366,8 @@ fn has_other_layouts(access: &Access<'_>) -> bool {
     orders.any(|order| !order.iter().rev().copied().eq(0..order.len() as i64))
 }
 
-/// Shapes of arrays that lie in the orders that an attribute states, the fastest-varying dimension
-/// first; it says nothing of tokens.
+/// The shapes of arrays with the orders that an attribute states, the fastest-varying dimension
+/// first. Tokens have no orders.
 fn with_orders(
     access: &Access<'_>,
     name: &str,
@@ -392,7 +393,7 @@ fn with_orders(
     Ok(shapes)
 }
 
-/// What a custom call is given as its configuration, as HLO text writes it.
+/// The configuration of a custom call, in HLO text's form.
 fn backend_config(access: &Access<'_>) -> Option<String> {
     let own = access.operation.attribute("backend_config");
     let discardable = access.operation.attribute("mhlo.backend_config");
@@ -411,7 +412,7 @@ fn backend_config(access: &Access<'_>) -> Option<String> {
     None
 }
 
-/// Which results are written to the memory of which operands.
+/// The pairs of results and operands that share memory.
 fn aliasing(access: &Access<'_>) -> Vec<(Vec<i64>, i64, Vec<i64>)> {
     let stated = access.operation.attribute("output_operand_aliases");
     let stated = stated.and_then(Attribute::as_array).unwrap_or_default();
@@ -427,7 +428,7 @@ fn aliasing(access: &Access<'_>) -> Vec<(Vec<i64>, i64, Vec<i64>)> {
         let (_, operand) = text.split_once("operand_index = ")?;
         let end = operand.find(|c: char| !c.is_ascii_digit());
         let operand = operand[..end.unwrap_or(operand.len())].parse().ok()?;
-        // StableHLO counts results, HLO goes into the tuple of several.
+        // StableHLO numbers results; HLO indexes the tuple, if there are several.
         let mut result = list("output_tuple_indices")?;
         if !is_tuple {
             result.clear();
@@ -440,7 +441,7 @@ fn aliasing(access: &Access<'_>) -> Vec<(Vec<i64>, i64, Vec<i64>)> {
 fn api_version(access: &Access<'_>, config: Option<&str>) -> Result<Option<Arc<str>>, Error> {
     let version = match access.operation.attribute("api_version") {
         Some(_) => access.integer("api_version")?,
-        // A dictionary is what typed handlers take.
+        // Typed handlers take a dictionary.
         None if config.is_some_and(|config| config.starts_with('{')) => 4,
         None => 1,
     };

@@ -1,11 +1,11 @@
-//! CHLO: operations of clients, as the operations that they are composed of.
+//! Lowers CHLO operations to the operations that they are composed of.
 
 use super::operations::{binary, comparison};
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
 use tegula_ir::{Binary, DimNumbers, Direction, Op, Order, Shape, Unary};
 
-/// The operation of HLO that a CHLO operation of one operand is.
+/// The HLO operation for a unary CHLO operation that HLO has.
 pub(super) fn known_unary(name: &str) -> Option<Unary> {
     Some(match name {
         "acos" => Unary::Acos,
@@ -85,7 +85,7 @@ impl<'m> Lowerer<'m> {
         self.push(frame, op, &[real, negative], None)
     }
 
-    /// Of a complex number `-i atanh(i z)`.
+    /// For a complex number, the arc tangent is `-i atanh(i z)`.
     fn atan(&self, frame: &mut Frame, x: Local) -> Result<Local, Error> {
         if !is_complex(frame, x) {
             let one = self.filled_like(frame, x, 1.0)?;
@@ -108,7 +108,8 @@ impl<'m> Lowerer<'m> {
         pair(frame, b, negative)
     }
 
-    /// Of a complex number `a + ib` it is `(a - b) (a + b) + 2 a b i`, which does not cancel.
+    /// The square of a complex number `a + ib` is `(a - b) (a + b) + 2 a b i`, which avoids
+    /// cancellation.
     fn square(&self, frame: &mut Frame, x: Local) -> Result<Local, Error> {
         let binary = |frame: &mut Frame, op, a, b| self.push(frame, Op::Binary(op), &[a, b], None);
         if !is_complex(frame, x) {
@@ -119,7 +120,7 @@ impl<'m> Lowerer<'m> {
         let difference = binary(frame, Binary::Subtract, a, b)?;
         let sum = binary(frame, Binary::Add, a, b)?;
         let real = binary(frame, Binary::Multiply, difference, sum)?;
-        // Equal magnitudes: not the product of a zero and an infinity.
+        // With equal magnitudes, the product must not be of a zero and an infinity.
         let zero = self.filled_like(frame, a, 0.0)?;
         let magnitude = |frame: &mut Frame, x| self.push(frame, Op::Unary(Unary::Abs), &[x], None);
         let smaller = {
@@ -134,7 +135,7 @@ impl<'m> Lowerer<'m> {
         binary(frame, Binary::Complex, real, imaginary)
     }
 
-    /// An array of the shape of another with one value everywhere.
+    /// An array with the shape of another and one value in all elements.
     pub(super) fn filled_like(
         &self,
         frame: &mut Frame,
@@ -160,7 +161,7 @@ impl<'m> Lowerer<'m> {
         self.push(frame, op, &[x, other], None)
     }
 
-    /// An elementwise operation whose operands are broadcast as numpy does, or as
+    /// An elementwise operation whose operands are broadcast as in numpy, or as
     /// `broadcast_dimensions` says.
     fn chlo_broadcast(
         &mut self,

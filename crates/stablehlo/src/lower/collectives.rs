@@ -1,4 +1,4 @@
-//! Operations between devices.
+//! Lowers operations between devices.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
@@ -50,8 +50,9 @@ impl<'m> Lowerer<'m> {
         self.push_results(access, frame, op, &operands)
     }
 
-    /// An exchange that cuts its operand along one dimension and joins what it gets along another.
-    /// HLO's does both along one: what it joined is moved to the other dimension afterwards.
+    /// Lowers an all-to-all, which splits its operand along one dimension and concatenates the
+    /// received parts along another. HLO's uses the same dimension for both, so the result is
+    /// rearranged afterwards.
     fn all_to_all(
         &mut self,
         access: &Access<'m>,
@@ -82,7 +83,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// Takes `count` parts that lie along one dimension and lays them along another.
+    /// Moves `count` parts that are adjacent along one dimension to another dimension.
     fn moved(
         &mut self,
         access: &Access<'_>,
@@ -102,7 +103,7 @@ impl<'m> Lowerer<'m> {
                 dims[from]
             ))
         })?;
-        // The parts become a dimension of their own, which goes before the one that they join.
+        // The parts become a separate dimension, which is moved before the one that they join.
         let mut cut = dims.clone();
         cut[from] /= count;
         let mut result = cut.clone();
@@ -123,8 +124,8 @@ impl<'m> Lowerer<'m> {
         self.push(frame, Op::Reshape, &[turned], of(&result))
     }
 
-    /// An operation that runs beside those after it, until `async_done` waits for its results.
-    /// Its region is written out where it starts: each collective has finished when it has run.
+    /// Lowers the start of an asynchronous operation, whose results `async_done` waits for. Its
+    /// region is inlined here, so each collective is finished where it starts.
     pub(super) fn async_start(
         &mut self,
         access: &Access<'m>,
@@ -141,7 +142,7 @@ impl<'m> Lowerer<'m> {
         Ok(())
     }
 
-    /// Waits for the results of an `async_start`, which are there already.
+    /// Lowers the wait for an `async_start`, whose results exist already.
     pub(super) fn async_done(
         &mut self,
         access: &Access<'_>,
@@ -152,7 +153,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// Who takes part, and how devices are numbered.
+    /// The groups of a collective, and how devices are numbered.
     pub(super) fn described(&self, access: &Access<'_>) -> Result<Collective, Error> {
         let groups = match access.operation.attribute("replica_groups") {
             Some(value @ Attribute::Struct { .. }) => self.groups_of_axes(access, value)?,
@@ -179,7 +180,7 @@ fn channel(access: &Access<'_>) -> Result<Option<i64>, Error> {
     Ok((handle > 0).then_some(handle))
 }
 
-/// Rows of device numbers; shorter groups are filled up with -1.
+/// The groups as rows of device numbers; shorter rows are padded with -1.
 fn groups(access: &Access<'_>) -> Result<Vec<Vec<i64>>, Error> {
     let Some(value) = access.operation.attribute("replica_groups") else {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Loops, branches, tuples, and regions as computations.
+//! Lowers loops, branches, tuples, and regions.
 
 use super::{Frame, Local, Lowerer, access::Access, types};
 use crate::Error;
@@ -41,8 +41,8 @@ impl<'m> Lowerer<'m> {
         self.bind(access, frame, local)
     }
 
-    /// A region that is applied to single elements: its parameters are its arguments, and it
-    /// reads nothing from around it but constants.
+    /// A region that is applied to single elements, as a computation. Its parameters are its
+    /// arguments; it captures only constants.
     pub(super) fn scalar_region(
         &mut self,
         access: &Access<'m>,
@@ -51,8 +51,8 @@ impl<'m> Lowerer<'m> {
         self.closed_region(access, place, &region_name(access, place))
     }
 
-    /// A region as a computation of a name: its parameters are its arguments, and it reads nothing
-    /// from around it but constants.
+    /// A region as a computation of this name. Its parameters are its arguments; it captures only
+    /// constants.
     pub(super) fn closed_region(
         &mut self,
         access: &Access<'m>,
@@ -84,9 +84,9 @@ impl<'m> Lowerer<'m> {
         block.ok_or_else(|| access.error("expected a region of one block"))
     }
 
-    /// A region whose parameter is a tuple: first what its arguments are, then what it reads from
-    /// around it. Its result is a tuple if `tuple` says so or there are not just one, followed by
-    /// what was read if `keep` says so.
+    /// A region as a computation of a tuple parameter: the region's arguments, followed by the
+    /// captured values. The result is a tuple if `tuple` is set or there is not exactly one,
+    /// followed by the captured values if `keep` is set.
     fn tuple_region(
         &mut self,
         access: &Access<'m>,
@@ -122,7 +122,7 @@ impl<'m> Lowerer<'m> {
         self.finish_frame(frame, root)
     }
 
-    /// What regions read from around them, but for constants, and the instructions of that.
+    /// The values that regions capture, except for constants, and their instructions.
     fn captured(
         &mut self,
         access: &Access<'m>,
@@ -197,12 +197,12 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// What a region of a loop or branch gives.
+/// The result of a loop's or branch's region.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RegionResult {
-    /// What it returns: a tuple unless it is one value.
+    /// The values that it returns; a tuple unless there is exactly one.
     Values,
-    /// A tuple of what it returns and of what was captured, which is a loop's next state.
+    /// A tuple of the values that it returns and the captured ones, which is a loop's next state.
     State,
 }
 
@@ -216,7 +216,7 @@ fn region_name(access: &Access<'_>, place: usize) -> String {
     }
 }
 
-/// The values that operations use and that are not defined among them.
+/// The values that operations use without defining them.
 #[derive(Default)]
 struct Captured {
     defined: FxHashSet<ValueId>,

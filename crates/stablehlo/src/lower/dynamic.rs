@@ -1,5 +1,5 @@
-//! Operations that take sizes as operands: with sizes that follow from those of the inputs they
-//! are ordinary operations of symbolic sizes.
+//! Lowers operations that take sizes as operands. If the sizes follow from those of the inputs,
+//! they become ordinary operations with symbolic sizes.
 
 use super::shaping::{dim_of, gather_dims};
 use super::sizes::depends_on_data;
@@ -45,7 +45,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The sizes that an operand holds.
+    /// The sizes in an operand.
     pub(super) fn sizes_of(&self, access: &Access<'_>, place: usize) -> Result<Arc<[Term]>, Error> {
         let value = access.operation.operands.get(place);
         let value = value.ok_or_else(|| access.error(format!("operand {place} is missing")))?;
@@ -63,7 +63,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The indices that an operand holds, which may depend on data.
+    /// The indices in an operand, which may depend on data.
     fn indices_of(&self, access: &Access<'_>, place: usize) -> Result<Arc<[Term]>, Error> {
         let value = access.operation.operands.get(place);
         match value.and_then(|value| self.sizes.index_terms(*value)) {
@@ -72,7 +72,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// An array of these sizes.
+    /// An array shape with these sizes.
     fn sized(&self, element_type: tegula_ir::ElementType, sizes: &[Term]) -> Shape {
         Shape::Array(ArrayShape {
             element_type,
@@ -93,7 +93,8 @@ impl<'m> Lowerer<'m> {
         super::types::element_type(&ty.element).map_err(|why| access.unsupported(why))
     }
 
-    /// Paddings that are not known are arrays of the padding value before and behind.
+    /// Lowers `dynamic_pad`. Unknown amounts of padding become concatenations with arrays of the
+    /// padding value.
     fn dynamic_pad(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let mut local = self.operand(access, frame, 0)?;
         let value = self.operand(access, frame, 1)?;
@@ -245,13 +246,13 @@ impl<'m> Lowerer<'m> {
         self.push(frame, op, &operands, None)
     }
 
-    /// An index that is known.
+    /// A constant index.
     fn index_constant(&self, frame: &mut Frame, value: i64) -> Result<Local, Error> {
         let op = Op::Constant([Literal::from_value(value)].into());
         self.push(frame, op, &[], None)
     }
 
-    /// One of a list of indices.
+    /// An element of a list of indices.
     fn index_element(
         &self,
         access: &Access<'_>,
@@ -268,7 +269,7 @@ impl<'m> Lowerer<'m> {
         self.push(frame, Op::Convert, &[one], Some(wide))
     }
 
-    /// `count` elements along one dimension: a gather at indices that an iota gives.
+    /// `count` elements along one dimension, by a gather at indices from an iota.
     #[allow(
         clippy::too_many_arguments,
         reason = "a slice is an array, a dimension, a start, a stride and a count"
@@ -323,8 +324,8 @@ impl<'m> Lowerer<'m> {
         self.push(frame, op, &[operand, index], Some(Shape::Array(result)))
     }
 
-    /// A gather whose slice sizes are known, or as large as the dimension; or one slice, whose
-    /// sizes are anything.
+    /// Lowers a gather with slice sizes that are constant or as large as the dimension, or a gather
+    /// of a single slice of any size.
     fn dynamic_gather(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let operand = self.operand(access, frame, 0)?;
         let sizes = self.sizes_of(access, 2)?;
@@ -350,7 +351,7 @@ impl<'m> Lowerer<'m> {
         self.push_result(access, frame, op, &[operand, indices], None)
     }
 
-    /// A gather of one slice at a known place.
+    /// A gather of a single slice at a known position.
     fn one_slice(
         &mut self,
         access: &Access<'m>,
@@ -375,7 +376,7 @@ impl<'m> Lowerer<'m> {
             if *size == whole {
                 continue;
             }
-            // A start that would leave the array is moved: only 0 is sure to stay.
+            // An out-of-bounds start is clamped, and only 0 is known to be in bounds.
             let room = whole.sub(size);
             let stays = start.is_some_and(|start| {
                 start == 0 || self.sizes.range(&room.sub(&Term::constant(start))).lower >= 0
@@ -421,7 +422,7 @@ impl<'m> Lowerer<'m> {
         self.push_result(access, frame, op, &operands, None)
     }
 
-    /// Random bits of sizes that an operand holds; the operands are the key and the sizes.
+    /// Random bits with sizes from an operand; the operands are the key and the sizes.
     pub(super) fn dynamic_bits(
         &mut self,
         access: &Access<'m>,
@@ -438,7 +439,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &elements)
     }
 
-    /// The largest elements, as many as an operand says.
+    /// Lowers a `top_k` whose `k` is an operand.
     pub(super) fn dynamic_top_k(
         &mut self,
         access: &Access<'m>,

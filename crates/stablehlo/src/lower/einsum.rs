@@ -1,13 +1,13 @@
-//! Contractions that are named by letters, and selection along a dimension: operations that
-//! StableHLO has from its early days.
+//! Lowers `einsum` and `torch_index_select`: contractions with labelled dimensions, and selection
+//! along a dimension. Both are old operations of StableHLO.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
 use tegula_ir::{DimNumbers, DotDims, GatherDims, Op, TO_END};
 
 impl<'m> Lowerer<'m> {
-    /// `einsum "ab,bc->ac"`: letters that all have are batches, those that the result lacks are
-    /// summed over.
+    /// Lowers `einsum "ab,bc->ac"`: labels that all arrays have are batch dimensions, and labels
+    /// that the result lacks are summed over.
     pub(super) fn einsum(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
         let config = access.string("einsum_config")?;
@@ -51,7 +51,7 @@ impl<'m> Lowerer<'m> {
         self.bind(access, frame, local)
     }
 
-    /// Sums over the letters that none of the others has.
+    /// Sums over the labels that none of the other arrays has.
     fn summed(
         &mut self,
         frame: &mut Frame,
@@ -81,7 +81,7 @@ impl<'m> Lowerer<'m> {
         Ok((self.push(frame, op, &[x, zero], None)?, kept))
     }
 
-    /// The function that adds two numbers.
+    /// The computation that adds two numbers.
     pub(super) fn sum_of(
         &mut self,
         element: tegula_ir::ElementType,
@@ -126,7 +126,7 @@ impl<'m> Lowerer<'m> {
         Ok((self.push(frame, op, &[x, y], None)?, letters))
     }
 
-    /// Slices along dimension `dim` at the places that an array of indices names.
+    /// Gathers slices along dimension `dim` at the indices in an array.
     pub(super) fn torch_index_select(
         &mut self,
         access: &Access<'m>,

@@ -1,4 +1,4 @@
-//! What a program says of its entry's parameters and results: donations, shardings, layouts, names.
+//! Attributes of the entry's parameters and results: donations, shardings, layouts, names.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
@@ -18,19 +18,19 @@ fn lists<'a>(operation: &'a Operation, name: &str) -> &'a [Attribute] {
     lists.unwrap_or_default()
 }
 
-/// A text as HLO writes one, in quotes.
+/// A text in quotes, in HLO's form.
 pub(super) fn quoted(text: &str) -> Arc<str> {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")).into()
 }
 
-/// Shardings as XLA keeps them in HLO.
+/// A sharding in the form in which XLA stores it in HLO.
 pub(super) fn sharding_attribute(value: &Attribute) -> (Arc<str>, Arc<str>) {
     let text = crate::print::attribute_text(value);
     ("xla.sdy.sharding".into(), quoted(&text))
 }
 
 impl Lowerer<'_> {
-    /// What the attributes of the entry's parameters say: shardings and donations.
+    /// Stores the parameters' shardings and donations.
     pub(super) fn note_parameters(
         &mut self,
         operation: &Operation,
@@ -78,7 +78,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// A result of which a sharding is stated is a copy that states it.
+    /// A result with a stated sharding becomes a copy with that sharding.
     pub(super) fn state_result_shardings(
         &mut self,
         operation: &Operation,
@@ -101,8 +101,8 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// Names of results, and meshes, are kept as attributes of the module: HLO has no other place
-    /// for them.
+    /// Stores the names of results, and meshes, as attributes of the module, because HLO has no
+    /// other place for them.
     pub(super) fn note_results(&mut self, operation: &Operation) {
         let mut names = Vec::new();
         for list in lists(operation, "res_attrs") {
@@ -142,8 +142,9 @@ impl Lowerer<'_> {
         }
     }
 
-    /// The layouts of parameters and results where some are not the default by themselves: those that
-    /// `mhlo.layout_mode` asks for, and the default where a custom call gives its result in another order.
+    /// Stores the layouts of parameters and results if any differs from its default: those that
+    /// `mhlo.layout_mode` requests, and the default where a custom call returns its result in
+    /// another order.
     pub(super) fn note_layouts(
         &mut self,
         access: &Access<'_>,
@@ -161,7 +162,7 @@ impl Lowerer<'_> {
                 let mode = all.iter().find(|(key, _)| &**key == "mhlo.layout_mode");
                 match mode.and_then(|(_, value)| value.as_str()) {
                     Some("auto") => {}
-                    // Not the order that a custom call gives its result in.
+                    // The order in which a custom call returns its result does not apply.
                     None | Some("default") => {
                         if let Shape::Array(array) = &mut shape
                             && array.layout.is_some()
@@ -194,7 +195,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// An array in the layout `{1,0}`: dimensions from the fastest to the slowest.
+/// An array with the layout `{1,0}`, which lists dimensions from the fastest to the slowest.
 fn with_layout(shape: Shape, text: &str) -> Option<Shape> {
     let Shape::Array(mut array) = shape else {
         return None;

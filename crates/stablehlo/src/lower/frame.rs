@@ -1,5 +1,5 @@
-//! The instructions of one computation while it is made, and the values of the input that they
-//! are: a [`Draft`] with names.
+//! A frame: a [`Draft`] of a computation's instructions, with the input's values that they
+//! correspond to.
 
 use crate::Error;
 use crate::mlir::ValueId;
@@ -9,12 +9,12 @@ use tegula_ir::{Annotations, ComputationId, Draft, Module, ModuleBuilder, Op, Sh
 /// An instruction of a [`Frame`].
 pub(super) type Local = tegula_ir::DraftId;
 
-/// A computation that is being made.
+/// A computation under construction.
 pub(super) struct Frame {
     draft: Draft,
     offsets: Vec<usize>,
     values: FxHashMap<ValueId, Local>,
-    /// Where the operation that is being translated is in the input.
+    /// The position in the input of the operation that is being lowered.
     pub(super) offset: usize,
 }
 
@@ -32,13 +32,13 @@ impl Frame {
         }
     }
 
-    /// The next parameter.
+    /// Appends the next parameter.
     pub(super) fn parameter(&mut self, shape: Shape, name: Option<&str>) -> Local {
         self.offsets.push(self.offset);
         self.draft.parameter(shape, name)
     }
 
-    /// Appends an operation; without `stated` its shape is what the operands determine.
+    /// Appends an operation. Its shape is `stated`, or else determined by the operands.
     pub(super) fn push(
         &mut self,
         module: &Module,
@@ -61,7 +61,7 @@ impl Frame {
         self.draft.set_name(local, name);
     }
 
-    /// What goes with an instruction beyond its meaning.
+    /// The annotations of an instruction, for writing.
     pub(super) fn annotations_mut(&mut self, local: Local) -> &mut Annotations {
         self.draft.annotations_mut(local)
     }
@@ -78,12 +78,12 @@ impl Frame {
         self.draft.len()
     }
 
-    /// Where each instruction came from.
+    /// The position in the input of each instruction.
     pub(super) fn offsets(&self) -> Vec<usize> {
         self.offsets.clone()
     }
 
-    /// Adds the computation with this result to the module.
+    /// Adds the computation to the module, with this result.
     pub(super) fn finish(
         self,
         builder: &mut ModuleBuilder,

@@ -1,10 +1,10 @@
-//! `sdy.manual_computation`: what each device computes of its own part of the arrays.
+//! Lowers `sdy.manual_computation`, which is written for each device's own parts of the arrays.
 //!
-//! It becomes what XLA makes of it, so that a partitioner finds the same whether a program comes as
-//! StableHLO or as HLO: a custom call that cuts whole arrays into parts, a call of the computation on
-//! parts, and a custom call that puts the parts of its results together. The frontend attributes of
-//! the custom calls keep the shardings and the axes of the mesh. Where the axes have one device, it
-//! does all, and the operations stand where the computation stood.
+//! It is lowered as in XLA, so that a partitioner sees the same program whether it comes as
+//! StableHLO or as HLO: a custom call that divides whole arrays into parts, a call of the
+//! computation on parts, and a custom call that combines the parts of its results. The frontend
+//! attributes of the custom calls contain the shardings and the mesh axes. If the axes have only
+//! one device, the operations are inlined instead.
 
 use super::{Frame, Local, Lowerer, access::Access, entry::quoted};
 use crate::Error;
@@ -54,7 +54,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// Whether the axes along which devices compute by themselves have one device together.
+    /// Whether the manual axes have only one device in total.
     fn is_of_one_device(&self, access: &Access<'_>) -> bool {
         let Ok(axes) = access.attribute("manual_axes") else {
             return false;
@@ -64,7 +64,7 @@ impl<'m> Lowerer<'m> {
             let is_mesh = &*operation.name == "sdy.mesh";
             self.mesh(operation.attribute("mesh").filter(|_| is_mesh)?)
         });
-        // An axis of a name has the same size in all meshes that have it.
+        // An axis has the same size in all meshes that have an axis of this name.
         let mut sizes = meshes.flat_map(|mesh| mesh.axes);
         sizes.all(|(name, size)| size == 1 || !axes.contains(&format!("\"{name}\"")))
     }
@@ -77,7 +77,7 @@ impl<'m> Lowerer<'m> {
         shapes.map_err(|why| access.unsupported(why))
     }
 
-    /// Arrays that are cut into parts, or parts that are put together, with their new shapes.
+    /// Divides arrays into parts, or combines parts, with the new shapes.
     fn resharded(
         &mut self,
         access: &Access<'m>,
@@ -123,11 +123,11 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// Which side of a manual computation.
+/// A boundary of a manual computation.
 #[derive(Clone, Copy)]
 enum Boundary {
-    /// Before it: whole arrays into parts.
+    /// The entrance: whole arrays are divided into parts.
     Cut,
-    /// After it: parts into whole arrays.
+    /// The exit: parts are combined to whole arrays.
     Join,
 }

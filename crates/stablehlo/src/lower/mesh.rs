@@ -1,4 +1,4 @@
-//! Meshes of devices as attributes say them, and the groups of collectives along their axes.
+//! Meshes of devices in attributes, and the groups of collectives along their axes.
 
 use super::{Lowerer, access::Access};
 use crate::Error;
@@ -7,10 +7,10 @@ use tegula_ir::ReplicaGroups;
 use tegula_ir::helpers::{Mesh, MeshPart};
 
 impl Lowerer<'_> {
-    /// The groups that `#stablehlo.replica_group_mesh_axes<mesh = ..., axes = [...]>` names.
+    /// The groups that `#stablehlo.replica_group_mesh_axes<mesh = ..., axes = [...]>` describes.
     ///
     /// # Errors
-    /// A mesh or an axis that there is not, sizes that do not divide each other.
+    /// An unknown mesh or axis; sizes that do not divide each other.
     pub(super) fn groups_of_axes(
         &self,
         access: &Access<'_>,
@@ -42,7 +42,7 @@ impl Lowerer<'_> {
             .ok_or_else(|| wrong("parts of axes that do not divide them"))
     }
 
-    /// A mesh by its name, or as it is written.
+    /// A mesh, given by name or inline.
     pub(super) fn mesh(&self, value: &Attribute) -> Option<Mesh> {
         let Some(name) = value.as_symbol() else {
             return match value {
@@ -58,7 +58,7 @@ impl Lowerer<'_> {
     }
 }
 
-/// `#stablehlo.axis_ref<name = "x", sub_axis_info = #stablehlo.sub_axis_info<...>>`.
+/// Reads `#stablehlo.axis_ref<name = "x", sub_axis_info = #stablehlo.sub_axis_info<...>>`.
 fn axis_part(value: &Attribute, mesh: &Mesh) -> Option<MeshPart> {
     let field = |of: &Attribute, name: &str| {
         let entries = of.as_entries()?;
@@ -81,7 +81,7 @@ fn axis_part(value: &Attribute, mesh: &Mesh) -> Option<MeshPart> {
     Some(MeshPart { axis, before, size })
 }
 
-/// `#stablehlo.mesh<axes = [...], device_ids = ...>`.
+/// Reads `#stablehlo.mesh<axes = [...], device_ids = ...>`.
 fn written_mesh(value: &Attribute) -> Option<Mesh> {
     let entries = value.as_entries()?;
     let field = |name: &str| {
@@ -105,7 +105,7 @@ fn written_mesh(value: &Attribute) -> Option<Mesh> {
     })
 }
 
-/// Shardy's text of a mesh: `mesh<["x"=4, "y"=2], device_ids=[0, 1, ...]>`.
+/// Reads Shardy's text of a mesh: `mesh<["x"=4, "y"=2], device_ids=[0, 1, ...]>`.
 fn parsed_mesh(body: &str) -> Option<Mesh> {
     let inner = body.strip_prefix("mesh<[")?.strip_suffix('>')?;
     let (axes, rest) = inner.split_once(']')?;

@@ -1,24 +1,25 @@
-//! A StableHLO module as a [`tegula_ir::Module`]: one to one where HLO has the operation.
+//! Lowers a StableHLO module to a [`tegula_ir::Module`]; operations that HLO has are converted one
+//! to one.
 //!
-//! A function becomes a computation, a region becomes one of its own: what a loop or a branch
-//! reads from around it becomes part of its state or operand, and constants are written again
-//! inside. Several results are a tuple and its elements.
+//! A function becomes a computation, and so does a region. Values that a loop or branch captures
+//! become part of its state or operand; captured constants are duplicated inside. Several results
+//! become a tuple and its elements.
 //!
-//! Sizes that are `?` are terms over the sizes of the entry's parameters: integer computations on
-//! sizes are done on terms while the module is translated (`sizes`), so that
-//! `dynamic_broadcast_in_dim` and the like become static operations of symbolic sizes. Functions
-//! that such values or sizes go into are written out where they are called.
+//! Sizes that are `?` become terms over the sizes of the entry's parameters. Integer computations
+//! on sizes are evaluated on terms during lowering (`sizes`), so `dynamic_broadcast_in_dim` and
+//! similar operations become static operations with symbolic sizes. Functions that take such values
+//! or sizes are inlined.
 //!
-//! - `frame`: the instructions of one computation while it is made;
+//! - `frame`: the instructions of one computation under construction;
 //! - `types`: types and constants;
 //! - `access`: an operation and its attributes, with errors that name both;
-//! - `operations`: which translation an operation has, and the elementwise ones;
+//! - `operations`: the dispatch by operation, and elementwise operations;
 //! - `shaping`, `windows`, `control`, `calls`, `collectives`, `manual`, `transfers`, `einsum`,
-//!   `ragged`: the others;
-//! - `chlo`, `special_functions`: CHLO, as what it is composed of;
-//! - `entry`: what is said of parameters and results; `mesh`: groups of devices;
-//! - `sizes`, `dynamic`: arithmetic on sizes, and the operations that take sizes as operands;
-//! - `running`: reductions over windows of a size that is known at run time.
+//!   `ragged`: the other operations;
+//! - `chlo`, `special_functions`: CHLO operations, by what they are composed of;
+//! - `entry`: attributes of parameters and results; `mesh`: groups of devices;
+//! - `sizes`, `dynamic`: arithmetic on sizes, and operations that take sizes as operands;
+//! - `running`: reductions over windows whose size is known only at run time.
 
 mod access;
 mod calls;
@@ -50,19 +51,18 @@ use frame::{Frame, Local};
 use rustc_hash::FxHashMap;
 use tegula_ir::{ComputationId, Dim, InstructionId, ModuleBuilder, Shape, Span};
 
-/// Functions that are written out in each other more deeply than this are taken to be recursive.
+/// The maximum depth of inlining; deeper calls are taken to be recursive.
 const MAX_INLINING: usize = 64;
 
-/// More instructions than this are not made of one module: functions that are written out where
-/// they are called can multiply.
+/// The maximum number of instructions of a module, because inlined functions can multiply.
 const MAX_INSTRUCTIONS: usize = 4_000_000;
 
-/// Translates a module. Its entry is the function `main`, or the only public one.
+/// Lowers a module. Its entry is the function `main`, or the only public one.
 ///
-/// Sizes are not related to each other yet: see [`tegula_ir::infer_symbolic_dims`].
+/// Open sizes are not related to each other yet: see [`tegula_ir::infer_symbolic_dims`].
 ///
 /// # Errors
-/// The first operation that has no translation, or is not well-formed, with its place.
+/// The first operation that is unsupported or malformed, with its place.
 pub fn to_module(module: &Module) -> Result<tegula_ir::Module, Error> {
     let mut lowerer = Lowerer::new(module)?;
     let entry = lowerer.entry()?;
@@ -70,22 +70,22 @@ pub fn to_module(module: &Module) -> Result<tegula_ir::Module, Error> {
     lowerer.finish(lowered)
 }
 
-/// What one translation knows.
+/// The state of lowering a module.
 struct Lowerer<'m> {
     source: &'m Module,
     builder: ModuleBuilder,
     functions: FxHashMap<&'m str, &'m Operation>,
-    /// Functions that are computations already.
+    /// Functions that are lowered already.
     done: FxHashMap<&'m str, ComputationId>,
-    /// Functions that are being translated, to find recursion.
+    /// Functions that are being lowered, to detect recursion.
     open: Vec<&'m str>,
-    /// Operations that give constants, to be written again inside of regions.
+    /// Operations that give constants, to be duplicated inside regions.
     constants: FxHashMap<ValueId, &'m Operation>,
-    /// Whether any type has a size that is not known, or any operation takes sizes as operands:
-    /// only then computations on sizes are followed.
+    /// Whether any type has an open size, or any operation takes sizes as operands. Computations on
+    /// sizes are evaluated only then.
     has_open_sizes: bool,
     sizes: sizes::Sizes,
-    /// Where instructions came from.
+    /// The positions in the input of instructions.
     offsets: FxHashMap<InstructionId, usize>,
     instructions: usize,
 }
@@ -118,7 +118,7 @@ impl<'m> Lowerer<'m> {
         })
     }
 
-    /// The function that the program is.
+    /// The entry function.
     fn entry(&self) -> Result<&'m Operation, Error> {
         if let Some(main) = self.functions.get("main") {
             return Ok(main);
@@ -141,7 +141,8 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// A function as a computation. The entry's parameters bring the symbols of open sizes.
+    /// Lowers a function to a computation. The entry's parameters introduce the symbols of open
+    /// sizes.
     fn function(
         &mut self,
         operation: &'m Operation,
@@ -183,7 +184,7 @@ impl<'m> Lowerer<'m> {
         })
     }
 
-    /// The shape of a parameter: of the entry's, each `?` is a symbol of its own.
+    /// The shape of a parameter. In the entry's parameters, each `?` gets its own symbol.
     fn parameter_shape(
         &mut self,
         access: &Access<'_>,
@@ -218,7 +219,7 @@ impl<'m> Lowerer<'m> {
         Ok(shape)
     }
 
-    /// Translates the operations of a block, and gives what its last one returns.
+    /// Lowers the operations of a block, and returns the values that its last one returns.
     fn block(&mut self, block: &'m Block, frame: &mut Frame) -> Result<Vec<Local>, Error> {
         let Some((end, operations)) = block.operations.split_last() else {
             return Err(Error::input("a block has no operation"));
@@ -243,7 +244,7 @@ impl<'m> Lowerer<'m> {
         results.map_err(|error| self.place(error, end))
     }
 
-    /// The error at the operation's place in the input.
+    /// The error, with the operation's place in the input.
     fn place(&self, error: Error, operation: &Operation) -> Error {
         match &self.source.text {
             Some(text) => {
@@ -254,7 +255,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The instruction of a value in this computation; a constant from around it is written again.
+    /// The instruction of a value in this computation; a captured constant is duplicated.
     fn value(&mut self, frame: &mut Frame, value: ValueId) -> Result<Local, Error> {
         if let Some(local) = frame.local(value) {
             return Ok(local);
@@ -271,7 +272,7 @@ impl<'m> Lowerer<'m> {
         ))
     }
 
-    /// Ends a computation.
+    /// Finishes a computation.
     fn finish_frame(&mut self, frame: Frame, root: Local) -> Result<ComputationId, Error> {
         let first = self.builder.module().instructions.len();
         let offsets = frame.offsets();
@@ -306,7 +307,7 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// Whether an operation, or one within it, takes sizes as operands or asserts something of them.
+/// Whether an operation, or one inside it, takes sizes as operands or asserts something about them.
 fn takes_sizes(operation: &Operation) -> bool {
     let name = &*operation.name;
     let target = operation.attribute("call_target_name");
@@ -320,7 +321,7 @@ fn takes_sizes(operation: &Operation) -> bool {
     own || blocks.any(|block| block.operations.iter().any(takes_sizes))
 }
 
-/// Operations that are called dynamic because of where they read, not of how much.
+/// Whether an operation is called dynamic because of its indices rather than its sizes.
 fn is_of_known_size(name: &str) -> bool {
     matches!(
         name,

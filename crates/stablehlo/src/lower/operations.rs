@@ -1,4 +1,4 @@
-//! Which translation an operation has, and the elementwise ones.
+//! The dispatch of lowering by operation, and elementwise operations.
 
 use super::{Frame, Local, Lowerer, MAX_INSTRUCTIONS, access::Access, types};
 use crate::Error;
@@ -6,7 +6,7 @@ use crate::mlir::{Attribute, Operation, ValueId};
 use tegula_ir::{Binary, Dim, Direction, ElementType, Literal, Metadata, Op, Order, Shape, Unary};
 
 impl<'m> Lowerer<'m> {
-    /// Translates one operation and binds its results.
+    /// Lowers one operation and binds its results.
     pub(super) fn operation(
         &mut self,
         operation: &'m Operation,
@@ -55,7 +55,7 @@ impl<'m> Lowerer<'m> {
                     .as_array()
                     .map_or(0, tegula_ir::ArrayShape::rank);
                 if rank == 0 && !text.contains("unreduced") {
-                    // A single element is whole everywhere.
+                    // A scalar has no dimension to shard.
                     return self.bind(access, frame, operand);
                 }
                 let local = self.push(frame, Op::Copy, &[operand], None)?;
@@ -79,7 +79,8 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// Values of one number are cut alike: from here on the value is a copy that says its group.
+    /// Values in the same sharding group must have the same sharding. The value is replaced by a
+    /// copy that states its group.
     fn sharding_group(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let operand = self.operand(access, frame, 0)?;
         let group = access.integer("group_id")?;
@@ -224,8 +225,8 @@ impl<'m> Lowerer<'m> {
         frame.push(self.builder.module(), op, operands, stated)
     }
 
-    /// The shape of a result as its type says. Sizes that the type leaves open are those of
-    /// `like`, which has as many dimensions.
+    /// The shape of a result, from its type. Open sizes are taken from `like`, which has the same
+    /// rank.
     pub(super) fn result_shape(
         &self,
         access: &Access<'_>,
@@ -257,8 +258,8 @@ impl<'m> Lowerer<'m> {
         ))
     }
 
-    /// Appends an operation whose result has the type's element type, and the sizes that the
-    /// operands determine or, where they do not, `like` has; binds the result.
+    /// Appends an operation whose result has the type's element type. Its sizes are determined by
+    /// the operands, or else those of `like`. Binds the result.
     pub(super) fn push_result(
         &mut self,
         access: &Access<'_>,
@@ -280,7 +281,7 @@ impl<'m> Lowerer<'m> {
         self.bind(access, frame, local)
     }
 
-    /// Binds the only result, and says where the instruction came from.
+    /// Binds the only result, and records the source of the instruction.
     pub(super) fn bind(
         &mut self,
         access: &Access<'_>,
@@ -318,7 +319,7 @@ impl<'m> Lowerer<'m> {
         Ok(())
     }
 
-    /// The instruction gives what the value's type says.
+    /// Checks that the instruction has the shape that the value's type states.
     fn check_type(
         &self,
         access: &Access<'_>,
@@ -352,14 +353,15 @@ impl<'m> Lowerer<'m> {
 
     fn elementwise(&mut self, access: &Access<'_>, frame: &mut Frame, op: Op) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
-        // Operands of an elementwise operation have one shape; a predicate may be a scalar.
+        // The operands of an elementwise operation have the same shape, except that a predicate may
+        // be a scalar.
         let like = operands.iter().map(|local| frame.shape(*local));
         let like = like.max_by_key(|shape| shape.as_array().map_or(0, tegula_ir::ArrayShape::rank));
         let like = like.cloned().filter(|_| self.has_open_sizes);
         self.push_result(access, frame, op, &operands, like.as_ref())
     }
 
-    /// HLO does not convert complex numbers to real ones: it is their real parts that are.
+    /// HLO does not convert complex to real numbers, so their real parts are converted.
     fn convert(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
         let like = frame.shape(self.first(access, &operands)?).clone();
@@ -376,8 +378,8 @@ impl<'m> Lowerer<'m> {
         self.bind(access, frame, local)
     }
 
-    /// The larger or smaller of complex numbers, which are in the order of their real and then
-    /// their imaginary parts.
+    /// The larger or the smaller of two complex numbers, which are ordered by their real and then
+    /// by their imaginary parts.
     fn complex_extremum(
         &mut self,
         is_maximum: bool,
@@ -409,7 +411,8 @@ impl<'m> Lowerer<'m> {
         self.bind(access, frame, local)
     }
 
-    /// Narrower elements are one dimension more, wider ones one less: the others stay.
+    /// If the widths differ, there is one more dimension for narrower elements, and one less for
+    /// wider ones. The other sizes are the same.
     fn bitcast_convert(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
         let operand = self.first(access, &operands)?;
@@ -418,7 +421,7 @@ impl<'m> Lowerer<'m> {
         let result = result.and_then(|result| self.source.type_of(*result).as_tensor());
         let to = result.and_then(|tensor| super::types::element_type(&tensor.element).ok());
         let rank = result.map_or(0, |tensor| tensor.dims.len());
-        // Of as many dimensions, truth values are HLO's bytes.
+        // If the rank changes, each boolean is one bit; otherwise it is a byte, as in HLO.
         match (like.element_type, to) {
             (ElementType::Pred, Some(to)) if rank < like.rank() => {
                 return self.of_bits(access, frame, operand, to);
@@ -428,13 +431,13 @@ impl<'m> Lowerer<'m> {
             }
             _ => {}
         }
-        // The size of the dimension that comes is in the type.
+        // The type states the size of the additional dimension.
         like.dims.resize(rank, Dim::Static(0));
         let like = Shape::Array(like);
         self.push_result(access, frame, Op::BitcastConvert, &operands, Some(&like))
     }
 
-    /// Bounds may be scalars.
+    /// Lowers `clamp`, whose bounds may be scalars.
     fn clamp(&mut self, access: &Access<'_>, frame: &mut Frame) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
         let like = operands.get(1).map(|local| frame.shape(*local).clone());
@@ -455,7 +458,7 @@ impl<'m> Lowerer<'m> {
         let scalar = frame.shape(local) == &shape;
         let local = match scalar {
             true => local,
-            // All elements are the same.
+            // All elements of the bound are the same.
             false => self.push(
                 frame,
                 Op::Broadcast(std::iter::empty().collect()),
@@ -503,7 +506,7 @@ fn is_complex(lowerer: &Lowerer<'_>, access: &Access<'_>) -> bool {
     ty.is_some_and(|tensor| matches!(tensor.element, crate::mlir::Type::Complex(_)))
 }
 
-/// Where an instruction came from, and how it is sharded.
+/// Annotates an instruction with its source location and its sharding.
 fn describe(access: &Access<'_>, frame: &mut Frame, local: Local) {
     let location = &access.operation.location;
     let name = location.name();
@@ -523,7 +526,7 @@ fn describe(access: &Access<'_>, frame: &mut Frame, local: Local) {
     }
 }
 
-/// The comparison that `comparison_direction` and `compare_type` say.
+/// The comparison given by `comparison_direction` and `compare_type`.
 pub(super) fn comparison(access: &Access<'_>) -> Result<Op, Error> {
     let direction = match access.case("comparison_direction")? {
         Some("EQ") => Direction::Eq,
@@ -576,7 +579,7 @@ fn unary(name: &str) -> Option<Unary> {
     })
 }
 
-/// The elementwise operation of two operands of this name.
+/// The binary elementwise operation of this name.
 pub(super) fn binary(name: &str) -> Option<Binary> {
     Some(match name {
         "add" => Binary::Add,

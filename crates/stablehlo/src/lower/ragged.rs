@@ -1,4 +1,4 @@
-//! `chlo.ragged_dot`, which is HLO's `ragged-dot`.
+//! Lowers `chlo.ragged_dot` to HLO's `ragged-dot`.
 
 use super::{Frame, Lowerer, access::Access};
 use crate::Error;

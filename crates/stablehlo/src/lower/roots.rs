@@ -1,8 +1,9 @@
-//! Collectives with a root: one member of each group from which an array comes, or to which the
-//! result of a reduction goes.
+//! Lowers collectives with a root: one member of each group, which provides an array, or which
+//! receives the result of a reduction.
 //!
-//! HLO has only the broadcast from the first member. The others are composed: of an all-gather and a
-//! slice at the root, and of an all-reduce whose result the other members replace by zeros.
+//! HLO has only the broadcast from the first member. The others are composed: of an all-gather and
+//! a slice at the root, and of an all-reduce whose result is replaced by zeros on the other
+//! members.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
@@ -11,17 +12,17 @@ use tegula_ir::{
     SliceDim,
 };
 
-/// More replicas than there are: a bound for what is written out of hostile programs.
+/// The maximum number of replicas, which bounds the work for hostile programs.
 const MAX_REPLICAS: usize = 1 << 16;
 
-/// The groups of an operation with roots: replicas.
+/// The groups of replicas of an operation with roots.
 struct Groups {
     collective: Collective,
     lists: Vec<Vec<i64>>,
 }
 
 impl<'m> Lowerer<'m> {
-    /// A reduction whose result only the root of each group gets; the other members get zeros.
+    /// A reduction whose result only the root of each group receives; the other members get zeros.
     pub(super) fn collective_reduce(
         &mut self,
         access: &Access<'m>,
@@ -66,8 +67,8 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// A broadcast whose roots are known only at run time: the last operand has the position in
-    /// the group for each array.
+    /// A broadcast whose roots are known only at run time: the last operand contains, for each
+    /// array, the root's position in the group.
     pub(super) fn broadcast_from_roots(
         &mut self,
         access: &Access<'m>,
@@ -83,7 +84,8 @@ impl<'m> Lowerer<'m> {
         let mut results = Vec::new();
         for (place, array) in arrays.iter().enumerate() {
             let shape = self.array(access, frame, *array)?.clone();
-            // Everyone's array along a dimension of its own, of which the root's is taken.
+            // The arrays of all members are gathered along a new dimension, from which the root's
+            // is taken.
             let mut stacked = shape.clone();
             stacked.dims.insert(0, Dim::from(1));
             let alone = self.push(frame, Op::Reshape, &[*array], Some(Shape::Array(stacked)))?;
@@ -106,8 +108,8 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &results)
     }
 
-    /// Groups of replicas. Across partitions the operations that these are composed of number
-    /// devices in another way than a broadcast does.
+    /// The groups, which must be of replicas: the operations of which these are composed number
+    /// devices across partitions in another way than a broadcast does.
     fn groups_with_roots(&self, access: &Access<'_>) -> Result<Groups, Error> {
         let collective = self.described(access)?;
         if collective.channel_id.is_some() || collective.use_global_device_ids {
@@ -118,7 +120,7 @@ impl<'m> Lowerer<'m> {
         Ok(Groups { collective, lists })
     }
 
-    /// The position of this replica in its group, -1 in none.
+    /// The position of this replica in its group; -1 if it is in none.
     fn position(&self, frame: &mut Frame, groups: &[Vec<i64>]) -> Result<Local, Error> {
         let own = self.push(frame, Op::ReplicaId, &[], None)?;
         let scalar = || Some(Shape::Array(ArrayShape::new(ElementType::S32, &[])));
@@ -169,7 +171,7 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// The arrays, and the last operand: their roots.
+/// The arrays, and the last operand, which contains their roots.
 fn arrays_and_roots<'o>(
     access: &Access<'_>,
     operands: &'o [Local],

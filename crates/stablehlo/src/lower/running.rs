@@ -1,9 +1,9 @@
-//! Loops along a dimension: reductions over windows whose size is known only at run time
-//! (`stablehlo.dynamic_reduce_window`), and `chlo.scan`.
+//! Lowers running reductions along a dimension: reductions over windows whose size is known only at
+//! run time (`stablehlo.dynamic_reduce_window`), and `chlo.scan`.
 //!
-//! HLO's windows have fixed sizes. What front ends leave open is the running reduction along a
-//! whole dimension (`jax.numpy.cumsum` and its kin): element `i` is the reduction of elements 0 to
-//! `i`, or of `i` to the last. That is a loop which carries the reduction so far.
+//! HLO's windows have constant sizes. Front ends use open ones for running reductions along a whole
+//! dimension (`jax.numpy.cumsum` and the like): element `i` is the reduction of elements 0 to `i`,
+//! or of `i` to the last. This is a loop that carries the reduction so far.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, ComputationId, DimNumbers, Op, Shape, WindowDim};
 
-/// Operands after the arrays and their initial values: sizes, strides, dilations of the operand
-/// and of the window, and padding.
+/// The number of operands after the arrays and their initial values: sizes, strides, dilations of
+/// the operand and of the window, and padding.
 const WINDOW_OPERANDS: usize = 5;
 
-/// The dimensions of a window that are known, and the one along which a reduction runs, with whether
-/// it does so from the end.
+/// The constant dimensions of a window, and the dimension of a running reduction, with whether it
+/// runs from the end.
 type Window = (Vec<WindowDim>, Option<(usize, bool)>);
 
 /// A running reduction.
@@ -29,8 +29,8 @@ struct Running {
 }
 
 impl<'m> Lowerer<'m> {
-    /// Translates the custom call `stablehlo.dynamic_reduce_window`: arrays, their initial values,
-    /// then the sizes of the window as operands.
+    /// Lowers the custom call `stablehlo.dynamic_reduce_window`, whose operands are arrays, their
+    /// initial values, and the parameters of the window.
     ///
     /// # Errors
     /// A window of open size that is not a running reduction along one dimension.
@@ -137,7 +137,7 @@ impl<'m> Lowerer<'m> {
         Ok((window, running))
     }
 
-    /// Appends an operation of `count` results.
+    /// Appends an operation with `count` results.
     fn push_several(
         &self,
         frame: &mut Frame,
@@ -152,7 +152,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The running reductions of arrays of one shape: a scan that gives what it carries.
+    /// The running reductions of arrays of the same shape: a scan that outputs its carries.
     fn running(
         &mut self,
         access: &Access<'_>,
@@ -184,7 +184,7 @@ impl<'m> Lowerer<'m> {
         Ok(elements)
     }
 
-    /// One step: reduces the next slices into what is carried, and gives that twice.
+    /// The scan's step, which reduces the next slices into the carries and returns these twice.
     fn running_step(
         &mut self,
         shapes: &[Shape],
@@ -207,8 +207,8 @@ impl<'m> Lowerer<'m> {
         self.finish_frame(frame, root)
     }
 
-    /// Translates `chlo.scan`: inputs are taken apart along a dimension, what each step gives is put
-    /// together along it, and the rest goes on to the next step.
+    /// Lowers `chlo.scan`: inputs are sliced along a dimension, the outputs of each step are
+    /// concatenated along it, and the other results are carried to the next step.
     pub(super) fn scan(&mut self, access: &Access<'m>, frame: &mut Frame) -> Result<(), Error> {
         let operands = self.operands(access, frame)?;
         let block = access.region(0)?.block();
@@ -245,8 +245,8 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// Whether a window over a dimension of this size makes a running reduction, and if so whether it
-/// runs from the end: sizes, strides, dilations of both and padding on both sides.
+/// Whether a window over a dimension of this size is a running reduction, and if so, whether it
+/// runs from the end. `window` has size, stride, both dilations and padding on both sides.
 fn runs_along(size: &Term, window: [&Term; 6]) -> Option<bool> {
     let [length, stride, base, dilation, low, high] = window;
     let is_one = |term: &&Term| term.as_constant() == Some(1);

@@ -1,4 +1,4 @@
-//! Operations that move elements: broadcasts, slices, gathers and the like.
+//! Lowers operations that move elements: broadcasts, slices, gathers and others.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
@@ -22,7 +22,7 @@ impl<'m> Lowerer<'m> {
                 return self.bind(access, frame, local);
             }
             "broadcast" => {
-                // New dimensions stand in front.
+                // New dimensions come first.
                 let added = access.integers("broadcast_sizes")?.len();
                 let rank = self.rank(access, frame, operands.first())?;
                 let dims = (added..added + rank).map(|dim| dim as i64).collect();
@@ -80,8 +80,9 @@ impl<'m> Lowerer<'m> {
         Ok(self.array(access, frame, *local)?.rank())
     }
 
-    /// Operand dimension `i` becomes dimension `dims[i]` of the result. One of size 1 may become
-    /// any size, which HLO's broadcast does not do: it is taken away first.
+    /// Broadcasts with operand dimension `i` as dimension `dims[i]` of the result. A dimension of
+    /// size 1 may be expanded to any size; HLO's broadcast does not do that, so it is removed
+    /// first.
     pub(super) fn broadcast_in_dim(
         &self,
         access: &Access<'_>,
@@ -128,7 +129,7 @@ impl<'m> Lowerer<'m> {
         }
         let in_order = kept.windows(2).all(|pair| pair[0] < pair[1]);
         if !in_order {
-            // HLO wants the dimensions in order.
+            // HLO requires the dimensions in increasing order.
             let mut order: Vec<usize> = (0..kept.len()).collect();
             order.sort_by_key(|&place| kept[place]);
             let permutation = order.iter().map(|&place| place as i64).collect();
@@ -216,7 +217,7 @@ fn padding(access: &Access<'_>) -> Result<Vec<PadDim>, Error> {
         .collect())
 }
 
-/// A dimension of a size.
+/// A dimension with a given size.
 pub(super) fn dim_of(size: tegula_expr::Term) -> Dim {
     match size.as_constant() {
         Some(size) => Dim::Static(size),

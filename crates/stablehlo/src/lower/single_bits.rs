@@ -1,13 +1,13 @@
-//! `bitcast_convert` between numbers and truth values: StableHLO's `i1` is one bit.
+//! Lowers `bitcast_convert` between numbers and truth values: StableHLO's `i1` is a single bit.
 //!
-//! HLO's `pred` is a byte, so the bits are computed: a number of N bits becomes N truth values along
-//! a last dimension, the lowest bit first, by shifts; and back by a sum of powers of two.
+//! HLO's `pred` is a byte, so the bits are computed. A number of N bits becomes N truth values
+//! along a last dimension, the lowest bit first, by shifts; the reverse is a sum of powers of two.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
 use tegula_ir::{ArrayShape, Binary, Dim, DimNumbers, Direction, ElementType, Op, Order, Shape};
 
-/// The unsigned integers of as many bits as a number has.
+/// The unsigned integer type with the number's width.
 fn word(access: &Access<'_>, ty: ElementType) -> Result<ElementType, Error> {
     let is_complex = ty.complex_part().is_some();
     match ty.bits() {
@@ -20,7 +20,7 @@ fn word(access: &Access<'_>, ty: ElementType) -> Result<ElementType, Error> {
 }
 
 impl<'m> Lowerer<'m> {
-    /// Numbers as their bits.
+    /// Converts numbers to their bits.
     pub(super) fn bits_of(
         &mut self,
         access: &Access<'m>,
@@ -49,7 +49,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &[bits])
     }
 
-    /// Bits as the numbers of a type that they are.
+    /// Converts bits to numbers of a type.
     pub(super) fn of_bits(
         &mut self,
         access: &Access<'m>,
@@ -85,7 +85,7 @@ impl<'m> Lowerer<'m> {
         self.bind_all(access, frame, &[numbers])
     }
 
-    /// The number of each bit, along the last dimension.
+    /// The position of each bit, along the last dimension.
     fn places(&self, frame: &mut Frame, shape: &ArrayShape) -> Result<Local, Error> {
         let last = shape.dims.len() as i64 - 1;
         self.push(
@@ -96,7 +96,7 @@ impl<'m> Lowerer<'m> {
         )
     }
 
-    /// One number in every element of an array like this one.
+    /// An array with the shape of `like`, filled with one number.
     fn filled(&self, frame: &mut Frame, like: Local, value: f64) -> Result<Local, Error> {
         let shape = Some(frame.shape(like).clone());
         let scalar = self.scalar_like(frame, like, value)?;

@@ -1,9 +1,9 @@
-//! Arithmetic on sizes, as terms.
+//! Evaluates arithmetic on sizes as terms.
 //!
-//! A front end that leaves sizes open computes others from them with ordinary operations on small
-//! integer tensors. Here these computations are done once more on terms over the sizes of the
-//! entry's parameters; truth values are the terms 0 and 1. Arithmetic is that of integers without
-//! bounds: sizes are far from where 32 bits would wrap.
+//! A front end that leaves sizes open computes other sizes from them, with ordinary operations on
+//! small integer tensors. This module evaluates these computations on terms over the sizes of the
+//! entry's parameters; truth values are the terms 0 and 1. Integers are taken to be unbounded,
+//! because sizes are far below the values at which 32-bit arithmetic wraps.
 //!
 //! An index that depends on data is a variable of its own, so that the size of a slice from `i` to
 //! `i + n` is known to be `n`. Such variables never become part of a size.
@@ -15,37 +15,37 @@ use std::sync::Arc;
 use tegula_expr::{Cmp, Interval, Node, Term, Var, canonicalize, range_of};
 use tegula_ir::{Guard, GuardMessage, Shape};
 
-/// The largest size that a `?` may have.
+/// The upper bound of the size that a `?` stands for.
 pub(super) const MAX_SIZE: i64 = i32::MAX as i64;
 
-/// Tensors of more elements are data, not sizes.
+/// The maximum number of elements of a tensor that is treated as sizes.
 const MAX_ELEMENTS: u64 = 64;
 
-/// Terms of more nodes are not followed any further.
+/// The maximum number of nodes of a term.
 const MAX_TERM_SIZE: u32 = 4000;
 
-/// Variables from this number on stand for indices that depend on data.
+/// Variables with this number or above represent indices that depend on data.
 const FIRST_INDEX: u32 = 1 << 31;
 
-/// What is known of the values that are computed from sizes.
+/// The known values that are computed from sizes.
 #[derive(Default)]
 pub(super) struct Sizes {
     known: FxHashMap<ValueId, Arc<[Term]>>,
-    /// The range of each symbol, which assertions make narrower.
+    /// The range of each symbol, which assertions can narrow.
     ranges: FxHashMap<Var, Interval>,
     guards: Vec<Guard>,
-    /// How many indices that depend on data there are.
+    /// The number of indices that depend on data.
     indices: u32,
 }
 
 impl Sizes {
-    /// Whether a value follows from sizes and is no constant.
+    /// Whether a value depends on open sizes only, and is not constant.
     pub(super) fn is_open(&self, value: ValueId) -> bool {
         let terms = self.terms(value);
         terms.is_some_and(|terms| terms.iter().any(|term| term.as_constant().is_none()))
     }
 
-    /// The elements of a value that follows from sizes.
+    /// The elements of a value that depends on sizes only.
     pub(super) fn terms(&self, value: ValueId) -> Option<&Arc<[Term]>> {
         let terms = self.known.get(&value)?;
         (!terms.iter().any(depends_on_data)).then_some(terms)
@@ -56,7 +56,7 @@ impl Sizes {
         self.known.get(&value)
     }
 
-    /// Gives a value of integers that depend on data a variable for each of them.
+    /// Represents the elements of a data-dependent integer value by new variables.
     fn name_indices(&mut self, value: ValueId, count: usize) {
         let terms = (0..count).map(|_| {
             let number = FIRST_INDEX.saturating_add(self.indices);
@@ -67,7 +67,7 @@ impl Sizes {
         self.known.insert(value, terms);
     }
 
-    /// The only element of a value that follows from sizes.
+    /// The element of a scalar value that depends on sizes only.
     pub(super) fn scalar(&self, value: ValueId) -> Option<Term> {
         match self.terms(value).map(AsRef::as_ref) {
             Some([only]) => Some(only.clone()),
@@ -75,7 +75,7 @@ impl Sizes {
         }
     }
 
-    /// One value is what another is.
+    /// Declares that two values are equal.
     pub(super) fn copy(&mut self, from: ValueId, to: ValueId) {
         match self.known.get(&from).cloned() {
             Some(terms) => self.known.insert(to, terms),
@@ -83,7 +83,7 @@ impl Sizes {
         };
     }
 
-    /// A term in its canonical form, with what is known of the sizes.
+    /// The canonical form of a term, given the ranges of the sizes.
     pub(super) fn canonical(&self, term: &Term) -> Term {
         canonicalize(term, &self.ranges)
     }
@@ -93,11 +93,11 @@ impl Sizes {
         range_of(&self.canonical(term), &self.ranges)
     }
 
-    /// Requires of every run that `condition` is 1; the message has `{0}` and so on where
-    /// values go.
+    /// Requires that `condition` is 1 at run time. The message has placeholders `{0}`, `{1}`, ...
+    /// for values.
     ///
     /// # Errors
-    /// The message, if no run can satisfy it.
+    /// The message, if the condition is never satisfied.
     pub(super) fn assert(
         &mut self,
         condition: &Term,
@@ -144,7 +144,7 @@ impl Sizes {
         }
     }
 
-    /// What runs have to check.
+    /// The checks at run time.
     pub(super) fn into_guards(self) -> Vec<Guard> {
         self.guards
     }
@@ -178,7 +178,7 @@ impl Sizes {
         })
     }
 
-    /// The quotient rounded towards zero, as integers are divided.
+    /// The quotient of terms, rounded towards zero as in integer division.
     fn quotient(&self, a: &Term, b: &Term) -> Option<Term> {
         if self.range(b).lower < 1 {
             return None;
@@ -198,7 +198,7 @@ impl Sizes {
 }
 
 impl<'m> Lowerer<'m> {
-    /// Notes what the results of an operation are in terms of sizes, if they are.
+    /// Records the results of an operation as terms over sizes, if they are.
     pub(super) fn follow_sizes(&mut self, access: &Access<'_>, frame: &Frame) {
         let operation = access.operation;
         if operation.name.starts_with("func.") || operation.results.len() != 1 {
@@ -259,7 +259,7 @@ impl<'m> Lowerer<'m> {
             .collect();
         let known = known?;
         if name == "concatenate" {
-            // Rows after each other; along any other dimension elements would be interleaved.
+            // Rows are concatenated; along another dimension, elements would be interleaved.
             let along_rows = operation.attribute("dimension")?.as_integer() == Some(0);
             return along_rows.then(|| known.concat());
         }
@@ -275,7 +275,7 @@ impl<'m> Lowerer<'m> {
             let step = usize::try_from(stride).ok()?.max(1);
             return Some(all.iter().step_by(step).cloned().collect());
         }
-        // Elementwise: a scalar goes with any number of elements.
+        // In an elementwise operation, a scalar is combined with any number of elements.
         let at = |operand: usize, element: usize| {
             let terms = known.get(operand)?;
             match terms.len() {
@@ -353,7 +353,7 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// The number of elements of a tensor that may hold sizes: integers, and few of them.
+/// The number of elements of a tensor that may contain sizes: few integers.
 fn small_count(ty: &Type) -> Option<usize> {
     let tensor = ty.as_tensor()?;
     let is_list = tensor.dims.len() <= 2;
@@ -362,8 +362,8 @@ fn small_count(ty: &Type) -> Option<usize> {
     (is_list && is_integer).then_some(count as usize)
 }
 
-/// Operations that are followed for indices that depend on data, too: those that are right
-/// whatever the index is, wherever 32 bits wrap.
+/// Whether an operation is evaluated for data-dependent indices as well: only if the result is
+/// right for all indices, even if 32-bit arithmetic wraps.
 fn moves_indices(name: &str) -> bool {
     let name = name.strip_prefix("stablehlo.").unwrap_or_default();
     matches!(
@@ -380,7 +380,7 @@ fn moves_indices(name: &str) -> bool {
     )
 }
 
-/// Whether a term holds an index that depends on data.
+/// Whether a term contains an index that depends on data.
 pub(super) fn depends_on_data(term: &Term) -> bool {
     let mut depends = false;
     term.for_each_var(&mut |var| depends |= var.0 >= FIRST_INDEX);

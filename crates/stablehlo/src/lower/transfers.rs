@@ -1,4 +1,4 @@
-//! Exchange with the host and other devices: `infeed`, `outfeed`, `send`, `recv`.
+//! Lowers communication with the host and other devices: `infeed`, `outfeed`, `send`, `recv`.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
@@ -83,7 +83,7 @@ impl<'m> Lowerer<'m> {
         }
     }
 
-    /// The shapes of all results but the token, which is the last one.
+    /// The shapes of all results except for the last one, the token.
     fn results_before_token(&self, access: &Access<'_>) -> Result<Vec<Shape>, Error> {
         let count = access.operation.results.len().saturating_sub(1);
         (0..count)
@@ -91,7 +91,7 @@ impl<'m> Lowerer<'m> {
             .collect()
     }
 
-    /// Binds the elements of the first element of a tuple, and its second one.
+    /// Binds the elements of a tuple's first element, and its second element, which is the token.
     fn bind_with_token(
         &mut self,
         access: &Access<'_>,

@@ -1,14 +1,14 @@
-//! Types as shapes, dense constants as literals.
+//! Converts types to shapes, and dense constants to literals.
 
 use crate::mlir::{Elements, FloatKind, Signedness, Type};
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Shape};
 
-/// Constants of so many bytes stay where they are in the input; smaller ones would keep all of it
-/// in memory for little.
+/// The size in bytes from which constants share the input's memory. Smaller ones are copied,
+/// because they would keep the whole input alive.
 const LARGE: usize = 1 << 16;
 
-/// The element type of a type; the reason if there is none.
+/// The element type for a type; an error message if there is none.
 pub(super) fn element_type(ty: &Type) -> Result<ElementType, String> {
     use Signedness::Unsigned;
     Ok(match ty {
@@ -28,7 +28,7 @@ pub(super) fn element_type(ty: &Type) -> Result<ElementType, String> {
             (64, _) => ElementType::S64,
             _ => return Err(no_element(ty)),
         },
-        // Shapes as values: StableHLO's are of 64 bits at most.
+        // Index values represent sizes, which have at most 64 bits in StableHLO.
         Type::Index => ElementType::S64,
         Type::Float(kind) => match kind {
             FloatKind::BF16 => ElementType::BF16,
@@ -71,7 +71,8 @@ fn no_element(ty: &Type) -> String {
     )
 }
 
-/// The shape of a type. Sizes that are `?` are the term -1, or bounded by the type's encoding.
+/// The shape for a type. Sizes that are `?` become the term -1, or are bounded by the type's
+/// encoding.
 pub(super) fn shape(ty: &Type) -> Result<Shape, String> {
     match ty {
         Type::Tensor(tensor) => {
@@ -121,7 +122,7 @@ pub(super) fn is_open(shape: &Shape) -> bool {
     open
 }
 
-/// A dense constant: its literal, which is a scalar if all elements are the same.
+/// The literal for a dense constant; a scalar if all elements are the same.
 pub(super) fn literal(elements: &Elements) -> Result<Literal, String> {
     let Some((dims, element)) = elements.ty.shaped() else {
         return Err("expected a shaped constant".to_owned());

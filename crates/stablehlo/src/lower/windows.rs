@@ -1,4 +1,4 @@
-//! Contractions, reductions, windows, sorts, and library operations.
+//! Lowers contractions, reductions, windows, sorts, and library operations.
 
 use super::{Frame, Local, Lowerer, access::Access};
 use crate::Error;
@@ -74,7 +74,8 @@ impl<'m> Lowerer<'m> {
         self.push_results(access, frame, op, &operands)
     }
 
-    /// Appends an operation of as many results as the input says: several come in a tuple.
+    /// Appends an operation with as many results as the input states; several results are elements
+    /// of a tuple.
     pub(super) fn push_results(
         &mut self,
         access: &Access<'_>,
@@ -112,7 +113,8 @@ impl<'m> Lowerer<'m> {
     ) -> Result<Op, Error> {
         const NUMBERS: &str = "dot_dimension_numbers";
         let dims = if name == "dot" {
-            // Of vectors or matrices: the last dimension of one with the first of the other.
+            // A product of vectors or matrices contracts the last dimension of the first with the
+            // first dimension of the second.
             let lhs = self.first(access, operands)?;
             let rank = self.array(access, frame, lhs)?.rank() as i64;
             DotDims {
@@ -135,7 +137,7 @@ impl<'m> Lowerer<'m> {
         })
     }
 
-    /// A convolution; its padding is an attribute, unless it is given.
+    /// A convolution; its padding is an attribute, unless it is given here.
     pub(super) fn convolution_op(
         &self,
         access: &Access<'_>,
@@ -216,8 +218,8 @@ impl<'m> Lowerer<'m> {
         Ok((0..rank).map(dim).collect())
     }
 
-    /// The dimension that is sorted along: the last one unless it is stated, and counted from the
-    /// end if it is negative.
+    /// The dimension that is sorted along: the last one by default, and counted from the end if
+    /// negative.
     fn sort_dimension(
         &self,
         access: &Access<'_>,
@@ -234,7 +236,7 @@ impl<'m> Lowerer<'m> {
         Ok(if stated < 0 { stated + rank } else { stated })
     }
 
-    /// The size is the type's; the operand that repeats it is not read.
+    /// Lowers `rng`. The type states the size, so the operand that repeats it is ignored.
     fn rng(
         &mut self,
         access: &Access<'_>,
@@ -254,7 +256,7 @@ impl<'m> Lowerer<'m> {
     }
 }
 
-/// The generator that `rng_algorithm` names.
+/// The random number generator that `rng_algorithm` names.
 pub(super) fn rng_algorithm(access: &Access<'_>) -> Result<RngAlgorithm, Error> {
     Ok(match access.case("rng_algorithm")? {
         Some("THREE_FRY") => RngAlgorithm::ThreeFry,
@@ -288,7 +290,7 @@ fn batch_norm(name: &str, access: &Access<'_>) -> Result<Op, Error> {
     })
 }
 
-/// HLO's name of a dot's algorithm, such as `dot_bf16_bf16_f32_x3`.
+/// HLO's name for a dot's algorithm, such as `dot_bf16_bf16_f32_x3`.
 fn algorithm(access: &Access<'_>) -> Result<Option<Arc<str>>, Error> {
     let Some(value) = access.operation.attribute("algorithm") else {
         return Ok(None);

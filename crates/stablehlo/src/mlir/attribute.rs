@@ -3,13 +3,13 @@
 use super::{Elements, Location, Type};
 use std::sync::Arc;
 
-/// Attributes by name, in the order of the input.
+/// Named attributes, in the order of the input.
 pub type Attributes = Vec<(Arc<str>, Attribute)>;
 
-/// A constant. Parts are shared: cloning is cheap.
+/// A constant. Clones share its parts, so they are cheap.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attribute {
-    /// `unit`: present.
+    /// `unit`, which only says that the attribute is present.
     Unit,
     /// `5 : i64`; `true` and `false` are of type `i1`.
     Integer {
@@ -25,7 +25,7 @@ pub enum Attribute {
         /// The type.
         ty: Type,
     },
-    /// `"text"`. Bytes that are not UTF-8 were replaced.
+    /// `"text"`. Bytes that are not UTF-8 are decoded as Latin-1.
     String(Arc<str>),
     /// `[a, b]`.
     Array(Arc<[Attribute]>),
@@ -51,11 +51,11 @@ pub enum Attribute {
         /// The bits of each value.
         values: Arc<[u64]>,
     },
-    /// `#dialect<kind VALUE>`: one of the cases of an enumeration.
+    /// `#dialect<kind VALUE>`: a case of an enumeration.
     Enum {
         /// The dialect.
         dialect: Arc<str>,
-        /// Which enumeration.
+        /// The enumeration.
         kind: Arc<str>,
         /// The case.
         case: Arc<str>,
@@ -66,17 +66,17 @@ pub enum Attribute {
         dialect: Arc<str>,
         /// The attribute's name.
         name: Arc<str>,
-        /// The fields that are stated.
+        /// The fields that are present.
         fields: Arc<Attributes>,
     },
-    /// A place in a source.
+    /// A source location.
     Location(Arc<Location>),
-    /// Any other attribute, as its dialect writes it: `#dialect.body`, or the text of a builtin
-    /// one if `dialect` is empty.
+    /// Any other attribute, in its dialect's form: `#dialect.body`; if `dialect` is empty, the text
+    /// of a builtin attribute.
     Opaque {
         /// The dialect.
         dialect: Arc<str>,
-        /// What follows the dot.
+        /// The text after the dot.
         body: Arc<str>,
     },
 }
@@ -161,7 +161,7 @@ impl Attribute {
         }
     }
 
-    /// The case, if this is of an enumeration.
+    /// The case, if this is one of an enumeration.
     pub fn as_case(&self) -> Option<&str> {
         match self {
             Self::Enum { case, .. } => Some(case),
@@ -188,10 +188,9 @@ impl Attribute {
         }
     }
 
-    /// Integers however they are written: as an array, as a dense constant of any shape, or as
-    /// a list.
+    /// The integers, in any form: as an array, as a dense constant of any shape, or as a list.
     pub fn as_integers(&self) -> Option<Vec<i64>> {
-        /// More numbers than any attribute of integers has.
+        /// The maximum number of integers in an attribute.
         const LIMIT: usize = 1 << 20;
         match self {
             Self::IntegerArray { values, .. } => Some(values.to_vec()),

@@ -1,12 +1,12 @@
-//! A part of a file's bytes that is shared, not copied, and bytes as text.
+//! Shared ranges of a file's bytes, and conversion of bytes to text.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// The text of a string attribute, which may be any bytes. Those that are not UTF-8 are read as
-/// Latin-1, each byte as the character of its number, so that none is lost.
+/// The text of a string attribute, which may contain any bytes. If they are not UTF-8, they are
+/// decoded as Latin-1, each byte as the character with its number, so that none is lost.
 pub(crate) fn text_of_bytes(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -14,7 +14,7 @@ pub(crate) fn text_of_bytes(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// A range of bytes with shared ownership of what holds them: a buffer or a mapped file.
+/// A range of bytes with shared ownership of the buffer or mapped file that contains them.
 #[derive(Clone)]
 pub struct Bytes {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -31,7 +31,7 @@ impl Bytes {
         }
     }
 
-    /// A part of these bytes; [`None`] if the range does not lie within them.
+    /// A part of these bytes; [`None`] if the range is out of bounds.
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         if range.start > range.end || range.end > self.len() {
             return None;

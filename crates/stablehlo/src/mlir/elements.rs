@@ -7,20 +7,19 @@ use super::{Bytes, Type};
 pub struct Elements {
     /// The shaped type.
     pub ty: Type,
-    /// The elements, row-major and little-endian, each in
-    /// [`Type::storage_bytes`] bytes (truth values are bytes of 0 or 1); one element for all if
-    /// `splat`.
+    /// The elements, row-major and little-endian, each in [`Type::storage_bytes`] bytes (truth
+    /// values are bytes of 0 or 1); a single element if `splat`.
     pub bytes: Bytes,
-    /// Whether all elements are the same, and stored once.
+    /// Whether all elements are equal, and only one is stored.
     pub splat: bool,
 }
 
 impl Elements {
-    /// A dense constant of the raw bytes that MLIR writes: all elements, or one for all of them;
-    /// truth values packed eight to a byte or one in each.
+    /// A dense constant from MLIR's raw bytes: all elements, or one for all of them. Truth values
+    /// are packed eight to a byte, or have one byte each.
     ///
     /// # Errors
-    /// What does not fit, as a sentence: the number of bytes, or a type without a fixed size.
+    /// A message about a wrong number of bytes, or a type without a constant size.
     pub fn from_raw(ty: Type, raw: Bytes) -> Result<Self, String> {
         let Some((_, element)) = ty.shaped() else {
             return Err("expected a shaped type of a dense constant".to_owned());
@@ -45,7 +44,7 @@ impl Elements {
         })
     }
 
-    /// The value of element `index` if elements are integers of at most 64 bits.
+    /// The value of element `index`, if elements are integers of at most 64 bits.
     pub fn integer(&self, index: usize) -> Option<i64> {
         let (_, element) = self.ty.shaped()?;
         let size = element.storage_bytes()?;
@@ -63,7 +62,7 @@ impl Elements {
         }
     }
 
-    /// All elements as integers, if they are and there are at most `limit`.
+    /// All elements as integers, if they are integers and there are at most `limit`.
     pub fn integers(&self, limit: usize) -> Option<Vec<i64>> {
         let count = usize::try_from(self.ty.element_count()?).ok()?;
         if count > limit {
@@ -74,8 +73,8 @@ impl Elements {
 }
 
 fn truth_values(ty: Type, count: u64, raw: &[u8]) -> Result<Elements, String> {
-    // One byte of ones is a splat whatever the number of elements; one byte of zeros is one if
-    // there are more than eight, and the same packed otherwise.
+    // A single byte of ones is a splat for any number of elements. A single byte of zeros is a
+    // splat if there are more than eight elements; otherwise both readings are the same.
     let length = raw.len() as u64;
     if length == 1 && (raw[0] == 0xff || (count > 8 && raw[0] <= 1)) {
         let bytes = vec![u8::from(raw[0] != 0)].into();

@@ -1,25 +1,25 @@
-//! Where an operation came from in the source that its front end was given.
+//! Source locations of operations, as front ends state them.
 
 use super::Attribute;
 use std::sync::Arc;
 
-/// A place in a source.
+/// A source location.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Location {
     /// `unknown`.
     Unknown,
-    /// `"file":line:column`, to a last line and column if those are stated.
+    /// `"file":line:column`, and the last line and column if they are stated.
     File {
         /// The file's name.
         file: Arc<str>,
-        /// First line, first column, last line, last column, as far as they are known.
+        /// The first line, first column, last line and last column; 0 if unknown.
         range: [u32; 4],
     },
     /// `"name"(child)`.
     Name {
         /// The name.
         name: Arc<str>,
-        /// Where that is.
+        /// The location of the name.
         child: Arc<Location>,
     },
     /// `callsite(callee at caller)`.
@@ -33,13 +33,13 @@ pub enum Location {
     Fused {
         /// The places.
         locations: Arc<[Arc<Location>]>,
-        /// What the one who fused them said.
+        /// Metadata from whatever fused the operations.
         metadata: Option<Attribute>,
     },
 }
 
 impl Location {
-    /// The name of the operation in its source: of nested names the outermost.
+    /// The name of the operation in its source; the outermost one if names are nested.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Name { name, .. } => Some(name),
@@ -49,7 +49,7 @@ impl Location {
         }
     }
 
-    /// The first file with its first line that is named, innermost calls first.
+    /// The first file in the location, with its first line. Callees come before call sites.
     pub fn file(&self) -> Option<(&str, u32)> {
         match self {
             Self::File { file, range } => Some((file, range[0])),

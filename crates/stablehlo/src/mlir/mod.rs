@@ -1,7 +1,7 @@
 //! MLIR as data: operations with attributes, types and regions, of any dialect.
 //!
-//! Both readers ([`crate::bytecode`] and [`crate::text`]) give a [`Module`], and the printer
-//! takes one. Nothing here knows what an operation means.
+//! Both readers ([`crate::bytecode`] and [`crate::text`]) return a [`Module`], and the printer
+//! takes one. This module does not interpret operations.
 
 mod attribute;
 mod bytes;

@@ -9,49 +9,49 @@ use std::sync::Arc;
 pub struct ValueId(pub(crate) u32);
 
 impl ValueId {
-    /// Its place in [`Module::values`].
+    /// The index in [`Module::values`].
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What is known of a value.
+/// The type and the origin of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
     /// The type.
     pub ty: Type,
-    /// The name that the text gives it, without `%`; [`None`] if it is a number, or of bytecode.
+    /// The name in the text, without `%`; [`None`] if it is a number, or in bytecode.
     pub name: Option<Arc<str>>,
-    /// Where a block's argument came from.
+    /// The source location of a block's argument.
     pub location: Arc<Location>,
 }
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// The name with its dialect, `stablehlo.add`.
+    /// The name with its dialect, such as `stablehlo.add`.
     pub name: Arc<str>,
-    /// What it reads.
+    /// The operands.
     pub operands: SmallVec<[ValueId; 4]>,
-    /// What it gives.
+    /// The results.
     pub results: SmallVec<[ValueId; 2]>,
-    /// The attributes that are part of the operation (`<{...}>` in generic text).
+    /// The properties: attributes that are inherent in the operation (`<{...}>` in generic text).
     pub properties: Attributes,
-    /// The attributes that anyone may add or drop (`{...}` in generic text). Readers of pretty
-    /// text put all attributes here.
+    /// The discardable attributes (`{...}` in generic text). Readers of pretty text put all
+    /// attributes here.
     pub attributes: Attributes,
-    /// Its regions.
+    /// The regions.
     pub regions: Vec<Region>,
-    /// The blocks it may go to, by place in the region that it is in.
+    /// The successor blocks, by index in the enclosing region.
     pub successors: SmallVec<[u32; 1]>,
-    /// Where it came from.
+    /// The source location.
     pub location: Arc<Location>,
-    /// Where it is in the input: a byte of the text or of the bytecode.
+    /// The position in the input: a byte of the text or of the bytecode.
     pub offset: usize,
 }
 
 impl Operation {
-    /// An operation that has nothing but a name.
+    /// An operation with this name and nothing else.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -66,7 +66,7 @@ impl Operation {
         }
     }
 
-    /// The attribute of this name, a property or not.
+    /// The property or discardable attribute with this name.
     pub fn attribute(&self, name: &str) -> Option<&Attribute> {
         let all = self.properties.iter().chain(&self.attributes);
         all.into_iter()
@@ -80,7 +80,7 @@ impl Operation {
     }
 }
 
-/// A list of operations with arguments.
+/// A block: a list of operations, with arguments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Block {
     /// The arguments.
@@ -89,15 +89,15 @@ pub struct Block {
     pub operations: Vec<Operation>,
 }
 
-/// Blocks that an operation contains.
+/// A region: blocks that are contained in an operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Region {
-    /// The blocks; the first one is where the region begins.
+    /// The blocks; the first one is the entry block.
     pub blocks: Vec<Block>,
 }
 
 impl Region {
-    /// The only block, if there is just one.
+    /// The block, if there is exactly one.
     pub fn block(&self) -> Option<&Block> {
         match self.blocks.as_slice() {
             [block] => Some(block),
@@ -106,16 +106,16 @@ impl Region {
     }
 }
 
-/// A `builtin.module`, and every value in it.
+/// A `builtin.module`, with all its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Module {
     /// The operation `builtin.module`.
     pub operation: Operation,
     /// Every value.
     pub values: Vec<Value>,
-    /// Who wrote the bytecode, `StableHLO_v1.9.0`; empty for text.
+    /// The tool that wrote the bytecode, such as `StableHLO_v1.9.0`; empty for text.
     pub producer: Arc<str>,
-    /// The text it was read from, for the places of errors; [`None`] for bytecode.
+    /// The text that the module was read from, for error messages; [`None`] for bytecode.
     pub text: Option<Bytes>,
 }
 
@@ -125,7 +125,7 @@ impl Module {
         &self.values[value.index()].ty
     }
 
-    /// A new value, for whoever adds operations to a module.
+    /// Creates a value, for an operation to be added.
     pub fn new_value(&mut self, ty: Type) -> ValueId {
         let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(Value {
@@ -142,7 +142,7 @@ impl Module {
         block.map_or(&[], |block| &block.operations)
     }
 
-    /// The same, to change them.
+    /// The operations of the module's body, for writing.
     pub fn body_mut(&mut self) -> Option<&mut Vec<Operation>> {
         let block = self.operation.regions.first_mut()?.blocks.first_mut()?;
         Some(&mut block.operations)

@@ -3,10 +3,10 @@
 use super::Attribute;
 use std::sync::Arc;
 
-/// How an integer's bits are read.
+/// The interpretation of an integer's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signedness {
-    /// `i32`: up to the operation. StableHLO takes it for signed.
+    /// `i32`: the operation decides. StableHLO takes it as signed.
     Signless,
     /// `si32`.
     Signed,
@@ -76,7 +76,7 @@ pub struct TensorType {
     pub dims: Vec<Option<i64>>,
     /// The element type.
     pub element: Type,
-    /// The encoding, if any: for StableHLO `#stablehlo.bounds<...>`.
+    /// The encoding, if any; in StableHLO `#stablehlo.bounds<...>`.
     pub encoding: Option<Attribute>,
 }
 
@@ -85,7 +85,7 @@ pub struct TensorType {
 pub struct VectorType {
     /// The sizes.
     pub dims: Vec<i64>,
-    /// Which of them are scalable, empty if none is.
+    /// Which sizes are scalable; empty if none is.
     pub scalable: Vec<bool>,
     /// The element type.
     pub element: Type,
@@ -94,7 +94,7 @@ pub struct VectorType {
 /// `memref<2x?xf32, layout, memory space>`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemRefType {
-    /// The sizes; [`None`] for an unranked one. A size of [`None`] is `?`.
+    /// The sizes, where [`None`] is `?`; [`None`] for an unranked type.
     pub dims: Option<Vec<Option<i64>>>,
     /// The element type.
     pub element: Type,
@@ -111,7 +111,7 @@ pub enum Type {
     Integer {
         /// The width in bits.
         width: u32,
-        /// How the bits are read.
+        /// The interpretation of the bits.
         signedness: Signedness,
     },
     /// A floating-point type.
@@ -134,11 +134,11 @@ pub enum Type {
     Vector(Arc<VectorType>),
     /// A reference to memory.
     MemRef(Arc<MemRefType>),
-    /// A type of another dialect, `!dialect.body`, as it is written.
+    /// A type of another dialect, `!dialect.body`, as text.
     Dialect {
         /// The dialect's name.
         dialect: Arc<str>,
-        /// What follows the dot.
+        /// The text after the dot.
         body: Arc<str>,
     },
 }
@@ -199,7 +199,7 @@ impl Type {
         }
     }
 
-    /// The number of elements of a shaped type whose sizes are all known; [`None`] on overflow.
+    /// The number of elements of a shaped type; [`None`] if a size is open, or on overflow.
     pub fn element_count(&self) -> Option<u64> {
         let (dims, _) = self.shaped()?;
         dims.iter().try_fold(1_u64, |count, dim| {
@@ -207,7 +207,7 @@ impl Type {
         })
     }
 
-    /// Bytes of one element in a dense constant: narrow types take a whole byte.
+    /// The number of bytes of one element in a dense constant; narrow types take a whole byte.
     pub fn storage_bytes(&self) -> Option<usize> {
         match self {
             Self::Integer { width, .. } => Some((*width as usize).div_ceil(8).next_power_of_two()),

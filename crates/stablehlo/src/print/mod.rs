@@ -1,8 +1,8 @@
-//! Prints MLIR as text: pretty forms where an operation has one, the generic form otherwise.
+//! The printer of MLIR text: pretty forms where an operation has one, the generic form otherwise.
 //!
-//! - `types`, `attributes`: what they say;
+//! - `types`, `attributes`: types and attributes;
 //! - `operations`: names of values, blocks, regions, the generic form;
-//! - `forms`: the pretty forms, by the table that the reader uses, and a few with code.
+//! - `forms`: the pretty forms; most use the table of the reader, a few have their own code.
 
 mod attributes;
 mod operations;
@@ -23,14 +23,13 @@ pub fn attribute_text(attribute: &Attribute) -> String {
     text
 }
 
-/// How operations are written.
+/// The form in which operations are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// In their pretty forms, where they have one: what StableHLO's own tools print.
+    /// The pretty form, where there is one, as in StableHLO's own tools.
     #[default]
     Pretty,
-    /// As `"name"(operands) <{properties}> : (types) -> types`, which needs no knowledge of an
-    /// operation.
+    /// `"name"(operands) <{properties}> : (types) -> types`, which is the same for all operations.
     Generic,
 }
 

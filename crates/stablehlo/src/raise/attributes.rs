@@ -1,4 +1,4 @@
-//! Dimension numbers, windows and the like as attributes.
+//! Converts dimension numbers, windows and other attributes.
 
 use crate::mlir::{Attribute, Attributes, Elements, FloatKind, Type};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) fn ragged_dot_dims(
     }
 }
 
-/// A result of a custom call that lies in the memory of an operand.
+/// The alias of a custom call's result and operand, which share memory.
 pub(super) fn alias((result, operand, inner): &(Vec<i64>, i64, Vec<i64>)) -> Attribute {
     let fields = [
         ("output_tuple_indices", Attribute::i64s(result)),
@@ -134,7 +134,7 @@ pub(super) fn conv_dims(dims: &ConvDims) -> Attribute {
     Attribute::stablehlo_struct("conv", fields)
 }
 
-/// `[DEFAULT, HIGHEST]`; nothing if nothing is stated.
+/// `[DEFAULT, HIGHEST]`; `None` if no precision is stated.
 pub(super) fn precision(precision: &[Precision]) -> Option<Attribute> {
     let case = |precision: &Precision| {
         let case = match precision {
@@ -148,7 +148,7 @@ pub(super) fn precision(precision: &[Precision]) -> Option<Attribute> {
     (!cases.is_empty()).then(|| Attribute::Array(cases.into()))
 }
 
-/// A dot's algorithm from HLO's name of it, such as `dot_bf16_bf16_f32_x3`.
+/// A dot's algorithm, from HLO's name such as `dot_bf16_bf16_f32_x3`.
 pub(super) fn dot_algorithm(name: &str) -> Option<Attribute> {
     let name = name.strip_prefix("dot_")?;
     let (name, fast) = match name.strip_suffix("_fast_accum") {
@@ -159,7 +159,7 @@ pub(super) fn dot_algorithm(name: &str) -> Option<Attribute> {
         Some((name, times)) => (name, times.parse().ok()?),
         None => (name, 1),
     };
-    // Any two formats of 8 bits: StableHLO wants one to be named.
+    // StableHLO requires a specific 8-bit format where HLO allows any.
     let name = name.replace("any_f8", "f8E5M2");
     let kinds: Option<Vec<FloatKind>> = name.split('_').map(FloatKind::from_name).collect();
     let [lhs, rhs, sum] = kinds?.try_into().ok()?;
@@ -179,7 +179,7 @@ pub(super) fn dot_algorithm(name: &str) -> Option<Attribute> {
     Some(Attribute::stablehlo_struct("dot_algorithm", fields))
 }
 
-/// The parts of a window, each as a list over its dimensions.
+/// The attributes of a window, each a list over its dimensions.
 pub(super) struct Window {
     pub(super) sizes: Attribute,
     pub(super) strides: Attribute,
@@ -210,7 +210,7 @@ pub(super) fn window(window: &[WindowDim]) -> Window {
     }
 }
 
-/// The order of an array's dimensions, the fastest-varying first, as `operand_layouts` has it.
+/// The order of an array's dimensions, the fastest-varying first, in the form of `operand_layouts`.
 pub(super) fn order_of(array: &ArrayShape) -> Attribute {
     let own = Layout::row_major(array.rank());
     let layout = array.layout.as_deref().unwrap_or(&own);
@@ -239,7 +239,7 @@ pub(super) fn rows(columns: usize, flat: &[i64]) -> Attribute {
     }))
 }
 
-/// What collectives share; nothing if the groups are of more devices than can be listed.
+/// The properties that all collectives have; `None` if the groups have too many devices to list.
 pub(super) fn collective(collective: &Collective) -> Option<Vec<(&'static str, Attribute)>> {
     let mut properties = vec![("replica_groups", groups(&collective.replica_groups)?)];
     if let Some(channel) = collective.channel_id {
@@ -270,7 +270,7 @@ fn groups(groups: &ReplicaGroups) -> Option<Attribute> {
     Some(rows(columns, &flat))
 }
 
-/// A number of type f32.
+/// An f32 number.
 pub(super) fn f32(value: f32) -> Attribute {
     Attribute::Float {
         bits: u64::from(value.to_bits()),

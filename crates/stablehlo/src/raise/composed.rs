@@ -1,4 +1,4 @@
-//! Instructions that are several operations in StableHLO, or none.
+//! Raises instructions that correspond to several operations in StableHLO, or to none.
 
 use super::values::{element, leaf_types, tensor};
 use super::{Raiser, Values, error};
@@ -7,7 +7,7 @@ use crate::mlir::{Attribute, Block, Elements, Type, ValueId};
 use std::sync::Arc;
 use tegula_ir::{ArrayShape, ElementType, Instruction, Op, Unary};
 
-/// An array of one dimension.
+/// An array of rank 1.
 struct Row {
     value: ValueId,
     ty: ElementType,
@@ -15,7 +15,7 @@ struct Row {
 }
 
 impl Raiser<'_> {
-    /// The values of an instruction that has no operation of its own; [`None`] if it has one.
+    /// The values of an instruction without its own operation; [`None`] if it has one.
     pub(super) fn composed(
         &mut self,
         instruction: &Instruction,
@@ -29,11 +29,11 @@ impl Raiser<'_> {
                 .unwrap_or_default()
         };
         Ok(Some(match &instruction.op {
-            // Identities: nothing is said of memory here.
+            // These are identities, because StableHLO does not describe memory.
             Op::Copy | Op::Domain(_) => operand(0),
             Op::AddDependency => operand(0),
             Op::Unary(Unary::Abs) if is_unsigned(instruction) => operand(0),
-            // What is begun is done at once.
+            // Asynchronous operations finish where they start.
             Op::CopyStart { .. }
             | Op::CopyDone
             | Op::AsyncUpdate
@@ -53,7 +53,7 @@ impl Raiser<'_> {
         }))
     }
 
-    /// The sign of a number without one: the number, but at most 1.
+    /// The sign of an unsigned number: the minimum of the number and 1.
     fn unsigned_sign(
         &mut self,
         instruction: &Instruction,
@@ -81,7 +81,8 @@ impl Raiser<'_> {
         )])
     }
 
-    /// The same bits as another shape: as one row, elements of another width, and the new sizes.
+    /// Raises a bitcast: flattens the array, changes the element width, and reshapes to the new
+    /// sizes.
     fn bitcast(
         &mut self,
         instruction: &Instruction,
@@ -118,7 +119,7 @@ impl Raiser<'_> {
         Ok(vec![value])
     }
 
-    /// Parts of complex numbers one after the other, and truth values as bytes.
+    /// Splits complex numbers into consecutive parts, and converts truth values to bytes.
     fn split_into_numbers(&mut self, row: &mut Row, block: &mut Block) {
         if row.ty == ElementType::Pred {
             let types = [row_type(ElementType::U8, &[row.count])];
@@ -142,7 +143,7 @@ impl Raiser<'_> {
         row.value = self.reshaped(pairs, part, &[row.count], block);
     }
 
-    /// Numbers as elements of another type.
+    /// Reinterprets elements as another type.
     fn change_type(&mut self, row: &mut Row, to: ElementType, block: &mut Block) {
         let wanted = match to {
             ElementType::Pred => ElementType::U8,
@@ -190,7 +191,7 @@ impl Raiser<'_> {
         row.ty = to;
     }
 
-    /// Whether an instruction reads or gives complex numbers.
+    /// Whether an instruction has complex operands or results.
     fn has_complex(&self, instruction: &Instruction) -> bool {
         let operands = instruction.operands.iter();
         let shapes = operands.map(|id| &self.source[*id].shape);
@@ -216,7 +217,7 @@ impl Raiser<'_> {
         )
     }
 
-    /// Appends an operation of one result.
+    /// Appends an operation with one result.
     fn append(
         &mut self,
         name: &str,

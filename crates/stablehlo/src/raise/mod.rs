@@ -1,13 +1,14 @@
-//! A [`tegula_ir::Module`] as StableHLO, so that programs go back to other tools.
+//! Raises a [`tegula_ir::Module`] to StableHLO, for use by other tools.
 //!
-//! Tuples vanish: an instruction of a tuple shape is several values. Computations that are called
-//! become functions; those of loops, branches and reductions become regions. What StableHLO does
-//! not have is CHLO where that has it (`erf`, `top_k`, ...), and an error otherwise.
+//! Tuples are eliminated: an instruction with a tuple shape becomes several values. Computations
+//! that are called become functions; those of loops, branches and reductions become regions.
+//! Operations that StableHLO lacks become CHLO operations if possible (`erf`, `top_k`, ...),
+//! otherwise an error.
 //!
-//! - `values`: the module that is being made, and types of shapes;
-//! - `operations`: which operation an instruction is;
-//! - `composed`: instructions that are several operations, or none;
-//! - `attributes`: dimension numbers, windows and the like.
+//! - `values`: the module under construction, and the types of shapes;
+//! - `operations`: the operation for each instruction;
+//! - `composed`: instructions that become several operations, or none;
+//! - `attributes`: dimension numbers, windows and other attributes.
 
 mod attributes;
 mod composed;
@@ -21,13 +22,13 @@ use std::sync::Arc;
 use tegula_ir::{ComputationId, Instruction, InstructionId, Op};
 use values::{Maker, leaf_types};
 
-/// Computations nested in each other more deeply than this are refused.
+/// The maximum nesting of computations.
 const MAX_DEPTH: usize = 200;
 
-/// The module as StableHLO. Its entry is the function `main`.
+/// Raises a module to StableHLO. Its entry becomes the function `main`.
 ///
 /// # Errors
-/// The first instruction that StableHLO has no operation for.
+/// The first instruction that has no equivalent operation.
 pub fn from_module(module: &tegula_ir::Module) -> Result<Module, Error> {
     let mut raiser = Raiser {
         source: module,
@@ -49,7 +50,7 @@ pub fn from_module(module: &tegula_ir::Module) -> Result<Module, Error> {
 struct Raiser<'m> {
     source: &'m tegula_ir::Module,
     maker: Maker,
-    /// The functions that computations become, and which are still to be made.
+    /// The names of the functions for computations, including those that are still to be built.
     names: FxHashMap<ComputationId, Arc<str>>,
     functions: Vec<Operation>,
     waiting: Vec<ComputationId>,
@@ -61,7 +62,7 @@ struct Raiser<'m> {
 type Values = FxHashMap<InstructionId, Vec<ValueId>>;
 
 impl<'m> Raiser<'m> {
-    /// The function of a computation, which will be made if it is not yet.
+    /// The name of a computation's function, which is built later if necessary.
     fn name_of(&mut self, computation: ComputationId, wanted: Option<&str>) -> Arc<str> {
         if let Some(name) = self.names.get(&computation) {
             return Arc::clone(name);
@@ -122,14 +123,14 @@ impl<'m> Raiser<'m> {
         Ok(function)
     }
 
-    /// The types of the arrays of an instruction.
+    /// The types of an instruction's arrays.
     fn types(&self, id: InstructionId) -> Result<Vec<Type>, Error> {
         let instruction = &self.source[id];
         leaf_types(&instruction.shape).map_err(|why| error(instruction, why))
     }
 
-    /// Writes the instructions of a computation into a block, its parameters being these values;
-    /// gives the values of its root.
+    /// Raises a computation's instructions into a block, with these values as its parameters;
+    /// returns the values of its root.
     fn body(
         &mut self,
         id: ComputationId,
@@ -159,8 +160,8 @@ impl<'m> Raiser<'m> {
         Ok(values.remove(&computation.root).unwrap_or_default())
     }
 
-    /// A region that ends with what a computation gives. Its arguments are those of the
-    /// computation, unless they are given.
+    /// A region that returns a computation's result. Its arguments are those of the computation,
+    /// unless others are given.
     fn region(
         &mut self,
         id: ComputationId,
@@ -191,7 +192,7 @@ impl<'m> Raiser<'m> {
     }
 
     fn finish(mut self) -> Module {
-        // The entry was made first.
+        // The entry's function was built first.
         let mut module = Operation::new("builtin.module");
         let name = Attribute::String(Arc::clone(&self.source.name));
         module.properties.push(("sym_name".into(), name));

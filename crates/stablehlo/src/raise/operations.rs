@@ -1,4 +1,4 @@
-//! Which operation of StableHLO an instruction is.
+//! Raises each instruction to its StableHLO operation.
 
 use super::values::{constant, leaf_types};
 use super::{Raiser, Values, attributes, error};
@@ -13,7 +13,7 @@ use tegula_ir::{
 type Properties = Vec<(&'static str, Attribute)>;
 
 impl Raiser<'_> {
-    /// Appends what an instruction is, and gives its values.
+    /// Appends the operation for an instruction, and returns its values.
     pub(super) fn instruction(
         &mut self,
         instruction: &Instruction,
@@ -155,7 +155,7 @@ impl Raiser<'_> {
         Ok(result)
     }
 
-    /// An operation whose operands and results are those of the instruction, in order.
+    /// An operation with the same operands and results as the instruction, in order.
     fn simple(
         &mut self,
         instruction: &Instruction,
@@ -562,7 +562,7 @@ impl Raiser<'_> {
                     .as_ref()
                     .and_then(|groups| groups.first())
                     .map(Vec::len);
-                // A group of everyone is not listed.
+                // HLO may leave out the list if all devices are one group.
                 let everyone = self.source.attributes.num_partitions;
                 let everyone = everyone
                     .or(self.source.attributes.replica_count)
@@ -649,7 +649,7 @@ impl Raiser<'_> {
             config.is_some_and(|config| config.starts_with('{'))
         });
         let version = match call.api_version.as_deref() {
-            // Only this one has a dictionary.
+            // Only version 4 takes a dictionary as its `backend_config`.
             _ if has_dictionary => 4,
             Some("API_VERSION_STATUS_RETURNING") => 2,
             Some("API_VERSION_STATUS_RETURNING_UNIFIED") => 3,
@@ -700,7 +700,7 @@ impl Raiser<'_> {
     }
 }
 
-/// What collectives share.
+/// The properties that all collectives have.
 fn exchange(instruction: &Instruction, collective: &Collective) -> Result<Properties, Error> {
     let too_many = || {
         error(
@@ -728,7 +728,7 @@ fn opcode_name(opcode: Opcode) -> String {
     format!("`{opcode}`")
 }
 
-/// Whether a slice is as long as a dimension whose size is open.
+/// Whether a slice extends to the end of a dimension of open size.
 fn takes_to_end(op: &Op) -> bool {
     match op {
         Op::Slice(slices) => slices.iter().any(|slice| slice.limit == TO_END),

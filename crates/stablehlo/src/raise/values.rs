@@ -1,4 +1,4 @@
-//! The module that is being made: values and their types; types of shapes, constants of literals.
+//! The module under construction: values and their types, types of shapes, constants of literals.
 
 use crate::mlir::{
     Attribute, Elements, FloatKind, Location, Module, Operation, Signedness, TensorType, Type,
@@ -7,14 +7,14 @@ use crate::mlir::{
 use std::sync::Arc;
 use tegula_ir::{ArrayShape, Dim, ElementType, Literal, Shape};
 
-/// Makes values and operations.
+/// Creates values and operations.
 #[derive(Default)]
 pub(super) struct Maker {
     values: Vec<Value>,
 }
 
 impl Maker {
-    /// A new value.
+    /// Creates a value.
     pub(super) fn value(&mut self, ty: Type) -> ValueId {
         let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(Value {
@@ -29,7 +29,7 @@ impl Maker {
         self.values[value.index()].ty.clone()
     }
 
-    /// An operation with new results of these types.
+    /// Creates an operation, with new results of these types.
     pub(super) fn operation(
         &mut self,
         name: &str,
@@ -56,7 +56,7 @@ impl Maker {
     }
 }
 
-/// The types of the arrays of a shape, left to right; the reason if there is none.
+/// The types of a shape's arrays, from left to right; a message if one has no type.
 pub(super) fn leaf_types(shape: &Shape) -> Result<Vec<Type>, String> {
     let mut types = Vec::new();
     let mut failed = None;
@@ -71,7 +71,7 @@ pub(super) fn leaf_types(shape: &Shape) -> Result<Vec<Type>, String> {
     }
 }
 
-/// The tensor type of an array; sizes that are not known are `?`.
+/// The tensor type of an array; open sizes become `?`.
 pub(super) fn tensor(array: &ArrayShape) -> Type {
     let mut bounds = Vec::new();
     let mut dims = Vec::new();
@@ -91,7 +91,7 @@ pub(super) fn tensor(array: &ArrayShape) -> Type {
     }))
 }
 
-/// The type of an element.
+/// The type for an element type.
 pub(super) fn element(ty: ElementType) -> Type {
     let unsigned = |width| Type::Integer {
         width,
@@ -132,7 +132,7 @@ pub(super) fn element(ty: ElementType) -> Type {
     }
 }
 
-/// A literal as a dense constant; of one element where all are the same.
+/// A literal as a dense constant; a splat if all elements are equal.
 pub(super) fn constant(literal: &Literal) -> Attribute {
     let ty = tensor(literal.shape());
     let uniform = literal.uniform_element();

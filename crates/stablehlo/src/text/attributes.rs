@@ -1,4 +1,4 @@
-//! Attributes in text.
+//! Reads attributes.
 
 use super::{Parser, scanner::Scanner, scanner::parse_integer};
 use crate::Error;
@@ -7,11 +7,11 @@ use crate::number::float_from_f64;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The dialects whose attributes are structures or cases of enumerations.
+/// The dialects whose attributes are structured or cases of enumerations.
 const STRUCTURED_DIALECTS: &[&str] = &["stablehlo", "mhlo", "chlo", "vhlo"];
 
-/// What `#name` and `!name` stand for: the places of their definitions, each on a line of its
-/// own, and what was read of them.
+/// The aliases `#name` and `!name`: the positions of their definitions, each on a line of its own,
+/// and the values that were read already.
 pub(super) struct Aliases<'t> {
     places: FxHashMap<&'t str, usize>,
     attributes: FxHashMap<&'t str, Attribute>,
@@ -19,7 +19,7 @@ pub(super) struct Aliases<'t> {
 }
 
 impl<'t> Aliases<'t> {
-    /// The definitions of a text. Names keep their sigil.
+    /// Finds the definitions in a text. Names keep their sigil.
     pub(super) fn find(text: &'t str) -> Self {
         let mut places = FxHashMap::default();
         let mut start = 0;
@@ -43,7 +43,7 @@ impl<'t> Aliases<'t> {
 }
 
 impl<'t> Parser<'t> {
-    /// The type that `!name` stands for.
+    /// The type for the alias `!name`.
     pub(super) fn aliased_type(&mut self, name: &str) -> Result<Option<Type>, Error> {
         let key = format!("!{name}");
         if let Some(ty) = self.aliases.types.get(key.as_str()) {
@@ -57,7 +57,7 @@ impl<'t> Parser<'t> {
         Ok(Some(ty))
     }
 
-    /// The attribute that `#name` stands for.
+    /// The attribute for the alias `#name`.
     fn aliased_attribute(&mut self, name: &str) -> Result<Option<Attribute>, Error> {
         let key = format!("#{name}");
         if let Some(attribute) = self.aliases.attributes.get(key.as_str()) {
@@ -71,7 +71,7 @@ impl<'t> Parser<'t> {
         Ok(Some(attribute))
     }
 
-    /// Reads at another place, and comes back unless there is an error.
+    /// Reads at another position, and returns to this one unless there is an error.
     fn elsewhere<T>(
         &mut self,
         place: usize,
@@ -84,7 +84,7 @@ impl<'t> Parser<'t> {
         Ok(result)
     }
 
-    /// An attribute.
+    /// Reads an attribute.
     pub(super) fn attribute(&mut self) -> Result<Attribute, Error> {
         self.nested(Self::attribute_here)
     }
@@ -110,7 +110,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Items between brackets, with commas.
+    /// Reads items between brackets, separated by commas.
     pub(super) fn list<T>(
         &mut self,
         open: &str,
@@ -131,7 +131,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `{name, name = value}`.
+    /// Reads `{name, name = value}`.
     pub(super) fn dictionary(&mut self) -> Result<Attributes, Error> {
         self.list("{", "}", |parser| {
             let name = parser.attribute_name()?;
@@ -143,7 +143,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// `{...}`, if it comes next.
+    /// Reads `{...}`, if it comes next.
     pub(super) fn optional_dictionary(&mut self) -> Result<Attributes, Error> {
         match self.scanner.peek() {
             Some(b'{') => self.dictionary(),
@@ -160,7 +160,7 @@ impl<'t> Parser<'t> {
         Ok(word?.into())
     }
 
-    /// `@name`, without nested names.
+    /// Reads `@name`, without nested names.
     pub(super) fn symbol_name(&mut self) -> Result<Arc<str>, Error> {
         self.scanner.expect("@")?;
         if self.scanner.peek_directly() == Some(b'"') {
@@ -194,13 +194,13 @@ impl<'t> Parser<'t> {
         if self.scanner.eat_directly("<") {
             let inner = self.scanner.offset();
             if STRUCTURED_DIALECTS.contains(&name) {
-                // `#stablehlo<precision DEFAULT>`: an enumeration and its case.
+                // `#stablehlo<precision DEFAULT>` is an enumeration and its case.
                 let kind = self.scanner.word();
                 let case = self.scanner.word();
                 if let (Some(kind), Some(case), true) = (kind, case, self.scanner.eat(">")) {
                     return Ok(Attribute::stablehlo_enum(kind, case));
                 }
-                // `#stablehlo<dot<...>>`: the long form of `#stablehlo.dot<...>`.
+                // `#stablehlo<dot<...>>` is the long form of `#stablehlo.dot<...>`.
                 self.scanner.go_to(inner);
                 if let Some(kind) = self.scanner.word()
                     && self.scanner.peek() == Some(b'<')
@@ -254,7 +254,8 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// `<field = value, ...>`, or an enumeration `<CASE>`; [`None`] if it is neither.
+    /// Reads `<field = value, ...>`, or the case of an enumeration `<CASE>`; [`None`] if it is
+    /// neither.
     fn structure(&mut self, name: &str) -> Result<Option<Attribute>, Error> {
         if !self.scanner.eat("<") {
             return Ok(None);
@@ -282,7 +283,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `3, ?>` of `#stablehlo.bounds<3, ?>`.
+    /// Reads `3, ?>` of `#stablehlo.bounds<3, ?>`.
     fn bounds(&mut self, name: &str) -> Result<Attribute, Error> {
         let close = if name == "type_extensions" { "]" } else { ">" };
         let mut bounds = Vec::new();
@@ -311,7 +312,7 @@ impl<'t> Parser<'t> {
         }
         let raw = self.scanner.offset();
         if self.scanner.eat_word("raw") {
-            // `#stablehlo.conv<raw field = value, ...>`: numbers that are no permutation.
+            // `#stablehlo.conv<raw field = value, ...>` has numbers that are not a permutation.
             let mut fields = Attributes::new();
             while !self.scanner.eat(">") {
                 if !fields.is_empty() {
@@ -411,7 +412,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `array<i64: 1, 2>`.
+    /// Reads `array<i64: 1, 2>`.
     fn dense_array(&mut self) -> Result<Attribute, Error> {
         self.scanner.expect_word("array")?;
         self.scanner.expect("<")?;
@@ -452,8 +453,8 @@ impl<'t> Parser<'t> {
         element.ok_or_else(|| self.scanner.error("expected an element of the array"))
     }
 
-    /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`: which dimension of the input, of the kernel and
-    /// of the output is what.
+    /// Reads `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`: the roles of the dimensions of the input,
+    /// the kernel and the output.
     pub(super) fn convolution_numbers(&mut self) -> Result<Attribute, Error> {
         let mut fields = Attributes::new();
         self.convolution_side("input", ["batch", "feature"], [b'b', b'f'], &mut fields)?;
@@ -513,7 +514,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Lists of integers in a structured attribute are written without their type.
+/// In a structured attribute, lists of integers are written without their type.
 fn field_value(value: Attribute) -> Attribute {
     match &value {
         Attribute::Array(_) => match value.as_integers() {
@@ -524,7 +525,7 @@ fn field_value(value: Attribute) -> Attribute {
     }
 }
 
-/// The bits of a number in a format: decimal, or `0x...` as the bits themselves.
+/// The bits of a number in a format; the text is decimal, or the bits as `0x...`.
 pub(super) fn float_bits(text: &str, kind: FloatKind) -> Option<u64> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     if unsigned.starts_with("0x") || unsigned.starts_with("0X") {

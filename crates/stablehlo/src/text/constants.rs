@@ -1,4 +1,4 @@
-//! `dense<...>` and `dense_resource<...>`: the elements of constants.
+//! Reads the elements of constants: `dense<...>` and `dense_resource<...>`.
 
 use super::{Parser, attributes::float_bits, scanner::Scanner, scanner::parse_integer};
 use crate::mlir::{Attribute, Elements, Type};
@@ -6,13 +6,13 @@ use crate::{Bytes, Error};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Where the hexadecimal contents of resources are in the text, by key.
+/// The positions in the text of resources' hexadecimal contents, by key.
 pub(super) struct Resources {
     places: FxHashMap<String, (usize, usize)>,
 }
 
 impl Resources {
-    /// The resources of a text: `{-# dialect_resources: { builtin: { key: "0x..." } } #-}`.
+    /// Finds the resources in a text: `{-# dialect_resources: { builtin: { key: "0x..." } } #-}`.
     pub(super) fn find(text: &str) -> Self {
         let mut places = FxHashMap::default();
         if let Some(start) = text.rfind("{-#") {
@@ -29,7 +29,7 @@ impl Resources {
                 if has_value && scanner.raw_string().is_ok() {
                     places.insert(key, (from, scanner.offset()));
                 } else if scanner.peek_directly().is_some() && key.is_empty() {
-                    // A bracket or a comma.
+                    // Brackets and commas are skipped.
                     let skipped = ["{", "}", ",", ":", "#-}"];
                     if !skipped.iter().any(|one| scanner.eat(one)) {
                         break;
@@ -42,7 +42,7 @@ impl Resources {
 }
 
 impl Parser<'_> {
-    /// `dense<elements> : type`.
+    /// Reads `dense<elements> : type`.
     pub(super) fn dense(&mut self) -> Result<Attribute, Error> {
         self.scanner.expect_word("dense")?;
         self.scanner.expect("<")?;
@@ -58,7 +58,7 @@ impl Parser<'_> {
         Ok(Attribute::Elements(Arc::new(elements)))
     }
 
-    /// `dense_resource<key> : type`.
+    /// Reads `dense_resource<key> : type`.
     pub(super) fn dense_resource(&mut self) -> Result<Attribute, Error> {
         self.scanner.expect_word("dense_resource")?;
         self.scanner.expect("<")?;
@@ -79,14 +79,14 @@ impl Parser<'_> {
             self.scanner
                 .error_at(start, "expected a resource's content as `0x...`")
         })?;
-        // The alignment comes first, in four bytes.
+        // The first four bytes are the alignment.
         let content = bytes.get(4..).unwrap_or_default().to_vec();
         let elements = Elements::from_raw(ty, content.into());
         let elements = elements.map_err(|why| self.scanner.error_at(start, why))?;
         Ok(Attribute::Elements(Arc::new(elements)))
     }
 
-    /// The elements of a constant of this type, up to `end`.
+    /// Reads the elements of a constant of this type, up to `end`.
     fn elements(&mut self, ty: Type, end: usize) -> Result<Elements, Error> {
         let start = self.scanner.offset();
         let shape = ty.shaped().and_then(|(dims, element)| {
@@ -191,7 +191,7 @@ impl Parser<'_> {
     }
 }
 
-/// The bits of an integer in a type, sign-extended to whole bytes; [`None`] if it does not fit.
+/// The bits of an integer of a type, sign-extended to whole bytes; [`None`] if it does not fit.
 fn integer_bits(value: i64, ty: &Type) -> Option<u64> {
     let width = match ty {
         Type::Integer { width, .. } => *width,
@@ -204,7 +204,7 @@ fn integer_bits(value: i64, ty: &Type) -> Option<u64> {
     if width >= 64 {
         return Some(value as u64);
     }
-    // A signless type takes numbers of both readings.
+    // A signless type takes both signed and unsigned numbers.
     let fits = value >= -(1 << (width - 1)) && value < 1 << width;
     if !fits {
         return None;
@@ -223,7 +223,7 @@ fn integer_bits(value: i64, ty: &Type) -> Option<u64> {
     })
 }
 
-/// The bytes of `0x...`.
+/// Decodes `0x...` to bytes.
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digits = text
         .strip_prefix("0x")

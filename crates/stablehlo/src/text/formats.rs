@@ -1,19 +1,19 @@
 //! The pretty forms of operations, as a table that the reader and the printer share.
 //!
-//! A form is a line of items apart by white space:
+//! A form is a line of items, separated by white space:
 //!
-//! | item | what it stands for |
+//! | item | meaning |
 //! |---|---|
 //! | `%` | one operand |
-//! | `%*` | all operands that are left, with commas between them |
-//! | `%,*` | the same with a comma behind each |
-//! | `$name:kind` | the attribute `name`, as its [`Kind`] is written |
-//! | `[ , ... ]` | a part that is there only if its attribute is |
+//! | `%*` | all remaining operands, separated by commas |
+//! | `%,*` | the same, with a comma after each |
+//! | `$name:kind` | the attribute `name`, in the form of its [`Kind`] |
+//! | `[ , ... ]` | a part that is present only if its attribute is |
 //! | `{}` | the other attributes, as a dictionary |
-//! | `::kind` | types, as [`Types`] says |
-//! | anything else | itself |
+//! | `::kind` | types, in the form of a [`Types`] |
+//! | anything else | literal text |
 
-/// How an attribute is written in a pretty form.
+/// The form of an attribute in a pretty form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `3`: a 64-bit integer.
@@ -30,48 +30,48 @@ pub(crate) enum Kind {
     String,
     /// A case of an enumeration of StableHLO.
     Case(&'static str),
-    /// `@name`, whose text is a string attribute.
+    /// `@name`, for a string attribute.
     SymbolString,
     /// `[b, f, 0]x[i, o, 0]->[b, f, 0]`.
     Convolution,
-    /// `stride = [1], pad = [[0, 0]], ...`, five attributes of a convolution.
+    /// `stride = [1], pad = [[0, 0]], ...`, which are five attributes of a convolution.
     Window,
     /// `batching_dims = [0] x [0], contracting_dims = [1] x [0]`.
     DotDimensions,
-    /// `, precision = [DEFAULT, DEFAULT]`, left out if there is none.
+    /// `, precision = [DEFAULT, DEFAULT]`, omitted if there is none.
     Precision,
-    /// `, algorithm = <...>`, left out if there is none.
+    /// `, algorithm = <...>`, omitted if there is none.
     Algorithm,
-    /// `e5m10`: two attributes.
+    /// `e5m10`, which is two attributes.
     ExponentMantissa,
-    /// `[0:2, 1:3:2]`: three attributes.
+    /// `[0:2, 1:3:2]`, which is three attributes.
     SliceRanges,
 }
 
-/// How the types of operands and results are written.
+/// The form of the types of operands and results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Types {
-    /// One type for all of them, or a function's type.
+    /// One type for all operands and results, or a function type.
     Same,
-    /// A function's type.
+    /// A function type.
     Function,
-    /// Those of the results alone; there are no operands.
+    /// The types of the results; there are no operands.
     Results,
-    /// `a, b`: the predicate's, and that of the others; or a function's type.
+    /// `a, b`: the types of the predicate and of the others; or a function type.
     Select,
-    /// The complex result's, or a function's type.
+    /// The type of the complex result, or a function type.
     Complex,
-    /// A tuple's, which has those of the operands.
+    /// The type of a tuple, which consists of the operands' types.
     Tuple,
-    /// Those of the operands, which those of the results equal.
+    /// The types of the operands, which are also those of the results.
     Pairwise,
     /// `a, b -> c`.
     Arrow,
-    /// `: a, b` of the operands if there are any; there are no results.
+    /// `: a, b` with the types of the operands, if there are any; there are no results.
     Operands,
-    /// One type that all operands have; there are no results.
+    /// One type for all operands; there are no results.
     OneOperand,
-    /// Nothing is written: the one operand has the type of the attribute `value`.
+    /// No text: the operand has the type of the attribute `value`.
     Value,
 }
 
@@ -80,15 +80,15 @@ pub(crate) enum Types {
 pub(crate) enum Item {
     /// One operand.
     Operand,
-    /// All operands that are left.
+    /// All remaining operands.
     Operands,
-    /// All operands that are left, with a comma behind each.
+    /// All remaining operands, with a comma after each.
     OperandsWithCommas,
-    /// An attribute.
+    /// An attribute with this name, and how its value is written.
     Attribute(&'static str, Kind),
-    /// The beginning of a part that may be missing.
+    /// The beginning of an optional part.
     OptionalBegin,
-    /// Its end.
+    /// The end of an optional part.
     OptionalEnd,
     /// The other attributes.
     Dictionary,
@@ -98,7 +98,7 @@ pub(crate) enum Item {
     Literal(&'static str),
 }
 
-/// Names of operations with one form for all of them.
+/// Lists of operation names, each with their common form.
 const FORMS: &[(&str, &str)] = &[
     (
         "stablehlo.abs stablehlo.cbrt stablehlo.ceil stablehlo.convert \

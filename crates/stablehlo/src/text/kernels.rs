@@ -1,9 +1,9 @@
-//! The pretty forms of the dialects that kernels of Pallas are written in: arith, math, vector,
-//! memref, scf and tpu.
+//! Reads the pretty forms of the dialects of Pallas kernels: arith, math, vector, memref, scf and
+//! tpu.
 //!
-//! Most are operands, attributes and types (`%a, %b {...} : type`, `a to b`, `a -> b`), which
-//! [`Parser::kernel_values`] reads; memory, control flow and copies have forms of their own. What
-//! is read here is printed in the generic form, which reads back to the same.
+//! Most consist of operands, attributes and types (`%a, %b {...} : type`, `a to b`, `a -> b`),
+//! which [`Parser::kernel_values`] reads; memory, control flow and copies have their own forms.
+//! These operations are printed in the generic form, which reads back to the same.
 
 use super::Parser;
 use super::operations::{Argument, Use};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// An operation and the types of its results.
 type Read = Result<(Operation, Vec<Type>), Error>;
 
-/// MLIR's predicates, by number.
+/// The names of MLIR's predicates, by number.
 const INTEGER_PREDICATES: [&str; 10] = [
     "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge",
 ];
@@ -31,7 +31,7 @@ fn i32s(values: &[i64]) -> Attribute {
 }
 
 impl Parser<'_> {
-    /// An operation of a kernel's dialect behind its name; [`None`] if it is of another.
+    /// Reads an operation of a kernel's dialect, from after its name; [`None`] for other dialects.
     pub(super) fn kernel_operation(&mut self, name: &str) -> Option<Read> {
         let (dialect, _) = name.split_once('.')?;
         if !matches!(
@@ -83,7 +83,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `overflow<nsw>` and `fastmath<fast>`, which say nothing that is computed differently.
+    /// Skips `overflow<nsw>` and `fastmath<fast>`, which do not change results.
     fn kernel_flags(&mut self) -> Result<(), Error> {
         for word in ["overflow", "fastmath"] {
             let mut ahead = self.scanner.clone();
@@ -96,7 +96,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Operands, attributes and types; what stands between them names some attributes.
+    /// Reads operands, attributes and types; text between them gives some attributes.
     fn kernel_values(&mut self, name: &str) -> Read {
         let mut operation = Operation::new(name);
         let uses = self.kernel_uses()?;
@@ -130,7 +130,7 @@ impl Parser<'_> {
         Ok((operation, results))
     }
 
-    /// What some operations have between their operands and their attributes.
+    /// Reads the text that some operations have between their operands and their attributes.
     fn kernel_infix(&mut self, operation: &mut Operation, uses: &[Use]) -> Result<(), Error> {
         let mut set = |name: &str, value: Attribute| {
             operation.attributes.push((name.into(), value));
@@ -205,7 +205,7 @@ impl Parser<'_> {
         Ok((operation, vec![result]))
     }
 
-    /// `%memory[%i, %j]`.
+    /// Reads `%memory[%i, %j]`.
     fn kernel_place(&mut self) -> Result<Vec<Use>, Error> {
         let mut uses = vec![self.value_use()?];
         uses.extend(self.list("[", "]", Self::value_use)?);
@@ -249,7 +249,7 @@ impl Parser<'_> {
         Ok((operation, vec![result]))
     }
 
-    /// `%value, %memory[%i]`.
+    /// Reads `%value, %memory[%i]`.
     fn kernel_store(&mut self, name: &str) -> Read {
         let mut operation = Operation::new(name);
         let mut uses = vec![self.value_use()?];
@@ -262,7 +262,7 @@ impl Parser<'_> {
         Ok((operation, Vec::new()))
     }
 
-    /// `%memory[%i], %value masked %mask`: the value comes first among the operands.
+    /// Reads `%memory[%i], %value masked %mask`, whose first operand is the value.
     fn kernel_vector_store(&mut self, name: &str) -> Read {
         let mut operation = Operation::new(name);
         let place = self.kernel_place()?;
@@ -285,7 +285,7 @@ impl Parser<'_> {
         self.ty()?;
         self.scanner.expect(",")?;
         self.ty()?;
-        // The mask's type; the comma is there without one, too.
+        // The mask's type; the comma may be present without a mask.
         if self.scanner.eat(",") && masked == 1 {
             self.ty()?;
         }
@@ -309,7 +309,7 @@ impl Parser<'_> {
         Ok((operation, vec![result]))
     }
 
-    /// `<add>, %x, %start [1] : a to b`.
+    /// Reads `<add>, %x, %start [1] : a to b`.
     fn kernel_reduction(&mut self, name: &str) -> Read {
         let mut operation = Operation::new(name);
         self.scanner.expect("<")?;
@@ -338,7 +338,7 @@ impl Parser<'_> {
         Ok((operation, vec![self.ty()?]))
     }
 
-    /// `%memory[%i, %j] <%size> : a -> b`.
+    /// Reads `%memory[%i, %j] <%size> : a -> b`.
     fn kernel_slice(&mut self, name: &str) -> Read {
         let mut operation = Operation::new(name);
         let mut uses = self.kernel_place()?;
@@ -361,7 +361,7 @@ impl Parser<'_> {
         Ok((operation, vec![self.ty()?]))
     }
 
-    /// `source(%a : type) target(%b : type) target_semaphore(%s : type) device_id(%d)`.
+    /// Reads `source(%a : type) target(%b : type) target_semaphore(%s : type) device_id(%d)`.
     fn kernel_copy(&mut self, name: &str) -> Read {
         let mut operation = Operation::new(name);
         let groups: &[&str] = match name {
@@ -399,7 +399,7 @@ impl Parser<'_> {
         Ok((operation, Vec::new()))
     }
 
-    /// `%semaphore, %amount device_id %d core_id %c : type`.
+    /// Reads `%semaphore, %amount device_id %d core_id %c : type`.
     fn kernel_signal(&mut self, name: &str) -> Read {
         let mut operation = Operation::new(name);
         let mut uses = self.kernel_uses()?;
@@ -421,7 +421,7 @@ impl Parser<'_> {
         Ok((operation, Vec::new()))
     }
 
-    /// A region of a structured operation, whose last `scf.yield` may be left out.
+    /// Reads a region of a structured operation, whose final `scf.yield` may be omitted.
     fn kernel_region(&mut self, parent: &str, arguments: Vec<Argument>) -> Result<Region, Error> {
         let mut region = self.region(Some(parent), false, arguments)?;
         if region.blocks.is_empty() {
@@ -456,7 +456,7 @@ impl Parser<'_> {
         Ok((operation, results))
     }
 
-    /// `%name = %value, ...`.
+    /// Reads `%name = %value, ...`.
     fn kernel_pairs(&mut self) -> Result<(Vec<Arc<str>>, Vec<Use>), Error> {
         let pairs = self.list("(", ")", |parser| {
             let name = parser.defined_name()?;
@@ -535,7 +535,7 @@ impl Parser<'_> {
         Ok((operation, results))
     }
 
-    /// `(%condition) %a, %b : types`.
+    /// Reads `(%condition) %a, %b : types`.
     fn kernel_condition(&mut self) -> Read {
         let mut operation = Operation::new("scf.condition");
         self.scanner.expect("(")?;
@@ -551,7 +551,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether an operation with one type has a result of that type.
+/// Whether an operation with a single type has a result of that type.
 fn kernel_gives(name: &str) -> bool {
     !matches!(
         name,

@@ -1,4 +1,4 @@
-//! `loc(...)`: where an operation came from.
+//! Reads source locations: `loc(...)`.
 
 use super::Parser;
 use crate::Error;
@@ -6,7 +6,7 @@ use crate::mlir::{Attribute, Location};
 use std::sync::Arc;
 
 impl Parser<'_> {
-    /// `loc(...)`, if it comes next.
+    /// Reads `loc(...)`, if it comes next.
     pub(super) fn optional_location(&mut self) -> Result<Option<Arc<Location>>, Error> {
         if !self.scanner.eat_word("loc") {
             return Ok(None);
@@ -45,7 +45,7 @@ impl Parser<'_> {
             let child = Arc::new(Location::Unknown);
             return Ok(Arc::new(Location::Name { name, child }));
         }
-        // "file":line:column, and perhaps `to line:column` or `to :column`.
+        // The form is "file":line:column, optionally followed by `to line:column` or `to :column`.
         let mut range = [self.line_number()?, 0, 0, 0];
         self.scanner.expect(":")?;
         range[1] = self.line_number()?;

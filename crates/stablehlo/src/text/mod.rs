@@ -1,12 +1,12 @@
-//! Reads MLIR text: the generic form of any operation, and the pretty forms of StableHLO, CHLO,
-//! `func`, `builtin` and `check`.
+//! The reader of MLIR text: the generic form of any operation, and the pretty forms of StableHLO,
+//! CHLO, `func`, `builtin` and `check`.
 //!
 //! - `scanner`: characters, words, numbers and strings, with places for errors;
-//! - `types`, `attributes`, `constants`, `locations`: what they say;
+//! - `types`, `attributes`, `constants`, `locations`: these parts of the grammar;
 //! - `operations`: blocks, regions, names of values, the generic form;
-//! - `formats`: the pretty forms that a line of a table describes; the printer takes them, too;
-//! - `kernels`: those of the dialects that kernels of Pallas are written in;
-//! - `special`: the pretty forms that need code of their own.
+//! - `formats`: a table of pretty forms, which the printer uses as well;
+//! - `kernels`: the pretty forms of the dialects of Pallas kernels;
+//! - `special`: the pretty forms that need their own code.
 
 mod attributes;
 mod constants;
@@ -22,13 +22,13 @@ use crate::Error;
 use crate::mlir::{Attribute, Module, Type};
 use scanner::Scanner;
 
-/// Nesting of regions, types and attributes beyond which a text is refused.
+/// The maximum nesting of regions, types and attributes.
 const MAX_DEPTH: usize = 128;
 
 /// Reads a module.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line, column and a caret.
+/// The first error, with its line, its column and a caret.
 pub fn read(text: &str) -> Result<Module, Error> {
     let mut parser = Parser::new(text);
     let read = parser.module();
@@ -66,11 +66,11 @@ fn read_whole<'t, T>(
 /// The state of reading a text.
 struct Parser<'t> {
     scanner: Scanner<'t>,
-    /// Definitions of `#name` and `!name`, which may come after their uses.
+    /// The definitions of `#name` and `!name`, which may come after their uses.
     aliases: attributes::Aliases<'t>,
-    /// The values, and which names are known where.
+    /// The values, and the scopes of their names.
     values: operations::Values,
-    /// Contents of `dense_resource<key>`, which stand at the end of a file.
+    /// The contents of `dense_resource<key>`, which come at the end of a file.
     resources: constants::Resources,
     depth: usize,
 }
@@ -86,7 +86,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Runs `read` one level deeper.
+    /// Calls `read` one nesting level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth == MAX_DEPTH {
             return Err(self

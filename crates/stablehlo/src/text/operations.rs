@@ -1,4 +1,4 @@
-//! Operations, blocks and regions in text, and which names of values are known where.
+//! Reads operations, blocks and regions, and resolves the names of values.
 
 use super::Parser;
 use crate::Error;
@@ -7,18 +7,18 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// All values, and the names that are known.
+/// All values, and the names in scope.
 #[derive(Default)]
 pub(super) struct Values {
     all: Vec<Value>,
     scopes: Vec<Scope>,
 }
 
-/// The names of one region.
+/// The names defined in one region.
 struct Scope {
-    /// Whether names of the regions around it are not known here.
+    /// Whether names of the enclosing regions are out of scope.
     isolated: bool,
-    /// Values by name; several results of an operation share one.
+    /// Values by name; several results of an operation share a name.
     names: FxHashMap<Arc<str>, SmallVec<[ValueId; 1]>>,
 }
 
@@ -30,16 +30,16 @@ pub(super) struct Use {
     place: usize,
 }
 
-/// A name with a type, as arguments of blocks are written.
+/// A name with a type, in the form of a block's arguments.
 pub(super) struct Argument {
-    /// Without `%`.
+    /// The name, without `%`.
     pub(super) name: Arc<str>,
     pub(super) ty: Type,
     pub(super) location: Option<Arc<Location>>,
 }
 
 impl Parser<'_> {
-    /// A whole file: a module, or the operations of one.
+    /// Reads a whole file: a module, or the operations of one.
     pub(super) fn module(&mut self) -> Result<Module, Error> {
         self.values.scopes.push(Scope {
             isolated: true,
@@ -84,7 +84,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A definition of an alias was found before: here it is read over.
+    /// Skips the definition of an alias, which was read before.
     fn skip_alias(&mut self) -> Result<(), Error> {
         let is_type = self.scanner.eat("!");
         if !is_type {
@@ -114,7 +114,7 @@ impl Parser<'_> {
         &self.values.all[value.index()].ty
     }
 
-    /// `%name`, where a value is defined.
+    /// Reads `%name`, where a value is defined.
     pub(super) fn defined_name(&mut self) -> Result<Arc<str>, Error> {
         self.scanner.expect("%")?;
         let name = self.scanner.sigil_name();
@@ -124,7 +124,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `%name` or `%name#2`, where a value is used.
+    /// Reads `%name` or `%name#2`, where a value is used.
     pub(super) fn value_use(&mut self) -> Result<Use, Error> {
         self.scanner.peek();
         let place = self.scanner.offset();
@@ -165,7 +165,7 @@ impl Parser<'_> {
         ))
     }
 
-    /// The values of uses, which must have these types.
+    /// The values of uses, whose types must be these.
     pub(super) fn resolve_all(
         &self,
         uses: &[Use],
@@ -209,8 +209,8 @@ impl Parser<'_> {
         }
     }
 
-    /// One operation with the names of its results. `parent` says what it is in, which gives
-    /// names without a dialect theirs.
+    /// Reads one operation with the names of its results. `parent` is the enclosing operation,
+    /// whose dialect is implied by names without one.
     pub(super) fn operation(&mut self, parent: Option<&str>) -> Result<Operation, Error> {
         let mut names: Vec<(Arc<str>, usize)> = Vec::new();
         if self.scanner.peek() == Some(b'%') {
@@ -277,7 +277,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `"name"(%a, %b) <{properties}> ({regions}) {attributes} : (types) -> types`.
+    /// Reads `"name"(%a, %b) <{properties}> ({regions}) {attributes} : (types) -> types`.
     fn generic_operation(&mut self) -> Result<(Operation, Vec<Type>), Error> {
         let name = self.scanner.string()?;
         let name = match name.strip_prefix("mhlo.") {
@@ -308,7 +308,7 @@ impl Parser<'_> {
         Ok((operation, results))
     }
 
-    /// `(inputs) -> results`.
+    /// Reads `(inputs) -> results`.
     pub(super) fn function_type(&mut self) -> Result<FunctionType, Error> {
         let inputs = self.type_list_in_parentheses()?;
         self.scanner.expect("->")?;
@@ -337,7 +337,7 @@ impl Parser<'_> {
         self.pretty(&name, place)
     }
 
-    /// A region in braces. Arguments that stand before it belong to its first block.
+    /// Reads a region in braces. Arguments that are written before it belong to its first block.
     pub(super) fn region(
         &mut self,
         parent: Option<&str>,
@@ -391,7 +391,7 @@ impl Parser<'_> {
         Ok(region)
     }
 
-    /// `^bb0(%a: type, %b: type loc(...)):`.
+    /// Reads `^bb0(%a: type, %b: type loc(...)):`.
     fn block_label(&mut self) -> Result<Vec<ValueId>, Error> {
         self.scanner.expect("^")?;
         self.scanner.sigil_name();
@@ -403,7 +403,7 @@ impl Parser<'_> {
         self.define_arguments(arguments)
     }
 
-    /// `%name: type`, and where it is from.
+    /// Reads `%name: type`, and its location.
     pub(super) fn argument(&mut self) -> Result<Argument, Error> {
         let name = self.defined_name()?;
         self.scanner.expect(":")?;
@@ -423,8 +423,8 @@ impl Parser<'_> {
         Ok(values)
     }
 
-    /// A region of one block whose only operation applies `operation` to two scalars of a type,
-    /// as `reduce(...) applies operation` stands for.
+    /// A region of one block that applies `operation` to two scalars of a type, which is the
+    /// meaning of `reduce(...) applies operation`.
     pub(super) fn applied_region(&mut self, operation: &str, scalar: &Type) -> Region {
         let unknown = Arc::new(Location::Unknown);
         let mut value = |name: &str| self.new_value(scalar.clone(), name, Arc::clone(&unknown));
@@ -443,7 +443,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether regions of an operation do not know the values around it.
+/// Whether regions of an operation cannot use the values around it.
 pub(super) fn is_isolated(operation: &str) -> bool {
     matches!(operation, "builtin.module" | "func.func" | "vhlo.func_v1")
 }

@@ -1,8 +1,8 @@
-//! Characters, words, numbers and strings of a text.
+//! The scanner: characters, words, numbers and strings of a text.
 
 use crate::Error;
 
-/// A position in a text. White space and comments are skipped before anything is looked at.
+/// A position in a text. White space and comments are skipped before anything is read.
 #[derive(Clone, Debug)]
 pub(super) struct Scanner<'t> {
     text: &'t str,
@@ -14,17 +14,17 @@ impl<'t> Scanner<'t> {
         Self { text, at: 0 }
     }
 
-    /// Where reading goes on.
+    /// The current position.
     pub(super) fn offset(&self) -> usize {
         self.at
     }
 
-    /// Goes on somewhere else.
+    /// Continues at another position.
     pub(super) fn go_to(&mut self, offset: usize) {
         self.at = offset;
     }
 
-    /// The text from one place to another.
+    /// The text between two positions.
     pub(super) fn between(&self, start: usize, end: usize) -> &'t str {
         self.text.get(start..end).unwrap_or_default()
     }
@@ -36,7 +36,7 @@ impl<'t> Scanner<'t> {
         Error::input(message).at_text(self.text, place.at)
     }
 
-    /// An error at a place.
+    /// An error at a position.
     pub(super) fn error_at(&self, offset: usize, message: impl Into<String>) -> Error {
         Error::input(message).at_text(self.text, offset)
     }
@@ -59,24 +59,24 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Whether nothing but white space is left.
+    /// Whether only white space is left.
     pub(super) fn at_end(&mut self) -> bool {
         self.skip_space();
         self.at == self.text.len()
     }
 
-    /// The next character, which is not read.
+    /// The next character, without reading it.
     pub(super) fn peek(&mut self) -> Option<u8> {
         self.skip_space();
         self.bytes().get(self.at).copied()
     }
 
-    /// The next character, white space or not.
+    /// The next character, which may be white space, without reading it.
     pub(super) fn peek_directly(&self) -> Option<u8> {
         self.bytes().get(self.at).copied()
     }
 
-    /// Reads this punctuation, if it comes next.
+    /// Reads this punctuation, if it comes next; says whether it did.
     pub(super) fn eat(&mut self, punctuation: &str) -> bool {
         self.skip_space();
         let found = self.bytes()[self.at..].starts_with(punctuation.as_bytes());
@@ -86,7 +86,7 @@ impl<'t> Scanner<'t> {
         found
     }
 
-    /// Reads this punctuation, if it comes next without white space before it.
+    /// Reads this punctuation, if it comes next without white space before it; says whether it did.
     pub(super) fn eat_directly(&mut self, punctuation: &str) -> bool {
         let found = self.bytes()[self.at..].starts_with(punctuation.as_bytes());
         if found {
@@ -95,7 +95,7 @@ impl<'t> Scanner<'t> {
         found
     }
 
-    /// Reads this punctuation.
+    /// Reads this punctuation, which must come next.
     pub(super) fn expect(&mut self, punctuation: &str) -> Result<(), Error> {
         match self.eat(punctuation) {
             true => Ok(()),
@@ -103,7 +103,8 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// The word that comes next: letters, digits, `_`, `$` and `.`, not beginning with a digit.
+    /// The next word, without reading it: letters, digits, `_`, `$` and `.`, not beginning with a
+    /// digit.
     pub(super) fn peek_word(&mut self) -> Option<&'t str> {
         self.skip_space();
         let rest = &self.bytes()[self.at..];
@@ -124,7 +125,7 @@ impl<'t> Scanner<'t> {
         Some(word)
     }
 
-    /// Reads this word, if it comes next.
+    /// Reads this word, if it comes next; says whether it did.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let found = self.peek_word() == Some(word);
         if found {
@@ -133,7 +134,7 @@ impl<'t> Scanner<'t> {
         found
     }
 
-    /// Reads this word.
+    /// Reads this word, which must come next.
     pub(super) fn expect_word(&mut self, word: &str) -> Result<(), Error> {
         match self.eat_word(word) {
             true => Ok(()),
@@ -141,13 +142,13 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// A name after `%`, `@`, `#` or `!`: also with dashes, and of digits alone. Empty if none
-    /// comes directly.
+    /// Reads a name after `%`, `@`, `#` or `!`, which may contain dashes or consist of digits.
+    /// Empty if no name follows directly.
     pub(super) fn sigil_name(&mut self) -> &'t str {
         let rest = &self.bytes()[self.at..];
         let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.' | b'-');
         let mut length = rest.iter().position(|b| !is_part(b)).unwrap_or(rest.len());
-        // `->` after a name is an arrow.
+        // `->` after a name is an arrow, not part of the name.
         if length > 0 && rest[length - 1] == b'-' && rest.get(length) == Some(&b'>') {
             length -= 1;
         }
@@ -156,7 +157,7 @@ impl<'t> Scanner<'t> {
         name
     }
 
-    /// Reads decimal digits, if any come directly.
+    /// Reads decimal digits, if any follow directly.
     pub(super) fn digits(&mut self) -> &'t str {
         let rest = &self.bytes()[self.at..];
         let length = rest.iter().position(|b| !b.is_ascii_digit());
@@ -165,8 +166,8 @@ impl<'t> Scanner<'t> {
         digits
     }
 
-    /// The characters of a number, if one comes next: decimal or `0x...`, with a sign, a fraction
-    /// and an exponent where there are any.
+    /// Reads the text of a number, if one comes next: decimal or `0x...`, with optional sign,
+    /// fraction and exponent.
     pub(super) fn number(&mut self) -> Option<&'t str> {
         self.skip_space();
         let bytes = self.bytes();
@@ -209,7 +210,7 @@ impl<'t> Scanner<'t> {
         Some(&self.text[start..at])
     }
 
-    /// An integer that fits 64 bits.
+    /// Reads an integer of at most 64 bits.
     pub(super) fn integer(&mut self) -> Result<i64, Error> {
         self.skip_space();
         let start = self.at;
@@ -218,8 +219,8 @@ impl<'t> Scanner<'t> {
         value.ok_or_else(|| self.error_at(start, "expected an integer of 64 bits"))
     }
 
-    /// A string in double quotes, with its escapes resolved, as [the text of its
-    /// bytes](crate::mlir::text_of_bytes).
+    /// Reads a string in double quotes and resolves its escapes; see
+    /// [`text_of_bytes`](crate::mlir::text_of_bytes).
     pub(super) fn string(&mut self) -> Result<String, Error> {
         let start = self.at;
         let raw = self.raw_string()?;
@@ -251,7 +252,7 @@ impl<'t> Scanner<'t> {
         Ok(crate::mlir::text_of_bytes(&bytes).into_owned())
     }
 
-    /// A string in double quotes as it is written.
+    /// Reads a string in double quotes, without resolving escapes.
     pub(super) fn raw_string(&mut self) -> Result<&'t str, Error> {
         self.expect("\"")?;
         let start = self.at;
@@ -271,8 +272,8 @@ impl<'t> Scanner<'t> {
         Ok(&self.text[start..at])
     }
 
-    /// Skips to the closing bracket of one that was just read, with strings and brackets within,
-    /// and gives the text between.
+    /// Skips to the closing bracket of one that was just read, past nested strings and brackets,
+    /// and returns the text between.
     pub(super) fn balanced(&mut self, close: u8) -> Result<&'t str, Error> {
         let start = self.at;
         let bytes = self.bytes();

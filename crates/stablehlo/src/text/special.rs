@@ -1,5 +1,5 @@
-//! Pretty forms: those of the table in [`formats`](super::formats), and those that need code of
-//! their own.
+//! Reads pretty forms: those in the table of [`formats`](super::formats), and those that need their
+//! own code.
 
 use super::Parser;
 use super::formats::{self, Item, Kind, Types};
@@ -8,7 +8,7 @@ use crate::Error;
 use crate::mlir::{Attribute, Attributes, FunctionType, Operation, Type};
 use std::sync::Arc;
 
-/// What was read of an operation whose types are still to come.
+/// An operation whose types are still to be read.
 struct Begun {
     operation: Operation,
     uses: Vec<Use>,
@@ -22,7 +22,7 @@ impl Begun {
 }
 
 impl Parser<'_> {
-    /// An operation in its pretty form, behind its name.
+    /// Reads an operation in its pretty form, from after its name.
     pub(super) fn pretty(
         &mut self,
         name: &str,
@@ -75,7 +75,7 @@ impl Parser<'_> {
                     self.form_attribute(attribute, *kind, &mut begun)?;
                 }
                 Item::OptionalBegin => {
-                    // The first item of the part decides whether it is there.
+                    // The first item of an optional part says whether the part is present.
                     let first = form.get(at);
                     let present = matches!(first, Some(Item::Literal(text))
                         if self.scanner.clone().eat(text));
@@ -88,7 +88,7 @@ impl Parser<'_> {
                 Item::Dictionary => begun.operation.attributes = self.optional_dictionary()?,
                 Item::Types(types) => self.form_types(*types, &mut begun)?,
                 Item::Literal(text) => {
-                    // Without operands `:` and types may be missing.
+                    // Without operands, `:` and the types may be missing.
                     self.form_literal(text, &begun)?;
                 }
             }
@@ -180,13 +180,13 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether `: i64` follows, and not the types of the operation.
+    /// Whether `: i64` follows, as an integer's type and not as the operation's.
     fn has_integer_type(&mut self) -> bool {
         let mut ahead = self.scanner.clone();
         ahead.eat(":") && matches!(ahead.word(), Some("i64" | "i32"))
     }
 
-    /// `[0, 1]`, or `array<i64: 0, 1>`.
+    /// Reads `[0, 1]`, or `array<i64: 0, 1>`.
     fn integers(&mut self) -> Result<Vec<i64>, Error> {
         if self.scanner.peek_word() == Some("array") {
             return Ok(self.attribute()?.as_integers().unwrap_or_default());
@@ -263,7 +263,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// One type for `count` operands and the result, or the type of a function.
+    /// Reads one type for `count` operands and the result, or a function type.
     fn same_types(&mut self, count: usize) -> Result<FunctionType, Error> {
         Ok(match self.ty()? {
             Type::Function(function) => FunctionType::clone(&function),
@@ -294,7 +294,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `a, b -> c`, or the type of a function.
+    /// Reads `a, b -> c`, or a function type.
     fn arrow_types(&mut self) -> Result<FunctionType, Error> {
         let mut inputs = self.type_list()?;
         if let [Type::Function(function)] = inputs.as_slice() {
@@ -353,7 +353,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `batching_dims = [0] x [0], contracting_dims = [1] x [0]`; a part may be missing.
+    /// Reads `batching_dims = [0] x [0], contracting_dims = [1] x [0]`; either part may be missing.
     fn dot_dimensions(&mut self) -> Result<Attribute, Error> {
         let mut fields = Attributes::new();
         for (word, name) in [
@@ -383,7 +383,7 @@ impl Parser<'_> {
         Ok(Attribute::stablehlo_struct("dot", fields))
     }
 
-    /// Whether `, word =` follows; reads it.
+    /// Reads `, word =`, if it comes next; says whether it did.
     fn eat_clause(&mut self, word: &str) -> bool {
         let mut ahead = self.scanner.clone();
         let found = ahead.eat(",") && ahead.eat_word(word) && ahead.eat("=");
@@ -460,7 +460,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `{attributes} dense<...> : type`, or `() {value = ...} : () -> type`.
+    /// Reads `{attributes} dense<...> : type`, or `() {value = ...} : () -> type`.
     fn constant(&mut self) -> Result<(Operation, Vec<Type>), Error> {
         let mut operation = Operation::new("stablehlo.constant");
         if self.scanner.eat("(") {
@@ -484,7 +484,7 @@ impl Parser<'_> {
         Ok((operation, vec![ty]))
     }
 
-    /// `(%a = %x, %b = %y) : types attributes {...} cond {...} do {...}`.
+    /// Reads `(%a = %x, %b = %y) : types attributes {...} cond {...} do {...}`.
     fn while_loop(&mut self) -> Result<(Operation, Vec<Type>), Error> {
         let mut operation = Operation::new("stablehlo.while");
         let pairs = self.list("(", ")", |parser| {
@@ -516,7 +516,8 @@ impl Parser<'_> {
         Ok((operation, types))
     }
 
-    /// `(%x init: %i), ... applies op across dimensions = [0] : type`, or with `reducer(...)`.
+    /// Reads `(%x init: %i), ... applies op across dimensions = [0] : type`, or with
+    /// `reducer(...)`.
     fn reduce(&mut self) -> Result<(Operation, Vec<Type>), Error> {
         let mut operation = Operation::new("stablehlo.reduce");
         let (mut uses, mut inits) = (Vec::new(), Vec::new());
@@ -571,8 +572,8 @@ impl Parser<'_> {
         Ok((operation, signature.results))
     }
 
-    /// `reducer(%a: t, %x: t) (%b: t, %y: t) {...}`: pairs of an accumulator and a value; the
-    /// block takes all accumulators first.
+    /// Reads `reducer(%a: t, %x: t) (%b: t, %y: t) {...}`: pairs of an accumulator and a value. The
+    /// block's arguments are all accumulators, and then all values.
     fn reducer(&mut self, pairs: usize) -> Result<crate::mlir::Region, Error> {
         self.scanner.expect_word("reducer")?;
         let (mut arguments, mut values) = (Vec::new(), Vec::new());
@@ -587,7 +588,7 @@ impl Parser<'_> {
         self.region(Some("stablehlo.reduce"), false, arguments)
     }
 
-    /// `@name attributes {...} {...}`.
+    /// Reads `@name attributes {...} {...}`.
     fn module_operation(&mut self) -> Result<Operation, Error> {
         let mut operation = Operation::new("builtin.module");
         if self.scanner.peek() == Some(b'@') {
@@ -602,7 +603,7 @@ impl Parser<'_> {
         Ok(operation)
     }
 
-    /// `public @name(%a: t {...}, ...) -> (t {...}) attributes {...} {...}`.
+    /// Reads `public @name(%a: t {...}, ...) -> (t {...}) attributes {...} {...}`.
     fn function(&mut self) -> Result<Operation, Error> {
         let mut operation = Operation::new("func.func");
         let visibility = ["public", "private", "nested"]
@@ -674,7 +675,7 @@ impl Parser<'_> {
         Ok(results.into_iter().unzip())
     }
 
-    /// `(%x) inits(%i) dimension=0 attributes {...} {...} : (types) -> types`.
+    /// Reads `(%x) inits(%i) dimension=0 attributes {...} {...} : (types) -> types`.
     fn scan(&mut self) -> Result<(Operation, Vec<Type>), Error> {
         let mut operation = Operation::new("chlo.scan");
         let mut uses = self.list("(", ")", Self::value_use)?;
@@ -709,7 +710,7 @@ impl Parser<'_> {
         Ok((operation, signature.results))
     }
 
-    /// `@name = <["x"=2]> {...}`.
+    /// Reads `@name = <["x"=2]> {...}`.
     fn mesh(&mut self) -> Result<Operation, Error> {
         let mut operation = Operation::new("sdy.mesh");
         let name = Attribute::String(self.symbol_name()?);
@@ -721,7 +722,7 @@ impl Parser<'_> {
         Ok(operation)
     }
 
-    /// `<...>` as the parameters of `#sdy.name`.
+    /// Reads `<...>` as the parameters of `#sdy.name`.
     fn sdy_attribute(&mut self, name: &str) -> Result<Attribute, Error> {
         self.scanner.expect("<")?;
         let body = self.scanner.balanced(b'>')?;
@@ -731,7 +732,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `%x <@mesh, [...]> : type`.
+    /// Reads `%x <@mesh, [...]> : type`.
     fn sharding_constraint(&mut self) -> Result<(Operation, Vec<Type>), Error> {
         let mut operation = Operation::new("sdy.sharding_constraint");
         let used = self.value_use()?;
@@ -744,7 +745,7 @@ impl Parser<'_> {
         Ok((operation, vec![ty]))
     }
 
-    /// `(%x) in_shardings=[...] out_shardings=[...] manual_axes={...} (%a: t) {...} : type`.
+    /// Reads `(%x) in_shardings=[...] out_shardings=[...] manual_axes={...} (%a: t) {...} : type`.
     fn manual_computation(&mut self) -> Result<(Operation, Vec<Type>), Error> {
         let mut operation = Operation::new("sdy.manual_computation");
         let uses = self.list("(", ")", Self::value_use)?;

@@ -1,4 +1,4 @@
-//! Types in text.
+//! Reads types.
 
 use super::Parser;
 use crate::Error;
@@ -6,7 +6,7 @@ use crate::mlir::{FloatKind, FunctionType, MemRefType, Signedness, TensorType, T
 use std::sync::Arc;
 
 impl Parser<'_> {
-    /// A type.
+    /// Reads a type.
     pub(super) fn ty(&mut self) -> Result<Type, Error> {
         self.nested(Self::type_here)
     }
@@ -24,7 +24,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A type, if one begins here.
+    /// Reads a type, if one comes next.
     pub(super) fn optional_type(&mut self) -> Option<Result<Type, Error>> {
         let begins = match self.scanner.peek()? {
             b'(' | b'!' => true,
@@ -33,7 +33,7 @@ impl Parser<'_> {
         begins.then(|| self.ty())
     }
 
-    /// `(a, b)`.
+    /// Reads `(a, b)`.
     pub(super) fn type_list_in_parentheses(&mut self) -> Result<Vec<Type>, Error> {
         self.scanner.expect("(")?;
         let mut types = Vec::new();
@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows the arrow of a function's type: one type, or a list in parentheses.
+    /// Reads the results of a function type: a single type, or a list in parentheses.
     pub(super) fn result_types(&mut self) -> Result<Vec<Type>, Error> {
         match self.scanner.peek() {
             Some(b'(') => self.type_list_in_parentheses(),
@@ -57,7 +57,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `a, b`.
+    /// Reads `a, b`.
     pub(super) fn type_list(&mut self) -> Result<Vec<Type>, Error> {
         let mut types = vec![self.ty()?];
         while self.scanner.eat(",") {
@@ -82,7 +82,7 @@ impl Parser<'_> {
             return Ok(named_type(dialect, &format!("{body}{parameters}")));
         }
         if self.scanner.eat_directly("<") {
-            // The older form, `!dialect<"body">`.
+            // An old form is `!dialect<"body">`.
             let body = self.scanner.balanced(b'>')?;
             return Ok(named_type(name, body.trim_matches('"')));
         }
@@ -211,7 +211,7 @@ impl Parser<'_> {
         })))
     }
 
-    /// `2x?x3x`: each size with the `x` behind it.
+    /// Reads `2x?x3x`: each size with the `x` after it.
     fn dimensions(&mut self) -> Result<Vec<Option<i64>>, Error> {
         let mut dims = Vec::new();
         while matches!(self.scanner.peek(), Some(b'0'..=b'9' | b'?')) {
@@ -242,7 +242,7 @@ impl Parser<'_> {
     }
 }
 
-/// `!mhlo.token` is StableHLO's.
+/// Converts `!mhlo.token` to StableHLO's token.
 fn named_type(dialect: &str, body: &str) -> Type {
     match (dialect, body) {
         ("mhlo", "token") => Type::dialect("stablehlo", "token"),

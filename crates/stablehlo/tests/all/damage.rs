@@ -1,6 +1,6 @@
-//! Damage to files, the same in every run. The tests of `crates/mosaic` use this file, too.
+//! Deterministic damage to files. The tests of `crates/mosaic` use this file, too.
 
-/// A small generator of numbers (xorshift): the same in every run.
+/// A deterministic generator of pseudo-random numbers (xorshift).
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
@@ -12,7 +12,7 @@ impl Numbers {
     }
 }
 
-/// Changes a few bytes, takes a part away, or writes one twice.
+/// Changes a few bytes, or removes or duplicates a part.
 pub(crate) fn mutate(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     for _ in 0..=numbers.below(4) {
         let at = numbers.below(bytes.len());
@@ -35,7 +35,7 @@ pub(crate) fn mutate(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
-/// How often each file is damaged: 300 times, or as often as TEGULA_SWEEP says.
+/// The number of variants of each file: 300, or the value of TEGULA_SWEEP.
 pub(crate) fn rounds() -> usize {
     let sweep = std::env::var("TEGULA_SWEEP").ok();
     sweep.and_then(|text| text.parse().ok()).unwrap_or(300)

@@ -1,4 +1,4 @@
-//! Errors say what was expected, and where.
+//! Errors state what was expected, and the place.
 
 use tegula_stablehlo::{Place, read, to_module};
 

@@ -1,4 +1,4 @@
-//! StableHLO as `tegula_ir` modules and back.
+//! Conversion of StableHLO to `tegula_ir` modules and back.
 
 use super::{PROGRAMS, data};
 use tegula_ir::{PrintStyle, infer_symbolic_dims, print_module, verify};
@@ -14,7 +14,7 @@ fn lowered(name: &str) -> tegula_ir::Module {
 #[test]
 fn every_form_of_a_program_gives_the_same_module() {
     let short = |name: &str| {
-        // Names of values are the text's own.
+        // Values keep the names that they have in the text.
         let text = print(&read(data(name)).expect(name), Form::Generic);
         let module = to_module(&read(text.into_bytes()).expect(name)).expect(name);
         print_module(&module, PrintStyle::Short)
@@ -37,7 +37,7 @@ fn modules_written_as_stablehlo_read_back_as_themselves() {
             .and_then(|module| to_module(&module))
             .unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
         verify(&again).unwrap_or_else(|errors| panic!("{name}: {}", errors[0]));
-        // Once written, nothing changes any more.
+        // Converting again changes nothing.
         let second = print(&from_module(&again).expect(name), Form::Pretty);
         assert_eq!(second, text, "{name}");
     }

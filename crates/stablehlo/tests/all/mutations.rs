@@ -1,4 +1,4 @@
-//! Damaged inputs give errors: no panic, and memory in proportion to the input.
+//! Damaged inputs give errors, without panics, and with memory in proportion to the input.
 
 use super::damage::{Numbers, mutate, rounds};
 use super::{PROGRAMS, data};
@@ -13,7 +13,7 @@ fn damaged_programs_are_errors_or_programs() {
             let mut bytes = original.clone();
             mutate(&mut bytes, &mut numbers);
             if let Ok(module) = read(bytes) {
-                // Whoever reads without an error can be printed and translated.
+                // A module that is read without an error can be printed and lowered.
                 let printed = print(&module, Form::Pretty);
                 assert!(!printed.is_empty());
                 let _ = to_module(&module);

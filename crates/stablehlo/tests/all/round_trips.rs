@@ -1,4 +1,4 @@
-//! What is printed reads back as the same.
+//! Printed modules read back as the same modules.
 
 use super::{PROGRAMS, data};
 use tegula_stablehlo::{Form, InputForm, print, read, text};
@@ -12,7 +12,7 @@ fn printed_programs_read_back_in_both_forms() {
             let again = read(printed.clone().into_bytes())
                 .unwrap_or_else(|error| panic!("{name}: {error}\n{printed}"));
             assert_eq!(print(&again, form), printed, "{name}");
-            // The generic form says everything, so it compares what was read.
+            // The generic form is complete, so it is used to compare modules.
             let (expected, actual) = (print(&module, Form::Generic), print(&again, Form::Generic));
             if form == Form::Generic {
                 assert_eq!(actual, expected, "{name}");

@@ -1,4 +1,4 @@
-//! The chips that come with the crate, and texts of chips.
+//! The built-in chips, and texts of chips.
 
 use tegula_target::{Chip, Param};
 
@@ -38,7 +38,7 @@ fn numbers_have_units_and_may_be_missing() {
     assert_eq!(suspect.to_string(), "~1459 GB/s");
     let v2 = Chip::by_name("v2").unwrap();
     assert_eq!(v2.value(Param::HbmToVmemLatency), None);
-    // What the compiler assumes is below what the vendor states.
+    // The bandwidth that the compiler assumes is below the vendor's.
     for chip in Chip::built_in() {
         let vendor = chip.value(Param::HbmBandwidth).unwrap();
         assert!(

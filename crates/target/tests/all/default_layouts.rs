@@ -1,4 +1,4 @@
-//! The default layout against the real compiler's.
+//! Default layouts, compared with the real compiler's.
 
 use tegula_ir::{ElementType, parse_shape};
 use tegula_target::{Chip, TileError, TileRule};
@@ -38,7 +38,7 @@ fn measured_points() {
         (2, &[24, 384, 250], "{1,0,2:T(16,128)(16,1)E(2)}"),
         (2, &[9, 1], "{0,1:T(16,128)(16,1)E(2)}"),
         (2, &[257, 128, 31], "{1,0,2:T(16,128)(16,1)E(2)}"),
-        // Of orders that count alike the one without padding.
+        // Among equal orders, the one without padding is chosen.
         (2, &[64, 200, 256], "{2,0,1:T(16,128)(16,1)E(2)}"),
         (2, &[48, 24, 269], "{2,1,0:T(16,128)(16,1)E(2)}"),
         (2, &[128, 256], "{1,0:T(128,128)(16,1)E(2)}"),
@@ -87,8 +87,8 @@ fn what_was_not_measured_is_an_error() {
     assert_eq!(v5e.unwrap().to_string(), "{1,0:T(8,128)}");
 }
 
-/// `{"f32": {"scalar": "{:T(128)}", "5x7": "..."}, ...}`, read as quoted texts:
-/// one that `{` follows is a type, others come in pairs.
+/// Reads `{"f32": {"scalar": "{:T(128)}", "5x7": "..."}, ...}` as quoted texts: one that `{`
+/// follows is a type, the others come in pairs.
 fn entries(json: &str) -> Vec<(String, String, String)> {
     let parts: Vec<&str> = json.split('"').collect();
     let mut entries = Vec::new();
@@ -128,7 +128,7 @@ fn the_real_compiler_agrees() {
             element.bits()
         };
         let ours = text(bits, &dims);
-        // What is printed is also HLO.
+        // The printed layout can be parsed as HLO.
         let shape: Vec<String> = dims.iter().map(ToString::to_string).collect();
         parse_shape(&format!("{element_type}[{}]{ours}", shape.join(","))).unwrap();
         if ours != *expected {

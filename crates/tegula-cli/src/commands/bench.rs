@@ -1,4 +1,4 @@
-//! `tegula bench`: how long a program takes to compile and run.
+//! `tegula bench`: measures how long a program takes to compile and run.
 
 mod staged;
 
@@ -26,14 +26,14 @@ pub(crate) struct BenchArgs {
     pub seconds: Duration,
 }
 
-/// Runs are repeated between these many times.
+/// The fewest and the most runs that are timed.
 const FEWEST: usize = 5;
 const MOST: usize = 2000;
-/// Profiled runs, at most.
+/// The maximum number of profiled runs.
 const PROFILES: usize = 20;
-/// Reading and compiling is repeated this often; the fastest counts.
+/// How often reading and compiling are timed; the fastest time is reported.
 const COMPILES: usize = 3;
-/// A device's runs are timed together this often; the fastest counts.
+/// How often a series of runs on a device is timed; the fastest series is reported.
 const ROUNDS: usize = 3;
 
 /// Measures a program.
@@ -52,7 +52,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     };
     source.warn_of_callbacks();
     let inputs = args.inputs.load(&source)?;
-    // What is drawn beside a measurement would be measured.
+    // The spinner is removed first: drawing it would distort the measurement.
     progress::clear();
     let read_ms = fastest_read(&source)?;
     let mut compile_times = Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
             break executable;
         }
     };
-    // As the program takes them, in memory before the clock starts.
+    // Inputs are converted to the layouts that the program takes before the clock starts.
     let laid_out = inputs.into_iter().enumerate();
     let laid_out = laid_out.map(|(index, input)| executable.laid_out(index, input));
     let inputs: Result<Vec<tegula::Tensor>, _> = laid_out.collect();
@@ -71,7 +71,7 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     let given = args.freeze.freeze(&mut executable, &inputs);
     let given = given.map_err(|e| source.failure(e))?;
     if args.freeze.freeze.is_some() {
-        // What is kept is not part of a run.
+        // The first run computes what depends only on frozen inputs; it is not timed.
         executable
             .run(borrowed(&given))
             .map_err(|e| source.failure(e))?;
@@ -139,10 +139,10 @@ pub(crate) fn bench(args: &BenchArgs, common: &Common) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
-/// Kernels that are shown; `--json` has all.
+/// The number of kernels that are shown; `--json` prints all.
 const SHOWN: usize = 20;
 
-/// The slowest kernels, and how near they come to what this machine can do.
+/// Prints the slowest kernels, and how near each comes to this machine's peak.
 fn print_kernels(kernels: &[Rated]) {
     if kernels.is_empty() {
         return;
@@ -166,8 +166,9 @@ fn print_kernels(kernels: &[Rated]) {
     }
 }
 
-/// How long a run takes on a device, if there is one, where a run with its copies takes
-/// about `least` milliseconds.
+/// Returns the time of a run on the device without host copies, or `None` if there is no device.
+/// `least` is the milliseconds of a run with its copies; it determines how many runs fit the
+/// budget.
 fn device_ms(
     backend: &dyn Backend,
     inputs: &[tegula::Tensor],
@@ -187,7 +188,7 @@ fn device_ms(
     Ok(Some(ms(fastest)))
 }
 
-/// The times of the kernels, on targets that know them.
+/// Returns the fastest time of each kernel, or no times on targets that do not measure kernels.
 fn fastest_profile(
     backend: &dyn Backend,
     inputs: &[tegula::Tensor],
@@ -206,7 +207,8 @@ fn fastest_profile(
     Ok(fastest_of_each(profiles))
 }
 
-/// Of each kernel the fastest of several profiled runs, in which it ran as often.
+/// Returns the fastest time of each kernel over several profiled runs. A profile in which a kernel
+/// ran another number of times is ignored for that kernel.
 fn fastest_of_each(profiles: Vec<Vec<KernelTime>>) -> Vec<KernelTime> {
     let mut profiles = profiles.into_iter();
     let mut fastest = profiles.next().unwrap_or_default();
@@ -219,7 +221,7 @@ fn fastest_of_each(profiles: Vec<Vec<KernelTime>>) -> Vec<KernelTime> {
     fastest
 }
 
-/// Reading and verifying the text, as often as it is compiled.
+/// Returns the fastest time for reading and verifying the program's text, in milliseconds.
 fn fastest_read(source: &Source) -> Result<f64, Failure> {
     let mut fastest = Duration::MAX;
     for _ in 0..COMPILES {
@@ -230,18 +232,18 @@ fn fastest_read(source: &Source) -> Result<f64, Failure> {
     Ok(ms(fastest))
 }
 
-/// What a kernel or library call took beside what this machine can do.
+/// The time of a kernel or library call compared with this machine's peak.
 struct Rated {
     kernel: KernelTime,
-    /// Thousand millions of operations, and of bytes, per second.
+    /// 10^9 operations per second, and 10^9 bytes per second.
     operations: f64,
     bytes: f64,
-    /// Of the time the part that it would take at the measured ceilings: of operations or
-    /// of a copy of as many bytes, whichever is longer.
+    /// The fraction of the machine's peak that is reached: of the peak rate of operations or of the
+    /// bandwidth of a copy of as many bytes, whichever fraction is larger.
     share: Option<f64>,
 }
 
-/// The slowest first.
+/// Compares each kernel with this machine's peak; returns the slowest first.
 fn rated(mut kernels: Vec<KernelTime>, threads: u16) -> Vec<Rated> {
     kernels.sort_by_key(|k| std::cmp::Reverse(k.time));
     let mut ceilings = Ceilings::default();
@@ -250,7 +252,8 @@ fn rated(mut kernels: Vec<KernelTime>, threads: u16) -> Vec<Rated> {
         let work = kernel.work;
         let (operations, bytes) = (work.operations / seconds, work.bytes / seconds);
         let at_most = bytes / ceilings.bytes(work.bytes / kernel.runs.max(1) as f64);
-        // Ceilings are those of one thread, and of numbers of 32 bits.
+        // The measured peak of operations is of one thread and of 32-bit numbers, so it applies to
+        // nothing else.
         let comparable = threads == 1 && !work.narrow;
         let most = ceilings.operations().filter(|_| comparable);
         Rated {

@@ -1,4 +1,4 @@
-//! `tegula compile`: one of a program's forms on the way to machine code.
+//! `tegula compile`: prints one of a program's forms on the way to machine code.
 
 mod object;
 mod passes;
@@ -104,7 +104,7 @@ pub(crate) struct CompileArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Compiles a program and prints a form of it, or what its passes are or give.
+/// Compiles a program and prints one of its forms, the list of passes, or the output of a pass.
 pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
     match args.emit {
         Some(form) => emit(args, form, common),
@@ -112,7 +112,7 @@ pub(crate) fn compile(args: &CompileArgs, common: &Common) -> Result<u8, Failure
     }
 }
 
-/// Prints a form of a program.
+/// Prints one form of a program.
 fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
     if let Form::Object | Form::Header | Form::Library = form {
         if !matches!(args.target, CompileTarget::Cpu) {
@@ -149,7 +149,7 @@ fn emit(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> 
     write_text(args, common, &whole)
 }
 
-/// A form of a program as text; `None` if it is none and has been written.
+/// Returns a form of a program as text; `None` if the form is binary and has been written.
 fn text_of_form(
     args: &CompileArgs,
     form: Form,
@@ -238,7 +238,7 @@ fn text_of_form(
     }))
 }
 
-/// Prints a text, or writes it to the file that was asked for.
+/// Prints a text, or writes it to the file given by `-o`.
 pub(super) fn write_text(args: &CompileArgs, common: &Common, text: &str) -> Result<u8, Failure> {
     match &args.output {
         Some(path) => crate::terminal::result_file::write(path, text)?,

@@ -1,8 +1,8 @@
 //! `tegula explore`: the explorer's page with a program in it, in a browser or as a file.
 //!
-//! The page is one file with everything in it, which `web/build.mjs` makes and this binary carries
-//! compressed. It is served on the loopback address alone, to requests that name that address: a page
-//! of somebody else that is open in the same browser cannot read it.
+//! The page is one self-contained file that `web/build.mjs` makes and that this binary contains in
+//! compressed form. It is served only on the loopback address, and only to requests whose `Host`
+//! names that address: a page from another site that is open in the same browser cannot read it.
 
 use crate::documents::{self, Text};
 use crate::exit_code::SUCCESS;
@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tegula_ir::PrintStyle;
 
-/// The page without a program.
+/// The page without a program, compressed.
 const PAGE: &[u8] = include_bytes!("../../assets/explorer.html.gz");
-/// Where the page says which program it begins with.
+/// The element of the page that holds the initial program.
 const INITIAL: &str = r#"<script type="application/json" id="initial">null</script>"#;
-/// The longest head of a request that is read, in bytes.
+/// The maximum size of a request's head, in bytes.
 const MOST_HEAD: u64 = 16 << 10;
-/// How long a browser may take to ask.
+/// The time limit for a browser to send its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The options of `tegula explore`.
@@ -46,7 +46,7 @@ pub(crate) struct ExploreArgs {
     pub no_browser: bool,
 }
 
-/// Opens the explorer, or writes its page.
+/// Opens the explorer in a browser, or writes its page.
 pub(crate) fn explore(args: &ExploreArgs, common: &Common) -> Result<u8, Failure> {
     let text = match &args.model {
         Some(path) => Some(program_text(path, &args.dims)?),
@@ -78,12 +78,13 @@ pub(crate) fn explore(args: &ExploreArgs, common: &Common) -> Result<u8, Failure
     serve(&listener, address, &Arc::from(page.into_bytes()))
 }
 
-/// A program as text: as it is, or what a binary file or one with sizes given for good says, in HLO.
+/// Returns a program as text: the file's own text, or HLO text if the file is binary or sizes are
+/// given on the command line.
 fn program_text(path: &Path, dims: &DimArgs) -> Result<String, Failure> {
     let bytes = read_file(path)?;
     let is_as_given = dims.dims.is_empty() && dims.fill_elided.is_none() && dims.stage.is_none();
     match std::str::from_utf8(&bytes) {
-        // An error in it is for the page to show.
+        // A text is not parsed here: the page shows its errors.
         Ok(text) if is_as_given && !tegula::is_onnx(&bytes) => Ok(text.to_owned()),
         _ => {
             let source = read_module(path, dims)?;
@@ -95,7 +96,7 @@ fn program_text(path: &Path, dims: &DimArgs) -> Result<String, Failure> {
     }
 }
 
-/// The page that begins with a program.
+/// Returns the page with this initial program.
 fn page(text: Option<&str>) -> anyhow::Result<String> {
     let mut page = String::new();
     let mut decoder = GzDecoder::new(PAGE);
@@ -106,13 +107,13 @@ fn page(text: Option<&str>) -> anyhow::Result<String> {
         return Ok(page);
     };
     let state = serde_json::json!({ "text": text }).to_string();
-    // Inside of a script, nothing may look like its end.
+    // Escape `<`, because a `</script>` in the program would end the script element.
     let state = state.replace('<', "\\u003c");
     let initial = INITIAL.replace("null", &state);
     Ok(page.replacen(INITIAL, &initial, 1))
 }
 
-/// Opens a browser where there is one; where there is not, the address was printed.
+/// Opens a browser if there is one; otherwise the printed address must do.
 fn open_browser(link: &str) {
     let opener = match std::env::consts::OS {
         "macos" => "open",
@@ -130,10 +131,10 @@ fn open_browser(link: &str) {
     let _ = command.stderr(Stdio::null()).spawn();
 }
 
-/// Answers browsers until the process is ended.
+/// Answers requests until the process ends.
 fn serve(listener: &TcpListener, address: SocketAddr, page: &Arc<[u8]>) -> Result<u8, Failure> {
     for stream in listener.incoming() {
-        // A browser that went away before it was answered is no concern.
+        // A connection that the browser closed before it was accepted is ignored.
         let Ok(stream) = stream else { continue };
         let page = Arc::clone(page);
         std::thread::spawn(move || answer(&stream, address, &page));
@@ -141,7 +142,7 @@ fn serve(listener: &TcpListener, address: SocketAddr, page: &Arc<[u8]>) -> Resul
     Ok(SUCCESS)
 }
 
-/// Answers one request, and closes.
+/// Answers one request and closes the connection.
 fn answer(stream: &TcpStream, address: SocketAddr, page: &[u8]) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let (path, host) = head(stream)?;
@@ -162,7 +163,7 @@ fn answer(stream: &TcpStream, address: SocketAddr, page: &[u8]) -> std::io::Resu
     stream.write_all(body)
 }
 
-/// The path of a GET request, and the host that it names.
+/// Returns the path of a GET request, and its `Host`.
 fn head(stream: &TcpStream) -> std::io::Result<(Option<String>, String)> {
     let mut lines = BufReader::new(stream.take(MOST_HEAD)).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
@@ -196,7 +197,7 @@ mod tests {
         assert!(!page.contains(INITIAL));
     }
 
-    /// The page was made from the sources that are there: `node web/build.mjs` makes it anew.
+    /// The page in `assets` is up to date with its sources; `node web/build.mjs` rebuilds it.
     #[test]
     fn the_page_is_that_of_its_sources() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,4 @@
-//! The fused graph as text: what is computed where, and why.
+//! Prints the fused graph as text: which kernel computes what, and why.
 
 use crate::terminal::count;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use tegula_layout::assign::Reason;
 use tegula_plan::Plan;
 use tegula_plan::{Step, ValueId as PlanValue, private_values};
 
-/// One line about a plan: how many kernels and calls there are.
+/// Returns one line with the number of kernels, calls and other steps of a plan.
 pub(crate) fn summary(plan: &Plan) -> String {
     let mut counts = Counts::default();
     counts.add(plan, &plan.steps);
@@ -47,7 +47,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
                 match step {
                     Step::Kernel { .. } => self.kernels += 1,
                     Step::Library { .. } => self.library += 1,
-                    // A copy within one buffer does nothing.
+                    // A copy from a place in memory to itself does nothing.
                     Step::Copy { from, to } => {
                         self.copies += usize::from(!plan.same_place(*from, *to));
                     }
@@ -61,7 +61,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     }
 }
 
-/// The arrays that do not lie row-major, and why; nothing if there are none.
+/// Lists the arrays whose layout is not row-major, with the reasons; empty if there are none.
 pub(crate) fn orders(reasons: &[(String, Layout, Reason)]) -> String {
     let mut text = String::new();
     for reason in reasons {
@@ -73,7 +73,7 @@ pub(crate) fn orders(reasons: &[(String, Layout, Reason)]) -> String {
     text
 }
 
-/// The steps that are done strip by strip, and why; nothing if there are none.
+/// Lists the steps that run strip by strip, with the reasons; empty if there are none.
 pub(crate) fn strips(plan: &Plan) -> String {
     let mut text = String::new();
     let private = private_values(plan);
@@ -119,12 +119,12 @@ fn strips_in(
     }
 }
 
-/// How an array lies, and why.
+/// Describes the layout of one array, with the reason.
 pub(crate) fn order((name, layout, reason): &(String, Layout, Reason)) -> String {
     format!("{name} {layout}: {}", why(reason))
 }
 
-/// Why an array does not lie row-major.
+/// Explains why the layout of an array is not row-major.
 pub(crate) fn why(reason: &Reason) -> String {
     match reason {
         Reason::Stated => "the program states this layout".to_owned(),

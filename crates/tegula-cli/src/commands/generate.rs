@@ -1,4 +1,4 @@
-//! `tegula completions`, `man` and `schema`: what packages of the command line and its callers need.
+//! `tegula completions`, `man` and `schema`: files generated from the definitions of the commands.
 
 use crate::documents;
 use crate::exit_code::SUCCESS;

@@ -23,12 +23,12 @@ mod tiles;
 use tegula_draw::tiles::PictureLimits;
 use tiles::{TileArgs, Tiled};
 
-/// What fits a terminal.
+/// Sizes of a picture that fit a terminal.
 const TEXT_LIMITS: PictureLimits = PictureLimits {
     rows: 16,
     columns: 64,
 };
-/// What fits a page.
+/// Sizes of a picture that fit a page.
 const SVG_LIMITS: PictureLimits = PictureLimits {
     rows: 48,
     columns: 64,
@@ -133,7 +133,7 @@ pub(crate) fn index(args: &IndexArgs, common: &Common) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
-/// The tiles of each array of an instruction's result.
+/// Returns the tiling of each array of an instruction's result.
 fn tiled(
     module: &Module,
     id: InstructionId,
@@ -156,7 +156,7 @@ fn tiled(
     Ok(all)
 }
 
-/// Draws tiles as text, if that is asked for.
+/// Draws tiles as text if `--draw` is given.
 fn draw(
     module: &Module,
     id: InstructionId,
@@ -176,7 +176,7 @@ fn draw(
     Ok(())
 }
 
-/// The maps of each operand's arrays, with those of all arrays of the result.
+/// Returns the maps of each operand's arrays, merged over all arrays of the result.
 fn of_all_results(
     module: &Module,
     id: InstructionId,
@@ -187,7 +187,8 @@ fn of_all_results(
     let mut places: HashMap<(usize, usize), usize> = HashMap::new();
     for result in 0..module[id].shape.leaf_count().max(1) {
         let found = match (passed_on(module, id, result), direction) {
-            // Of what is not passed on there is nothing to say, however wide a tuple is.
+            // An array that is only passed on has one source; the other operands are skipped,
+            // however many there are.
             (Some(source), _) => vec![source],
             (None, DirectionName::OutputToInput) => {
                 fusion_output_to_input(module, id, result, simplifier)
@@ -231,16 +232,16 @@ fn add_maps(
     }
 }
 
-/// How a fusion uses an operand.
+/// How a fusion reads an operand.
 struct Uses {
     utilization: Utilization,
-    /// Of the first warp, for each map: addresses in the operand's own layout, or
-    /// row-major.
+    /// For each map, the coalescing of the first warp's loads, with the operand's own layout or
+    /// else row-major.
     coalescing: Vec<Option<Coalescing>>,
 }
 
 impl Uses {
-    /// `None` for what is no fusion, or cannot be counted.
+    /// Returns `None` if the instruction is not a fusion, or if its reads cannot be counted.
     fn of(module: &Module, id: InstructionId, operand: &OperandIndexing) -> Option<Self> {
         if !matches!(module[id].op, Op::Fusion { .. }) {
             return None;
@@ -271,7 +272,7 @@ fn operand_array<'a>(
     }
 }
 
-/// The named instruction, or all of the entry computation.
+/// Returns the named instruction, or all instructions of the entry computation.
 fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<InstructionId>> {
     let entry = module.entry_computation();
     let Some(name) = name else {
@@ -282,13 +283,13 @@ fn chosen(module: &Module, name: Option<&str>) -> anyhow::Result<Vec<Instruction
 
 struct Printed {
     operand: usize,
-    /// Which array of a tuple.
+    /// The array's number within a tuple.
     leaf: usize,
     uses: Option<Uses>,
     maps: Vec<String>,
-    /// For each map, whose array it leads to, if that is another participant's.
+    /// For each map, the participant whose array it leads to, if that is another one.
     participants: Vec<Option<String>>,
-    /// For each map, the rules that simplified it, if they are asked for.
+    /// For each map, the rules that simplified it, if `--explain` is given.
     steps: Vec<Vec<String>>,
     exact: bool,
     unknown: Option<String>,

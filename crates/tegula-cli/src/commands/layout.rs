@@ -1,4 +1,5 @@
-//! `tegula layout`: a program with layouts, tiles and memory spaces, and why.
+//! `tegula layout`: prints a program with layouts, tiles and memory spaces, and the reasons for
+//! them.
 
 use super::compile::CompileTarget;
 use crate::documents::{
@@ -44,7 +45,7 @@ pub(crate) struct LayoutArgs {
     pub why: Option<String>,
 }
 
-/// A program with everything that was decided.
+/// A program with its layouts, its memory spaces and its schedule.
 struct ScheduledProgram<'a> {
     chip: &'a Chip,
     module: &'a Module,
@@ -62,7 +63,7 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
     }
     let chip = crate::chip::load(&args.chip)?;
     let failed = |error: tegula::Error| source.failure(error);
-    // As it stands in what XLA prints, or without its sign.
+    // The name is accepted with or without the `%` of HLO text.
     let why = args.why.as_deref().map(|name| name.trim_start_matches('%'));
     let laid = tegula::tpu::schedule_for(
         &source.module,
@@ -99,7 +100,7 @@ pub(crate) fn layout(args: &LayoutArgs, common: &Common) -> Result<u8, Failure> 
     Ok(SUCCESS)
 }
 
-/// Prints the orders of arrays that do not lie row-major: those that are compiled.
+/// Prints the arrays of the compiled program whose layout is not row-major.
 fn orders(
     args: &LayoutArgs,
     common: &Common,
@@ -251,7 +252,7 @@ impl ScheduledProgram<'_> {
         Ok(SUCCESS)
     }
 
-    /// The windows of the kernel that writes a value.
+    /// Returns the windows of the kernel that writes a value.
     fn windows(&self, value: ValueId) -> Option<Windows> {
         let program = &self.assignment.program;
         let kernels = self
@@ -321,7 +322,7 @@ impl ScheduledProgram<'_> {
         }
     }
 
-    /// Where a buffer is, when it lives, and why.
+    /// Describes a buffer's memory and lifetime, with the reason.
     fn place(&self, id: usize, buffer: &Buffer) -> String {
         let lives = self.schedule.lifetimes();
         let (first, last) = lives[self.schedule.base(id)];

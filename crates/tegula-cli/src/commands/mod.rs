@@ -1,4 +1,4 @@
-//! The commands, each a module: its options, what it calls, what it prints.
+//! The commands, one per module: its options, the functions it calls, and what it prints.
 
 pub(crate) mod bench;
 pub(crate) mod compile;

@@ -1,4 +1,4 @@
-//! `tegula partition`: the program of one device, and why arrays are cut as they are.
+//! `tegula partition`: prints the program of one device, and why arrays are sharded as they are.
 
 use crate::documents::{self, Exchange, Partition, PartitionReason};
 use crate::exit_code::SUCCESS;
@@ -29,7 +29,7 @@ pub(crate) struct PartitionArgs {
     pub report: bool,
 }
 
-/// Prints a partitioned program, or why it is so.
+/// Prints a partitioned program, or the reasons for one instruction.
 pub(crate) fn partition(args: &PartitionArgs, common: &Common) -> Result<u8, Failure> {
     let source = read_module(&args.model, &args.dims)?;
     let options = Options {

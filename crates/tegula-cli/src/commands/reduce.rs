@@ -1,4 +1,4 @@
-//! `tegula reduce`: the smallest program on which a command still fails.
+//! `tegula reduce`: finds the smallest program on which a command still fails.
 
 use crate::documents::{self, Reduced};
 use crate::exit_code::SUCCESS;
@@ -84,7 +84,7 @@ fn write(path: &Path, module: &Module) -> anyhow::Result<()> {
     crate::terminal::result_file::write(path, print_module(module, PrintStyle::Short))
 }
 
-/// The file that programs are tried from; removed at the end.
+/// The temporary file that holds the candidate program; removed when this is dropped.
 struct Candidate(PathBuf);
 
 impl Candidate {
@@ -93,7 +93,7 @@ impl Candidate {
         Self(std::env::temp_dir().join(name))
     }
 
-    /// Whether the command fails on a program.
+    /// Tells whether the command fails on a program.
     fn fails(&self, module: &Module, command: &[String]) -> anyhow::Result<bool> {
         write(&self.0, module)?;
         let path = self.0.display().to_string();
@@ -117,7 +117,7 @@ impl Candidate {
 
 impl Drop for Candidate {
     fn drop(&mut self) {
-        // Nothing is lost if it stays.
+        // A temporary file that cannot be removed does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }

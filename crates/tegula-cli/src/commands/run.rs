@@ -1,4 +1,4 @@
-//! `tegula run`: compile, run, and show or check the results.
+//! `tegula run`: compiles and runs a program, and shows or checks the results.
 
 #[cfg(unix)]
 mod mpi;
@@ -84,8 +84,8 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     };
     source.warn_of_callbacks();
     let read_time = read_start.elapsed();
-    // Whether there are inputs is known before a program is compiled, unless it gives them another
-    // shape.
+    // Load the inputs before compiling, so that missing inputs are reported early. Several devices
+    // may take inputs of other shapes, which only the executable knows.
     let loaded = match args.devices {
         1 => Some(execution.inputs.load(&source)?),
         _ => None,
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     ran.present(args, common, "")
 }
 
-/// A program that was read, compiled and run.
+/// A program that has been read, compiled and run.
 struct Ran {
     source: Source,
     executable: Executable,
@@ -136,8 +136,8 @@ struct Ran {
 }
 
 impl Ran {
-    /// Writes, compares and prints the results; `by_whom` follows the time of compiling. Gives the exit
-    /// code.
+    /// Writes, compares and prints the results, and returns the exit code. `by_whom` is printed
+    /// after the compile time.
     fn present(&self, args: &RunArgs, common: &Common, by_whom: &str) -> Result<u8, Failure> {
         let (outputs, times) = (&self.outputs, &self.times);
         write_outputs(args, outputs)?;
@@ -164,7 +164,7 @@ impl Ran {
     }
 }
 
-/// Whether all results that were compared agree.
+/// Tells whether all compared results agree.
 fn all_agree(comparisons: Option<&[Comparison]>) -> bool {
     comparisons.is_none_or(|all| all.iter().all(|comparison| comparison.ok))
 }
@@ -176,7 +176,7 @@ fn exit_code(comparisons: Option<&[Comparison]>) -> u8 {
     }
 }
 
-/// Writes results to the file given by `--outputs`, if there is one.
+/// Writes results to the file given by `--outputs`, if any.
 fn write_outputs(args: &RunArgs, outputs: &[Tensor]) -> anyhow::Result<()> {
     let Some(path) = &args.outputs else {
         return Ok(());
@@ -228,10 +228,11 @@ fn print_json(
     });
 }
 
-/// Elements of a result that are printed as JSON; `--outputs` writes all.
+/// The maximum number of elements of a result that are printed as JSON; `--outputs` writes all.
 const JSON_VALUES: usize = 1000;
 
-/// The first elements as JSON, which has no form for what is not finite.
+/// Returns the first elements as JSON, with strings for infinities and NaN, which JSON cannot
+/// express.
 fn json_values(literal: &Literal) -> Vec<Value> {
     let ty = literal.element_type();
     let part = ty.complex_part().unwrap_or(ty);
@@ -257,7 +258,7 @@ fn shape_text(buffer: &Tensor) -> String {
     Shape::Array(buffer.shape().clone()).to_string()
 }
 
-/// What was run: the program, where its inputs come from, what became of it.
+/// Prints the head of the report: the program, the origin of its inputs, and the outcome.
 fn print_head(
     args: &RunArgs,
     module: &tegula_ir::Module,
@@ -290,7 +291,7 @@ fn print_run_time(args: &RunArgs, times: &Times) {
     say!("ran:      {:.3} ms{best}", milliseconds(times.run));
 }
 
-/// Each result: its shape, its first elements, and whether it agrees with its reference.
+/// Prints each result: its shape, its first elements, and whether it agrees with its reference.
 fn print_outputs(outputs: &[Tensor], comparisons: Option<&[Comparison]>) {
     let mut table = Table::new(&[Column::Left; 3]);
     for (index, output) in outputs.iter().enumerate() {
@@ -306,7 +307,7 @@ fn print_outputs(outputs: &[Tensor], comparisons: Option<&[Comparison]>) {
     }
 }
 
-/// The first few elements, as a person reads them.
+/// Returns the first few elements as text for a person.
 fn first_numbers(literal: &Literal) -> String {
     const SHOWN: usize = 6;
     let shown: Vec<String> = (0..literal.len().min(SHOWN))

@@ -1,8 +1,8 @@
-//! `tegula sizes MODEL --why A B`: why two sizes are equal.
+//! `tegula sizes MODEL --why A B`: explains why two sizes are equal.
 //!
-//! Both sizes are taken as the text states them, before anything is solved. What the
-//! program's operations relate is put in, one relation at a time, until only sizes
-//! are left that nothing determines; the simplifier decides the rest.
+//! Both sizes start as the program's text states them. The relations that the program's operations
+//! imply are then substituted one by one, until only sizes are left that nothing determines. The
+//! simplifier proves the equality of the two results.
 
 use crate::documents::{self, SameSize, Size};
 use crate::exit_code::{FINDING, SUCCESS};
@@ -15,7 +15,7 @@ use tegula_expr::{Term, Var, parse};
 use tegula_indexing::equality::{Equality, assumptions_of, missing, same_dim};
 use tegula_ir::{Derivation, Module, Shape, derive_sizes, display_term};
 
-/// Prints why two sizes of a program are equal, or what is missing for that.
+/// Prints why two sizes of a program are equal, or which assumptions are missing.
 pub(crate) fn why(
     path: &Path,
     names: [&String; 2],
@@ -93,10 +93,11 @@ pub(crate) fn why(
     Ok(if answer.is_yes() { SUCCESS } else { FINDING })
 }
 
-/// What stands for a dimension in a formula, before its number.
+/// The prefix of the names that replace dimensions in a formula; a number follows.
 const DIMENSION: &str = "dimension_";
 
-/// The formula with a name in the place of each `instruction:dimension`, and those.
+/// Replaces each `instruction:dimension` in a formula by a name; returns the formula and the
+/// dimensions.
 fn with_names(text: &str) -> (String, Vec<(String, String)>) {
     let (mut formula, mut dimensions) = (String::new(), Vec::new());
     let mut rest = text;
@@ -110,8 +111,8 @@ fn with_names(text: &str) -> (String, Vec<(String, String)>) {
     (formula, dimensions)
 }
 
-/// The first `instruction:dimension` of a text: what is before it, both parts, and what
-/// is behind it.
+/// Finds the first `instruction:dimension` of a text; returns the text before it, the instruction,
+/// the dimension, and the text after it.
 fn next_dimension(text: &str) -> Option<(&str, &str, &str, &str)> {
     let is_colon = |at: usize| {
         let bytes = text.as_bytes();
@@ -124,7 +125,7 @@ fn next_dimension(text: &str) -> Option<(&str, &str, &str, &str)> {
     let (left, right) = (text.get(..colon)?, text.get(colon + 1..)?);
     let named = |c: char| c.is_alphanumeric() || "_.%:-".contains(c);
     let name = left.trim_end_matches(' ').rsplit(|c| !named(c)).next()?;
-    // A name does not begin with a sign.
+    // A minus sign is not part of a name.
     let name = name.trim_start_matches('-');
     let before = left.trim_end_matches(' ').strip_suffix(name)?;
     let right = right.trim_start_matches(' ');
@@ -136,19 +137,19 @@ fn next_dimension(text: &str) -> Option<(&str, &str, &str, &str)> {
 struct Explanation<'a> {
     module: &'a Module,
     derivations: &'a [Derivation],
-    /// What was put in, in words.
+    /// Descriptions of the relations that were substituted.
     relations: Vec<String>,
 }
 
 impl Explanation<'_> {
-    /// A formula over sizes of dimensions and symbols.
+    /// Parses a formula over sizes of dimensions and symbols.
     fn size(&self, text: &str) -> anyhow::Result<Term> {
         let (formula, dimensions) = with_names(text);
         let sizes: Vec<Term> = (dimensions.iter())
             .map(|(name, place)| self.dimension(name, place))
             .collect::<Result<_, _>>()?;
         let symbols = &self.module.symbols;
-        // Dimensions are variables behind the symbols until the text is read.
+        // While the text is parsed, dimensions are variables numbered after the symbols.
         let symbol = |name: &str| {
             let position = match name.strip_prefix(DIMENSION) {
                 Some(number) => number.parse::<usize>().ok()? + symbols.len(),
@@ -173,7 +174,8 @@ impl Explanation<'_> {
         Ok(size.substitute(&mut { dimension }))
     }
 
-    /// Dimension `K`, or `LEAF.K` of a tuple, of an instruction's result.
+    /// Returns the size of dimension `K` of an instruction's result, or `LEAF.K` if that is a
+    /// tuple.
     fn dimension(&self, name: &str, place: &str) -> anyhow::Result<Term> {
         let module = self.module;
         let shape = &module[crate::instruction_names::named(module, name)?].shape;
@@ -208,7 +210,7 @@ impl Explanation<'_> {
         Ok(dim.term())
     }
 
-    /// The size over symbols that nothing determines; notes each relation used.
+    /// Expresses a size in symbols that nothing determines, and records each relation that it uses.
     fn derive(&mut self, size: &Term) -> Term {
         let mut size = size.clone();
         for derivation in self.derivations {

@@ -1,4 +1,4 @@
-//! `tegula shape`: how large an array is, and where its elements lie.
+//! `tegula shape`: prints how large an array is, and where its elements lie in memory.
 
 use super::sizes::{SizesArgs, sizes};
 use crate::documents::{self, Failed, ShapeFacts};
@@ -54,14 +54,14 @@ pub(crate) struct ShapeArgs {
     pub dims: crate::inputs::DimArgs,
 }
 
-/// What fits a terminal.
+/// Sizes of a picture that fit a terminal.
 const TEXT_LIMITS: Limits = Limits {
     planes: 4,
     rows: 16,
     columns: 16,
     places: 256,
 };
-/// What fits a page.
+/// Sizes of a picture that fit a page.
 const SVG_LIMITS: Limits = Limits {
     planes: 8,
     rows: 64,
@@ -69,7 +69,7 @@ const SVG_LIMITS: Limits = Limits {
     places: 4096,
 };
 
-/// Prints sizes and positions.
+/// Prints the sizes of an array and the positions of its elements.
 pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
     if args.shape == "-" {
         let mut code = SUCCESS;
@@ -101,7 +101,7 @@ pub(crate) fn shape(args: &ShapeArgs, common: &Common) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
-/// Draws as the options say: to files, or to standard output.
+/// Draws the array to the files given by the options, or to standard output.
 fn draw(args: &ShapeArgs, common: &Common) -> anyhow::Result<()> {
     let array = array(&args.shape)?;
     let is_svg = |path: &PathBuf| path.extension().is_some_and(|e| e == "svg");
@@ -129,7 +129,7 @@ fn array(text: &str) -> anyhow::Result<ArrayShape> {
     }
 }
 
-/// A line out for a line in, whatever is wrong with it.
+/// Prints exactly one line for a line of input, even if the input is wrong.
 fn one_line(line: &str, args: &ShapeArgs, common: &Common) -> u8 {
     let (text, index) = line.split_once('\t').unwrap_or((line, ""));
     let index: Result<Vec<i64>, _> = index
@@ -171,7 +171,7 @@ fn describe(text: &str, index: Option<&[i64]>, linear: Option<i64>) -> anyhow::R
     }
     if let Some(linear) = linear {
         facts.linear_index = Some(linear);
-        // A position in the padding has no element.
+        // `None` if the position is padding.
         facts.index = layout.index_of(linear)?;
     }
     Ok(facts)
@@ -182,7 +182,7 @@ fn print(text: &str, facts: &ShapeFacts, common: &Common) {
         documents::print(facts);
         return;
     }
-    // Nothing is not so many times nothing.
+    // The factor is undefined for an empty array.
     let waste = match facts.bytes {
         0 => String::new(),
         bytes => format!("{:.2} times, ", facts.padded_bytes as f64 / bytes as f64),

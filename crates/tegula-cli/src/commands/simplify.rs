@@ -1,4 +1,4 @@
-//! `tegula simplify`: the simplest form of an indexing map.
+//! `tegula simplify`: prints the simplest form of an indexing map.
 
 use crate::documents::{self, Failed, Simplified};
 use crate::exit_code::{BAD_USAGE, FINDING, SUCCESS};
@@ -26,12 +26,12 @@ pub(crate) struct SimplifyArgs {
     pub check: bool,
 }
 
-/// Points at which `--check` evaluates both maps, at most.
+/// The maximum number of points at which `--check` evaluates both maps.
 const CHECKED_POINTS: usize = 1 << 20;
-/// Operations that it may take in all.
+/// The maximum number of operations that `--check` evaluates over all points.
 const CHECKED_WORK: usize = 1 << 26;
 
-/// As many points as are evaluated in a few seconds.
+/// Returns the number of points at which `--check` evaluates both maps in a few seconds.
 fn points_to_check(map: &IndexingMap) -> usize {
     let constraints = map.constraints.iter().map(|constraint| &constraint.term);
     let terms = map.results.iter().chain(constraints);
@@ -40,7 +40,7 @@ fn points_to_check(map: &IndexingMap) -> usize {
     (CHECKED_WORK / each).clamp(1, CHECKED_POINTS)
 }
 
-/// Simplifies maps.
+/// Simplifies one map, or one per line of standard input.
 pub(crate) fn simplify(args: &SimplifyArgs, common: &Common) -> Result<u8, Failure> {
     if args.map != "-" {
         return Ok(one(&args.map, args, common));
@@ -48,7 +48,8 @@ pub(crate) fn simplify(args: &SimplifyArgs, common: &Common) -> Result<u8, Failu
     let mut code = SUCCESS;
     for line in std::io::stdin().lock().split(b'\n') {
         let line = line.map_err(anyhow::Error::new)?;
-        // What is no UTF-8 is no map either, and says so on a line of its own.
+        // A line that is not UTF-8 is not a map: it gets an error message of its own like any
+        // other.
         let line = String::from_utf8_lossy(&line);
         let line = line.trim();
         if !line.is_empty() {
@@ -58,13 +59,13 @@ pub(crate) fn simplify(args: &SimplifyArgs, common: &Common) -> Result<u8, Failu
     Ok(code)
 }
 
-/// One map.
+/// Simplifies one map.
 fn one(text: &str, args: &SimplifyArgs, common: &Common) -> u8 {
     let map = match parse_map(text) {
         Ok(map) => map,
         Err(error) => return malformed(text, &error.to_string(), args.map == "-", common),
     };
-    // A session of its own: what else is asked for must not matter.
+    // Each map gets a simplifier of its own, so that earlier maps do not influence it.
     let mut session = if args.explain {
         Simplifier::new().explaining()
     } else {
@@ -127,10 +128,11 @@ fn describe_check(checked: &Result<Checked, Difference>) -> String {
     }
 }
 
-/// Characters of a malformed map that are shown.
+/// The maximum number of characters of a malformed map that are shown.
 const SHOWN: usize = 400;
 
-/// Of standard input, every line gets a line, whatever is wrong with it.
+/// Reports a malformed map. With `lines`, the report is one line, as standard input needs one per
+/// map.
 fn malformed(text: &str, message: &str, lines: bool, common: &Common) -> u8 {
     let shown: String = text.chars().take(SHOWN).collect();
     let more = if shown.len() < text.len() { " ..." } else { "" };

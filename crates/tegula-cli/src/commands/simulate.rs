@@ -1,5 +1,5 @@
-//! `tegula simulate`: a kernel or a program on a simulated TPU core, what is wrong with
-//! it, what it needs and how long it takes.
+//! `tegula simulate`: runs a kernel or a program on a simulated TPU core and reports its errors,
+//! its memory use and its time.
 
 pub(crate) mod pallas;
 mod slice;
@@ -26,10 +26,11 @@ use tegula_sim_tpu::{
 use tegula_stablehlo::InputForm;
 use tegula_target::{Chip, Param, Quantity};
 
-/// Findings that are shown with their lines; the rest is counted.
+/// The maximum number of findings that are shown with their lines; the others are only counted.
 const MOST_SHOWN: usize = 50;
 
-/// Bytes of inputs that are made up; larger kernels run without values if none are given.
+/// The maximum size in bytes of made-up inputs; without inputs, a larger kernel runs without
+/// values.
 const MOST_MADE_UP: i64 = 1 << 30;
 
 /// The options of `tegula simulate`.
@@ -107,7 +108,7 @@ pub(crate) enum Precision {
     Tpu,
 }
 
-/// Simulates a kernel or a program and says what was found.
+/// Simulates a kernel or a program and reports the findings.
 pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failure> {
     let chip = chip(args)?;
     if let Some(topology) = &args.topology {
@@ -128,7 +129,7 @@ pub(crate) fn simulate(args: &SimulateArgs, common: &Common) -> Result<u8, Failu
     }
 }
 
-/// A program: timed and checked without values, unless there are inputs.
+/// Simulates a program, without values unless there are inputs.
 fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failure> {
     let source = read_module(&args.kernel, &args.dims)?;
     let executable = TpuExecutable::new(&source.module, chip);
@@ -155,7 +156,7 @@ fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failur
             say!("{} at `{name}`: {}", finding.code.name(), finding.message);
         }
     }
-    // With values a loop runs as often as its condition says.
+    // Without values, the trip counts of some loops are assumptions, which the report lists.
     let assumed = match args.inputs {
         None => executable.assumed_loops(),
         Some(_) => &[],
@@ -174,7 +175,7 @@ fn model(args: &SimulateArgs, common: &Common, chip: &Chip) -> Result<u8, Failur
     outcome(args, common, &subject, assumed)
 }
 
-/// Shows what came of it, and writes what was asked for.
+/// Prints the report and writes the requested files.
 pub(super) fn outcome(
     args: &SimulateArgs,
     common: &Common,
@@ -183,7 +184,7 @@ pub(super) fn outcome(
 ) -> Result<u8, Failure> {
     let report = subject.report;
     if let Some(path) = &args.outputs {
-        // What does not fit the chip has no values, and that is a finding.
+        // A program that does not fit the chip has no results; its findings already say so.
         if report.functional || report.fits {
             write_results(path, report)?;
         }
@@ -203,7 +204,7 @@ pub(super) fn outcome(
     Ok(if report.is_clean() { SUCCESS } else { FINDING })
 }
 
-/// Writes a report's results, by number.
+/// Writes the results of a simulation as `out0`, `out1`, and so on.
 fn write_results(path: &Path, report: &Report) -> Result<(), Failure> {
     if !report.functional {
         return Err(anyhow!(
@@ -225,7 +226,8 @@ fn kernel(args: &SimulateArgs, common: &Common, chip: &Chip, text: &str) -> Resu
         say!("{}", print_kernel(&program, PrintForm::Expanded).trim_end());
         return Ok(SUCCESS);
     }
-    // A made-up scalar would decide where the kernel goes.
+    // A scalar that the kernel loads may control its loops and branches, so inputs are not made up
+    // for it.
     let mut is_load = |s: &Statement| matches!(s.kind, StatementKind::Load { .. });
     let loads = find_statement(&program.body, &mut is_load).is_some();
     let parameters = program.buffers.values();
@@ -279,7 +281,7 @@ fn failure(path: &Path, text: &str, error: &Error) -> Failure {
     }
 }
 
-/// The first byte of a line that is no blank.
+/// Returns the offset of the first byte of a line that is not blank.
 fn line_start(text: &str, line: u32) -> usize {
     let mut lines = text.split_inclusive('\n');
     let before = lines.by_ref().take(line.saturating_sub(1) as usize);
@@ -289,7 +291,7 @@ fn line_start(text: &str, line: u32) -> usize {
     start + indent
 }
 
-/// The chip with the numbers that were given.
+/// Returns the chip with the parameters that `--set` changes.
 fn chip(args: &SimulateArgs) -> Result<Chip, Failure> {
     let mut chip = crate::chip::load(&args.chip)?;
     for given in &args.set {
@@ -303,7 +305,7 @@ fn chip(args: &SimulateArgs) -> Result<Chip, Failure> {
     Ok(chip)
 }
 
-/// Sets a parameter: `16MiB`, `1.5 GHz`, or a number in the parameter's base unit.
+/// Sets a parameter of a chip: `16MiB`, `1.5 GHz`, or a number in the parameter's base unit.
 fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
     if name == "tile_rule" {
         let message = "tile_rule is `compact` (v4 and later chips) or `two_rows` (v2 and v3)";
@@ -321,7 +323,7 @@ fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
     };
     let given = match unit.trim() {
         "" => {
-            // The number is of the parameter's own dimension, in its base unit.
+            // A number without a unit is in the base unit of the parameter's dimension.
             let units = ["count", "B", "cycles", "ratio"];
             let found = units.iter().find_map(|unit| stated(unit).ok());
             found.map_or_else(|| stated("without a unit"), Ok)?
@@ -339,7 +341,7 @@ fn set(chip: &mut Chip, name: &str, value: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The parameters' values, by number: from a file, or made up.
+/// Returns the values of the parameters in order: from a file, or made up.
 fn inputs(program: &TpuProgram, file: Option<&Path>) -> anyhow::Result<Vec<Literal>> {
     let mut parameters: Vec<(usize, &ArrayShape)> = program
         .buffers
@@ -389,7 +391,7 @@ fn show(path: &Path, text: &str, finding: &tegula_sim_tpu::Finding) {
     say!("{}", render_finding(path, text, &shown).trim_end());
 }
 
-/// The report as a document.
+/// Returns the report as a JSON document.
 fn document(subject: &Subject<'_>, assumed: &[(String, u64)]) -> anyhow::Result<Simulation> {
     let report = subject.report.to_json(subject.program);
     let assumed = assumed.iter().map(|(name, trips)| AssumedLoop {

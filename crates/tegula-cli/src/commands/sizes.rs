@@ -1,4 +1,4 @@
-//! `tegula sizes`: the shape of every value of a program, and why two sizes are equal.
+//! `tegula sizes`: prints the shape of every value of a program, or why two sizes are equal.
 
 use super::same_size;
 use crate::documents::{self, NodeShape, NodeShapes, Sizes, ValueShape};
@@ -62,7 +62,7 @@ pub(crate) fn sizes(args: &SizesArgs, common: &Common) -> Result<u8, Failure> {
     Ok(SUCCESS)
 }
 
-/// The shapes of a program's values.
+/// Returns the shapes of a program's values.
 fn values(source: &Source, stage: Option<usize>) -> impl Iterator<Item = ValueShape> {
     let module = &source.module;
     let computations = module.computations.values();
@@ -77,7 +77,7 @@ fn values(source: &Source, stage: Option<usize>) -> impl Iterator<Item = ValueSh
     })
 }
 
-/// Prints the shapes of what an ONNX model's nodes give.
+/// Prints the shapes of the outputs of an ONNX model's nodes.
 fn nodes(args: &SizesArgs, common: &Common) -> Result<u8, Failure> {
     let shapes = node_shapes(&args.model, args.inputs.as_deref())?;
     if common.json {

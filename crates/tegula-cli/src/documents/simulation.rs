@@ -1,4 +1,4 @@
-//! What `tegula simulate` prints: of one simulated core, and of a slice of TPUs.
+//! The documents of `tegula simulate`: for one simulated core, and for a slice of TPUs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
-//! What a person sees: lines of text, colours, tables, a spinner while a command works.
+//! Output for a person: lines of text, colours, tables, and a spinner while a command works.
 //!
-//! Everything goes through [`output`], which drops colours where the stream is not a terminal.
+//! All output goes through [`output`], which drops colours if the stream is not a terminal.
 
 pub(crate) mod output;
 pub(crate) mod progress;
@@ -8,7 +8,7 @@ pub(crate) mod result_file;
 pub(crate) mod style;
 pub(crate) mod table;
 
-/// A number of things: `1 result`, `2 results`.
+/// Formats a number of things: `1 result`, `2 results`.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     match (number, thing.strip_suffix('y')) {
         (1, _) => format!("1 {thing}"),

@@ -1,7 +1,7 @@
-//! What is printed, and whether it could be.
+//! Prints to standard output and standard error, and remembers failed writes.
 //!
-//! A reader that went away (`tegula ... | head`) wants no more: that is no error. Any other
-//! failure, such as a full disk, is remembered and reported once, when the command ends.
+//! A reader that closes the pipe early (`tegula ... | head`) causes no error. Any other failure,
+//! such as a full disk, is remembered and reported once, when the command ends.
 
 use std::fmt::Arguments;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use tegula_ir::Literal;
 
-/// Writes arrays with their names to a file.
+/// Writes named arrays to an npz file.
 pub(crate) fn write_npz_file(path: &Path, named: &[(String, &Literal)]) -> anyhow::Result<()> {
     super::result_file::write_with(path, |file| {
         let arrays = named
@@ -19,10 +19,10 @@ pub(crate) fn write_npz_file(path: &Path, named: &[(String, &Literal)]) -> anyho
     })
 }
 
-/// The first failure.
+/// The first failed write.
 static FAILED: Mutex<Option<Error>> = Mutex::new(None);
 
-/// Remembers a failure to print.
+/// Remembers a failed write.
 pub(crate) fn note(result: Result<()>) {
     let Err(error) = result else {
         return;
@@ -39,20 +39,21 @@ pub(crate) fn line(text: Arguments<'_>) {
     note(writeln!(anstream::stdout(), "{text}"));
 }
 
-/// Prints a line to standard error. If that fails, there is nobody left to tell.
+/// Prints a line to standard error. A failure of that is ignored, because there is nowhere to
+/// report it.
 pub(crate) fn complain(text: Arguments<'_>) {
     super::progress::clear();
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-/// Writes what is still buffered, and gives the first failure of all.
+/// Flushes standard output and returns the first failure of all writes.
 fn finish() -> Result<()> {
     note(std::io::stdout().flush());
     let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
     failed.take().map_or(Ok(()), Err)
 }
 
-/// Says that standard output could not be written; gives the exit code then.
+/// Reports that standard output could not be written; returns the exit code in that case.
 pub(crate) fn report() -> Option<u8> {
     let error = finish().err()?;
     complain(format_args!(

@@ -1,5 +1,5 @@
-//! A spinner on standard error that names the pass that is running, once a command has worked for a
-//! second. It goes away before the first line is printed.
+//! A spinner on standard error that names the running pass. It appears after a command has worked
+//! for a second and disappears before the first line is printed.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -10,19 +10,19 @@ use tracing::span::{Attributes, Id};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What takes less is over before anybody reads it.
+/// The spinner appears only after this time, because nobody could read it in a shorter command.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two pictures of the spinner.
+/// The time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
 static SPINNER: OnceLock<ProgressBar> = OnceLock::new();
 
-/// Whether anybody would see a spinner.
+/// Tells whether standard error is a terminal, so that a spinner is visible.
 pub(crate) fn is_wanted() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Starts to wait for a command that takes long.
+/// Starts the spinner, which becomes visible only if the command takes long.
 pub(crate) fn start() -> Spinner {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed:>4.dim}") {
@@ -40,7 +40,7 @@ pub(crate) fn start() -> Spinner {
     Spinner
 }
 
-/// Takes the spinner away for good: something is printed, or time is measured.
+/// Removes the spinner for good, because something is printed or time is measured.
 pub(crate) fn clear() {
     if let Some(bar) = SPINNER.get()
         && !bar.is_finished()
@@ -49,7 +49,7 @@ pub(crate) fn clear() {
     }
 }
 
-/// Shows the name of each pass that begins.
+/// Shows the name of each pass that starts.
 pub(crate) struct Spinner;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spinner {

@@ -1,7 +1,7 @@
-//! Files that a command writes: each is there whole or not at all.
+//! Writes the files of a command atomically: each appears complete or not at all.
 //!
-//! The content goes to a file beside it, which is renamed at the end. What is there and is no
-//! regular file, such as `/dev/stdout`, is written to as it is.
+//! The contents are written to a temporary file beside the target, which is renamed at the end. If
+//! the target exists and is not a regular file, such as `/dev/stdout`, it is written directly.
 
 use anyhow::Context;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The file that is being written.
+/// The temporary file that is being written.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 fn unfinished(path: Option<PathBuf>) -> Option<PathBuf> {
@@ -18,10 +18,10 @@ fn unfinished(path: Option<PathBuf>) -> Option<PathBuf> {
     std::mem::replace(&mut *known, path)
 }
 
-/// Removes what is not yet whole, before the process ends.
+/// Removes the incomplete file before the process ends.
 pub(crate) fn remove_unfinished() {
     if let Some(path) = unfinished(None) {
-        // Nobody is left to be told.
+        // A failure is ignored: there is nowhere to report it.
         let _ = std::fs::remove_file(path);
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> 
     write_with(path, |file| Ok(file.write_all(bytes.as_ref())?))
 }
 
-/// Writes a file by what `content` writes.
+/// Writes a file whose contents the function `content` writes.
 pub(crate) fn write_with(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
@@ -47,7 +47,7 @@ fn replace(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    // A link stays one: what it leads to is replaced.
+    // Symbolic links are kept: the file that they lead to is replaced.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = OsString::from(path.file_name().unwrap_or_default());
     name.push(format!(".part-{}", std::process::id()));

@@ -1,18 +1,18 @@
-//! Colours, always written and dropped by the stream if nobody can see them.
+//! Colours of the output. They are always written; the stream drops them if it cannot show them.
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
-/// The name of something, the head of a table.
+/// Names and table heads.
 pub(crate) const HEADING: Style = Style::new().bold();
-/// What went well.
+/// Success.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// What is wrong.
+/// Errors.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// What may be skipped.
+/// Less important text.
 pub(crate) const QUIET: Style = Style::new().dimmed();
 
-/// A text in a style.
+/// Returns a text in a style.
 pub(crate) fn paint(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -29,7 +29,7 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// Makes it the rule for both streams.
+    /// Applies the choice to standard output and standard error.
     pub(crate) fn apply(self) {
         let choice = match self {
             Self::Auto => anstream::ColorChoice::Auto,

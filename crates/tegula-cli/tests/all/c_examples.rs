@@ -1,4 +1,5 @@
-//! The examples in C and C++ with a compiled model inside: built by their Makefile, and run.
+//! Builds the C and C++ examples, which contain a compiled model, with their Makefile and runs
+//! them.
 
 use std::path::Path;
 use std::process::Command;

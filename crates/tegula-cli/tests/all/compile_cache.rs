@@ -1,9 +1,9 @@
-//! Several processes share one folder of compiled programs.
+//! Several processes that share one folder of compiled programs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A folder of this test's own, empty.
+/// Returns an empty folder for this test alone.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache_{name}"));
     let _ = std::fs::remove_dir_all(&folder);

@@ -1,5 +1,5 @@
-//! The documentation is true: its commands succeed, its links lead somewhere, every page is a chapter of
-//! the book (which `.ci/run` builds), and the reference of the command line is what the command line says.
+//! Checks the documentation: its commands succeed, its links resolve, every page is a chapter of
+//! the book (which `.ci/run` builds), and the reference of the command line equals the help texts.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The README, and all pages of `docs`, the book's among them.
+/// The README and all pages of `docs`, including the book's.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
     let mut folders = vec![root().join("docs")];
@@ -31,8 +31,8 @@ fn read(page: &Path) -> String {
     std::fs::read_to_string(page).expect("a page is text")
 }
 
-/// The commands of `sh` blocks that call the command line, in their order. What cannot be run
-/// everywhere is a `console` block.
+/// Returns the commands in `sh` blocks that call the command line, in order. Commands that do not
+/// run on every machine are in `console` blocks.
 fn commands(text: &str) -> Vec<String> {
     let mut inside = false;
     let mut commands = Vec::new();
@@ -49,7 +49,7 @@ fn commands(text: &str) -> Vec<String> {
     commands
 }
 
-/// Pages whose `sh` blocks name files that only their readers have.
+/// Pages whose `sh` blocks name files that do not exist in the repository.
 const NOT_RUN: [&str; 6] = [
     "devices.md",
     "jax.md",
@@ -70,7 +70,7 @@ fn every_command_succeeds() {
         if NOT_RUN.contains(&name) {
             continue;
         }
-        // Where what they write is nobody's, and the examples are found.
+        // The commands run in a scratch folder that also has the examples.
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("commands-{name}"));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -92,7 +92,7 @@ fn every_command_succeeds() {
     assert!(count >= 25, "{count} commands were found");
 }
 
-/// The targets of the links and pictures of a page; code is left out.
+/// Returns the targets of the links and images of a page, except in code.
 fn links(text: &str) -> Vec<String> {
     let mut links = Vec::new();
     let mut code = false;
@@ -112,7 +112,7 @@ fn links(text: &str) -> Vec<String> {
     links
 }
 
-/// The anchors of a page's headings, as mdBook and other renderers make them.
+/// Returns the anchors of a page's headings, as mdBook and other renderers generate them.
 fn anchors(text: &str) -> Vec<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     let anchor = |line: &str| {
@@ -152,7 +152,7 @@ fn every_link_leads_somewhere() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A page that is no chapter is found by nobody.
+/// A page that is not a chapter of the book would not be found.
 #[test]
 fn every_page_is_a_chapter() {
     let contents = read(&root().join("docs/SUMMARY.md"));
@@ -171,7 +171,7 @@ fn every_page_is_a_chapter() {
     }
 }
 
-/// The help of every command, as a page.
+/// Returns the page with the help of every command.
 fn reference() -> String {
     let help = |command: &str| {
         let mut arguments: Vec<&str> = command.split_whitespace().collect();
@@ -201,7 +201,7 @@ fn reference() -> String {
             text.trim_end()
         );
     }
-    // Blanks at the ends of lines are no text.
+    // Trailing blanks are removed.
     let lines = page.lines().map(|line| line.trim_end().to_owned() + "\n");
     lines.collect()
 }

@@ -1,5 +1,5 @@
-//! What commands end with: 0 for success, 1 for a finding, 2 for bad usage or input, and for
-//! what cannot be written.
+//! The exit codes of commands: 0 for success, 1 for a finding, 2 for bad usage or input, and for
+//! output that cannot be written.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 const PROGRAM: &str = "HloModule m
     ENTRY e { p = f32[4,8] parameter(0) ROOT a = f32[4,8] add(p, p) }";
 
-/// A program in a file of its own.
+/// Writes a program to a file of its own.
 fn file(name: &str, text: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = folder.join(format!("exit_codes_{name}.hlo"));
@@ -80,7 +80,8 @@ fn what_cannot_be_done_is_2_on_every_target() {
          ENTRY e { p = f32[8] parameter(0)
            ROOT r = f32[8] all-reduce(p), replica_groups={{0,1}}, to_apply=a }",
     );
-    // Nothing uses what the next three give: they are refused all the same.
+    // The results of the next three programs are unused, but the programs are rejected all the
+    // same.
     let send = file(
         "send",
         "HloModule m

@@ -1,4 +1,5 @@
-//! `tegula explore`: the page holds the program, and only requests that name its address get it.
+//! `tegula explore`: the page contains the program, and only requests whose `Host` is its address
+//! get it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

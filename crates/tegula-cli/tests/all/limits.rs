@@ -1,4 +1,5 @@
-//! `--timeout`, `--memory` and Ctrl-C: one line, an exit code of its own, and no half-written file.
+//! `--timeout`, `--memory` and Ctrl-C: each gives a one-line message, its own exit code and no
+//! half-written file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,5 @@
-//! The tests of the command line, a module each, in one program: linking one for each would take
-//! most of the time and of the disk.
+//! The tests of the command line, one module each, in one executable: linking one executable per
+//! module would take most of the time and disk space.
 
 mod c_examples;
 mod compile_cache;

@@ -1,5 +1,5 @@
-//! Kernels of Pallas on the simulated core: those of `examples/pallas/kernels.py`, lowered by JAX,
-//! with numpy's results, and the same with one mistake each.
+//! Pallas kernels on the simulated core: the kernels of `examples/pallas/kernels.py`, lowered by
+//! JAX, with the results of numpy, and the same kernels with one mistake each.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Simulates a kernel: its report, and its results' greatest difference from numpy's relative to
-/// the greatest element.
+/// Simulates a kernel. Returns its report, and the largest difference of its results from numpy's
+/// relative to the largest element.
 fn simulate(name: &str) -> (Value, Option<f64>) {
     let (kernel, arrays) = (
         data().join(format!("{name}.mlir")),
@@ -96,7 +96,7 @@ fn kernels_give_numpys_results_and_mistakes_are_found_at_their_lines() {
         }
         let found = findings.iter().find(|finding| finding["code"] == *expected);
         let found = found.unwrap_or_else(|| panic!("{name}: no {expected} in {findings:#?}"));
-        // A mistake that has a line of its own is marked there.
+        // If a mistake is in a line of its own, a comment marks that line.
         let mistake = name
             .split_once('_')
             .map_or("", |(_, rest)| rest)
@@ -126,8 +126,8 @@ fn kernels_give_numpys_results_and_mistakes_are_found_at_their_lines() {
     }
 }
 
-/// The kernels of `examples/pallas/mistakes.py`, and the same with one mistake each: every mistake is
-/// found at its line, and nothing is found in a kernel without one.
+/// Runs the kernels of `examples/pallas/mistakes.py` and the same with one mistake each: every
+/// mistake is found at its line, and a kernel without a mistake has no findings.
 #[test]
 fn mistakes_are_found_at_their_lines_and_kernels_without_one_are_silent() {
     let folder = data().join("../mistakes");
@@ -166,7 +166,7 @@ fn mistakes_are_found_at_their_lines_and_kernels_without_one_are_silent() {
     }
 }
 
-/// What a kernel prints goes before what was found, each text with its place.
+/// The texts that a kernel prints come before the findings, each with its position.
 #[test]
 fn prints_of_a_kernel_are_printed() {
     let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim-tpu/tests/pallas/says.mlir");

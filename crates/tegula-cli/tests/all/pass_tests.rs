@@ -1,10 +1,10 @@
-//! Every transform of the pipeline has file tests of its own.
+//! Checks that every transform of the pipeline has file tests.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Passes that translate from one form to the next rather than change one: they are tested by all that
-/// runs, and their output is what the transforms' tests show.
+/// Passes that translate between two program forms. They need no file tests of their own: every run
+/// tests them, and the tests of transforms show their output.
 const TRANSLATIONS: &[&str] = &[
     "flatten",
     "choose-layouts",
@@ -13,7 +13,8 @@ const TRANSLATIONS: &[&str] = &[
     "lower-to-clif",
 ];
 
-/// Tests of a pass: that it does its work, that it declines, and the edge between.
+/// The minimum number of tests of a pass: one in which it applies, one in which it does not, and
+/// one at the boundary.
 const AT_LEAST: usize = 3;
 
 #[test]

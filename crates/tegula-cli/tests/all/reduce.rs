@@ -1,4 +1,4 @@
-//! `tegula reduce` runs the command on candidates and writes the smallest.
+//! `tegula reduce` runs the command on candidates and writes the smallest one.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -42,7 +42,7 @@ fn a_chain_shrinks_to_the_operation_that_the_command_looks_for() {
     );
 }
 
-/// Reduces a program while it contains all of some words, as text.
+/// Reduces a program under the condition that its text contains all given words.
 fn reduced(text: &str, words: &[&str]) -> (String, usize) {
     let module = text
         .parse::<tegula::Module>()
@@ -51,7 +51,7 @@ fn reduced(text: &str, words: &[&str]) -> (String, usize) {
     let mut fails = |module: &tegula_ir::Module| {
         tries += 1;
         let text = print_module(module, PrintStyle::Short);
-        // What is tried can be read.
+        // Every candidate parses.
         let read = text.parse::<tegula::Module>();
         assert!(read.is_ok(), "{text}\n{read:?}");
         Ok::<bool, std::convert::Infallible>(words.iter().all(|word| text.contains(word)))

@@ -1,4 +1,4 @@
-//! The example in Rust with a compiled model inside: built by its build script, and run.
+//! Builds the Rust example, which contains a model compiled by its build script, and runs it.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! A program from standard input is the same as one from a file, also where it is read several times.
+//! A program from standard input gives the same output as one from a file, even if it is read
+//! several times.
 
 use std::io::Write;
 use std::path::Path;
@@ -45,7 +46,7 @@ fn every_reader_gets_it() {
     check("index", &[], model);
     check("sizes", &[], model);
     check("layout", &["--chip", "v5e"], model);
-    // Looked at by the readers of kernels first, then by those of programs.
+    // The readers of kernels look at the input first, then the readers of programs.
     check("simulate", &["--chip", "v5e"], model);
     check("compile", &["--emit", "tpu"], model);
 }

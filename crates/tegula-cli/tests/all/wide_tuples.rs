@@ -1,4 +1,4 @@
-//! Programs with wide tuples: what a command takes grows with what it prints.
+//! Programs with wide tuples: the time of a command grows with its output.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn indexing_is_not_cubic() {
     let start = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tegula"));
     let output = command.arg("index").arg(&path).output().expect("it runs");
-    // A fifth of a second; a cubic one took more than a minute.
+    // This takes a fifth of a second; a cubic algorithm took more than a minute.
     assert!(
         start.elapsed() < Duration::from_secs(30),
         "{:?}",

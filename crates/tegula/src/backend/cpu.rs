@@ -1,4 +1,4 @@
-//! Machine code for this CPU.
+//! The CPU backend, which compiles to machine code for this CPU.
 
 use super::{Backend, Built, RunContext};
 use crate::planning::{PlanOptions, Planned, plan_for};
@@ -63,8 +63,8 @@ impl Backend for Executable {
     }
 }
 
-/// Whether the CPU backend has every routine that is called, so that an error can
-/// name the instruction.
+/// Checks that the CPU backend has every routine that is called, so that an error can name the
+/// instruction.
 fn check_routines(module: &Module, fused: &Fused, region: &FusedRegion) -> Result<(), Error> {
     for (node, unit) in region.units() {
         match unit {
@@ -73,7 +73,7 @@ fn check_routines(module: &Module, fused: &Fused, region: &FusedRegion) -> Resul
                 operands,
                 results,
             } => {
-                // Whether there is a routine does not depend on open sizes.
+                // The existence of a routine does not depend on open sizes.
                 let shapes = |values: &[ValueId]| -> Vec<ArrayShape> {
                     let shapes = values.iter().map(|&v| &fused.program.values[v].shape);
                     shapes.map(ArrayShape::representative).collect()

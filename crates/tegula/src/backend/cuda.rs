@@ -1,4 +1,4 @@
-//! A device program for a GPU, or for one that is simulated.
+//! The GPU backend, for a real or a simulated GPU.
 
 use super::{Backend, Built, RunContext};
 use crate::planning::{PlanOptions, plan_for};
@@ -9,7 +9,7 @@ use tegula_codegen_cuda::{Executable, for_gpu, for_simulator};
 use tegula_ir::{ArrayShape, Literal, Module};
 use tegula_plan::Plan;
 
-/// Plans a module and makes a device program of it.
+/// Plans a module and compiles it to a device program.
 pub(super) fn build(module: &Module, options: &Options) -> Result<Built, Error> {
     let plan_options = PlanOptions {
         orders: options.orders,

@@ -1,15 +1,15 @@
-//! Programs on several devices of this process.
+//! Programs on several devices within this process.
 //!
-//! Whole arrays are cut into the devices' parts, every device runs the program of its part on a
-//! thread of its own, and the parts of the results are put together. How they are cut is the
-//! partitioner's choice. A program that is partitioned already has no whole arrays: its inputs and
-//! results get one more dimension, the most major one, with an entry for each device.
+//! Each device runs the same program on its own thread. Whole arrays are divided into one part for
+//! each device, as the partitioner decides, and the parts of the results are combined. A program
+//! that is partitioned already has no whole arrays: its inputs and results get one more dimension,
+//! the most major one, with an entry for each device.
 //!
-//! Who has the devices' arrays apart runs [each device](SpmdExecutable::run_devices) on its own: no
-//! whole array is made.
+//! A caller that already has a separate array for each device calls
+//! [`SpmdExecutable::run_devices`], which forms no whole arrays.
 //!
-//! The reference evaluator has collectives. The Plan and the CPU call [the host](super::hosted) for
-//! them.
+//! The reference evaluator supports collectives itself. The Plan and the CPU backend execute them
+//! by [calls to the host](super::hosted).
 
 use super::hosted::{as_device, hosted, is_collective};
 use super::interp::{MAX_BYTES, MAX_INSTRUCTIONS, flatten, take};
@@ -26,15 +26,16 @@ use tegula_fusion::array_leaves;
 use tegula_ir::{ArrayShape, Dim, Literal, LiteralError, Module, Op, Shape};
 use tegula_partition::{Partitioned, Sharding, Unreduced};
 
-/// Devices that take no longer run one after another: a thread takes as long to begin.
+/// The run time, in nanoseconds, up to which devices that do not exchange data run one after
+/// another: starting a thread takes about as long.
 const ALONE_NANOSECONDS: u64 = 20_000;
 
-/// How long a device waits for another in an exchange.
+/// The time that a device waits for another in an exchange.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A program for several devices, ready to run on all of them.
+/// A program compiled for several devices, which runs on all of them.
 pub struct SpmdExecutable {
-    /// The program of each device.
+    /// The program that each device runs.
     pub program: Module,
     /// The devices.
     pub topology: Topology,
@@ -42,31 +43,32 @@ pub struct SpmdExecutable {
     engine: Engine,
     shardings: Option<Shardings>,
     exchanges: bool,
-    /// How long one device took at best, in nanoseconds; 0 before the first run.
+    /// The shortest run time of one device, in nanoseconds; 0 before the first run.
     device_time: AtomicU64,
 }
 
-/// Machine code of what each device of a program runs, as [`SpmdExecutable::serialize`] gives it.
+/// The machine code of the program that each device runs, as [`SpmdExecutable::serialize`] returns
+/// it.
 #[derive(Debug)]
 pub struct MachineCode(Vec<u8>);
 
 impl MachineCode {
-    /// Machine code that was kept.
+    /// Machine code that was stored earlier.
     ///
     /// # Safety
-    /// [`SpmdExecutable::serialize`] gave these bytes, for the program that they are used for: they
-    /// are executed.
+    /// The bytes are executed, so they must be from [`SpmdExecutable::serialize`], for the same
+    /// program that they are used for.
     pub unsafe fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 }
 
-/// How the arrays of a program are cut, with entries for tokens, which have no dimensions.
+/// The shardings of a program's arrays. Tokens have entries, too, without dimensions.
 #[derive(Clone, Debug)]
 pub struct Shardings {
-    /// Of the parameters, in order.
+    /// The shardings of the parameters, in order.
     pub parameters: Vec<Sharding>,
-    /// Of the results, in order.
+    /// The shardings of the results, in order.
     pub results: Vec<Sharding>,
     /// For each parameter: the axes over which devices hold partial results.
     pub unreduced_parameters: Vec<Option<Unreduced>>,
@@ -74,19 +76,20 @@ pub struct Shardings {
     pub unreduced_results: Vec<Option<Unreduced>>,
 }
 
-/// What the devices' arrays are of the program's.
+/// How the devices' arrays form the arrays of the program.
 enum Arrays {
-    /// Parts, by input and by result, with the shapes of the whole arrays.
+    /// Each device has a part of every array: the shardings and whole shapes of inputs and of
+    /// results.
     Parts(Vec<(Sharding, ArrayShape)>, Vec<(Sharding, ArrayShape)>),
-    /// Entries of the first dimension.
+    /// Each device has one entry of every array's first dimension.
     Entries,
 }
 
-/// What runs the program of a device.
+/// The engine that runs a device's program.
 enum Engine {
     /// The reference evaluator.
     Interp,
-    /// A target that calls the host for collectives.
+    /// A compiled program that calls the host for collectives.
     Compiled(Box<Executable>),
 }
 
@@ -116,7 +119,7 @@ impl Backend for SpmdExecutable {
 }
 
 impl SpmdExecutable {
-    /// Partitions a program, unless it is partitioned already, and compiles what each device runs.
+    /// Partitions a program, unless it is partitioned already, and compiles it for each device.
     fn new(module: &Module, options: &Options) -> Result<Self, Error> {
         if is_partitioned(module) {
             let topology = stated_topology(module, options.devices)?;
@@ -149,12 +152,11 @@ impl SpmdExecutable {
         Ok(made)
     }
 
-    /// Compiles a program that all devices run as it is, each on arrays of its own. With machine code
-    /// that [`Self::serialize`] gave for the same program, nothing is compiled if that code can run
-    /// here.
+    /// Compiles a program that all devices run unchanged, each on its own arrays. If `code` is from
+    /// [`Self::serialize`] for the same program and can run here, nothing is compiled.
     ///
     /// # Errors
-    /// An operation that the target cannot run.
+    /// An operation that the target does not support.
     pub fn alike(
         module: &Module,
         topology: Topology,
@@ -164,11 +166,12 @@ impl SpmdExecutable {
         Self::of_entries(module.clone(), topology, options, machine_code)
     }
 
-    /// Partitions a program and compiles what each device runs, on its parts of the arrays. Replicas,
-    /// if the program has several, each run all partitions. Machine code is as for [`Self::alike`].
+    /// Partitions a program and compiles it for devices that work on parts of the arrays. If the
+    /// program has several replicas, each runs all partitions. `code` is used as in
+    /// [`Self::alike`].
     ///
     /// # Errors
-    /// A sharding that cannot be read or does not fit; an operation that the target cannot run.
+    /// A sharding that is invalid or does not fit; an operation that the target does not support.
     pub fn partitioned(
         module: &Module,
         how: &tegula_partition::Options,
@@ -195,7 +198,7 @@ impl SpmdExecutable {
         })
     }
 
-    /// Compiles the program of each device, whose arrays are entries of the caller's.
+    /// Compiles the program of each device. The caller's arrays have an entry for each device.
     fn of_entries(
         program: Module,
         topology: Topology,
@@ -213,12 +216,12 @@ impl SpmdExecutable {
         })
     }
 
-    /// How the arrays of a program that was partitioned here are cut.
+    /// The shardings of the program's arrays, if it was partitioned here.
     pub fn shardings(&self) -> Option<&Shardings> {
         self.shardings.as_ref()
     }
 
-    /// What each device runs; [`None`] if that is evaluated.
+    /// The compiled program that each device runs; [`None`] with the reference evaluator.
     pub fn device_executable(&self) -> Option<&Executable> {
         match &self.engine {
             Engine::Interp => None,
@@ -226,7 +229,7 @@ impl SpmdExecutable {
         }
     }
 
-    /// The machine code of what each device runs.
+    /// The machine code of the program that each device runs.
     ///
     /// # Errors
     /// As [`Executable::serialize`].
@@ -240,12 +243,13 @@ impl SpmdExecutable {
         executable.serialize()
     }
 
-    /// Runs all devices, each on its own arrays; gives those of each. Every device is a thread, on
-    /// which `around` does the run. Where devices exchange nothing and are done sooner than a thread
-    /// begins, they run one after another on this one.
+    /// Runs all devices, each on its own arrays, and returns the results of each. Each device has a
+    /// thread, on which `around` calls the run. If devices exchange nothing and each finishes
+    /// sooner than a thread would start, they run one after another on this thread.
     ///
     /// # Errors
-    /// The error of the device that failed first: it ends the others at their next exchange.
+    /// The error of the device that failed first. The other devices then stop at their next
+    /// exchange.
     pub fn run_devices<E: From<Error> + Send>(
         &self,
         arguments: Vec<Vec<Arg<'_>>>,
@@ -314,7 +318,7 @@ impl SpmdExecutable {
         }
     }
 
-    /// What the reference evaluator gives for one device.
+    /// Evaluates the program for one device with the reference evaluator.
     fn evaluated(
         &self,
         communicator: Arc<dyn Communicator>,
@@ -338,15 +342,16 @@ impl SpmdExecutable {
         Ok(given)
     }
 
-    /// Whether inputs and results have one more dimension than the program's, that of the devices.
+    /// Whether inputs and results have one dimension more than those of the program, with an entry
+    /// for each device.
     pub fn stacks(&self) -> bool {
         matches!(self.arrays, Arrays::Entries)
     }
 
-    /// The groups of devices that meet in the program's collectives: by collective, all groups.
+    /// The device groups of the program's collectives: a list of groups for each collective.
     ///
     /// # Errors
-    /// Groups that have no meaning for these devices.
+    /// Groups that are invalid for these devices.
     pub fn groupings(&self) -> Result<Vec<Vec<Vec<usize>>>, Error> {
         let mut groupings: Vec<Vec<Vec<usize>>> = Vec::new();
         for instruction in self.program.instructions.values() {
@@ -370,11 +375,12 @@ impl SpmdExecutable {
         Ok(groupings)
     }
 
-    /// Runs one device, whose way to the others this is; they do the same. Inputs are the whole arrays
-    /// of all devices, and so are the results, which every device has in the end.
+    /// Runs the program as one device, which reaches the others through `communicator`; they call
+    /// this function, too. Inputs are the whole arrays of all devices. So are the results: every
+    /// device returns all of them.
     ///
     /// # Errors
-    /// As [`Executable::run`]; another device is missing.
+    /// As [`Executable::run`]; a device that does not answer.
     pub fn run_as(
         &self,
         communicator: &Arc<dyn Communicator>,
@@ -408,7 +414,7 @@ impl SpmdExecutable {
         self.whole(all.iter().map(|own| own.to_vec()).collect())
     }
 
-    /// Runs all devices; inputs and results are whole arrays.
+    /// Runs all devices on whole arrays, and returns whole arrays.
     fn run(
         &self,
         inputs: &[Cow<'_, Literal>],
@@ -435,7 +441,7 @@ impl SpmdExecutable {
         self.whole(parts.map_err(of_run)?)
     }
 
-    /// Checks the inputs before they are cut.
+    /// Checks the inputs before they are divided.
     fn check(&self, inputs: &[Cow<'_, Literal>]) -> Result<(), Error> {
         let entry = self.program.entry_computation();
         let shapes = entry.parameters.iter();
@@ -475,7 +481,7 @@ impl SpmdExecutable {
         Ok(())
     }
 
-    /// What a device gets of an input.
+    /// The part of an input that a device gets.
     fn part(&self, number: usize, input: &Literal, device: usize) -> Result<Literal, LiteralError> {
         match &self.arrays {
             Arrays::Parts(inputs, _) => match inputs.get(number) {
@@ -495,7 +501,7 @@ impl SpmdExecutable {
         }
     }
 
-    /// The results from those of each device.
+    /// The whole results, combined from those of all devices.
     fn whole(&self, devices: Vec<Vec<Literal>>) -> Result<Vec<Literal>, Error> {
         let count = devices.first().map_or(0, Vec::len);
         let mut devices: Vec<_> = devices.into_iter().map(Vec::into_iter).collect();
@@ -515,7 +521,8 @@ impl SpmdExecutable {
     }
 }
 
-/// A result from its parts. Open sizes are those of the parts: no such dimension is cut.
+/// Combines a result from its parts. Open sizes are those of the parts, because dimensions of open
+/// size are not divided.
 fn put_together(
     parts: &[Literal],
     sharding: &Sharding,
@@ -531,7 +538,7 @@ fn put_together(
     Ok(sharding.whole_of(parts, &shape)?)
 }
 
-/// The arrays of all devices in one.
+/// Stacks the arrays of all devices along a new first dimension.
 fn stacked(parts: &[Literal]) -> Result<Literal, Error> {
     let first = parts
         .first()
@@ -544,8 +551,9 @@ fn stacked(parts: &[Literal]) -> Result<Literal, Error> {
     Ok(Literal::from_bytes(&shape, &bytes)?)
 }
 
-/// Whether devices need each other. A callback may take as long as it likes, and so does not run
-/// before that of another device.
+/// Whether devices depend on each other's progress, so that they need threads of their own. Python
+/// callbacks count as well: one may take any amount of time, so it must not delay the other
+/// devices.
 fn exchanges(program: &Module) -> bool {
     let mut instructions = program.instructions.values();
     instructions.any(|instruction| match &instruction.op {
@@ -557,7 +565,8 @@ fn exchanges(program: &Module) -> bool {
     })
 }
 
-/// Whether a program is that of each device: it has collectives, and says of no array how it is cut.
+/// Whether a program is the partitioned program of each device: it has collectives but no
+/// shardings.
 pub(super) fn is_partitioned(module: &Module) -> bool {
     let mut instructions = module.instructions.values();
     instructions.any(|instruction| is_collective(&instruction.op))
@@ -599,7 +608,7 @@ pub(crate) fn partitioned(
     })
 }
 
-/// How the arrays of a program are cut.
+/// The shardings and whole shapes of a program's arrays.
 fn parts(module: &Module, partitioned: &Partitioned) -> Result<Arrays, Error> {
     let entry = module.entry_computation();
     let mut leaves = Vec::new();
@@ -610,7 +619,7 @@ fn parts(module: &Module, partitioned: &Partitioned) -> Result<Arrays, Error> {
             .for_each_leaf(&mut |leaf| leaves.push((&*instruction.name, leaf.as_array())));
     }
     let mut inputs = Vec::new();
-    // Those of tokens are among the partitioner's.
+    // The partitioner's list includes tokens.
     for ((name, leaf), sharding) in leaves.into_iter().zip(&partitioned.parameters) {
         if let Some(array) = leaf {
             check_open_sizes(name, array, sharding)?;
@@ -660,7 +669,7 @@ impl Engine {
     }
 }
 
-/// What each device runs, for a target that calls the host for collectives.
+/// Compiles the program of each device for a target that calls the host for collectives.
 fn compiled(
     program: &Module,
     options: &Options,
@@ -669,7 +678,7 @@ fn compiled(
     let (program, handlers) =
         hosted(program).map_err(|error| Error::new(ErrorKind::Bug, error.to_string()))?;
     if let Some(MachineCode(code)) = machine_code {
-        // SAFETY: the promise of `MachineCode::new`.
+        // SAFETY: `MachineCode::new` requires that the code is from `serialize` for this program.
         if let Ok(mut executable) = unsafe { Executable::deserialize(code, options.threads) } {
             executable.set_handlers(handlers);
             return Ok(executable);
@@ -681,7 +690,7 @@ fn compiled(
     };
     let executable = handlers.within(|| crate::compile(&program, &options));
     let mut executable = executable.map_err(|error| Error {
-        // Places in the program that was made are not those of the text.
+        // Spans of the generated program do not refer to the source text.
         span: tegula_ir::Span::default(),
         ..error
     })?;

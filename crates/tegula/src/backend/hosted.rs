@@ -1,13 +1,13 @@
-//! Collectives as calls of the host, for targets that have none of their own.
+//! Collectives as calls to the host, for targets without collectives of their own.
 //!
-//! Each collective of a program becomes a custom call. Its handler meets the other devices through
-//! the [`Communicator`] of the thread's device and computes as the reference evaluator does. The
-//! numbers of a device (`partition-id`, `replica-id`) are such calls too: one compiled program serves
-//! all devices.
+//! Each collective of a program becomes a custom call. Its handler exchanges arrays with the other
+//! devices through the [`Communicator`] of the current thread's device, and computes the result as
+//! the reference evaluator does. The numbers of a device (`partition-id`, `replica-id`) are custom
+//! calls as well, so one compiled program serves all devices.
 //!
-//! Where arrays are sent from process to process, the start of an asynchronous collective begins to send
-//! and its done waits: what is computed between them runs beside. Where devices share memory, the start
-//! does all of it.
+//! Between processes, the start of an asynchronous collective begins to send, and its done
+//! operation waits for the result, so communication overlaps with the computations between them.
+//! Between devices that share memory, the start performs the whole exchange.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -18,23 +18,24 @@ use tegula_fusion::COLLECTIVE;
 use tegula_interp::Value;
 use tegula_ir::{CustomCall, InstructionId, Literal, Module, Op, Opcode};
 
-/// Their attribute that says which instruction they stand for, by its place in the module.
+/// The calls' attribute that identifies the original instruction: its number in the module.
 const PLACE: &str = "instruction";
 
 thread_local! {
-    /// The way to the other devices of the device that this thread is.
+    /// The communicator of the device that this thread represents.
     static DEVICE: RefCell<Option<Arc<dyn Communicator>>> = const { RefCell::new(None) };
-    /// By the place of a start: what it has begun, and its operands.
+    /// For each asynchronous start, by its instruction's number: exchanges in progress, with their
+    /// operands.
     static BEGUN: RefCell<HashMap<usize, VecDeque<Begun>>> = RefCell::new(HashMap::new());
 }
 
-/// What a start has begun.
+/// An exchange that a start has begun.
 struct Begun {
     pending: Box<dyn Pending>,
     operands: Vec<Literal>,
 }
 
-/// Whether an operation needs other devices, or is the number of a device.
+/// Whether an operation communicates with other devices or returns a number of the device.
 pub(crate) fn is_collective(op: &Op) -> bool {
     matches!(
         op,
@@ -50,11 +51,11 @@ pub(crate) fn is_collective(op: &Op) -> bool {
     )
 }
 
-/// A program whose collectives are calls of the host, and the handlers of these calls, which run
-/// [as a device](as_device).
+/// Replaces a program's collectives by calls to the host. Returns the handlers of these calls, too,
+/// which must run [as a device](as_device).
 pub(crate) fn hosted(module: &Module) -> Result<(Module, Handlers), RegisterError> {
     let mut hosted = module.clone();
-    // Who compiles it sees the program of one device.
+    // The compiler sees the program of a single device.
     hosted.attributes.num_partitions = None;
     hosted.attributes.replica_count = None;
     let ids: Vec<InstructionId> = module.instructions.keys().collect();
@@ -79,7 +80,8 @@ pub(crate) fn hosted(module: &Module) -> Result<(Module, Handlers), RegisterErro
     Ok((hosted, handlers))
 }
 
-/// Exchanges have a side effect: devices must come to all of them, in the program's order.
+/// The custom call that replaces an instruction. Exchanges have a side effect, because all devices
+/// must perform all of them, in the program's order.
 fn call(place: usize, has_side_effect: bool) -> CustomCall {
     CustomCall {
         target: COLLECTIVE.into(),
@@ -114,7 +116,7 @@ fn run(
             BEGUN.with_borrow_mut(|begun| begun.get_mut(&start).and_then(VecDeque::pop_front));
         return match begun {
             Some(begun) => ended(program, ids[start], begun, communicator),
-            // What the start gave is there already.
+            // The start operation has computed the result already.
             None => Ok(of_start(done, operands)),
         };
     }
@@ -159,8 +161,8 @@ fn is_start(op: &Op) -> bool {
     )
 }
 
-/// What a done gives of what its start gave: an all-reduce all of it, others the second half of the
-/// arrays, those of the results; what follows are contexts.
+/// The part of a start's result that its done operation returns: for an all-reduce all arrays; for
+/// a collective-permute the second array, which contexts follow; otherwise the second half.
 fn of_start(done: Opcode, given: &[Literal]) -> Vec<Literal> {
     match done {
         Opcode::AllReduceDone => given.to_vec(),
@@ -169,7 +171,7 @@ fn of_start(done: Opcode, given: &[Literal]) -> Vec<Literal> {
     }
 }
 
-/// What stands for the results of a start until its done: operands, and zeros.
+/// Placeholders for the results of a start until its done operation: the operands, and zeros.
 fn placeholders(
     program: &Module,
     id: InstructionId,
@@ -186,7 +188,7 @@ fn placeholders(
     made.collect()
 }
 
-/// The results of a collective that was begun.
+/// The results of a collective whose exchange was begun.
 fn ended(
     program: &Module,
     start: InstructionId,
@@ -204,20 +206,20 @@ fn ended(
     Ok(of_start(done, &given))
 }
 
-/// What becomes of the first exchange of an instruction that is evaluated.
+/// The state of the first exchange of an instruction that is evaluated twice.
 enum First {
-    /// It is begun, and the evaluation ends there.
+    /// The exchange is to be begun; the evaluation then stops.
     Begin,
-    /// It was begun.
+    /// The exchange was begun.
     Begun(Box<dyn Pending>),
-    /// It has this result.
+    /// The exchange has this result.
     Arrived(Vec<Arc<[Literal]>>),
-    /// It was answered: further ones are exchanges as usual.
+    /// The first exchange is done; further ones are passed on.
     Answered,
 }
 
-/// A way to the other devices by which an instruction is evaluated twice: once until it begins its
-/// first exchange, and once with what came of that.
+/// A communicator for evaluating an instruction twice: first until it begins its first exchange,
+/// then with the result of that exchange.
 struct Split {
     to: Arc<dyn Communicator>,
     first: Mutex<First>,
@@ -266,7 +268,7 @@ impl Communicator for Split {
         match std::mem::replace(&mut *first, First::Answered) {
             First::Begin => {
                 *first = First::Begun(self.to.begin(exchange, outgoing)?);
-                // Nobody sees this: the evaluation ends here.
+                // The error is discarded; it only stops the evaluation.
                 Err(ExchangeError::Transport {
                     name: exchange.name.to_owned(),
                     reason: "begun".to_owned(),
@@ -278,9 +280,9 @@ impl Communicator for Split {
     }
 }
 
-/// Does `work` on this thread as a device.
+/// Calls `work` on this thread, which represents a device meanwhile.
 pub(crate) fn as_device<R>(communicator: Arc<dyn Communicator>, work: impl FnOnce() -> R) -> R {
-    /// Ends it, also by a panic.
+    /// Restores the previous device when it is dropped, also during a panic.
     struct Leave(Option<Arc<dyn Communicator>>);
     impl Drop for Leave {
         fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! The reference evaluator: the module as it is.
+//! The reference evaluator's backend, which evaluates the module unchanged.
 
 use super::{Backend, Built, RunContext};
 use crate::boundary::Boundary;
@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use tegula_interp::Value;
 use tegula_ir::{Literal, Module, Shape};
 
-/// Keeps the module.
+/// Builds the backend; nothing is compiled.
 pub(super) fn build(module: &Module) -> Built {
     Built::new(Interpreted(module.clone()), Boundary::row_major(module))
 }
 
-/// A module that is evaluated.
+/// A module to be evaluated.
 pub(crate) struct Interpreted(Module);
 
 impl Backend for Interpreted {
@@ -26,9 +26,10 @@ impl Backend for Interpreted {
     }
 }
 
-/// The default limit of evaluated instructions: some ten seconds of small ones.
+/// The default limit of evaluated instructions: about ten seconds of small ones.
 pub(super) const MAX_INSTRUCTIONS: u64 = 50_000_000;
-/// Bytes of values that the evaluator keeps at once. An array counts for each value that has it.
+/// The limit of bytes of values that are alive at once. An array counts once for each value that
+/// contains it.
 pub(super) const MAX_BYTES: u64 = 8 << 30;
 
 fn interpret(
@@ -56,7 +57,7 @@ fn interpret(
     Ok(outputs)
 }
 
-/// A value of a shape from the next arrays.
+/// Builds a value of this shape from the next arrays.
 pub(super) fn take<'a>(
     shape: &Shape,
     arrays: &mut impl Iterator<Item = &'a &'a Literal>,

@@ -1,7 +1,7 @@
-//! The targets, each an implementation of one interface.
+//! Backends: one for each target, all with the same interface.
 //!
-//! A backend compiles a module in `build` and is then a [`Backend`], which [`Executable`](crate::Executable)
-//! runs. Those that a library user may do without are features of this crate.
+//! A backend's `build` compiles a module to a [`Backend`], which [`Executable`](crate::Executable)
+//! runs. Backends that not every user of the library needs are features of this crate.
 
 pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
@@ -30,18 +30,18 @@ use tegula_plan::Plan;
 
 /// A program that a target has compiled.
 pub trait Backend: Any + Send + Sync {
-    /// Runs it. Inputs have the layouts and sizes that the program states.
+    /// Runs the program. Inputs have the layouts and sizes that the program states.
     ///
     /// # Errors
-    /// What the target cannot do; a limit; what a custom call says.
+    /// An unsupported operation; an exceeded limit; an error from a custom call.
     fn run(
         &self,
         inputs: Vec<Cow<'_, Literal>>,
         context: &RunContext<'_>,
     ) -> Result<Vec<Literal>, Error>;
 
-    /// Says that this input is the same in all runs that follow. What depends only on such inputs may
-    /// be kept.
+    /// Declares that an input is the same in all later runs, so results that depend only on such
+    /// inputs may be cached.
     fn freeze(&mut self, index: usize) {
         let _ = index;
     }
@@ -51,7 +51,7 @@ pub trait Backend: Any + Send + Sync {
         None
     }
 
-    /// The most bytes that a run on inputs of these shapes uses at once, if that is known.
+    /// The peak number of bytes that a run on inputs of these shapes uses, if it is known.
     ///
     /// # Errors
     /// The shapes are not those of the program.
@@ -60,7 +60,8 @@ pub trait Backend: Any + Send + Sync {
         Ok(None)
     }
 
-    /// Runs it once and gives the time of each kernel and routine; nothing on targets that do not know.
+    /// Runs the program once and returns the time of each kernel and routine; nothing on targets
+    /// that do not measure it.
     ///
     /// # Errors
     /// As [`Backend::run`].
@@ -69,7 +70,7 @@ pub trait Backend: Any + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The time of a run on a device, the mean of so many, with nothing copied to it or back; [`None`]
+    /// The mean time of a run on a device, over `runs` runs, without copies to or from it; [`None`]
     /// without a device.
     ///
     /// # Errors
@@ -79,29 +80,31 @@ pub trait Backend: Any + Send + Sync {
         Ok(None)
     }
 
-    /// On how many devices it runs if inputs and results have an entry for each, as one more
-    /// dimension.
+    /// The number of devices, if inputs and results have an additional dimension with an entry for
+    /// each.
     fn stacked_devices(&self) -> Option<usize> {
         None
     }
 }
 
 impl dyn Backend {
-    /// The backend's own type.
+    /// This backend as its concrete type, if it is `T`.
     pub fn downcast_ref<T: Backend>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
-/// What a run may use.
+/// Handlers and limits of a run.
 pub struct RunContext<'a> {
-    /// The functions that custom calls run.
+    /// The handlers of custom calls.
     pub handlers: &'a Handlers,
-    /// After how many instructions or statements it gives up, on targets that count them.
+    /// The maximum number of instructions or statements that are executed, on targets that count
+    /// them.
     pub step_limit: Option<u64>,
 }
 
-/// What compiling gives: the program, and how its arrays come in and go out.
+/// The result of compiling: the program, and the shapes and orders of its arrays as the caller sees
+/// them.
 pub(crate) struct Built {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) boundary: Boundary,
@@ -139,7 +142,7 @@ pub(crate) fn build(module: &Module, options: &Options) -> Result<Built, Error> 
     }
 }
 
-/// The error of a target that this build leaves out.
+/// The error for a target that this build does not include.
 #[allow(dead_code, reason = "builds with all features miss nothing")]
 pub(crate) fn missing(what: &str, feature: &str) -> Error {
     let message = format!("this build has no support for {what}");

@@ -1,4 +1,4 @@
-//! The Plan, evaluated by plain loops.
+//! The Plan's backend, which evaluates it with plain loops.
 
 use super::{Backend, Built, RunContext};
 use crate::planning::{PlanOptions, plan_for};
@@ -19,7 +19,7 @@ pub(super) fn build(module: &Module, options: &Options) -> Result<Built, Error> 
     Ok(Built::new(Evaluated(planned.plan), planned.boundary))
 }
 
-/// A Plan that is evaluated.
+/// A Plan to be evaluated.
 pub(crate) struct Evaluated(Plan);
 
 impl Backend for Evaluated {

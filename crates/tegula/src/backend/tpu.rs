@@ -1,5 +1,5 @@
-//! Programs on the simulated TPU: layouts, memory spaces and a schedule, lowered to the
-//! simulator's one form and run there.
+//! The simulated TPU's backend: assigns layouts and memory spaces, schedules the program, lowers it
+//! to the simulator's kernel language and runs it.
 
 use super::{Backend, Built, RunContext};
 use crate::boundary::Boundary;
@@ -14,7 +14,7 @@ use tegula_sim_tpu::{Options, PrintForm, Report, print_kernel, simulate};
 use tegula_target::{Chip, Param};
 use tegula_tpu_schedule::Schedule;
 
-/// The passes of [`TpuExecutable::new`] by name, in their order.
+/// The names of the passes of [`TpuExecutable::new`], in order.
 pub(crate) fn passes() -> Vec<&'static str> {
     let [flatten, _] = tegula_fusion::PASSES;
     let last: [&[&str]; 3] = [
@@ -25,7 +25,7 @@ pub(crate) fn passes() -> Vec<&'static str> {
     last.concat()
 }
 
-/// Lowers a module for the chip of the options.
+/// Lowers a module for the chip in the options.
 pub(super) fn build(module: &Module, options: &crate::Options) -> Result<Built, Error> {
     let executable = TpuExecutable::new(module, &options.chip()?)?;
     Ok(Built::new(executable, Boundary::row_major(module)))
@@ -42,19 +42,19 @@ impl Backend for TpuExecutable {
     }
 }
 
-/// A program with its place on a chip.
+/// A program scheduled for a chip.
 #[derive(Clone, Debug)]
 pub struct ScheduledProgram<'a> {
-    /// The module, in which compositions of operations are spelled out.
+    /// The module, with composite operations expanded.
     pub module: Cow<'a, Module>,
-    /// Its layouts.
+    /// The layouts of its arrays.
     pub assignment: Assignment,
-    /// What runs when, and where everything lies.
+    /// The order of execution and the place of every array in memory.
     pub schedule: Schedule,
 }
 
-/// Assigns layouts and memory spaces for a chip. `explain` names the arrays for which
-/// reasons are kept.
+/// Assigns layouts and memory spaces for a chip. `explain` lists the arrays for which reasons are
+/// recorded.
 ///
 /// # Errors
 /// A chip whose layouts are not known; a program with open sizes.
@@ -82,7 +82,7 @@ pub fn schedule_for<'a>(
     tegula_limits::check()?;
     let mut options = tegula_tpu_schedule::Options::default();
     if let Some(bytes) = chip.value(Param::VmemBytes) {
-        // A chip with less memory leaves a kernel no more than half of it.
+        // On a chip with less memory, a kernel may use at most half of it.
         options.scoped_bytes = options.scoped_bytes.min(bytes as i64 / 2);
     }
     let schedule = passes.run("schedule-memory", || {
@@ -98,18 +98,19 @@ pub fn schedule_for<'a>(
     })
 }
 
-/// A program on a simulated chip.
+/// A program lowered for a simulated chip.
 #[derive(Clone, Debug)]
 pub struct TpuExecutable {
-    /// What the simulator runs.
+    /// The lowered program.
     pub lowered: Lowered,
     /// The chip.
     pub chip: Chip,
-    /// Statements that are executed before giving up; [`None`]: the simulator's limit.
+    /// The maximum number of statements that are executed; [`None`] means the simulator's own
+    /// limit.
     pub step_limit: Option<u64>,
-    /// Arrays among the program's parameters.
+    /// The number of arrays among the program's parameters.
     parameters: usize,
-    /// Loops of which it is not known how often they run, and how often that is assumed to be.
+    /// Loops whose trip counts are unknown, with the assumed counts.
     assumed_loops: Vec<(String, u64)>,
 }
 
@@ -117,12 +118,12 @@ impl TpuExecutable {
     /// Lowers a verified module for a chip.
     ///
     /// # Errors
-    /// As [`schedule_for`]; a kernel for which there is no room in VMEM.
+    /// As [`schedule_for`]; a kernel that does not fit into VMEM.
     pub fn new(module: &Module, chip: &Chip) -> Result<Self, Error> {
         Self::observed(module, chip, &mut PassManager::new())
     }
 
-    /// As [`Self::new`], with passes that somebody may observe.
+    /// As [`Self::new`], with an optional observer of the passes.
     pub(crate) fn observed(
         module: &Module,
         chip: &Chip,
@@ -150,16 +151,16 @@ impl TpuExecutable {
         })
     }
 
-    /// Loops of which it is not known how often they run, and how often the schedule, and a
-    /// simulation without values, take that to be.
+    /// Loops whose trip counts are unknown, each with the count that the schedule and a simulation
+    /// without values assume.
     pub fn assumed_loops(&self) -> &[(String, u64)] {
         &self.assumed_loops
     }
 
-    /// Simulates the program: with values if there are any.
+    /// Simulates the program, with values if `inputs` has any.
     ///
     /// # Errors
-    /// Inputs that are not the program's; a limit of the simulator.
+    /// Inputs that do not match the program; an exceeded limit of the simulator.
     pub fn simulate(&self, inputs: Option<Vec<Literal>>, timeline: bool) -> Result<Report, Error> {
         self.simulate_within(inputs, timeline, self.step_limit)
     }
@@ -205,7 +206,7 @@ impl TpuExecutable {
             })
     }
 
-    /// Runs the program; what the simulator finds is an error.
+    /// Runs the program; a problem that the simulator reports is an error.
     fn checked_run(
         &self,
         inputs: Vec<Literal>,
@@ -257,7 +258,7 @@ impl TpuExecutable {
     }
 }
 
-/// An array seen through a module of one parameter.
+/// Evaluates a module of one parameter on an array, to convert between logical and stored form.
 fn shown(view: &Module, literal: &Literal) -> Result<Literal, Error> {
     match tegula_interp::evaluate(view, &[Value::Array(literal.clone())])? {
         Value::Array(literal) => Ok(literal),

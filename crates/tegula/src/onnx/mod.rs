@@ -1,4 +1,4 @@
-//! ONNX models: reading them, with the tensors that they keep in other files, and running those whose
+//! ONNX models: reading them, with tensors that are stored in other files, and running those whose
 //! sizes depend on data.
 
 mod staged;
@@ -20,9 +20,8 @@ pub fn is_onnx(bytes: &[u8]) -> bool {
     tegula_import_onnx::is_model(bytes)
 }
 
-/// The shapes of what the nodes of an ONNX model give, by name, as text: `f32[batch,3]`. Where sizes
-/// depend on data, these have names of their own; nodes that cannot be made before data is known are
-/// missing.
+/// The shapes of an ONNX model's node outputs, by name, as text: `f32[batch,3]`. Sizes that depend
+/// on data have their own names. Nodes that cannot be imported before data is known are missing.
 ///
 /// # Errors
 /// As [`Reader::read`].
@@ -64,8 +63,7 @@ impl From<tegula_import_onnx::Error> for Error {
     }
 }
 
-/// Reads an ONNX model with its sizes as it states them, and the names that it has for its inputs and
-/// results.
+/// Reads an ONNX model with the sizes that it states, and the names of its inputs and results.
 pub(crate) fn read_with_names(bytes: Bytes, reader: Reader<'_>) -> Result<(Module, Names), Error> {
     let beside = |name: &str| {
         let path = reader.file();
@@ -85,7 +83,7 @@ pub(crate) fn read_with_names(bytes: Bytes, reader: Reader<'_>) -> Result<(Modul
     Ok((imported.module, names))
 }
 
-/// The content of a file that an ONNX model keeps tensors in: one in or below the model's folder.
+/// Reads a file in which an ONNX model stores tensors. It must be in the model's folder or below.
 ///
 /// # Errors
 /// The name leads out of the folder; as [`read_file`].

@@ -1,10 +1,10 @@
-//! ONNX models with sizes that depend on data, as several programs.
+//! ONNX models whose sizes depend on data, executed as several programs.
 //!
-//! Where a size depends on data the model is cut: a program, a *stage*, computes what the size needs,
-//! and the next one has the size as an open size of its own, so that it is compiled once for all of
-//! them. Where more than a size depends on data (which operations there are, the shape of a
-//! `Reshape`), the next stage is made for the elements that were computed, and kept for when they come
-//! again. See `tegula_import_onnx::Stage`.
+//! Where a size depends on data, the model is split: one program, called a *stage*, computes the
+//! size, and the next has it as an open size, so it is compiled once for all values. Where more
+//! than a size depends on data (the choice of operations, the shape of a `Reshape`), the next stage
+//! is compiled for the elements that were computed, and kept in case they occur again. See
+//! `tegula_import_onnx::Stage`.
 
 use super::Owner;
 use crate::signature::Names;
@@ -16,38 +16,39 @@ use tegula_import_onnx::{SizeSource, Staged, Take, to_stages};
 use tegula_ir::{ArrayShape, ElementType, Literal};
 use tegula_stablehlo::Bytes;
 
-/// Gives the content of files that a model keeps tensors in.
+/// Returns the content of a file in which a model stores tensors.
 pub type ExternalFiles = Box<dyn Fn(&str) -> Result<Owner, String> + Send + Sync>;
 
-/// Looks at a stage before it runs.
+/// A callback before a stage runs.
 pub type Watch<'w> = dyn FnMut(usize, &Executable, &[Arg<'_>]) -> Result<(), Error> + 'w;
 
-/// The stages made for other elements are kept up to this many; then all are dropped.
+/// The maximum number of lists of stages that are kept for different elements. Beyond it, all of
+/// them are dropped.
 const MAX_KEPT: usize = 64;
 
-/// An ONNX model that runs stage by stage.
+/// An ONNX model that runs in stages.
 pub struct StagedModel {
     owner: Owner,
     external: ExternalFiles,
     options: Options,
     /// The names of the graph's inputs that are not initializers.
     pub inputs: Vec<String>,
-    /// Their element types.
+    /// The element types of these inputs.
     pub input_types: Vec<ElementType>,
-    /// The names of the graph's results.
+    /// The names of the graph's outputs.
     pub outputs: Vec<String>,
-    /// What follows from elements that were asked for, by those: the stages beyond those that fewer
-    /// elements give.
+    /// Stages by the elements that they were compiled for. Each entry has the stages that follow
+    /// those of a shorter list of elements.
     parts: Mutex<HashMap<Vec<Key>, Arc<Part>>>,
 }
 
-/// Elements by which stages differ: their type, sizes and bytes.
+/// Elements that a stage was compiled for: their type, sizes and bytes.
 type Key = (ElementType, Vec<i64>, Vec<u8>);
 
-/// Some stages in a row.
+/// Consecutive stages.
 struct Part {
     stages: Vec<(Executable, Vec<Take>)>,
-    /// Whether the last result of the last stage decides how it goes on.
+    /// Whether the last result of the last stage determines the stages that follow.
     asks: bool,
 }
 
@@ -61,8 +62,8 @@ impl std::fmt::Debug for StagedModel {
 }
 
 impl StagedModel {
-    /// The programs of a model's stages, as far as they do not depend on what its inputs hold, and
-    /// whether there are more. `sizes` are given for good, as to a [`Reader`](crate::Reader).
+    /// The programs of a model's stages up to the first that depends on the data of its inputs, and
+    /// whether there are more. `sizes` fixes open sizes, as for a [`Reader`](crate::Reader).
     ///
     /// # Errors
     /// As [`Reader::read`](crate::Reader::read), except that sizes may depend on data.
@@ -76,7 +77,7 @@ impl StagedModel {
         let mut modules = Vec::new();
         for stage in staged.stages {
             verify(&stage.module)?;
-            // A stage has the sizes that it sees.
+            // A stage has only the open sizes that occur in it.
             let symbols = &stage.module.symbols;
             let has = |name: &str| symbols.iter().any(|symbol| &*symbol.name == name);
             let own = sizes.iter().copied().filter(|(name, _)| has(name));
@@ -86,7 +87,7 @@ impl StagedModel {
         Ok((modules, staged.asks))
     }
 
-    /// Reads a model, and compiles what does not depend on data.
+    /// Reads a model, and compiles the stages that do not depend on data.
     ///
     /// # Errors
     /// As [`Reader::read`](crate::Reader::read) and [`compile`].
@@ -115,7 +116,7 @@ impl StagedModel {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compiles the stages from one on.
+    /// Compiles the stages with numbers `from` and above.
     fn compiled(&self, staged: Staged, from: usize) -> Result<Part, Error> {
         let mut stages = Vec::new();
         for stage in staged.stages.into_iter().skip(from) {
@@ -127,7 +128,8 @@ impl StagedModel {
         Ok(Part { stages, asks })
     }
 
-    /// The stages that elements give beyond `done` ones.
+    /// The stages for these elements, without the first `done` ones. They are compiled unless they
+    /// are kept.
     fn part(&self, keys: &[Key], known: &[Literal], done: usize) -> Result<Arc<Part>, Error> {
         if let Some(part) = self.kept().get(keys) {
             return Ok(Arc::clone(part));
@@ -142,7 +144,7 @@ impl StagedModel {
         Ok(part)
     }
 
-    /// The number of stages that are compiled.
+    /// The number of compiled stages.
     pub fn stages(&self) -> usize {
         self.kept().values().map(|part| part.stages.len()).sum()
     }
@@ -150,13 +152,13 @@ impl StagedModel {
     /// Runs the model on the graph's inputs, in order.
     ///
     /// # Errors
-    /// As [`Executable::run`]; and what stages that depend on data cannot be compiled for.
+    /// As [`Executable::run`]; errors from compiling stages that depend on data.
     pub fn run(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>, Error> {
         self.run_watched(inputs, &mut |_, _, _| Ok(()))
     }
 
-    /// Runs the model, and calls `watch` before each stage: with its number, its program, and what it
-    /// is run on.
+    /// Runs the model, and calls `watch` before each stage with its number, its program and its
+    /// arguments.
     ///
     /// # Errors
     /// As [`run`](Self::run), and those of `watch`.
@@ -207,7 +209,7 @@ impl StagedModel {
     }
 }
 
-/// The element types of the model's inputs: all are parameters of the first stage.
+/// The element types of the model's inputs, all of which are parameters of the first stage.
 fn input_types(staged: &Staged) -> Vec<ElementType> {
     let Some(first) = staged.stages.first() else {
         return Vec::new();
@@ -236,7 +238,8 @@ fn slot(slots: &[Tensor], at: usize) -> Result<&Tensor, Error> {
     })
 }
 
-/// An array of no elements that is as long as a size.
+/// An array of no elements, whose first dimension has the given size. Its shape passes the size to
+/// a stage.
 fn sized(slots: &[Tensor], source: SizeSource) -> Result<Tensor, Error> {
     let size = match source {
         SizeSource::Dim { slot: from, at } => {

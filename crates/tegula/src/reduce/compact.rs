@@ -1,13 +1,13 @@
-//! A module without what nothing uses: computations that are not called,
-//! instructions that no result depends on, parameters of the entry that nothing
-//! reads. Annotations and the header are dropped: they name what may be gone.
+//! Removes unused parts of a module: computations that are not called, instructions that no result
+//! depends on, and unused parameters of the entry. Annotations and the header are dropped, because
+//! they may refer to removed parts.
 
 use std::collections::HashMap;
 use tegula_ir::{
     Computation, ComputationId, Instruction, InstructionId, Module, ModuleAttributes, Op,
 };
 
-/// The compacted module; `None` if the module is not well formed.
+/// The compacted module; `None` if the module is not well-formed.
 pub(super) fn compact(module: &Module) -> Option<Module> {
     let forwarded = forward_tuple_elements(module);
     let live = live_computations(&forwarded)?;
@@ -15,14 +15,14 @@ pub(super) fn compact(module: &Module) -> Option<Module> {
         instructions: Default::default(),
         computations: Default::default(),
         attributes: ModuleAttributes::default(),
-        // Inputs are renumbered: reading the printed module relates its sizes anew.
+        // Inputs are renumbered, so sizes are inferred anew when the printed module is read.
         sizes: tegula_ir::RunTimeSizes::default(),
         required: Vec::new(),
         source: "".into(),
         ..forwarded.clone()
     };
     let mut computations = HashMap::new();
-    // Callees have smaller numbers than their callers.
+    // Callees have smaller ids than their callers, so they are copied first.
     for (id, instructions) in live {
         let new = compacted.computations.next_key();
         computations.insert(id, new);
@@ -41,7 +41,7 @@ pub(super) fn compact(module: &Module) -> Option<Module> {
     Some(compacted)
 }
 
-/// `get-tuple-element(tuple(...))` is the element.
+/// Replaces `get-tuple-element(tuple(...))` by the element.
 fn forward_tuple_elements(module: &Module) -> Module {
     let mut forwarded = module.clone();
     let ids: Vec<InstructionId> = module.instructions.keys().collect();
@@ -66,7 +66,7 @@ fn forward_tuple_elements(module: &Module) -> Module {
     forwarded
 }
 
-/// The computations that are called, callees first, with what each needs.
+/// The computations that are called, callees first, each with its live instructions.
 fn live_computations(module: &Module) -> Option<Vec<(ComputationId, Vec<InstructionId>)>> {
     let mut found: HashMap<ComputationId, Vec<InstructionId>> = HashMap::new();
     let mut open = vec![module.entry];
@@ -93,7 +93,7 @@ fn live_instructions(
 ) -> Vec<InstructionId> {
     let mut needed: HashMap<InstructionId, ()> = HashMap::new();
     let mut open = vec![computation.root];
-    // What calls another computation gives it all its parameters.
+    // A caller passes all parameters, so a callee keeps all of them.
     if !is_entry {
         open.extend(&computation.parameters);
     }

@@ -1,11 +1,11 @@
-//! Shrinking a program while it keeps a property: delta debugging (Zeller and
-//! Hildebrandt, 2002) over instructions.
+//! Reduces a program while it keeps a property, by delta debugging (Zeller and Hildebrandt, 2002)
+//! on instructions.
 //!
-//! Edits make the program smaller and leave it valid: an instruction becomes a
-//! parameter or zeros, or one of its operands takes its place, or another
-//! instruction becomes the result. Groups of instructions are tried before single
-//! ones. Then sizes shrink. After each edit, what nothing uses is dropped. An edit is kept if the
-//! verifier accepts the program, it is smaller, and it still has the property.
+//! Each edit makes the program smaller but keeps it valid: it replaces an instruction by a
+//! parameter, by zeros, or by one of its operands, or it makes another instruction the result.
+//! Groups of instructions are tried before single ones, and smaller sizes are tried last. Unused
+//! parts are removed after each edit. An edit is kept if the verifier accepts the program, the
+//! program is smaller, and it still has the property.
 
 mod compact;
 mod sizes;
@@ -17,26 +17,25 @@ use tegula_ir::{
     Instruction, InstructionId, Literal, Module, Op, PrintStyle, Shape, print_module, verify,
 };
 
-/// What a reduction gave.
+/// The result of a reduction.
 #[derive(Clone, Debug)]
 pub struct Reduction {
     /// The smallest program found.
     pub module: Module,
-    /// How many programs were tried.
+    /// The number of programs that were tested.
     pub tries: usize,
-    /// Whether the bound on tries ended it.
+    /// Whether the reduction stopped because it reached the limit of tests.
     pub gave_up: bool,
 }
 
-/// The largest constant that takes the place of an instruction, in elements.
+/// The maximum number of elements of a constant that replaces an instruction.
 const MAX_ZEROS: i64 = 4096;
 
-/// The smallest program, of those that are tried, that `fails`, which the given
-/// one does. `fails` is asked at most `max_tries` times; an error of it ends the
-/// reduction.
+/// The smallest program found for which `fails` is true, as it is for the given one. `fails` is
+/// called at most `max_tries` times; an error from it ends the reduction.
 ///
 /// # Errors
-/// What `fails` gives.
+/// Those of `fails`.
 pub fn reduce<E>(
     module: &Module,
     max_tries: usize,
@@ -49,7 +48,7 @@ pub fn reduce<E>(
         tries: 0,
         max_tries,
     };
-    // Dropping what is unused, names of places and the like comes first.
+    // First, unused parts, annotations and the like are removed.
     reducer.offer(module, true)?;
     while !reducer.is_spent() {
         let before = measure(&reducer.best);
@@ -69,7 +68,7 @@ pub fn reduce<E>(
     })
 }
 
-/// How large a program is: operations, then instructions, then elements.
+/// The size of a program: the number of operations, then of instructions, then of elements.
 fn measure(module: &Module) -> (usize, usize, i64) {
     let all = || module.instructions.values();
     let operations = all().filter(|i| !is_leaf(i)).count();
@@ -94,7 +93,7 @@ fn is_leaf(instruction: &Instruction) -> bool {
 struct Reducer<'f, E> {
     best: Module,
     fails: &'f mut dyn FnMut(&Module) -> Result<bool, E>,
-    /// Texts of programs that were tried.
+    /// The texts of programs that were tested.
     seen: HashSet<String>,
     tries: usize,
     max_tries: usize,
@@ -105,7 +104,7 @@ impl<E> Reducer<'_, E> {
         self.tries >= self.max_tries
     }
 
-    /// Keeps a candidate if it is smaller and still fails.
+    /// Tests a candidate and keeps it if it is smaller and still fails.
     fn offer(&mut self, candidate: &Module, even_if_not_smaller: bool) -> Result<bool, E> {
         if self.is_spent() {
             return Ok(false);
@@ -131,12 +130,12 @@ impl<E> Reducer<'_, E> {
         Ok(kept)
     }
 
-    /// Makes another instruction of the entry the result, or drops parts of the
-    /// result's tuple.
+    /// Makes another instruction of the entry the result, or drops elements of a result that is a
+    /// tuple.
     fn results(&mut self) -> Result<(), E> {
         let root = self.best.entry_computation().root;
         let mut position = 0;
-        // The instructions nearest the inputs give the smallest programs.
+        // Instructions near the inputs give the smallest programs.
         while let Some(&id) = self.best.entry_computation().instructions.get(position) {
             let mut candidate = self.best.clone();
             candidate.computations[candidate.entry].root = id;
@@ -195,7 +194,8 @@ impl<E> Reducer<'_, E> {
                 if self.is_spent() {
                     return Ok(());
                 }
-                // What was kept is renumbered: the same place holds others now.
+                // After an edit is kept, instructions are renumbered, so the same position is tried
+                // again.
                 if !kept {
                     start += size;
                 }
@@ -205,7 +205,7 @@ impl<E> Reducer<'_, E> {
         Ok(())
     }
 
-    /// Makes dimensions smaller: all of them together, then those of one size.
+    /// Reduces dimensions: first all of them together, then those of each size.
     fn sizes(&mut self) -> Result<(), E> {
         for smallest in [1, 2] {
             let all = sizes_of(&self.best).into_iter();
@@ -247,7 +247,7 @@ impl<E> Reducer<'_, E> {
         }
     }
 
-    /// Puts an operand of the same shape in the place of an instruction.
+    /// Replaces an instruction by an operand of the same shape.
     fn bypasses(&mut self) -> Result<(), E> {
         let mut position = 0;
         while let Some(id) = self.best.instructions.keys().nth(position) {
@@ -275,8 +275,7 @@ impl<E> Reducer<'_, E> {
     }
 }
 
-/// Makes an instruction a parameter, which only the entry can have more of, or
-/// zeros.
+/// Replaces an instruction by zeros or by a new parameter, which only the entry can have.
 fn make_leaf(module: &mut Module, id: InstructionId, parameter: bool) {
     let instruction = &module.instructions[id];
     let computation = instruction.computation;

@@ -1,11 +1,10 @@
-//! A program with other sizes: some sizes are replaced wherever they occur, and
-//! whatever follows from them is computed anew.
+//! Changes sizes in a program: replaces some sizes wherever they occur, and recomputes the sizes
+//! that depend on them.
 //!
-//! Sizes stand for what they are equal to: all dimensions of one size change
-//! together, in shapes, constants and attributes. Where an operation then gives
-//! another size than it did (a concatenation of smaller arrays), that size is
-//! replaced everywhere too, until nothing changes. Whether the program that comes
-//! out is right is for the verifier to say.
+//! All dimensions of the same size change together, in shapes, constants and attributes. If an
+//! operation's result then has a different size (such as a concatenation of smaller arrays), that
+//! size is replaced everywhere, too, until nothing changes. The verifier decides whether the
+//! resulting program is valid.
 
 use std::collections::BTreeMap;
 use tegula_expr::numbers;
@@ -13,10 +12,10 @@ use tegula_ir::{
     ArrayShape, ConvDims, Dim, InstructionId, Literal, Module, Op, Shape, WindowDim, infer_shape,
 };
 
-/// What sizes become.
+/// A map from old sizes to new ones.
 pub(super) type Sizes = BTreeMap<i64, i64>;
 
-/// How many sizes may follow from those that are replaced.
+/// The maximum number of sizes that are replaced because they depend on others.
 const MAX_ROUNDS: usize = 64;
 
 /// The static sizes of a program above 1, the largest first.
@@ -33,7 +32,7 @@ pub(super) fn sizes_of(module: &Module) -> Vec<i64> {
     sizes
 }
 
-/// The program with sizes replaced; `None` if none is found.
+/// The program with sizes replaced; `None` if that fails.
 pub(super) fn resized(module: &Module, sizes: &Sizes) -> Option<Module> {
     let mut sizes = sizes.clone();
     for _ in 0..MAX_ROUNDS {
@@ -47,7 +46,7 @@ pub(super) fn resized(module: &Module, sizes: &Sizes) -> Option<Module> {
 
 enum Attempt {
     Done(Box<Module>),
-    /// A size that was not replaced has to be.
+    /// Another size must be replaced as well: the old and the new one.
     Follows(i64, i64),
 }
 
@@ -70,7 +69,7 @@ fn replaced(size: i64, sizes: &Sizes) -> i64 {
     sizes.get(&size).copied().unwrap_or(size)
 }
 
-/// The first size that became another although nothing said so.
+/// The first size that has changed without being in the map, with its new value.
 fn follows(before: &Shape, after: &Shape, sizes: &Sizes) -> Option<(i64, i64)> {
     let before = tegula_fusion::array_leaves(before);
     let after = tegula_fusion::array_leaves(after);
@@ -102,14 +101,14 @@ fn shape_with(shape: &Shape, sizes: &Sizes) -> Shape {
     }
 }
 
-/// The dimensions of an operand; none if it is no array of known sizes.
+/// The sizes of an operand; empty if it is not an array of known sizes.
 fn operand_dims(module: &Module, id: InstructionId, operand: usize) -> Vec<i64> {
     let array = module.operand_shape(id, operand).and_then(Shape::as_array);
     let dims = array.and_then(ArrayShape::static_dims);
     dims.map(|dims| dims.to_vec()).unwrap_or_default()
 }
 
-/// The shape of an instruction whose operation and operands are those of `out`.
+/// The shape of an instruction, inferred from its operation and operands in `out`.
 fn shape_of(module: &Module, out: &Module, id: InstructionId, sizes: &Sizes) -> Option<Shape> {
     let mut stated = shape_with(&module[id].shape, sizes);
     match (&out[id].op, &mut stated) {
@@ -135,7 +134,7 @@ fn shape_of(module: &Module, out: &Module, id: InstructionId, sizes: &Sizes) -> 
     Some(with_layouts(inferred, &stated))
 }
 
-/// Layouts are of dimensions, which stay, and not of sizes.
+/// The inferred shape with the stated layouts, which do not depend on sizes.
 fn with_layouts(inferred: Shape, stated: &Shape) -> Shape {
     match (inferred, stated) {
         (Shape::Array(mut array), Shape::Array(stated)) => {
@@ -150,8 +149,8 @@ fn with_layouts(inferred: Shape, stated: &Shape) -> Shape {
     }
 }
 
-/// Gives one dimension of a reshape the size with which the number of elements
-/// stays; one that nothing has replaced if there is any.
+/// Changes one dimension of a reshape so that the number of elements is unchanged, preferably a
+/// dimension that was not replaced.
 fn fit_elements(array: &mut ArrayShape, operand: &[i64], sizes: &Sizes) {
     let Some(dims) = array.static_dims().map(|dims| dims.to_vec()) else {
         return;
@@ -178,7 +177,7 @@ fn fit_elements(array: &mut ArrayShape, operand: &[i64], sizes: &Sizes) {
     }
 }
 
-/// An instruction's operation with sizes replaced in its attributes.
+/// An instruction's operation, with sizes replaced in its attributes.
 fn op_of(module: &Module, out: &Module, id: InstructionId, sizes: &Sizes) -> Op {
     let mut op = module[id].op.clone();
     let dims = operand_dims(out, id, 0);
@@ -231,7 +230,7 @@ fn op_of(module: &Module, out: &Module, id: InstructionId, sizes: &Sizes) -> Op 
     op
 }
 
-/// A number of groups, 1 of which says that there are none.
+/// A number of groups, replaced unless it is 1, which means no groups.
 fn replaced_count(count: i64, sizes: &Sizes) -> i64 {
     if count > 1 {
         replaced(count, sizes)
@@ -240,7 +239,7 @@ fn replaced_count(count: i64, sizes: &Sizes) -> i64 {
     }
 }
 
-/// A window that is no larger than what it slides over.
+/// Limits a window to the size of its base.
 fn fit_window(window: &mut [WindowDim], dims: &[i64], sizes: &Sizes) {
     for (w, &size) in window.iter_mut().zip(dims) {
         let room = w.sizes(&mut numbers(), &Ok(size)).padded.unwrap_or(1);
@@ -248,7 +247,7 @@ fn fit_window(window: &mut [WindowDim], dims: &[i64], sizes: &Sizes) {
     }
 }
 
-/// A convolution's window is as large as its kernel.
+/// Makes a convolution's window as large as its kernel.
 fn fit_kernel(window: &mut [WindowDim], dims: &ConvDims, kernel: &[i64]) {
     for (w, &dimension) in window.iter_mut().zip(&dims.kernel_spatial) {
         let size = usize::try_from(dimension).ok().and_then(|d| kernel.get(d));
@@ -256,7 +255,7 @@ fn fit_kernel(window: &mut [WindowDim], dims: &ConvDims, kernel: &[i64]) {
     }
 }
 
-/// A window of another size; a smaller one needs less padding.
+/// Changes the size of a window; a smaller window needs less padding.
 fn resize(window: &mut WindowDim, size: i64) {
     if size < window.size {
         let smaller = WindowDim { size, ..*window };
@@ -268,7 +267,7 @@ fn resize(window: &mut WindowDim, size: i64) {
     window.size = size;
 }
 
-/// A constant's first elements in each dimension.
+/// A constant cropped to its first elements in each dimension.
 fn cropped(literal: &Literal, sizes: &Sizes) -> Option<Literal> {
     let from = literal.shape().static_dims()?;
     let shape = array_with(literal.shape(), sizes);

@@ -1,11 +1,11 @@
-//! The cache of compiled programs: hits, damage, other users, its bound.
+//! The cache of compiled programs: hits, damaged files, other users, its size limit.
 
 use crate::read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tegula::{Arg, Cache, Options, Tensor, compile};
 
-/// A folder that is not there yet.
+/// The path of a folder that does not exist yet.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache_{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -19,7 +19,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Computes `a * x + a` by way of the cache.
+/// Computes `a * x + a` with a program that goes through the cache.
 fn computed(cache: &Cache, a: f32) -> Vec<f32> {
     let text = format!(
         "HloModule m
@@ -53,7 +53,7 @@ fn a_program_is_found_again_and_others_are_not() {
     assert_eq!(computed(&cache, 3.0), [6.0, 9.0]);
     assert_eq!(files(&folder), first);
     assert_eq!(modified(&first[0]), written);
-    // Programs that differ by a constant alone.
+    // The programs differ only in a constant.
     assert_eq!(computed(&cache, 4.0), [8.0, 12.0]);
     assert_eq!(files(&folder).len(), 2);
 }
@@ -72,7 +72,7 @@ fn damaged_files_are_made_anew() {
             0 => bytes[at] ^= 0x40,
             _ => bytes.truncate(at),
         }
-        // As another process would: beside it, and renamed.
+        // Replaces the file as another process would: writes a new one beside it and renames that.
         let beside = folder.join("other");
         std::fs::write(&beside, &bytes).expect("written");
         std::fs::rename(&beside, &path).expect("renamed");
@@ -93,7 +93,7 @@ fn nothing_is_taken_from_where_others_can_write() {
         let changed = std::fs::set_permissions(path, PermissionsExt::from_mode(mode));
         changed.expect("it is ours");
     };
-    // A file that others can write to is compiled again, into a file of our own.
+    // A file that other users can write to is ignored; the program is compiled into a new file.
     let path = files(&folder).pop().expect("a file");
     mode(&path, 0o666);
     assert_eq!(computed(&cache, 6.0), expected);

@@ -1,4 +1,4 @@
-//! Custom calls with handlers mean the same on every target.
+//! Custom calls with handlers give the same results on every target.
 
 use crate::read;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -10,9 +10,9 @@ use tegula::{
 
 const TARGETS: [Target; 3] = [Target::Interp, Target::Plan, Target::Cpu];
 
-/// What `note` was given, in order.
+/// The values that `note` was called with, in order.
 static NOTES: Mutex<Vec<i32>> = Mutex::new(Vec::new());
-/// How often `counted` ran.
+/// The number of calls of `counted`.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 /// The run in which `flaky` fails.
 static FLAKY: AtomicI64 = AtomicI64::new(0);
@@ -232,7 +232,7 @@ fn an_executable_works_after_a_run_that_failed() {
 
 #[test]
 fn effects_happen_as_often_and_in_the_order_that_the_program_says() {
-    // Nothing depends on what the calls give; some give nothing at all.
+    // Nothing depends on the results of the calls; some have no results.
     let text = "HloModule m
         go_on {
           s = (s32[]) parameter(0)

@@ -1,4 +1,4 @@
-//! What goes to other libraries and comes back: views of `ndarray`, and data of `serde`.
+//! Exchange with other libraries: views of `ndarray`, and serialisation with `serde`.
 
 use serde_json::{from_value, to_value};
 use tegula_ir::Layout;

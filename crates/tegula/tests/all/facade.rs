@@ -1,4 +1,4 @@
-//! The facade: modules with names and sizes, a compiler's own custom calls, errors that show their
+//! The facade: modules with names and sizes, custom calls of a compiler, errors that show their
 //! line, and executables that several threads share.
 
 use tegula::{Compiler, ErrorKind, Executable, Module, Size, Target, Tensor};
@@ -88,7 +88,7 @@ fn custom_calls_belong_to_their_compiler() {
             );
         }
     }
-    // Nobody else has it.
+    // Other compilers do not have the handler.
     let error = Compiler::new(Target::Cpu)
         .compile(&module)
         .expect_err("unknown");

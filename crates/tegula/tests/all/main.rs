@@ -1,5 +1,5 @@
-//! The tests of the facade, a module each, in one program: linking one for each would take
-//! most of the time and of the disk.
+//! All tests of the facade, one module each, in a single executable: linking one for each module
+//! would take most of the time and of the disk space.
 
 mod compile_cache;
 mod custom_calls;
@@ -11,7 +11,7 @@ mod onnx_values;
 mod scalar_loops;
 mod stated_layouts;
 
-/// Reads a program as data.
+/// Reads a program in Tegula's IR.
 fn read(text: &str) -> Result<tegula_ir::Module, tegula::Error> {
     Ok(text.parse::<tegula::Module>()?.into_program())
 }

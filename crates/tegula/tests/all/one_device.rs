@@ -1,4 +1,4 @@
-//! Collectives of a program for one device: each gives the device its own arrays back.
+//! Collectives of a program for one device return the device's own arrays.
 
 use tegula::{Arg, ArrayShape, Literal, Options, Target, Tensor, compile};
 use tegula_ir::{ElementType, Scalar};

@@ -1,16 +1,16 @@
-//! Inputs of ONNX models whose values decide shapes: a run with other values is an error.
+//! Inputs of ONNX models whose values determine shapes: a run with other values is an error.
 
 use tegula::{Arg, ArrayShape, Literal, Options, Reader, Target, Tensor, compile};
 use tegula_ir::{ElementType, Scalar};
 
-/// A message's field of bytes; they are fewer than 128.
+/// A protobuf field of bytes, fewer than 128.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut all = vec![number << 3 | 2, bytes.len() as u8];
     all.extend_from_slice(bytes);
     all
 }
 
-/// An input of a type and of sizes.
+/// An input with this type and these sizes.
 fn input(name: &str, ty: u8, dims: &[u8]) -> Vec<u8> {
     let dims: Vec<u8> = dims.iter().flat_map(|d| field(1, &[8, *d])).collect();
     let tensor = [&[8, ty][..], &field(2, &dims)].concat();

@@ -14,8 +14,8 @@ fn run_on(target: Target, text: &str, inputs: &[Tensor]) -> Result<Vec<Tensor>, 
     executable.run(inputs.iter())
 }
 
-/// A map by a loop whose states are a counter and the last two of a sequence that
-/// begins with 0 and `x`, each the sum of those before it.
+/// A map whose computation is a loop over a counter and the last two elements of a sequence that
+/// begins with 0 and `x`; each element is the sum of the two before it.
 fn sequence(ty: &str, start: i64, step: &str, test: &str) -> String {
     format!(
         "HloModule m
@@ -123,7 +123,7 @@ fn bounds_may_be_states_that_do_not_change() {
 
 #[test]
 fn comparators_may_have_loops() {
-    // The order is that of x + 3, which is that of x, backwards.
+    // The order of x + 3 is that of x, reversed.
     let text = "HloModule m
         go_on { s = (s32[], f32[]) parameter(0)
           i = s32[] get-tuple-element(s), index=0
@@ -160,12 +160,12 @@ fn comparators_may_have_loops() {
 #[test]
 fn a_loop_of_which_nothing_is_known_is_an_error_that_says_so() {
     let cases = [
-        // It depends on the element.
+        // The step depends on the element.
         (
             "z = s32[] convert(a) j = s32[] add(i, z)",
             "n = s32[] constant(9) ROOT g = pred[] compare(i, n), direction=LT",
         ),
-        // The counter comes round.
+        // The counter wraps around.
         (
             "n = s32[] constant(-1) j = s32[] add(i, n)",
             "n = s32[] constant(9) ROOT g = pred[] compare(i, n), direction=LT",

@@ -1,4 +1,4 @@
-//! Programs that state in which orders their arrays lie.
+//! Programs that state the dimension orders of their arrays.
 
 use tegula::{Arg, Executable, Options, Target, Tensor, compile};
 
@@ -67,7 +67,7 @@ fn arguments_lie_as_stated_however_they_are_given() {
         assert_eq!(kept[0].as_slice::<f32>().unwrap(), expected);
         assert_eq!(kept[1].as_slice::<f32>().unwrap(), [6., 24.]);
         assert_eq!(x, numbers(&[2, 3]));
-        // What lies so already, and what is given away.
+        // An array that is in this order already, and one that is donated.
         let laid_out = executable.laid_out(0, x.clone()).unwrap();
         assert_eq!(laid_out, x);
         assert_eq!(run(vec![Arg::Borrowed(&laid_out), Arg::Borrowed(&y)]), kept);
@@ -76,7 +76,7 @@ fn arguments_lie_as_stated_however_they_are_given() {
             kept
         );
         assert_eq!(run(vec![Arg::Donated(x.clone()), Arg::Borrowed(&y)]), kept);
-        // A result is an argument.
+        // A result is used as an argument.
         let again = run(vec![Arg::Borrowed(&kept[0]), Arg::Borrowed(&y)]);
         assert_eq!(
             again[0].as_slice::<f32>().unwrap(),

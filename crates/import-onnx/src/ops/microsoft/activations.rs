@@ -1,4 +1,4 @@
-//! Activations with what comes before them: a bias, a split, a mask.
+//! Activations fused with preceding operations: a bias, a split, a mask.
 
 use super::super::elementwise::activate;
 use super::super::reductions::softmax_along;
@@ -26,7 +26,7 @@ fn bias_add<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
     one(lower.add(&sum, &skip)?)
 }
 
-/// The normal distribution's gate of `x + bias`: by `erf`, or by `tanh` for `FastGelu`.
+/// GELU of `x + bias`, with `erf`, or with `tanh` for `FastGelu`.
 fn bias_gelu<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let mut x = call.input(0)?;
     if let Some(bias) = call.optional(1) {
@@ -36,8 +36,8 @@ fn bias_gelu<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     one(activate(lower, "Gelu", &x, Some(by_tanh), None)?)
 }
 
-/// The softmax of all dimensions from `axis` on, after a bias has been added that lacks dimensions
-/// before `axis`, or has them as 1.
+/// The softmax over all dimensions from `axis` on, after adding a bias, in which dimensions before
+/// `axis` are missing or have size 1.
 fn bias_softmax<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, bias) = (call.input(0)?, call.input(1)?);
     let axis = call.axis(1, x.rank())?;
@@ -75,7 +75,8 @@ fn expand_dims<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
     one(lower.unsqueeze(&x, at)?)
 }
 
-/// `G * sigmoid(alpha * G) * (L + beta)`, both halves bounded by `limit`, the gate only from above.
+/// `G * sigmoid(alpha * G) * (L + beta)`, with `L` clamped to plus and minus `limit` and `G` only
+/// from above.
 fn swish_gate<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let [mut gate, mut line] = match (call.input(0)?, call.optional(1)) {
         (gate, Some(line)) => [gate, line],

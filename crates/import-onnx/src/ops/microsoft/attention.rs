@@ -1,5 +1,5 @@
-//! `Attention`, `MultiHeadAttention`, `QAttention` and `RotaryEmbedding`, as encoders and decoders of the
-//! BERT and GPT families have them.
+//! `Attention`, `MultiHeadAttention`, `QAttention` and `RotaryEmbedding`, as in encoders and
+//! decoders of the BERT and GPT families.
 
 use super::super::integers::product_of;
 use super::super::products::product;
@@ -22,27 +22,29 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// What scores go through before the softmax.
+/// Modifications of the scores before the softmax.
 pub(super) struct Scores {
     pub(super) scale: Option<f64>,
     pub(super) softcap: f64,
-    /// Added to the scores, each repeated to their sizes.
+    /// Biases that are broadcast and added to the scores.
     pub(super) bias: Vec<Value>,
-    /// A score of each head that no key has, `[heads]`: it takes its part of the softmax.
+    /// An additional score for each head, `[heads]`, which belongs to no key but takes part in the
+    /// softmax.
     pub(super) sink: Option<Value>,
 }
 
-/// The result of attention, and the weights.
+/// The results of attention.
 pub(super) struct Attended {
-    /// `[batch, places, heads * size]`
+    /// The output, `[batch, positions, heads * size]`
     pub(super) y: Value,
-    /// `[batch, heads, places, keys]`
+    /// The weights, `[batch, heads, positions, keys]`
     pub(super) weights: Value,
     /// The scores before the softmax.
     pub(super) scores: Value,
 }
 
-/// `softmax(q k^T * scale + bias) v` of `[batch, heads, places, size]`, computed in f32 at least.
+/// `softmax(q k^T * scale + bias) v` of arrays `[batch, heads, positions, size]`, computed in f32
+/// or wider.
 pub(super) fn attended(
     lower: &mut Lowerer<'_>,
     q: &Value,
@@ -93,7 +95,8 @@ pub(super) fn attended(
     })
 }
 
-/// The softmax of the last dimension with one more score for each head, whose weight is left out.
+/// The softmax over the last dimension and one additional score for each head, whose weight is
+/// dropped.
 fn softmax_with_sink(lower: &mut Lowerer<'_>, scores: &Value, sink: &Value) -> Result<Value> {
     use crate::lower::Fold;
     let mut dims = vec![Term::constant(1); 4];
@@ -112,7 +115,7 @@ fn softmax_with_sink(lower: &mut Lowerer<'_>, scores: &Value, sink: &Value) -> R
     lower.div(&exp, &sum)
 }
 
-/// `[batch, places, heads * size]` as `[batch, heads, places, size]`.
+/// Converts `[batch, positions, heads * size]` to `[batch, heads, positions, size]`.
 pub(super) fn by_heads(lower: &mut Lowerer<'_>, x: &Value, heads: i64) -> Result<Value> {
     if x.rank() != 3 || heads < 1 {
         return Err(Error::input(
@@ -126,7 +129,7 @@ pub(super) fn by_heads(lower: &mut Lowerer<'_>, x: &Value, heads: i64) -> Result
     lower.transpose(&parts, &[0, 2, 1, 3])
 }
 
-/// What is added to scores: 0 where a truth holds, a number where it does not.
+/// A bias that is 0 where a condition is true, and a given number where it is false.
 pub(super) fn where_not(
     lower: &mut Lowerer<'_>,
     allowed: &Value,
@@ -137,8 +140,9 @@ pub(super) fn where_not(
     lower.select(allowed, &on, &off)
 }
 
-/// The bias that leaves out padding. A mask has a truth for each key (of a batch, or of a query), or the
-/// number of keys of each batch, or the ends and then the starts of the keys of each batch.
+/// The bias that excludes padding. The mask has one of three forms: a truth value for each key (of
+/// a batch, or of a query); the number of keys of each batch; or the ends and then the starts of
+/// the keys of each batch.
 fn padding(
     lower: &mut Lowerer<'_>,
     mask: &Value,
@@ -197,7 +201,7 @@ fn padding(
     where_not(lower, &allowed, number, ty)
 }
 
-/// The bias that leaves out keys behind each query; the last query is at the last key.
+/// The bias that excludes keys after each query; the last query is at the position of the last key.
 fn causal(lower: &mut Lowerer<'_>, places: &Term, keys: &Term, ty: ElementType) -> Result<Value> {
     let dims = [places.clone(), keys.clone()];
     let own = lower.iota(ElementType::S64, &dims, 0)?;
@@ -208,7 +212,7 @@ fn causal(lower: &mut Lowerer<'_>, places: &Term, keys: &Term, ty: ElementType) 
     where_not(lower, &allowed, f64::from(f32::MIN), ty)
 }
 
-/// What `Attention` and `MultiHeadAttention` add to scores.
+/// The biases of `Attention` and `MultiHeadAttention`.
 fn biases(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -236,7 +240,7 @@ fn scale_of(call: &Call<'_, '_>) -> Option<f64> {
     scale.filter(|scale| *scale != 0.0).map(f64::from)
 }
 
-/// The parts of the last dimension, of these sizes.
+/// Splits the last dimension into parts of these sizes.
 fn parts(lower: &mut Lowerer<'_>, x: &Value, sizes: &[Term]) -> Result<Vec<Value>> {
     let last = x.rank().saturating_sub(1);
     let mut start = Term::constant(0);
@@ -256,7 +260,7 @@ fn refuse(call: &Call<'_, '_>, attribute: &str) -> Result<()> {
     }
 }
 
-/// Attention of the three projections of one input by merged weights.
+/// Attention whose queries, keys and values are projections of one input by merged weights.
 fn attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     refuse(call, "past_present_share_buffer")?;
     let mut whole = product(lower, &call.input(0)?, &call.input(1)?)?;
@@ -273,7 +277,8 @@ fn attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     )
 }
 
-/// Attention of the three projections of one quantised input by merged quantised weights.
+/// Attention whose queries, keys and values are projections of one quantized input by merged
+/// quantized weights.
 fn quantized_attention<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     refuse(call, "past_present_share_buffer")?;
     let (x, w) = (call.input(0)?, call.input(1)?);
@@ -349,7 +354,8 @@ fn of_projections(
     Ok(vec![done.y.into(), lower.concat(&[k, v], 0)?.into()])
 }
 
-/// One of several arrays that are packed along dimension 3 of five, with its heads before its places.
+/// One of several arrays that are packed along dimension 3 of five, transposed so that heads come
+/// before positions.
 fn packed(lower: &mut Lowerer<'_>, x: &Value, at: i64) -> Result<Value> {
     let part = lower.slice(x, 3, &Term::constant(at), &Term::constant(at + 1), 1)?;
     let part = lower.squeeze(&part, 3)?;
@@ -364,7 +370,7 @@ fn multi_head<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
     }
     let heads = call.int("num_heads", 0);
     let query = call.input(0)?;
-    // The biases of queries, keys and values; keys that are by heads already have theirs.
+    // The biases of queries, keys and values. Keys that are split into heads have no bias to add.
     let (q, k, v) = match (query.rank(), call.optional(1), call.optional(2)) {
         (5, ..) => (
             packed(lower, &query, 0)?,
@@ -417,14 +423,14 @@ fn multi_head<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
     Ok(vec![done.y.into(), k.into(), v.into(), done.scores.into()])
 }
 
-/// Pairs of elements of each head turned. `position_ids` has the place of each element, or that of the
-/// first one of all batches.
+/// Rotates pairs of elements of each head. `position_ids` has the position of each element, or that
+/// of the first element of all batches.
 fn rotary_embedding<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     refuse(call, "is_packed_batching")?;
     let given = call.input(0)?;
     let (cos, sin) = (call.input(2)?, call.input(3)?);
     let turns = cos.size(1)?.mul(&Term::constant(2));
-    // Batch, places, heads, elements.
+    // Batch, positions, heads, elements.
     let x = match given.rank() {
         4 => lower.transpose(&given, &[0, 2, 1, 3])?,
         3 => {

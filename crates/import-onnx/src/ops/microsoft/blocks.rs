@@ -1,4 +1,4 @@
-//! Weights of a few bits with a scale for each block of a row.
+//! Block-quantized weights: a few bits for each element, and a scale for each block of a row.
 
 use super::super::{Lowering, one};
 use crate::Error;
@@ -16,7 +16,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// Numbers of `bits` that are packed into the bytes of the last dimension, the first in the lowest bits.
+/// Unpacks numbers of `bits` bits from the bytes of the last dimension; the first is in the lowest
+/// bits.
 fn unpacked(lower: &mut Lowerer<'_>, x: &Value, bits: i64) -> Result<Value> {
     if bits == 8 {
         return Ok(x.clone());
@@ -43,7 +44,7 @@ fn unpacked(lower: &mut Lowerer<'_>, x: &Value, bits: i64) -> Result<Value> {
     lower.reshape(&numbers, &flat)
 }
 
-/// Each number of a dimension as often as a block is long, cut to `size`.
+/// Repeats each element of a dimension by the block size, and crops the result to `size`.
 fn spread(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -64,7 +65,7 @@ fn spread(
     lower.slice(&repeated, axis, &Term::constant(0), size, 1)
 }
 
-/// The attribute, which is at least 1.
+/// An integer attribute, which must be at least 1.
 fn positive(call: &Call<'_, '_>, name: &str, default: i64) -> Result<i64> {
     match call.int(name, default) {
         value if (1..=i64::from(i32::MAX)).contains(&value) => Ok(value),
@@ -74,7 +75,7 @@ fn positive(call: &Call<'_, '_>, name: &str, default: i64) -> Result<i64> {
     }
 }
 
-/// `A W^T + bias` of weights `[N, K]` in blocks of `block_size` along `K`.
+/// `A W^T + bias` with weights `[N, K]` that are quantized in blocks of `block_size` along `K`.
 fn mat_mul_bits<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let a = call.input(0)?;
     let (rows, size) = (positive(call, "N", 0)?, positive(call, "K", 0)?);
@@ -120,7 +121,7 @@ fn mat_mul_bits<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<
     let centred = lower.sub(&numbers, &zero)?;
     let weights = lower.mul(&centred, &scales)?;
     let weights = match call.optional(4) {
-        // The block of each column, in an order of columns of its own.
+        // An explicit assignment of columns to blocks.
         Some(order) if order.count() != Some(0) => {
             return Err(Error::unsupported("`g_idx`, an order of columns"));
         }
@@ -136,8 +137,8 @@ fn mat_mul_bits<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<
     one(lower.convert(&y, a.ty)?)
 }
 
-/// The sixteen numbers of 4-bit floats over their largest, and those that divide a normal distribution
-/// into parts of equal weight: those of Dettmers et al., QLoRA (2023), appendix E.
+/// The sixteen values of 4-bit floats divided by the largest one, and those of NF4, which divide a
+/// normal distribution into parts of equal weight: from Dettmers et al., QLoRA (2023), appendix E.
 const FLOAT_4: [f64; 16] = [
     0.0,
     5.208_333_333e-3,
@@ -175,8 +176,8 @@ const NORMAL_4: [f64; 16] = [
     1.0,
 ];
 
-/// `A W^T` of weights `[N, K]` that are places in a table of sixteen numbers, the first of a byte in its
-/// upper bits, with a scale for each block of the whole list.
+/// `A W^T` with weights `[N, K]` that are indices into a table of sixteen values; the first index
+/// of a byte is in its upper bits. There is a scale for each block of the flattened weights.
 fn mat_mul_table<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let a = call.input(0)?;
     let (rows, size) = (positive(call, "N", 0)?, positive(call, "K", 0)?);
@@ -187,7 +188,7 @@ fn mat_mul_table<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     };
     let term = Term::constant;
     let packed = unpacked(lower, &call.input(1)?, 4)?;
-    // Pairs the other way round.
+    // Swaps the numbers of each pair.
     let pairs = packed.size(0)?.floor_div(&term(2));
     let pairs = lower.reshape(&packed, &[pairs, term(2)])?;
     let pairs = lower.reverse(&pairs, 1)?;
@@ -209,7 +210,8 @@ fn mat_mul_table<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     one(lower.convert(&y, a.ty)?)
 }
 
-/// Slices of an array of a few bits, as numbers. Indices outside give zeros.
+/// Gathers slices of a block-quantized array and dequantizes them. Indices out of bounds give
+/// zeros.
 fn gather_blocks<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let along = call.axis_of(call.int("gather_axis", 0), data.rank())?;
@@ -233,7 +235,8 @@ fn gather_blocks<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
         };
         lower.convert(&rows, wide)
     };
-    // Where the dimension of the blocks is after the indices have taken the place of one.
+    // The position of the blocks' dimension after the indices' dimensions have replaced the
+    // gathered one.
     let place = match axis > along {
         true => axis + indices.rank() - 1,
         false => axis,

@@ -1,5 +1,5 @@
-//! `GroupQueryAttention`: several heads of queries for one of keys and values, with a cache that each
-//! batch has filled to another length, and rotary embeddings.
+//! `GroupQueryAttention`: groups of query heads share a head of keys and values, with a cache in
+//! which each batch has its own length, and with rotary embeddings.
 
 use super::super::Lowering;
 use super::super::attention::for_all_queries;
@@ -15,7 +15,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     (op == "GroupQueryAttention").then_some(group_query as Lowering)
 }
 
-/// The type of places.
+/// The element type of positions.
 const PLACE: ElementType = ElementType::S64;
 
 fn group_query<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
@@ -83,7 +83,8 @@ fn refuse_rare(call: &Call<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// Queries, keys and values as `[batch, heads, places, size]`, from three inputs or packed in one.
+/// Queries, keys and values as `[batch, heads, positions, size]`, from three inputs or packed in
+/// one.
 fn projections(lower: &mut Lowerer<'_>, call: &Call<'_, '_>) -> Result<[Value; 3]> {
     let (heads, own) = (call.int("num_heads", 0), call.int("kv_num_heads", 0));
     let query = call.input(0)?;
@@ -114,7 +115,8 @@ fn projections(lower: &mut Lowerer<'_>, call: &Call<'_, '_>) -> Result<[Value; 3
     ])
 }
 
-/// How many tokens of each batch are before the new ones, `[batch]`: none where the new ones are all.
+/// The number of tokens of each batch before the new ones, `[batch]`; `None` if there are only new
+/// ones.
 fn tokens_before(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -141,7 +143,7 @@ fn tokens_before(
     lower.select(&is_first, &zero, &before)
 }
 
-/// The place of each new token, `[batch, places]`.
+/// The position of each new token, `[batch, positions]`.
 fn turn_places(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -170,8 +172,9 @@ fn rotated(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, x: &Value, at: &Value) 
     lower.transpose(&y, &[0, 2, 1, 3])
 }
 
-/// The cache with the new tokens after those that each batch has: as long as the cache or as all tokens,
-/// what is longer. Places that no token has are as they were, or zero.
+/// The cache with the new tokens written after the existing ones of each batch. Its length is that
+/// of the old cache or of all tokens, whichever is larger. Positions without a token are unchanged,
+/// or zero.
 fn cached(
     lower: &mut Lowerer<'_>,
     past: Option<Value>,
@@ -193,7 +196,7 @@ fn cached(
     }
     let had = past.dims[2].clone();
     let room = lower.canonical(&Term::max(&had, total));
-    // The new tokens, the cache, and a zero, from which each place is taken.
+    // Each position takes its element from the new tokens, the cache, or an additional zero.
     let mut last = new.dims.clone();
     last[2] = Term::constant(1);
     let zero = lower.splat(new.ty, 0.0, &last)?;
@@ -220,7 +223,7 @@ fn cached(
     lower.transpose(&taken, &[0, 2, 1, 3])
 }
 
-/// A bias that has a number for each token, at the places of a cache that may be longer.
+/// A bias with a number for each token, extended to all positions of a cache that may be longer.
 fn over_all_keys(lower: &mut Lowerer<'_>, bias: &Value, keys: &Term) -> Result<Value> {
     let last = bias.rank().checked_sub(1);
     let last =
@@ -236,8 +239,8 @@ fn over_all_keys(lower: &mut Lowerer<'_>, bias: &Value, keys: &Term) -> Result<V
     lower.pad(bias, &fill, &low, &high)
 }
 
-/// The bias that leaves out the keys that a query does not reach: those behind it, and those that are
-/// further before it than the window.
+/// The bias that excludes the keys outside of a query's reach: those after it, and those before its
+/// window.
 fn reach(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,

@@ -1,5 +1,5 @@
-//! The operators of `com.microsoft`: what onnxruntime's optimizer fuses, what quantised models are
-//! written in, and what exporters of language models write.
+//! The operators of the domain `com.microsoft`: onnxruntime's fused operators, those of quantized
+//! models, and those that exporters of language models write.
 
 mod activations;
 mod attention;
@@ -28,7 +28,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     groups.iter().find_map(|find| find(op))
 }
 
-/// Operators that mean what the standard operator of their name means.
+/// Operators that are the same as the standard operators of their name.
 const SAME_AS_STANDARD: [&str; 12] = [
     "DequantizeLinear",
     "Gelu",
@@ -52,7 +52,7 @@ fn same_as_standard<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     };
     let mut inputs = call.inputs.clone();
     if op == "Pad" && inputs.len() > 1 {
-        // One row of amounts is a list of them.
+        // Amounts with a single row are treated as a list.
         let amounts = call.input(1)?;
         if amounts.rank() == 2 {
             inputs[1] = lower.squeeze(&amounts, 0)?.into();
@@ -61,5 +61,5 @@ fn same_as_standard<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<
     standard(lower, call, op, NEWEST, inputs)
 }
 
-/// The version of the standard operators that these operators are fusions of.
+/// The operator set version of the standard operators that these operators fuse.
 const NEWEST: i64 = 22;

@@ -1,4 +1,4 @@
-//! Normalisations of sums: a residual connection, embeddings, or a bias before the norm.
+//! Normalisations of sums, with a residual connection, embeddings, or a bias before the norm.
 
 use super::super::normalization::{by_channel, moments, normalized};
 use super::super::reductions::mean;
@@ -19,7 +19,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// The type in which a norm is computed.
+/// The element type in which a norm is computed.
 pub(super) fn wide(ty: ElementType) -> ElementType {
     match ty {
         ElementType::F64 => ty,
@@ -27,13 +27,12 @@ pub(super) fn wide(ty: ElementType) -> ElementType {
     }
 }
 
-/// Sums, and what they are: `[output, mean, deviation, sum]`, of which only the first and the last are
-/// given.
+/// The results `[output, mean, deviation, sum]`, of which only the first and the last are computed.
 fn with_sum(y: Value, sum: Value) -> Vec<Item> {
     vec![y.into(), Item::Nothing, Item::Nothing, sum.into()]
 }
 
-/// The norm of the last dimension with its scale and offset, in the type of `x`.
+/// Layer normalisation of the last dimension with scale and offset, in the type of `x`.
 fn layer(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -54,7 +53,7 @@ fn layer(
     lower.convert(&y, x.ty)
 }
 
-/// `x` over the root of its mean square along the last dimension, times a scale.
+/// `x` divided by its root mean square along the last dimension, times a scale.
 pub(super) fn root_mean_square(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -78,7 +77,7 @@ fn last_of(x: &Value) -> Result<usize> {
     last.ok_or_else(|| Error::input("expected at least one dimension"))
 }
 
-/// The input, what skips a block, and a bias.
+/// The sum of the input, the residual connection and a bias.
 fn skip_sum(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, bias: Option<Value>) -> Result<Value> {
     let (x, skip) = (call.input(0)?, call.input(1)?);
     let sum = lower.add(&x, &skip)?;
@@ -103,8 +102,8 @@ fn skip_root_mean_square<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Re
     Ok(with_sum(y, sum))
 }
 
-/// The norm of the sum of embeddings of words, places and segments; how many words the mask of each row
-/// has; and the sum.
+/// The layer normalisation of the sum of word, position and segment embeddings; the number of words
+/// in each row of the mask; and the sum.
 fn embed_layer<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let ids = call.input(0)?;
     if ids.rank() != 2 {
@@ -140,8 +139,8 @@ fn embed_layer<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
     Ok(vec![y.into(), counts.into(), sum.into()])
 }
 
-/// The norm of groups of channels, which are the last dimension unless `channels_last` is 0, of the
-/// input or of its sum with a skip and a bias; then a swish if `activation` is 1.
+/// Group normalisation of the input, or of its sum with a residual connection and a bias, followed
+/// by a swish if `activation` is 1. Channels are the last dimension unless `channels_last` is 0.
 fn group<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let mut x = call.input(0)?;
     if x.rank() != 4 {

@@ -1,4 +1,5 @@
-//! Products and convolutions with what comes around them, and with channels as the last dimension.
+//! Matrix products and convolutions fused with surrounding operations, and with channels as the
+//! last dimension.
 
 use super::super::elementwise::activate;
 use super::super::products::{factored, product};
@@ -22,7 +23,8 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// An operand of a product: its batch dimensions moved before the rows, and rows and columns exchanged.
+/// An operand of a matrix product, transposed as the attributes say: batch dimensions moved before
+/// the rows, and rows and columns swapped.
 fn operand(
     lower: &mut Lowerer<'_>,
     x: &Value,
@@ -53,7 +55,7 @@ fn fused_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     one(activated(lower, call, &y)?)
 }
 
-/// What the attributes `activation` and those of its numbers say.
+/// Applies the activation that the attributes name, with its parameters.
 fn activated(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, y: &Value) -> Result<Value> {
     let name = call.text("activation", "");
     let params = call
@@ -96,7 +98,7 @@ fn gemm_fast_gelu<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Ve
     one(activate(lower, "Gelu", &y, Some(1.0), None)?)
 }
 
-/// The only tensor that a node gives.
+/// The single tensor among a node's results.
 pub(super) fn only(items: Vec<Item>) -> Result<Value> {
     match items.into_iter().next() {
         Some(Item::Tensor(value)) => Ok(value),
@@ -104,7 +106,7 @@ pub(super) fn only(items: Vec<Item>) -> Result<Value> {
     }
 }
 
-/// The order of dimensions that moves the last one to place 1.
+/// Moves the last dimension to position 1.
 pub(super) fn channels_first(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
     let mut order: Vec<usize> = (0..x.rank()).collect();
     if x.rank() > 2 {
@@ -113,7 +115,7 @@ pub(super) fn channels_first(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value
     lower.transpose(x, &order)
 }
 
-/// The order of dimensions that moves the one at place 1 to the end.
+/// Moves the dimension at position 1 to the end.
 pub(super) fn channels_last(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
     let mut order: Vec<usize> = (0..x.rank()).collect();
     if x.rank() > 2 {
@@ -122,7 +124,7 @@ pub(super) fn channels_last(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value>
     lower.transpose(x, &order)
 }
 
-/// A convolution, the sum with a fourth input, and an activation.
+/// A convolution, followed by the addition of a fourth input and an activation.
 fn fused_convolution<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let is_last = call.node.op != "FusedConv";
     let mut inputs: Vec<Item> = call.inputs.iter().take(3).cloned().collect();
@@ -150,7 +152,7 @@ fn max_pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item
     one(channels_last(lower, &y)?)
 }
 
-/// The solution of `P A = L U` for the rows of the identity in the order of `P`.
+/// The inverse by the factorisation `P A = L U`: solves `L U X = P`.
 fn inverse<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let factors = factored(lower, &x)?;

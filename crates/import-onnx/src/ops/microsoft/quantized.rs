@@ -1,4 +1,4 @@
-//! Operators on small integers with a scale and a zero point for each operand and the result.
+//! Operators on quantized tensors, with a scale and a zero point for each operand and the result.
 
 use super::super::elementwise::activate;
 use super::super::integers::product_of;
@@ -33,7 +33,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// A scale as one number of f32.
+/// A scale as an f32 scalar.
 fn scale_at(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, at: usize) -> Result<Value> {
     let scale = lower.convert(&call.input(at)?, ElementType::F32)?;
     match scale.count() {
@@ -49,7 +49,7 @@ fn zero_at(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, at: usize) -> Result<Op
     }
 }
 
-/// The numbers that the operand `at` stands for; its scale and zero point are the next inputs.
+/// Dequantizes the operand `at`; its scale and zero point are the next inputs.
 fn real(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, at: usize) -> Result<Value> {
     let x = call.input(at)?;
     let wide = lower.convert(&x, ElementType::F32)?;
@@ -64,7 +64,7 @@ fn real(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, at: usize) -> Result<Value
     lower.mul(&wide, &scale)
 }
 
-/// Numbers as small integers; the scale is the input `at`, the zero point the next one.
+/// Quantizes a tensor; the scale is the input `at`, the zero point the next one.
 fn stored(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -162,7 +162,7 @@ fn convolution<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<I
     })
 }
 
-/// A product of integers as numbers of f32, by the scales of both operands.
+/// Converts a matrix product of integers to f32, with the scales of both operands.
 fn scaled_sum(
     lower: &mut Lowerer<'_>,
     sum: &Value,
@@ -199,7 +199,7 @@ fn gemm<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     }
 }
 
-/// The product of numbers, which are quantised here, with integers.
+/// The product of a floating-point operand, which is quantized here, with integers.
 fn dynamic_mat_mul<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let [a, a_scale, zero] = dynamically_quantized(lower, &call.input(0)?)?;
     let sum = product_of(lower, &a, Some(zero), &call.input(1)?, call.optional(3))?;

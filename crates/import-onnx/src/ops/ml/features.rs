@@ -1,4 +1,4 @@
-//! Features before a model: scaled, counted, put in place of others.
+//! Preprocessing of features: scaling, imputing, encoding of labels and categories.
 
 use super::super::{Lowering, one};
 use super::{floats, int_list, ints, list};
@@ -28,7 +28,7 @@ fn last_of(x: &Value) -> Result<usize> {
     last.ok_or_else(|| Error::input("expected at least one dimension"))
 }
 
-/// Columns of the last dimension; a list gives one row.
+/// Selects columns of the last dimension; a list gives one row.
 fn extract<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let (x, places) = (call.input(0)?, call.input(1)?);
     let all = places
@@ -72,7 +72,7 @@ fn vectorize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     one(lower.concat(&parts, 1)?)
 }
 
-/// Whether elements are a number; NaN is itself.
+/// Whether elements are equal to a number; NaN equals itself.
 fn is_number(lower: &mut Lowerer<'_>, x: &Value, number: f64) -> Result<Value> {
     match number.is_nan() {
         true => lower.compare(Direction::Ne, x, x),
@@ -103,7 +103,7 @@ fn impute<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>>
     one(lower.select(&is_old, &new, &x)?)
 }
 
-/// Numbers in place of others: the value of the key that an element is, or a default.
+/// Maps each element to the value for its key, or to a default.
 fn encode_labels<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let has_strings = ["keys_strings", "values_strings", "classes_strings"]
@@ -148,10 +148,10 @@ fn encode_labels<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     if keys.rank() != 1 || keys.count() != Some(count) {
         return Err(Error::input("expected as many values as keys"));
     }
-    // Which key each element is, or one more than there are.
+    // The index of each element's key; the number of keys if it has none.
     let wide = lower.unsqueeze(&x, x.rank())?;
     let mut is = lower.compare(Direction::Eq, &wide, &keys)?;
-    // From version 4 on NaN is a key like others.
+    // From version 4 on, NaN can be a key.
     if call.version >= 4
         && keys
             .floats()
@@ -172,8 +172,8 @@ fn encode_labels<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec
     one(lower.take(&table, &found, 0)?)
 }
 
-/// Rows over their largest element, their sum of magnitudes, or their length; rows of which that is zero
-/// stay as they are.
+/// Divides rows by their largest element, the sum of their magnitudes, or their length; rows for
+/// which that is zero are unchanged.
 fn normalize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = lower.convert(&call.input(0)?, ElementType::F32)?;
     let last = last_of(&x)?;
@@ -195,7 +195,7 @@ fn normalize<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     one(lower.select(&is_zero, &x, &y)?)
 }
 
-/// A 1 in the column of the category that an element is; zeros for others.
+/// One-hot encoding: a 1 in the column of an element's category; zeros if it has none.
 fn one_hot<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     let x = call.input(0)?;
     let categories = ints(call, "cats_int64s");
@@ -226,7 +226,8 @@ fn scale<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> 
     one(y)
 }
 
-/// A map from labels to scores for each row stays the array of the scores, in the order of the labels.
+/// A map from labels to scores for each row is represented by the array of the scores, in the order
+/// of the labels.
 fn zip_map<'a>(_: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
     one(call.input(0)?)
 }

@@ -1,7 +1,8 @@
-//! Decision trees as tables: which feature a node looks at, what it compares with, and where it goes on.
+//! Decision trees as tables: the feature that a node tests, the value that it is compared with, and
+//! the next nodes.
 //!
-//! All trees are walked at once, one level in each round, for as many rounds as the deepest tree has
-//! levels. A leaf goes on to itself.
+//! All trees are traversed together, one level in each round, for as many rounds as the deepest
+//! tree has levels. The next node of a leaf is the leaf itself.
 
 use crate::Error;
 use crate::lower::{Fold, Lowerer, Result, Value};
@@ -9,10 +10,10 @@ use rustc_hash::FxHashMap;
 use tegula_expr::Term;
 use tegula_ir::{Binary, Direction, ElementType};
 
-/// More numbers of leaves than these have no table.
+/// The maximum number of elements in the table of leaf weights.
 const MAX_WEIGHTS: usize = 1 << 27;
 
-/// How an inner node compares a feature with its number.
+/// The comparison that an inner node makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Leaf,
@@ -20,7 +21,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// The mode of a name, as `TreeEnsembleClassifier` and `TreeEnsembleRegressor` have it.
+    /// The mode for a name in `TreeEnsembleClassifier` and `TreeEnsembleRegressor`.
     pub(super) fn of_name(name: &[u8]) -> Result<Self> {
         Ok(match name {
             b"LEAF" => Self::Leaf,
@@ -44,24 +45,24 @@ pub(super) struct TreeNode {
     pub(super) mode: Mode,
     pub(super) feature: i64,
     pub(super) bound: f64,
-    /// Where it goes on if the comparison holds.
+    /// The next node if the comparison is true.
     pub(super) yes: usize,
     pub(super) no: usize,
-    /// Whether a feature that is NaN counts as a comparison that holds.
+    /// Whether the comparison counts as true if the feature is NaN.
     pub(super) missing_is_yes: bool,
 }
 
-/// Trees, and what their leaves weigh.
+/// A set of trees, and the weights of their leaves.
 #[derive(Debug, Default)]
 pub(super) struct Forest {
     pub(super) nodes: Vec<TreeNode>,
     pub(super) roots: Vec<usize>,
-    /// A leaf, a target, and the weight of the leaf for it.
+    /// A leaf, a target, and the leaf's weight for the target.
     pub(super) weights: Vec<(usize, usize, f64)>,
     pub(super) targets: usize,
 }
 
-/// How the weights of trees are combined.
+/// The operation that combines the weights of all trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Combine {
     Sum,
@@ -82,14 +83,14 @@ impl Combine {
     }
 }
 
-/// The places of nodes by the numbers of their tree and their own.
+/// The index of each node, by the number of its tree and its own number.
 pub(super) type Places = FxHashMap<(i64, i64), usize>;
 
 impl Forest {
-    /// The levels of the deepest tree.
+    /// The number of levels of the deepest tree.
     ///
     /// # Errors
-    /// Children that do not exist, and nodes that come back to themselves.
+    /// Missing children, and cycles.
     fn depth(&self) -> Result<i64> {
         const OPEN: i64 = -1;
         let mut depths: FxHashMap<usize, i64> = FxHashMap::default();
@@ -131,7 +132,7 @@ impl Forest {
         Ok(deepest)
     }
 
-    /// The leaf of each tree that each row comes to: `[rows, trees]`.
+    /// The leaf that each row reaches in each tree: `[rows, trees]`.
     fn leaves(&self, lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
         let features = x.size(1)?.as_constant();
         let used = self.nodes.iter().filter(|node| node.mode != Mode::Leaf);
@@ -223,7 +224,7 @@ impl Forest {
         leaves.ok_or_else(|| Error::input("a loop of one value has one result"))
     }
 
-    /// The combined weights of the leaves of all trees, `[rows, targets]`.
+    /// The combined weights of all trees' leaves, `[rows, targets]`.
     pub(super) fn scores(
         &self,
         lower: &mut Lowerer<'_>,

@@ -17,7 +17,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// The product of each row with each row of coefficients, and the intercepts.
+/// The product of each row with each row of coefficients, plus the intercepts.
 fn scores(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, x: &Value, count: usize) -> Result<Value> {
     let coefficients = floats(call, lower, "coefficients")?;
     let coefficients = matrix(x.ty, &coefficients, count)?;

@@ -1,6 +1,7 @@
-//! The operators of `ai.onnx.ml`: what converters of scikit-learn, LightGBM and XGBoost write.
+//! The operators of the domain `ai.onnx.ml`, which converters of scikit-learn, LightGBM and XGBoost
+//! write.
 //!
-//! Labels that are strings have no array; where a node gives them, it is an error that says so.
+//! String labels cannot be represented in arrays; a node that returns them is an error.
 
 mod features;
 mod forest;
@@ -22,7 +23,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     groups.iter().find_map(|find| find(op))
 }
 
-/// A list of floats in an attribute, or in one of its other form, a tensor.
+/// A list of floats from an attribute, or from the tensor attribute that is its alternative form.
 fn floats(call: &Call<'_, '_>, lower: &Lowerer<'_>, name: &str) -> Result<Vec<f64>> {
     let as_tensor = format!("{name}_as_tensor");
     if let Some(tensor) = call.attribute(&as_tensor).and_then(|a| a.tensor.as_ref()) {
@@ -52,7 +53,7 @@ fn int_list(ty: ElementType, values: &[i64]) -> Result<Value> {
     Ok(Value::of_literal(literal))
 }
 
-/// The first input as rows of numbers, `[rows, features]`: one row where it has one dimension.
+/// The first input as rows of numbers, `[rows, features]`; a one-dimensional input is a single row.
 fn rows(lower: &mut Lowerer<'_>, call: &Call<'_, '_>) -> Result<Value> {
     let x = call.input(0)?;
     let x = match x.ty {
@@ -68,7 +69,7 @@ fn rows(lower: &mut Lowerer<'_>, call: &Call<'_, '_>) -> Result<Value> {
     }
 }
 
-/// The integers that stand for classes.
+/// The integers that represent the classes.
 fn class_labels(call: &Call<'_, '_>, ints_name: &str, strings_name: &str) -> Result<Vec<i64>> {
     let labels = ints(call, ints_name);
     let has_strings = call
@@ -83,14 +84,14 @@ fn class_labels(call: &Call<'_, '_>, ints_name: &str, strings_name: &str) -> Res
     }
 }
 
-/// The label of the largest score of each row, the first of equal ones.
+/// The label of the largest score of each row; the first among equal scores.
 fn best_label(lower: &mut Lowerer<'_>, scores: &Value, labels: &[i64]) -> Result<Value> {
     let best = lower.arg_extreme(scores, 1, true, false)?;
     let labels = int_list(ElementType::S64, labels)?;
     lower.take(&labels, &best, 0)
 }
 
-/// The second label where a score is above a bound, the first elsewhere. `score` is `[rows, 1]`.
+/// The second label where a score is above a bound, otherwise the first. `score` is `[rows, 1]`.
 fn label_above(
     lower: &mut Lowerer<'_>,
     score: &Value,
@@ -104,7 +105,7 @@ fn label_above(
     lower.select(&above, &second?, &first?)
 }
 
-/// What the attribute `post_transform` says becomes of scores, `[rows, classes]`.
+/// Transforms scores, `[rows, classes]`, as the attribute `post_transform` says.
 fn transformed(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, scores: &Value) -> Result<Value> {
     let name = match call.attribute("post_transform").and_then(|a| a.int) {
         Some(number) => {
@@ -119,7 +120,7 @@ fn transformed(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, scores: &Value) -> 
         "LOGISTIC" => lower.unary(Unary::Logistic, scores),
         "SOFTMAX" => softmax_along(lower, scores, &[1], false),
         "SOFTMAX_ZERO" => {
-            // Scores that are zero stay so, and take no part.
+            // Zero scores stay zero, and do not contribute to the sum.
             let zero = lower.like(scores, 0.0)?;
             let is_zero = lower.compare(Direction::Eq, scores, &zero)?;
             let least = lower.like(scores, f64::NEG_INFINITY)?;
@@ -132,8 +133,9 @@ fn transformed(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, scores: &Value) -> 
     }
 }
 
-/// The root of 2 times the inverse error function of `2 x - 1`, by Winitzki's formula ("A handy
-/// approximation for the error function and its inverse", 2008) with `a = 0.147`, as onnxruntime has it.
+/// The probit function, sqrt(2) times the inverse error function of `2 x - 1`, by Winitzki's
+/// formula ("A handy approximation for the error function and its inverse", 2008) with `a = 0.147`,
+/// as in onnxruntime.
 fn probit(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
     const A: f64 = 0.147;
     let two = lower.scaled(x, 2.0)?;
@@ -155,7 +157,7 @@ fn probit(lower: &mut Lowerer<'_>, x: &Value) -> Result<Value> {
     lower.scaled(&y, std::f64::consts::SQRT_2)
 }
 
-/// The two scores of a choice between two classes: `[-s, s]`, or `[1 - p, p]` of its logistic function.
+/// The two scores of a binary classification: `[-s, s]`, or `[1 - p, p]` for a logistic function.
 fn both_sides(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, score: &Value) -> Result<Value> {
     match call.text("post_transform", "NONE") {
         "PROBIT" => probit(lower, score),
@@ -171,7 +173,7 @@ fn both_sides(lower: &mut Lowerer<'_>, call: &Call<'_, '_>, score: &Value) -> Re
     }
 }
 
-/// The kernel function of each row of `x` with each of some vectors: `[rows, vectors]`.
+/// The kernel function of each row of `x` with each of the support vectors: `[rows, vectors]`.
 fn kernel(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -206,7 +208,7 @@ fn kernel(
     }
 }
 
-/// A matrix in a list of numbers, row by row.
+/// A matrix from a list of numbers in row-major order.
 fn matrix(ty: ElementType, values: &[f64], rows: usize) -> Result<Value> {
     if rows == 0 || !values.len().is_multiple_of(rows) {
         return Err(Error::input(format!(
@@ -218,7 +220,7 @@ fn matrix(ty: ElementType, values: &[f64], rows: usize) -> Result<Value> {
     Value::of_floats(ty, &[rows as i64, columns as i64], values)
 }
 
-/// A number of the type of `x` repeated to one for each row: `[rows, columns]`.
+/// An array `[rows, columns]` filled with a number, with the element type and the rows of `x`.
 fn filled(lower: &mut Lowerer<'_>, x: &Value, number: f64, columns: i64) -> Result<Value> {
     lower.splat(x.ty, number, &[x.dims[0].clone(), Term::constant(columns)])
 }

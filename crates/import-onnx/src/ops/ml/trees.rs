@@ -1,4 +1,4 @@
-//! `TreeEnsemble`, and the classifier and the regressor that came before it.
+//! `TreeEnsemble`, and the older classifier and regressor.
 
 use super::super::{Lowering, one};
 use super::forest::{Combine, Forest, Mode, Places, TreeNode};
@@ -19,7 +19,7 @@ pub(super) fn find(op: &str) -> Option<Lowering> {
     Some(lowering)
 }
 
-/// The trees of a classifier or a regressor; `of` is `class` or `target`.
+/// The trees of a classifier or a regressor; `of` is `class` or `target`, respectively.
 fn forest(lower: &Lowerer<'_>, call: &Call<'_, '_>, of: &str) -> Result<Forest> {
     let trees = ints(call, "nodes_treeids");
     let own = ints(call, "nodes_nodeids");
@@ -123,7 +123,8 @@ fn classifier<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
         .weights
         .iter()
         .all(|(_, target, _)| Some(*target) == first);
-    // Two classes whose leaves weigh for one of them: the other has what is left.
+    // In a binary classification, the leaves may have weights for only one class; the other gets
+    // the rest.
     let is_binary = labels.len() == 2 && has_one;
     if !is_binary {
         forest.targets = labels.len();
@@ -162,8 +163,8 @@ fn classifier<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
     ])
 }
 
-/// The trees of `TreeEnsemble`: inner nodes and leaves have numbers of their own, and a node may ask
-/// whether a feature is one of several numbers, which becomes a chain of comparisons.
+/// The trees of `TreeEnsemble`. Inner nodes and leaves are numbered separately. A node may test
+/// whether a feature is in a set of numbers, which becomes a chain of comparisons.
 fn ensemble_forest(lower: &Lowerer<'_>, call: &Call<'_, '_>) -> Result<Forest> {
     let tensor = |name: &str| -> Result<Vec<f64>> { floats(call, lower, name) };
     let bounds = tensor("nodes_splits")?;
@@ -192,7 +193,7 @@ fn ensemble_forest(lower: &Lowerer<'_>, call: &Call<'_, '_>) -> Result<Forest> {
     let missing = ints(call, "nodes_missing_value_tracks_true");
     let members = tensor("membership_values")?;
     let mut sets = members.split(|value| value.is_nan());
-    // Leaves come after all inner nodes.
+    // Leaves are numbered after all inner nodes.
     let child = |side: usize, at: usize| -> Result<usize> {
         let (ids, leaf_flags) = &child_lists[side];
         let is_leaf = leaf_flags.get(at).is_some_and(|flag| *flag != 0);

@@ -48,7 +48,7 @@ fn regressor<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Ite
     one(transformed(lower, call, &y)?)
 }
 
-/// The scores of pairs of classes, `[rows, 1]` each, the pairs in order.
+/// The scores of all pairs of classes in order, each `[rows, 1]`.
 fn pair_scores(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -79,7 +79,7 @@ fn pair_scores(
             Some(*at - size)
         })
         .collect();
-    // One row of weights for each pair: zero for the vectors of other classes.
+    // A row of weights for each pair; zero for support vectors of other classes.
     let mut weights = Vec::new();
     for i in 0..count {
         for j in i + 1..count {
@@ -142,7 +142,7 @@ fn classifier<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<It
     Ok(vec![label.into(), y.into()])
 }
 
-/// Coefficients of each class without vectors.
+/// A classifier with coefficients for each class, without support vectors.
 fn linear_classifier(
     lower: &mut Lowerer<'_>,
     call: &Call<'_, '_>,
@@ -208,7 +208,8 @@ fn by_votes(
     Ok(vec![label.into(), y.into()])
 }
 
-/// The share of the first class of a pair: `1 / (1 + exp(a * score + b))`, within 1e-7 of 0 and 1.
+/// The probability of the first class of a pair: `1 / (1 + exp(a * score + b))`, clamped to 1e-7
+/// from 0 and 1.
 fn pair_probability(lower: &mut Lowerer<'_>, score: &Value, a: f64, b: f64) -> Result<Value> {
     let line = lower.scaled(score, -a)?;
     let line = lower.shifted(&line, -b)?;
@@ -218,17 +219,18 @@ fn pair_probability(lower: &mut Lowerer<'_>, score: &Value, a: f64, b: f64) -> R
     lower.min(&share, &high)
 }
 
-/// The rounds in which shares of pairs become probabilities, at least, and the error at which a row has
-/// no further rounds, times the number of classes: libsvm's numbers, which trained models are used with.
+/// The minimum number of rounds of the iteration that converts pair probabilities to class
+/// probabilities, and the error, times the number of classes, at which a row stops. Both are
+/// libsvm's values, which trained models are used with.
 const MIN_ROUNDS: i64 = 100;
 const ENOUGH: f64 = 0.005;
 
-/// The probabilities of all classes from those of pairs: the iteration of Wu, Lin and Weng,
+/// The probabilities of all classes from those of pairs, by the iteration of Wu, Lin and Weng,
 /// "Probability estimates for multi-class classification by pairwise coupling" (2004), algorithm 2.
 fn coupled(lower: &mut Lowerer<'_>, shares: &[Value], count: usize) -> Result<Value> {
     let ty = shares[0].ty;
     let rows = shares[0].dims[0].clone();
-    // The share of the first class of each two, `[rows]`.
+    // The probability of the first class of each pair, `[rows]`.
     let mut of_two = FxHashMap::default();
     let mut at = 0;
     for i in 0..count {
@@ -242,7 +244,8 @@ fn coupled(lower: &mut Lowerer<'_>, shares: &[Value], count: usize) -> Result<Va
     }
     let zeros = lower.splat(ty, 0.0, std::slice::from_ref(&rows))?;
     let share = |i: usize, j: usize| of_two.get(&(i, j)).unwrap_or(&zeros).clone();
-    // Q: the sum of squares of the others on the diagonal, minus products elsewhere.
+    // Q: sums of squares of the other class's probabilities on the diagonal, negated products
+    // elsewhere.
     let mut entries = Vec::new();
     for i in 0..count {
         for j in 0..count {

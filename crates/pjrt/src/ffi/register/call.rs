@@ -1,4 +1,4 @@
-//! Calling a function: the frame with operands, results and attributes.
+//! Calls of registered functions: builds the frame with operands, results and attributes.
 
 use super::host::{self, Invocation, States};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::Mutex;
 use tegula_ir::{ArrayShape, CustomCall, ElementType, Literal};
 
-/// The number of an element type.
+/// The interface's number for an element type.
 pub(crate) fn data_type(element_type: ElementType) -> XLA_FFI_DataType {
     match element_type {
         ElementType::Pred => XLA_FFI_DataType_PRED,
@@ -47,7 +47,7 @@ pub(crate) fn data_type(element_type: ElementType) -> XLA_FFI_DataType {
     }
 }
 
-/// Arrays as functions see them.
+/// Arrays in the form that functions take.
 pub(crate) struct Arrays {
     _dims: Vec<Vec<i64>>,
     pub(crate) buffers: Vec<XLA_FFI_Buffer>,
@@ -79,7 +79,7 @@ impl Arrays {
         }
     }
 
-    /// Operands, which are not to be written.
+    /// The operands, which must not be written.
     fn operands(literals: &[Literal]) -> Self {
         let arrays = literals
             .iter()
@@ -87,7 +87,7 @@ impl Arrays {
         Self::new(arrays)
     }
 
-    /// Results, to be written.
+    /// The results, which the function writes.
     fn results(literals: &mut [Literal]) -> Self {
         let shapes: Vec<(ArrayShape, *mut u8)> = literals
             .iter_mut()
@@ -104,21 +104,22 @@ impl Arrays {
     }
 }
 
-/// What a call reads and writes.
+/// The memory that a call reads and writes.
 #[derive(Default)]
 pub(crate) struct Memory<'a> {
     operands: &'a [Literal],
-    /// What the call writes to: zeros, or what the operand in whose place it lies holds.
+    /// The memory of the results: zeros, or the contents of the operand that a result shares memory
+    /// with.
     pub(crate) results: Vec<Literal>,
-    /// Operands and the results that lie in their place.
+    /// Pairs of an operand and the result that shares its memory.
     in_place: Vec<(usize, usize)>,
 }
 
 impl<'a> Memory<'a> {
-    /// The memory of a call [to run](CustomCall::to_run) with results of these shapes.
+    /// The memory of a call [to run](CustomCall::to_run), with results of these shapes.
     ///
     /// # Errors
-    /// A result is to lie in the place of an operand of another shape, or there is no memory.
+    /// A result would share memory with an operand of another shape, or there is not enough memory.
     pub(crate) fn of(
         call: &CustomCall,
         operands: &'a [Literal],
@@ -149,7 +150,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// Operands and results as functions see them.
+    /// The operands and the results in the form that functions take.
     pub(crate) fn arrays(&mut self) -> [Arrays; 2] {
         let mut operands = Arrays::operands(self.operands);
         let results = Arrays::results(&mut self.results);
@@ -160,13 +161,13 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// A function at a stage.
+/// A function for one stage.
 pub(crate) struct Stage {
     pub(crate) function: Entry<XLA_FFI_CallFrame>,
     pub(crate) number: XLA_FFI_ExecutionStage,
 }
 
-/// Calls a function with arrays (none while it is instantiated) and waits until it is done.
+/// Calls a function with arrays (none during instantiation) and waits until it is done.
 pub(crate) fn call(
     stage: &Stage,
     memory: &mut Memory<'_>,
@@ -201,8 +202,8 @@ pub(crate) fn call(
         attrs: attributes.to_c(),
         future: ptr::null_mut(),
     };
-    // SAFETY: the function was registered as a handler; the frame and what it leads to live until
-    // it is done, and errors and futures come from our table.
+    // SAFETY: the function was registered as a handler; the frame and everything that it points to
+    // live until the function is done, and errors and futures are from our table.
     unsafe {
         let error = (stage.function)(&raw mut frame);
         host::taken(error)?;
@@ -210,7 +211,7 @@ pub(crate) fn call(
     }
 }
 
-/// The version and traits of a function, which it is asked for first.
+/// The version and traits of a function, which must be queried first.
 pub(crate) fn metadata(function: Entry<XLA_FFI_CallFrame>) -> Result<(i32, i32), Error> {
     use crate::c_api::CStruct;
     let mut metadata = XLA_FFI_Metadata {

@@ -1,4 +1,4 @@
-//! What a function may ask of us while it is called: the table of XLA's own functions.
+//! The table of functions that a called function may use, as XLA provides it.
 
 use crate::c_api::CStruct;
 use crate::context;
@@ -11,24 +11,24 @@ use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-/// What a call of a function lasts for: memory that it asked for, and its state.
+/// The objects that live during one call of a function: memory that it allocated, and its state.
 pub(crate) struct Invocation<'a> {
     pub(crate) states: &'a Mutex<States>,
     allocations: Mutex<HashMap<usize, Layout>>,
 }
 
-/// What functions keep, by stage: the number of its type and the object.
+/// The state that functions keep for each stage: the number of its type, and the object.
 #[derive(Default)]
 pub(crate) struct States(HashMap<XLA_FFI_ExecutionStage, (i64, *mut c_void)>);
 
-// SAFETY: states are objects of functions that are called by any thread.
+// SAFETY: states are objects of functions that any thread may call.
 unsafe impl Send for States {}
 
 impl Drop for States {
     fn drop(&mut self) {
         for (_, (kind, object)) in self.0.drain() {
             if let Some(delete) = TYPES.deleter(kind) {
-                // SAFETY: the function registered it for objects of this type.
+                // SAFETY: the function registered this deleter for objects of this type.
                 unsafe { delete(object) };
             }
         }
@@ -49,7 +49,7 @@ impl Drop for Invocation<'_> {
         let allocations = self.allocations.get_mut();
         for (address, layout) in allocations.unwrap_or_else(PoisonError::into_inner).drain() {
             let memory = ptr::with_exposed_provenance_mut::<u8>(address);
-            // SAFETY: allocated with this layout, and not freed.
+            // SAFETY: the memory was allocated with this layout, and is not freed yet.
             unsafe { std::alloc::dealloc(memory, layout) };
         }
     }
@@ -74,7 +74,7 @@ impl Types {
             *known_deleter = known_deleter.or(deleter);
             return Ok(*known);
         }
-        // Numbers that callers choose are hashes: small ones are ours.
+        // Numbers that callers choose are hashes, so small numbers are free for our own.
         let number = if number == 0 {
             types.len() as i64 + 1
         } else {
@@ -90,7 +90,7 @@ impl Types {
     }
 }
 
-/// An error that a function makes or gets.
+/// An error that a function creates or receives.
 pub(crate) struct Failure {
     pub(crate) code: XLA_FFI_Error_Code,
     pub(crate) message: CString,
@@ -101,15 +101,15 @@ fn fail(code: XLA_FFI_Error_Code, message: &str) -> *mut XLA_FFI_Error {
     Box::into_raw(Box::new(Failure { code, message })).cast()
 }
 
-/// Takes an error from a function.
+/// Takes ownership of an error from a function.
 ///
 /// # Safety
-/// An error that our table made, or null.
+/// The error was created by our table, or is null.
 pub(crate) unsafe fn taken(error: *mut XLA_FFI_Error) -> Result<(), Error> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller promises: an error that our table made, or null.
+    // SAFETY: the caller promises an error that our table made, or null.
     let failure = unsafe { Box::from_raw(error.cast::<Failure>()) };
     let message = failure.message.to_string_lossy().into_owned();
     Err(Error::new(Code::Other(failure.code), message))
@@ -117,10 +117,10 @@ pub(crate) unsafe fn taken(error: *mut XLA_FFI_Error) -> Result<(), Error> {
 
 struct Table(XLA_FFI_Api);
 
-// SAFETY: it is never written.
+// SAFETY: it is never modified.
 unsafe impl Sync for Table {}
 
-/// The table that functions are called with.
+/// The table that is passed to functions.
 pub(crate) fn api() -> *const XLA_FFI_Api {
     &raw const API.0
 }
@@ -157,14 +157,14 @@ static API: Table = Table(XLA_FFI_Api {
     XLA_FFI_CustomOptions_Get: Some(custom_options_get),
 });
 
-/// Defines functions of the table. Their arguments are what the header says: structs that live
-/// during the call, of at least the size that our version has.
+/// Defines functions of the table. Their arguments are as the API requires: structs that live
+/// during the call, with at least the size that our version has.
 macro_rules! functions {
     ($($(#[$meta:meta])* fn $name:ident($args:ident: $type:ty) $body:block)*) => {$(
         $(#[$meta])*
         unsafe extern "C" fn $name(args: *mut $type) -> *mut XLA_FFI_Error {
             let work = std::panic::AssertUnwindSafe(|| -> Result<(), (XLA_FFI_Error_Code, String)> {
-                // SAFETY: whoever calls this function gives such a struct.
+                // SAFETY: callers of this function pass such a struct.
                 let $args = unsafe { &mut *args };
                 $body
                 Ok(())
@@ -185,17 +185,18 @@ fn not_there(what: &str) -> (XLA_FFI_Error_Code, String) {
     )
 }
 
-/// The call that a context stands for.
+/// The call that a context belongs to.
 ///
 /// # Safety
-/// A context that a frame was given, whose call goes on.
+/// The context was passed with a frame, whose call is still in progress.
 unsafe fn invocation<'a>(ctx: *mut XLA_FFI_InvokeContext) -> &'a Invocation<'a> {
-    // SAFETY: the caller promises: a context that a frame was given, whose call goes on.
+    // SAFETY: the caller promises a context that was passed with a frame, whose call is still in
+    // progress.
     unsafe { &*ctx.cast::<Invocation<'_>>() }
 }
 
 unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the header asks for a message, or null.
+    // SAFETY: the API requires a valid message, or null.
     let (code, message) = unsafe {
         let message = match (*args).message.is_null() {
             true => String::new(),
@@ -209,7 +210,7 @@ unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut 
 }
 
 unsafe extern "C" fn error_get_details(args: *mut XLA_FFI_Error_GetDetails_Args) {
-    // SAFETY: the header asks for an error that our table made.
+    // SAFETY: the API requires an error that our table made.
     unsafe {
         if let Some(failure) = (*args).error.cast::<Failure>().as_ref() {
             (*args).message = failure.message.as_ptr();
@@ -219,13 +220,13 @@ unsafe extern "C" fn error_get_details(args: *mut XLA_FFI_Error_GetDetails_Args)
 }
 
 unsafe extern "C" fn error_destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
-    // SAFETY: the header asks for an error that our table made, or null.
+    // SAFETY: the API requires an error that our table made, or null.
     let _ = unsafe { taken((*args).error) };
 }
 
 functions! {
     fn handler_register(args: XLA_FFI_Handler_Register_Args) {
-        // SAFETY: the header asks for a name.
+        // SAFETY: the API requires a valid name.
         let name = unsafe { slice(args.name.ptr.cast::<u8>(), args.name.len) };
         let name = String::from_utf8_lossy(name).into_owned();
         super::register(&name, args.bundle)
@@ -236,7 +237,7 @@ functions! {
         Err(not_there("stream: its device is a CPU"))?;
     }
     fn type_register(args: XLA_FFI_Type_Register_Args) {
-        // SAFETY: the header asks for a name, a number, and perhaps information.
+        // SAFETY: the API requires a valid name, a number, and optional information.
         let (name, number, deleter) = unsafe {
             let name = slice(args.name.ptr.cast::<u8>(), args.name.len);
             let deleter = args.type_info.as_ref().and_then(|info| info.deleter);
@@ -245,9 +246,9 @@ functions! {
         *number = TYPES.register(&name, *number, deleter)
             .map_err(|error| (XLA_FFI_Error_Code_INVALID_ARGUMENT, error.message))?;
     }
-    /// What the front end gave with the execution.
+    /// Returns data that the front end passed with the execution.
     fn context_get(args: XLA_FFI_InvokeContext_Get_Args) {
-        // SAFETY: the header asks for a type.
+        // SAFETY: the API requires a valid type.
         let kind = unsafe { (*args.type_id).type_id };
         let data = context::current(|context| context.get(kind)).flatten();
         args.data = data.ok_or_else(|| {
@@ -256,7 +257,7 @@ functions! {
         })?;
     }
     fn state_set(args: XLA_FFI_State_Set_Args) {
-        // SAFETY: the header asks for the call's context and a type.
+        // SAFETY: the API requires the call's context and a type.
         let (call, kind) = unsafe { (invocation(args.ctx), (*args.type_id).type_id) };
         let mut states = call.states.lock().unwrap_or_else(PoisonError::into_inner);
         if states.0.insert(args.stage, (kind, args.state)).is_some() {
@@ -265,7 +266,7 @@ functions! {
         }
     }
     fn state_get(args: XLA_FFI_State_Get_Args) {
-        // SAFETY: the header asks for the call's context and a type.
+        // SAFETY: the API requires the call's context and a type.
         let (call, kind) = unsafe { (invocation(args.ctx), (*args.type_id).type_id) };
         let states = call.states.lock().unwrap_or_else(PoisonError::into_inner);
         let known = states.0.get(&args.stage).filter(|(known, _)| *known == kind);
@@ -278,31 +279,31 @@ functions! {
     fn allocate(args: XLA_FFI_DeviceMemory_Allocate_Args) {
         let layout = Layout::from_size_align(args.size.max(1), args.alignment.max(64))
             .map_err(|error| (XLA_FFI_Error_Code_INVALID_ARGUMENT, error.to_string()))?;
-        // SAFETY: the layout is not empty.
+        // SAFETY: the size of the layout is not zero.
         let memory = unsafe { std::alloc::alloc(layout) };
         if memory.is_null() {
             let message = format!("there is no memory for {} bytes", args.size);
             return Err((XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, message));
         }
-        // SAFETY: the header asks for the call's context.
+        // SAFETY: the API requires the call's context.
         let call = unsafe { invocation(args.ctx) };
         let mut known = call.allocations.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(memory.expose_provenance(), layout);
         args.data = memory.cast();
     }
     fn free(args: XLA_FFI_DeviceMemory_Free_Args) {
-        // SAFETY: the header asks for the call's context.
+        // SAFETY: the API requires the call's context.
         let call = unsafe { invocation(args.ctx) };
         let mut known = call.allocations.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(layout) = known.remove(&args.data.addr()) {
-            // SAFETY: allocated with this layout, and freed once.
+            // SAFETY: the memory was allocated with this layout, and is freed once.
             unsafe { std::alloc::dealloc(args.data.cast(), layout) };
         }
     }
-    /// The work is done at once.
+    /// The task is executed immediately.
     fn schedule(args: XLA_FFI_ThreadPool_Schedule_Args) {
         if !args.task.is_null() {
-            // SAFETY: the header: it is a function of this type, to be called once.
+            // SAFETY: the API requires that it is a function of this type, to be called once.
             unsafe {
                 let task: unsafe extern "C" fn(*mut c_void) = std::mem::transmute(args.task);
                 task(args.data);
@@ -310,7 +311,7 @@ functions! {
         }
     }
     fn num_threads(args: XLA_FFI_ThreadPool_NumThreads_Args) {
-        // SAFETY: the header asks for a place.
+        // SAFETY: the API requires a valid place.
         unsafe { *args.num_threads = 1 };
     }
     fn future_create(args: XLA_FFI_Future_Create_Args) {

@@ -1,4 +1,4 @@
-//! Functions by name, and what a program's custom call of such a name does.
+//! The registry of functions by name, and the custom calls that use them.
 
 pub(super) mod call;
 mod host;
@@ -24,11 +24,11 @@ use tegula_custom_call::CustomCallHandler;
 /// A function with its stages.
 struct Handler {
     bundle: XLA_FFI_Handler_Bundle,
-    /// What it made for some attributes, by their text.
+    /// The instances that were created for attributes, by the attributes' text.
     instances: Mutex<HashMap<String, Arc<Instance>>>,
 }
 
-/// A function with attributes.
+/// A function instantiated with attributes.
 struct Instance {
     attributes: Attributes,
     states: Mutex<States>,
@@ -41,10 +41,10 @@ fn handler(name: &str) -> Option<Arc<Handler>> {
     handlers.get(name).cloned()
 }
 
-/// Gives a name to a function. One that has a name already takes the place of the older function.
+/// Registers a function under a name. It replaces an older function with this name.
 ///
 /// # Errors
-/// It has no stage that executes, or speaks another version of the interface.
+/// The function has no execute stage, or uses another version of the interface.
 pub(crate) fn register(name: &str, bundle: XLA_FFI_Handler_Bundle) -> Result<(), Error> {
     let execute = bundle.execute;
     let execute =
@@ -68,7 +68,7 @@ pub(crate) fn register(name: &str, bundle: XLA_FFI_Handler_Bundle) -> Result<(),
         let work = move |call: &CustomCall, operands: &[Literal], results: &[ArrayShape]| {
             run(&own, call, operands, results)
         };
-        // Names that have a meaning without a function, such as LAPACK's, keep it.
+        // Names that need no registration, such as LAPACK's, keep their meaning.
         if !is_known(name) {
             let _ = tegula::register_custom_call(name, work);
         }
@@ -76,7 +76,7 @@ pub(crate) fn register(name: &str, bundle: XLA_FFI_Handler_Bundle) -> Result<(),
     Ok(())
 }
 
-/// Whether calls of a name can be run already.
+/// Whether calls of this name can be executed already.
 fn is_known(name: &str) -> bool {
     let call = CustomCall {
         target: name.into(),
@@ -124,8 +124,8 @@ fn run(
     )
 }
 
-/// Arrays with their elements in other orders, the fastest-varying dimension first, but with the
-/// dimensions that they have: as a function of C takes them. Those without an order stay row-major.
+/// Converts arrays to other dimension orders in memory, the fastest-varying dimension first. Their
+/// shapes stay the same, as C functions expect. Arrays without an order stay row-major.
 fn ordered<'a>(arrays: &'a [Literal], orders: &[Vec<usize>]) -> Result<Cow<'a, [Literal]>, String> {
     if orders.is_empty() {
         return Ok(Cow::Borrowed(arrays));
@@ -204,11 +204,12 @@ impl Handler {
     }
 }
 
-/// Gives a name to a function of several stages, of which all but the one that executes may be
-/// null. What went wrong is written to `error`, ended by a zero; the result is 0 if nothing did.
+/// Registers a function with several stages, all of which may be null except for the execute stage.
+/// On failure, a zero-terminated message is written to `error`. Returns 0 on success.
 ///
 /// # Safety
-/// A name of so many bytes, handlers of XLA's foreign function interface, and room for `room` bytes.
+/// The name has `name_size` bytes, the handlers are those of XLA's foreign function interface, and
+/// `error` has room for `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tegula_ffi_register(
     name: *const c_char,
@@ -218,21 +219,21 @@ pub unsafe extern "C" fn tegula_ffi_register(
     room: usize,
 ) -> i32 {
     let work = std::panic::AssertUnwindSafe(|| {
-        // SAFETY: the caller promises: a name of so many bytes, handlers of XLA's foreign function
-        // interface, and room for `room` bytes.
+        // SAFETY: the caller promises a name of the stated number of bytes, handlers of XLA's
+        // foreign function interface, and room for `room` bytes.
         let (name, bundle) = unsafe { (slice(name.cast::<u8>(), name_size), *bundle) };
         register(&String::from_utf8_lossy(name), bundle)
     });
     let result = std::panic::catch_unwind(work);
     let result = result.unwrap_or_else(|panic| Err(Error::of_panic(&*panic)));
-    // SAFETY: the caller promises: a name of so many bytes, handlers of XLA's foreign function
-    // interface, and room for `room` bytes.
+    // SAFETY: the caller promises a name of the stated number of bytes, handlers of XLA's foreign
+    // function interface, and room for `room` bytes.
     unsafe { Error::report(result, error, room) }
 }
 
 entries! {
     fn PJRT_FFI_Type_Register(args: PJRT_FFI_Type_Register_Args) {
-        // SAFETY: the header asks for a name and perhaps information.
+        // SAFETY: the API requires a valid name and optional information.
         let (name, deleter) = unsafe {
             let name = slice(args.type_name.cast::<u8>(), args.type_name_size);
             let deleter = args.type_info.as_ref().and_then(|info| info.deleter);
@@ -241,12 +242,12 @@ entries! {
         args.type_id = TYPES.register(&name, args.type_id, deleter)?;
     }
     fn PJRT_FFI_UserData_Add(args: PJRT_FFI_UserData_Add_Args) {
-        // SAFETY: the header asks for a context.
+        // SAFETY: the API requires a valid context.
         let context = unsafe { Context::of(args.context) }?;
         context.add(args.user_data.type_id, args.user_data.data)?;
     }
     fn PJRT_FFI_Register_Handler(args: PJRT_FFI_Register_Handler_Args) {
-        // SAFETY: the header asks for a name and a handler.
+        // SAFETY: the API requires a valid name and a handler.
         let (name, execute) = unsafe {
             let name = slice(args.target_name.cast::<u8>(), args.target_name_size);
             let handler: Option<crate::ffi_api::Entry<XLA_FFI_CallFrame>> =

@@ -1,4 +1,4 @@
-//! How the builtin dialect encodes attributes and types.
+//! The builtin dialect's encoding of attributes and types.
 //!
 //! Codes: `mlir/include/mlir/IR/BuiltinDialectBytecode.td` of LLVM.
 
@@ -85,8 +85,8 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
     })
 }
 
-/// An affine map that is the identity, which layouts of memory references are: its rank, above two
-/// bits that say which map it is (as LLVM 24 writes them; facts from the files of jax 0.12).
+/// Reads an affine map that is the identity, as in layouts of memory references: its rank, shifted
+/// left by two bits that give the kind of map (as LLVM 24 writes it; found in files of jax 0.12).
 fn identity_map(bytes: &mut Cursor) -> Result<Attribute, Error> {
     const MOST_DIMENSIONS: u64 = 64;
     let code = bytes.varint()?;
@@ -134,7 +134,8 @@ fn location(code: u64, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Loca
         },
         22 => {
             let file = string_attribute(table, bytes)?;
-            // First line, first column, last column, last line, as far as they are stated.
+            // The numbers are the first line, first column, last column and last line; trailing
+            // ones may be missing.
             let count = bytes.count()?;
             let mut stated = [0; 4];
             for index in 0..count {
@@ -165,7 +166,7 @@ fn string_attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Arc<str
     }
 }
 
-/// An integer of the width of its type: one byte up to 8 bits, a signed number up to 64.
+/// Reads an integer of its type's width: one byte for up to 8 bits, a signed number for up to 64.
 pub(super) fn integer(ty: &Type, bytes: &mut Cursor) -> Result<i64, Error> {
     let width = match ty {
         Type::Integer { width, .. } => *width,
@@ -183,7 +184,7 @@ pub(super) fn integer(ty: &Type, bytes: &mut Cursor) -> Result<i64, Error> {
                 }
             );
             Ok(match signed && width > 1 {
-                // Bits above the width are zero in the file.
+                // In the file, bits above the width are zero.
                 true => i64::from((byte << (8 - width)) as i8 >> (8 - width)),
                 false => i64::from(byte),
             })
@@ -196,7 +197,7 @@ pub(super) fn integer(ty: &Type, bytes: &mut Cursor) -> Result<i64, Error> {
     }
 }
 
-/// The bits of a floating-point number, encoded as the integer of the same width.
+/// Reads the bits of a floating-point number, encoded as an integer of the same width.
 pub(super) fn float_bits(ty: &Type, bytes: &mut Cursor) -> Result<u64, Error> {
     let Type::Float(kind) = ty else {
         return Err(bytes.error("expected a floating-point type"));
@@ -218,12 +219,12 @@ pub(super) fn float_bits(ty: &Type, bytes: &mut Cursor) -> Result<u64, Error> {
     }
 }
 
-/// A dense constant of these raw bytes.
+/// A dense constant with these raw bytes.
 pub(super) fn elements(ty: Type, blob: Bytes, place: &Cursor) -> Result<Elements, Error> {
     Elements::from_raw(ty, blob).map_err(|why| place.error(why))
 }
 
-/// `dense_resource<key>`: the constant, if the file holds it.
+/// Reads `dense_resource<key>`: the constant, if the file contains it.
 fn resource(ty: Type, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Attribute, Error> {
     let index = bytes.index()?;
     let Some(key) = table.file.resource_keys.get(index) else {
@@ -359,7 +360,7 @@ pub(super) fn ty(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Type, Erro
                 element: table.ty(bytes)?,
             }))
         }
-        // Narrow floats have codes of their own since LLVM 24.
+        // Since LLVM 24, narrow floats have their own codes.
         21 => Type::Float(FloatKind::TF32),
         22 => Type::Float(FloatKind::F8E5M2),
         23 => Type::Float(FloatKind::F8E4M3),
@@ -376,7 +377,7 @@ pub(super) fn ty(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Type, Erro
     })
 }
 
-/// Whether the text of an affine map, as `affine_map<(d0, d1) -> (d0, d1)>`, is the identity.
+/// Whether the text of an affine map, such as `affine_map<(d0, d1) -> (d0, d1)>`, is the identity.
 fn is_identity(body: &str) -> bool {
     let inner = body
         .strip_prefix("affine_map<")
@@ -385,7 +386,7 @@ fn is_identity(body: &str) -> bool {
     sides.is_some_and(|(from, to)| from.trim() == to.trim())
 }
 
-/// Sizes of a shaped type; the least number is `?`.
+/// Reads the sizes of a shaped type; the smallest number represents `?`.
 pub(super) fn sizes(bytes: &mut Cursor) -> Result<Vec<Option<i64>>, Error> {
     let sizes = bytes.signed_list()?;
     let known = |size: i64| match size {

@@ -1,4 +1,4 @@
-//! The table of attributes and types, decoded when an entry is first used.
+//! The table of attributes and types, which are decoded at their first use.
 
 mod builtin;
 mod sdy;
@@ -12,11 +12,11 @@ use crate::Error;
 use crate::mlir::{Attribute, Location, Type};
 use std::sync::Arc;
 
-/// An attribute whose parts, counted as often as they are used, are more than this is refused:
-/// parts are shared in memory, but whoever prints one writes all of them.
+/// The maximum number of parts of an attribute, counting repeated parts each time: parts are shared
+/// in memory, but printing writes all of them.
 const MAX_PARTS: u64 = 1 << 24;
 
-/// An entry that was decoded: what it is, and how many parts it has.
+/// A decoded entry, and its number of parts.
 type Decoded<T> = Option<(T, u64)>;
 
 /// Decodes attributes and types, each once.
@@ -26,12 +26,12 @@ pub(super) struct Table<'f> {
     attributes: Vec<Decoded<Attribute>>,
     types: Vec<Decoded<Type>>,
     depth: usize,
-    /// The parts of what is being decoded, so far.
+    /// The number of parts so far of the entry that is being decoded.
     parts: u64,
 }
 
 impl<'f> Table<'f> {
-    /// The table of a file.
+    /// A table for a file, with nothing decoded yet.
     pub(super) fn new(file: &'f File) -> Self {
         Self {
             file,
@@ -42,13 +42,13 @@ impl<'f> Table<'f> {
         }
     }
 
-    /// The attribute of the number that follows.
+    /// Reads the index of an attribute and returns the attribute.
     pub(super) fn attribute(&mut self, cursor: &mut Cursor) -> Result<Attribute, Error> {
         let index = cursor.index()?;
         self.attribute_at(index, cursor)
     }
 
-    /// The attribute of the number that follows, or nothing if its flag is not set.
+    /// Reads a flag and, if it is set, the index of an attribute.
     pub(super) fn optional_attribute(
         &mut self,
         cursor: &mut Cursor,
@@ -61,30 +61,30 @@ impl<'f> Table<'f> {
         self.attribute_at(index, cursor).map(Some)
     }
 
-    /// The type of the number that follows.
+    /// Reads the index of a type and returns the type.
     pub(super) fn ty(&mut self, cursor: &mut Cursor) -> Result<Type, Error> {
         let index = cursor.index()?;
         self.type_at(index, cursor)
     }
 
-    /// Types after their count.
+    /// Reads a count, and then as many types.
     pub(super) fn types(&mut self, cursor: &mut Cursor) -> Result<Vec<Type>, Error> {
         let count = cursor.count()?;
         (0..count).map(|_| self.ty(cursor)).collect()
     }
 
-    /// Attributes after their count.
+    /// Reads a count, and then as many attributes.
     pub(super) fn attributes(&mut self, cursor: &mut Cursor) -> Result<Vec<Attribute>, Error> {
         let count = cursor.count()?;
         (0..count).map(|_| self.attribute(cursor)).collect()
     }
 
-    /// A text that the string table holds.
+    /// Reads the index of a string and returns the string.
     pub(super) fn string(&mut self, cursor: &mut Cursor) -> Result<Arc<str>, Error> {
         self.file.string(cursor)
     }
 
-    /// A location.
+    /// Reads a location.
     pub(super) fn location(&mut self, cursor: &mut Cursor) -> Result<Arc<Location>, Error> {
         match self.attribute(cursor)? {
             Attribute::Location(location) => Ok(location),
@@ -110,7 +110,7 @@ impl<'f> Table<'f> {
             ("stablehlo", true) => stablehlo::attribute(table, bytes),
             ("chlo", true) => stablehlo::chlo_attribute(bytes),
             ("sdy", true) => sdy::attribute(table, bytes),
-            // Kept as the bytes that they are: whoever does not use it is not stopped by it.
+            // The bytes are kept, so the attribute is no obstacle if it is not used.
             (_, true) => Ok(Attribute::Opaque {
                 dialect: Arc::clone(dialect),
                 body: opaque_body(bytes)?,
@@ -125,7 +125,7 @@ impl<'f> Table<'f> {
         Ok(decoded.0)
     }
 
-    /// The type of this number.
+    /// The type with this index.
     pub(super) fn type_at(&mut self, index: usize, cursor: &Cursor) -> Result<Type, Error> {
         let Some(entry) = self.file.types.get(index) else {
             let count = self.file.types.len();
@@ -156,7 +156,7 @@ impl<'f> Table<'f> {
         Ok(decoded.0)
     }
 
-    /// Decodes an entry one level deeper, and counts its parts.
+    /// Decodes an entry one nesting level deeper, and counts its parts.
     fn nested<T>(
         &mut self,
         mut bytes: Cursor,
@@ -191,7 +191,7 @@ impl<'f> Table<'f> {
     }
 }
 
-/// What is printed of an attribute or a type whose encoding is not known: `bytes<"0x...">`.
+/// The text of an attribute or type with an unknown encoding: `bytes<"0x...">`.
 fn opaque_body(bytes: &mut Cursor) -> Result<Arc<str>, Error> {
     let bytes = bytes.take(bytes.left())?;
     let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();

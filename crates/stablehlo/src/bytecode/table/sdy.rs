@@ -1,14 +1,14 @@
-//! How Shardy encodes its attributes: meshes and shardings.
+//! Shardy's encoding of its attributes: meshes and shardings.
 //!
-//! What is decoded is the attribute as Shardy writes it in text, `#sdy.sharding<@mesh, [{"x"}]>`,
-//! which is what readers of text keep, too. Codes: `shardy/dialect/sdy/ir/bytecode.td`.
+//! They are decoded to Shardy's text form, `#sdy.sharding<@mesh, [{"x"}]>`, which the reader of
+//! text keeps as well. Codes: `shardy/dialect/sdy/ir/bytecode.td`.
 
 use super::Table;
 use crate::Error;
 use crate::bytecode::cursor::Cursor;
 use crate::mlir::Attribute;
 
-/// The dialect's name.
+/// The name of the dialect.
 const SDY: &str = "sdy";
 
 /// Decodes an attribute.
@@ -76,8 +76,8 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
     })
 }
 
-/// `{"x", "y", ?}p1`: the axes that a dimension is cut along, whether more may come, and how
-/// important that is.
+/// Reads `{"x", "y", ?}p1`: the axes that a dimension is sharded along, whether others may be
+/// added, and the priority.
 fn dimension_sharding(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<String, Error> {
     let mut axes = parts("axis_ref", table, bytes)?;
     let is_closed = bytes.byte()? != 0;
@@ -95,7 +95,7 @@ fn dimension_sharding(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Strin
     Ok(format!("dimension_sharding<{{{axes}}}{priority}>"))
 }
 
-/// `<@mesh, [{"x"}, {}], replicated={"y"}, unreduced=max{"z"}>`.
+/// Reads `<@mesh, [{"x"}, {}], replicated={"y"}, unreduced=max{"z"}>`.
 fn sharding(code: u64, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<String, Error> {
     let mesh = table.attribute(bytes)?;
     let mesh = match &mesh {
@@ -127,7 +127,7 @@ fn sharding(code: u64, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Stri
     Ok(text + ">")
 }
 
-/// `<([i, k], [k, j])->([i, j]) {i=8, j=8, k=4} reduction={k}>`.
+/// Reads `<([i, k], [k, j])->([i, j]) {i=8, j=8, k=4} reduction={k}>`.
 fn sharding_rule(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<String, Error> {
     let sizes = bytes.signed_list()?;
     let operands = parts("tensor_mapping", table, bytes)?;
@@ -158,7 +158,7 @@ fn sharding_rule(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<String, Er
     Ok(text + ">")
 }
 
-/// What stands in `kind<...>` of each attribute of a list.
+/// Reads a list of attributes, and joins the text in `kind<...>` of each.
 fn parts(kind: &str, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<String, Error> {
     let attributes = table.attributes(bytes)?;
     let texts: Result<Vec<&str>, Error> =
@@ -166,7 +166,7 @@ fn parts(kind: &str, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<String
     Ok(texts?.join(", "))
 }
 
-/// As [`parts`], each still in its brackets.
+/// As [`parts`], but each text stays in angle brackets.
 fn angled(kind: &str, table: &mut Table<'_>, bytes: &mut Cursor) -> Result<String, Error> {
     let attributes = table.attributes(bytes)?;
     let texts: Result<Vec<String>, Error> = attributes
@@ -185,7 +185,7 @@ fn inside<'a>(kind: &str, attribute: &'a Attribute, bytes: &Cursor) -> Result<&'
     inner.ok_or_else(|| bytes.error(format!("expected a Shardy attribute `{kind}`")))
 }
 
-/// The name of a factor: `i`, `j`, ... `z`, and `z_1`, `z_2`, ... from there on.
+/// The name of a factor: `i`, `j`, ... `z`, and then `z_1`, `z_2`, ....
 fn factor(number: i64) -> String {
     match u8::try_from(number) {
         Ok(number @ 0..=17) => char::from(b'i' + number).to_string(),

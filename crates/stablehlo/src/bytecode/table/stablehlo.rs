@@ -1,5 +1,6 @@
-//! How StableHLO itself and CHLO, without versions, encode attributes and types: in files that are
-//! no portable artifacts, as `mlir-opt --emit-bytecode` and `write_bytecode` make them.
+//! The encoding of attributes and types by StableHLO itself and CHLO, without versions. It occurs
+//! in files that are not portable artifacts, such as those of `mlir-opt --emit-bytecode` and
+//! `write_bytecode`.
 //!
 //! Codes: `stablehlo/dialect/StablehloBytecode.cpp` and `ChloBytecode.cpp`.
 
@@ -9,8 +10,8 @@ use crate::Error;
 use crate::bytecode::cursor::Cursor;
 use crate::mlir::{Attribute, Attributes, FloatKind, Type};
 
-/// Fields of a structured attribute, in the order of the file: lists of numbers, or one number if
-/// the name ends in an exclamation mark.
+/// The fields of a structured attribute, in the order of the file: lists of numbers, or single
+/// numbers if the name ends in an exclamation mark.
 type Numbers = &'static [&'static str];
 
 const CONV: Numbers = &[
@@ -114,7 +115,7 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
     })
 }
 
-/// Decodes an attribute of CHLO: others than these are written as text.
+/// Decodes an attribute of CHLO; all others of its attributes are written as text.
 pub(super) fn chlo_attribute(bytes: &mut Cursor) -> Result<Attribute, Error> {
     let (kind, cases) = match bytes.varint()? {
         0 => ("comparison_direction", vhlo::COMPARISON_DIRECTION),

@@ -1,8 +1,8 @@
-//! How VHLO, the versioned form of StableHLO, encodes attributes and types.
+//! The encoding of attributes and types by VHLO, the versioned form of StableHLO.
 //!
-//! What is decoded is what StableHLO itself has: `#vhlo.bool_v1<true>` becomes `true`, a VHLO
-//! tensor type the builtin one. Codes: `stablehlo/dialect/VhloBytecode.cpp`; they never change
-//! their meaning, and versions only add some.
+//! They are decoded to StableHLO's own attributes and types: `#vhlo.bool_v1<true>` becomes `true`,
+//! a VHLO tensor type the builtin one. Codes: `stablehlo/dialect/VhloBytecode.cpp`; their meaning
+//! never changes, and new versions only add codes.
 
 use super::{Table, builtin};
 use crate::Error;
@@ -10,7 +10,7 @@ use crate::bytecode::cursor::Cursor;
 use crate::mlir::{Attribute, Attributes, FloatKind, FunctionType, Signedness, TensorType, Type};
 use std::sync::Arc;
 
-/// The cases of an enumeration by number; empty names are numbers that are not used.
+/// The cases of an enumeration, by number; unused numbers have empty names.
 pub(super) type Cases = &'static [&'static str];
 
 pub(super) const COMPARISON_DIRECTION: Cases = &["EQ", "NE", "GE", "GT", "LE", "LT"];
@@ -117,7 +117,7 @@ pub(super) fn attribute(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Att
             Attribute::stablehlo_struct("axis_ref", entries)
         }
         23 => {
-            // VHLO writes the mesh's name as a text.
+            // VHLO writes the name of the mesh as a string.
             let mesh = match table.attribute(bytes)? {
                 Attribute::String(name) => Attribute::Symbol([name].into()),
                 other => other,
@@ -251,7 +251,7 @@ pub(super) fn ty(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<Type, Erro
     })
 }
 
-/// A quantized type: read over, because no operation on one is supported.
+/// Skips a quantized type, because no operation on such a type is supported.
 fn quantized(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<(), Error> {
     bytes.varint()?;
     table.ty(bytes)?;
@@ -263,7 +263,7 @@ fn quantized(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<(), Error> {
     Ok(())
 }
 
-/// As [`quantized`], with a scale and a zero point for each index of a dimension.
+/// As [`quantized`], with a scale and a zero point for each index of one dimension.
 fn quantized_per_axis(table: &mut Table<'_>, bytes: &mut Cursor) -> Result<(), Error> {
     bytes.varint()?;
     table.ty(bytes)?;

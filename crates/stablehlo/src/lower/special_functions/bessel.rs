@@ -1,7 +1,7 @@
 //! The modified Bessel function of order 1, scaled by `exp(-|x|)`.
 //!
-//! Chebyshev series: S. L. Moshier, Cephes Mathematical Library, `i1.c`. The f32 series are the ends
-//! of the f64 ones.
+//! Chebyshev series from S. L. Moshier, Cephes Mathematical Library, `i1.c`. The f32 series are the
+//! last coefficients of the f64 ones.
 
 #![allow(
     clippy::excessive_precision,
@@ -12,7 +12,7 @@ use super::{Formula, Value};
 use crate::lower::Local;
 use tegula_ir::{Direction, ElementType, Unary};
 
-/// In x/2 - 2, the highest order first: for |x| up to 8, of the function over x.
+/// Coefficients in x/2 - 2, the highest order first, of the function divided by x, for |x| up to 8.
 const UP_TO_8: [f64; 29] = [
     2.77791411276104639959e-18,
     -2.11142121435816608115e-17,
@@ -45,7 +45,7 @@ const UP_TO_8: [f64; 29] = [
     2.52587186443633654823e-1,
 ];
 
-/// In 32/x - 2: for |x| above 8, of the function times the root of x.
+/// Coefficients in 32/x - 2 of the function times the square root of x, for |x| above 8.
 const ABOVE_8: [f64; 25] = [
     7.51729631084210481353e-18,
     4.41434832307170791151e-18,
@@ -74,7 +74,7 @@ const ABOVE_8: [f64; 25] = [
     7.78576235018280120474e-1,
 ];
 
-/// So many terms of the series are enough for f32.
+/// The numbers of coefficients that suffice for f32.
 const TERMS_F32: [usize; 2] = [17, 7];
 
 impl Formula<'_, '_, '_> {
@@ -106,7 +106,7 @@ impl Formula<'_, '_, '_> {
         self.mul(sign, value)
     }
 
-    /// Clenshaw's recurrence, for a series whose first coefficient counts half.
+    /// Evaluates a Chebyshev series by Clenshaw's recurrence; the constant coefficient counts half.
     fn chebyshev(&mut self, x: Local, coefficients: &[f64]) -> Value {
         let zero = self.number(x, 0.0)?;
         let [mut newest, mut older, mut oldest] = [zero; 3];

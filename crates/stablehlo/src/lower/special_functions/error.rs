@@ -1,8 +1,8 @@
-//! The complementary error function and the inverse of the error function.
+//! The complementary error function and the inverse error function.
 //!
-//! Coefficients of the former: S. L. Moshier, Cephes Mathematical Library, `ndtr.c` and `ndtrf.c`;
-//! of the latter: M. Giles, "Approximating the erfinv function", GPU Computing Gems, volume 2, 2011
-//! (f32), and his later one of three pieces (f64), as XLA has them.
+//! Coefficients of the former are from S. L. Moshier, Cephes Mathematical Library, `ndtr.c` and
+//! `ndtrf.c`. Those of the latter are from M. Giles, "Approximating the erfinv function", GPU
+//! Computing Gems, volume 2, 2011 (f32), and his later version in three pieces (f64), as in XLA.
 
 #![allow(
     clippy::excessive_precision,
@@ -13,8 +13,8 @@ use super::{Formula, Value};
 use crate::lower::Local;
 use tegula_ir::{Binary, Direction, ElementType, Unary};
 
-/// Coefficients of the inverse error function for f32, highest power first: for w below 5, and
-/// from there on.
+/// Coefficients of the inverse error function for f32, the highest power first: for w below 5, and
+/// for other w.
 const ERF_INV_F32: [[f64; 9]; 2] = [
     [
         2.81022636e-08,
@@ -40,7 +40,7 @@ const ERF_INV_F32: [[f64; 9]; 2] = [
     ],
 ];
 
-/// For f64: for w below 6.25, ...
+/// For f64 and w below 6.25.
 const ERF_INV_F64_SMALL: [f64; 23] = [
     -3.6444120640178196996e-21,
     -1.685059138182016589e-19,
@@ -67,7 +67,7 @@ const ERF_INV_F64_SMALL: [f64; 23] = [
     1.6536545626831027356,
 ];
 
-/// ... below 16, ...
+/// For f64 and w below 16.
 const ERF_INV_F64_MIDDLE: [f64; 19] = [
     2.2137376921775787049e-09,
     9.0756561938885390979e-08,
@@ -90,7 +90,7 @@ const ERF_INV_F64_MIDDLE: [f64; 19] = [
     3.0838856104922207635,
 ];
 
-/// ... and from there on.
+/// For f64 and larger w.
 const ERF_INV_F64_LARGE: [f64; 17] = [
     -2.7109920616438573243e-11,
     -2.5556418169965252055e-10,
@@ -111,7 +111,7 @@ const ERF_INV_F64_LARGE: [f64; 17] = [
     4.8499064014085844221,
 ];
 
-/// For f32, in 1/x^2: for |x| below 2, and from there on.
+/// Coefficients of erfc in 1/x^2 for f32: for |x| below 2, and for larger |x|.
 const ERFC_F32_MIDDLE: [f64; 9] = [
     2.326819970068386e-2,
     -1.387039388740657e-1,
@@ -134,7 +134,8 @@ const ERFC_F32_LARGE: [f64; 8] = [
     5.641895067754075e-1,
 ];
 
-/// For f64, numerator and denominator in |x|: for |x| below 8, and from there on.
+/// Coefficients of erfc in |x| for f64, numerator and denominator: for |x| below 8, and for larger
+/// |x|.
 const ERFC_F64_MIDDLE: [[f64; 9]; 2] = [
     [
         2.46196981473530512524e-10,
@@ -181,7 +182,7 @@ const ERFC_F64_LARGE: [[f64; 7]; 2] = [
 ];
 
 impl Formula<'_, '_, '_> {
-    /// `1 - erf(x)` without cancellation: from |x| = 1 on a quotient of polynomials times
+    /// `1 - erf(x)` without cancellation: for |x| of 1 or more, a quotient of polynomials times
     /// `exp(-x^2)`.
     pub(super) fn erfc(&mut self, x: Local) -> Value {
         let one = self.number(x, 1.0)?;
@@ -208,7 +209,7 @@ impl Formula<'_, '_, '_> {
             }
         };
         let tail = self.mul(decay, ratio)?;
-        // Where the exponential is nothing the quotient may be that of infinities.
+        // If the exponential is zero, the quotient may be one of infinities.
         let zero = self.number(x, 0.0)?;
         let is_nothing = self.compare(Direction::Eq, decay, zero)?;
         let tail = self.select(is_nothing, zero, tail)?;
@@ -247,7 +248,7 @@ impl Formula<'_, '_, '_> {
             }
         };
         let value = self.mul(polynomial, x)?;
-        // At the ends of the domain it is infinite.
+        // At the ends of the domain, the result is infinite.
         let one = self.number(x, 1.0)?;
         let magnitude = self.unary(Unary::Abs, x)?;
         let is_end = self.compare(Direction::Eq, magnitude, one)?;

@@ -1,7 +1,7 @@
-//! The gamma function's logarithm, its derivatives, and Hurwitz' zeta function.
+//! The logarithm of the gamma function, its derivatives, and the Hurwitz zeta function.
 //!
-//! The gamma function by Lanczos' approximation with g = 7 and nine terms; the zeta function by
-//! Euler and Maclaurin's formula.
+//! The gamma function uses Lanczos' approximation with g = 7 and nine terms, the zeta function the
+//! Euler-Maclaurin formula.
 
 #![allow(
     clippy::excessive_precision,
@@ -16,7 +16,7 @@ use tegula_ir::{Binary, Direction, Unary};
 /// Lanczos' g.
 const LANCZOS_G: f64 = 7.0;
 
-/// The term that stands alone, and those over z + 1, z + 2, ...
+/// The constant term, and the coefficients of the terms over z + 1, z + 2, ....
 const LANCZOS_BASE: f64 = 0.999_999_999_999_809_9;
 const LANCZOS: [f64; 8] = [
     676.520_368_121_885_1,
@@ -29,7 +29,8 @@ const LANCZOS: [f64; 8] = [
     1.505_632_735_149_311_6e-7,
 ];
 
-/// Terms of the zeta function's series that are added up before the rest is estimated.
+/// The number of terms of the zeta function's series that are summed before the remainder is
+/// estimated.
 const ZETA_TERMS: usize = 10;
 
 /// `B_2j / (2j)!` for j = 12 down to 1, from Bernoulli's numbers.
@@ -49,8 +50,8 @@ const BERNOULLI_OVER_FACTORIAL: [f64; 12] = [
 ];
 
 impl Formula<'_, '_, '_> {
-    /// What Lanczos' approximation is made of, at z = x - 1, or -x below 1/2: z, the logarithm of
-    /// t = z + g + 1/2, and t.
+    /// The argument of Lanczos' approximation, z = x - 1, or -x for x below 1/2. Returns z, the
+    /// logarithm of t = z + g + 1/2, and t.
     fn lanczos_argument(&mut self, x: Local) -> Result<(Local, Local, Local, Local), Error> {
         let reflects = self.is_below(x, 0.5)?;
         let negative = self.unary(Unary::Negate, x)?;
@@ -75,8 +76,8 @@ impl Formula<'_, '_, '_> {
             let term = self.div(over, under)?;
             sum = self.add(sum, term)?;
         }
-        // log(sqrt(2 pi)) + (z + 1/2) log(t) - t + log(sum); (z + 1/2 - t / log(t)) log(t) loses
-        // less.
+        // The formula is log(sqrt(2 pi)) + (z + 1/2) log(t) - t + log(sum). In the form (z + 1/2 -
+        // t / log(t)) log(t), it loses less precision.
         let half = self.number(x, 0.5)?;
         let power = self.add(z, half)?;
         let quotient = self.div(t, log_t)?;
@@ -94,12 +95,12 @@ impl Formula<'_, '_, '_> {
         self.select(is_infinite, infinity, value)
     }
 
-    /// log(pi / |sin(pi x)|) - lgamma(1 - x), infinite at the poles.
+    /// The reflection log(pi / |sin(pi x)|) - lgamma(1 - x), which is infinite at the poles.
     fn reflected_lgamma(&mut self, x: Local, of_reflection: Local) -> Value {
         let magnitude = self.unary(Unary::Abs, x)?;
         let floor = self.unary(Unary::Floor, magnitude)?;
         let fraction = self.sub(magnitude, floor)?;
-        // sin(pi f) = sin(pi (1 - f)), which is exact near 1.
+        // Near 1, sin(pi f) = sin(pi (1 - f)) is exact.
         let one = self.number(x, 1.0)?;
         let other = self.sub(one, fraction)?;
         let half = self.number(x, 0.5)?;
@@ -149,7 +150,7 @@ impl Formula<'_, '_, '_> {
         let cotangent = self.div(numerator, sine)?;
         let reflected = self.sub(value, cotangent)?;
         let value = self.select(reflects, reflected, value)?;
-        // Poles at the whole numbers that are not positive.
+        // The poles are the integers that are not positive.
         let floor = self.unary(Unary::Floor, x)?;
         let is_whole = self.compare(Direction::Eq, x, floor)?;
         let zero = self.number(x, 0.0)?;
@@ -159,7 +160,7 @@ impl Formula<'_, '_, '_> {
         self.select(is_pole, nan, value)
     }
 
-    /// Hurwitz' zeta function, the sum of `(q + k)^-s` over k from 0 on.
+    /// The Hurwitz zeta function, the sum of `(q + k)^-s` for k = 0, 1, ....
     pub(super) fn zeta(&mut self, s: Local, q: Local) -> Value {
         let power = self.unary(Unary::Negate, s)?;
         let one = self.number(q, 1.0)?;
@@ -172,7 +173,8 @@ impl Formula<'_, '_, '_> {
         }
         let a = self.add(base, one)?;
         let a_power = self.binary(Binary::Power, a, power)?;
-        // The rest: a^(1-s) / (s-1) + a^-s / 2 + sum of B_2j / (2j)! s (s+1) ... a^(-s-2j+1)
+        // The remainder is a^(1-s) / (s-1) + a^-s / 2 + sum of B_2j / (2j)! s (s+1) ...
+        // a^(-s-2j+1).
         let integral = self.mul(a_power, a)?;
         let below = self.shifted(s, 1.0)?;
         let integral = self.div(integral, below)?;
@@ -184,7 +186,7 @@ impl Formula<'_, '_, '_> {
         let series = self.mul(a_power, series)?;
         let rest = self.add(integral, series)?;
         let whole = self.add(sum, rest)?;
-        // Terms that are nothing leave a rest that may be a quotient of zeros.
+        // If the terms are zero, the remainder may be a quotient of zeros.
         let zero = self.number(q, 0.0)?;
         let is_over = self.compare(Direction::Eq, a_power, zero)?;
         let value = self.select(is_over, sum, whole)?;
@@ -209,7 +211,7 @@ impl Formula<'_, '_, '_> {
         Ok(sum)
     }
 
-    /// Infinite at the poles, and no number where the sum diverges or is not real.
+    /// Returns infinity at the poles, and NaN where the sum diverges or is not real.
     fn within_domain(&mut self, s: Local, q: Local, value: Local) -> Value {
         let one = self.number(s, 1.0)?;
         let zero = self.number(s, 0.0)?;

@@ -1,9 +1,9 @@
-//! Special functions of CHLO, written out in elementary ones.
+//! Lowers special functions of CHLO to elementary functions.
 //!
 //! - `error`: `erfc`, `erf_inv`;
 //! - `gamma`: `lgamma`, `digamma`, `zeta`, `polygamma`;
 //! - `bessel`: `bessel_i1e`;
-//! - here: how a formula is written over arrays, and `next_after`.
+//! - this module: the builder of formulas over arrays, and `next_after`.
 
 mod bessel;
 mod error;
@@ -13,7 +13,7 @@ use super::{Frame, Local, Lowerer};
 use crate::Error;
 use tegula_ir::{ArrayShape, Binary, DimNumbers, Direction, ElementType, Op, Order, Shape, Unary};
 
-/// Writes formulas over arrays of one shape and type.
+/// A builder of formulas over arrays of the same shape and type.
 struct Formula<'l, 'm, 'f> {
     lowerer: &'l Lowerer<'m>,
     frame: &'f mut Frame,
@@ -74,7 +74,7 @@ impl Formula<'_, '_, '_> {
             .push(self.frame, Op::Select, &[condition, a, b], None)
     }
 
-    /// By Horner's rule, the highest power first.
+    /// Evaluates a polynomial by Horner's rule; the coefficients are in order of decreasing powers.
     fn polynomial(&mut self, x: Local, coefficients: &[f64]) -> Value {
         let (first, rest) = coefficients.split_first().unwrap_or((&0.0, &[]));
         let mut sum = self.number(x, *first)?;
@@ -96,7 +96,7 @@ impl Formula<'_, '_, '_> {
         Shape::Array(self.shape.with_element_type(ty))
     }
 
-    /// The number next to x in the direction of y, by its bits: magnitudes are in the order of
+    /// The number next to x in the direction of y, found by its bits: magnitudes are ordered like
     /// their bits.
     fn next_after(&mut self, x: Local, y: Local) -> Value {
         let bits = self.shape.element_type.bits();
@@ -111,7 +111,7 @@ impl Formula<'_, '_, '_> {
                 .push(this.frame, Op::BitcastConvert, &[value], Some(shape))
         };
         let x_bits = cast(self, x, integers)?;
-        // One step away from zero, or towards it.
+        // One step away from zero or towards it.
         let one = self.number(x_bits, 1.0)?;
         let away = self.add(x_bits, one)?;
         let towards = self.sub(x_bits, one)?;
@@ -120,7 +120,7 @@ impl Formula<'_, '_, '_> {
         let goes_up = self.compare(Direction::Lt, x, y)?;
         let same = self.binary(Binary::Xor, is_negative, goes_up)?;
         let step = self.select(same, away, towards)?;
-        // From zero: the smallest number of y's sign.
+        // The number next to zero is the smallest one with y's sign.
         let y_bits = cast(self, y, self.with_type(ty))?;
         let lowest = self.lowest(ty)?;
         let sign = self.binary(Binary::And, y_bits, lowest)?;
@@ -131,7 +131,7 @@ impl Formula<'_, '_, '_> {
         let next = cast(self, step, floats)?;
         let is_same = self.compare(Direction::Eq, x, y)?;
         let next = self.select(is_same, y, next)?;
-        // A sum with a NaN is one.
+        // If x or y is NaN, their sum is NaN.
         let sum = self.add(x, y)?;
         let x_nan = self.compare(Direction::Ne, x, x)?;
         let y_nan = self.compare(Direction::Ne, y, y)?;
@@ -139,7 +139,7 @@ impl Formula<'_, '_, '_> {
         self.select(is_nan, sum, next)
     }
 
-    /// The sign bit of a signed type, everywhere.
+    /// The sign bit of a signed type, in all elements.
     fn lowest(&mut self, ty: ElementType) -> Value {
         let literal = match ty {
             ElementType::S16 => tegula_ir::Literal::from_value(i16::MIN),
@@ -159,7 +159,7 @@ impl Formula<'_, '_, '_> {
 }
 
 impl Lowerer<'_> {
-    /// A special function of this name; [`None`] if it is not one of those here.
+    /// The special function of this name; [`None`] if it is not one of this module's.
     pub(super) fn special_function(
         &self,
         name: &str,

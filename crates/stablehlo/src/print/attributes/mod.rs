@@ -1,4 +1,4 @@
-//! Attributes as text.
+//! Prints attributes.
 
 pub(super) mod types;
 
@@ -6,7 +6,7 @@ use crate::mlir::{Attribute, Attributes, Elements, FloatKind, Location, Type};
 use crate::number::float_to_f64;
 use std::fmt::Write;
 
-/// Constants of more elements are written as hexadecimal digits.
+/// The maximum number of elements of a constant that are not written as hexadecimal digits.
 const MAX_WRITTEN_ELEMENTS: u64 = 256;
 
 /// Appends the text of an attribute.
@@ -90,8 +90,8 @@ pub(super) fn write(attribute: &Attribute, out: &mut String) {
     }
 }
 
-/// Whether a dialect's attribute is a name, with or without parameters in angle brackets: only
-/// such a one may follow a dot.
+/// Whether the body of a dialect's attribute is a name, with or without parameters in angle
+/// brackets: only then may it follow a dot.
 fn is_named(body: &str) -> bool {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
     let rest = body.trim_start_matches(is_of_name);
@@ -170,7 +170,7 @@ fn integer(value: i64, ty: &Type, out: &mut String) {
     };
 }
 
-/// Appends a number that reads back as the same bits: decimal if it is finite.
+/// Appends a number that reads back with the same bits; in decimal form if it is finite.
 pub(super) fn float(bits: u64, kind: FloatKind, out: &mut String) {
     let decimal = match kind {
         FloatKind::F32 => {
@@ -183,7 +183,7 @@ pub(super) fn float(bits: u64, kind: FloatKind, out: &mut String) {
     };
     match decimal {
         Some(decimal) => {
-            // MLIR wants a point in every decimal number.
+            // MLIR requires a decimal point in every decimal number.
             let (mantissa, exponent) = decimal.split_once('e').unwrap_or((&decimal, "0"));
             out.push_str(mantissa);
             if !mantissa.contains('.') {
@@ -241,8 +241,8 @@ fn structure(dialect: &str, name: &str, fields: &Attributes, out: &mut String) {
     out.push('>');
 }
 
-/// Appends `name = value, ...` as structured attributes have them: integers without types, and
-/// lists without what is empty.
+/// Appends `name = value, ...` in the form of structured attributes: integers without types, and
+/// without empty lists.
 pub(super) fn write_fields(fields: &Attributes, out: &mut String) {
     let mut written = 0;
     for (name, value) in fields {
@@ -279,7 +279,7 @@ pub(super) fn integers(values: &[i64], out: &mut String) {
     let _ = write!(out, "{values:?}");
 }
 
-/// `[b, 0, f]x[0, i, o]->[b, 0, f]`, if the dimensions are each of them once.
+/// `[b, 0, f]x[0, i, o]->[b, 0, f]`, if the labels cover each dimension exactly once.
 pub(super) fn convolution(fields: &Attributes) -> Option<String> {
     let sides = [
         ("input", ["batch", "feature"], ["b", "f"]),
@@ -332,7 +332,7 @@ fn write_elements(elements: &Elements, out: &mut String) {
         write_element(&elements.bytes, element, out);
         return;
     }
-    // How digits stand for truth values differs between versions of MLIR.
+    // Versions of MLIR differ in the hexadecimal form of truth values.
     if count > MAX_WRITTEN_ELEMENTS && *element != Type::BOOL {
         hexadecimal(elements, out);
         return;

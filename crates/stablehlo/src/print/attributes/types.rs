@@ -1,4 +1,4 @@
-//! Types as text.
+//! Prints types.
 
 use super::{self as attributes};
 use crate::mlir::{FunctionType, Signedness, Type};

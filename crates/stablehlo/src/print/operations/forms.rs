@@ -1,4 +1,4 @@
-//! The pretty forms of operations.
+//! Prints the pretty forms of operations.
 
 use super::Printer;
 use crate::mlir::{Attribute, Attributes, FunctionType, Operation, Type};
@@ -7,8 +7,8 @@ use crate::text::formats::{self, Item, Kind, Types};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Appends an operation in its pretty form. Without one, or if something of it cannot be written
-/// so, nothing is appended and the answer is no.
+/// Appends an operation in its pretty form. `false`, with nothing appended, if it has none or if
+/// this form cannot express the operation.
 pub(super) fn write<'m>(printer: &mut Printer<'m>, operation: &'m Operation) -> bool {
     let start = printer.out.len();
     let written = match &*operation.name {
@@ -27,7 +27,7 @@ pub(super) fn write<'m>(printer: &mut Printer<'m>, operation: &'m Operation) -> 
     written.is_some()
 }
 
-/// What remains of the attributes of an operation without those of these names.
+/// The attributes of an operation except for those with these names.
 fn others(operation: &Operation, written: &[&str]) -> Attributes {
     let all = operation.properties.iter().chain(&operation.attributes);
     all.filter(|(name, _)| !written.contains(&&**name))
@@ -142,7 +142,7 @@ fn write_attribute<'f>(
         Kind::String => attributes::string(value?.as_str()?, out),
         Kind::SymbolString => attributes::symbol(value?.as_str()?, out),
         Kind::Case(_) => {
-            // Directions and the like stand directly behind the operation's name.
+            // Directions and the like follow the operation's name directly.
             out.push_str(value?.as_case()?);
         }
         Kind::Convolution => out.push_str(&attributes::convolution(value?.as_entries()?)?),
@@ -235,7 +235,7 @@ fn write_dot_dimensions(printer: &mut Printer<'_>, fields: &Attributes) -> Optio
         }
     }
     printer.out.push_str(", ");
-    // The comma behind the operands is part of the form.
+    // The comma after the operands is part of the form.
     let comma = printer.out.len() - 2;
     if printer.out[..comma].trim_end().ends_with(',') {
         printer.out.truncate(comma);

@@ -1,4 +1,4 @@
-//! Operations as text: names of values, blocks, regions, the generic form.
+//! Prints operations: names of values, blocks, regions, the generic form.
 
 mod forms;
 
@@ -12,12 +12,12 @@ pub(super) struct Printer<'m> {
     module: &'m Module,
     form: Form,
     pub(super) out: String,
-    /// The name of each value, `%arg0`, `%3` or `%3#1`; empty before it is defined.
+    /// The name of each value, such as `%arg0`, `%3` or `%3#1`; empty before it is defined.
     names: Vec<String>,
     results: usize,
     arguments: usize,
     indent: usize,
-    /// Whether the block being written is a function's own, where `func` need not be said.
+    /// Whether the block being printed is a function's own, in which the dialect `func` is implied.
     in_function: bool,
 }
 
@@ -39,7 +39,7 @@ impl<'m> Printer<'m> {
         self.out
     }
 
-    /// The whole module.
+    /// Prints the whole module.
     pub(super) fn module(&mut self) {
         let module = self.module;
         self.operation(&module.operation);
@@ -131,7 +131,7 @@ impl<'m> Printer<'m> {
         types::write_function(&self.signature(operation), &mut self.out);
     }
 
-    /// Appends ` {...}`, if there is anything to say.
+    /// Appends ` {...}`, unless it is empty.
     pub(super) fn dictionary(&mut self, entries: &Attributes) {
         if !entries.is_empty() {
             self.out.push(' ');
@@ -139,8 +139,8 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// A region in braces, with the label of its first block if `label` says so and there are
-    /// arguments.
+    /// Prints a region in braces. The label of its first block is printed if `label` is set and
+    /// there are arguments.
     pub(super) fn region(&mut self, region: &'m Region, label: bool, isolated: bool) {
         let outside = (self.results, self.arguments);
         let outside_in_function = std::mem::replace(&mut self.in_function, isolated);
@@ -169,12 +169,12 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// Whether operations of `func` are written without their dialect here.
+    /// Whether operations of `func` are printed without their dialect here.
     pub(super) fn is_in_function(&self) -> bool {
         self.in_function
     }
 
-    /// Gives names to the arguments of a block, unless they have some.
+    /// Names the arguments of a block that have no name yet.
     pub(super) fn name_arguments(&mut self, block: &Block) {
         for argument in &block.arguments {
             let name = format!("%arg{}", self.arguments);
@@ -187,7 +187,7 @@ impl<'m> Printer<'m> {
         }
     }
 
-    /// Gives values the names that others have.
+    /// Gives values the same names as others.
     pub(super) fn name_alike(&mut self, values: &[ValueId], like: &[ValueId]) {
         for (value, like) in values.iter().zip(like) {
             let name = self.name(*like).to_owned();
@@ -212,7 +212,7 @@ impl<'m> Printer<'m> {
         self.out.push(':');
     }
 
-    /// `%name: type`.
+    /// Prints `%name: type`.
     pub(super) fn argument(&mut self, argument: ValueId) {
         let name = self.name(argument).to_owned();
         self.out.push_str(&name);
@@ -220,7 +220,7 @@ impl<'m> Printer<'m> {
         types::write(self.type_of(argument), &mut self.out);
     }
 
-    /// A line of its own at the depth of what is being written.
+    /// Begins a new line at the current depth.
     pub(super) fn continue_line(&mut self) {
         self.indent += 1;
         self.new_line();

@@ -1,4 +1,4 @@
-//! `tegula bench` of an ONNX model whose sizes depend on data.
+//! `tegula bench` for an ONNX model whose sizes depend on data.
 
 use super::{COMPILES, FEWEST, MOST, PROFILES, Rated, fastest_of_each, ms, print_kernels, rated};
 use crate::documents::{self, StageTime, StagedMeasurement};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use tegula::{Arg, Options, StagedModel, Tensor};
 use tegula_codegen_cpu::KernelTime;
 
-/// Measures a model stage by stage. What depends on the inputs is compiled before the clock of the runs
-/// starts, and counts as compiling.
+/// Measures a model stage by stage. The time to compile includes the first run, because that run
+/// compiles the stages that depend on the inputs.
 pub(super) fn bench(
     args: &ExecutionArgs,
     options: &Options,
@@ -31,7 +31,7 @@ pub(super) fn bench(
         made = Some((model, inputs));
     }
     let (model, inputs) = made.ok_or_else(|| anyhow!("nothing was compiled"))?;
-    // What is drawn beside a measurement would be measured.
+    // The spinner is removed first: drawing it would distort the measurement.
     progress::clear();
     let mut times = Vec::new();
     let start = Instant::now();
@@ -79,7 +79,7 @@ pub(super) fn bench(
     Ok(SUCCESS)
 }
 
-/// The kernels of each stage with their fastest times.
+/// Returns the kernels of each stage with their fastest times.
 fn kernels(
     model: &StagedModel,
     inputs: &[Tensor],

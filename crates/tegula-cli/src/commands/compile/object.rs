@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use std::path::Path;
 use tegula::{Architecture, IsaLevel, ObjectOptions};
 
-/// The machines that objects are made for.
+/// The machines for which objects can be compiled.
 const TRIPLES: [(&str, Architecture); 4] = [
     ("x86_64-unknown-linux-gnu", Architecture::X86_64),
     ("x86_64-linux-gnu", Architecture::X86_64),
@@ -18,8 +18,8 @@ const TRIPLES: [(&str, Architecture); 4] = [
     ("aarch64-linux-gnu", Architecture::Aarch64),
 ];
 
-/// The instructions of an object: those that are asked for, or without a wish those of this machine, and of
-/// another machine those that each of its kind has.
+/// Returns the instruction set level of an object: the one given by `--cpu`; otherwise this
+/// machine's own, or for another architecture its lowest level.
 fn level(args: &CompileArgs) -> Result<IsaLevel, Failure> {
     let cpu = args.cpu.asked()?;
     let Some(triple) = &args.target_triple else {
@@ -44,7 +44,7 @@ fn level(args: &CompileArgs) -> Result<IsaLevel, Failure> {
     }
 }
 
-/// Writes the files.
+/// Writes the files of an object.
 pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result<u8, Failure> {
     let cpu = level(args)?;
     let folder = args.output.as_ref();
@@ -95,7 +95,7 @@ pub(super) fn compile(args: &CompileArgs, form: Form, common: &Common) -> Result
     Ok(SUCCESS)
 }
 
-/// A name of C from a file's.
+/// Returns a C identifier made from a file's name.
 fn name_of(model: &Path) -> String {
     let stem = model.file_stem().map(|stem| stem.to_string_lossy());
     let stem = stem.unwrap_or_default();

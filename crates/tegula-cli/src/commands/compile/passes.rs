@@ -1,4 +1,5 @@
-//! `tegula compile --passes` and `--print-after`: the pipeline, and what its passes give.
+//! `tegula compile --passes` and `--print-after`: lists the passes of a pipeline, or prints their
+//! output.
 
 use super::{CompileArgs, CompileTarget, write_text};
 use crate::documents::{self, Passes};
@@ -11,7 +12,7 @@ use anyhow::anyhow;
 use std::fmt::{Display, Write};
 use tegula::{Options, PassManager, Target};
 
-/// Lists the passes, or prints what one of them or all give.
+/// Lists the passes, or prints the output of one or of all.
 pub(super) fn passes(args: &CompileArgs, common: &Common) -> Result<u8, Failure> {
     let target = match args.target {
         CompileTarget::Cpu => Target::Cpu,

@@ -1,4 +1,4 @@
-//! `tegula index --tiles`: which tile of each operand a tile of the result takes.
+//! `tegula index --tiles`: the tile of each operand that a tile of the result reads.
 
 use crate::documents;
 use anyhow::anyhow;
@@ -40,7 +40,7 @@ pub(crate) struct TileArgs {
     pub svg: Option<PathBuf>,
 }
 
-/// A tile's size: a number, or open.
+/// The size of a tile along a dimension; `None` if it is left open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(Option<i64>);
 
@@ -54,7 +54,7 @@ fn size(text: &str) -> Result<Size, String> {
     }
 }
 
-/// The tiles of one array of an instruction's result.
+/// The tiling of one array of an instruction's result.
 pub(super) struct Tiled {
     tiling: Tiling,
     space: TilingSpace,
@@ -71,8 +71,8 @@ struct Printed {
 }
 
 impl Tiled {
-    /// The tiling of an array of an instruction's result; `None` if it reads nothing or gives
-    /// no array.
+    /// Returns the tiling of an array of an instruction's result; `None` if the instruction reads
+    /// nothing or the result is no array.
     pub(super) fn of(
         module: &Module,
         id: InstructionId,
@@ -136,7 +136,7 @@ impl Tiled {
         all
     }
 
-    /// One line for each dimension of the space.
+    /// Describes each dimension of the tiling space.
     fn dimensions(&self, module: &Module) -> Vec<documents::SpaceDim> {
         let dims = self.space.dims.iter().enumerate();
         dims.map(|(number, dim)| {
@@ -166,7 +166,7 @@ impl Tiled {
         .collect()
     }
 
-    /// As members of a document: the space, and by operand and array the tiles.
+    /// Returns the JSON document: the space, and the tiles of each operand's arrays.
     pub(super) fn document(&self, module: &Module) -> documents::Tiles {
         let operand = |(operand, leaf, found): (usize, usize, Result<Vec<Printed>, Unknown>)| {
             let (tiles, unknown) = match found {
@@ -246,7 +246,7 @@ impl Tiled {
         }
     }
 
-    /// What the tiles take, drawn.
+    /// Draws the elements that the tiles contain.
     pub(super) fn picture(
         &self,
         module: &Module,
@@ -266,7 +266,7 @@ impl Tiled {
             )
         })?;
         let own: Vec<IndexingMap> = {
-            // The result's own tiles: the identity on the parallel dimensions.
+            // The map of the result's own tiles is the identity on the parallel dimensions.
             let extents: Vec<i64> = self.space.dims.iter().map(|dim| dim.extent).collect();
             let mut map = IndexingMap::over(&extents);
             map.results = (0..result.len()).map(|dim| map.dim(dim)).collect();
@@ -311,7 +311,7 @@ fn print_tile(name: &str, own: &Printed) {
     }
 }
 
-/// The space with the sizes that are asked for.
+/// Returns the tiling space with the tile sizes of the command line.
 fn sized(space: &TilingSpace, args: &TileArgs) -> TilingSpace {
     let minor: Vec<Option<i64>> = args.tiles.iter().flatten().map(|size| size.0).collect();
     let summed: Vec<Option<i64>> = args.summed.iter().flatten().map(|size| size.0).collect();
@@ -333,7 +333,7 @@ fn sized(space: &TilingSpace, args: &TileArgs) -> TilingSpace {
     space.with_sizes(&sizes.collect::<Vec<_>>())
 }
 
-/// Array `leaf` of a shape.
+/// Returns array `leaf` of a shape.
 fn array_of(shape: &Shape, leaf: usize) -> Option<&ArrayShape> {
     match shape {
         Shape::Array(array) => (leaf == 0).then_some(array),

@@ -1,7 +1,7 @@
-//! `tegula run --mpi`: this process is one rank of a job, and one device.
+//! `tegula run --mpi`: this process is one rank of an MPI job, and acts as one device.
 //!
-//! Everything that can fail happens before the ranks leave the job; rank 0 prints and writes results
-//! after that. So a job of which a rank is lost ends without a file of results.
+//! Every step that can fail on a rank happens before the ranks leave the job. Only then does rank 0
+//! print and write results, so a job that loses a rank leaves no result file.
 
 use super::{Ran, RunArgs, Times};
 use crate::inputs::Source;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use tegula::mpi::MpiJob;
 use tegula::{Options, compile};
 
-/// How long ranks that found the same mistake wait for rank 0 to say it.
+/// How long the other ranks wait, after a mistake that all ranks detect, for rank 0 to report it.
 const SAY: Duration = Duration::from_secs(2);
 
-/// Runs a program as a rank.
+/// Runs a program as one rank.
 pub(super) fn run(args: &RunArgs, common: &Common) -> Result<u8, Failure> {
     if !args.wait.is_finite() || args.wait <= 0.0 {
         return Err(anyhow!("`--wait` is a positive number of seconds").into());
@@ -87,7 +87,7 @@ fn ran(args: &RunArgs, job: &MpiJob) -> Result<Ran, Failure> {
     })
 }
 
-/// All ranks have the same program and options.
+/// Checks that all ranks have the same program and options.
 fn agree_on_program(args: &RunArgs, job: &MpiJob, source: &Source) -> Result<(), Failure> {
     let (text, constants) = tegula_ir::identity(&source.module);
     let options = format!(
@@ -107,7 +107,8 @@ fn agree_on_program(args: &RunArgs, job: &MpiJob, source: &Source) -> Result<(),
     agree(job, &parts)
 }
 
-/// All ranks find the same disagreement: rank 0 says so.
+/// Checks that all ranks have the same data. Every rank detects a difference, and rank 0 reports
+/// it.
 fn agree(job: &MpiJob, parts: &[&[u8]]) -> Result<(), Failure> {
     job.agree(parts).map_err(|error| {
         if job.rank() != 0 {

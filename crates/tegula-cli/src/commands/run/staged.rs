@@ -1,4 +1,4 @@
-//! `tegula run` of an ONNX model whose sizes depend on data.
+//! `tegula run` for an ONNX model whose sizes depend on data.
 
 use super::{
     RunArgs, Times, exit_code, milliseconds, print_json, print_outputs, print_run_time,
@@ -10,7 +10,7 @@ use crate::terminal::count;
 use std::time::{Duration, Instant};
 use tegula::Options;
 
-/// Runs a model stage by stage. The first run makes the stages that depend on data.
+/// Runs a model stage by stage. The first run compiles the stages that depend on data.
 pub(super) fn run(args: &RunArgs, options: &Options, common: &Common) -> Result<u8, Failure> {
     let failed = |error| args.execution.failure(error);
     let start = Instant::now();

@@ -1,9 +1,10 @@
-//! A rank in a process of its own behind the one that MPICH's launcher started.
+//! Runs a rank of an MPICH job in a child process of the process that the launcher started.
 //!
-//! When a process of a job is killed, Hydra ends the others at once and names the first that it
-//! collects, which may be one of those. So the process that it starts waits for another, which is the
-//! rank: whichever of the two is killed, the other one is left to say so. (Open MPI's launcher names the
-//! rank itself.)
+//! When one process of a job is killed, Hydra (MPICH's launcher) kills the others at once and
+//! reports the first dead process that it finds, which may be one of those others. Therefore the
+//! process that Hydra starts only waits for a child process, and the child is the rank: if either
+//! is killed, the other reports which rank was lost. (Open MPI's launcher reports the right rank
+//! itself.)
 
 use crate::terminal::output::complain;
 use std::io::Read;
@@ -12,17 +13,18 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Says to a process that it is the rank, and which process started the first one.
+/// The environment variable that tells a process that it is the child, with the launcher's process
+/// id.
 const BEHIND: &str = "TEGULA_RANK_BEHIND";
-/// How long the file stays that says that a lost rank was named.
+/// How long the file exists that marks that a lost rank has been reported.
 const NAMED: Duration = Duration::from_secs(2);
 
-/// The rank's number, if MPICH's launcher started this process.
+/// Returns the rank's number if MPICH's launcher started this process.
 fn rank() -> Option<String> {
     std::env::var("PMI_RANK").ok()
 }
 
-/// Waits for the rank, if this process is to stay before it; gives its exit code.
+/// Starts the child process and returns its exit code, unless this process is itself the rank.
 pub(super) fn wait_for_rank() -> Option<u8> {
     let number = rank()?;
     if let Some(launcher) = std::env::var_os(BEHIND) {
@@ -34,10 +36,10 @@ pub(super) fn wait_for_rank() -> Option<u8> {
     command
         .args(std::env::args_os().skip(1))
         .env(BEHIND, parent_id().to_string())
-        // It ends when this process does.
+        // The child reads end-of-file, and ends, when this process dies.
         .stdin(Stdio::piped());
     let mut started = command.spawn().ok()?;
-    // `wait` would close it.
+    // `wait` would close the pipe if it still held it.
     let held = started.stdin.take();
     let status = started.wait().ok()?;
     drop(held);
@@ -54,12 +56,13 @@ pub(super) fn wait_for_rank() -> Option<u8> {
     }
 }
 
-/// Ends this process when the one before it is gone, and says so if that is the first of the job.
+/// Ends this process when its parent dies. If no other rank of the job has done so, it first
+/// reports the lost rank.
 fn watch(number: String, launcher: &str) {
     let mark: PathBuf = std::env::temp_dir().join(format!("tegula-rank-{launcher}"));
     let watch = move || {
         let mut byte = [0];
-        // Nobody writes: this returns at the end.
+        // Nothing is ever written to the pipe: this returns when the parent dies.
         let _ = std::io::stdin().read(&mut byte);
         let first = std::fs::OpenOptions::new()
             .write(true)

@@ -1,5 +1,5 @@
-//! Kernels of Pallas on the command line: `tegula simulate` and `tegula compile --emit tpu` on a
-//! program of StableHLO with `tpu_custom_call` in it, or on a kernel's own module.
+//! Pallas kernels on the command line: `tegula simulate` and `tegula compile --emit tpu` for a
+//! StableHLO program with a `tpu_custom_call`, or for a kernel's own module.
 
 use super::{Precision, SimulateArgs, outcome};
 use crate::exit_code::SUCCESS;
@@ -21,17 +21,18 @@ use tegula_sim_tpu::{
 use tegula_stablehlo::InputForm;
 use tegula_target::Chip;
 
-/// Findings that are shown; the rest is counted.
+/// The maximum number of findings that are shown; the others are only counted.
 const MOST_SHOWN: usize = 50;
-/// Bytes of inputs that are made up; larger kernels run without values if none are given.
+/// The maximum size in bytes of made-up inputs; without inputs, a larger kernel runs without
+/// values.
 const MOST_MADE_UP: i64 = 1 << 30;
 
-/// The kernels of a file, if it has any.
+/// Returns the kernels of a file, or `None` if it has none.
 pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Vec<Source>>, Failure> {
     if InputForm::of(bytes).is_none() {
         return Ok(None);
     }
-    // Anything else is read as a program; its reader reports errors with their place.
+    // Other files are read as programs, by a reader whose errors have positions.
     let is_kernel = |bytes: &[u8]| {
         let needles: [&[u8]; 3] = [b"tpu_custom_call", b"stable_mosaic", b"dimension_semantics"];
         needles
@@ -45,7 +46,7 @@ pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Option<Vec<Source>>, Fai
     kernels.map_err(|error| anyhow!("{}: {error}", path.display()).into())
 }
 
-/// The one kernel of a file.
+/// Returns the only kernel of a file.
 fn only<'k>(path: &Path, kernels: &'k [Source]) -> Result<&'k Source, Failure> {
     match kernels {
         [kernel] => Ok(kernel),
@@ -58,7 +59,7 @@ fn only<'k>(path: &Path, kernels: &'k [Source]) -> Result<&'k Source, Failure> {
     }
 }
 
-/// The text of a kernel's program.
+/// Returns the text of a kernel's program.
 pub(crate) fn text(path: &Path, kernels: &[Source], chip: &Chip) -> Result<String, Failure> {
     let kernel = only(path, kernels)?;
     let kernel = Kernel::new(kernel, chip, &[], None);
@@ -66,7 +67,7 @@ pub(crate) fn text(path: &Path, kernels: &[Source], chip: &Chip) -> Result<Strin
     Ok(print_kernel(&kernel.program, PrintForm::Short))
 }
 
-/// Simulates a kernel and says what was found.
+/// Simulates a kernel and reports the findings.
 pub(super) fn simulate(
     args: &SimulateArgs,
     common: &Common,
@@ -112,7 +113,8 @@ pub(super) fn simulate(
     let report = Report::merged(reports.map_err(named)?).map_err(anyhow::Error::from)?;
     let mut report = report.ok_or_else(|| anyhow!("`--devices 0`: expected 1 or more"))?;
     if !report.functional && reads_scalars(program) {
-        // Where the kernel goes is not known: what was found on the way may not be so.
+        // Without values the kernel's control flow is unknown, so findings that depend on it are
+        // dropped.
         report
             .findings
             .retain(|finding| holds_without_values(finding.code));
@@ -163,7 +165,7 @@ fn reads_scalars(program: &TpuProgram) -> bool {
     find_statement(&program.body, reads).is_some() || program.body.iter().any(windows)
 }
 
-/// Whether a finding does not depend on where the kernel goes.
+/// Tells whether a finding is independent of the kernel's control flow.
 fn holds_without_values(code: Code) -> bool {
     code.is_capacity() || matches!(code, Code::Block | Code::Alignment | Code::ElementType)
 }
@@ -172,7 +174,7 @@ fn place_text(place: &tegula_sim_tpu::program::Place) -> String {
     format!("{}:{}", place.file, place.line)
 }
 
-/// The arrays `in0`, `in1`, ... of a file, as many as there are.
+/// Reads the arrays `in0`, `in1`, ... of a file, as many as there are.
 fn numbered(path: &Path) -> anyhow::Result<Vec<Literal>> {
     let archive = open_npz(path)?;
     let mut arrays = Vec::new();
@@ -185,7 +187,7 @@ fn numbered(path: &Path) -> anyhow::Result<Vec<Literal>> {
     Ok(arrays)
 }
 
-/// Inputs that are made up, where no scalar decides what the kernel does.
+/// Makes up inputs, unless scalars control what the kernel does.
 fn made_up(kernel: &Kernel) -> anyhow::Result<Option<Vec<Literal>>> {
     let shapes = kernel.input_shapes();
     let loads = find_statement(&kernel.program.body, &mut |statement| {

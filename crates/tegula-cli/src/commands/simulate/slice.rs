@@ -1,4 +1,4 @@
-//! `tegula simulate --topology`: a program of many chips on a slice of them.
+//! `tegula simulate --topology`: times a program of many chips on a slice of TPUs.
 
 use super::{Beside, SimulateArgs};
 use crate::documents::{
@@ -16,7 +16,7 @@ use tegula_draw::slice_report;
 use tegula_sim_tpu::report::{bytes_text, seconds_text};
 use tegula_target::Chip;
 
-/// Times a program on a slice and says what it waits for.
+/// Times a program on a slice and reports where the time goes.
 pub(super) fn simulate(
     args: &SimulateArgs,
     common: &Common,
@@ -235,7 +235,7 @@ fn document(report: &Report) -> SliceSimulation {
     }
 }
 
-/// The timeline as Chrome and Perfetto read it.
+/// Returns the timeline in the trace format of Chrome and Perfetto.
 fn trace(report: &Report) -> Value {
     let thread = |row: Row| match row {
         Row::Core => 0,
