@@ -1,6 +1,7 @@
 //! Programs as objects for C: linked, loaded, and held against the reference evaluator.
 
 mod as_a_run;
+mod names;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -264,21 +265,6 @@ fn the_header_is_c_and_cpp() {
         );
     }
     let _ = std::fs::remove_dir_all(folder);
-}
-
-#[test]
-fn names_that_c_does_not_take_are_errors() {
-    let module = read("HloModule m ENTRY e { ROOT p = f32[2] parameter(0) }").expect("a program");
-    for name in ["", "1a", "a-b", "a b", "\u{e9}"] {
-        let error = compile_object(&module, &ObjectOptions::new(name, OLDEST));
-        let error = error.expect_err("no name").to_string();
-        assert!(error.contains("is not a name of C"), "{error}");
-    }
-    for name in ["int", "class", "main", "memcpy"] {
-        let error = compile_object(&module, &ObjectOptions::new(name, OLDEST));
-        let error = error.expect_err("a word of C or C++").to_string();
-        assert!(error.contains("means something"), "{error}");
-    }
 }
 
 /// Convolutions with a border of images whose number is open: by the routines, image by image, also where the
