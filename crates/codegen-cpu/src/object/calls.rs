@@ -161,6 +161,8 @@ pub(super) struct Library {
     pub weights: Option<Weights>,
     /// The constant that a call compares with the head of that file.
     hash: Option<usize>,
+    /// Constants of the plan that a run computes each time, so that its products do not pack them.
+    pub computed_each_time: FxHashSet<ValueId>,
     /// How many constants the plan has.
     first: usize,
 }
@@ -185,6 +187,7 @@ impl Library {
             tiles: Tiles::default(),
             weights: None,
             hash: None,
+            computed_each_time: FxHashSet::default(),
             first: plan.constants.len(),
         }
     }
@@ -424,7 +427,7 @@ impl Library {
         let adds = !added.is_empty();
         if let Some(view) = DotView::new(shapes[0], shapes[1], contraction) {
             let axes = axes(&view).filter(|axes| fit(counts(axes)))?;
-            let mut fixed = fixed(plan, operands);
+            let mut fixed = self.fixed(plan, operands);
             let dot = Dot::new(
                 self.isa,
                 [shapes[0], shapes[1]],
@@ -490,7 +493,7 @@ impl Library {
         let (&[input, kernel], &[out]) = (operands, results) else {
             return None;
         };
-        let fixed = fixed(plan, operands).filter(|&operand| operand == 1);
+        let fixed = self.fixed(plan, operands).filter(|&operand| operand == 1);
         let shapes: [ArrayShape; 3] =
             [input, kernel, out].map(|value| plan.values[value].shape.clone());
         let types = shapes.each_ref().map(|shape| shape.element_type);
@@ -550,6 +553,19 @@ impl Library {
             products,
             repair,
         }))
+    }
+
+    /// Which of two operands is a constant that is worth packing before, as in a run.
+    fn fixed(&self, plan: &Plan, operands: &[ValueId]) -> Option<usize> {
+        let fixed = |&operand: &usize| {
+            let large = |value| plan.values[value].shape.byte_size() >= Some(WORTH_PACKING);
+            let value = operands.get(operand).copied();
+            value.is_some_and(|value| {
+                let is_constant = constant(plan, value).is_some();
+                is_constant && large(value) && !self.computed_each_time.contains(&value)
+            })
+        };
+        [1, 0].into_iter().find(fixed)
     }
 
     /// A constant with an operand's packed form.
@@ -692,16 +708,6 @@ fn constant(plan: &Plan, value: ValueId) -> Option<&Literal> {
         Place::Constant(number) => plan.constants.get(number),
         _ => None,
     }
-}
-
-/// Which of two operands is a constant that is worth packing before.
-fn fixed(plan: &Plan, operands: &[ValueId]) -> Option<usize> {
-    let fixed = |&operand: &usize| {
-        let large = |value| plan.values[value].shape.byte_size() >= Some(WORTH_PACKING);
-        let value = operands.get(operand).copied();
-        value.is_some_and(|value| constant(plan, value).is_some() && large(value))
-    };
-    [1, 0].into_iter().find(fixed)
 }
 
 /// The dimensions of a product with open sizes: of the batch, the rows, the columns and the depth, of

@@ -313,7 +313,15 @@ impl<'d, 'f> Driver<'d, 'f> {
         let plan = self.plan;
         let mut read = FxHashSet::default();
         self.library.read(&plan.steps, &mut read);
-        let read: FxHashSet<BufferId> = read.iter().map(|&v| plan.values[v].buffer).collect();
+        // Buffers of one constant have one address: a loop's function is given that of any.
+        let read =
+            read.iter().filter_map(
+                |&value| match plan.buffers[plan.values[value].buffer].place {
+                    Place::Constant(number) => Some(number),
+                    _ => None,
+                },
+            );
+        let read: FxHashSet<usize> = read.collect();
         for (id, buffer) in &plan.buffers {
             let listed = |number: usize| (WORD * number) as i32;
             let address = match &buffer.place {
@@ -326,7 +334,7 @@ impl<'d, 'f> Driver<'d, 'f> {
                     let start = ins.load(types::I64, flags, results, listed(*result));
                     self.builder.ins().iadd_imm_s(start, *from)
                 }
-                Place::Constant(number) if read.contains(&id) => self.constant(*number),
+                Place::Constant(number) if read.contains(number) => self.constant(*number),
                 Place::Constant(_) => self.builder.ins().iconst(types::I64, 0),
                 Place::Arena(offset) => {
                     let offset = self.term(offset);

@@ -1,6 +1,7 @@
 //! Programs as objects for C: linked, loaded, and held against the reference evaluator.
 
 mod as_a_run;
+mod constants;
 mod names;
 
 use std::path::{Path, PathBuf};
