@@ -13,7 +13,7 @@ use crate::thread_pool::ThreadPool;
 use crate::{CpuFeatures, ElementType, VectorWidth};
 
 /// Words before the axes, as `tegula_rt::call` lists them.
-const HEAD: usize = 14;
+pub const HEAD: usize = 14;
 
 /// A call's description.
 #[derive(Clone, Copy)]
@@ -155,7 +155,8 @@ macro_rules! products {
             }
         }
 
-        /// The bytes of memory that a product takes: ready, and when it is computed.
+        /// The bytes of memory that a product takes: ready, and when it is computed, with the packed form of an
+        /// operand that is to be packed before.
         ///
         /// # Safety
         /// It is a description.
@@ -165,7 +166,13 @@ macro_rules! products {
             let call = unsafe { Call::at(call) };
             let mut tables = Tables::counting();
             let product = product::<$known>(&mut tables, &call);
-            let scratch = product.map_or(0, |product| product.scratch_bytes(1));
+            let scratch = product.map_or(0, |product| {
+                let scratch = product.scratch_bytes(1);
+                match product.kept_bytes() {
+                    Some((_, kept)) => kept.next_multiple_of(64) + scratch.max(product.packing_bytes()),
+                    None => scratch,
+                }
+            });
             (PREPARED_BYTES + tables.bytes.next_multiple_of(64) + scratch) as i64
         }
     )*};
@@ -223,6 +230,8 @@ pub unsafe extern "C" fn tegula_rt_product(
 
 macro_rules! groups {
     ($($name:ident $kind:ident $width:ident $([$bounds:ident])?;)*) => {$(
+        /// Gives 1, or 0 if the product is not of this kind: then nothing is computed.
+        ///
         /// # Safety
         /// As a product's.
         #[unsafe(no_mangle)]
@@ -233,7 +242,7 @@ macro_rules! groups {
             _kept: *const u8,
             out: *mut u8,
             scratch: *mut u8,
-        ) {
+        ) -> i64 {
             // SAFETY: the caller promises the description, the arrays and the scratch memory.
             unsafe {
                 let call = Call::at(call);
@@ -241,8 +250,12 @@ macro_rules! groups {
                 let features = call.features(VectorWidth::$width);
                 let (types, axes) = (call.types(), call.axes());
                 let groups = $kind::new_in(&mut tables, features, types, &axes $(, call.$bounds())?);
-                if let Some(groups) = groups {
-                    groups.run(lhs, rhs, out, &ThreadPool);
+                match groups {
+                    Some(groups) => {
+                        groups.run(lhs, rhs, out, &ThreadPool);
+                        1
+                    }
+                    None => 0,
                 }
             }
         }

@@ -5,6 +5,7 @@
 //!   swapped and calls of routines apart;
 //! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
 //! - [`constant_steps`]: what depends on constants alone, computed when the object is compiled;
+//! - [`open_product`], [`open_convolution`]: those with open sizes; [`routine_names`]: what computes products;
 //! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
 //! - [`routines`]: functions of single numbers, on the C library's;
 //! - [`link`]: copies what is called of `crates/rt`;
@@ -13,8 +14,7 @@
 //! - [`header`]: the C declarations.
 //!
 //! No memory is allocated, nothing is kept between calls, and all that is undefined in an object is
-//! the C library's: routines are part of it. Convolutions with open sizes are loops of the program's
-//! own; programs that call other routines are refused, by name.
+//! the C library's: routines are part of it. Programs that call other routines are refused, by name.
 
 mod arrays;
 mod calls;
@@ -23,6 +23,9 @@ mod driver;
 mod elf;
 mod header;
 mod link;
+mod open_convolution;
+mod open_product;
+mod routine_names;
 mod routines;
 mod weights;
 
