@@ -219,12 +219,12 @@ impl Library {
         let calls = match calls {
             Some(calls) => Some(calls),
             None => {
-                let mut numbers = None;
+                let mut numbers = Vec::new();
                 let width = self.width();
                 let first = self.first + self.constants.len();
                 let call = array_call(width, plan, (op, operands, results), &mut |literal| {
-                    numbers = Some(literal);
-                    first
+                    numbers.push(literal);
+                    first + numbers.len() - 1
                 });
                 self.constants.extend(numbers);
                 call.map(|mut call| {
@@ -325,11 +325,18 @@ impl Library {
     /// The calls whose scratch memory depends on open sizes: what says how much it is, of which words, and the
     /// functions that it is given besides.
     pub(super) fn open(&self) -> impl Iterator<Item = Scratch<'_>> {
-        self.calls.values().filter_map(|calls| match calls {
-            Calls::Product(call) => Some((call.scratch?, &call.words[..], &[][..])),
-            Calls::Array(call) => Some((call.scratch?, &call.words[..], &[][..])),
-            Calls::Convolution(_) => None,
-            Calls::OpenConvolution(call) => Some(call.scratch()),
+        self.calls.values().flat_map(|calls| {
+            match calls {
+                Calls::Product(call) => call.scratch.map(|of| vec![(of, &call.words[..], &[][..])]),
+                Calls::Array(call) => call.scratch.map(|of| {
+                    let few = call.for_few.iter().map(|few| &few.words);
+                    let all = [&call.words].into_iter().chain(few);
+                    all.map(|words| (of, &words[..], &[][..])).collect()
+                }),
+                Calls::Convolution(_) => None,
+                Calls::OpenConvolution(call) => Some(vec![call.scratch()]),
+            }
+            .unwrap_or_default()
         })
     }
 

@@ -3,6 +3,7 @@
 mod as_a_run;
 mod constants;
 mod convolutions;
+mod fourier;
 mod names;
 
 use std::path::{Path, PathBuf};

@@ -77,8 +77,8 @@ impl Driver<'_, '_> {
         operands: &[ValueId],
         results: &[ValueId],
     ) -> Result<(), Error> {
-        let words = self.words(&call.words)?;
-        let data = match call.data {
+        let mut words = self.words(&call.words)?;
+        let mut data = match call.data {
             Data::Nothing => self.builder.ins().iconst(types::I64, 0),
             Data::Constant(number) => self.constant(number),
             Data::Sort => {
@@ -90,6 +90,16 @@ impl Driver<'_, '_> {
                 self.table_of(&both)
             }
         };
+        for few in &call.for_few {
+            let lines = self.term(&few.lines);
+            let above = self.builder.ins().iadd_imm_s(lines, -few.least);
+            let range = few.most - few.least;
+            let ins = self.builder.ins();
+            let suits = ins.icmp_imm_s(IntCC::UnsignedLessThanOrEqual, above, range);
+            let (others, constant) = (self.words(&few.words)?, self.constant(few.constant));
+            words = self.builder.ins().select(suits, others, words);
+            data = self.builder.ins().select(suits, constant, data);
+        }
         let (given, gives) = (self.addresses(operands)?, self.addresses(results)?);
         let scratch = self.scratch.unwrap_or(self.arena);
         let args = [words, data, given, gives, scratch];
