@@ -5,7 +5,7 @@
 
 use crate::border::{self, BorderedDim};
 use crate::depthwise::Direct;
-use crate::gemm::{Axes, Axis, AxisList, Known, Product, Types};
+use crate::gemm::{Axes, Axis, Known, Product, Types};
 use crate::planes::{ImageBounds, Planes};
 use crate::prepared::PREPARED_BYTES;
 use crate::tables::Tables;
@@ -37,29 +37,25 @@ impl Call<'_> {
 
     fn axes(&self) -> Axes {
         let mut at = self.axes;
-        let mut list = |count: i64| -> AxisList {
-            (0..count)
-                .map(|_| {
-                    // SAFETY: the description has so many axes.
-                    let [size, lhs, rhs, out] = unsafe { at.read() };
-                    at = at.wrapping_add(1);
-                    Axis {
-                        size: size as usize,
-                        lhs: lhs as isize,
-                        rhs: rhs as isize,
-                        out: out as isize,
-                    }
-                })
-                .collect()
-        };
-        let [batch, rows, columns, depth] = [self.head[0], self.head[1], self.head[2], self.head[3]];
-        Axes {
-            batch: list(batch),
-            rows: list(rows),
-            columns: list(columns),
-            depth: list(depth),
+        let mut axes = Axes {
             starts: [self.head[4], self.head[5], self.head[6]].map(|start| start as isize),
+            ..Axes::default()
+        };
+        let lists = [&mut axes.batch, &mut axes.rows, &mut axes.columns, &mut axes.depth];
+        for (list, &count) in lists.into_iter().zip(self.head) {
+            for _ in 0..count {
+                // SAFETY: the description has so many axes.
+                let [size, lhs, rhs, out] = unsafe { at.read() };
+                at = at.wrapping_add(1);
+                list.push(Axis {
+                    size: size as usize,
+                    lhs: lhs as isize,
+                    rhs: rhs as isize,
+                    out: out as isize,
+                });
+            }
         }
+        axes
     }
 
     /// What is behind the axes of planes.
@@ -109,13 +105,7 @@ const _: () = assert!(size_of::<Option<Product>>() <= PREPARED_BYTES);
 fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
     let features = K::isa(call.features(VectorWidth::Portable));
     let types = K::types(call.types());
-    let product = Product::new_in::<K>(tables, features, types, call.axes(), call.fixed())?;
-    match call.head[7] {
-        0 => Some(product),
-        // What cannot be added to anything may be so if nothing is packed before: whoever wrote
-        // the description has seen to that.
-        _ => product.adding(),
-    }
+    Product::new_in::<K>(tables, features, types, call.axes(), call.fixed())
 }
 
 /// The type of a product's operands, if it is known.
@@ -151,6 +141,12 @@ macro_rules! products {
                 let mut tables = Tables::at(memory.add(PREPARED_BYTES));
                 let ready = memory.cast::<Option<Product>>();
                 ready.write(product::<$known>(&mut tables, &call));
+                // In its place: a copy of a product takes longer than to decide what it is.
+                if call.head[7] != 0 && let Some(product) = &mut *ready {
+                    // What cannot be added to anything may be so if nothing is packed before: whoever wrote
+                    // the description has seen to that.
+                    product.becomes_adding();
+                }
                 (PREPARED_BYTES + tables.bytes.next_multiple_of(64)) as i64
             }
         }
