@@ -13,7 +13,7 @@ use crate::thread_pool::{ThreadPool, is_stopped};
 use tegula_ir::ElementType;
 
 /// The most summands of an element.
-const MAX_TAPS: usize = 1024;
+pub(crate) const MAX_TAPS: usize = 1024;
 /// Rows that share the loading of a right operand's vector.
 pub(crate) const ROWS: usize = 4;
 

@@ -50,6 +50,7 @@
 )]
 
 pub mod border;
+pub mod convolution;
 pub mod dense;
 pub mod depthwise;
 pub mod fourier;

@@ -30,6 +30,20 @@ impl<T: Copy, const N: usize> List<T, N> {
         self.count += 1;
     }
 
+    /// Keeps the first `count` things, if there are more.
+    pub fn truncate(&mut self, count: usize) {
+        self.count = self.count.min(count);
+    }
+
+    /// Changes places with another list. Only what there is is moved: lists are mostly nearly empty.
+    pub fn swap_with(&mut self, other: &mut Self) {
+        let most = self.count.max(other.count);
+        for (own, other) in self.items.iter_mut().zip(&mut other.items).take(most) {
+            core::mem::swap(own, other);
+        }
+        core::mem::swap(&mut self.count, &mut other.count);
+    }
+
     /// Takes the first thing away, if there is one.
     pub fn take_first(&mut self) -> Option<T> {
         let first = *self.first()?;

@@ -73,6 +73,7 @@ pub use cursor::PlanParseError;
 pub use expand_routines::{convolution_kernel, expand_routines, label_sizes};
 pub use inputs::{PerSizes, WrongInput};
 pub use kernel_lines::{KernelLine, kernel_lines};
+pub use memory_planning::replan_memory;
 pub use operation::module_of;
 pub use parse::{parse_plan, parse_plan_with};
 pub use parse_kernel::{parse_kernel, parse_scalar_op};
@@ -239,7 +240,8 @@ impl Step {
         first.iter().chain(second).copied()
     }
 
-    fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Step>; 2]> {
+    /// The same, to change them.
+    pub fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Step>; 2]> {
         match self {
             Self::Kernel { .. } | Self::Library { .. } | Self::Copy { .. } => SmallVec::new(),
             Self::While {

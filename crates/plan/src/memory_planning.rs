@@ -34,6 +34,18 @@ pub(super) fn assign_buffers(plan: &mut Plan, wanted: &WantedAliases) -> Result<
     classes.write_back(plan)
 }
 
+/// Gives every value its buffer anew, after steps were changed: parameters that results start as stay these.
+///
+/// # Errors
+/// There is no room for what the plan needs.
+pub fn replan_memory(plan: &mut Plan) -> Result<(), Error> {
+    let wanted = WantedAliases {
+        pairs: plan.aliases.clone(),
+        donors: Vec::new(),
+    };
+    assign_buffers(plan, &wanted)
+}
+
 /// Classes of values that share a buffer, as a union-find structure.
 struct Classes {
     parent: SecondaryMap<ValueId, Option<ValueId>>,

@@ -5,7 +5,7 @@
 
 use crate::border::{self, BorderedDim};
 use crate::depthwise::Direct;
-use crate::gemm::{Axes, Axis, AxisList, Known, Product, Types};
+use crate::gemm::{Axes, Axis, Known, Product, Types};
 use crate::planes::{ImageBounds, Planes};
 use crate::prepared::PREPARED_BYTES;
 use crate::tables::Tables;
@@ -13,7 +13,7 @@ use crate::thread_pool::ThreadPool;
 use crate::{CpuFeatures, ElementType, VectorWidth};
 
 /// Words before the axes, as `tegula_rt::call` lists them.
-const HEAD: usize = 14;
+pub const HEAD: usize = 14;
 
 /// A call's description.
 #[derive(Clone, Copy)]
@@ -37,29 +37,25 @@ impl Call<'_> {
 
     fn axes(&self) -> Axes {
         let mut at = self.axes;
-        let mut list = |count: i64| -> AxisList {
-            (0..count)
-                .map(|_| {
-                    // SAFETY: the description has so many axes.
-                    let [size, lhs, rhs, out] = unsafe { at.read() };
-                    at = at.wrapping_add(1);
-                    Axis {
-                        size: size as usize,
-                        lhs: lhs as isize,
-                        rhs: rhs as isize,
-                        out: out as isize,
-                    }
-                })
-                .collect()
-        };
-        let [batch, rows, columns, depth] = [self.head[0], self.head[1], self.head[2], self.head[3]];
-        Axes {
-            batch: list(batch),
-            rows: list(rows),
-            columns: list(columns),
-            depth: list(depth),
+        let mut axes = Axes {
             starts: [self.head[4], self.head[5], self.head[6]].map(|start| start as isize),
+            ..Axes::default()
+        };
+        let lists = [&mut axes.batch, &mut axes.rows, &mut axes.columns, &mut axes.depth];
+        for (list, &count) in lists.into_iter().zip(self.head) {
+            for _ in 0..count {
+                // SAFETY: the description has so many axes.
+                let [size, lhs, rhs, out] = unsafe { at.read() };
+                at = at.wrapping_add(1);
+                list.push(Axis {
+                    size: size as usize,
+                    lhs: lhs as isize,
+                    rhs: rhs as isize,
+                    out: out as isize,
+                });
+            }
         }
+        axes
     }
 
     /// What is behind the axes of planes.
@@ -109,13 +105,7 @@ const _: () = assert!(size_of::<Option<Product>>() <= PREPARED_BYTES);
 fn product<K: Known>(tables: &mut Tables, call: &Call<'_>) -> Option<Product> {
     let features = K::isa(call.features(VectorWidth::Portable));
     let types = K::types(call.types());
-    let product = Product::new_in::<K>(tables, features, types, call.axes(), call.fixed())?;
-    match call.head[7] {
-        0 => Some(product),
-        // What cannot be added to anything may be so if nothing is packed before: whoever wrote
-        // the description has seen to that.
-        _ => product.adding(),
-    }
+    Product::new_in::<K>(tables, features, types, call.axes(), call.fixed())
 }
 
 /// The type of a product's operands, if it is known.
@@ -151,11 +141,18 @@ macro_rules! products {
                 let mut tables = Tables::at(memory.add(PREPARED_BYTES));
                 let ready = memory.cast::<Option<Product>>();
                 ready.write(product::<$known>(&mut tables, &call));
+                // In its place: a copy of a product takes longer than to decide what it is.
+                if call.head[7] != 0 && let Some(product) = &mut *ready {
+                    // What cannot be added to anything may be so if nothing is packed before: whoever wrote
+                    // the description has seen to that.
+                    product.becomes_adding();
+                }
                 (PREPARED_BYTES + tables.bytes.next_multiple_of(64)) as i64
             }
         }
 
-        /// The bytes of memory that a product takes: ready, and when it is computed.
+        /// The bytes of memory that a product takes: ready, and when it is computed, with the packed form of an
+        /// operand that is to be packed before.
         ///
         /// # Safety
         /// It is a description.
@@ -165,7 +162,13 @@ macro_rules! products {
             let call = unsafe { Call::at(call) };
             let mut tables = Tables::counting();
             let product = product::<$known>(&mut tables, &call);
-            let scratch = product.map_or(0, |product| product.scratch_bytes(1));
+            let scratch = product.map_or(0, |product| {
+                let scratch = product.scratch_bytes(1);
+                match product.kept_bytes() {
+                    Some((_, kept)) => kept.next_multiple_of(64) + scratch.max(product.packing_bytes()),
+                    None => scratch,
+                }
+            });
             (PREPARED_BYTES + tables.bytes.next_multiple_of(64) + scratch) as i64
         }
     )*};
@@ -223,6 +226,8 @@ pub unsafe extern "C" fn tegula_rt_product(
 
 macro_rules! groups {
     ($($name:ident $kind:ident $width:ident $([$bounds:ident])?;)*) => {$(
+        /// Gives 1, or 0 if the product is not of this kind: then nothing is computed.
+        ///
         /// # Safety
         /// As a product's.
         #[unsafe(no_mangle)]
@@ -233,7 +238,7 @@ macro_rules! groups {
             _kept: *const u8,
             out: *mut u8,
             scratch: *mut u8,
-        ) {
+        ) -> i64 {
             // SAFETY: the caller promises the description, the arrays and the scratch memory.
             unsafe {
                 let call = Call::at(call);
@@ -241,8 +246,12 @@ macro_rules! groups {
                 let features = call.features(VectorWidth::$width);
                 let (types, axes) = (call.types(), call.axes());
                 let groups = $kind::new_in(&mut tables, features, types, &axes $(, call.$bounds())?);
-                if let Some(groups) = groups {
-                    groups.run(lhs, rhs, out, &ThreadPool);
+                match groups {
+                    Some(groups) => {
+                        groups.run(lhs, rhs, out, &ThreadPool);
+                        1
+                    }
+                    None => 0,
                 }
             }
         }

@@ -18,6 +18,9 @@ mod arrays;
 mod border;
 mod c_library;
 mod complex;
+#[path = "shared/convolution/mod.rs"]
+mod convolution;
+mod convolutions;
 #[path = "shared/cpu_features.rs"]
 mod cpu_features;
 #[path = "shared/dense/mod.rs"]

@@ -27,6 +27,14 @@
 //! | `lu_VECTORS_TYPE` | rows, columns, matrices | |
 //! | `tridiagonal_solve_TYPE` | rows, right sides, systems | |
 //! | `fft_VECTORS_TYPE` | how many words and numbers the plan has, then its words | its numbers |
+//!
+//! `tegula_rt_convolution(words, functions, input, kernel, result, scratch)` computes a convolution of any sizes, and
+//! `tegula_rt_scratch_convolution(words, functions)` says how much scratch memory that takes. The functions are those that make
+//! products of the types ready and say how much memory they take, and those of both other kinds. The words are a product's
+//! first ones; then how many dimensions arrays have, how many groups there are and whether these are parts of the batch, and which
+//! dimensions are the input's batch and features, the kernel's input and output features, and the result's batch and features;
+//! of each spatial dimension which it is in the input, the kernel and the result, and the window's stride, padding in front,
+//! dilations of base and window and whether it is reversed; and the sizes of the three arrays. It gives 0, 1 if a window reaches outside of the input, or 2 if the convolution is not computed as products.
 
 #[path = "../routines/prepared.rs"]
 mod prepared;

@@ -8,7 +8,7 @@ use tegula_ir::{
     ArrayShape, Dim, ElementType, FftType, Literal, Op, RngAlgorithm, TransposeA, lapack_target,
 };
 use tegula_linalg::dense::{Cholesky, Complex, Lu, Solve};
-use tegula_linalg::fourier::{self, Fourier};
+use tegula_linalg::fourier::{self, FEW_LINES, Fourier};
 use tegula_linalg::sort::{MAX_ARRAYS, Sort};
 use tegula_linalg::top_k::TopK;
 use tegula_plan::{Plan, ValueId};
@@ -35,6 +35,19 @@ pub(super) struct ArrayCall {
     pub words: Vec<Term>,
     /// What the routine is given beside its words.
     pub data: Data,
+    /// What it is given instead for few lines; the last that suits counts.
+    pub for_few: Vec<ForFew>,
+}
+
+/// What a routine is given if an open number of lines is small.
+pub(super) struct ForFew {
+    /// The number of lines, and the least and the most of them.
+    pub lines: Term,
+    pub least: i64,
+    pub most: i64,
+    pub words: Vec<Term>,
+    /// The constant that it is given beside its words.
+    pub constant: usize,
 }
 
 impl ArrayCall {
@@ -254,37 +267,103 @@ fn fft(
             _ => None,
         })
         .collect();
-    let planned = fourier::Plan::new(kind, &sizes?, count);
-    let numbers = planned.numbers.len();
-    let shape = ArrayShape::new(real, &[i64::try_from(numbers).ok()?]);
-    let bytes: Vec<u8> = match is_single {
-        true => planned
-            .numbers
-            .iter()
-            .flat_map(|&x| (x as f32).to_le_bytes())
-            .collect(),
-        false => planned
-            .numbers
-            .iter()
-            .flat_map(|&x| x.to_le_bytes())
-            .collect(),
-    };
-    let numbers_at = constant(Literal::from_bytes(&shape, &bytes).ok()?);
-    let mut words: Vec<Term> = [planned.words.len(), numbers]
-        .into_iter()
-        .map(|n| Term::constant(n as i64))
-        .collect();
-    words.extend(planned.words.iter().map(|&word| Term::constant(word)));
-    for (at, dim) in full.dims.iter().enumerate() {
-        words[2 + Fourier::<f32>::DIMS + at] = dim.term();
+    let sizes = sizes?;
+    let planned = fourier::Plan::new(kind, &sizes, count);
+    let (words, numbers) = fft_words(&planned, full, is_single, constant)?;
+    let mut for_few = Vec::new();
+    for (few, [least, most]) in fft_of_few_lines(kind, full, count) {
+        // But for the sizes of dimensions that are not transformed.
+        let rest = |plan: &fourier::Plan| {
+            let dims = Fourier::<f32>::DIMS..Fourier::<f32>::DIMS + sizes.len();
+            let words = plan.words.iter().enumerate();
+            let others = words.filter(|(at, _)| !dims.contains(at));
+            others.map(|(_, &word)| word).collect::<Vec<i64>>()
+        };
+        if rest(&few) != rest(&planned) || few.numbers != planned.numbers {
+            let (words, constant) = fft_words(&few, full, is_single, constant)?;
+            for_few.push(ForFew {
+                lines: lines(full)?,
+                least,
+                most,
+                words,
+                constant,
+            });
+        }
     }
     let scratch = if is_single { FFT_F32 } else { FFT_F64 };
     Some(ArrayCall {
         routine: named!(width, "tegula_rt_fft", real, F32 "f32", F64 "f64"),
         scratch: Some(scratch),
         words,
-        data: Data::Constant(numbers_at),
+        data: Data::Constant(numbers),
+        for_few,
     })
+}
+
+/// How many lines a transform has along the last dimension.
+fn lines(full: &ArrayShape) -> Option<Term> {
+    Some(count(full.dims.split_last()?.1))
+}
+
+/// The words of a planned transform, and the constant that is its numbers.
+fn fft_words(
+    planned: &fourier::Plan,
+    full: &ArrayShape,
+    is_single: bool,
+    constant: &mut dyn FnMut(Literal) -> usize,
+) -> Option<(Vec<Term>, usize)> {
+    let numbers = planned.numbers.iter();
+    let (real, bytes): (ElementType, Vec<u8>) = match is_single {
+        true => {
+            let each = numbers.flat_map(|&x| (x as f32).to_le_bytes());
+            (ElementType::F32, each.collect())
+        }
+        false => {
+            let each = numbers.flat_map(|&x| x.to_le_bytes());
+            (ElementType::F64, each.collect())
+        }
+    };
+    let counts = [planned.words.len(), planned.numbers.len()].map(|n| n as i64);
+    let shape = ArrayShape::new(real, &counts[1..]);
+    let number = constant(Literal::from_bytes(&shape, &bytes).ok()?);
+    let words = counts.iter().chain(&planned.words);
+    let mut words: Vec<Term> = words.map(|&word| Term::constant(word)).collect();
+    for (at, dim) in full.dims.iter().enumerate() {
+        words[2 + Fourier::<f32>::DIMS + at] = dim.term();
+    }
+    Some((words, number))
+}
+
+/// How a run plans a transform of an open number of lines if these are few, with the least and the most of them: a
+/// single line of real numbers may be transformed as half as many complex ones, and few lines are no lanes.
+fn fft_of_few_lines(
+    kind: FftType,
+    full: &ArrayShape,
+    count: usize,
+) -> Vec<(fourier::Plan, [i64; 2])> {
+    let others = full.dims.split_last().map_or(&[][..], |(_, others)| others);
+    let known = others.iter().filter_map(|dim| match dim {
+        Dim::Static(size) => usize::try_from(*size).ok(),
+        _ => None,
+    });
+    let known = known.fold(1, usize::saturating_mul);
+    let Some(open) = (others.iter()).position(|dim| !matches!(dim, Dim::Static(_))) else {
+        return Vec::new();
+    };
+    let with = |lines: usize| {
+        let sizes = full.dims.iter().enumerate().map(|(at, dim)| match dim {
+            Dim::Static(size) => usize::try_from(*size).unwrap_or(0),
+            _ if at == open => lines,
+            _ => 1,
+        });
+        fourier::Plan::new(kind, &sizes.collect::<Vec<_>>(), count)
+    };
+    let few = FEW_LINES as i64 - 1;
+    match known {
+        1 => vec![(with(2), [0, few]), (with(1), [1, 1])],
+        2..FEW_LINES => vec![(with(1), [0, few])],
+        _ => Vec::new(),
+    }
 }
 
 fn constants<const N: usize>(words: [i64; N]) -> impl Iterator<Item = Term> {
@@ -327,6 +406,7 @@ fn sort(shapes: &[ArrayShape], dimension: usize, key: Option<&SortKey>) -> Optio
         scratch: Some(SORT),
         words,
         data: Data::Sort,
+        for_few: Vec::new(),
     })
 }
 
@@ -356,6 +436,7 @@ fn top_k(
             ]))
             .collect(),
         data: Data::Nothing,
+        for_few: Vec::new(),
     })
 }
 
@@ -385,6 +466,7 @@ fn random_bits(
             scratch: None,
             words: head.chain(bits.dims.iter().map(Dim::term)).collect(),
             data: Data::Nothing,
+            for_few: Vec::new(),
         }
     })
 }
@@ -399,6 +481,7 @@ fn cholesky(width: VectorWidth, operand: &ArrayShape, lower: bool) -> Option<Arr
         scratch: Some(scratch_of!("tegula_rt_scratch_cholesky", ty)),
         words: words.into(),
         data: Data::Nothing,
+        for_few: Vec::new(),
     })
 }
 
@@ -426,6 +509,7 @@ fn solve(
         scratch: Some(scratch_of!("tegula_rt_scratch_solve", ty)),
         words: words.into(),
         data: Data::Nothing,
+        for_few: Vec::new(),
     })
 }
 
@@ -463,6 +547,7 @@ fn tridiagonal_solve(
         scratch: None,
         words: vec![n.term(), columns.term(), count(batch)],
         data: Data::Nothing,
+        for_few: Vec::new(),
     })
 }
 
@@ -488,5 +573,6 @@ fn lu(width: VectorWidth, operand: &ArrayShape, results: &[ArrayShape]) -> Optio
         scratch: Some(scratch_of!("tegula_rt_scratch_lu", ty)),
         words: vec![rows.term(), columns.term(), count(batch)],
         data: Data::Nothing,
+        for_few: Vec::new(),
     })
 }

@@ -1,27 +1,30 @@
 //! Which routines of `crates/rt` a program calls, and with what.
 //!
 //! A call is described in words that are terms over the program's open sizes: a product is one call
-//! at any sizes. A convolution is split into products as for a run, which needs its sizes; one with
-//! open sizes stays a kernel.
+//! at any sizes. A convolution is split into products as for a run, which needs its sizes: of one with
+//! [open sizes](super::open_convolution) the call does that.
 
 use super::arrays::{ArrayCall, array_call, element_type_number};
 use super::header::is_taken;
 use super::is_identifier;
 use super::link::{Tiles, routines_for};
+use super::open_convolution::{Function, OpenConvolution};
+use super::open_product::open_axes;
+use super::routine_names::routine;
 use super::routines::is_outside;
 use super::weights::{HASH, Weights};
 use crate::error::Error;
-use crate::library::convolution::{Border, Convolution};
+use crate::library::convolution::{BorderWords, Convolution};
 use crate::library::dot::{Dot, axes};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_custom_call::is_library_routine;
 use tegula_expr::Term;
-use tegula_fusion::{Contraction, Label, LibraryOp};
+use tegula_fusion::{Contraction, LibraryOp};
 use tegula_ir::{AlignedBytes, ArrayShape, Dim, ElementType, Literal, Op};
 use tegula_linalg::gemm::{Axes, MAX_COMPILED_AXES, Product};
 use tegula_linalg::planes::ImageBounds;
 use tegula_plan::dot::DotView;
-use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel, label_sizes};
+use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel};
 use tegula_rt::{Kind, PREPARED_BYTES, call};
 use tegula_target::{Architecture, CpuFeatures, IsaLevel, VectorWidth};
 
@@ -79,6 +82,7 @@ pub(super) enum Calls {
     Array(ArrayCall),
     Product(Call),
     Convolution(Convolved),
+    OpenConvolution(Box<OpenConvolution>),
 }
 
 /// A convolution as calls.
@@ -86,7 +90,7 @@ pub(super) struct Convolved {
     /// The images that are computed one after the other, if their number is open.
     pub images: Option<Images>,
     /// The words of the copy with a border, and its bytes.
-    pub padding: Option<Border>,
+    pub padding: Option<BorderWords>,
     pub products: Vec<Call>,
     /// What computes the result instead if it has NaN and the kernel is not finite: a border
     /// counts as nothing, but zero times infinity is NaN.
@@ -139,6 +143,9 @@ pub(super) struct Repair {
     pub types: [ElementType; 2],
 }
 
+/// What says how much scratch memory a call takes, the words of the call, and functions that it is given.
+pub(super) type Scratch<'a> = (&'static str, &'a [Term], &'a [Function]);
+
 /// All calls of a program.
 pub(super) struct Library {
     isa: CpuFeatures,
@@ -161,6 +168,8 @@ pub(super) struct Library {
     pub weights: Option<Weights>,
     /// The constant that a call compares with the head of that file.
     hash: Option<usize>,
+    /// Constants of the plan that a run computes each time, so that its products do not pack them.
+    pub computed_each_time: FxHashSet<ValueId>,
     /// How many constants the plan has.
     first: usize,
 }
@@ -185,6 +194,7 @@ impl Library {
             tiles: Tiles::default(),
             weights: None,
             hash: None,
+            computed_each_time: FxHashSet::default(),
             first: plan.constants.len(),
         }
     }
@@ -209,12 +219,12 @@ impl Library {
         let calls = match calls {
             Some(calls) => Some(calls),
             None => {
-                let mut numbers = None;
+                let mut numbers = Vec::new();
                 let width = self.width();
                 let first = self.first + self.constants.len();
                 let call = array_call(width, plan, (op, operands, results), &mut |literal| {
-                    numbers = Some(literal);
-                    first
+                    numbers.push(literal);
+                    first + numbers.len() - 1
                 });
                 self.constants.extend(numbers);
                 call.map(|mut call| {
@@ -312,13 +322,32 @@ impl Library {
         self.scratch > 0 || self.ready.bytes > 0 || self.open().next().is_some()
     }
 
-    /// The calls whose scratch memory depends on open sizes: what says how much it is, of which words.
-    pub(super) fn open(&self) -> impl Iterator<Item = (&'static str, &[Term])> {
-        self.calls.values().filter_map(|calls| match calls {
-            Calls::Product(call) => Some((call.scratch?, &call.words[..])),
-            Calls::Array(call) => Some((call.scratch?, &call.words[..])),
-            Calls::Convolution(_) => None,
+    /// The calls whose scratch memory depends on open sizes: what says how much it is, of which words, and the
+    /// functions that it is given besides.
+    pub(super) fn open(&self) -> impl Iterator<Item = Scratch<'_>> {
+        self.calls.values().flat_map(|calls| {
+            match calls {
+                Calls::Product(call) => call.scratch.map(|of| vec![(of, &call.words[..], &[][..])]),
+                Calls::Array(call) => call.scratch.map(|of| {
+                    let few = call.for_few.iter().map(|few| &few.words);
+                    let all = [&call.words].into_iter().chain(few);
+                    all.map(|words| (of, &words[..], &[][..])).collect()
+                }),
+                Calls::Convolution(_) => None,
+                Calls::OpenConvolution(call) => Some(vec![call.scratch()]),
+            }
+            .unwrap_or_default()
         })
+    }
+
+    /// The instructions that may be used.
+    pub(super) fn isa(&self) -> CpuFeatures {
+        self.isa
+    }
+
+    /// Says that any tile may be called.
+    pub(super) fn all_tiles(&mut self) {
+        self.tiles.add_all();
     }
 
     /// The widest vectors that may be used.
@@ -424,7 +453,7 @@ impl Library {
         let adds = !added.is_empty();
         if let Some(view) = DotView::new(shapes[0], shapes[1], contraction) {
             let axes = axes(&view).filter(|axes| fit(counts(axes)))?;
-            let mut fixed = fixed(plan, operands);
+            let mut fixed = self.fixed(plan, operands);
             let dot = Dot::new(
                 self.isa,
                 [shapes[0], shapes[1]],
@@ -490,11 +519,16 @@ impl Library {
         let (&[input, kernel], &[out]) = (operands, results) else {
             return None;
         };
-        let fixed = fixed(plan, operands).filter(|&operand| operand == 1);
+        let fixed = self.fixed(plan, operands).filter(|&operand| operand == 1);
         let shapes: [ArrayShape; 3] =
             [input, kernel, out].map(|value| plan.values[value].shape.clone());
         let types = shapes.each_ref().map(|shape| shape.element_type);
-        let images = Images::new(op, &shapes);
+        // A kernel that is packed when the program is compiled is packed for one image.
+        let images = Images::new(op, &shapes).filter(|_| fixed.is_some());
+        let is_open = shapes.iter().any(|shape| shape.static_dims().is_none());
+        if is_open && images.is_none() {
+            return self.open_convolution(plan, op, (operands, results), fixed);
+        }
         let [input, weights, output] = match &images {
             Some(_) => &[
                 one_image(&shapes[0]),
@@ -552,6 +586,19 @@ impl Library {
         }))
     }
 
+    /// Which of two operands is a constant that is worth packing before, as in a run.
+    fn fixed(&self, plan: &Plan, operands: &[ValueId]) -> Option<usize> {
+        let fixed = |&operand: &usize| {
+            let large = |value| plan.values[value].shape.byte_size() >= Some(WORTH_PACKING);
+            let value = operands.get(operand).copied();
+            value.is_some_and(|value| {
+                let is_constant = constant(plan, value).is_some();
+                is_constant && large(value) && !self.computed_each_time.contains(&value)
+            })
+        };
+        [1, 0].into_iter().find(fixed)
+    }
+
     /// A constant with an operand's packed form.
     fn packed(&mut self, bytes: usize, pack: impl FnOnce(*mut u8)) -> Option<usize> {
         let mut packed = AlignedBytes::zeroed(bytes);
@@ -599,7 +646,7 @@ impl Library {
         )
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         kind: Kind,
         types: [ElementType; 3],
@@ -691,108 +738,5 @@ fn constant(plan: &Plan, value: ValueId) -> Option<&Literal> {
     match plan.buffers[plan.values[value].buffer].place {
         Place::Constant(number) => plan.constants.get(number),
         _ => None,
-    }
-}
-
-/// Which of two operands is a constant that is worth packing before.
-fn fixed(plan: &Plan, operands: &[ValueId]) -> Option<usize> {
-    let fixed = |&operand: &usize| {
-        let large = |value| plan.values[value].shape.byte_size() >= Some(WORTH_PACKING);
-        let value = operands.get(operand).copied();
-        value.is_some_and(|value| constant(plan, value).is_some() && large(value))
-    };
-    [1, 0].into_iter().find(fixed)
-}
-
-/// The dimensions of a product with open sizes: of the batch, the rows, the columns and the depth, of
-/// each its size and its strides in the left operand, the right one and the result. They are in
-/// the order of [`DotView`].
-fn open_axes(
-    plan: &Plan,
-    contraction: &Contraction,
-    operands: &[ValueId],
-) -> Option<[Vec<[Term; 4]>; 4]> {
-    if !contraction.is_consistent() {
-        return None;
-    }
-    let sizes = label_sizes(plan, contraction, operands)?;
-    let flat = |labels: &[tegula_fusion::Labels]| -> Vec<Label> {
-        labels.iter().flatten().copied().collect()
-    };
-    let (left, right) = (flat(&contraction.lhs), flat(&contraction.rhs));
-    let out = &contraction.out[..];
-    let stride = |labels: &[Label], label: Label| -> Term {
-        let inner = labels.iter().rev().take_while(|&&other| other != label);
-        let inner = inner.filter_map(|&other| sizes.get(other as usize));
-        match labels.contains(&label) {
-            true => inner.fold(Term::constant(1), |product, size| product.mul(size)),
-            false => Term::constant(0),
-        }
-    };
-    let axis = |label: Label| -> Option<[Term; 4]> {
-        let size = sizes.get(label as usize)?.clone();
-        let [lhs, rhs, out] = [&left[..], &right, out].map(|labels| stride(labels, label));
-        Some([size, lhs, rhs, out])
-    };
-    let pick = |order: &[Label], wanted: &dyn Fn(&Label) -> bool| -> Option<Vec<[Term; 4]>> {
-        order
-            .iter()
-            .filter(|label| wanted(label))
-            .map(|&label| axis(label))
-            .collect()
-    };
-    let (in_left, in_right) = (|l: &Label| left.contains(l), |l: &Label| right.contains(l));
-    Some([
-        pick(out, &|l| in_left(l) && in_right(l))?,
-        pick(out, &|l| !in_right(l))?,
-        pick(out, &|l| !in_left(l))?,
-        pick(&left, &|l| !out.contains(l))?,
-    ])
-}
-
-/// The routine of a kind, or the one that makes a product ready, and the one that says how much scratch
-/// memory it takes.
-fn routine(
-    width: VectorWidth,
-    kind: Kind,
-    types: [ElementType; 3],
-) -> (&'static str, &'static str) {
-    use ElementType::{BF16, F32, F64, S8, S32};
-    macro_rules! of_width {
-        ($width:literal) => {{
-            let product = |types: [ElementType; 3]| match types {
-                [F32, F32, F32] => (
-                    concat!("tegula_rt_prepare_", $width, "_f32"),
-                    concat!("tegula_rt_scratch_", $width, "_f32"),
-                ),
-                [F64, F64, F64] => (
-                    concat!("tegula_rt_prepare_", $width, "_f64"),
-                    concat!("tegula_rt_scratch_", $width, "_f64"),
-                ),
-                [BF16, BF16, BF16 | F32] => (
-                    concat!("tegula_rt_prepare_", $width, "_bf16"),
-                    concat!("tegula_rt_scratch_", $width, "_bf16"),
-                ),
-                [S8, S8, S32] => (
-                    concat!("tegula_rt_prepare_", $width, "_s8"),
-                    concat!("tegula_rt_scratch_", $width, "_s8"),
-                ),
-                _ => (
-                    concat!("tegula_rt_prepare_", $width, "_any"),
-                    concat!("tegula_rt_scratch_", $width, "_any"),
-                ),
-            };
-            match kind {
-                Kind::Product => product(types),
-                Kind::Depthwise => (concat!("tegula_rt_depthwise_", $width), ""),
-                Kind::Planes => (concat!("tegula_rt_planes_", $width), ""),
-            }
-        }};
-    }
-    match width {
-        VectorWidth::Portable => of_width!("portable"),
-        VectorWidth::Neon => of_width!("neon"),
-        VectorWidth::Avx2 => of_width!("avx2"),
-        VectorWidth::Avx512 => of_width!("avx512"),
     }
 }

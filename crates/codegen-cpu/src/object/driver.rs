@@ -14,6 +14,7 @@ mod loops;
 mod routine_calls;
 
 use super::calls::Library;
+use super::open_convolution::Function;
 use super::weights::HASH;
 use super::{Check, Condition, GivenSizes, OTHER_WEIGHTS};
 use crate::abi::Part;
@@ -313,7 +314,15 @@ impl<'d, 'f> Driver<'d, 'f> {
         let plan = self.plan;
         let mut read = FxHashSet::default();
         self.library.read(&plan.steps, &mut read);
-        let read: FxHashSet<BufferId> = read.iter().map(|&v| plan.values[v].buffer).collect();
+        // Buffers of one constant have one address: a loop's function is given that of any.
+        let read =
+            read.iter().filter_map(
+                |&value| match plan.buffers[plan.values[value].buffer].place {
+                    Place::Constant(number) => Some(number),
+                    _ => None,
+                },
+            );
+        let read: FxHashSet<usize> = read.collect();
         for (id, buffer) in &plan.buffers {
             let listed = |number: usize| (WORD * number) as i32;
             let address = match &buffer.place {
@@ -326,7 +335,7 @@ impl<'d, 'f> Driver<'d, 'f> {
                     let start = ins.load(types::I64, flags, results, listed(*result));
                     self.builder.ins().iadd_imm_s(start, *from)
                 }
-                Place::Constant(number) if read.contains(&id) => self.constant(*number),
+                Place::Constant(number) if read.contains(number) => self.constant(*number),
                 Place::Constant(_) => self.builder.ins().iconst(types::I64, 0),
                 Place::Arena(offset) => {
                     let offset = self.term(offset);
@@ -426,18 +435,24 @@ impl<'d, 'f> Driver<'d, 'f> {
         let own = self.term(&scratch_offset(self.plan, self.library));
         let known = self.library.scratch as i64;
         let mut most = self.builder.ins().iconst(types::I64, known);
-        let mut open: Vec<(&'static str, Vec<Term>)> = Vec::new();
-        for (scratch, words) in self.library.open() {
-            let scratch = (scratch, words.to_vec());
+        let mut open: Vec<(&'static str, Vec<Term>, Vec<Function>)> = Vec::new();
+        for (scratch, words, functions) in self.library.open() {
+            let scratch = (scratch, words.to_vec(), functions.to_vec());
             if !open.contains(&scratch) {
                 open.push(scratch);
             }
         }
         // In the order of the hash map they would differ from time to time.
-        open.sort_by_key(|(name, words)| (*name, format!("{words:?}")));
-        for (scratch, words) in open {
+        open.sort_by_key(|(name, words, _)| (*name, format!("{words:?}")));
+        for (scratch, words, functions) in open {
             let words = self.words(&words)?;
-            let bytes = self.call(scratch, &[types::I64], &[types::I64], &[words]);
+            let bytes = if functions.is_empty() {
+                self.call(scratch, &[types::I64], &[types::I64], &[words])
+            } else {
+                let functions = self.function_table(&functions);
+                let (params, returns) = (&[types::I64; 2], &[types::I64]);
+                self.call(scratch, params, returns, &[words, functions])
+            };
             let bytes = bytes.ok_or_else(|| bug("scratch memory"))?;
             most = self.builder.ins().smax(most, bytes);
         }

@@ -70,6 +70,28 @@ pub(super) fn is_taken(name: &str) -> bool {
     TAKEN.contains(&name)
 }
 
+/// What the names of macros end with.
+const MACROS: [&str; 7] = [
+    "PARAMETERS",
+    "RESULTS",
+    "SIZES",
+    "ARENA_ALIGNMENT",
+    "ARENA_BYTES",
+    "WEIGHTS_BYTES",
+    "WEIGHTS_ALIGNMENT",
+];
+
+/// What the names of a program's macros begin with: its name in capitals. A name that has capitals already stays as
+/// it is, or is in small letters if it has nothing else, so that no two programs' macros have one name.
+fn macro_prefix(name: &str) -> String {
+    let has = |is_it: fn(&char) -> bool| name.chars().any(|c| is_it(&c));
+    match (has(char::is_ascii_uppercase), has(char::is_ascii_lowercase)) {
+        (false, _) => name.to_ascii_uppercase(),
+        (true, true) => name.to_owned(),
+        (true, false) => name.to_ascii_lowercase(),
+    }
+}
+
 /// A name that C takes, and that is not used yet.
 fn name_in_c(wanted: &str, used: &[String], otherwise: &str) -> String {
     let letters = wanted
@@ -111,28 +133,33 @@ impl Header<'_> {
         self.text.push('\n');
     }
 
-    /// The names that it declares.
-    fn functions(&self) -> Vec<String> {
-        let endings = ["", "_call", "_arena_bytes", "_message"];
-        endings
-            .map(|ending| format!("{}{ending}", self.name))
-            .to_vec()
+    /// The names that it declares and defines.
+    fn own_names(&self) -> Vec<String> {
+        let functions = ["", "_call", "_arena_bytes", "_message"];
+        let functions = functions.map(|ending| format!("{}{ending}", self.name));
+        let macros = MACROS.map(|ending| self.macro_name(ending));
+        functions.into_iter().chain(macros).collect()
+    }
+
+    /// A macro's name.
+    fn macro_name(&self, ending: &str) -> String {
+        format!("{}_{ending}", macro_prefix(self.name))
     }
 
     /// What the header calls the open sizes.
     fn sizes(&self) -> Vec<String> {
-        let mut names = self.functions();
-        let functions = names.len();
+        let mut names = self.own_names();
+        let own = names.len();
         for (number, &symbol) in self.open.symbols.iter().enumerate() {
             let symbol = &self.plan.symbols[symbol];
             names.push(name_in_c(&symbol.name, &names, &format!("size{number}")));
         }
-        names.split_off(functions)
+        names.split_off(own)
     }
 
     fn arrays(&self, parameters: &[String]) -> Vec<Array> {
         let mut used = self.sizes();
-        used.extend(self.functions());
+        used.extend(self.own_names());
         let mut arrays = Vec::new();
         let given = self.plan.parameters.iter().map(|&value| (value, false));
         let gives = self.plan.results.iter().map(|&value| (value, true));
@@ -168,7 +195,7 @@ impl Header<'_> {
     }
 
     fn head(&mut self, arrays: &[Array]) {
-        let guard = format!("TEGULA_{}_H", self.name.to_uppercase());
+        let guard = format!("TEGULA_{}_H", macro_prefix(self.name));
         let program = self.plan.name.replace("*/", "* /").replace('\n', " ");
         self.line(format!("/* {program}, compiled by Tegula."));
         self.line(" *");
@@ -195,26 +222,34 @@ impl Header<'_> {
 
     fn plain_interface(&mut self) {
         let name = self.name;
-        let upper = name.to_uppercase();
+        let [
+            parameters,
+            results,
+            sizes,
+            arena_alignment,
+            arena,
+            weights,
+            weights_alignment,
+        ] = MACROS.map(|ending| self.macro_name(ending));
         let counts = [
-            ("PARAMETERS", self.plan.parameters.len()),
-            ("RESULTS", self.plan.results.len()),
-            ("SIZES", self.open.symbols.len()),
+            (parameters, self.plan.parameters.len()),
+            (results, self.plan.results.len()),
+            (sizes, self.open.symbols.len()),
         ];
         for (what, count) in counts {
-            self.line(format!("#define {upper}_{what} {count}"));
+            self.line(format!("#define {what} {count}"));
         }
         self.line("/* Of the arena. */");
-        self.line(format!("#define {upper}_ARENA_ALIGNMENT {ALIGNMENT}"));
+        self.line(format!("#define {arena_alignment} {ALIGNMENT}"));
         if let Some(bytes) = self.arena {
-            self.line(format!("#define {upper}_ARENA_BYTES {bytes}"));
+            self.line(format!("#define {arena} {bytes}"));
         }
         if let Some(bytes) = self.weights {
             self.line(format!(
                 "/* Of the file of constants, which you map or read. Its address is one more parameter,\n \
                  * behind the others; it is not written. */\n\
-                 #define {upper}_WEIGHTS_BYTES {bytes}\n\
-                 #define {upper}_WEIGHTS_ALIGNMENT {ALIGNMENT}"
+                 #define {weights} {bytes}\n\
+                 #define {weights_alignment} {ALIGNMENT}"
             ));
         }
         let listed = self.sizes();

@@ -4,6 +4,8 @@
 //! - [`driver`]: the functions that are called, as code that walks the plan's steps, with loops whose state is
 //!   swapped and calls of routines apart;
 //! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
+//! - [`constant_steps`]: what depends on constants alone, computed when the object is compiled;
+//! - [`open_product`], [`open_convolution`]: those with open sizes; [`routine_names`]: what computes products;
 //! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
 //! - [`routines`]: functions of single numbers, on the C library's;
 //! - [`link`]: copies what is called of `crates/rt`;
@@ -12,15 +14,18 @@
 //! - [`header`]: the C declarations.
 //!
 //! No memory is allocated, nothing is kept between calls, and all that is undefined in an object is
-//! the C library's: routines are part of it. Convolutions with open sizes are loops of the program's
-//! own; programs that call other routines are refused, by name.
+//! the C library's: routines are part of it. Programs that call other routines are refused, by name.
 
 mod arrays;
 mod calls;
+mod constant_steps;
 mod driver;
 mod elf;
 mod header;
 mod link;
+mod open_convolution;
+mod open_product;
+mod routine_names;
 mod routines;
 mod weights;
 
@@ -138,7 +143,9 @@ pub fn compile_object(
         return Err(Error::Cpu(message));
     }
     let mut plan = plan.clone();
+    let computed_each_time = constant_steps::fold(&mut plan, options)?;
     let mut library = calls::Library::new(options.cpu, &plan);
+    library.computed_each_time = computed_each_time;
     library.weights = object.weights.then(weights::Weights::default);
     expand_routines(&mut plan, &mut |plan, step| library.takes(plan, step));
     if let Some(missing) = library.missing.take() {

@@ -57,7 +57,7 @@ pub(crate) struct Kept {
 }
 
 /// Whether a routine gives the same for the same operands, and does nothing else.
-fn is_pure(op: &LibraryOp) -> bool {
+pub(crate) fn is_pure(op: &LibraryOp) -> bool {
     match op {
         LibraryOp::Dot(_) | LibraryOp::Sort { .. } => true,
         LibraryOp::Operation(op) => match &**op {
@@ -102,6 +102,11 @@ impl Kept {
     /// Where a kept value lies.
     pub(crate) fn place(&self, value: ValueId) -> Option<Location> {
         self.places.get(&value).copied()
+    }
+
+    /// Whether a value depends on constants and frozen parameters alone, and is one or kept.
+    pub(crate) fn is_fixed(&self, value: ValueId) -> bool {
+        self.fixed.contains_key(&value)
     }
 
     /// Whether a step's results are kept.
@@ -272,7 +277,7 @@ fn each_step(steps: &[Step], visit: &mut dyn FnMut(&Step)) {
 }
 
 /// The values that one step of a plan writes.
-fn written_once(plan: &Plan) -> FxHashSet<ValueId> {
+pub(crate) fn written_once(plan: &Plan) -> FxHashSet<ValueId> {
     let mut touched: Vec<Touch> = Vec::new();
     for step in &plan.steps {
         touches(plan, step, &mut touched);

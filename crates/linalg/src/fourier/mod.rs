@@ -15,7 +15,7 @@ use core::ops::{Add, Mul, Neg, Range, Sub};
 use lines::{Array, Form, Line, Matrix, Memory, Room};
 use passes::{Compiled, LANES, Passes, table_numbers};
 #[cfg(feature = "std")]
-pub use plan::{Plan, Planned};
+pub use plan::{FEW_LINES, Plan, Planned};
 
 /// A part of a complex number.
 pub trait Real:

@@ -9,8 +9,8 @@ use tegula_ir::FftType;
 
 /// The fewest rows and columns of a line that is a matrix.
 const MIN_SIDE: usize = 8;
-/// So many lines fill vectors as lanes.
-const FEW_LINES: usize = 8;
+/// So many lines fill vectors as lanes: a plan for fewer may be another one.
+pub const FEW_LINES: usize = 8;
 
 /// A planned transform.
 #[derive(Clone, Debug)]

@@ -49,17 +49,12 @@ impl Small {
             [ElementType::F64, ElementType::F64, ElementType::F64] => true,
             _ => return None,
         };
-        let Axes {
-            mut batch,
-            rows,
-            mut columns,
-            depth,
-            ..
-        } = axes.clone();
-        let neighbours = columns.last().map_or(1, |axis| axis.size);
-        if neighbours >= LANES || count(&depth) > FEW || count(&rows) > FEW {
+        let (rows, depth) = (&axes.rows, &axes.depth);
+        let neighbours = axes.columns.last().map_or(1, |axis| axis.size);
+        if neighbours >= LANES || count(depth) > FEW || count(rows) > FEW {
             return None;
         }
+        let (mut batch, mut columns) = (axes.batch, axes.columns);
         while count(&columns) > FEW {
             if batch.len() == MAX_AXES {
                 return None;
@@ -71,9 +66,9 @@ impl Small {
             double,
             count: products,
             batch,
-            rows: offsets(&rows, |[lhs, _, out]| [lhs, out]),
+            rows: offsets(rows, |[lhs, _, out]| [lhs, out]),
             columns: offsets(&columns, |[_, rhs, out]| [rhs, out]),
-            depth: offsets(&depth, |[lhs, rhs, _]| [lhs, rhs]),
+            depth: offsets(depth, |[lhs, rhs, _]| [lhs, rhs]),
         })
     }
 

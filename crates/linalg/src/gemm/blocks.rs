@@ -134,7 +134,6 @@ impl Blocks {
     }
 
     /// The same with room for what packing a whole operand at once takes, and for no panels.
-    #[cfg(feature = "std")]
     pub(super) fn packing_all(self, table: &Table) -> Self {
         Self {
             left_bytes: 0,

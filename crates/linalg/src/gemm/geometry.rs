@@ -190,9 +190,9 @@ pub(super) fn fill_offsets(
 /// changed places, which `keeps` may refuse.
 #[inline(always)]
 pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (Axes, bool) {
-    axes.batch = merged(&axes.batch);
-    axes.rows = merged(&axes.rows);
-    axes.columns = merged(&axes.columns);
+    merge(&mut axes.batch);
+    merge(&mut axes.rows);
+    merge(&mut axes.columns);
     let contiguous = |axes: &[Axis]| axes.last().is_some_and(|a| a.out == 1);
     let swapped = !contiguous(&axes.columns) && contiguous(&axes.rows) && !keeps(&axes);
     if swapped {
@@ -204,13 +204,13 @@ pub(super) fn normalised(mut axes: Axes, keeps: impl FnOnce(&Axes) -> bool) -> (
         let stride = if by_right { a.rhs } else { a.lhs };
         core::cmp::Reverse(stride.unsigned_abs())
     });
-    axes.depth = merged(&axes.depth);
+    merge(&mut axes.depth);
     (axes, swapped)
 }
 
 /// The operands change places, and with them rows and columns.
 pub(super) fn swap_operands(axes: &mut Axes) {
-    core::mem::swap(&mut axes.rows, &mut axes.columns);
+    axes.rows.swap_with(&mut axes.columns);
     axes.starts.swap(0, 1);
     let all = [
         &mut axes.batch,
@@ -230,16 +230,19 @@ pub(super) fn along(axes: &[Axis], own: fn(Axis) -> (isize, isize)) -> AxisList 
         let (lhs, rhs) = own(axis);
         Axis { lhs, rhs, ..axis }
     });
-    merged(&own.collect::<AxisList>())
+    let mut own: AxisList = own.collect();
+    merge(&mut own);
+    own
 }
 
 /// Drops dimensions of size 1 and merges neighbours that are one stride apart in
 /// every array.
-fn merged(axes: &[Axis]) -> AxisList {
-    let mut merged = AxisList::new();
-    for &axis in axes {
+fn merge(axes: &mut AxisList) {
+    let mut count = 0;
+    for at in 0..axes.len() {
+        let axis = axes[at];
         let size = axis.size as isize;
-        match merged.last_mut() {
+        match axes[..count].last_mut() {
             _ if size == 1 => {}
             Some(last)
                 if last.lhs == axis.lhs * size
@@ -251,8 +254,11 @@ fn merged(axes: &[Axis]) -> AxisList {
                     ..axis
                 };
             }
-            _ => merged.push(axis),
+            _ => {
+                axes[count] = axis;
+                count += 1;
+            }
         }
     }
-    merged
+    axes.truncate(count);
 }

@@ -210,10 +210,10 @@ impl Product {
             dots(K::isa(isa), types, axes, Sizes::new(axes), arithmetic)
         };
         if few_columns(&axes) {
-            let mut other = axes.clone();
-            swap_operands(&mut other);
-            if along_rows(in_order(!swapped), &other).is_some() {
-                (axes, swapped) = (other, !swapped);
+            swap_operands(&mut axes);
+            match along_rows(in_order(!swapped), &axes) {
+                Some(_) => swapped = !swapped,
+                None => swap_operands(&mut axes),
             }
         }
         let mut fixed = fixed.map(|operand| Fixed::new(operand, swapped));
@@ -284,10 +284,16 @@ impl Product {
 
     /// The product, added to what the result holds; `None` if its numbers are not summed as
     /// elements of the result.
-    pub fn adding(self) -> Option<Self> {
+    pub fn adding(mut self) -> Option<Self> {
+        self.becomes_adding().then_some(self)
+    }
+
+    /// Has the product added to what the result holds; gives `false` if its numbers are not summed as elements of
+    /// the result.
+    pub fn becomes_adding(&mut self) -> bool {
         // Nothing is computed again over what was added to.
-        let suits = self.table.same && self.exact.is_none();
-        suits.then_some(Self { adds: true, ..self })
+        self.adds = self.table.same && self.exact.is_none();
+        self.adds
     }
 
     /// How operands are read where they lie, if the table's arithmetic does that.

@@ -159,14 +159,34 @@ impl Product {
     /// [`Self::kept_bytes`], aligned to 64.
     #[cfg(feature = "std")]
     pub unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
+        let mut scratch = vec![[0u64; 8]; self.packing_bytes() / 64 + 1];
+        let scratch = scratch.as_mut_ptr().cast::<u8>();
+        let scratch = scratch.wrapping_add(scratch.align_offset(64));
+        // SAFETY: the caller promises the operand and its packed form; the scratch memory was made for it.
+        unsafe { self.keep_in(operand, kept, scratch) };
+    }
+
+    fn packing_blocks(&self) -> Blocks {
+        let s = self.sizes;
+        Blocks::new(self, &self.table, s.rows, s.columns).packing_all(&self.table)
+    }
+
+    /// Bytes of scratch memory that packing takes.
+    pub fn packing_bytes(&self) -> usize {
+        self.packing_blocks().bytes()
+    }
+
+    /// Packs the operand that is packed once.
+    ///
+    /// # Safety
+    /// `operand` leads to an array as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`] and `scratch`
+    /// [`Self::packing_bytes`], aligned to 64.
+    pub unsafe fn keep_in(&self, operand: *const u8, kept: *mut u8, scratch: *mut u8) {
         let (Some(side), s) = (self.kept, self.sizes) else {
             return;
         };
         let arrays = self.arrays([operand, operand], core::ptr::null_mut(), kept);
-        let blocks = Blocks::new(self, &self.table, s.rows, s.columns).packing_all(&self.table);
-        let mut scratch = vec![[0u64; 8]; blocks.bytes() / 64 + 1];
-        let scratch = scratch.as_mut_ptr().cast::<u8>();
-        let scratch = scratch.wrapping_add(scratch.align_offset(64));
+        let blocks = self.packing_blocks();
         let mut worker = Worker {
             product: self,
             table: &self.table,

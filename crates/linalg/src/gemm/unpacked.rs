@@ -322,15 +322,17 @@ pub(super) fn turns_result(isa: CpuFeatures, types: Types, axes: &Axes, along: b
     let (&[row], &[column], &[depth]) = (&axes.rows[..], &axes.columns[..], &axes.depth[..]) else {
         return false;
     };
+    // A copy of the dimensions takes longer than what can be said without one.
+    if types != [ElementType::F32; 3] || column.rhs == 1 || depth.rhs != 1 {
+        return false;
+    }
     let mut other = axes.clone();
     swap_operands(&mut other);
     let sizes = Sizes::new(&other);
-    let kernel = StridedKernel::new(isa, Arithmetic::F32, sizes.rows);
-    let Some(kernel) = kernel.filter(|_| types == [ElementType::F32; 3]) else {
+    let Some(kernel) = StridedKernel::new(isa, Arithmetic::F32, sizes.rows) else {
         return false;
     };
     let suits = turned(&kernel, &other, sizes).is_some()
-        && (column.rhs != 1 && depth.rhs == 1)
         && kernel.vectors(sizes.rows, usize::MAX / 2) <= 2
         && sizes.depth * sizes.columns * ELEMENT <= CACHED
         && !(column.rhs.unsigned_abs() * ELEMENT).is_multiple_of(ALIASED);

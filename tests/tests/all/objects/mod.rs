@@ -1,6 +1,10 @@
 //! Programs as objects for C: linked, loaded, and held against the reference evaluator.
 
 mod as_a_run;
+mod constants;
+mod convolutions;
+mod fourier;
+mod names;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -262,56 +266,6 @@ fn the_header_is_c_and_cpp() {
             "{said}\n{}",
             object.header
         );
-    }
-    let _ = std::fs::remove_dir_all(folder);
-}
-
-#[test]
-fn names_that_c_does_not_take_are_errors() {
-    let module = read("HloModule m ENTRY e { ROOT p = f32[2] parameter(0) }").expect("a program");
-    for name in ["", "1a", "a-b", "a b", "\u{e9}"] {
-        let error = compile_object(&module, &ObjectOptions::new(name, OLDEST));
-        let error = error.expect_err("no name").to_string();
-        assert!(error.contains("is not a name of C"), "{error}");
-    }
-    for name in ["int", "class", "main", "memcpy"] {
-        let error = compile_object(&module, &ObjectOptions::new(name, OLDEST));
-        let error = error.expect_err("a word of C or C++").to_string();
-        assert!(error.contains("means something"), "{error}");
-    }
-}
-
-/// Convolutions with a border of images whose number is open: by the routines, image by image, also where the
-/// kernel is not finite and its border must not count.
-#[test]
-fn images_are_convolved_one_by_one() {
-    let text = "HloModule m
-        ENTRY e {
-          x = f32[?,9,7,4] parameter(0)
-          w = f32[3,3,4,6] parameter(1)
-          ROOT y = f32[?,9,7,6] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
-        }";
-    let module = read(text).expect("a program");
-    let executable = compile(&module, &Options::default()).expect("compiled");
-    let folder = folder("images");
-    let linked = LinkedObject::new(&module, IsaLevel::Native, &folder).expect("an object");
-    for (batch, special) in [(1, None), (3, None), (0, None), (2, Some(f64::INFINITY))] {
-        let mut inputs = drawn(&module, &[batch]);
-        if let Some(special) = special {
-            let number = tegula_ir::Scalar::Float(special);
-            inputs[1].set_scalar(5, number).expect("an element");
-        }
-        let buffers: Vec<tegula::Tensor> = inputs.iter().cloned().map(Into::into).collect();
-        let expected = executable.run(&buffers).expect("it runs");
-        let shape = expected[0].shape().clone();
-        let outputs = linked.run(&[batch], &inputs, &[shape]).expect("it runs");
-        let (found, wanted) = (outputs[0].as_f32s(), expected[0].as_slice::<f32>());
-        let (found, wanted) = (found.expect("floats"), wanted.expect("floats"));
-        let pairs = found.iter().zip(wanted);
-        let near =
-            |(a, b): (&f32, &f32)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-4;
-        assert!(pairs.clone().all(near), "{batch} {special:?}");
-        assert_eq!(found.len(), wanted.len());
     }
     let _ = std::fs::remove_dir_all(folder);
 }

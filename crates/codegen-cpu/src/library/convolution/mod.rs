@@ -1,43 +1,31 @@
-//! Convolutions as [products](tegula_linalg::gemm): the rows are the positions of the
-//! window and the batch, the columns the output features, the depth the taps and
-//! the input features. Nothing is gathered before: strides that overlap do it.
+//! Convolutions as [products](tegula_linalg::convolution), prepared and run.
 //!
 //! - An input whose windows reach outside of it is copied with its border first.
-//! - A base dilation gives one product for each phase, whose width is columns (see [`geometry`]).
-//! - Groups are the product's batch; many groups of one feature each go to loops of their own
-//!   ([`tegula_linalg::depthwise`] with the features last, [`tegula_linalg::planes`] with them first).
+//! - Many groups of one feature each go to loops of their own ([`tegula_linalg::depthwise`] with the features last,
+//!   [`tegula_linalg::planes`] with them first).
 //! - What has too many phases or too large a border is computed by its definition.
 
 mod geometry;
-mod padding;
 mod plain;
 
-use geometry::{Geometry, Phase, Spatial};
-use padding::Padding;
+use geometry::Sizes;
 use plain::{Output, Plain};
 use smallvec::{SmallVec, smallvec};
-use std::cmp::Reverse;
 use std::fmt;
 use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ElementType, Op};
+use tegula_linalg::convolution::{Border, Convolution as Products};
 use tegula_linalg::depthwise::Direct;
-use tegula_linalg::gemm::{Axes, Axis, MAX_AXES, PackedLayout, Product};
+use tegula_linalg::gemm::{Axes, PackedLayout, Product};
 use tegula_linalg::planes::{ImageBounds, Planes};
 use tegula_linalg::thread_pool::ThreadPool;
 use tegula_rt::Kind;
 use tegula_target::CpuFeatures;
 
-/// The most products of one convolution.
-const MAX_PRODUCTS: usize = 64;
-/// A bordered copy is at most so many times as large as input and output together.
-const MAX_GROWTH: i64 = 4;
-/// Elements that a bordered copy may have in any case.
-const SMALL: i64 = 1 << 16;
-
 /// A convolution ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Convolution {
-    geometry: Geometry,
+    sizes: Sizes,
     types: [ElementType; 3],
     way: Way,
     /// Whether a window reaches outside of the input.
@@ -49,7 +37,7 @@ pub(crate) struct Convolution {
 enum Way {
     /// Products one after the other, of a bordered copy if there is one.
     Products {
-        padding: Option<Box<(Padding, usize)>>,
+        padding: Option<Box<(Border, usize)>>,
         products: Vec<Step>,
     },
     /// Element by element.
@@ -72,8 +60,19 @@ enum Form {
     Planes(Box<Planes>),
 }
 
-/// A copy with a border, in words, and its bytes.
-pub(crate) type Border = (Vec<i64>, usize);
+/// A copy with a border, in words (bytes of an element, how many dimensions there are, and each as a
+/// [`BorderedDim`](tegula_linalg::border::BorderedDim)), and its bytes.
+pub(crate) type BorderWords = (Vec<i64>, usize);
+
+fn words(border: &Border) -> Vec<i64> {
+    let (element, dims) = border.parts();
+    let each = dims.iter().flat_map(|d| {
+        let own = [d.size, d.front, d.skipped, d.kept, d.behind];
+        own.into_iter().chain([d.from_bytes, d.to_bytes])
+    });
+    let head = [element, dims.len()].map(|n| n as i64);
+    head.into_iter().chain(each).collect()
+}
 
 /// One product of a convolution, for who calls it elsewhere.
 pub(crate) struct Part<'a> {
@@ -90,7 +89,7 @@ pub(crate) struct Part<'a> {
 impl Convolution {
     /// Products and sums of a run, those with padding among them.
     pub(crate) fn operations(&self) -> f64 {
-        let g = &self.geometry;
+        let g = &self.sizes.geometry();
         // Of the output's elements, times those of the kernel that each is the sum of.
         let elements = [g.batch[1], g.out_features[1], g.in_features[1]];
         let elements: f64 = elements.map(|d| d.size as f64).iter().product();
@@ -107,7 +106,7 @@ impl Convolution {
 
 impl fmt::Display for Convolution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let g = &self.geometry;
+        let g = &self.sizes.geometry();
         let join = |sizes: &mut dyn Iterator<Item = i64>| {
             let sizes: Vec<String> = sizes.map(|s| s.to_string()).collect();
             sizes.join("x")
@@ -120,9 +119,9 @@ impl fmt::Display for Convolution {
             "convolution {} {window} {from}->{to} to {output}",
             self.types[0]
         )?;
-        match g.groups() {
-            (1, _) => Ok(()),
-            (groups, _) => write!(f, " in {groups} groups"),
+        match g.groups {
+            1 => Ok(()),
+            groups => write!(f, " in {groups} groups"),
         }
     }
 }
@@ -154,22 +153,14 @@ impl Convolution {
             features: *feature_group_count,
             batch: *batch_group_count,
         };
-        let geometry = Geometry::new(shapes, window, dims, groups)?;
-        let phases = all_phases(&geometry);
-        let bordered = match &phases {
-            Some(phases) => geometry
-                .spatial
-                .iter()
-                .zip(phases)
-                .any(|(spatial, phases)| reaches_outside(spatial, phases)),
-            None => true,
-        };
-        let output = shapes[2].element_count().unwrap_or(i64::MAX);
+        let sizes = Sizes::new(shapes, window, dims, groups)?;
+        let found = Products::new(sizes.geometry());
+        let bordered = found.as_ref().is_none_or(Products::is_bordered);
         let how = (isa, fixed.then_some(1));
-        let way = phases.and_then(|phases| products(how, &geometry, types, &phases, output));
+        let way = found.and_then(|found| products(how, &found, types));
         Some(Self {
             way: way.unwrap_or(Way::Plain),
-            geometry,
+            sizes,
             types,
             bordered,
         })
@@ -182,15 +173,15 @@ impl Convolution {
 
     /// How many elements the kernel and the output have.
     pub(crate) fn elements(&self) -> [usize; 2] {
-        let g = &self.geometry;
+        let g = &self.sizes.geometry();
         let taps = g.spatial.iter().map(|s| s.kernel.size);
         let features = [g.in_features[1].size, g.out_features[0].size];
         [count(taps.chain(features)), self.output_elements()]
     }
 
     /// Its products, of a copy with a border if there is one, of which the words are
-    /// those of [`Padding::words`]. `None` if elements are computed by the definition.
-    pub(crate) fn parts(&self) -> Option<(Option<Border>, Vec<Part<'_>>)> {
+    /// those of a border. `None` if elements are computed by the definition.
+    pub(crate) fn parts(&self) -> Option<(Option<BorderWords>, Vec<Part<'_>>)> {
         let Way::Products { padding, products } = &self.way else {
             return None;
         };
@@ -216,7 +207,7 @@ impl Convolution {
         });
         let padding = padding
             .as_ref()
-            .map(|padding| (padding.0.words(), padding.1));
+            .map(|padding| (words(&padding.0), padding.1));
         Some((padding, parts.collect()))
     }
 
@@ -362,7 +353,7 @@ impl Convolution {
     }
 
     fn output_elements(&self) -> usize {
-        let g = &self.geometry;
+        let g = &self.sizes.geometry();
         let spatial = g.spatial.iter().map(|s| s.output.size);
         count(spatial.chain([g.batch[1].size, g.out_features[1].size]))
     }
@@ -372,13 +363,13 @@ impl Convolution {
     /// # Safety
     /// As [`Self::run`].
     unsafe fn by_definition(&self, operands: [*const u8; 2], out: *mut u8, only_nan: bool) {
-        let g = &self.geometry;
+        let g = &self.sizes.geometry();
         let features = g.out_features[1].size;
         let plain = Plain::new(self.types);
         let mut position: SmallVec<[i64; 3]> = smallvec![0; g.spatial.len()];
         for index in 0..self.output_elements() {
             let mut rest = index as i64;
-            for (position, spatial) in position.iter_mut().zip(&g.spatial).rev() {
+            for (position, spatial) in position.iter_mut().zip(g.spatial).rev() {
                 *position = rest % spatial.output.size;
                 rest /= spatial.output.size;
             }
@@ -398,73 +389,25 @@ impl Convolution {
     }
 }
 
-/// The phases of each spatial dimension, if the products of them are few.
-fn all_phases(geometry: &Geometry) -> Option<Vec<Vec<Phase>>> {
-    // Groups of one feature each are loops of their own, which have no columns.
-    let (groups, features) = geometry.groups();
-    let wide = groups == 1 || features > 1;
-    let mut count = 1;
-    let mut all = Vec::with_capacity(geometry.spatial.len());
-    for spatial in &geometry.spatial {
-        let phases = spatial.phases(wide)?;
-        count *= phases.len().max(1);
-        if count > MAX_PRODUCTS {
-            return None;
-        }
-        all.push(phases);
-    }
-    Some(all)
-}
-
-fn reaches_outside(spatial: &Spatial, phases: &[Phase]) -> bool {
-    let mut reaches = phases.iter().filter_map(Phase::reach);
-    reaches.any(|(low, end)| low < 0 || end > spatial.input.size)
-}
-
-/// The products of a convolution, of which an operand may be the same in every run; `None` if a
-/// border would be too large or the numbers do not fit.
+/// The products of a convolution, of which an operand may be the same in every run; `None` if a border would be too
+/// large or the numbers do not fit.
 fn products(
     (isa, fixed): (CpuFeatures, Option<usize>),
-    geometry: &Geometry,
+    found: &Products<'_>,
     types: [ElementType; 3],
-    phases: &[Vec<Phase>],
-    output_elements: i64,
 ) -> Option<Way> {
-    let mut geometry = geometry.clone();
-    let mut reach: SmallVec<[(i64, i64); 6]> =
-        geometry.input_dims.iter().map(|&size| (0, size)).collect();
-    let mut bordered = false;
-    for (spatial, phases) in geometry.spatial.iter().zip(phases) {
-        if reaches_outside(spatial, phases) {
-            let reaches = || phases.iter().filter_map(Phase::reach);
-            let low = reaches().map(|(low, _)| low).min()?;
-            let end = reaches().map(|(_, end)| end).max()?;
-            *reach.get_mut(spatial.input_dim)? = (low, end);
-            bordered = true;
-        }
-    }
     let mut padding = None;
-    if bordered {
-        if let Some(step) = planes_without_border(isa, &geometry, types, phases) {
+    if found.is_bordered() {
+        if let Some(step) = planes_without_border(isa, found, types) {
             let products = vec![step];
             return Some(Way::Products { padding, products });
         }
-        let element = types[0].storage_bytes();
-        let (copy, sizes) = Padding::new(&geometry.input_dims, &reach, element)?;
-        let product = |sizes: &[i64]| sizes.iter().try_fold(1i64, |n, &s| n.checked_mul(s));
-        let elements = product(&sizes)?;
-        let both = product(&geometry.input_dims)?.checked_add(output_elements)?;
-        if elements > SMALL.max(both.saturating_mul(MAX_GROWTH)) {
-            return None;
-        }
-        let bytes = usize::try_from(elements).ok()?.checked_mul(element)?;
-        padding = Some(Box::new((copy, bytes.next_multiple_of(64))));
-        restride(&mut geometry, &sizes)?;
+        let border = found.border(types[0].storage_bytes())?;
+        padding = Some(Box::new((border, border.bytes()?)));
     }
     let mut products = Vec::new();
-    let mut chosen: SmallVec<[Phase; 3]> = SmallVec::new();
-    each_choice(phases, &mut chosen, &mut |chosen| {
-        let axes = axes(&geometry, chosen, &reach)?;
+    let border = padding.as_ref().map(|padding| &padding.0);
+    found.each_product(border, &mut |axes| {
         let form = if let Some(direct) = Direct::new(isa, types, &axes) {
             Form::Direct(Box::new(direct))
         } else if let Some(planes) = Planes::new(isa, types, &axes, None) {
@@ -484,145 +427,16 @@ fn products(
 /// [those](Planes::new) that can: nothing is copied.
 fn planes_without_border(
     isa: CpuFeatures,
-    geometry: &Geometry,
+    found: &Products<'_>,
     types: [ElementType; 3],
-    phases: &[Vec<Phase>],
 ) -> Option<Step> {
-    let ([lines, columns], [line_phases, column_phases]) = (&geometry.spatial[..], phases) else {
-        return None;
-    };
-    let (&[line], &[column]) = (&line_phases[..], &column_phases[..]) else {
-        return None;
-    };
-    // A line's neighbours are the columns, and the lines follow each other.
-    if [columns.input.stride, columns.output.stride] != [1, 1]
-        || lines.input.stride != columns.input.size
-    {
-        return None;
-    }
-    let whole = |&size: &i64| (0, size);
-    let whole: SmallVec<[(i64, i64); 6]> = geometry.input_dims.iter().map(whole).collect();
-    let axes = axes(geometry, &[line, column], &whole)?;
-    let bounds = ImageBounds {
-        first: [line.start as isize, column.start as isize],
-        size: [lines.input.size as usize, columns.input.size as usize],
-    };
+    let (axes, bounds) = found.without_border()?;
     let planes = Planes::new(isa, types, &axes, Some(bounds))?;
     Some(Step {
         axes: Box::new(axes),
         form: Form::Planes(Box::new(planes)),
         bounds: Some(bounds),
     })
-}
-
-/// Gives the input the strides of an array of other sizes.
-fn restride(geometry: &mut Geometry, sizes: &[i64]) -> Option<()> {
-    let strides = geometry::row_major(sizes);
-    let stride = |dim: usize| strides.get(dim).map(|d| d.stride);
-    for spatial in &mut geometry.spatial {
-        spatial.input.stride = stride(spatial.input_dim)?;
-    }
-    let [batch, features] = geometry.other_input_dims;
-    geometry.batch[0].stride = stride(batch)?;
-    geometry.in_features[0].stride = stride(features)?;
-    Some(())
-}
-
-/// Calls `visit` for every choice of a phase in each dimension.
-fn each_choice(
-    phases: &[Vec<Phase>],
-    chosen: &mut SmallVec<[Phase; 3]>,
-    visit: &mut dyn FnMut(&[Phase]) -> Option<()>,
-) -> Option<()> {
-    let Some((first, rest)) = phases.split_first() else {
-        return visit(chosen);
-    };
-    for &phase in first {
-        chosen.push(phase);
-        each_choice(rest, chosen, visit)?;
-        chosen.pop();
-    }
-    Some(())
-}
-
-/// The dimensions of the product of one choice of phases.
-fn axes(g: &Geometry, phases: &[Phase], reach: &[(i64, i64)]) -> Option<Axes> {
-    let axis = |size: i64, lhs: i64, rhs: i64, out: i64| -> Option<Axis> {
-        Some(Axis {
-            size: usize::try_from(size).ok()?,
-            lhs: isize::try_from(lhs).ok()?,
-            rhs: isize::try_from(rhs).ok()?,
-            out: isize::try_from(out).ok()?,
-        })
-    };
-    let [input_batch, output_batch] = g.batch;
-    let [in_features, kernel_in] = g.in_features;
-    let [kernel_out, out_features] = g.out_features;
-    let (groups, group_outputs) = g.groups();
-    let mut axes = Axes {
-        rows: [axis(
-            output_batch.size,
-            input_batch.stride,
-            0,
-            output_batch.stride,
-        )?]
-        .into(),
-        columns: [axis(
-            group_outputs,
-            0,
-            kernel_out.stride,
-            out_features.stride,
-        )?]
-        .into(),
-        ..Axes::default()
-    };
-    if g.spatial.len() >= MAX_AXES {
-        return None;
-    }
-    let mut starts = [0i64; 3];
-    for (spatial, phase) in g.spatial.iter().zip(phases) {
-        let (x, k, y) = (
-            spatial.input.stride,
-            spatial.kernel.stride,
-            spatial.output.stride,
-        );
-        let (outputs, taps) = (phase.outputs, phase.taps);
-        let moved = phase.by_output * x;
-        let direction = if spatial.window.reversal { -1 } else { 1 };
-        if phase.width > 1 {
-            let by_phase = direction * phase.tap_shift * k;
-            axes.columns.push(axis(phase.width, 0, by_phase, y)?);
-        }
-        axes.rows
-            .push(axis(outputs.count, moved, 0, outputs.step * y)?);
-        let by_tap = direction * taps.step * k;
-        axes.depth
-            .push(axis(taps.count, phase.by_tap * x, by_tap, 0)?);
-        let low = reach.get(spatial.input_dim)?.0;
-        starts[0] += (phase.start - low) * x;
-        starts[1] += spatial.tap_offset(taps.first);
-        starts[2] += outputs.first * y;
-    }
-    // Neighbours in the result are neighbours in the product.
-    axes.columns.sort_by_key(|axis| Reverse(axis.out));
-    axes.depth.push(axis(
-        kernel_in.size,
-        in_features.stride,
-        kernel_in.stride,
-        0,
-    )?);
-    if groups > 1 {
-        axes.batch.push(axis(
-            groups,
-            g.input_offset(0, group_outputs),
-            group_outputs * kernel_out.stride,
-            group_outputs * out_features.stride,
-        )?);
-    }
-    for (to, from) in axes.starts.iter_mut().zip(starts) {
-        *to = isize::try_from(from).ok()?;
-    }
-    Some(axes)
 }
 
 /// The product of sizes.

@@ -1,8 +1,8 @@
 //! One element of a convolution by its definition: what is too odd for products,
 //! and elements where a product with a zero of the padding made a NaN.
 
-use super::geometry::Geometry;
 use tegula_ir::ElementType;
+use tegula_linalg::convolution::Geometry;
 use tegula_scalar::apply_convert;
 
 /// Reads and writes elements as f64 or as i64.
@@ -20,7 +20,7 @@ pub(super) struct Output<'a> {
 }
 
 impl Output<'_> {
-    fn offset(&self, geometry: &Geometry) -> i64 {
+    fn offset(&self, geometry: &Geometry<'_>) -> i64 {
         let spatial = geometry.spatial.iter().zip(self.spatial);
         let spatial: i64 = spatial.map(|(dim, &at)| at * dim.output.stride).sum();
         self.batch * geometry.batch[1].stride
@@ -63,7 +63,7 @@ impl Plain {
     /// `out` is the geometry's output, of this one's type.
     pub(super) unsafe fn is_nan(
         self,
-        geometry: &Geometry,
+        geometry: &Geometry<'_>,
         out: *const u8,
         at: &Output<'_>,
     ) -> bool {
@@ -78,13 +78,14 @@ impl Plain {
     /// The pointers lead to the arrays of the geometry, of this one's types.
     pub(super) unsafe fn element(
         self,
-        geometry: &Geometry,
+        geometry: &Geometry<'_>,
         [input, kernel]: [*const u8; 2],
         out: *mut u8,
         at: &Output<'_>,
     ) {
         let [in_features, kernel_features] = geometry.in_features;
-        let input_base = geometry.input_offset(at.batch, at.feature);
+        let [batch, channel] = geometry.input_offset(at.batch, at.feature);
+        let input_base = batch * geometry.batch[0].stride + channel * in_features.stride;
         let kernel_base = at.feature * geometry.out_features[0].stride;
         let (mut float, mut integer) = (0f64, 0i64);
         let mut add = |x: i64, k: i64| {
@@ -120,7 +121,7 @@ impl Plain {
 /// Calls `add` with the offsets of every element of the input and the kernel that
 /// an output's window brings together, but for their features.
 fn taps(
-    geometry: &Geometry,
+    geometry: &Geometry<'_>,
     position: &[i64],
     input: i64,
     kernel: i64,

@@ -7,6 +7,7 @@ use crate::image::libcalls::Helper;
 use crate::image::{FunctionId, constant_address};
 use crate::object::arrays::{ArrayCall, Data};
 use crate::object::calls::{Call, Calls, Convolved, Images, Prepared, Repair};
+use crate::object::open_convolution::{Function, OpenConvolution};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use tegula_expr::Term;
@@ -55,6 +56,14 @@ impl Driver<'_, '_> {
                 ];
                 self.convolution(convolved, addresses)?;
             }
+            (Calls::OpenConvolution(call), &[input, kernel]) => {
+                let addresses = [
+                    self.address(input)?,
+                    self.address(kernel)?,
+                    self.address(out)?,
+                ];
+                self.open_convolution(call, addresses)?;
+            }
             _ => return Err(bug("a call")),
         }
         self.library.calls.insert(out, calls);
@@ -68,8 +77,8 @@ impl Driver<'_, '_> {
         operands: &[ValueId],
         results: &[ValueId],
     ) -> Result<(), Error> {
-        let words = self.words(&call.words)?;
-        let data = match call.data {
+        let mut words = self.words(&call.words)?;
+        let mut data = match call.data {
             Data::Nothing => self.builder.ins().iconst(types::I64, 0),
             Data::Constant(number) => self.constant(number),
             Data::Sort => {
@@ -81,6 +90,16 @@ impl Driver<'_, '_> {
                 self.table_of(&both)
             }
         };
+        for few in &call.for_few {
+            let lines = self.term(&few.lines);
+            let above = self.builder.ins().iadd_imm_s(lines, -few.least);
+            let range = few.most - few.least;
+            let ins = self.builder.ins();
+            let suits = ins.icmp_imm_s(IntCC::UnsignedLessThanOrEqual, above, range);
+            let (others, constant) = (self.words(&few.words)?, self.constant(few.constant));
+            words = self.builder.ins().select(suits, others, words);
+            data = self.builder.ins().select(suits, constant, data);
+        }
         let (given, gives) = (self.addresses(operands)?, self.addresses(results)?);
         let scratch = self.scratch.unwrap_or(self.arena);
         let args = [words, data, given, gives, scratch];
@@ -126,6 +145,56 @@ impl Driver<'_, '_> {
             Some(repair) => self.repair(repair, kernel, out),
             None => Ok(()),
         }
+    }
+
+    /// A convolution with open sizes.
+    fn open_convolution(
+        &mut self,
+        call: &OpenConvolution,
+        [input, kernel, out]: [Value; 3],
+    ) -> Result<(), Error> {
+        let words = self.words(&call.words)?;
+        let functions = self.function_table(&call.functions);
+        let scratch = self.scratch.unwrap_or(self.arena);
+        let args = [words, functions, input, kernel, out, scratch];
+        let (params, returns) = (&[types::I64; 6], &[types::I64]);
+        let status = self.call("tegula_rt_convolution", params, returns, &args);
+        let status = status.ok_or_else(|| bug("a convolution"))?;
+        let [instead, computed, check, done] = [(); 4].map(|()| self.builder.create_block());
+        let is_none = self.builder.ins().icmp_imm_s(IntCC::Equal, status, 2);
+        self.builder
+            .ins()
+            .brif(is_none, instead, &[], computed, &[]);
+        self.builder.switch_to_block(instead);
+        self.inside(std::slice::from_ref(&call.instead))?;
+        self.builder.ins().jump(done, &[]);
+        self.builder.switch_to_block(computed);
+        self.builder.ins().brif(status, check, &[], done, &[]);
+        self.builder.switch_to_block(check);
+        if let Some(repair) = &call.repair {
+            let known = self.terms.clone();
+            self.repair(repair, kernel, out)?;
+            self.terms = known;
+        }
+        self.builder.ins().jump(done, &[]);
+        self.builder.switch_to_block(done);
+        Ok(())
+    }
+
+    /// The address of a table with the addresses of routines.
+    pub(super) fn function_table(&mut self, functions: &[Function]) -> Value {
+        let addresses = functions.iter().map(|&(name, params, returns)| {
+            let routine = Helper {
+                name,
+                address: std::ptr::null(),
+                params,
+                returns,
+            };
+            let routine = self.image.refer_to_routine(&routine, self.builder.func);
+            self.builder.ins().func_addr(types::I64, routine)
+        });
+        let addresses: Vec<Value> = addresses.collect();
+        self.table_of(&addresses)
     }
 
     /// Computes a convolution image by image.

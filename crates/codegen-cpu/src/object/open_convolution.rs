@@ -1,0 +1,145 @@
+//! Convolutions with open sizes: one call, which works out their products from the sizes as a run does.
+//!
+//! `tegula_rt_convolution` is given the sizes and the window in words, and the functions that make products of the
+//! types ready and compute groups. It says whether a window reaches outside of the input, or that the convolution is
+//! none of products at these sizes: then it is loops of the program's own.
+
+use super::calls::{Calls, Library, Repair, Scratch};
+use super::routine_names::routine;
+use cranelift_codegen::ir::{Type, types};
+use tegula_expr::Term;
+use tegula_ir::{ArrayShape, Dim, ElementType, Op};
+use tegula_linalg::gemm::{Axes, MAX_COMPILED_AXES, Product};
+use tegula_plan::{Plan, Step, ValueId, convolution_kernel};
+use tegula_rt::Kind;
+
+/// A function whose address a routine is given: its name, the types of its parameters, and what it gives.
+pub(super) type Function = (&'static str, &'static [Type], &'static [Type]);
+
+/// The call of a convolution with open sizes.
+pub(super) struct OpenConvolution {
+    pub words: Vec<Term>,
+    /// What makes a product ready, what says how much memory it takes, and what computes groups.
+    pub functions: [Function; 4],
+    /// The loops that compute it where it is none of products.
+    pub instead: Step,
+    /// What looks whether the border counts, if that is possible, and the loops that compute the result then.
+    pub repair: Option<Repair>,
+}
+
+impl OpenConvolution {
+    /// What says how much scratch memory it takes.
+    pub(super) fn scratch(&self) -> Scratch<'_> {
+        let name = "tegula_rt_scratch_convolution";
+        (name, &self.words, &self.functions)
+    }
+}
+
+impl Library {
+    /// The call that a convolution with open sizes is, whose kernel may be packed before; `None` if there is no
+    /// product of the types, or routines have no room for so many dimensions.
+    pub(super) fn open_convolution(
+        &mut self,
+        plan: &mut Plan,
+        op: &Op,
+        (operands, results): (&[ValueId], &[ValueId]),
+        fixed: Option<usize>,
+    ) -> Option<Calls> {
+        let (&[input, kernel], &[out]) = (operands, results) else {
+            return None;
+        };
+        let shapes = [input, kernel, out].map(|value| plan.values[value].shape.clone());
+        let types = shapes.each_ref().map(|shape| shape.element_type);
+        let isa = self.isa();
+        Product::new(isa, types, Axes::default(), None)?;
+        if !tegula_fusion::is_product_of(types[0], types[1], types[2]) {
+            return None;
+        }
+        // Its head is any product's.
+        let head = self.call(Kind::Product, types, &Axes::default(), fixed, false, None);
+        let mut words = head.words;
+        words.extend(description(op, &shapes)?);
+        self.all_tiles();
+        let instead = convolution_kernel(plan, op, operands, results)?;
+        let elements = |shape: &ArrayShape| {
+            let sizes = shape.dims.iter().map(Dim::term);
+            sizes.fold(Term::constant(1), |all, size| all.mul(&size))
+        };
+        let repair = types[2].is_float().then(|| Repair {
+            step: instead.clone(),
+            elements: [elements(&shapes[1]), elements(&shapes[2])],
+            types: [types[1], types[2]],
+        });
+        Some(Calls::OpenConvolution(Box::new(OpenConvolution {
+            words,
+            functions: functions(isa.width, types),
+            instead,
+            repair,
+        })))
+    }
+}
+
+/// The functions that compute products of these types.
+fn functions(width: tegula_target::VectorWidth, element_types: [ElementType; 3]) -> [Function; 4] {
+    const GROUPS: (&[Type], &[Type]) = (&[types::I64; 6], &[types::I64]);
+    let (prepare, scratch) = routine(width, Kind::Product, element_types);
+    let [depthwise, planes] =
+        [Kind::Depthwise, Kind::Planes].map(|kind| routine(width, kind, element_types).0);
+    [
+        (prepare, &[types::I64; 2], &[types::I64]),
+        (scratch, &[types::I64], &[types::I64]),
+        (depthwise, GROUPS.0, GROUPS.1),
+        (planes, GROUPS.0, GROUPS.1),
+    ]
+}
+
+/// The words behind the head, as `crates/rt` reads them: how many dimensions arrays have, groups and whether these are
+/// of the batch, which dimensions are batch and features; of each spatial dimension which it is in the three arrays,
+/// and its window; and the sizes of the arrays.
+fn description(op: &Op, shapes: &[ArrayShape; 3]) -> Option<Vec<Term>> {
+    let Op::Convolution {
+        window,
+        dims,
+        feature_group_count,
+        batch_group_count,
+        ..
+    } = op
+    else {
+        return None;
+    };
+    let groups = (*feature_group_count).max(*batch_group_count).max(1);
+    let count = window.len() + 2;
+    let is_of_count = |shape: &ArrayShape| shape.dims.len() == count;
+    // The rows are the batch and the spatial dimensions, and groups are one dimension more.
+    let is_room = count - 1 + usize::from(groups > 1) <= MAX_COMPILED_AXES;
+    if !shapes.iter().all(is_of_count) || !is_room {
+        return None;
+    }
+    let mut words = vec![
+        count as i64,
+        groups,
+        i64::from(*batch_group_count > 1),
+        dims.input_batch,
+        dims.input_feature,
+        dims.kernel_input_feature,
+        dims.kernel_output_feature,
+        dims.output_batch,
+        dims.output_feature,
+    ];
+    for (at, window) in window.iter().enumerate() {
+        words.extend([
+            *dims.input_spatial.get(at)?,
+            *dims.kernel_spatial.get(at)?,
+            *dims.output_spatial.get(at)?,
+            window.stride,
+            window.padding_low,
+            window.base_dilation,
+            window.window_dilation,
+            i64::from(window.reversal),
+        ]);
+    }
+    let sizes = shapes
+        .iter()
+        .flat_map(|shape| shape.dims.iter().map(Dim::term));
+    Some(words.into_iter().map(Term::constant).chain(sizes).collect())
+}
