@@ -7,8 +7,8 @@
 
 mod visit;
 
+pub(crate) use visit::{dependents, for_each_defined, for_each_slice_mut, rename, renamed_term};
 pub use visit::{find_statement, for_each_statement};
-pub(crate) use visit::{for_each_defined, for_each_slice_mut, rename, renamed_term};
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
