@@ -115,9 +115,6 @@ struct Machine<'p> {
     /// Vectors in registers, by number.
     registers: Vec<Option<vector::value::Vector>>,
     random: vector::random::Random,
-    /// The line of the newest load of memory that nobody wrote, or the one that such memory's
-    /// content came from.
-    unwritten_from: Option<u32>,
     /// By number of the computation: its work, and what it takes to compute it.
     work: Vec<Work>,
     plans: Vec<Option<compute::Plan>>,
@@ -260,7 +257,6 @@ fn in_order(
             blocks: &blocks,
             registers: vec![None; program.registers.len()],
             random: vector::random::Random::default(),
-            unwritten_from: None,
             functional: options.functional,
             inputs,
             core: core as i64,

@@ -532,6 +532,7 @@ pub(super) fn bitcast(
         return Ok(Vector {
             lanes: Arc::new(lanes),
             marks: x.marks.clone(),
+            unwritten_from: x.unwritten_from,
         });
     }
     let ratio = (wide / narrow.max(1)) as usize;
