@@ -346,6 +346,13 @@ pub enum StatementKind {
         /// What it says if it does not hold.
         message: Arc<str>,
     },
+    /// States what the statement that follows takes for granted: the run ends if it does not hold.
+    Require {
+        /// Not 0 if it holds.
+        condition: Term,
+        /// What is not simulated.
+        message: Arc<str>,
+    },
     /// Runs the body for each value from `low` up to, not including, `high`.
     For {
         /// Takes the values.

@@ -21,6 +21,7 @@ pub(crate) mod matrix;
 mod order;
 mod padding;
 mod print;
+mod regroup;
 mod run;
 pub(crate) mod scalar;
 mod terms;
