@@ -7,8 +7,8 @@
 
 mod visit;
 
+pub(crate) use visit::{dependents, for_each_defined, for_each_slice_mut, rename, renamed_term};
 pub use visit::{find_statement, for_each_statement};
-pub(crate) use visit::{for_each_defined, for_each_slice_mut, rename, renamed_term};
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -346,6 +346,13 @@ pub enum StatementKind {
         /// The condition, which holds if it is not 0.
         condition: Term,
         /// The message if it does not hold.
+        message: Arc<str>,
+    },
+    /// States what the statement that follows takes for granted: the run ends if it does not hold.
+    Require {
+        /// Not 0 if it holds.
+        condition: Term,
+        /// What is not simulated.
         message: Arc<str>,
     },
     /// Runs the body for each value from `low` to `high`, exclusive.

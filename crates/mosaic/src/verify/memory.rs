@@ -24,12 +24,19 @@ fn is_semaphore(ty: &Type) -> bool {
 pub(super) fn memory(op: &Op, operands: &[&Type], results: &[&Type]) -> Checked {
     match op {
         Op::Load { strides, masked } => {
+            // A step of 0 takes the same elements again.
+            let good = strides.iter().all(|stride| *stride >= 0);
+            need(good, "it goes backwards")?;
             access(operands, results.first().copied(), strides, *masked)
         }
         Op::Store {
             strides, masked, ..
         } => match operands.split_first() {
-            Some((value, rest)) => access(rest, Some(value), strides, *masked),
+            Some((value, rest)) => {
+                let good = strides.iter().all(|stride| *stride > 0);
+                need(good, "its steps are not positive")?;
+                access(rest, Some(value), strides, *masked)
+            }
             None => Err("it stores nothing".to_owned()),
         },
         Op::LoadScalar => scalar_access(operands, results.first().copied()),
@@ -120,8 +127,7 @@ fn access(operands: &[&Type], value: Option<&Type>, strides: &[i64], masked: boo
             && indices.iter().all(|ty| is_index(ty))
             && element == vector.element
             && vector.dims.len() <= rank
-            && (strides.is_empty() || strides.len() == rank)
-            && strides.iter().all(|stride| *stride > 0),
+            && (strides.is_empty() || strides.len() == rank),
         "its indices or its vector do not fit the memory",
     )?;
     if masked {

@@ -10,7 +10,8 @@ use crate::finding::{Code, Findings, Told};
 use crate::memory::geometry::Geometry;
 use crate::program::{
     Buffer, BufferId, Compute, Grid, Operand, ScalarOperation, Slice, SliceEntry, Space, Statement,
-    StatementKind, TpuProgram, VectorBlock, VectorOp, VectorResult, Window, for_each_statement,
+    StatementKind, TpuProgram, VectorBlock, VectorOp, VectorResult, Window, dependents,
+    for_each_statement,
 };
 use crate::report::{AlignmentProof, AlignmentProofs, Error};
 use crate::text::print_statement;
@@ -492,7 +493,11 @@ impl Checker<'_> {
         for dimension in &grid.dimensions {
             let var = dimension.variable.var();
             let many = dimension.high.sub(&dimension.low).as_constant() != Some(1);
-            let follows = window.indices.iter().any(|index| index.mentions(var));
+            let known = dependents(&window.transform, var);
+            let mut follows = false;
+            for index in &window.indices {
+                index.for_each_var(&mut |var| follows |= known.contains(&var));
+            }
             if dimension.parallel && many && !follows {
                 let name = &self.program.variables[dimension.variable].name;
                 let block = &self.program.buffers[window.block].name;

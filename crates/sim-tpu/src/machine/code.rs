@@ -1,6 +1,7 @@
 //! Programs prepared for execution: statements with the [`terms`](super::terms) and slices that
 //! they evaluate. A statement keeps its original for messages.
 
+use super::regroup::{self, Groups};
 use super::terms::{AT_RUN_TIME, Cut, CutEntry, Index, Signal};
 use super::vector::work::of_block;
 use super::vector::{Block, Kind, Operand as VectorInput, Ready, Reshaped, ViewCut};
@@ -45,6 +46,7 @@ pub(super) enum Action<'p> {
     Delay(Index),
     Print(&'p Print, Vec<Printable>),
     Assert(Index, &'p str),
+    Require(Index, &'p str),
     WaitCopy(Box<Copy>),
     For {
         variable: usize,
@@ -77,6 +79,8 @@ pub(super) enum Action<'p> {
 pub(super) struct Copy {
     pub(super) source: Cut,
     pub(super) destination: Cut,
+    /// Which dimensions of both have the same elements.
+    pub(super) groups: Groups,
     pub(super) semaphore: Signal,
     /// Whether some size is known only when the copy starts.
     pub(super) sized: bool,
@@ -209,6 +213,9 @@ impl<'p> Compiler<'p> {
             StatementKind::Assert { condition, message } => {
                 Action::Assert(Index::new(condition), message)
             }
+            StatementKind::Require { condition, message } => {
+                Action::Require(Index::new(condition), message)
+            }
             StatementKind::Await { semaphore, amount } => {
                 Action::Await(self.signal(semaphore, line)?, Index::new(amount))
             }
@@ -292,18 +299,16 @@ impl<'p> Compiler<'p> {
         let source = self.copied_cut(source, line)?;
         let destination = self.copied_cut(destination, line)?;
         let types = [&source, &destination].map(|c| self.geometry[c.buffer.index()].element_type);
-        let sizes = source.sizes.iter().zip(&destination.sizes);
-        let mut fits = sizes.map(|(a, b)| a == b || *a == AT_RUN_TIME || *b == AT_RUN_TIME);
-        if source.sizes.len() != destination.sizes.len()
-            || !fits.all(|fits| fits)
-            || types[0] != types[1]
-        {
-            return Err(wrong(
-                line,
-                "a copy's source and destination differ in shape",
-            ));
-        }
+        // Texts state shapes that are the same.
+        let groups = match self.program.is_of_pallas() {
+            true => regroup::groups(&source.sizes, &destination.sizes),
+            false => regroup::pairs(&source.sizes, &destination.sizes),
+        };
+        let groups = groups
+            .filter(|_| types[0] == types[1])
+            .ok_or_else(|| wrong(line, "a copy's source and destination differ in shape"))?;
         Ok(Copy {
+            groups,
             sized: source.is_sized() || destination.is_sized(),
             source,
             destination,

@@ -4,6 +4,7 @@ use super::access::{Access, Touch};
 use super::code::Copy;
 use super::cores::{Content, Incoming};
 use super::flights::Flight;
+use super::regroup::{self, Bounds};
 use super::terms::{Cut, Index, Signal};
 use super::{Flow, Here, Machine};
 use crate::engine::Transfer;
@@ -22,8 +23,10 @@ const MAX_FLIGHTS: usize = 1 << 14;
 struct Moved {
     source: Region,
     destination: Region,
-    /// The number of elements moved, by dimension of the copy.
+    /// What is moved, by dimension of the source that is kept.
     sizes: SmallVec<[i64; 4]>,
+    /// The same, by dimension of the destination.
+    landed: SmallVec<[i64; 4]>,
 }
 
 impl Moved {
@@ -32,8 +35,21 @@ impl Moved {
             source: source.region.clone(),
             destination: destination.region.clone(),
             sizes: SmallVec::new(),
+            landed: SmallVec::new(),
         };
-        for (&s, &d) in copy.source.kept.iter().zip(&copy.destination.kept) {
+        for group in &copy.groups {
+            let from = &copy.source.kept[group.source.clone()];
+            let to = &copy.destination.kept[group.destination.clone()];
+            let whole = |region: &Region, dims: &[usize]| -> Vec<i64> {
+                let sizes = dims.iter().map(|d| region.high[*d] - region.low[*d]);
+                sizes.collect()
+            };
+            let ([s], [d]) = (from, to) else {
+                moved.sizes.extend(whole(&source.region, from));
+                moved.landed.extend(whole(&destination.region, to));
+                continue;
+            };
+            let (s, d) = (*s, *d);
             let end = |access: &Access, dim: usize| {
                 let lead = access.lead[dim];
                 (
@@ -48,19 +64,44 @@ impl Moved {
             moved.destination.low[d] = destination.region.low[d] + (low - to.0);
             moved.destination.high[d] = destination.region.low[d] + (high - to.0);
             moved.sizes.push((high - low).max(0));
+            moved.landed.push((high - low).max(0));
         }
         moved
     }
 
-    /// The part of the destination that a part of the source is moved to.
-    fn landing(&self, copy: &Copy, part: &Region) -> Region {
-        let mut region = self.destination.clone();
-        for (&s, &d) in copy.source.kept.iter().zip(&copy.destination.kept) {
-            let shift = self.destination.low[d] - self.source.low[s];
-            region.low[d] = part.low[s] + shift;
-            region.high[d] = part.high[s] + shift;
+    /// Where part of the source lands.
+    fn landing(&self, copy: &Copy, part: &Region) -> Vec<Region> {
+        let mut landed = vec![self.destination.clone()];
+        for group in &copy.groups {
+            let from = &copy.source.kept[group.source.clone()];
+            let to = &copy.destination.kept[group.destination.clone()];
+            let bounds = from.iter().map(|d| {
+                let low = self.source.low[*d];
+                (part.low[*d] - low, part.high[*d] - low)
+            });
+            let bounds: Bounds = bounds.collect();
+            let parts = match group.is_pair() {
+                true => vec![bounds],
+                false => regroup::boxes(
+                    &bounds,
+                    &self.sizes[group.source.clone()],
+                    &self.landed[group.destination.clone()],
+                ),
+            };
+            let mut all = Vec::with_capacity(landed.len() * parts.len());
+            for region in &landed {
+                for bounds in &parts {
+                    let mut region = region.clone();
+                    for (d, (low, high)) in to.iter().zip(bounds) {
+                        region.low[*d] = self.destination.low[*d] + low;
+                        region.high[*d] = self.destination.low[*d] + high;
+                    }
+                    all.push(region);
+                }
+            }
+            landed = all;
         }
-        region
+        landed
     }
 }
 
@@ -143,9 +184,14 @@ impl<'p> Machine<'p> {
             return Ok(true);
         }
         let mut some = true;
-        for (&s, &d) in copy.source.kept.iter().zip(&copy.destination.kept) {
-            let from = copy.source.entries[s].size(&self.values);
-            let to = copy.destination.entries[d].size(&self.values);
+        for group in &copy.groups {
+            let count = |cut: &Cut, dims: std::ops::Range<usize>| {
+                let dims = cut.kept[dims].iter();
+                let mut sizes = dims.map(|d| cut.entries[*d].size(&self.values));
+                sizes.try_fold(1i64, |product, size| product.checked_mul(size?))
+            };
+            let from = count(&copy.source, group.source.clone());
+            let to = count(&copy.destination, group.destination.clone());
             let (Some(from), Some(to)) = (from, to) else {
                 // The access reports that there is no value.
                 return Ok(true);
@@ -233,7 +279,8 @@ impl<'p> Machine<'p> {
         }
         let landing = |set: &Regions| -> Vec<Region> {
             let parts = set.within(&moved.source);
-            parts.iter().map(|part| moved.landing(copy, part)).collect()
+            let landed = parts.iter().flat_map(|part| moved.landing(copy, part));
+            landed.collect()
         };
         let state = &self.states[source.buffer.index()];
         let incoming = Incoming {
@@ -342,7 +389,7 @@ impl<'p> Machine<'p> {
         let lead = |rank| vec![0; rank];
         let dense = |cut: &Cut| {
             let rank = cut.entries.len();
-            Dense::slice(rank, &cut.kept, &moved.sizes, &lead(rank))
+            Dense::slice(rank, &cut.kept, &moved.landed, &lead(rank))
         };
         let buffer = self.read_bytes(from, &moved.source, &copy.source, &moved.sizes);
         self.images[space(to)].write(
@@ -365,7 +412,8 @@ impl<'p> Machine<'p> {
     ) {
         let landing = |set: &Regions| -> Vec<Region> {
             let parts = set.within(&moved.source);
-            parts.iter().map(|part| moved.landing(copy, part)).collect()
+            let landed = parts.iter().flat_map(|part| moved.landing(copy, part));
+            landed.collect()
         };
         let from = &self.states[source.buffer.index()];
         let (mut tainted, neutral) = (landing(&from.tainted), landing(&from.neutral));

@@ -21,6 +21,7 @@ pub(crate) mod matrix;
 mod order;
 mod padding;
 mod print;
+mod regroup;
 mod run;
 pub(crate) mod scalar;
 mod terms;
@@ -115,9 +116,6 @@ struct Machine<'p> {
     /// Vectors in registers, by number.
     registers: Vec<Option<vector::value::Vector>>,
     random: vector::random::Random,
-    /// The line of the newest load of unwritten memory, or of the load that such memory's content
-    /// came from.
-    unwritten_from: Option<u32>,
     /// By number of the computation: its work on each unit, and its prepared module.
     work: Vec<Work>,
     plans: Vec<Option<compute::Plan>>,
@@ -260,7 +258,6 @@ fn in_order(
             blocks: &blocks,
             registers: vec![None; program.registers.len()],
             random: vector::random::Random::default(),
-            unwritten_from: None,
             functional: options.functional,
             inputs,
             core: core as i64,

@@ -274,6 +274,13 @@ impl<'p> Machine<'p> {
             }
             Action::Print(print, values) => self.print(print, values, here),
             Action::Assert(condition, message) => self.assert(condition, message, here),
+            Action::Require(condition, message) => match condition.value(&self.values) {
+                Some(0) => Err(Error::Unsupported {
+                    line: here.line,
+                    message: (*message).to_owned(),
+                }),
+                _ => Ok(Flow::Next),
+            },
             Action::WaitCopy(copy) => self.wait_copy(copy, here),
             Action::Await(semaphore, amount) => self.await_count(semaphore, amount, here),
             Action::Compute(job) => self.compute(*job, here),

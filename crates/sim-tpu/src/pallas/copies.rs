@@ -2,10 +2,13 @@
 
 use super::references::{AT_RUN_TIME, Reference, Size};
 use super::{Error, Made, Semaphores, Translator};
-use crate::program::{Remote, SemaphoreRef, Slice, StatementKind};
-use tegula_expr::Term;
+use crate::memory::geometry::Geometry;
+use crate::program::{Comparison, Remote, SemaphoreRef, Slice, Space, StatementKind};
+use tegula_expr::{Cmp, Term};
 use tegula_mosaic::ir::{CopyOperands, Op, Operation, Value};
 use tegula_mosaic::types::Item;
+
+const NO_SEMAPHORE: &str = "a wait for an end that has no semaphore";
 
 /// The source and target of a copy, with its semaphores.
 struct Ends {
@@ -265,18 +268,42 @@ impl<'k> Translator<'k> {
         if groups.core && matches!(operation.op, Op::EnqueueDma(_)) {
             self.only_core(operation, next()?)?;
         }
+        let [source, target] = self.same_sizes(operation, [source, target])?;
         let of = |value: Option<Value>| {
             value
                 .map(|value| self.semaphore(operation, value))
                 .transpose()
         };
         Ok(Ends {
-            source: self.reference(operation, source)?.slice(operation)?,
-            target: self.reference(operation, target)?.slice(operation)?,
+            source: source.slice(operation)?,
+            target: target.slice(operation)?,
             source_semaphore: of(source_semaphore)?,
             target_semaphore: of(target_semaphore)?,
             device: device.map(|value| self.scalar(value)).transpose()?,
         })
+    }
+
+    /// The ends of a copy, as boxes of their memory. If their sizes differ, dimensions of size 1 are
+    /// dropped, which only one of them may have.
+    fn same_sizes(&mut self, operation: &Operation, ends: [Value; 2]) -> Made<[Reference; 2]> {
+        let mut conditions = Vec::new();
+        let mut whole = |end| {
+            Ok(self
+                .reference(operation, end)?
+                .composed(Some(&mut conditions)))
+        };
+        let (mut source, mut target) = (whole(ends[0])?, whole(ends[1])?);
+        for condition in conditions {
+            let message = "a copy of joined dimensions that crosses a row's end is not simulated";
+            self.push(StatementKind::Require {
+                condition,
+                message: format!("`{}`: {message}", operation.name).into(),
+            });
+        }
+        if source.dims() != target.dims() {
+            (source, target) = (source.without_ones(), target.without_ones());
+        }
+        Ok([source, target])
     }
 
     /// Checks a device's core number: a device is one core, number 0.
@@ -318,18 +345,91 @@ impl<'k> Translator<'k> {
 
     fn wait(&mut self, operation: &Operation, groups: CopyOperands, target: bool) -> Made<()> {
         self.flush();
+        if let Some(bytes) = self.waited_bytes(operation, groups)? {
+            // Behind the source, its semaphore if it has one, and the destination.
+            let at = match target {
+                true => 2 + usize::from(groups.source_semaphore),
+                false => 1,
+            };
+            let semaphore = operation.operands.get(at).copied();
+            let semaphore = semaphore.ok_or_else(|| Error::at(operation, NO_SEMAPHORE))?;
+            return self.wait_for_bytes(operation, semaphore, bytes);
+        }
         let ends = self.ends(operation, groups)?;
         let semaphore = if target {
             ends.target_semaphore
         } else {
             ends.source_semaphore
         };
-        let semaphore = semaphore
-            .ok_or_else(|| Error::at(operation, "a wait for an end that has no semaphore"))?;
+        let semaphore = semaphore.ok_or_else(|| Error::at(operation, NO_SEMAPHORE))?;
         self.push(StatementKind::WaitCopy {
             source: ends.source,
             destination: ends.target,
             semaphore,
+        });
+        Ok(())
+    }
+
+    /// The bytes of a wait whose end may be no box of its memory. A wait asks for nothing but them,
+    /// and kernels name memory that they never copy, only because it has so many.
+    fn waited_bytes(&self, operation: &Operation, groups: CopyOperands) -> Made<Option<Term>> {
+        let end = |at: usize| {
+            let value = operation.operands.get(at);
+            let value = value.ok_or_else(|| Error::at(operation, "an operand is missing"))?;
+            self.reference(operation, *value)
+        };
+        let (source, target) = (end(0)?, end(1 + usize::from(groups.source_semaphore))?);
+        // The bytes are those in HBM, if one end is there.
+        let space = |end: &Reference| self.program.buffers[end.buffer].space;
+        let counted = if space(&source) == Space::Hbm {
+            source
+        } else {
+            target
+        };
+        let mut conditions = Vec::new();
+        counted.composed(Some(&mut conditions));
+        if conditions.is_empty() || counted.words.is_some() {
+            return Ok(None);
+        }
+        let buffer = &self.program.buffers[counted.buffer];
+        let geometry = Geometry::new(buffer, self.chip).map_err(|m| Error::at(operation, m))?;
+        let (extents, rank) = (counted.extents(), geometry.dims.len());
+        let Some(outer) = extents.len().checked_sub(2).filter(|_| rank > 1) else {
+            return Ok(None);
+        };
+        // The tiled dimensions are the array's own.
+        let mut high = vec![1; rank];
+        for (at, (size, taken)) in extents[outer..].iter().enumerate() {
+            match taken.as_constant() {
+                Some(taken) if *size == geometry.dims[rank - 2 + at] => high[rank - 2 + at] = taken,
+                _ => return Ok(None),
+            }
+        }
+        let mut bytes = Term::constant(geometry.tile_bytes(&vec![0; rank], &high));
+        for (_, taken) in &extents[..outer] {
+            bytes = bytes.mul(taken);
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Waits for so many bytes, if there are any.
+    fn wait_for_bytes(&mut self, operation: &Operation, semaphore: Value, bytes: Term) -> Made<()> {
+        let semaphore = self.semaphore(operation, semaphore)?;
+        let wait = self.inside(|own| {
+            own.push(StatementKind::Wait {
+                semaphore,
+                bytes: Some(bytes.clone()),
+            });
+            Ok(())
+        })?;
+        self.push(StatementKind::If {
+            condition: Comparison {
+                left: Term::constant(0),
+                cmp: Cmp::Lt,
+                right: bytes,
+            },
+            then: wait,
+            otherwise: Vec::new(),
         });
         Ok(())
     }

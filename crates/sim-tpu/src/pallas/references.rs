@@ -1,5 +1,6 @@
 //! References to memory, and their translation to slices of buffers.
 
+use super::reshapes::in_own_shape;
 use super::{Error, Made};
 use crate::program::{BufferId, Slice, SliceEntry, View};
 use tegula_expr::Term;
@@ -84,6 +85,37 @@ fn start_of(entry: &SliceEntry) -> Term {
         | SliceEntry::Range { start, .. }
         | SliceEntry::Sized { start, .. } => start.clone(),
     }
+}
+
+/// Makes a part that is taken in steps the box from its first element to its last, and gives the
+/// part in the box's shape.
+fn spanned(
+    (dims, entries): &mut (Vec<i64>, Vec<SliceEntry>),
+    strides: &[i64],
+) -> (Vec<i64>, Vec<SliceEntry>) {
+    let mut given = strides.iter();
+    let (mut spans, mut parts) = (Vec::new(), Vec::new());
+    for (entry, whole) in entries.iter_mut().zip(dims.iter()) {
+        let Some(size) = size_of(entry, *whole) else {
+            continue;
+        };
+        let stride = given.next().copied().unwrap_or(1);
+        let span = (size - 1).max(0).saturating_mul(stride).saturating_add(1);
+        if stride == 1 {
+            spans.push(size);
+            parts.push(SliceEntry::Whole);
+            continue;
+        }
+        let range = |start, size| SliceEntry::Range {
+            start,
+            size,
+            clipped: false,
+        };
+        *entry = range(start_of(entry), span);
+        spans.push(span);
+        parts.push(range(Term::constant(0), size));
+    }
+    (spans, parts)
 }
 
 impl Reference {
@@ -251,9 +283,63 @@ impl Reference {
         made
     }
 
+    /// The same part, of the buffer's own shape as far as it is a box there. Boxes under conditions
+    /// are taken if there is a list for them.
+    pub(super) fn composed(&self, mut conditions: Option<&mut Vec<Term>>) -> Self {
+        let mut made = self.clone();
+        while let [below @ .., (dims, entries)] = &made.stages[..]
+            && !below.is_empty()
+        {
+            let below = Self {
+                stages: below.to_vec(),
+                words: None,
+                ..made
+            };
+            let part = in_own_shape(&below.dims(), dims, entries);
+            let Some(mut part) = part.filter(|p| p.conditions.is_empty() || conditions.is_some())
+            else {
+                break;
+            };
+            if let Some(conditions) = &mut conditions {
+                conditions.append(&mut part.conditions);
+            }
+            made = Self {
+                words: made.words,
+                ..below.part(&part.starts, &part.sizes)
+            };
+        }
+        made
+    }
+
+    /// The sizes of the last shape, and how many elements are taken along each dimension.
+    pub(super) fn extents(&self) -> Vec<(i64, Term)> {
+        self.stages.last().map_or_else(Vec::new, |(dims, entries)| {
+            let taken = |entry: &SliceEntry, whole: i64| match entry {
+                SliceEntry::Sized { size, .. } => size.clone(),
+                _ => Term::constant(size_of(entry, whole).unwrap_or(1)),
+            };
+            let pairs = entries.iter().zip(dims);
+            pairs
+                .map(|(entry, whole)| (*whole, taken(entry, *whole)))
+                .collect()
+        })
+    }
+
+    /// Drops dimensions of which one index is taken.
+    pub(super) fn without_ones(mut self) -> Self {
+        if let Some((dims, entries)) = self.last() {
+            for (entry, whole) in entries.iter_mut().zip(dims.iter()) {
+                if size_of(entry, *whole) == Some(1) {
+                    *entry = SliceEntry::Element(start_of(entry));
+                }
+            }
+        }
+        self
+    }
+
     /// The reference as a slice, if it has one shape.
     pub(super) fn slice(&self, operation: &Operation) -> Made<Slice> {
-        match self.stages.as_slice() {
+        match self.composed(None).stages.as_slice() {
             [(_, entries)] => Ok(Slice {
                 buffer: self.buffer,
                 entries: entries.clone(),
@@ -265,28 +351,65 @@ impl Reference {
         }
     }
 
-    /// The reference as the view of a vector load or store.
-    pub(super) fn view(&self, strides: &[i64]) -> View {
-        let mut stages = self.stages.clone();
-        let steps = strides.iter().any(|stride| *stride != 1);
-        if steps && stages.len() == 1 {
-            // A strided part needs a stage of its own for its shape.
-            let sizes: Vec<i64> = stages[0].0.clone();
-            let all = sizes.iter().map(|_| SliceEntry::Whole).collect();
-            let part = std::mem::replace(&mut stages[0].1, all);
-            stages.push((sizes, part));
+    /// Words of memory of narrower elements that are taken in steps: the elements of a word are a
+    /// dimension of their own behind the packed one.
+    pub(super) fn stepped_words(
+        &self,
+        starts: &[Term],
+        sizes: &[Size],
+        steps: &[i64],
+    ) -> Option<View> {
+        let words = self.words?;
+        let mut dims = self.dims();
+        let at = Words::packed(dims.len());
+        let ratio = i64::from(words.outer.bits()) / i64::from(words.inner.bits()).max(1);
+        let packed = dims
+            .get_mut(at)
+            .filter(|size| ratio > 0 && **size % ratio == 0)?;
+        *packed /= ratio;
+        let entries = starts.iter().zip(sizes).map(|(start, size)| match size {
+            Size::One => Some(SliceEntry::Element(start.clone())),
+            Size::Known(size) => Some(SliceEntry::Range {
+                start: start.clone(),
+                size: *size,
+                clipped: false,
+            }),
+            Size::AtRunTime(_) => None,
+        });
+        let mut entries = entries.collect::<Option<Vec<_>>>()?;
+        let before = sizes.get(..=at)?.iter();
+        let before = before.filter(|size| !matches!(size, Size::One)).count();
+        let mut steps = steps.to_vec();
+        if entries.len() != dims.len() || before > steps.len() {
+            return None;
         }
-        let mut given = strides.iter();
-        let strides = match (steps, stages.last()) {
-            (true, Some((_, entries))) => entries
-                .iter()
-                .map(|entry| match entry {
-                    SliceEntry::Element(_) => 1,
-                    _ => given.next().copied().unwrap_or(1),
-                })
-                .collect(),
-            _ => Vec::new(),
+        dims.insert(at + 1, ratio);
+        entries.insert(at + 1, SliceEntry::Whole);
+        steps.insert(before, 1);
+        let mut made = self.clone();
+        made.words = None;
+        made.stages.push((dims, entries));
+        Some(made.view(&steps))
+    }
+
+    /// As what a vector is loaded from or stored to.
+    pub(super) fn view(&self, strides: &[i64]) -> View {
+        let mut plain = self.clone();
+        let stepped = match (strides.iter().any(|stride| *stride != 1), plain.last()) {
+            (true, Some(last)) => Some(spanned(last, strides)),
+            _ => None,
         };
+        let strides = match &stepped {
+            Some((dims, _)) => strides
+                .iter()
+                .copied()
+                .chain(std::iter::repeat(1))
+                .take(dims.len())
+                .collect(),
+            None => Vec::new(),
+        };
+        let mut stages = plain.composed(None).stages;
+        stages.extend(stepped);
         let mut stages = stages.into_iter();
         let entries = stages
             .next()

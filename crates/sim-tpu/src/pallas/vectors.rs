@@ -179,15 +179,6 @@ impl<'k> Translator<'k> {
         let words = reference
             .words
             .ok_or_else(|| Error::at(operation, "memory of its own elements"))?;
-        if strides.iter().any(|stride| *stride != 1) {
-            return match (is_store, vector) {
-                (false, Some(result)) => self.strided_words(operation, strides, result),
-                _ => Err(Error::at(
-                    operation,
-                    "a store with steps is not simulated on such memory",
-                )),
-            };
-        }
         let view = self.vector_view(operation, &operation.operands[at..], strides, vector)?;
         crate::machine::vector::value::ir_type(words.inner)
             .map_err(|message| Error::at(operation, message))?;
@@ -226,68 +217,6 @@ impl<'k> Translator<'k> {
         self.vector(operation, bits, vec![between_operand])
     }
 
-    /// Translates a strided load of memory as elements of another width: it loads all elements from
-    /// the first to the last and then takes some of them.
-    fn strided_words(
-        &mut self,
-        operation: &'k Operation,
-        strides: &[i64],
-        result: Value,
-    ) -> Made<()> {
-        let vector = self.module.values[result].as_vector();
-        let vector = vector.ok_or_else(|| Error::at(operation, "it gives no vector"))?;
-        let (dims, element) = (vector.dims.clone(), vector.element);
-        let reference = self.reference(operation, operation.operands[0])?;
-        let words = reference
-            .words
-            .ok_or_else(|| Error::at(operation, "memory of its own elements"))?;
-        let missing = (operation.operands.len() - 1).saturating_sub(dims.len());
-        let steps = strides.get(missing..).unwrap_or_default().to_vec();
-        let span: Vec<i64> = dims
-            .iter()
-            .zip(&steps)
-            .map(|(size, step)| ((size - 1) * step + 1).max(0))
-            .collect();
-        if span.len() != dims.len() {
-            return Err(Error::at(operation, "its steps are not its dimensions'"));
-        }
-        let mut starts = Vec::new();
-        for index in &operation.operands[1..] {
-            let term = self.scalar(*index)?;
-            self.after_open(&term);
-            starts.push(term);
-        }
-        let sizes: Vec<Size> = (0..starts.len())
-            .map(|d| Size::from(d.checked_sub(missing).map(|d| span[d])))
-            .collect();
-        let view = reference.part(&starts, &sizes).view(&[]);
-        let mut register = |dims: &[i64], element| {
-            self.program.registers.push(Register {
-                dims: dims.to_vec(),
-                element,
-            })
-        };
-        let inner = register(&words.inner_dims(&span), words.inner);
-        let outer = register(&span, element);
-        for (op, operands, result) in [
-            (VectorOp::Load(view), Vec::new(), inner),
-            (
-                VectorOp::Compute(Op::BitcastVector),
-                vec![VectorOperand::Register(inner)],
-                outer,
-            ),
-        ] {
-            self.open.push(VectorOperation {
-                op,
-                operands,
-                result: Some(VectorResult::Register(result)),
-                line: self.line,
-            });
-        }
-        let taken = VectorOp::Compute(Op::Slice(vec![0; dims.len()], dims, steps));
-        self.vector(operation, taken, vec![VectorOperand::Register(outer)])
-    }
-
     /// The view that a vector is loaded from or stored to: a reference and indices.
     fn vector_view(
         &mut self,
@@ -310,8 +239,11 @@ impl<'k> Translator<'k> {
         let sizes: Vec<Size> = (0..starts.len())
             .map(|d| Size::from(d.checked_sub(missing).map(|d| dims[d])))
             .collect();
-        Ok(reference
-            .part(&starts, &sizes)
-            .view(strides.get(missing..).unwrap_or_default()))
+        let steps = strides.get(missing..).unwrap_or_default();
+        if steps.iter().any(|step| *step != 1) && reference.words.is_some() {
+            let view = reference.stepped_words(&starts, &sizes, steps);
+            return view.ok_or_else(|| Error::at(operation, "its steps are of no whole words"));
+        }
+        Ok(reference.part(&starts, &sizes).view(steps))
     }
 }

@@ -3,8 +3,8 @@
 use super::{
     Operand, PrintedValue, Slice, SliceEntry, Statement, StatementKind, VariableId, VectorOp,
 };
-use rustc_hash::FxHashMap;
-use tegula_expr::Term;
+use rustc_hash::{FxHashMap, FxHashSet};
+use tegula_expr::{Term, Var};
 
 /// The first statement for which `wanted` holds, in the order of the text and including bodies.
 pub fn find_statement<'a>(
@@ -42,6 +42,79 @@ pub(crate) fn for_each_defined(body: &[Statement], visit: &mut dyn FnMut(Variabl
         | StatementKind::AssumeMultiple { variable, .. } => visit(*variable),
         _ => {}
     });
+}
+
+/// A variable and those that statements of a window's transform compute from it, or set where it
+/// decides.
+pub(crate) fn dependents(body: &[Statement], of: Var) -> FxHashSet<Var> {
+    let mut found = FxHashSet::from_iter([of]);
+    loop {
+        let before = found.len();
+        for_each_statement(body, &mut |statement| {
+            let mut follows = false;
+            for_each_read(&statement.kind, &mut |term| {
+                term.for_each_var(&mut |var| follows |= found.contains(&var));
+            });
+            if !follows {
+                return;
+            }
+            found.extend(defined(&statement.kind));
+            for inner in statement.bodies() {
+                for_each_statement(inner, &mut |inner| found.extend(defined(&inner.kind)));
+            }
+        });
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// The variable that a statement of a window's transform gives a value.
+fn defined(kind: &StatementKind) -> Option<Var> {
+    match kind {
+        StatementKind::Scalar { variable, .. }
+        | StatementKind::Load { variable, .. }
+        | StatementKind::Let { variable, .. }
+        | StatementKind::Set { variable, .. }
+        | StatementKind::For { variable, .. }
+        | StatementKind::AssumeMultiple { variable, .. } => Some(variable.var()),
+        _ => None,
+    }
+}
+
+/// Visits the terms that a statement of a window's transform reads, without its bodies.
+fn for_each_read(kind: &StatementKind, visit: &mut dyn FnMut(&Term)) {
+    match kind {
+        StatementKind::Scalar { operands, .. } => operands.iter().for_each(visit),
+        StatementKind::Load { source, .. } => {
+            for entry in &source.entries {
+                match entry {
+                    SliceEntry::Whole => {}
+                    SliceEntry::Element(at) | SliceEntry::Range { start: at, .. } => visit(at),
+                    SliceEntry::Sized { start, size } => {
+                        visit(start);
+                        visit(size);
+                    }
+                }
+            }
+        }
+        StatementKind::Let { value, .. }
+        | StatementKind::Set { value, .. }
+        | StatementKind::AssumeMultiple { value, .. } => visit(value),
+        StatementKind::For { low, high, .. } => {
+            visit(low);
+            visit(high);
+        }
+        StatementKind::If { condition, .. } => {
+            visit(&condition.left);
+            visit(&condition.right);
+        }
+        StatementKind::While { test, .. } => {
+            visit(&test.left);
+            visit(&test.right);
+        }
+        _ => {}
+    }
 }
 
 /// A term with its variables renamed.

@@ -70,7 +70,11 @@ fn result(literal: &Literal, at: usize) -> f64 {
 
 /// Runs a kernel on as many cores as there are lists of inputs.
 fn run_cores(name: &str, result_dims: &[i64], inputs: &[Vec<Literal>]) -> Ran {
-    let module = read(name).unwrap();
+    try_cores(name, result_dims, inputs).unwrap()
+}
+
+fn try_cores(name: &str, result_dims: &[i64], inputs: &[Vec<Literal>]) -> Result<Ran, String> {
+    let module = read(name)?;
     let chip = Chip::by_name("v6e").unwrap();
     let dims = inputs[0]
         .iter()
@@ -81,13 +85,14 @@ fn run_cores(name: &str, result_dims: &[i64], inputs: &[Vec<Literal>]) -> Ran {
         result_dims: vec![result_dims.to_vec()],
         ..Arrays::default()
     };
-    let program = to_program(&module, &chip, &arrays).unwrap();
+    let program = to_program(&module, &chip, &arrays).map_err(|error| error.to_string())?;
     let options = Options {
         functional: true,
         ..Options::default()
     };
-    let reports = simulate_cores(&program, &chip, &options, inputs).unwrap();
-    Ran { program, reports }
+    let reports = simulate_cores(&program, &chip, &options, inputs);
+    let reports = reports.map_err(|error| error.to_string())?;
+    Ok(Ran { program, reports })
 }
 
 fn run(name: &str, result_dims: &[i64], inputs: Vec<Literal>) -> Ran {
@@ -322,6 +327,133 @@ fn a_copy_of_no_rows_does_nothing() {
             "{findings:#?}"
         );
     }
+}
+
+/// The kernel copies `tiles` tiles from the first on, and `rows` rows of pages of 16.
+fn run_reshaped([first, tiles, start, rows]: [i64; 4]) -> Result<Ran, String> {
+    let place = integers(ElementType::S32, &[4], |at| [first, tiles, start, rows][at]);
+    let x = floats(ElementType::F32, &[64, 256], |at| at as f64);
+    let pages = floats(ElementType::F32, &[4, 16, 2, 128], |at| at as f64);
+    try_cores("reshaped", &[32, 2, 128], &[vec![place, x, pages]])
+}
+
+#[test]
+fn copies_of_reshaped_memory_are_of_the_memory() {
+    let ran = run_reshaped([2, 3, 36, 12]).unwrap();
+    let made = &ran.reports[0].results[0];
+    for row in 0..12 {
+        for at in [0, 130] {
+            assert_eq!(result(made, row * 256 + at), ((36 + row) * 256 + at) as f64);
+        }
+    }
+    for row in 0..32 {
+        let wanted = match row {
+            8..32 => ((16 + row - 8) * 256 + 128 + 7) as f64,
+            _ => 0.0,
+        };
+        assert_eq!(result(made, 16 * 256 + row * 128 + 7), wanted);
+    }
+    let findings = ran.findings();
+    let [(Code::Uninitialised, _, found)] = findings[..] else {
+        panic!("{findings:#?}")
+    };
+    assert!(
+        found.message.starts_with("`out0[12..16"),
+        "{}",
+        found.message
+    );
+}
+
+#[test]
+fn a_copy_across_pages_is_refused() {
+    let error = run_reshaped([2, 3, 40, 12]).err().unwrap();
+    assert!(
+        error.contains("`tpu.enqueue_dma`") && error.contains("crosses a row's end"),
+        "{error}"
+    );
+}
+
+fn run_regrouped(rows: i64) -> Ran {
+    let place = integers(ElementType::S32, &[5], |at| [3, 2, 2, 1, rows][at]);
+    let x = floats(ElementType::F32, &[64, 128], |at| at as f64);
+    let pages = floats(ElementType::F32, &[4, 16, 2, 128], |at| at as f64);
+    run("regrouped", &[64, 128], vec![place, x, pages])
+}
+
+#[test]
+fn the_ends_of_a_copy_may_have_other_dimensions() {
+    let ran = run_regrouped(16);
+    let made = &ran.clean()[0];
+    for row in 0..32 {
+        let copied = if row < 16 { (24 + row) * 128 + 9 } else { 0 };
+        let word = if row / 2 % 2 == 0 { 1 } else { 2 };
+        assert_eq!(result(made, row * 128 + 9), (copied + word) as f64);
+        let (first, second) = ((64 + row) * 128 + 9, (32 + row) * 128 + 9);
+        assert_eq!(result(made, (32 + row) * 128 + 9), (first + second) as f64);
+    }
+}
+
+#[test]
+fn a_wait_for_the_bytes_of_two_pages_takes_both_copies() {
+    // Of 4 rows of each page: the others were never written.
+    let ran = run_regrouped(4);
+    let findings = ran.findings();
+    let codes: Vec<Code> = findings.iter().map(|found| found.0).collect();
+    assert_eq!(codes, [Code::Uninitialised], "{findings:#?}");
+    let made = &ran.reports[0].results[0];
+    let (first, second) = ((64 + 7) * 128 + 9, (32 + 7) * 128 + 9);
+    assert_eq!(result(made, (32 + 7) * 128 + 9), (first + second) as f64);
+}
+
+#[test]
+fn a_part_of_reshaped_memory_does_not_meet_the_rest() {
+    let x = floats(ElementType::F32, &[64, 128], |at| at as f64);
+    let ran = run("slots", &[64, 128], vec![x]);
+    let made = &ran.clean()[0];
+    for (row, wanted) in [(17, 17 * 2), (26, 20), (63, 62)] {
+        let factor = if row == 17 { 2 } else { 1 };
+        let at = wanted / factor * 128 + 3;
+        assert_eq!(result(made, row * 128 + 3), (at * factor) as f64);
+    }
+}
+
+#[test]
+fn a_step_of_0_loads_the_same_row_again() {
+    let x = floats(ElementType::F32, &[8, 128], |at| at as f64);
+    let ran = run("again", &[8, 128], vec![x]);
+    let made = &ran.clean()[0];
+    for row in 0..8 {
+        assert_eq!(result(made, row * 128 + 5), (3 * 128 + 5) as f64);
+    }
+}
+
+#[test]
+fn what_was_never_written_is_found_where_it_was_loaded() {
+    // The result is loaded, too, after it, but no element of that is selected.
+    let x = floats(ElementType::F32, &[8, 128], |at| at as f64);
+    let ran = run("selected", &[8, 128], vec![x]);
+    let findings = ran.findings();
+    let [(Code::Uninitialised, line, _)] = findings[..] else {
+        panic!("{findings:#?}")
+    };
+    assert_eq!(line, line_of("summed up from nothing"));
+}
+
+#[test]
+fn blocks_follow_a_parallel_dimension_through_what_is_computed() {
+    let x = || floats(ElementType::F32, &[32, 128], |at| at as f64);
+    let ran = run("in_halves", &[32, 128], vec![x()]);
+    let made = &ran.clean()[0];
+    assert_eq!(result(made, 128), (17 * 128) as f64);
+    let ran = run("in_one_half", &[32, 128], vec![x()]);
+    let findings = ran.findings();
+    let found = findings.iter().find(|found| found.0 == Code::TwoWrites);
+    let (.., found) = found.unwrap_or_else(|| panic!("{findings:#?}"));
+    assert!(
+        found.message.contains("write the same block"),
+        "{}",
+        found.message
+    );
 }
 
 /// Texts with a few changed bytes are parsed or rejected, and then run or rejected, without a

@@ -135,3 +135,108 @@ def sized(place, x, o, buffer, sem):
 lower("sized", sized, jax.ShapeDtypeStruct((64, 128), F32), jax.ShapeDtypeStruct((2,), I32),
       jax.ShapeDtypeStruct((2, 64, 128), F32), in_specs=[SMEM, ANY], out_specs=ANY,
       scratch_shapes=[pltpu.VMEM((32, 128), F32), DMA])
+
+
+def reshaped(place, x, pages, o, buffer, sem):
+    tiles, slots = x.reshape(8, 8, 256), buffer.reshape(4, 8, 128)
+    buffer[...] = jnp.zeros_like(buffer)
+    copy = pltpu.make_async_copy(
+        tiles.at[pl.ds(place[0], place[1]), :, 128:256], slots.at[pl.ds(1, place[1])], sem
+    )
+    copy.start()
+    copy.wait()
+    rows = pages.reshape(64, 2, 128)
+    copy = pltpu.make_async_copy(rows.at[pl.ds(place[2], place[3])], o.at[pl.ds(0, place[3])], sem)
+    copy.start()  # rows of one page
+    copy.wait()
+    last = pltpu.make_async_copy(buffer.reshape(16, 2, 128), o.at[pl.ds(16, 16)], sem)
+    last.start()
+    last.wait()
+
+
+lower("reshaped", reshaped, jax.ShapeDtypeStruct((32, 2, 128), F32),
+      jax.ShapeDtypeStruct((4,), I32), jax.ShapeDtypeStruct((64, 256), F32),
+      jax.ShapeDtypeStruct((4, 16, 2, 128), F32), in_specs=[SMEM, ANY, ANY], out_specs=ANY,
+      scratch_shapes=[pltpu.VMEM((32, 128), F32), DMA])
+
+
+def slots(x, o, buffer, sems):
+    halves = buffer.reshape(2, 16, 128)
+
+    def fetch(i):
+        half = buffer.at[pl.ds(i % 2 * 16, 16)]
+        return pltpu.make_async_copy(x.at[pl.ds(i * 16, 16)], half, sems.at[i % 2])
+
+    fetch(0).start()
+    for i in range(4):
+        if i < 3:
+            fetch(i + 1).start()
+        fetch(i).wait()
+        # Also the rows of one half in steps, while the other half is copied.
+        o[pl.ds(i * 16, 8)] = halves[i % 2, :8] * 2.0
+        o[pl.ds(i * 16 + 8, 8)] = buffer[pl.ds(i % 2 * 16, 8, 2), :]
+
+
+lower("slots", slots, jax.ShapeDtypeStruct((64, 128), F32), jax.ShapeDtypeStruct((64, 128), F32),
+      in_specs=[ANY], scratch_shapes=[pltpu.VMEM((32, 128), F32), DMA((2,))])
+
+
+def again(x, o):
+    o[...] = x[pl.ds(3, 8, 0), :]
+
+
+lower("again", again, X, X)
+
+
+def selected(x, o, total):
+    total[...] += x[...]  # summed up from nothing
+    mask = lax.broadcasted_iota(I32, (8, 128), 0) < 8
+    o[...] = jnp.where(mask, total[...], o[...])
+
+
+lower("selected", selected, X, X, scratch_shapes=[pltpu.VMEM((8, 128), F32)])
+
+
+def copied(x, o):
+    o[...] = x[...]
+
+
+# Two orders of blocks that statements compute; in the second all points of the parallel dimension
+# write the same ones.
+for name, order in (("in_halves", lambda g, i: (lax.rem(g + 1, 2) * 2 + i, 0)),
+                    ("in_one_half", lambda g, i: (lax.rem(i + 1, 2), 0))):
+    lower(name, copied, jax.ShapeDtypeStruct((32, 128), F32), jax.ShapeDtypeStruct((32, 128), F32),
+          grid=(2, 2), in_specs=[pl.BlockSpec((8, 128), lambda g, i: (g * 2 + i, 0))],
+          out_specs=pl.BlockSpec((8, 128), order),
+          compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")))
+
+
+def regrouped(place, x, pages, o, buffer, rows, packed, sem):
+    # Rows of a dimension that was split, to a buffer that has both dimensions.
+    buffer[...] = jnp.zeros_like(buffer)
+    copy = pltpu.make_async_copy(
+        x.reshape(8, 8, 128).at[pl.ds(place[0], place[1])], buffer.at[pl.ds(0, place[1])], sem
+    )
+    copy.start()
+    copy.wait()
+    o[:32] = buffer[...].reshape(32, 128)
+    # Two pages, and one wait for the bytes of all of their rows.
+    both = pages.reshape(64, 2, 128)
+    for i in range(2):
+        source = both.at[pl.ds(place[2 + i] * 16, place[4])]
+        pltpu.make_async_copy(source, rows.at[pl.ds(i * 16, place[4])], sem).start()
+    whole = both.at[pl.ds(0, 2 * place[4])]
+    pltpu.make_async_copy(whole, whole, sem).wait()
+    o[32:] = rows[:16].reshape(32, 128) + rows[16:].reshape(32, 128)
+    # Every second word of two halves.
+    words = packed.bitcast(I32)
+    words[pl.ds(0, 8, 2)] = jnp.full((8, 128), 0x3F803F80, I32)
+    words[pl.ds(1, 8, 2)] = jnp.full((8, 128), 0x40004000, I32)
+    o[:32] += packed[...].astype(F32)
+
+
+lower("regrouped", regrouped, jax.ShapeDtypeStruct((64, 128), F32),
+      jax.ShapeDtypeStruct((5,), I32), jax.ShapeDtypeStruct((64, 128), F32),
+      jax.ShapeDtypeStruct((4, 16, 2, 128), F32), in_specs=[SMEM, ANY, ANY],
+      scratch_shapes=[pltpu.VMEM((4, 8, 128), F32), pltpu.VMEM((32, 2, 128), F32),
+                      pltpu.VMEM((32, 128), BF16), DMA])

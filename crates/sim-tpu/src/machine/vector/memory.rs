@@ -166,11 +166,11 @@ impl<'p> Machine<'p> {
         if !self.functional {
             return Ok(None);
         }
-        let vector = self.read(operation, &access, &parts, here)?;
+        let mut vector = self.read(operation, &access, &parts, here)?;
         let is_unwritten = |marks: &Vec<u8>| marks.iter().any(|mark| mark & UNWRITTEN != 0);
-        if vector.marks.as_deref().is_some_and(is_unwritten) {
+        if !access.outside && vector.marks.as_deref().is_some_and(is_unwritten) {
             let before = self.states[access.buffer.index()].unwritten_from;
-            self.unwritten_from = before.or(Some(here.line));
+            vector.unwritten_from = before.or(Some(here.line));
         }
         // A mask selects what is loaded; other elements become 0.
         let Some(mask) = operation.operands.first() else {
@@ -179,7 +179,11 @@ impl<'p> Machine<'p> {
         let mask = self.operand(mask, here)?;
         let zeros = Vector::splat(operation.element, 0, count).map_err(|m| unsupported(here, m))?;
         let chosen = super::elementwise::select(&mask, &vector, &zeros);
-        Ok(Some(chosen.map_err(|m| unsupported(here, m))?))
+        let chosen = chosen.map_err(|m| unsupported(here, m))?;
+        Ok(Some(Vector {
+            unwritten_from: vector.unwritten_from,
+            ..chosen
+        }))
     }
 
     fn read(
@@ -262,6 +266,7 @@ impl<'p> Machine<'p> {
             return Ok(());
         }
         let mut vector = self.operand(&operation.operands[0], here)?;
+        let from = vector.unwritten_from;
         let failed = |message| unsupported(here, message);
         if add || mask.is_some() {
             let before = self.read(operation, &access, &parts, here)?;
@@ -289,14 +294,14 @@ impl<'p> Machine<'p> {
         }
         let marks = vector.marks.clone();
         for part in &parts {
-            self.mark_stored(id, part, marks.as_ref().map(|marks| marks.as_slice()));
+            let marks = marks.as_ref().map(|marks| marks.as_slice());
+            self.mark_stored(id, part, marks, from);
         }
         Ok(())
     }
 
-    /// Updates what is known of a box after a vector was stored to it.
-    fn mark_stored(&mut self, id: usize, part: &Part, marks: Option<&[u8]>) {
-        let from = self.unwritten_from;
+    /// What is known of a box after a vector was stored to it.
+    fn mark_stored(&mut self, id: usize, part: &Part, marks: Option<&[u8]>, from: Option<u32>) {
         let state = &mut self.states[id];
         if !state.neutral.is_empty() {
             state.neutral.remove(&part.region);

@@ -208,11 +208,12 @@ impl<'p> Machine<'p> {
         for operand in &operation.operands {
             operands.push(self.operand(operand, here)?);
         }
-        let (made, mixed) = evaluate(op, operation, &operands, self.options.rounds_products)
+        let (mut made, mixed) = evaluate(op, operation, &operands, self.options.rounds_products)
             .map_err(|message| Error::Unsupported {
                 line: here.line,
                 message,
             })?;
+        made.unwritten_from = unwritten_from(op, &operands, &made);
         if mixed {
             self.find(Code::Padding, here, None, || {
                 (
@@ -223,6 +224,24 @@ impl<'p> Machine<'p> {
         }
         Ok(made)
     }
+}
+
+/// The line that loaded the elements of a result that nobody wrote.
+fn unwritten_from(op: &Op, operands: &[Vector], made: &Vector) -> Option<u32> {
+    let marks = made.marks.as_ref()?;
+    if let (Op::Select, [condition, a, b]) = (op, operands) {
+        let at = marks.iter().position(|mark| mark & value::UNWRITTEN != 0)?;
+        let chosen = condition.lanes.ints().ok().and_then(|lanes| match lanes {
+            [one] => Some(*one),
+            lanes => lanes.get(at).copied(),
+        });
+        let chosen = if chosen == Some(0) { b } else { a };
+        return match chosen.is_unwritten(at) {
+            true => chosen.unwritten_from,
+            false => condition.unwritten_from,
+        };
+    }
+    operands.iter().find_map(|operand| operand.unwritten_from)
 }
 
 /// The scalar in a vector of one element.

@@ -534,6 +534,7 @@ pub(super) fn bitcast(
         return Ok(Vector {
             lanes: Arc::new(lanes),
             marks: x.marks.clone(),
+            unwritten_from: x.unwritten_from,
         });
     }
     let ratio = (wide / narrow.max(1)) as usize;
@@ -547,6 +548,7 @@ pub(super) fn bitcast(
     };
     let mask = u32::MAX >> (32 - narrow);
     let mut out = vec![0u32; count(to_dims)];
+    let mut marks = x.marks.as_ref().map(|_| vec![0u8; count(to_dims)]);
     for place in 0..count(narrow_dims) {
         let (row, column) = (place / columns.max(1), place % columns.max(1));
         let word = row / ratio * columns + column;
@@ -556,12 +558,31 @@ pub(super) fn bitcast(
         } else {
             out[place] = (bits[word] >> shift) & mask;
         }
+        if let (Some(marks), Some(own)) = (&mut marks, &x.marks) {
+            let (to, from) = if packs { (word, place) } else { (place, word) };
+            marks[to] |= own[from];
+        }
     }
     let lanes = super::packed::from_bits(to, out)?;
-    let any = x
-        .marks
-        .as_ref()
-        .map_or(0, |marks| marks.iter().fold(0, |all, m| all | m));
-    let marks = (any != 0).then(|| vec![any; count(to_dims)]);
     Ok(Vector::new(lanes).marked(marks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::value::UNWRITTEN;
+    use super::*;
+    use tegula_mosaic::types::FloatKind;
+
+    #[test]
+    fn marks_stay_with_their_words() {
+        // Two rows of a word; nobody wrote the second row of the second word.
+        let half = Element::Float(FloatKind::BF16);
+        let x = Vector::floats(vec![1.0; 8]).marked(Some(vec![0, 0, 0, 0, 0, 0, 0, UNWRITTEN]));
+        let words = bitcast(&x, (half, &[4, 2]), (Element::I32, &[2, 2])).unwrap();
+        let marks = words.marks.as_deref().unwrap();
+        assert_eq!(marks[..], [0, 0, 0, UNWRITTEN]);
+        let back = bitcast(&words, (Element::I32, &[2, 2]), (half, &[4, 2])).unwrap();
+        let marks = back.marks.as_deref().unwrap();
+        assert_eq!(marks[..], [0, 0, 0, 0, 0, UNWRITTEN, 0, UNWRITTEN]);
+    }
 }

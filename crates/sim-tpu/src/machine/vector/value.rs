@@ -50,6 +50,8 @@ pub(crate) struct Vector {
     pub(crate) lanes: Arc<Lanes>,
     /// For each element its marks [`PADDING`] and [`UNWRITTEN`]; `None` if no element has one.
     pub(crate) marks: Option<Arc<Vec<u8>>>,
+    /// The line that loaded the elements that nobody wrote, if there are any.
+    pub(crate) unwritten_from: Option<u32>,
 }
 
 impl Vector {
@@ -57,6 +59,7 @@ impl Vector {
         Self {
             lanes: Arc::new(lanes),
             marks: None,
+            unwritten_from: None,
         }
     }
 
@@ -74,6 +77,15 @@ impl Vector {
             .filter(|marks| marks.iter().any(|m| *m != 0))
             .map(Arc::new);
         self
+    }
+
+    /// Whether an element comes from memory that nobody wrote; any element if it is one number.
+    pub(crate) fn is_unwritten(&self, at: usize) -> bool {
+        let mark = self.marks.as_ref().and_then(|marks| match marks.len() {
+            1 => marks.first(),
+            _ => marks.get(at),
+        });
+        mark.is_some_and(|mark| mark & UNWRITTEN != 0)
     }
 
     /// A vector with `count` copies of a number.

@@ -288,6 +288,10 @@ impl<'p> Printer<'p> {
                 let condition = self.term(condition);
                 let _ = write!(self.out, "assert {condition}, {message:?}");
             }
+            StatementKind::Require { condition, .. } => {
+                let condition = self.term(condition);
+                let _ = write!(self.out, "require {condition}");
+            }
             StatementKind::Wait { semaphore, bytes } => {
                 let semaphore = self.semaphore(semaphore);
                 self.write(format_args!("dma_wait {semaphore}"));
