@@ -164,7 +164,9 @@ def test_the_chip_is_asked():
     times = {}
     for chip in ("v5e", "v6e"):
         with tegula.pallas.simulator(chip, values=False) as sim:
-            matmul(random(1024, 1024), random(1024, 1024), block=512)
+            jax.block_until_ready(
+                matmul(random(1024, 1024), random(1024, 1024), block=512)
+            )
         times[chip] = sim.seconds
     assert times["v6e"] < times["v5e"]
     with pytest.raises(ValueError, match="expected one of v2"):
