@@ -9,7 +9,7 @@
 
 use super::avx512::Lanes;
 use super::{ImageBounds, Number};
-use crate::depthwise::Shared;
+use crate::depthwise::{MAX_TAPS, Shared};
 use crate::gemm::{Axes, Axis};
 use crate::microkernels::{CpuFeatures, VectorWidth};
 use crate::tables::{Table, Tables};
@@ -33,6 +33,12 @@ struct Summand {
     /// The number of the weight that it has in each of them.
     weights: [u8; MAX_RESULTS],
 }
+
+// Where sizes are known at run time only, there is memory for so many taps.
+const _: () = {
+    let (summands, taps) = (size_of::<Summand>(), size_of::<[isize; 2]>());
+    assert!(MAX_SUMMANDS * summands + 2 * MAX_RESULTS * taps <= MAX_TAPS * taps);
+};
 
 /// What all planes have in common.
 #[derive(Clone, Debug)]
