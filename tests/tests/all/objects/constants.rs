@@ -35,11 +35,9 @@ fn program(body: &str) -> Module {
 /// The bytes of the arena and of the object.
 fn sizes(module: &Module, cpu: IsaLevel) -> [usize; 2] {
     let object = compile_object(module, &ObjectOptions::new("m", cpu)).expect("an object");
-    let arena = object.header.lines();
-    let arena = arena.filter_map(|line| line.strip_prefix("#define M_ARENA_BYTES "));
-    let arena = arena
-        .last()
-        .map_or(0, |bytes| bytes.parse().expect("a number"));
+    let mut lines = object.header.lines().rev();
+    let arena = lines.find_map(|line| line.strip_prefix("#define M_ARENA_BYTES "));
+    let arena = arena.map_or(0, |bytes| bytes.parse().expect("a number"));
     [arena, object.bytes.len()]
 }
 

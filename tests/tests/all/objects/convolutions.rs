@@ -58,11 +58,14 @@ fn program(shapes: [&str; 3], rest: &str) -> Module {
 const LAST: &str = "dim_labels=b01f_01io->b01f";
 const FIRST: &str = "dim_labels=bf01_oi01->bf01";
 
+/// The shapes of input, kernel and output, the attributes, and the sizes at which it runs.
+type Case<T> = ([&'static str; 3], T, &'static [&'static [i64]]);
+
 /// Images of open sizes and number give the bits of a run: with a border, strides and dilations, in groups, with
 /// the features first and last, of all types that routines have.
 #[test]
 fn open_sizes_give_the_bits_of_a_run() {
-    let images: &[&[i64]] = &[
+    let images: &'static [&'static [i64]] = &[
         &[1, 9, 7],
         &[3, 16, 20],
         &[2, 33, 40],
@@ -70,8 +73,8 @@ fn open_sizes_give_the_bits_of_a_run() {
         &[0, 5, 5],
         &[2, 0, 6],
     ];
-    let planes: &[&[i64]] = &[&[9, 7], &[16, 20], &[33, 40], &[2, 2]];
-    let cases: [([&str; 3], String, &[&[i64]]); 14] = [
+    let planes: &'static [&'static [i64]] = &[&[9, 7], &[16, 20], &[33, 40], &[2, 2]];
+    let cases: [Case<String>; 14] = [
         (
             ["f32[?,?,?,4]", "f32[3,3,4,6]", "f32[?,?,?,6]"],
             format!("window={{size=3x3 pad=1_1x1_1}}, {LAST}"),
@@ -160,7 +163,7 @@ fn open_sizes_give_the_bits_of_a_run() {
 /// Signals and volumes.
 #[test]
 fn signals_and_volumes_give_the_bits_of_a_run() {
-    let cases: [([&str; 3], &str, &[&[i64]]); 2] = [
+    let cases: [Case<&str>; 2] = [
         (
             ["f32[?,?,8]", "f32[7,8,12]", "f32[?,?,12]"],
             "window={size=7 pad=6_0}, dim_labels=b0f_0io->b0f",
