@@ -2,13 +2,14 @@
 //!
 //! A call is described in words that are terms over the program's open sizes: a product is one call
 //! at any sizes. A convolution is split into products as for a run, which needs its sizes: of one with
-//! [open sizes](super::open_convolution) the call does that.
+//! [open sizes](open_convolution) the call does that.
+
+pub(super) mod open_convolution;
 
 use super::arrays::{ArrayCall, array_call, element_type_number};
 use super::header::is_taken;
 use super::is_identifier;
 use super::link::{Tiles, routines_for};
-use super::open_convolution::{Function, OpenConvolution};
 use super::open_product::open_axes;
 use super::routine_names::routine;
 use super::routines::is_outside;
@@ -16,6 +17,7 @@ use super::weights::{HASH, Weights};
 use crate::error::Error;
 use crate::library::convolution::{BorderWords, Convolution};
 use crate::library::dot::{Dot, axes};
+use open_convolution::{Function, OpenConvolution};
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_custom_call::is_library_routine;
 use tegula_expr::Term;

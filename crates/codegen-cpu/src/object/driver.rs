@@ -14,7 +14,7 @@ mod loops;
 mod routine_calls;
 
 use super::calls::Library;
-use super::open_convolution::Function;
+use super::calls::open_convolution::Function;
 use super::weights::HASH;
 use super::{Check, Condition, GivenSizes, OTHER_WEIGHTS};
 use crate::abi::Part;

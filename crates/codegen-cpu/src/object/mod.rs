@@ -5,7 +5,7 @@
 //!   swapped and calls of routines apart;
 //! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
 //! - [`constant_steps`]: what depends on constants alone, computed when the object is compiled;
-//! - [`open_product`], [`open_convolution`]: those with open sizes; [`routine_names`]: what computes products;
+//! - [`open_product`], [`open_convolution`](calls::open_convolution): those with open sizes; [`routine_names`]: what computes products;
 //! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
 //! - [`routines`]: functions of single numbers, on the C library's;
 //! - [`link`]: copies what is called of `crates/rt`;
@@ -23,7 +23,6 @@ mod driver;
 mod elf;
 mod header;
 mod link;
-mod open_convolution;
 mod open_product;
 mod routine_names;
 mod routines;

@@ -7,7 +7,7 @@
 //! operations are left out, as every compiler does: Pallas loads before each store.
 //!
 //! - `arguments`: the kernel's arguments: arrays, windows, scalars, scratch memory;
-//! - `references`: views of memory as slices; `reshapes`: parts of reshaped memory;
+//! - `references`: views of memory as slices, with parts of reshaped memory (`reshapes`);
 //! - `body`: statements; `vectors`: operations on vectors and scalars; `copies`: copies and
 //!   semaphores;
 //! - `live`: liveness of values;
@@ -19,7 +19,6 @@ mod copies;
 mod extents;
 mod live;
 mod references;
-mod reshapes;
 mod vectors;
 
 use crate::program::{Place, RegisterId, SemaphoreId, Statement, TpuProgram, VectorOperation};

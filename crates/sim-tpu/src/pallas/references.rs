@@ -1,8 +1,10 @@
 //! References to memory, and their translation to slices of buffers.
 
-use super::reshapes::in_own_shape;
+mod reshapes;
+
 use super::{Error, Made};
 use crate::program::{BufferId, Slice, SliceEntry, View};
+use reshapes::in_own_shape;
 use tegula_expr::Term;
 use tegula_mosaic::ir::Operation;
 use tegula_mosaic::types::Element;

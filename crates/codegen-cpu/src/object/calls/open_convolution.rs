@@ -4,8 +4,8 @@
 //! types ready and compute groups. It says whether a window reaches outside of the input, or that the convolution is
 //! none of products at these sizes: then it is loops of the program's own.
 
-use super::calls::{Calls, Library, Repair, Scratch};
-use super::routine_names::routine;
+use super::{Calls, Library, Repair, Scratch};
+use crate::object::routine_names::routine;
 use cranelift_codegen::ir::{Type, types};
 use tegula_expr::Term;
 use tegula_ir::{ArrayShape, Dim, ElementType, Op};
@@ -14,10 +14,10 @@ use tegula_plan::{Plan, Step, ValueId, convolution_kernel};
 use tegula_rt::Kind;
 
 /// A function whose address a routine is given: its name, the types of its parameters, and what it gives.
-pub(super) type Function = (&'static str, &'static [Type], &'static [Type]);
+pub(in crate::object) type Function = (&'static str, &'static [Type], &'static [Type]);
 
 /// The call of a convolution with open sizes.
-pub(super) struct OpenConvolution {
+pub(in crate::object) struct OpenConvolution {
     pub words: Vec<Term>,
     /// What makes a product ready, what says how much memory it takes, and what computes groups.
     pub functions: [Function; 4],
@@ -29,7 +29,7 @@ pub(super) struct OpenConvolution {
 
 impl OpenConvolution {
     /// What says how much scratch memory it takes.
-    pub(super) fn scratch(&self) -> Scratch<'_> {
+    pub(in crate::object) fn scratch(&self) -> Scratch<'_> {
         let name = "tegula_rt_scratch_convolution";
         (name, &self.words, &self.functions)
     }

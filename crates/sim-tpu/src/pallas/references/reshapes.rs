@@ -3,7 +3,7 @@
 //! A reshape splits a dimension into several, or joins several. A part of the new shape that is a
 //! box of the old one is given as that box, so that accesses to it are checked as what they are.
 
-use super::references::Size;
+use super::Size;
 use crate::program::SliceEntry;
 use tegula_expr::{Cmp, Term};
 
