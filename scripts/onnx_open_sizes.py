@@ -134,6 +134,18 @@ case("spectra_of_real_rows", {"x": [2, "n"]}, [{"n": 40}, {"n": 16}], [
     ("STFT", "x,step,window", "y"),
 ], {"step": np.int64(8), "window": np.hanning(16).astype(np.float32)})
 
+# Pools whose positions are rounded up: the last window may reach behind the array, but begins within it.
+IMAGES = [{"s": size, "t": size + 1} for size in (3, 4, 5, 6, 8)]
+POOL = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}
+case("largest_rounded_up", {"x": [1, 2, "s", "t"]}, IMAGES, [("MaxPool", "x", "y", POOL)], {})
+case("largest_by_steps_of_three", {"x": [1, 2, "s", "t"]}, IMAGES, [
+    ("MaxPool", "x", "y", {**POOL, "kernel_shape": [2, 3], "strides": [3, 3], "pads": [0, 1, 1, 1]}),
+], {})
+case("mean_rounded_up", {"x": [1, 2, "s", "t"]}, IMAGES, [
+    ("AveragePool", "x", "a", {**POOL, "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    ("AveragePool", "x", "b", {**POOL, "pads": [1, 1, 1, 1]}), ("Sub", "a,b", "y"),
+], {})
+
 
 def build(name):
     shapes, runs, nodes, constants, outputs, types = CASES[name]

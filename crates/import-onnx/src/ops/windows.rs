@@ -109,15 +109,13 @@ fn windows(
             }
         }
         let mut more = 0;
-        if ceil && stride > 1 {
-            let size = size.as_constant().ok_or_else(|| {
-                Error::unsupported("`ceil_mode` along a dimension whose size is not known")
-            })?;
-            let room = size + dim.padding_low + dim.padding_high - extent;
-            let positions = room.div_euclid(stride) + i64::from(room.rem_euclid(stride) != 0);
-            // The last window must begin within the array or the padding before it.
-            if positions * stride < size + dim.padding_low {
-                more = (positions * stride - room).max(0);
+        // With SAME padding all positions have their elements already.
+        if ceil && stride > 1 && !mode.starts_with("SAME") {
+            let behind = behind_last(size, &dim, extent);
+            match lower.canonical(&behind).as_constant() {
+                Some(known) => more = known,
+                None if extent >= stride + dim.padding_high => more = stride - 1,
+                None => high[2 + at] = behind,
             }
         }
         dim.padding_high += more;
@@ -130,6 +128,21 @@ fn windows(
         window,
         extra,
     })
+}
+
+/// The padding after the last element that a dimension needs if the number of positions of a window, which spans
+/// `extent` elements, is rounded up. The last window begins within the array or the padding before it. If a window
+/// is at least as long as a step and the padding behind together, it always does so: then the step without 1 gives
+/// as many positions, whatever the size.
+fn behind_last(size: &Term, dim: &WindowDim, extent: i64) -> Term {
+    let stride = Term::constant(dim.stride);
+    let before = size.add(&Term::constant(dim.padding_low));
+    let room = before.add(&Term::constant(dim.padding_high - extent));
+    let last = Term::min(
+        &room.ceil_div(&stride),
+        &before.ceil_div(&stride).sub(&Term::constant(1)),
+    );
+    Term::max(&last.mul(&stride).sub(&room), &Term::constant(0))
 }
 
 /// Adds a bias to each channel.
@@ -279,7 +292,8 @@ fn pool<'a>(lower: &mut Lowerer<'a>, call: &Call<'_, 'a>) -> Result<Vec<Item>> {
         ones = lower.pad(&ones, &filled, &low, &high)?;
     } else if parts.operand.dims != x.dims {
         return Err(Error::unsupported(
-            "SAME padding of an average along a dimension whose size is not known",
+            "an average whose padding depends on a size that is not known (SAME, or `ceil_mode` with \
+             windows shorter than a step and the padding behind)",
         ));
     }
     let counts = lower.window(&ones, &init, Fold::Sum, counted)?;
@@ -298,8 +312,9 @@ fn places_of_largest(
     let taps: i64 = parts.window.iter().map(|dim| dim.size).product();
     if taps > 1024 || parts.operand.dims != x.dims {
         return Err(Error::unsupported(
-            "the places of the largest elements in windows of more than 1024 elements, or with SAME \
-             padding along an open size",
+            "the places of the largest elements in windows of more than 1024 elements, or with padding \
+             that depends on a size that is not known (SAME, or `ceil_mode` with windows shorter than a \
+             step and the padding behind)",
         ));
     }
     // The elements and their positions in the array, both padded.
