@@ -1,5 +1,5 @@
-//! What compiled code and the run time agree on: how a kernel's function is called, and which part
-//! of the kernel's domain each of its functions does.
+//! The interface between compiled code and the run time: the calling convention of a kernel's
+//! function, and the part of the kernel's domain that each of its functions computes.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;

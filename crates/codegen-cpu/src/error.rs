@@ -1,4 +1,4 @@
-//! What can go wrong when a plan is compiled or run on the CPU.
+//! Errors of compiling and running a plan on the CPU.
 
 use tegula_custom_call::CustomCallError;
 use tegula_ir::ElementType;

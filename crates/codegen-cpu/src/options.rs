@@ -1,4 +1,4 @@
-//! How to compile for the CPU.
+//! Options of compiling for the CPU.
 
 use tegula_target::IsaLevel;
 

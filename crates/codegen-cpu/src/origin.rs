@@ -1,8 +1,8 @@
-//! Which statement of a kernel generated code came from.
+//! Origins: the statement of a kernel that generated code came from.
 //!
-//! A scalar is defined once, so that it names the statement that defines it; so does an index
-//! variable. A statement that moves, or is copied, keeps its name. Cranelift carries an origin as
-//! the source location of an instruction; bodies of vectors have one for each value.
+//! A scalar is defined once, so it identifies the statement that defines it; so does an index
+//! variable. A statement that is moved or copied keeps its origin. Cranelift carries an origin as
+//! the source location of an instruction; SIMD bodies have one for each value.
 
 use cranelift_codegen::ir::SourceLoc;
 use rustc_hash::FxHashMap;

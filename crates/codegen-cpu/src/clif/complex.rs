@@ -1,4 +1,4 @@
-//! Operations on complex numbers, which two values carry.
+//! Operations on complex numbers, each carried in two values.
 
 use super::lower::{Lower, Values};
 use cranelift_codegen::ir::condcodes::FloatCC;

@@ -6,7 +6,8 @@
 //! exit:
 //! ```
 //!
-//! The condition is there twice, so that a turn has one jump.
+//! The condition is tested before the first iteration and again at the end of each, so that an
+//! iteration has only one jump.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};

@@ -1,9 +1,9 @@
 //! Scalar operations: one HLO elementwise operation to Cranelift instructions.
 //!
-//! What a type has common instructions for is open-coded; transcendental
-//! functions are calls; everything else (complex functions, sub-byte integers,
-//! `reduce-precision` of narrow floats, ...) goes the general way, a call that
-//! works on raw bits. Each result is rounded to its type.
+//! Operations that common instructions compute for the type are open-coded; transcendental
+//! functions are calls; everything else (complex functions, sub-byte integers, `reduce-precision`
+//! of narrow floats, ...) is a call of a general function on raw bits. Each result is rounded to
+//! its type.
 
 use super::lower::{Lower, Values};
 use super::types::{carrier_types, integer_type, is_narrow_float, is_sub_byte};

@@ -1,13 +1,13 @@
 //! Lowers one kernel to one Cranelift function.
 //!
-//! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`: the
-//! addresses of the kernel's parameters and, of a kernel that uses sizes known at
-//! run time, that of the values of the plan's symbols; then the part of the
-//! outermost domain dimension to run (of a kernel without a domain: once if
-//! `begin < end`). A kernel with long loops is also given the address of the run's
-//! [stop flag](stopping), after that of the symbols' values.
-//! Index terms become 64-bit integer arithmetic; a term that was computed in an
-//! enclosing block is not computed again.
+//! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`. `args` holds the
+//! addresses of the kernel's parameters; after them, if the kernel uses sizes known only at run
+//! time, the address of the values of the plan's symbols; and, if the kernel has long loops, the
+//! address of the run's [stop flag](stopping). `begin..end` is the part of the outermost domain
+//! dimension to run (a kernel without a domain runs once if `begin < end`).
+//!
+//! Index terms become 64-bit integer arithmetic; a term that was computed in an enclosing block is
+//! not computed again.
 
 mod domain;
 mod stopping;

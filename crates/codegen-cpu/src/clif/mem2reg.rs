@@ -1,9 +1,9 @@
 //! Promotes array elements of an [outlined loop](crate::compile::loop_outline) to registers
 //! (`mem2reg`).
 //!
-//! An element is promoted if every access of the loop that touches its bytes has a constant
-//! place and the element's size. The function loads it before the loop, and stores it behind
-//! the loop where something may read it there. In between it is a variable.
+//! An element is promoted if every access in the loop that touches its bytes has a constant address
+//! and the element's size. The function loads it before the loop, keeps it in a variable, and
+//! stores it after the loop if something may read it there.
 
 use crate::program::ir::{Area, Location};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};

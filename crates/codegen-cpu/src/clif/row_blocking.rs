@@ -1,17 +1,18 @@
 //! Row blocking: computes several rows in one call, one pass of all rows after the other.
 //!
-//! A kernel whose points go along a row each, in one loop of lanes or in several (the passes of a
-//! softmax: a maximum, exponentials and their sum, quotients), would call a body for each pass
-//! of each row. For a short row the call takes as long as its lanes: the constants that the body
-//! loads, what is saved around it, the wait for what a row has come to. So some rows go through
-//! a pass together, as many as stay in a near cache, and then through the next:
+//! The points of such a kernel compute a row each, in one vector loop or in several (the passes of
+//! a softmax: a maximum, exponentials and their sum, quotients). Without blocking, each pass of
+//! each row is a call of a SIMD body. For a short row the call takes as long as its lanes: loading
+//! the body's constants, saving registers, waiting for the row's reduction. So a block of rows, as
+//! many as fit in a near cache, goes through a pass together, then through the next:
 //!
 //! ```text
 //! for some rows:
-//!     for each: what is before the first loop; the inputs of its body, written down
-//!     one call: the first loop of all
-//!     for each: what has come of it, what is between the loops; inputs
-//!     one call: the second loop of all
+//! for each block of rows:
+//!     for each row: code before the first loop; stores the inputs of its body
+//!     one call: the first loop of all rows
+//!     for each row: reads the first loop's results, code between the loops; stores inputs
+//!     one call: the second loop of all rows
 //!     ...
 //! ```
 //!

@@ -1,10 +1,11 @@
-//! Row loops: makes the iterations of a loop over rows one call, in their order.
+//! Row loops: executes all iterations of a loop over rows in one call, in order.
 //!
-//! A scatter of rows goes through its updates one after the other: it loads the index of a
-//! destination, asks whether that is inside, and adds a row of lanes to it. To call a body for
-//! each row takes as long as some ten of its lanes. Here the body gets what does not change and goes
-//! through the turns itself; what a turn's addresses depend on are *words* that it loads. So
-//! does a gather of rows, whose turns are points of the domain.
+//! A scatter of rows processes its updates one after the other: it loads the index of the
+//! destination, checks whether that is in bounds, and adds a row of lanes to it. A call of a SIMD
+//! body for each row would take as long as about ten of the row's vectors. Here the body gets the
+//! loop-invariant inputs once and runs the iterations itself; values that an iteration's addresses
+//! depend on are *words* that it loads. A gather of rows, whose iterations are points of the
+//! domain, is compiled in the same way.
 
 use super::lower::Lower;
 use super::types::{is_narrow_float, is_sub_byte};

@@ -1,7 +1,7 @@
 //! Shape computations as machine code: the provider that emits Cranelift.
 //!
-//! A number is a pair of values: the number, and why there is none (0: it has a
-//! value, 1: overflow, 2: division by zero). Nothing traps.
+//! A number is a pair of values: the number itself, and a status (0: valid, 1: overflow, 2:
+//! division by zero). Nothing traps.
 
 use super::integer;
 use super::target::target;

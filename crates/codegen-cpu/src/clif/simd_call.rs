@@ -1,5 +1,5 @@
-//! Vector loops in a kernel's function: code before the loop, the inputs of its SIMD body, and what
-//! becomes of its reductions.
+//! Vector loops in a kernel's function: code before the loop, the inputs of its SIMD body, and the
+//! use of its reductions' results.
 
 use super::lower::{Lower, Values};
 use super::types::carrier_types;

@@ -1,9 +1,10 @@
-//! A kernel's code as text, each line with the line of the kernel that it came from.
+//! Listings: a kernel's code as text, in which each line is linked to the line of the kernel that
+//! it came from.
 //!
-//! The code is that of a plan that is compiled to be run: lowering marks what it makes with its
-//! [`Origin`], Cranelift and our own instruction selection carry that to the machine code, and the
-//! disassembler's offsets find it again. Nothing is placed in memory, so that a machine can list
-//! code of another one.
+//! The code is compiled as for a run: lowering marks instructions with their [`Origin`], Cranelift
+//! and our own instruction selection carry the marks to the machine code, and the listing finds
+//! them by the offsets of the disassembled instructions. Nothing is placed in memory, so that a
+//! machine can list code of another architecture.
 
 mod locations;
 

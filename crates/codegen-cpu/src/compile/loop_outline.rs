@@ -1,16 +1,17 @@
 //! Loop outlining: compiles a loop of small steps, with the loops inside it, to one function.
 //!
-//! An iteration of a recurrence over a few numbers takes a few nanoseconds, and so does the call
-//! of each kernel in it. Here a loop with all that is inside it becomes a function of its own:
-//! kernels of few points are [unrolled](crate::transform::full_unroll) into it, others are called, copies are
-//! loads and stores, and conditionals are branches. Elements that only have constant places are
-//! [promoted](crate::clif::mem2reg) to variables. The function gets a table of addresses: of
-//! everything that it touches itself, and the arguments of each kernel that it calls, one after
-//! the other; and, in place of the part of a domain, the address of the run's stop flag. Each
-//! iteration of a loop reads that flag. A loop with a kernel that reads the flag itself is not outlined.
+//! An iteration of a recurrence over a few numbers takes a few nanoseconds, and so does the call of
+//! each kernel in it. This pass compiles such a loop, with everything inside it, to a function:
+//! kernels of few points are [unrolled](crate::transform::full_unroll) into it, others are called,
+//! copies are loads and stores, and conditionals are branches. Elements that are only accessed at
+//! constant places are [promoted](crate::clif::mem2reg) to variables. The function gets a table of
+//! addresses: those of everything that it accesses itself, then the arguments of each kernel that
+//! it calls, one after the other. In place of the part of a domain it gets the address of the run's
+//! stop flag, which each iteration of a loop reads. A loop with a kernel that reads the flag itself
+//! is not outlined.
 //!
-//! Memories that a loop exchanges change their addresses from turn to turn: such loops are
-//! walked ([`crate::runtime::pre_resolved_loop`]), but may have loops inside that are functions.
+//! Loops that exchange buffers have addresses that change between iterations: they are walked
+//! ([`crate::runtime::pre_resolved_loop`]), but loops inside them may be outlined.
 
 mod emit;
 mod liveness;

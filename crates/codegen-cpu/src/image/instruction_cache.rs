@@ -1,4 +1,4 @@
-//! Makes CPUs fetch instructions anew from memory that was written.
+//! Makes CPUs fetch instructions again from memory that was written.
 
 /// Makes what was written to some memory be what is executed there, by every thread of the process.
 ///

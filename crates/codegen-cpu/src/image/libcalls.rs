@@ -1,9 +1,8 @@
-//! Functions that generated code calls: transcendental functions, conversions of
-//! narrow floats, and a general way for operations that are not open-coded.
+//! Functions that generated code calls: transcendental functions, conversions of narrow floats, and
+//! a general function for operations that are not open-coded.
 //!
-//! Each is an `extern "C"` function under a name that the generated code imports.
-//! What they compute is [`tegula_scalar`]'s, so that every target agrees
-//! to the bit.
+//! Each is an `extern "C"` function under a name that the generated code imports. They compute with
+//! [`tegula_scalar`], so that all targets agree to the bit.
 
 use cranelift_codegen::ir::{Type, types};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
-//! Machine code of a program before it has an address: the bytes of its functions, and the
-//! references that whoever places them fills in.
+//! A program's machine code before it has an address: the bytes of its functions, and the
+//! references that are filled in when it is placed.
 //!
 //! [`ImageBuilder`] collects functions that Cranelift or our own assembler made. The image can be
-//! [placed](placed::PlacedCode) in memory to be run, or written to a file: it names what is outside
-//! of it (routines, tables) and has no address of this process.
+//! [placed](placed::PlacedCode) in memory to be run, or written to a file: it refers to external
+//! routines and tables by name, and contains no address of this process.
 
 mod builder;
 pub(crate) mod function;

@@ -1,4 +1,4 @@
-//! How references in machine code are filled in.
+//! Relocations: fills in references in machine code.
 
 use super::RelocationKind;
 use cranelift_codegen::binemit::Reloc;

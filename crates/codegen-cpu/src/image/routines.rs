@@ -1,4 +1,4 @@
-//! The routines outside of an image by name: those that our code generation calls, and those that
+//! External routines of an image by name: those that our code generation calls, and those that
 //! Cranelift calls itself.
 
 use super::libcalls;

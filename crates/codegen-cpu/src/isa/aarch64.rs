@@ -1,4 +1,4 @@
-//! Disassembles AArch64 machine code: it is listed, not run, so any machine can show it.
+//! Disassembles AArch64 machine code. The code is listed but not run, so this works on any machine.
 
 use super::listed::{Flow, Listed, code_only};
 use yaxpeax_arch::{Decoder, U8Reader};

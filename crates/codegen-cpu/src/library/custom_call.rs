@@ -1,4 +1,4 @@
-//! Custom calls: handlers of this process on arrays in the program's memory.
+//! Custom calls: runs handlers registered in this process on arrays in the program's memory.
 
 use crate::error::{Error, RunFailure};
 use smallvec::SmallVec;

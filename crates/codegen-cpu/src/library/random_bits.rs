@@ -1,4 +1,4 @@
-//! Random numbers: the words of [`tegula_scalar::random`], laid into memory.
+//! Random numbers: writes the words of [`tegula_scalar::random`] to memory.
 
 use tegula_ir::{ArrayShape, ElementType, RngAlgorithm, RngDistribution};
 use tegula_scalar::random::{draw, element_of_word, has_random_bits, random_words};

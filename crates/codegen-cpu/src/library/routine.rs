@@ -1,5 +1,5 @@
-//! Library routines on whole arrays: which there are, for which types, and how
-//! raw memory becomes the slices that they take.
+//! Library routines on whole arrays: the list of them, their types, and the conversion of raw
+//! memory to the slices that they take.
 
 use super::random_bits::Random;
 use super::stochastic_convert::StochasticConvert;

@@ -1,4 +1,4 @@
-//! Sorts with the code that was generated for them.
+//! Sorts with generated comparators.
 
 use crate::abi::KernelFn;
 use tegula_ir::ArrayShape;

@@ -1,9 +1,9 @@
 //! Comparators that compare one key of each element.
 //!
-//! A comparator of the form `key(a) < key(b)`, with the same `key` on both sides, over
-//! numbers that are totally ordered, is a sort by that key. The key of every element is
-//! computed once, by a kernel; its bits, made an unsigned number of the same order, are
-//! sorted without calling anything.
+//! A comparator of the form `key(a) < key(b)`, with the same `key` on both sides, over totally
+//! ordered numbers, is a sort by that key. A kernel computes the key of every element once; its
+//! bits, converted to an unsigned number of the same order, are sorted without calls of a
+//! comparator.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;

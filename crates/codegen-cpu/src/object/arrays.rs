@@ -1,5 +1,6 @@
 //! Operations on whole arrays as calls of routines of `crates/rt`: sorts, random bits,
-//! factorisations, Fourier transforms. What a call does is said in words, which may depend on open sizes.
+//! factorisations, Fourier transforms. Each call gets a description as an array of words, which may
+//! depend on open sizes.
 
 use crate::library::sort_key::SortKey;
 use tegula_expr::Term;

@@ -1,8 +1,8 @@
-//! Which routines of `crates/rt` a program calls, and with what.
+//! Selects the routines of `crates/rt` that a program calls, and describes each call.
 //!
-//! A call is described in words that are terms over the program's open sizes: a product is one call
-//! at any sizes. A convolution is split into products as for a run, which needs its sizes: of one with
-//! [open sizes](super::open_convolution) the call does that.
+//! A description is an array of words, which are terms over the program's open sizes, so that a
+//! product is one call at any sizes. A convolution with known sizes is split into products as in a
+//! run; one with [open sizes](super::open_convolution) is split by the routine that is called.
 
 use super::arrays::{ArrayCall, array_call, element_type_number};
 use super::header::is_taken;

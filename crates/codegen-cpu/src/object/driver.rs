@@ -1,13 +1,13 @@
-//! The functions that a C program calls, as code: the walk through a plan's steps, and how large the
-//! arena is.
+//! Generates the functions that a C program calls: one executes a plan's steps, one computes the
+//! size of the arena.
 //!
 //! ```c
 //! int32_t NAME_call(const int64_t *sizes, const void *const *parameters,
 //!                   void *const *results, void *arena);
 //! int64_t NAME_arena_bytes(const int64_t *sizes);
 //! ```
-//! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
-//! gives 0, or which of the [checks](checks) failed, from 1.
+//! `sizes` are the sizes that a call is [given](GivenSizes). The first function checks them, and
+//! returns 0 or the number of the [check](checks) that failed, from 1.
 
 mod aliased_slices;
 mod loops;

@@ -1,5 +1,5 @@
-//! Copies routines of `crates/rt` to an object: of each the section that it is in, and what that
-//! refers to. Their names are the object's own, so that two programs that were compiled with the
+//! Copies routines of `crates/rt` to an object: the section that contains each routine, and the
+//! sections that it refers to. The copies are local to the object, so that two programs with the
 //! same routines can be linked together.
 
 use crate::error::Error;

@@ -1,20 +1,22 @@
-//! Compiled programs as files that a C compiler links: an object with the program's functions, a
+//! Compiles programs to files that a C compiler links: an object with the program's functions, a
 //! header that declares them, and an archive.
 //!
-//! - [`driver`]: the functions that are called, as code that walks the plan's steps, with loops whose state is
-//!   swapped and calls of routines apart;
-//! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
-//! - [`constant_steps`]: what depends on constants alone, computed when the object is compiled;
-//! - [`open_product`], [`open_convolution`]: those with open sizes; [`routine_names`]: what computes products;
-//! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
-//! - [`routines`]: functions of single numbers, on the C library's;
-//! - [`link`]: copies what is called of `crates/rt`;
-//! - [`elf`]: the code image and the constants as an object file;
+//! - [`driver`]: generates the functions that are called, which execute the plan's steps; its
+//!   submodules handle loops with swapped state, and calls of routines;
+//! - [`calls`]: describes the products and convolutions that call `crates/rt`;
+//! - [`constant_steps`]: folds steps that depend on constants only when the object is compiled;
+//! - [`open_product`], [`open_convolution`]: products and convolutions with open sizes;
+//!   [`routine_names`]: the routines that compute products;
+//! - [`arrays`]: describes calls for sorts, factorisations and other operations on whole arrays;
+//! - [`routines`]: functions of single numbers, implemented with the C library;
+//! - [`link`]: copies the called routines of `crates/rt`;
+//! - [`elf`]: writes the code image and the constants as an object file;
 //! - [`weights`]: constants in a file beside the object;
 //! - [`header`]: the C declarations.
 //!
-//! No memory is allocated, nothing is kept between calls, and all that is undefined in an object is
-//! the C library's: routines are part of it. Programs that call other routines are refused, by name.
+//! The functions allocate no memory and keep no state between calls. The object contains the
+//! routines; its only undefined symbols are the C library's. Programs that call other routines are
+//! rejected with an error that names the routine.
 
 mod arrays;
 mod calls;

@@ -1,8 +1,9 @@
-//! Convolutions with open sizes: one call, which works out their products from the sizes as a run does.
+//! Convolutions with open sizes: one call, which derives the products from the sizes as a run does.
 //!
-//! `tegula_rt_convolution` is given the sizes and the window in words, and the functions that make products of the
-//! types ready and compute groups. It says whether a window reaches outside of the input, or that the convolution is
-//! none of products at these sizes: then it is loops of the program's own.
+//! `tegula_rt_convolution` is given the sizes and the window in words, and the functions that
+//! prepare products of the types and compute groups. It reports whether a window reaches outside of
+//! the input, and whether the convolution cannot be computed as products at these sizes: the
+//! program then uses loops of its own.
 
 use super::calls::{Calls, Library, Repair, Scratch};
 use super::routine_names::routine;

@@ -1,8 +1,8 @@
-//! What an object calls: functions of single numbers on the C library's mathematical ones, and
-//! those of the C library itself.
+//! Functions that an object calls: functions of single numbers, implemented with the C library's
+//! mathematical functions, and functions of the C library itself.
 //!
-//! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
-//! once; the C library's functions may differ from ours in the last bit of an f64.
+//! They compute the same as [`libcalls`](crate::image::libcalls) in this process, in f64 and
+//! rounded once; the C library's functions may differ from ours in the last bit of an f64.
 
 use super::link::{NARROW, ROUTINE};
 use crate::error::Error;

@@ -1,7 +1,8 @@
-//! Constants in a file beside the object, which whoever calls the program maps or reads.
+//! Constants in a file beside the object, which the caller of the program maps or reads.
 //!
-//! The file begins with [`MAGIC`], the number of its version, and a hash of what is behind the head; the
-//! object knows the head and refuses another one. Constants are aligned to 64 bytes.
+//! The file begins with a header: [`MAGIC`], the version number, and a hash of the contents after
+//! the header. The object contains the same header and rejects a file with another one. Constants
+//! are aligned to 64 bytes.
 
 use rustc_hash::FxHashMap;
 use tegula_ir::{ALIGNMENT, Literal};

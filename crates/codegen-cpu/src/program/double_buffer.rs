@@ -2,9 +2,9 @@
 //! old one.
 //!
 //! An iteration that still needs the old state computes the next one in another buffer, and copies
-//! it at its end. If the next iteration does not need that buffer's contents, the two can change
-//! roles: the loop's code finds both through a table of pointers, and the copy becomes a swap of
-//! two entries.
+//! it at its end. If the next iteration does not need that buffer's contents, the two buffers can
+//! swap roles: the loop's code finds both through a table of pointers, and the copy becomes a swap
+//! of two entries.
 
 use super::effects::{Span, span, touches};
 use super::ir::Exchange;

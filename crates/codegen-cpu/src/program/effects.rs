@@ -1,4 +1,4 @@
-//! What each step of a Plan reads and writes, and where that lies in memory.
+//! The effects of each step of a Plan: the memory that it reads and writes.
 
 use super::ir::{Area, Location};
 use tegula_fusion::kernel::Access;

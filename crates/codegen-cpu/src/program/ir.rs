@@ -1,4 +1,4 @@
-//! The program that the run time walks: the Plan's steps as actions with resolved addresses.
+//! The program that the run time executes: the Plan's steps as actions with resolved addresses.
 
 use crate::analysis::cost::Work;
 use crate::library::call::Call;

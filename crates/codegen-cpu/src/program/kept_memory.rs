@@ -1,8 +1,8 @@
-//! The memories of what is kept from run to run: filled by the first run that needs them, and shared by all sizes
-//! of a program that leaves some open.
+//! Memory of values that are kept between runs: filled by the first run that needs it, and shared
+//! by all sizes of a program with open sizes.
 //!
-//! A memory whose content depends on no size is filled once, by the first run of any size, and is there as long
-//! as a size uses it. What fills it is left out for the sizes that come after.
+//! A buffer whose contents do not depend on sizes is filled once, by the first run of any size, and
+//! lives as long as a size uses it. The steps that fill it are omitted for later sizes.
 
 use super::ir::{Action, Location};
 use smallvec::SmallVec;

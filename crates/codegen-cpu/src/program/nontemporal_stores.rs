@@ -1,22 +1,24 @@
 //! Chooses which kernels write their results with non-temporal stores.
 //!
 //! A store of a whole line that bypasses the caches (`vmovntps`) saves reading the line before it
-//! is overwritten, a third of what a sum of two arrays moves. Whoever reads it next has to fetch it
-//! from memory, so it must be something that would not have been found in a cache:
+//! is overwritten, a third of the memory traffic of a sum of two arrays. The next reader has to
+//! fetch the line from memory, so only arrays are stored in this way that the caches would not have
+//! kept:
 //!
-//! - A result of the program that no later step touches, of a kernel that goes through more bytes
-//!   than the last cache holds. The caller may find its end there otherwise, at the price of
-//!   what was there before.
-//! - Any array that is larger than that cache by itself: its beginning has left it by its end, and
-//!   who reads it begins there. (Not one of which there is but a [strip](crate::runtime::strip_loop).)
+//! - A result of the program that no later step accesses, of a kernel that accesses more bytes than
+//!   the last-level cache holds. With ordinary stores the caller could find the end of the result
+//!   in the cache, at the price of the cache's earlier contents.
+//! - Any array that is larger than that cache by itself: its beginning has been evicted when its
+//!   end is written, and readers start at the beginning. (Except an array of which only a
+//!   [strip](crate::runtime::strip_loop) exists.)
 //!
 //! (Intel 64 and IA-32 Architectures Optimization Reference Manual, on non-temporal stores: for
 //! data that is not used again soon and is larger than the last-level cache.) A kernel that
 //! works in place finds its lines in the caches, and stores there.
 //!
-//! The lines of a run of lanes are stored whole, but for those at its ends: see
-//! [`wide`](crate::isa::x64). What a run does not store one element after the other goes the
-//! ordinary way.
+//! Only whole lines of a vector loop's contiguous stores bypass the caches; the partial lines at
+//! its ends do not: see [`wide`](crate::isa::x64). Stores that are not contiguous are ordinary
+//! ones.
 
 use super::effects::{Touch, touches};
 use crate::abi::LINE_SHIFT;

@@ -1,19 +1,18 @@
 //! Run invariants: results that depend only on constants and frozen parameters are computed by the
 //! first run and kept.
 //!
-//! A step whose operands are all *fixed* (constants, frozen parameters, results of such
-//! steps) gives the same in every run, wherever in the program it is: no step of a plan has
-//! another effect than its results, but for those that [`is_pure`] leaves out. Its results
-//! get memory of their own, which nothing writes again, so what the plan has at their place
-//! (values that share it, steps that work in place) does not matter to them. What a run
-//! makes of a kept value under the same address is a copy: values that are kept are written
-//! by one step only, and are no results of the program.
+//! A step whose operands are all *fixed* (constants, frozen parameters, results of such steps)
+//! gives the same in every run, wherever in the program it is: steps of a plan have no effects
+//! besides their results, except for those that [`is_pure`] excludes. Its results get memory of
+//! their own, which is never overwritten, so values that share their place in the plan, or steps
+//! that work in place, do not affect them. A kept value is written by one step only and is not a
+//! result of the program; a value that a run computes at the same address of the plan is separate.
 //!
-//! A product that would pack a fixed operand in each run has the packed form kept instead.
-//! What only such steps read is not kept after the first run.
+//! A product that would pack a fixed operand in each run keeps the packed form instead. Values that
+//! only such steps read are not kept after the first run.
 //!
-//! Where a program leaves sizes open, what constants alone make is kept if it is the same at all sizes: those
-//! of a run have no part in it. Sizes then [share](super::kept_memory) one memory.
+//! In a program with open sizes, a value that depends on constants only is kept if it does not
+//! depend on the sizes of the run. All sizes [share](super::kept_memory) its memory.
 
 use super::effects::{Touch, span, touches};
 use super::ir::{Action, Area, Location};

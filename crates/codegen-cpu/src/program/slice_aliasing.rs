@@ -1,10 +1,10 @@
 //! Aliases a dynamic slice instead of copying it.
 //!
 //! A loop over the layers of a model, or over time, takes a slab of a stacked array in each
-//! iteration: a kernel copies `x[i, ..]`, where `i` is known at run time, to an array that
-//! a library call then reads. Where the slab lies in one piece and stays as it is until
-//! its last reader is done, the readers are led to it through the table of
-//! [exchanged](crate::program::double_buffer) memories, and nothing is copied.
+//! iteration: a kernel copies `x[i, ..]`, where `i` is known at run time, to an array that a
+//! library call then reads. If the slab is contiguous and not overwritten until its last reader has
+//! finished, the readers get its address through the table of
+//! [exchanged](crate::program::double_buffer) buffers, and nothing is copied.
 
 use super::effects::{Touch, span, touches};
 use super::ir::Index;

@@ -1,4 +1,4 @@
-//! Prepares strip-mined steps for running: addresses, and a library call made for one strip.
+//! Prepares strip-mined steps for execution: addresses, and library calls set up for one strip.
 
 use super::ir::Location;
 use super::ir::{Array, Packed, PackedAt, Strip, Strips, What};

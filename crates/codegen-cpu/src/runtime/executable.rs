@@ -1,12 +1,11 @@
 //! Running a compiled plan.
 //!
 //! # Safety of what follows
-//! Generated code accesses memory through raw pointers. It stays inside its
-//! arrays because a plan's kernels index within their parameters' dimensions (the
-//! Plan evaluator checks that on the same plans), inputs are checked against the
-//! plan's shapes before each run, outputs are allocated to them, and the arena is
-//! as large as the plan says, which the Plan verifier has checked at the sizes of
-//! the run.
+//! Generated code accesses memory through raw pointers. It stays inside its arrays because a plan's
+//! kernels index within their parameters' dimensions (the Plan evaluator checks that on the same
+//! plans), inputs are checked against the plan's shapes before each run, outputs are allocated with
+//! these shapes, and the arena has the size that the plan states, which the Plan verifier has
+//! checked at the sizes of the run.
 
 use super::memory::Memory;
 use super::walk::{KernelTime, Run};

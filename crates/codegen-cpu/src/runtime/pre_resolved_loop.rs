@@ -1,9 +1,9 @@
-//! Loops of small kernels and copies alone: their addresses are looked up once, before the first
-//! iteration.
+//! Loops that contain only small kernels and copies: their addresses are looked up once, before the
+//! first iteration.
 //!
-//! A turn of a recurrence over single numbers takes a few nanoseconds, and to look up the
-//! addresses of its kernels' arguments takes several times as long. Memories that a loop
-//! exchanges lie in one of two places, by turns: there is a list of steps for either.
+//! An iteration of a recurrence over single numbers takes a few nanoseconds; looking up the
+//! addresses of its kernels' arguments would take several times as long. Buffers that a loop
+//! exchanges alternate between two places: there is a list of steps for each.
 
 use super::memory::Memory;
 use crate::abi::{KernelFn, parts_of};

@@ -1,8 +1,8 @@
-//! Executables as bytes: the plan as text, and its machine code as an image without addresses.
+//! Serialises executables: the plan as text, and its machine code as an image without addresses.
 //!
-//! What is loaded runs as it did before, at once: nothing is compiled again. The bytes hold no
-//! constants (the caller keeps those beside them) and are not checked for damage: whoever stores
-//! them guards them by a checksum, as code that is executed must be.
+//! A loaded executable runs without being compiled again. The bytes contain no constants (the
+//! caller stores those separately) and are not checked for damage: the caller must guard them by a
+//! checksum, because they contain code that is executed.
 
 use super::executable::{Executable, fixed};
 use crate::clif::target::target;

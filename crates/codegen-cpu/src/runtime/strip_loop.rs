@@ -1,14 +1,14 @@
-//! Steps that are done strip by strip ([`Step::Strips`](tegula_plan::Step)), so that
-//! what one writes is near when the next reads it.
+//! Strip-mined steps ([`Step::Strips`](tegula_plan::Step)): executed strip by strip, so that a step
+//! finds the strip that the one before it wrote in a near cache.
 //!
-//! Threads take one strip after the other, each with memory of its own for one strip of the
-//! plan's private arrays, of which the plan's places are thus not used.
-//! A kernel does the points of the strip, and is told that a private array begins so far
-//! before the strip's memory that its elements lie in that. A call is made for arrays of a
-//! strip. Small arrays that a kernel's code may read as wholes lie where the plan says.
+//! Each thread takes one strip after the other, and has memory of its own for one strip of the
+//! plan's private arrays, instead of the plan's places for them. A kernel computes the points of
+//! the strip; the address that it gets for a private array is shifted, so that the strip's elements
+//! lie in the strip's memory. A library call is prepared for arrays of the size of a strip. Small
+//! arrays that a kernel's code may read whole stay at the plan's places.
 //!
-//! Where that does not go (more threads than strips, points that code does together across
-//! the border of strips), each step is done whole, in the places that the plan has.
+//! If strips are impossible (more threads than strips, or points that the code computes together
+//! cross a strip's border), each step is executed whole, at the plan's places.
 
 use super::memory::Memory;
 use crate::abi::{KernelCode, parts_of};

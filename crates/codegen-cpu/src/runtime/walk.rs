@@ -1,4 +1,4 @@
-//! Walks a program's actions: runs kernels, calls, copies, loops and branches in order.
+//! Executes a program's actions in order: kernels, calls, copies, loops and branches.
 
 use super::memory::Memory;
 use super::pre_resolved_loop::{Turn, are_steps};

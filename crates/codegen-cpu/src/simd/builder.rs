@@ -1,4 +1,4 @@
-//! Builds SIMD bodies: one method for each operation; equal values are made once.
+//! Builds SIMD bodies, with one method for each operation; equal values are made only once.
 
 use super::ir::{
     Access, Again, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement,

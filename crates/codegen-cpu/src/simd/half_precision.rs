@@ -1,7 +1,7 @@
 //! Half-precision floats in lanes: bits to `f32`, rounding, and back to bits.
 //!
-//! Of binary16 these are conversions, for which machines have instructions; of bfloat16, the upper
-//! half of an `f32`, a few operations on integers.
+//! For binary16 the first and last step are conversions, for which machines have instructions; for
+//! bfloat16, the upper half of an `f32`, they are a few integer operations.
 
 use super::builder::Builder;
 use super::ir::{BinaryOp, Conversion, Op, Type, V};

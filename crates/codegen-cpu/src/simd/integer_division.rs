@@ -1,9 +1,9 @@
 //! Integer division in lanes: quotients and remainders of up to 32 bits.
 //!
-//! Machines divide floats in lanes, not integers. The reciprocal of the divisor as an
-//! `f32`, a little too small, gives a quotient that is never too large; what is left is
-//! divided again, and then at most one divisor is left over. All steps but the reciprocal
-//! are exact.
+//! Machines have vector division for floats, not for integers. The reciprocal of the divisor as an
+//! `f32`, rounded slightly down, gives a quotient that is never too large; the remainder is divided
+//! again, after which the quotient is at most one too small. All steps but the reciprocal are
+//! exact.
 
 use super::builder::Builder;
 use super::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};

@@ -1,6 +1,5 @@
-//! Interprets SIMD bodies, lane by lane: what every lowering is tested against.
-//!
-//! It is what the lowerings are held against, and is used by tests only.
+//! Interprets SIMD bodies, lane by lane. Tests compare every lowering with it; nothing else uses
+//! it.
 
 use super::ir::{
     Access, BinaryOp, Body, Condition, Conversion, Fused, Op, QUIET, Statement, Type, UnaryOp, V,

@@ -1,17 +1,17 @@
-//! The SIMD form of a vector loop's body: what is done for each lane.
+//! The SIMD form of a vector loop's body: the operations on each lane.
 //!
-//! A body is a structured program in single assignment over *lanes*: each value
-//! is one number per lane. Its lowerings choose how many lanes make a vector and
-//! repeat the body until all `n` lanes of the run are done; the lanes of a run are
-//! independent, apart from its reductions. What is the same for all lanes comes
-//! in through 64-bit *inputs*: addresses, integers, and numbers to broadcast.
+//! A body is a structured program in single-assignment form over *lanes*: each value is one number
+//! per lane. Its lowerings choose the number of lanes in a vector and repeat the body until all `n`
+//! lanes are done; lanes are independent, except for the body's reductions. Uniform values (the
+//! same for all lanes) are passed in 64-bit *inputs*: addresses, integers, and numbers to
+//! broadcast.
 //!
 //! # Invariants
-//! - A value is defined once, before its uses, in the same block or one that
-//!   encloses it; its operands have the types that its operation wants.
-//! - Narrow integers are carried in 32 bits, extended by their sign; floats of
-//!   fewer than 32 bits as an `f32` that is one of their values.
-//! - A lane beyond `n`, or one whose mask is false, touches no memory.
+//! - A value is defined once, before its uses, in the same block or an enclosing one; its operands
+//!   have the types that its operation requires.
+//! - Narrow integers are carried sign-extended in 32 bits; floats of fewer than 32 bits as an `f32`
+//!   that is exactly one of the type's values.
+//! - A lane beyond `n`, or one whose mask is false, accesses no memory.
 
 use crate::origin::Origin;
 use rustc_hash::FxHashMap;

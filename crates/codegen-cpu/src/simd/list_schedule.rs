@@ -1,12 +1,12 @@
 //! List scheduling: orders a body's operations so that independent chains overlap.
 //!
-//! Bodies come in the order of the expressions they are made from, one long chain of
-//! dependent operations after the other, and a long body is longer than the window in
-//! which a CPU looks for something independent to do. Here the stretches between
-//! stores and loops are ordered anew: on the longest way to the end first, as a machine
-//! with these latencies would issue them, unless that would keep more values alive than
-//! there are registers; then what frees registers goes first. (List scheduling: Gibbons
-//! and Muchnick, "Efficient Instruction Scheduling for a Pipelined Architecture", 1986.)
+//! The operations of a body come in the order of the expressions that they are made from, one long
+//! chain of dependent operations after the other, and a long body exceeds the window in which a CPU
+//! finds independent instructions. This pass reorders the operations between stores and loops:
+//! those on the longest path to the end go first, as a machine with these latencies would issue
+//! them, unless that would keep more values alive than there are registers; then operations that
+//! free registers go first. (List scheduling: Gibbons and Muchnick, "Efficient Instruction
+//! Scheduling for a Pipelined Architecture", 1986.)
 
 use super::ir::{BinaryOp, Body, Op, Statement, Type, UnaryOp, V};
 

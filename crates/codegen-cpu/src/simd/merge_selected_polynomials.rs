@@ -1,13 +1,12 @@
 //! Merges polynomials of which each lane needs only one.
 //!
-//! Functions made of pieces compute a polynomial for each piece and choose between the
-//! results by lane. Two that no lane needs both of are one polynomial here, whose
-//! coefficients and argument are chosen by lane instead: a choice costs half of a
-//! multiplication and goes to units of the CPU that have little to do. In the lanes that
-//! need a result it is the same to the bit.
+//! Piecewise functions compute a polynomial for each piece and select between the results by lane.
+//! If no lane needs both of two polynomials, this pass replaces them by one, whose coefficients and
+//! argument are selected by lane: a select costs half of a multiplication and uses units of the CPU
+//! that are otherwise idle. In the lanes that need a result it is the same to the bit.
 //!
-//! What a value is needed for is a set of *literals*: masks, and whether they hold, in all
-//! lanes that make anything of it. Choices that these decide are left out.
+//! The condition under which a value is needed is a set of *literals* (masks, and whether they
+//! hold) that are true in all lanes that use it. Selects that these literals decide are removed.
 
 use super::builder::drop_dead;
 use super::ir::{BinaryOp, Body, Condition, Conversion, Op, Statement, Type, UnaryOp, V};

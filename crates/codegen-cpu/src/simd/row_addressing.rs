@@ -1,4 +1,4 @@
-//! How a call that computes several rows finds the inputs of each.
+//! How a call that computes several rows finds each row's inputs.
 
 use super::ir::Storage;
 

@@ -1,4 +1,4 @@
-//! Runs SIMD bodies by the interpreter and by every lowering, for tests.
+//! Runs SIMD bodies with the interpreter and with every lowering, for tests.
 
 use super::builder::Builder;
 use super::interpreter::{Machine, evaluate};

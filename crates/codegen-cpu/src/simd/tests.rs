@@ -1,5 +1,5 @@
-//! Every lowering against the evaluator: each operation on numbers of every kind,
-//! at many lengths, with guards around what is written.
+//! Compares every lowering with the interpreter: each operation on numbers of every kind, at many
+//! lengths, with guards around the outputs.
 
 use super::builder::Builder;
 use super::ir::{

@@ -1,4 +1,5 @@
-//! The points of a kernel's domain: one after the other, as lanes, as turns of rows, or in blocks.
+//! Iteration over a kernel's domain: one point at a time, as vector loops, as row loops, or in
+//! blocks of rows.
 
 use super::{Lower, Values};
 use crate::clif::counted_loop::CountedLoop;

@@ -1,10 +1,10 @@
-//! Stopping inside of a kernel: long loops look at the stop flag of the run.
+//! Cancellation inside a kernel: long loops poll the run's stop flag.
 //!
-//! A kernel returns early, with its results half written, if the [stop flag](tegula_limits::StopFlag)
-//! of the run is set; the run time asks again and gives an error. A loop looks before it begins if
-//! it is [`LONG`], so that looking costs nothing beside it. One that would go on for very long by
-//! itself is split into chunks. Chunks are the same whether anybody looks or not, because partial sums
-//! depend on them: code in objects does not look.
+//! A kernel returns early, with incomplete results, if the [stop flag](tegula_limits::StopFlag) of
+//! the run is set; the run time tests the flag again and returns an error. A loop polls before it
+//! begins, and only if it is [`LONG`], so that the cost is negligible. A single loop that would run
+//! for very long is split into chunks. The chunks do not depend on whether the flag is polled,
+//! because partial sums depend on them: code in objects does not poll.
 
 use super::{Lower, Values};
 use crate::clif::counted_loop::CountedLoop;

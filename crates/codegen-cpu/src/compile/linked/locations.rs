@@ -1,8 +1,8 @@
 //! Locations of instructions that Cranelift's optimiser made.
 //!
 //! The optimiser copies a computation to each place that needs it, and its rewrites make new
-//! instructions; both are without a location. A copy gets that of the instruction which computes
-//! the same; a new instruction that of the first one that uses its result.
+//! instructions; both have no location. A copy gets the location of the instruction that computes
+//! the same; a new instruction gets that of the first instruction that uses its result.
 
 use cranelift_codegen::ir::{Function, Inst, InstructionData, SourceLoc, Type, Value};
 use rustc_hash::FxHashMap;

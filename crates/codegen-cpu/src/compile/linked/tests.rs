@@ -1,4 +1,4 @@
-//! Lines of listings against what they have to come from.
+//! Tests of the links between lines of listings and lines of kernels.
 
 use super::*;
 use crate::compile::module::linked_listing;

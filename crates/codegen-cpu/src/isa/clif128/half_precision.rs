@@ -1,4 +1,5 @@
-//! Numbers of IEEE 754 binary16, by operations on the bits of `f32`: Cranelift has no vectors of them.
+//! IEEE 754 binary16 by operations on the bits of `f32`, because Cranelift has no vectors of
+//! binary16.
 
 use super::Emitter;
 use crate::simd::ir::Type;

@@ -1,4 +1,4 @@
-//! Comparisons, masks and choices.
+//! Comparisons, masks and selects.
 
 use super::{Emitter, Parts, bytes_of, vector_type};
 use crate::simd::ir::{Condition, Type, V};

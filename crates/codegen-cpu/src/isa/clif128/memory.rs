@@ -1,4 +1,4 @@
-//! Loads and stores: of a vector, of its lanes one by one, and of a few under a mask.
+//! Loads and stores: of whole vectors, of single lanes, and of a few lanes under a mask.
 
 use super::{Emitter, LANES, Parts, bytes_of, parts_of, scalar_type, vector_type};
 use crate::simd::ir::{Storage, Type, V};

@@ -1,8 +1,8 @@
-//! Bodies as 128-bit Cranelift vectors: what every machine can run.
+//! Lowers SIMD bodies to 128-bit Cranelift vectors, which every machine can run.
 //!
-//! Four lanes at a time: one vector of 32-bit lanes or two of 64-bit ones. The
-//! lanes that are left at the end run once more through the same code with a
-//! mask, where memory is touched lane by lane.
+//! Four lanes are computed at a time: one vector of 32-bit lanes or two of 64-bit ones. The
+//! remaining lanes at the end run once through the same code with a mask; memory is then accessed
+//! lane by lane.
 
 mod arithmetic;
 mod conversions;

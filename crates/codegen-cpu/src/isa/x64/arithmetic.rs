@@ -1,4 +1,4 @@
-//! Operations of one vector: an instruction each, where the set has one.
+//! Operations on one vector: one instruction each, where the instruction set has one.
 
 use super::assembler::{Out, Source};
 use super::features::InstructionSet;

@@ -1,4 +1,4 @@
-//! Blocks of machine instructions, one instruction at a time.
+//! Builds basic blocks of machine instructions, one instruction at a time.
 
 use super::features::{INTEGER, MASK, VECTOR};
 use super::inst::{Arg, Base, BlockData, Inst, Kind, Memory, Taken};

@@ -1,4 +1,4 @@
-//! Which instruction converts lanes.
+//! Selects the instructions that convert lanes.
 
 use super::opcodes::Form;
 use crate::simd::ir::{Conversion, Type};

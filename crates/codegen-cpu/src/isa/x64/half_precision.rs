@@ -1,4 +1,4 @@
-//! Numbers of IEEE 754 binary16, by the instructions that convert vectors of them (F16C, AVX-512).
+//! IEEE 754 binary16, with the instructions that convert vectors of it (F16C, AVX-512).
 
 use super::assembler::Source;
 use super::isel::{Select, out};

@@ -1,4 +1,4 @@
-//! Inputs, constants, and what is the same for all lanes.
+//! Inputs, constants, and uniform values (the same for all lanes).
 
 use super::assembler::{Place, Source};
 use super::features::InstructionSet;

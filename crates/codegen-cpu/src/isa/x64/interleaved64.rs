@@ -1,4 +1,4 @@
-//! Eight-byte elements as two lanes of 32 bits: loads of one half, stores of both.
+//! Eight-byte elements as pairs of 32-bit lanes: loads of one half, stores of both.
 
 use super::assembler::{Out, Place, Source};
 use super::features::InstructionSet;

@@ -1,8 +1,8 @@
 //! Instruction selection: a body's loops, masks and unrolling.
 //!
-//! Several vectors are in flight, operation by operation. What is the same for
-//! all lanes is computed once, before the loops; constants are read from behind
-//! the code where an instruction can, broadcast by the load.
+//! Each operation is emitted for several vectors in turn (unrolling). Uniform values are computed
+//! once, before the loops. Constants are stored after the code, and read by memory operands (with
+//! broadcast) where an instruction allows it.
 
 mod reduce;
 pub(super) mod strided_access;

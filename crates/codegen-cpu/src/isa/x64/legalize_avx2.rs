@@ -1,4 +1,5 @@
-//! Legalisation for AVX2: operations that AVX-512 has an instruction for, as several of AVX2's.
+//! Legalisation for AVX2: expands operations for which AVX-512 has one instruction to several
+//! instructions of AVX2.
 
 use super::assembler::Source;
 use super::isel::Select;

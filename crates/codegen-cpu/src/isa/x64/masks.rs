@@ -1,4 +1,4 @@
-//! Masks: what makes them, what joins them, and choices by them.
+//! Masks: comparisons that make them, logical operations on them, and selects by them.
 
 use super::assembler::{Out, Place, Source};
 use super::features::InstructionSet;

@@ -1,18 +1,18 @@
-//! Bodies as machine code of AVX-512 or AVX2.
+//! Lowers SIMD bodies to machine code of AVX-512 or AVX2.
 //!
-//! A body becomes a leaf function of the System V calling convention, `fn(slots,
-//! n)`: the inputs, eight bytes each, the reductions' places behind them, and the
-//! number of lanes, at least one. The inputs are gone when it returns. It has no relocations;
-//! its constants lie behind the code.
+//! A body becomes a leaf function of the System V calling convention, `fn(slots, n)`. The slots are
+//! the inputs, eight bytes each, followed by the reductions; `n` is the number of lanes, at least
+//! one. The function overwrites the inputs. It has no relocations; its constants are stored after
+//! the code.
 //!
-//! A body of several rows is `fn(slots, n, rows)`: so many rows of `n` lanes, with the slots of
-//! each behind those of the row before, or with what each turn of a loop finds out itself
-//! ([`RowsIn`]).
+//! A body of several rows is `fn(slots, n, rows)`: it computes `rows` rows of `n` lanes. Either
+//! each row has its own slots, after those of the row before, or each iteration of a loop computes
+//! its inputs itself ([`RowsIn`]).
 //!
-//! The two instruction sets ([`features`]) differ in how wide vectors are, in how many, in what
-//! a mask is, and in which operations have an instruction ([`opcodes`]); [`legalize_avx2`] has what
-//! AVX2 needs several for, [`scalarize`] what it does lane by lane. What neither has makes the
-//! body one for the portable lowering.
+//! The two instruction sets ([`features`]) differ in the width and number of vectors, in the form
+//! of masks, and in which operations have an instruction ([`opcodes`]). [`legalize_avx2`] expands
+//! operations for which AVX2 needs several instructions, [`scalarize`] those that it does lane by
+//! lane. A body with an operation that neither supports uses the portable lowering.
 
 mod arithmetic;
 mod assembler;

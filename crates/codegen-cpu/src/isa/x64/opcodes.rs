@@ -1,4 +1,4 @@
-//! Which instruction does an operation: by instruction set, lane width and number of lanes.
+//! The opcode of an operation, by instruction set, lane width and number of lanes.
 
 use crate::simd::ir::{BinaryOp, Condition, Fused, Type, UnaryOp};
 use iced_x86::Code;

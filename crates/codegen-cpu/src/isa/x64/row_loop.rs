@@ -1,5 +1,5 @@
-//! Several rows of lanes in one call: with slots each, or as turns of a loop; and rows of few
-//! vectors without a loop over lanes.
+//! Several rows of lanes in one call, with slots for each or as iterations of a loop; and rows of
+//! few vectors without a loop over lanes.
 
 use super::assembler::{Out, Place, Source};
 use super::features::INTEGER;

@@ -1,8 +1,8 @@
 //! Scalarisation: accesses memory lane by lane where AVX2 has no instruction (narrow elements under
-//! a mask; stores and narrow loads of elements anywhere).
+//! a mask; scatters, and gathers of narrow elements).
 //!
-//! There are no branches: a lane that is masked out loads zeros that lie among the constants,
-//! or stores to the place of the first input, which was read before.
+//! The code has no branches: a lane that is masked out loads zeros stored among the constants, or
+//! stores to the slot of the first input, which was read before.
 
 use super::assembler::{Assembler, Out, Source};
 use super::features::INTEGER;

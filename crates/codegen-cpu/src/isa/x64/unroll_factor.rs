@@ -1,4 +1,5 @@
-//! The unroll factor: how many vectors are in flight, by the registers that a body needs.
+//! The unroll factor: how many vectors are computed together, limited by the registers that a body
+//! needs.
 
 use super::features::InstructionSet;
 use crate::simd::ir::{Body, Op, Statement, Type, V};

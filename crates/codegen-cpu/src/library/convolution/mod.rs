@@ -1,9 +1,10 @@
 //! Convolutions as [products](tegula_linalg::convolution), prepared and run.
 //!
-//! - An input whose windows reach outside of it is copied with its border first.
-//! - Many groups of one feature each go to loops of their own ([`tegula_linalg::depthwise`] with the features last,
-//!   [`tegula_linalg::planes`] with them first).
-//! - What has too many phases or too large a border is computed by its definition.
+//! - If windows reach outside of the input, the input is first copied with its border.
+//! - Convolutions of many groups with one feature each have loops of their own
+//!   ([`tegula_linalg::depthwise`] with the features last, [`tegula_linalg::planes`] with them
+//!   first).
+//! - Convolutions with too many phases or too large a border are computed by definition.
 
 mod geometry;
 mod plain;

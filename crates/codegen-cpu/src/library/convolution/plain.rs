@@ -1,5 +1,5 @@
-//! One element of a convolution by its definition: what is too odd for products,
-//! and elements where a product with a zero of the padding made a NaN.
+//! One element of a convolution by definition: for convolutions that are not computed as products,
+//! and for elements where a product with a zero of the padding made a NaN.
 
 use tegula_ir::ElementType;
 use tegula_linalg::convolution::Geometry;

@@ -1,5 +1,5 @@
-//! Which kernels give the same bits on every machine: they move elements, compute with integers, or round each
-//! element once.
+//! Decides which kernels give the same bits on every machine: those that move elements, compute
+//! with integers, or round each element only once.
 
 use half::{bf16, f16};
 use tegula_fusion::Kernel;

@@ -1,12 +1,13 @@
-//! Constant folding of whole steps: what depends on constants alone is computed when the object is compiled, and is
-//! a constant of the object.
+//! Constant folding of whole steps: values that depend on constants only are computed when the
+//! object is compiled, and become constants of the object.
 //!
-//! The steps are compiled for the object's CPU level and run here, so that they give the bits of `tegula run`. Where
-//! this machine lacks that level, or is of another architecture, only those are computed that give the same bits
-//! everywhere ([`exact`]).
+//! The steps are compiled for the object's CPU level and run here, so that they give the bits of
+//! `tegula run`. If this machine lacks that level, or has another architecture, only steps that
+//! give the same bits everywhere are computed ([`exact`]).
 //!
-//! A result becomes a constant if it is not much larger than what it is made of ([`Finder::is_worth`]). Otherwise its
-//! step stays in the call, and what that step reads may become a constant in its place.
+//! A result becomes a constant if it is not much larger than the values that it is computed from
+//! ([`Finder::is_worth`]). Otherwise its step stays in the call, and the values that the step reads
+//! may become constants instead.
 
 mod exact;
 

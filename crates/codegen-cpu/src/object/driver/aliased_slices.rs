@@ -1,5 +1,6 @@
-//! Slices of arrays at indices that are known when the program runs, read in place as in a run
-//! ([`slice_aliasing`](crate::program::slice_aliasing)): a step that would copy one computes its address.
+//! Dynamic slices of arrays, read in place as in a run
+//! ([`slice_aliasing`](crate::program::slice_aliasing)): the step computes the slice's address
+//! instead of copying it.
 
 use super::Driver;
 use crate::error::Error;

@@ -1,5 +1,5 @@
-//! Steps that are calls: of routines of `crates/rt`, with a description in words and the addresses of
-//! their arrays, and of functions that whoever links the object has.
+//! Steps that are calls: of routines of `crates/rt`, with a description in words and the addresses
+//! of their arrays, and of functions that the user supplies when linking the object.
 
 use super::{Driver, WORD, bug, prepared_offset};
 use crate::error::Error;

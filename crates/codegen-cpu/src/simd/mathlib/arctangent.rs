@@ -1,8 +1,8 @@
 //! `atan2`.
 //!
-//! The angle whose tangent is the smaller magnitude over the larger one lies in
-//! [0, pi/4], where a polynomial has it; exchanging the two and negative `x` take it
-//! from a multiple of pi/2, whose low part is added apart.
+//! The angle whose tangent is the smaller magnitude over the larger one lies in [0, pi/4], where a
+//! polynomial approximates it. If the magnitudes were exchanged or `x` is negative, it is
+//! subtracted from a multiple of pi/2, whose low part is added separately.
 
 use super::{abs, polynomial};
 use crate::simd::builder::Builder;

@@ -1,5 +1,5 @@
-//! `cbrt` of either width: a third of the exponent as a first guess, then Halley's iteration, which
-//! triples the correct digits.
+//! `cbrt` of either width: a third of the exponent as the initial approximation, then Halley's
+//! iteration, which triples the number of correct digits.
 
 use super::{Extremes, abs, with_sign};
 use crate::simd::builder::Builder;

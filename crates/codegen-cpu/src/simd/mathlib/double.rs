@@ -1,8 +1,8 @@
-//! Functions of `f64` lanes that are rounded to `f32` in the end: within 1e-11 of what they are.
+//! Functions of `f64` lanes whose results are rounded to `f32`: accurate to 1e-11.
 //!
-//! Powers go through them, and functions of complex numbers, whose evaluator computes in `f64` and
-//! rounds each part once. Arguments are numbers of `f32`, or made of a few of them; beyond what
-//! an `f64` has room for, the results are infinite where its functions are.
+//! Powers use them, and functions of complex numbers, because the evaluator computes those in `f64`
+//! and rounds each part once. Arguments are `f32` numbers, or computed from a few of them; results
+//! that overflow an `f64` are infinite where the exact functions are.
 
 use super::trigonometric::{bit_as_sign, fraction_of_turns, is_odd, next_quarter, turned};
 use super::{abs, clamp, polynomial_f64};

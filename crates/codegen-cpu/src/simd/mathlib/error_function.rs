@@ -1,5 +1,5 @@
-//! `erf`: an odd polynomial below 1, and from there one less a polynomial, which
-//! is small, so that its rounding hardly shows.
+//! `erf`: an odd polynomial below 1, and from there one minus a polynomial, which is small, so that
+//! its rounding error hardly matters.
 
 use super::{abs, polynomial};
 use crate::simd::builder::Builder;

@@ -1,4 +1,5 @@
-//! Transcendental functions of `f32` lanes, as bodies; those of `f64` lanes are in [`binary64`].
+//! Transcendental functions of `f32` lanes, as operations of SIMD bodies; those of `f64` lanes are
+//! in [`binary64`].
 //!
 //! Errors are stated against the `f64` function rounded once, for all inputs:
 //! `exponential` and `log` within 2 units in the last place, the others within 4,

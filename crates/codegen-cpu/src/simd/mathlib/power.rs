@@ -1,4 +1,4 @@
-//! Powers by way of `f64`.
+//! Powers, computed in `f64`.
 
 use super::abs;
 use super::double::{exp2, log2};

@@ -1,4 +1,4 @@
-//! What a division of floats leaves: C's `fmod`, exactly.
+//! The remainder of a division of floats: C's `fmod`, exactly.
 
 use super::abs;
 use crate::simd::builder::Builder;

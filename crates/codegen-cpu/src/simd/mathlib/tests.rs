@@ -1,5 +1,5 @@
-//! Every function against the `f64` one rounded once: on a dense sample, or on
-//! all 2^32 inputs where `TEGULA_EXHAUSTIVE` is set.
+//! Compares every function with the `f64` function rounded once: on a dense sample, or on all 2^32
+//! inputs if `TEGULA_EXHAUSTIVE` is set.
 
 use super::{binary, unary};
 use crate::simd::ir::{Body, Type};

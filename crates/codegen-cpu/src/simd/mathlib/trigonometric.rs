@@ -1,14 +1,14 @@
 //! `sin`, `cos` and `tan` in `f32`, for every magnitude of the argument.
 //!
-//! The argument is reduced to an eighth of a circle about the next quarter turn. Up to
-//! [`FEW_TURNS`] quarter turns are taken off in parts (Cody and Waite, "Software Manual for the
-//! Elementary Functions", 1980): their number times all parts but the last is exact with or
-//! without fused multiply-add, and so are the first two differences. The result is one or two
-//! units in the last place off, however close to zero it is.
+//! The nearest multiple of pi/2 is subtracted from the argument, which leaves at most pi/4. Up to
+//! [`FEW_TURNS`] quarter turns, pi/2 is subtracted in parts (Cody and Waite, "Software Manual for
+//! the Elementary Functions", 1980): the product of the multiple with each part but the last is
+//! exact with or without fused multiply-add, and so are the first two differences. The result is
+//! accurate to one or two units in the last place, however close to zero it is.
 //!
-//! Above, turns are counted exactly (Payne and Hanek, "Radian reduction for trigonometric
-//! functions", 1983), as a [rare case](crate::simd::ir::Rare): the mantissa of `x` times the
-//! bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
+//! For larger arguments the multiple is computed exactly (Payne and Hanek, "Radian reduction for
+//! trigonometric functions", 1983), as a [rare case](crate::simd::ir::Rare): the mantissa of `x`
+//! times the bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
 
 use super::two_over_pi::{LIMB, access};
 use super::{abs, polynomial};

@@ -1,4 +1,4 @@
-//! The bits of 2/pi, as tables in memory: what counts turns in arguments of any magnitude.
+//! The bits of 2/pi as tables in memory, for the reduction of large arguments.
 
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Access, Input, Storage};

@@ -1,4 +1,4 @@
-//! What bodies load and store, by every lowering: narrow elements, masks, gathers, scatters,
+//! Tests of loads and stores with every lowering: narrow elements, masks, gathers, scatters,
 //! columns.
 
 use crate::simd::tests::*;

@@ -1,4 +1,4 @@
-//! Several rows in one call, against the same rows one by one.
+//! Compares calls that compute several rows with calls for each row.
 
 use crate::simd::ir::Storage;
 use crate::simd::row_addressing::{Change, RowsIn, Turns, Word};

@@ -1,6 +1,6 @@
-//! Every second, third, fourth, eighth or sixteenth element: loads of neighbours, from which
-//! lanes are picked, and stores of neighbours, into which they are put. A gather or scatter of
-//! 16 lanes takes as long as many loads, whatever it reads.
+//! Strided accesses of every second, third, fourth, eighth or sixteenth element: contiguous loads
+//! from which lanes are extracted, and contiguous stores into which they are inserted. A gather or
+//! scatter of 16 lanes takes as long as 16 loads, wherever the elements are.
 
 use super::Select;
 use crate::isa::x64::assembler::{Out, Source};

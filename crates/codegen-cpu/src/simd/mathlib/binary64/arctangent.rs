@@ -1,9 +1,9 @@
 //! `atan2`.
 //!
-//! The smaller of the two sides over the larger is the tangent of an angle of at most an eighth
-//! of a circle; above half of that, `(t - 1) / (t + 1)` is the tangent of what is left to the
-//! eighth. So one quotient has the tangent of an angle that is added to some eighths or taken
-//! from them.
+//! The smaller magnitude over the larger one is the tangent of an angle in [0, pi/4]. If that
+//! tangent is above a half, `(t - 1) / (t + 1)` is the tangent of the angle's difference from pi/4.
+//! So one quotient gives the tangent of an angle that is added to a multiple of pi/4 or subtracted
+//! from it.
 
 use super::{abs, polynomial_f64};
 use crate::simd::builder::Builder;

@@ -1,5 +1,5 @@
-//! `erf`: an odd polynomial below 1, and from there `1 - e^(-x^2) p`, whose second part is
-//! small, so that its rounding hardly shows.
+//! `erf`: an odd polynomial below 1, and from there `1 - e^(-x^2) p`, whose second term is small,
+//! so that its rounding error hardly matters.
 
 use super::exponential::exp;
 use super::{abs, polynomial_f64};

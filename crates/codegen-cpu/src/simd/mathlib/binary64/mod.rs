@@ -1,15 +1,14 @@
-//! Transcendental functions of `f64` lanes, as bodies.
+//! Transcendental functions of `f64` lanes, as operations of SIMD bodies.
 //!
 //! Errors are stated against the true value: within 2 units in the last place (`tan`, `tanh` and
 //! the logistic function: 4), whether or not the machine has fused multiply-add. NaN, infinities
 //! and the signs of zeros are those of the reference; `exp`, `logistic` and `power` give zeros
 //! in place of subnormal numbers, as they do in `f32`.
 //!
-//! The methods are the textbook ones (Muller, *Elementary Functions*): an exponent or a few
-//! bits are taken off, so that a short polynomial does for what is left, and where the last
-//! digit needs more than an `f64` holds, a number is a sum of two. Coefficients are those of
-//! interpolation at Chebyshev points, computed to 50 digits; `benches/coefficients.py`
-//! makes them.
+//! The methods are the textbook ones (Muller, *Elementary Functions*): range reduction by the
+//! exponent or a few bits, so that a short polynomial suffices for the rest; where the last digit
+//! needs more precision than an `f64` has, a number is a sum of two. Coefficients are those of
+//! interpolation at Chebyshev points, computed to 50 digits by `benches/coefficients.py`.
 
 mod arctangent;
 mod error_function;

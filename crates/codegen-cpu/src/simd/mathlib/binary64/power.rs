@@ -1,7 +1,7 @@
 //! Powers: `2^(y log2 x)`, with the logarithm as a sum of two numbers.
 //!
-//! An exponent of 1000 makes a thousand units of one in the last place of the logarithm. So
-//! that is computed to some 64 digits of the base 2, as `high + low`, and so is its product
+//! An exponent of 1000 turns an error of one unit in the last place of the logarithm into a
+//! thousand. So the logarithm is computed to about 64 bits, as `high + low`, and so is its product
 //! with `y`.
 
 use super::exponential::scaled;

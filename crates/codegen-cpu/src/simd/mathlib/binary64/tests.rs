@@ -1,4 +1,4 @@
-//! Every function against `libm`'s, which is within a unit of the true value.
+//! Compares every function with `libm`'s, which is within a unit of the true value.
 
 use crate::simd::ir::Type;
 use crate::simd::mathlib::{binary, unary};

@@ -1,8 +1,9 @@
-//! The reduction of arguments for `sin`, `cos` and `tan`, whatever their magnitude.
+//! Argument reduction for `sin`, `cos` and `tan`, for every magnitude.
 //!
-//! As in `f32`: the argument is reduced to an eighth of a circle about the next quarter turn, by
-//! parts of pi/2 while there are few quarters, and above by the bits of 2/pi that matter at the
-//! exponent (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+//! As in `f32`, the nearest multiple of pi/2 is subtracted from the argument, which leaves at most
+//! pi/4. If the multiple is small, parts of pi/2 are subtracted; if it is large, it is computed
+//! from the bits of 2/pi that matter at the exponent (Payne and Hanek, "Radian reduction for
+//! trigonometric functions", 1983).
 
 use super::super::double::{FEW_TURNS, few_quarters};
 use super::super::trigonometric::{Reduced, next_quarter};
