@@ -92,7 +92,7 @@ impl Emitter<'_, '_> {
             .collect()
     }
 
-    /// The mask together with the run's end.
+    /// The conjunction of a mask and the run's end.
     pub(super) fn effective(&mut self, mask: Option<V>) -> Option<Value> {
         let mask = mask.map(|m| self.one(m));
         match (mask, self.tail) {
