@@ -45,7 +45,7 @@ pub(crate) enum Source {
     Integer(Term),
     /// A part of a scalar defined outside or hoisted.
     Scalar(ScalarId, usize),
-    /// The table of sines.
+    /// The address of the table of 2/pi.
     Table,
 }
 

@@ -26,10 +26,10 @@ use tegula_ir::{Binary, Unary};
 
 /// The upper 26 bits of ln 2: products with integers below 2^27 are exact.
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_f800_0000);
-/// ln 2 less [`LN2_HIGH`].
+/// ln 2 minus [`LN2_HIGH`].
 const LN2_LOW: f64 = 1.299_650_689_388_988_9e-8;
 
-/// A function of one `f64`; `None` where there is none here.
+/// A function of one `f64`; `None` if it is not implemented here.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     Some(match op {
         Unary::Exp => exponential::exp(b, x),
@@ -47,7 +47,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     })
 }
 
-/// A function of two `f64`s; `None` where there is none here.
+/// A function of two `f64`s; `None` if it is not implemented here.
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
     match op {
         Binary::Power => Some(power::power(b, x, y)),
