@@ -10,17 +10,17 @@ use tegula_ir::{ArrayShape, CustomCall, Literal};
 pub(crate) struct Handled {
     call: CustomCall,
     handler: CustomCallHandler,
-    /// The same on arrays in memory, if it can be had.
+    /// The handler's version for arrays in memory, if it has one.
     prepared: Option<PreparedCall>,
     operands: Vec<ArrayShape>,
     results: Vec<ArrayShape>,
 }
 
 impl Handled {
-    /// A call of the handler that is registered for its target.
+    /// A call of the handler registered for its target.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no handler.
     pub(crate) fn new(
         call: &CustomCall,
         operands: &[&ArrayShape],
@@ -36,7 +36,7 @@ impl Handled {
         })
     }
 
-    /// What is called.
+    /// The target of the call.
     pub(crate) fn target(&self) -> &str {
         &self.call.target
     }
@@ -47,10 +47,10 @@ impl Handled {
         prepared.map_or(0, PreparedCall::scratch_bytes)
     }
 
-    /// Runs. What a handler that fails leaves of the results is as it was.
+    /// Runs the handler. If it fails, results that it has not written are unchanged.
     ///
     /// # Errors
-    /// The handler fails, or gives arrays of other shapes.
+    /// The handler fails, or returns arrays of other shapes.
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for, and
@@ -86,7 +86,7 @@ impl Handled {
     }
 
     /// # Safety
-    /// As [`Self::run`].
+    /// That of [`Self::run`].
     unsafe fn run_prepared(
         &self,
         prepared: &PreparedCall,

@@ -10,13 +10,13 @@ use crate::abi::{KernelFn, parts_of};
 use crate::program::ir::{Action, Location};
 use smallvec::SmallVec;
 
-/// What is done, with addresses.
+/// A step with addresses.
 #[derive(Clone, Copy)]
 enum Step {
-    /// A part of a kernel.
+    /// Runs a part of a kernel.
     Kernel {
         function: KernelFn,
-        /// Its first argument among all addresses.
+        /// The index of its first argument in `addresses`.
         first: usize,
         begin: i64,
         end: i64,
@@ -28,21 +28,21 @@ enum Step {
     },
 }
 
-/// A turn: the condition's steps, then the body's. The sizes are what a recurrence of
-/// single numbers needs.
+/// One iteration: the steps of the condition, then those of the body. The inline capacities suffice
+/// for a recurrence of single numbers.
 pub(crate) struct Turn {
     steps: SmallVec<[Step; 16]>,
-    /// How many of them are the condition's.
+    /// The number of steps that belong to the condition.
     condition: usize,
     addresses: SmallVec<[*mut u8; 48]>,
-    /// Whether there is another turn, once the condition's steps are done.
+    /// The predicate that the condition's steps write.
     predicate: *const u8,
 }
 
-/// Steps beyond which finding addresses is a small part of a turn.
+/// The maximum number of steps: with more, looking up addresses is a small part of an iteration.
 const MAX_STEPS: usize = 64;
 
-/// Whether actions are steps of such a turn.
+/// Whether actions can be the steps of such an iteration.
 pub(crate) fn are_steps(condition: &[Action], body: &[Action]) -> bool {
     condition.len() + body.len() <= MAX_STEPS
         && condition.iter().chain(body).all(|action| match action {
@@ -53,8 +53,8 @@ pub(crate) fn are_steps(condition: &[Action], body: &[Action]) -> bool {
 }
 
 impl Turn {
-    /// A turn of a run, with memories where they are now; the actions [are
-    /// steps](are_steps).
+    /// An iteration with the current addresses of a run's memory; the actions must satisfy
+    /// [`are_steps`].
     pub(crate) fn new(
         run: &Memory<'_>,
         condition: &[Action],
@@ -101,10 +101,10 @@ impl Turn {
         }
     }
 
-    /// Does the condition's steps; gives whether there is another turn.
+    /// Executes the condition's steps; returns whether there is another iteration.
     ///
     /// # Safety
-    /// As the actions; the memories are where they were.
+    /// That of the actions; memory must not have moved.
     pub(crate) unsafe fn goes_on(&self) -> bool {
         // SAFETY: the caller promises: as the actions; the memories are where they were; the
         // predicate is what the condition has written.
@@ -114,17 +114,17 @@ impl Turn {
         }
     }
 
-    /// Does the body's steps.
+    /// Executes the body's steps.
     ///
     /// # Safety
-    /// As the actions; the memories are where they were.
+    /// That of the actions; memory must not have moved.
     pub(crate) unsafe fn body(&self) {
         // SAFETY: the caller promises: as the actions; the memories are where they were.
         unsafe { self.run(&self.steps[self.condition..]) };
     }
 
     /// # Safety
-    /// As [`Self::body`].
+    /// That of [`Self::body`].
     unsafe fn run(&self, steps: &[Step]) {
         for step in steps {
             match *step {

@@ -20,10 +20,10 @@ use tegula_ir::ALIGNMENT;
 use tegula_linalg::thread_pool::ThreadPool;
 
 impl Strips {
-    /// Does all strips. Gives what each step took of the time if it is `timed`.
+    /// Executes all strips. Returns the share of the time that each step took if `timed`.
     ///
     /// # Safety
-    /// As for the steps one by one; `memory` has [`Self::bytes`], aligned to 64.
+    /// That of the single steps; `memory` has [`Self::bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         run: &Memory<'_>,
@@ -77,32 +77,32 @@ type Addresses = SmallVec<[*mut u8; 8]>;
 /// A step with the addresses of a run.
 struct Ready<'a> {
     strip: &'a Strip,
-    /// Where arrays begin that are not private.
+    /// The start addresses of arrays that are not private.
     bases: Addresses,
-    /// Of a kernel.
+    /// The code, if the step is a kernel.
     code: Option<&'a KernelCode>,
-    /// Of a kernel the values of the plan's symbols, of a call what was packed.
+    /// For a kernel the values of the plan's symbols, for a call the packed operand.
     last: *mut u8,
     /// The run's stop flag.
     stop_flag: *mut u8,
 }
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 struct Shared<'a> {
     steps: &'a [Ready<'a>],
     memory: *mut u8,
-    /// The memories that no strip has, by number.
+    /// The numbers of memories that no strip uses.
     free: Mutex<SmallVec<[usize; 8]>>,
-    /// What each step has taken.
+    /// The time of each step.
     times: Mutex<Vec<Duration>>,
 }
 
-// SAFETY: addresses are only read; of what they lead to, a thread writes what is its strips'
-// alone, as the plan's verifier has checked.
+// SAFETY: addresses are only read; of the memory that they point to, a thread only writes its own
+// strips' parts, as the plan's verifier has checked.
 unsafe impl Sync for Shared<'_> {}
 
 impl Shared<'_> {
-    /// A memory for a strip. No more threads do strips than there are memories.
+    /// Takes a free memory for a strip. There are at least as many memories as threads.
     fn slot(&self) -> usize {
         loop {
             if let Some(slot) = locked(&self.free).pop() {
@@ -118,7 +118,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Strip {
-    /// What strips need that all of them have in common.
+    /// Prepares the step for all strips, and packs the operand that they share.
     ///
     /// # Safety
     /// As [`Strips::run`].
@@ -157,7 +157,7 @@ impl Strip {
 }
 
 impl Ready<'_> {
-    /// Does a strip, by number, with memory of its own and so many bytes of that for arrays.
+    /// Executes strip `number`, with memory of its own, of which `private` bytes are for arrays.
     ///
     /// # Safety
     /// As [`Strips::run`].
@@ -173,7 +173,7 @@ impl Ready<'_> {
             }
             Array::Private { begin, bytes } => {
                 let before = number * bytes;
-                // So that the first strip's memory would be aligned.
+                // Keeps the alignment that the first strip's memory would have.
                 let strip = memory.wrapping_add(begin + before % ALIGNMENT);
                 match self.code {
                     Some(_) => strip.wrapping_sub(before),

@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use tegula_ir::ElementType;
 use tegula_linalg::thread_pool::ThreadPool;
 
-/// What one kernel or library call took in a profiled run.
+/// The time of one kernel or library call in a profiled run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelTime {
-    /// Its name: that of the kernel in the plan, or of the routine.
+    /// The name of the kernel in the plan, or of the routine.
     pub name: String,
-    /// The time of all its runs together.
+    /// The total time of all its executions.
     pub time: Duration,
-    /// How often it ran.
+    /// The number of its executions.
     pub runs: u64,
-    /// The work of all its runs together.
+    /// The total work of all its executions.
     pub work: Work,
 }
 
@@ -45,18 +45,18 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration, work: &Work
 pub(crate) struct Run<'a> {
     pub(super) memory: Memory<'a>,
     pub(super) sorts: &'a [SortCode],
-    /// Functions of loops.
+    /// The functions of outlined loops.
     pub(super) loops: &'a [KernelFn],
     pub(super) scratch: *mut u8,
     pub(super) pool: &'a ThreadPool,
-    /// No threads, for calls by one of the pool's.
+    /// A pool without threads, for calls that run on a thread of the pool.
     pub(super) serial: &'a ThreadPool,
     pub(super) profile: Option<&'a RefCell<Vec<KernelTime>>>,
 }
 
 impl Run<'_> {
     pub(super) fn actions(&self, actions: &[Action]) -> Result<(), RunFailure> {
-        // Asked once: a kernel may take less time than to ask.
+        // Queried once, because a kernel may take less time than the query.
         let traced = tracing::enabled!(tracing::Level::TRACE);
         for action in actions {
             self.memory.stop.check()?;
@@ -221,7 +221,7 @@ impl Run<'_> {
         }
     }
 
-    /// Bytes from the first slab to the one that an index says.
+    /// The offset in bytes of the slab that an index selects.
     fn slab(&self, index: &Index<Location>) -> i64 {
         let at = self.memory.address(index.place);
         // SAFETY: an integer of this type that was written before; values are aligned.
@@ -235,7 +235,7 @@ impl Run<'_> {
         number.max(index.least).min(index.most) * index.stride
     }
 
-    /// A loop that is a function.
+    /// Runs an outlined loop.
     fn nest(&self, nest: &Nest) {
         let table = nest.table.iter().map(|&place| self.memory.address(place));
         let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
@@ -244,7 +244,7 @@ impl Run<'_> {
         unsafe { function(table.as_ptr(), self.memory.stop_flag() as i64, 1) };
     }
 
-    /// A loop whose condition and body [are steps](are_steps).
+    /// Runs a loop whose condition and body satisfy [`are_steps`].
     fn turns(
         &self,
         condition: &[Action],
@@ -279,14 +279,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After a turn of a loop: its next states are its states.
+    /// After an iteration of a loop: exchanges the states with the next ones.
     fn exchange(&self, exchanges: &[Exchange]) {
         for [state, next] in exchanges.iter().map(|e| e.entries) {
             self.memory.exchanged[state].swap(&self.memory.exchanged[next]);
         }
     }
 
-    /// Before a loop: the memories that it exchanges have their own roles.
+    /// Before a loop: sets the table entries of its buffers to their initial roles.
     fn enter(&self, exchanges: &[Exchange]) {
         for exchange in exchanges {
             let [state, next] = exchange.entries;
@@ -295,7 +295,7 @@ impl Run<'_> {
         }
     }
 
-    /// After a loop: its states are where they are looked for.
+    /// After a loop: copies states back to their own buffers, if necessary.
     fn leave(&self, exchanges: &[Exchange]) {
         for exchange in exchanges {
             let (at, to) = (
@@ -309,7 +309,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a kernel, in parts if it is worth it, each in slices between which the run may stop.
+    /// Runs a kernel: in parts on several threads if that pays, each in slices between which the
+    /// run may be stopped.
     fn kernel(
         &self,
         kernel: usize,
@@ -341,10 +342,10 @@ impl Run<'_> {
     }
 }
 
-/// Operations or bytes after which a kernel asks whether it is to stop: some ten milliseconds.
+/// The operations or bytes after which a kernel polls the stop flag: about ten milliseconds.
 const WORK_OF_SLICE: f64 = 5e7;
 
-/// Into how many slices each part of a kernel is split.
+/// The number of slices of each part of a kernel.
 fn slices(work: &Work, extent: i64, parts: usize) -> usize {
     let work = work.operations.max(work.bytes) / parts.max(1) as f64;
     if work < 2.0 * WORK_OF_SLICE {
@@ -357,8 +358,8 @@ fn slices(work: &Work, extent: i64, parts: usize) -> usize {
 /// The addresses of a kernel's arguments, for several threads.
 struct Addresses(*const *mut u8);
 
-// SAFETY: they are only read, and outlive the run of the kernel; what they lead to is
-// written at points that are independent.
+// SAFETY: they are only read, and outlive the execution of the kernel; the memory that they point
+// to is written at independent points.
 unsafe impl Sync for Addresses {}
 
 impl Addresses {

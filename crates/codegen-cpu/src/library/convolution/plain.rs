@@ -12,7 +12,7 @@ pub(super) struct Plain {
     wide: ElementType,
 }
 
-/// Where an output is, by batch, feature and spatial positions.
+/// The position of an output element, by batch, feature and spatial dimensions.
 pub(super) struct Output<'a> {
     pub(super) batch: i64,
     pub(super) feature: i64,
@@ -60,7 +60,7 @@ impl Plain {
     /// Whether an element of the output is NaN.
     ///
     /// # Safety
-    /// `out` is the geometry's output, of this one's type.
+    /// `out` is the output of this geometry and type.
     pub(super) unsafe fn is_nan(
         self,
         geometry: &Geometry<'_>,
@@ -75,7 +75,7 @@ impl Plain {
     /// Computes one element.
     ///
     /// # Safety
-    /// The pointers lead to the arrays of the geometry, of this one's types.
+    /// The pointers point to the arrays of the geometry, of these types.
     pub(super) unsafe fn element(
         self,
         geometry: &Geometry<'_>,
@@ -118,8 +118,8 @@ impl Plain {
     }
 }
 
-/// Calls `add` with the offsets of every element of the input and the kernel that
-/// an output's window brings together, but for their features.
+/// Calls `add` with the offsets of every pair of input and kernel elements in an output's window,
+/// without the offsets of their features.
 fn taps(
     geometry: &Geometry<'_>,
     position: &[i64],
