@@ -31,7 +31,7 @@ pub enum ListedMachine {
 }
 
 impl ListedMachine {
-    /// The level that its code is of.
+    /// The instruction set level of its code.
     pub fn vectors(self) -> IsaLevel {
         match self {
             Self::X86(level) => level,
@@ -43,7 +43,7 @@ impl ListedMachine {
 /// One line of Cranelift IR or of assembly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedLine {
-    /// What it says.
+    /// The text of the line.
     pub text: String,
     /// The line of [`LinkedListing::kernels`] that it came from, from 1; 0 if from none.
     pub source: usize,
@@ -52,24 +52,25 @@ pub struct LinkedLine {
 /// The code of a plan's kernels as text.
 #[derive(Debug)]
 pub struct LinkedListing {
-    /// The kernels after all passes, in the kernel language; one that was split, part by part.
+    /// The kernels after all passes, in the kernel language; the parts of a kernel that was split
+    /// follow one another.
     pub kernels: String,
     /// Cranelift IR before its optimisation.
     pub clif: Vec<LinkedLine>,
-    /// Assembly, or what could not be compiled for the machine.
+    /// Assembly, or the error if the code cannot be compiled for the machine.
     pub assembly: Result<Vec<LinkedLine>, Error>,
 }
 
-/// The code of a body, which is no function of Cranelift's.
+/// The code of a SIMD body that was not compiled by Cranelift.
 pub(super) struct LinkedBody {
     pub id: FunctionId,
     pub name: String,
     pub code: Vec<u8>,
-    /// What instructions from an offset on came from.
+    /// The origins of instructions, each with the offset from which on it holds.
     pub origins: Vec<(u32, Origin)>,
 }
 
-/// A listing in the making.
+/// A listing under construction.
 pub(super) struct Linker {
     machine: ListedMachine,
     names: FxHashMap<FunctionId, String>,
@@ -90,7 +91,7 @@ impl Linker {
         }
     }
 
-    /// Adds the function that was built for a kernel, and the bodies that it calls.
+    /// Adds the function that was built for a kernel, and the SIMD bodies that it calls.
     pub(super) fn function(
         &mut self,
         (id, name, kernel): (FunctionId, &str, &Kernel),
@@ -139,7 +140,7 @@ impl Linker {
         }
     }
 
-    /// Compiles the function of a context and disassembles it.
+    /// Compiles the function in a context and disassembles it.
     fn compiled(
         &self,
         image: &mut ImageBuilder,
@@ -199,7 +200,7 @@ impl Linker {
         }
     }
 
-    /// What code calls something outside of its function.
+    /// The name of an external target of code.
     fn name(&self, target: Target, image: &ImageBuilder) -> String {
         match target {
             Target::Function(id) => self.names.get(&id).cloned().unwrap_or_default(),
@@ -218,7 +219,7 @@ fn heading(text: String) -> LinkedLine {
     LinkedLine { text, source: 0 }
 }
 
-/// A line of Cranelift's text, which begins with the location if there is one.
+/// A line of Cranelift's text, which begins with the source location if there is one.
 fn clif_line(line: &str, source: &impl Fn(Origin) -> usize) -> LinkedLine {
     let trimmed = line.trim();
     let located = trimmed.strip_prefix('@').and_then(|rest| {
