@@ -1,13 +1,12 @@
 //! Row blocking: computes several rows in one call, one pass of all rows after the other.
 //!
-//! The points of such a kernel compute a row each, in one vector loop or in several (the passes of
+//! In kernels whose points compute a row each, a point is one vector loop or several (the passes of
 //! a softmax: a maximum, exponentials and their sum, quotients). Without blocking, each pass of
 //! each row is a call of a SIMD body. For a short row the call takes as long as its lanes: loading
 //! the body's constants, saving registers, waiting for the row's reduction. So a block of rows, as
 //! many as fit in a near cache, goes through a pass together, then through the next:
 //!
 //! ```text
-//! for some rows:
 //! for each block of rows:
 //!     for each row: code before the first loop; stores the inputs of its body
 //!     one call: the first loop of all rows

@@ -86,7 +86,7 @@ impl Handled {
     }
 
     /// # Safety
-    /// That of [`Self::run`].
+    /// The same as for [`Self::run`].
     unsafe fn run_prepared(
         &self,
         prepared: &PreparedCall,

@@ -296,14 +296,14 @@ impl Routine {
     }
 
     /// # Safety
-    /// That of [`Self::run`]; the operand's elements are `T`s.
+    /// The same as for [`Self::run`]; the operand's elements are `T`s.
     unsafe fn input<'a, T>(&self, inputs: &[*const u8], i: usize) -> &'a [T] {
         // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe { std::slice::from_raw_parts(inputs[i].cast(), self.lengths[i]) }
     }
 
     /// # Safety
-    /// That of [`Self::run`]; the result's elements are `T`s and it is borrowed once.
+    /// The same as for [`Self::run`]; the result's elements are `T`s and it is borrowed once.
     unsafe fn output<'a, T>(&self, outputs: &[*mut u8], i: usize) -> &'a mut [T] {
         // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe {
@@ -314,7 +314,7 @@ impl Routine {
     /// Computes in `f32` and rounds once.
     ///
     /// # Safety
-    /// That of [`Self::run`], for arrays of `H`; there is one result.
+    /// The same as for [`Self::run`], for arrays of `H`; there is one result.
     unsafe fn half_matrices<H: Copy + Into<f32>>(
         &self,
         inputs: &[*const u8],
@@ -341,7 +341,7 @@ impl Routine {
     }
 
     /// # Safety
-    /// That of [`Self::run`], for arrays of `T`.
+    /// The same as for [`Self::run`], for arrays of `T`.
     unsafe fn matrices<T: Number>(
         &self,
         inputs: &[*const u8],

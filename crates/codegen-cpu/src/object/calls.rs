@@ -324,7 +324,8 @@ impl Library {
         self.scratch > 0 || self.ready.bytes > 0 || self.open().next().is_some()
     }
 
-    /// The calls whose scratch memory depends on open sizes.
+    /// For each call whose scratch memory depends on open sizes: the routine that computes it, with
+    /// its arguments.
     pub(super) fn open(&self) -> impl Iterator<Item = Scratch<'_>> {
         self.calls.values().flat_map(|calls| {
             match calls {

@@ -104,7 +104,7 @@ impl Turn {
     /// Executes the condition's steps; returns whether there is another iteration.
     ///
     /// # Safety
-    /// That of the actions; memory must not have moved.
+    /// The requirements of the actions hold; memory has not moved.
     pub(crate) unsafe fn goes_on(&self) -> bool {
         // SAFETY: the caller promises: as the actions; the memories are where they were; the
         // predicate is what the condition has written.
@@ -117,14 +117,14 @@ impl Turn {
     /// Executes the body's steps.
     ///
     /// # Safety
-    /// That of the actions; memory must not have moved.
+    /// The requirements of the actions hold; memory has not moved.
     pub(crate) unsafe fn body(&self) {
         // SAFETY: the caller promises: as the actions; the memories are where they were.
         unsafe { self.run(&self.steps[self.condition..]) };
     }
 
     /// # Safety
-    /// That of [`Self::body`].
+    /// The same as for [`Self::body`].
     unsafe fn run(&self, steps: &[Step]) {
         for step in steps {
             match *step {

@@ -23,7 +23,7 @@ impl Strips {
     /// Executes all strips. Returns the share of the time that each step took if `timed`.
     ///
     /// # Safety
-    /// That of the single steps; `memory` has [`Self::bytes`], aligned to 64.
+    /// The requirements of the single steps hold; `memory` has [`Self::bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         run: &Memory<'_>,
@@ -121,7 +121,7 @@ impl Strip {
     /// Prepares the step for all strips, and packs the operand that they share.
     ///
     /// # Safety
-    /// As [`Strips::run`].
+    /// The same as for [`Strips::run`].
     unsafe fn ready<'a>(&'a self, run: &'a Memory<'_>, memory: *mut u8) -> Ready<'a> {
         let base = |array: &Array| match array {
             Array::There { first, .. } => run.address(*first),
@@ -160,7 +160,7 @@ impl Ready<'_> {
     /// Executes strip `number`, with memory of its own, of which `private` bytes are for arrays.
     ///
     /// # Safety
-    /// As [`Strips::run`].
+    /// The same as for [`Strips::run`].
     unsafe fn run(&self, number: usize, (memory, private): (*mut u8, usize), serial: &ThreadPool) {
         let address = |(base, array): (&*mut u8, &Array)| match *array {
             Array::There { ref distances, .. } => {

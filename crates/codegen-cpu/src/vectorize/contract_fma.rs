@@ -3,8 +3,8 @@
 //! A product of floats that is used once, by a sum or a difference, is computed with it if the
 //! machine can: one instruction instead of two, and one rounding less. Only products of the program
 //! are contracted, because functions are made of operations whose roundings matter. If two products
-//! are added or subtracted, neither is contracted, so that symmetric expressions stay symmetric (`x
-//! * y - y * x` is 0), and neither are parts of complex numbers.
+//! are added or subtracted, neither is contracted, so that symmetric expressions stay symmetric
+//! (`x * y - y * x` is 0), and neither are parts of complex numbers.
 
 use crate::simd::ir::Fused;
 use rustc_hash::FxHashMap;

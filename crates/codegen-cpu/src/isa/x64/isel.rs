@@ -150,8 +150,9 @@ impl Select<'_> {
         self.reductions(&parts, &state)
     }
 
-    /// All lanes, whole groups of vectors of which are stored past the caches from where a line
-    /// of an access begins. One masked loop does what is before those and what is left:
+    /// Computes all lanes, with non-temporal stores of whole groups of vectors, from the first lane
+    /// at which an access's cache line begins. One masked loop computes the lanes before that and
+    /// the remaining lanes:
     ///
     /// ```text
     /// to the first line, or the end: masked

@@ -327,7 +327,7 @@ impl Convolution {
     /// effect, but zero times infinity is NaN.
     ///
     /// # Safety
-    /// That of [`Self::run`].
+    /// The same as for [`Self::run`].
     unsafe fn repair(&self, operands: [*const u8; 2], out: *mut u8) {
         let [_, kernel_type, out_type] = self.types;
         if !self.bordered || !out_type.is_float() {
@@ -363,7 +363,7 @@ impl Convolution {
     /// Computes elements by definition: all, or only those that are NaN.
     ///
     /// # Safety
-    /// That of [`Self::run`].
+    /// The same as for [`Self::run`].
     unsafe fn by_definition(&self, operands: [*const u8; 2], out: *mut u8, only_nan: bool) {
         let g = &self.sizes.geometry();
         let features = g.out_features[1].size;

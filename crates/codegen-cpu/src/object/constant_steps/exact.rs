@@ -9,8 +9,8 @@ use tegula_ir::{Binary, ElementType, Literal, Unary};
 /// Whether a kernel gives the same bits on every machine, except for the bits of NaN.
 ///
 /// A machine may fuse a product and a sum, and the order of sums along a loop may differ. So an
-/// exact kernel does not have both products and sums of floats, and it has neither if a loop carries
-/// floats.
+/// exact kernel does not have both products and sums of floats, and it has neither if a loop
+/// carries floats.
 pub(super) fn is_exact(kernel: &Kernel) -> bool {
     let body = &kernel.body;
     let has = |wanted: Kind| body.any(move |statement| kind(kernel, statement) == wanted);

@@ -299,10 +299,10 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// Calls a function that the user supplies when linking the object: `int32_t TARGET(const void
-    /// *const *operands, void *const *results, const int64_t *sizes, const char *config)`. A return
-    /// value other than 0 ends the run. Operands that share memory with results are first copied
-    /// there.
+    /// Calls a function that the user supplies when linking the object:
+    /// `int32_t TARGET(const void *const *operands, void *const *results, const int64_t *sizes,
+    /// const char *config)`. A return value other than 0 ends the run. Operands that share memory
+    /// with results are first copied there.
     pub(super) fn custom_call(
         &mut self,
         call: &CustomCall,

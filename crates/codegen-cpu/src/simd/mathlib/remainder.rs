@@ -97,9 +97,9 @@ const FACTOR: f64 = f64::from_bits((1023 + 700) << 52);
 
 /// C's `fmod` of two `f64`: `x - trunc(x / y) y` with the sign of `x`.
 ///
-/// A multiple of `y` is subtracted in parts: quotient and divisor are cut into numbers of at most 27
-/// bits, so that products are exact, and each difference is, because both numbers are near each
-/// other (Sterbenz' lemma) or what is left fits into 53 bits. It needs no fused multiply-add.
+/// A multiple of `y` is subtracted in parts: quotient and divisor are split into numbers of at most
+/// 27 bits, so that products are exact. Each difference is exact too, because both numbers are near
+/// each other (Sterbenz' lemma) or the result fits into 53 bits. It needs no fused multiply-add.
 pub(super) fn remainder_f64(b: &mut Builder, x: V, y: V) -> V {
     let [of, by] = [x, y].map(|v| abs(b, v));
     let quotient = b.div(of, by);
