@@ -164,7 +164,7 @@ impl Call {
     /// `operand` is the one that is passed to [`Self::run`]; `kept` has [`Self::kept_bytes`],
     /// aligned to 64.
     pub(crate) unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
-        // SAFETY: the caller promises: `operand` is as [`Self::run`] is given it; `kept` has
+        // SAFETY: the caller promises that `operand` is the one that [`Self::run`] gets; `kept` has
         // [`Self::kept_bytes`], aligned to 64.
         unsafe {
             match self {

@@ -62,14 +62,14 @@ impl Handled {
         scratch: *mut u8,
     ) -> Result<(), RunFailure> {
         if let Some(prepared) = &self.prepared {
-            // SAFETY: the caller promises what it asks for.
+            // SAFETY: the caller promises what the function requires.
             return unsafe { self.run_prepared(prepared, inputs, outputs, scratch) };
         }
         let mut operands = Vec::with_capacity(inputs.len());
         for (&input, shape) in inputs.iter().zip(&self.operands) {
             let bytes = bytes_of(shape);
-            // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes
-            // this was made for, and no output overlaps anything else.
+            // SAFETY: the caller promises that `inputs` and `outputs` are dense arrays of the
+            // shapes this was made for, and no output overlaps any other array.
             let bytes = unsafe { std::slice::from_raw_parts(input, bytes) };
             let literal = Literal::from_bytes(shape, bytes);
             operands.push(literal.map_err(|error| self.failed(error.to_string()))?);
@@ -77,9 +77,9 @@ impl Handled {
         let results = self.handler.run(&self.call, &operands, &self.results)?;
         for (&output, result) in outputs.iter().zip(&results) {
             let bytes = result.bytes();
-            // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes
-            // this was made for, and no output overlaps anything else; the result is of the shape
-            // that this was made for.
+            // SAFETY: the caller promises that `inputs` and `outputs` are dense arrays of the
+            // shapes this was made for, and no output overlaps any other array; the result is of
+            // the shape that this was made for.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), output, bytes.len()) };
         }
         Ok(())
@@ -94,8 +94,8 @@ impl Handled {
         outputs: &[*mut u8],
         scratch: *mut u8,
     ) -> Result<(), RunFailure> {
-        // SAFETY: the caller promises dense arrays of these shapes, of which no output overlaps
-        // anything else, and so much scratch memory.
+        // SAFETY: the caller promises dense arrays of these shapes, of which no output overlaps any
+        // other array, and so much scratch memory.
         let (operands, mut results, scratch) = unsafe {
             let operands = inputs.iter().zip(&self.operands);
             let operands = operands.map(|(&x, s)| std::slice::from_raw_parts(x, bytes_of(s)));

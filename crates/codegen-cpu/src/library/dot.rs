@@ -174,9 +174,9 @@ impl Dot {
         let &[lhs, rhs, ref rest @ ..] = operands else {
             return;
         };
-        // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this was
-        // made for, of which `out` overlaps neither factor, and an array that is added is all of
-        // `out` or no part of it; `kept` is what the product is given; `scratch` has
+        // SAFETY: the caller promises that the pointers point to dense arrays of the shapes this
+        // was made for, and that `out` overlaps neither factor, and an array that is added is all
+        // of `out` or no part of it; `kept` is what the product is given; `scratch` has
         // [`Self::scratch_bytes`], aligned to 64; a view's strides stay inside its arrays.
         unsafe {
             if let (Some(bytes), Some(&added)) = (self.added_to, rest.first())

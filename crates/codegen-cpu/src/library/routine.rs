@@ -241,9 +241,9 @@ impl Routine {
     /// and no output overlaps any other array. `scratch` has [`Self::scratch_bytes`], aligned to
     /// 64.
     pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], scratch: *mut u8) {
-        // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes this
-        // was made for, aligned to their elements, and no output overlaps anything else. `scratch`
-        // has [`Self::scratch_bytes`], aligned to 64; for the element type of the shapes.
+        // SAFETY: the caller promises that `inputs` and `outputs` are dense arrays of the shapes
+        // this was made for, aligned to their elements, and no output overlaps any other array.
+        // `scratch` has [`Self::scratch_bytes`], aligned to 64; for the element type of the shapes.
         unsafe {
             match (&self.kind, self.element_type) {
                 (Kind::Fft(isa, transform), _) => {

@@ -35,7 +35,7 @@ impl Memory<'_> {
             Area::Kept(i) => self.kept[i],
             Area::Exchanged(i) => self.exchanged[i].get(),
         };
-        // SAFETY: the offset lies inside the area; see the module's text.
+        // SAFETY: the offset lies inside the area; see the module's documentation.
         unsafe { base.add(location.offset) }
     }
 

@@ -106,8 +106,8 @@ impl Turn {
     /// # Safety
     /// The requirements of the actions hold; memory has not moved.
     pub(crate) unsafe fn goes_on(&self) -> bool {
-        // SAFETY: the caller promises: as the actions; the memories are where they were; the
-        // predicate is what the condition has written.
+        // SAFETY: the caller promises that the requirements of the actions hold and that memory has
+        // not moved; the predicate is what the condition has written.
         unsafe {
             self.run(&self.steps[..self.condition]);
             *self.predicate != 0
@@ -119,7 +119,8 @@ impl Turn {
     /// # Safety
     /// The requirements of the actions hold; memory has not moved.
     pub(crate) unsafe fn body(&self) {
-        // SAFETY: the caller promises: as the actions; the memories are where they were.
+        // SAFETY: the caller promises that the requirements of the actions hold and that memory has
+        // not moved.
         unsafe { self.run(&self.steps[self.condition..]) };
     }
 
@@ -135,7 +136,7 @@ impl Turn {
                     end,
                 } => {
                     let addresses = self.addresses[first..].as_ptr();
-                    // SAFETY: the caller promises what [`Self::body`] asks for.
+                    // SAFETY: the caller promises what [`Self::body`] requires.
                     unsafe { function(addresses, begin, end) };
                 }
                 // SAFETY: both ends have that many bytes; they may be parts of one arena.

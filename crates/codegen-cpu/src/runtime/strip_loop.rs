@@ -35,7 +35,7 @@ impl Strips {
         let mut ready: SmallVec<[Ready<'_>; 4]> = SmallVec::with_capacity(self.steps.len());
         for (i, strip) in self.steps.iter().enumerate() {
             let start = timed.then(Instant::now);
-            // SAFETY: the caller promises what a step asks for, and memory of [`Self::bytes`].
+            // SAFETY: the caller promises what a step requires, and memory of [`Self::bytes`].
             ready.push(unsafe { strip.ready(run, memory) });
             if let Some(start) = start {
                 times[i] = start.elapsed();
@@ -139,8 +139,8 @@ impl Strip {
                 PackedAt::Kept(place) => (None, run.address(place)),
                 PackedAt::Shared(begin) => {
                     let target = memory.wrapping_add(begin);
-                    // SAFETY: the operand is one that the call is given, and not private, as
-                    // all strips read it; the memory is what the call has asked for.
+                    // SAFETY: the operand is one of the call, and not private, as all strips read
+                    // it; the memory has the size that the call requires.
                     unsafe { call.keep(bases[packed.operand], target) };
                     (None, target)
                 }
@@ -188,7 +188,7 @@ impl Ready<'_> {
                 addresses.extend([self.last, self.stop_flag]);
                 let begin = number as i64 * points;
                 parts_of(code, [begin, begin + points], |function, [begin, end]| {
-                    // SAFETY: the caller promises what [`Strips::run`] asks for; the points of a
+                    // SAFETY: the caller promises what [`Strips::run`] requires; the points of a
                     // kernel are independent.
                     unsafe { function(addresses.as_ptr(), begin, end) };
                 });
@@ -198,7 +198,7 @@ impl Ready<'_> {
                 let operands = operands.iter().map(|address| address.cast_const());
                 let operands: SmallVec<[*const u8; 4]> = operands.collect();
                 let (kept, scratch) = (self.last.cast_const(), memory.wrapping_add(private));
-                // SAFETY: the caller promises what [`Strips::run`] asks for.
+                // SAFETY: the caller promises what [`Strips::run`] requires.
                 let ran = unsafe { call.run(&operands, results, (None, kept), scratch, serial) };
                 debug_assert!(ran.is_ok(), "products do not fail");
             }

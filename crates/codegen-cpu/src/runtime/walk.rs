@@ -109,16 +109,16 @@ impl Run<'_> {
                 let kept = kept.map_or(std::ptr::null(), |kept| {
                     self.memory.address(kept).cast_const()
                 });
-                // SAFETY: see the module's text; a call's results overlap none of
-                // its operands, and values are aligned to 64 bytes.
+                // SAFETY: see the module's documentation; a call's results overlap none of its
+                // operands, and values are aligned to 64 bytes.
                 unsafe {
                     let (scratch, pool) = (self.scratch, self.pool);
                     call.run(&inputs, &outputs, (sort, kept), scratch, pool)?;
                 }
             }
             Action::Pack { call, from, to } => {
-                // SAFETY: the operand is one that the call is given, and the memory is what
-                // the call has asked for.
+                // SAFETY: the operand is one of the call, and the memory has the size that the call
+                // requires.
                 unsafe { call.keep(self.memory.address(*from), self.memory.address(*to)) };
             }
             Action::Copy { from, to, bytes } => {
@@ -206,8 +206,8 @@ impl Run<'_> {
     fn strips(&self, strips: &Strips) {
         let pools = (self.pool, self.serial);
         let timed = self.profile.is_some();
-        // SAFETY: see the module's text; the plan's verifier has checked that strips may be
-        // done in any order.
+        // SAFETY: see the module's documentation; the plan's verifier has checked that strips may
+        // be executed in any order.
         let times = unsafe { strips.run(&self.memory, self.scratch, pools, timed) };
         if let Some(profile) = self.profile {
             for (strip, time) in strips.steps.iter().zip(times) {
@@ -240,7 +240,7 @@ impl Run<'_> {
         let table = nest.table.iter().map(|&place| self.memory.address(place));
         let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
         let function = self.loops[nest.function];
-        // SAFETY: see the module's text; it does what the loop's actions do.
+        // SAFETY: see the module's documentation; it does what the loop's actions do.
         unsafe { function(table.as_ptr(), self.memory.stop_flag() as i64, 1) };
     }
 
@@ -262,7 +262,7 @@ impl Run<'_> {
             odd
         });
         let odd = odd.as_ref().unwrap_or(&even);
-        // SAFETY: see the module's text; memories are exchanged after every turn.
+        // SAFETY: see the module's documentation; memories are exchanged after every iteration.
         unsafe {
             while even.goes_on() {
                 even.body();
@@ -322,7 +322,7 @@ impl Run<'_> {
         let addresses = Addresses(addresses.as_ptr());
         let run = |begin: i64, end: i64| {
             parts_of(pieces, [begin, end], |function, [begin, end]| {
-                // SAFETY: see the module's text; the points of a kernel are independent.
+                // SAFETY: see the module's documentation; the points of a kernel are independent.
                 unsafe { function(addresses.get(), begin, end) };
             });
         };

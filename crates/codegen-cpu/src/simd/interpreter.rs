@@ -53,8 +53,8 @@ pub(crate) unsafe fn evaluate(body: &Body, inputs: &[u64], n: u64, machine: Mach
                 _ => {}
             }
         }
-        // SAFETY: the caller promises: the addresses among the inputs are good for what `n` lanes
-        // access.
+        // SAFETY: the caller promises that the addresses among the inputs are valid for the
+        // accesses of `n` lanes.
         unsafe { state.block(&body.statements) };
         for (total, r) in totals.iter_mut().zip(&body.reductions) {
             let value = state.values[r.value.0 as usize];

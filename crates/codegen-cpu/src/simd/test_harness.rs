@@ -116,8 +116,8 @@ impl CompiledRows {
     /// # Safety
     /// The addresses that the iterations compute are valid for the accesses of `n` lanes.
     pub(crate) unsafe fn run_turns(&self, slots: &mut [u64], n: u64, turns: usize) {
-        // SAFETY: the caller promises: the addresses that the turns come to are good for what `n`
-        // lanes access.
+        // SAFETY: the caller promises that the addresses that the iterations compute are valid for
+        // the accesses of `n` lanes.
         unsafe { (self.function)(slots.as_mut_ptr(), n.cast_signed(), turns as i64) };
     }
 
@@ -133,8 +133,8 @@ impl CompiledRows {
             slots.resize(slots.len() + count, 0);
         }
         let (n, rows) = (n.cast_signed(), inputs.len() as i64);
-        // SAFETY: the caller promises: the addresses among the inputs are good for what `n` lanes
-        // access; there is room for results.
+        // SAFETY: the caller promises that the addresses among the inputs are valid for the
+        // accesses of `n` lanes; there is space for results.
         unsafe { (self.function)(slots.as_mut_ptr(), n, rows) };
         let words = body.inputs.len() + count;
         let of_row = |row: usize| slots[row * words..][words - count..words].to_vec();
@@ -248,14 +248,14 @@ impl Compiled {
     /// The addresses among the inputs are valid for the accesses of `n` lanes.
     pub(crate) unsafe fn run(&self, inputs: &[u64], n: u64) -> Vec<u64> {
         match &self.how {
-            // SAFETY: the caller promises: the addresses among the inputs are good for what `n`
-            // lanes access.
+            // SAFETY: the caller promises that the addresses among the inputs are valid for the
+            // accesses of `n` lanes.
             How::Evaluate(machine) => unsafe { evaluate(&self.body, inputs, n, *machine) },
             How::Code { function, .. } => {
                 let mut slots = inputs.to_vec();
                 slots.resize(inputs.len() + self.body.reductions.len(), 0);
-                // SAFETY: the caller promises: the addresses among the inputs are good for what `n`
-                // lanes access; the results have room.
+                // SAFETY: the caller promises that the addresses among the inputs are valid for the
+                // accesses of `n` lanes; there is space for the results.
                 unsafe { function(slots.as_mut_ptr(), n.cast_signed()) };
                 slots.split_off(inputs.len())
             }

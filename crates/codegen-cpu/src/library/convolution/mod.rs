@@ -265,8 +265,8 @@ impl Convolution {
     /// aligned to 64.
     pub(crate) unsafe fn keep(&self, kernel: *const u8, kept: *mut u8) {
         for (product, before) in self.kept_parts() {
-            // SAFETY: the caller promises: it is as [`Self::run`] is given it; `kept` has
-            // [`Self::kept_bytes`], aligned to 64; each product has its own part.
+            // SAFETY: the caller promises that the kernel is the one that [`Self::run`] gets;
+            // `kept` has [`Self::kept_bytes`], aligned to 64; each product has its own part.
             unsafe { product.keep(kernel, kept.add(before)) };
         }
     }
@@ -288,17 +288,17 @@ impl Convolution {
         let (padding, products) = match &self.way {
             Way::Products { padding, products } => (padding, products),
             Way::Plain => {
-                // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this
-                // was made for, of which `out` overlaps neither operand; `kept` to what
-                // [`Self::keep`] has made, if the kernel is packed once; `scratch` has
+                // SAFETY: the caller promises that the pointers point to dense arrays of the shapes
+                // this was made for, and that `out` overlaps neither operand; `kept` points to the
+                // result of [`Self::keep`], if the kernel is packed once; `scratch` has
                 // [`Self::scratch_bytes`], aligned to 64.
                 return unsafe { self.by_definition([input, kernel], out, false) };
             }
         };
-        // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this was
-        // made for, of which `out` overlaps neither operand; `kept` to what [`Self::keep`] has
-        // made, if the kernel is packed once; `scratch` has [`Self::scratch_bytes`], aligned to 64;
-        // the copy and the products have their own parts of the scratch memory.
+        // SAFETY: the caller promises that the pointers point to dense arrays of the shapes this
+        // was made for, and that `out` overlaps neither operand; `kept` points to the result of
+        // [`Self::keep`], if the kernel is packed once; `scratch` has [`Self::scratch_bytes`],
+        // aligned to 64; the copy and the products have their own parts of the scratch memory.
         unsafe {
             let (base, scratch) = match padding {
                 Some(padding) => {
@@ -380,7 +380,7 @@ impl Convolution {
                 feature: rest % features,
                 spatial: &position,
             };
-            // SAFETY: the caller promises what [`Self::run`] asks for; the position is one of the
+            // SAFETY: the caller promises what [`Self::run`] requires; the position is one of the
             // output.
             unsafe {
                 if !only_nan || plain.is_nan(g, out, &at) {
@@ -464,7 +464,8 @@ unsafe fn any_special(
 ) -> bool {
     macro_rules! any {
         ($bits:ty, $infinity:expr) => {{
-            // SAFETY: the caller promises: the array has so many elements; for the type's size.
+            // SAFETY: the caller promises that the array has `count` elements, each of the size of
+            // this type.
             let array = unsafe { std::slice::from_raw_parts(array.cast::<$bits>(), count) };
             let infinity: $bits = $infinity;
             // The bits of a NaN without the sign are above those of infinity.

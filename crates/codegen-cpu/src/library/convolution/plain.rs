@@ -45,7 +45,8 @@ impl Plain {
         let ty = self.types[array];
         let size = ty.storage_bytes();
         let mut bits = [0u8; 16];
-        // SAFETY: the caller promises: the element can be read; no element has more than 16 bytes.
+        // SAFETY: the caller promises that the element can be read; no element has more than 16
+        // bytes.
         unsafe {
             let place = base.offset(offset as isize * size as isize);
             std::ptr::copy_nonoverlapping(place, bits.as_mut_ptr(), size.min(16));
@@ -67,7 +68,7 @@ impl Plain {
         out: *const u8,
         at: &Output<'_>,
     ) -> bool {
-        // SAFETY: the caller promises: `out` is the geometry's output, of this one's type.
+        // SAFETY: the caller promises that `out` is the geometry's output, of this one's type.
         let bits = unsafe { self.load(2, out, at.offset(geometry)) };
         f64::from_bits(bits).is_nan()
     }

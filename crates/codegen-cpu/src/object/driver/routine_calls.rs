@@ -32,7 +32,7 @@ impl Driver<'_, '_> {
         let &[out, ..] = results else {
             return Err(bug("a call"));
         };
-        // It is put back afterwards.
+        // Taken out while it is emitted, and put back afterwards.
         let calls = self
             .library
             .calls
