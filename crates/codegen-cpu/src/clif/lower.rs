@@ -1,10 +1,10 @@
 //! Lowers one kernel to one Cranelift function.
 //!
 //! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`. `args` holds the
-//! addresses of the kernel's parameters, then that of the values of the plan's symbols (only read if
-//! the kernel uses sizes known at run time), then that of the run's [stop flag](stopping) (only read
-//! if the kernel has long loops). `begin..end` is the part of the outermost domain dimension to run
-//! (a kernel without a domain runs once if `begin < end`).
+//! addresses of the kernel's parameters, then that of the values of the plan's symbols (only read
+//! if the kernel uses sizes known at run time), then that of the run's [stop flag](stopping) (only
+//! read if the kernel has long loops). `begin..end` is the part of the outermost domain dimension
+//! to run (a kernel without a domain runs once if `begin < end`).
 //!
 //! Index terms become 64-bit integer arithmetic; a term that was computed in an enclosing block is
 //! not computed again.

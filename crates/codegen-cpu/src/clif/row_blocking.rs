@@ -46,7 +46,7 @@ const LONG_ROW: i64 = 4096;
 /// second-level cache with room for other data. Measured: more rows in a call gain more than a
 /// nearer cache does (`docs/notes/vector-code.md`).
 const NEAR_BYTES: usize = 64 << 10;
-/// The maximum number of rows of a single pass, after which nothing needs to be in a cache.
+/// The maximum number of rows of a single pass, which keeps nothing in a cache for a later one.
 const MOST_ROWS: usize = 128;
 /// Blocks of fewer rows than this do not pay.
 const FEW_ROWS: usize = 2;

@@ -2,7 +2,7 @@
 //!
 //! A scatter of rows processes its updates one after the other: it loads the index of the
 //! destination, checks whether that is in bounds, and adds a row of lanes to it. A call of a SIMD
-//! body for each row would take as long as about ten of the row's vectors. Here the body gets the
+//! body for each row would take as long as about ten of the row's lanes. Here the body gets the
 //! loop-invariant inputs once and runs the iterations itself; values that an iteration's addresses
 //! depend on are *words* that it loads. A gather of rows, whose iterations are points of the
 //! domain, is compiled in the same way.

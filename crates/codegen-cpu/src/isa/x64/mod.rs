@@ -2,8 +2,8 @@
 //!
 //! A body becomes a leaf function of the System V calling convention, `fn(slots, n)`. The slots are
 //! the inputs, eight bytes each, followed by the reductions; `n` is the number of lanes, at least
-//! one. The function may overwrite the inputs. It has no relocations; its constants are stored after
-//! the code.
+//! one. The function may overwrite the inputs. It has no relocations; its constants are stored
+//! after the code.
 //!
 //! A body of several rows is `fn(slots, n, rows)`: it computes `rows` rows of `n` lanes. Either
 //! each row has its own slots, after those of the row before, or each iteration of a loop computes
