@@ -1,33 +1,33 @@
-//! What compiled code and the run time agree on: how a kernel's function is called, and which part
-//! of the kernel's domain each of its functions does.
+//! The interface between compiled code and the run time: the calling convention of a kernel's
+//! function, and the part of the kernel's domain that each of its functions computes.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// A cache line has two to this many bytes.
+/// The binary logarithm of a cache line's bytes.
 pub(crate) const LINE_SHIFT: u8 = 6;
 
 /// A generated kernel. See [`crate::clif::lower`] for the arguments.
 pub(crate) type KernelFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 
-/// A kernel's code: functions for its pieces, and where in its outermost dimension each
-/// piece is, if it does not go through that as the kernel does.
+/// A kernel's code: the functions of its pieces, each with its part of the outermost dimension,
+/// unless it iterates over that dimension as the kernel does.
 pub(crate) type KernelCode = SmallVec<[(KernelFn, Option<Part>); 1]>;
 
-/// What of a kernel's outermost dimension a function does.
+/// The part of a kernel's outermost dimension that a function computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// Points of the kernel that are one of the function's.
+    /// The number of the kernel's points that are one point of the function.
     pub points: i64,
-    /// The first of those points that it does.
+    /// The first of the function's points that it computes.
     pub first: i64,
-    /// How many it does.
+    /// The number of points that it computes.
     pub length: i64,
 }
 
 impl Part {
-    /// The function's bounds for some of the kernel's points, whose bounds are not negative: its
-    /// point belongs to whoever has its first.
+    /// The function's bounds for a range of the kernel's points, whose bounds are not negative. A
+    /// point of the function belongs to the range that contains its first kernel point.
     pub(crate) fn bounds(&self, bounds: [i64; 2]) -> [i64; 2] {
         bounds.map(|at| {
             let point = (at + self.points - 1) / self.points;
@@ -36,7 +36,8 @@ impl Part {
     }
 }
 
-/// The functions of a kernel, with what each is to do of a part of the outermost dimension.
+/// The functions of a kernel, each with the range that it computes for a part of the outermost
+/// dimension.
 pub(crate) fn parts_of(
     code: &KernelCode,
     bounds: [i64; 2],

@@ -1,4 +1,4 @@
-//! What can go wrong when a plan is compiled or run on the CPU.
+//! Errors of compiling and running a plan on the CPU.
 
 use tegula_custom_call::CustomCallError;
 use tegula_ir::ElementType;
@@ -19,25 +19,25 @@ pub enum Error {
     /// Something that the backend cannot do yet.
     #[error("the CPU backend cannot compile {0} yet")]
     Unsupported(String),
-    /// The CPU or the option asked for is not known.
+    /// The requested CPU or option is not known.
     #[error("{0}")]
     Cpu(String),
-    /// Cranelift or the plan contradicts itself: a bug in Tegula.
+    /// Cranelift or the plan is inconsistent: a bug in Tegula.
     #[error("bug in code generation: {0}")]
     Bug(String),
-    /// The inputs are not what the program takes.
+    /// The inputs do not match the program's parameters.
     #[error(transparent)]
     Input(#[from] WrongInput),
-    /// The sizes of the inputs do not go together.
+    /// The sizes of the inputs are inconsistent.
     #[error("{0}")]
     Sizes(String),
     /// A custom call has no handler, or its handler fails.
     #[error(transparent)]
     CustomCall(#[from] CustomCallError),
-    /// An executable cannot be saved, or what was saved cannot be loaded.
+    /// An executable cannot be saved, or saved bytes cannot be loaded.
     #[error("the executable cannot be saved or loaded: {0}")]
     Saved(String),
-    /// More memory is needed than there is.
+    /// More memory is needed than is available; the number of bytes.
     #[error("the program needs {0} bytes of memory, which cannot be allocated")]
     OutOfMemory(i64),
     /// A limit of the run or the compilation was exceeded, or it was interrupted.
@@ -45,14 +45,14 @@ pub enum Error {
     Stopped(#[from] Stopped),
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 #[derive(Debug)]
 pub(crate) enum Failure {
     CustomCall(CustomCallError),
     Stopped(Stopped),
 }
 
-/// A [`Failure`], boxed, so that what nearly never happens takes one register.
+/// A boxed [`Failure`], so that this rare case takes only one register.
 pub(crate) type RunFailure = Box<Failure>;
 
 impl From<Stopped> for RunFailure {

@@ -1,9 +1,9 @@
-//! The CPU backend: a Plan to machine code with Cranelift, and the runtime that
-//! walks its schedule.
+//! The CPU backend: compiles a Plan to machine code, with Cranelift and SIMD code generation of its
+//! own, and runs it.
 //!
-//! Each kernel becomes one function; equal kernels were already one in the Plan.
-//! Matrix products and sorts are calls of library routines. It never sees the
-//! module that the plan was made from.
+//! Each kernel becomes one or several functions; the Plan has already merged equal kernels. Matrix
+//! products and sorts are calls of library routines. The backend depends on the Plan only, not on
+//! the module that the plan was made from.
 //!
 //! ```
 //! use std::borrow::Cow;
@@ -33,10 +33,11 @@
 //! ```
 //!
 //! # Invariants
-//! - Results are those of the Plan evaluator: integers and data movement to the
-//!   bit, floating point up to the order of sums in dots and reductions.
-//! - A run allocates its outputs, unless the caller has dropped those of an earlier one, and,
-//!   the first time, its arena and what is kept for the runs after it; nothing else of size.
+//! - Results are those of the Plan evaluator: equal to the bit for integers and data movement, and
+//!   up to the order of sums in dots and reductions for floating point.
+//! - A run allocates its outputs, unless the caller has dropped those of an earlier run. The first
+//!   run also allocates its arena and the memory of values that are kept for later runs. There are
+//!   no other large allocations.
 
 mod abi;
 mod analysis;

@@ -1,8 +1,8 @@
-//! How to compile for the CPU.
+//! Options of compiling for the CPU.
 
 use tegula_target::IsaLevel;
 
-/// What to print of the compilation.
+/// The form in which code is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
     /// Cranelift's intermediate form, before optimisation.
@@ -11,14 +11,14 @@ pub enum Listing {
     Asm,
 }
 
-/// How to compile for the CPU.
+/// Options of compiling for the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which instructions may be used.
+    /// The instructions that may be used.
     pub cpu: IsaLevel,
-    /// How many threads a run may use, at least 1.
+    /// The maximum number of threads of a run, at least 1.
     pub threads: usize,
-    /// When large arrays are stored past the caches.
+    /// The limits from which on large arrays are stored past the caches.
     pub streaming: StreamLimits,
 }
 
@@ -32,34 +32,36 @@ impl Default for Options {
     }
 }
 
-/// When stores go past the caches.
+/// The limits from which on stores bypass the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Bytes of the cache past which large arrays are stored; [`None`]: of this machine's last one.
+    /// The bytes of the cache that an array must exceed; [`None`] for this machine's last-level
+    /// cache.
     pub cache: Option<u64>,
-    /// Bytes that a run of lanes stores from which on it is worth it, if it begins with a line.
+    /// The minimum bytes that a vector loop must store, if it begins at a cache line.
     pub run: i64,
-    /// The same if it does not: its first line and its last one are stored in part, as those of
-    /// the runs beside it, and what is before a line is done on its own.
+    /// The same if it does not begin at a cache line: its first and last lines are partial, shared
+    /// with the neighbouring rows, and the lanes before the first whole line are computed
+    /// separately.
     pub parted_run: i64,
 }
 
 impl StreamLimits {
-    /// Of this machine. Of `parted_run` bytes, what is stored in part is one in 64 lines. Measured
-    /// (`docs/notes/fusion.md`): rows of 4004 bytes lose 3 %, of 8004 gain 3.
+    /// The limits for this machine. With `parted_run` bytes, one in 64 lines is partial. Measured
+    /// (`docs/notes/fusion.md`): rows of 4004 bytes lose 3 %, rows of 8004 gain 3 %.
     pub const MEASURED: Self = Self {
         cache: None,
         run: 1 << 10,
         parted_run: 8 << 10,
     };
-    /// Wherever it can be done: to see that it changes nothing.
+    /// Stores past the caches wherever possible: for tests that results do not change.
     pub const ALWAYS: Self = Self {
         cache: Some(0),
         run: 0,
         parted_run: 0,
     };
 
-    /// Past a cache of so many bytes.
+    /// Stores arrays past the caches that exceed so many bytes.
     pub const fn past(cache: u64) -> Self {
         Self {
             cache: Some(cache),

@@ -1,8 +1,8 @@
-//! Which statement of a kernel generated code came from.
+//! Origins: the statement of a kernel that generated code came from.
 //!
-//! A scalar is defined once, so that it names the statement that defines it; so does an index
-//! variable. A statement that moves, or is copied, keeps its name. Cranelift carries an origin as
-//! the source location of an instruction; bodies of vectors have one for each value.
+//! A scalar is defined once, so it identifies the statement that defines it; so does an index
+//! variable. A statement that is moved or copied keeps its origin. Cranelift carries an origin as
+//! the source location of an instruction; SIMD bodies have one for each value.
 
 use cranelift_codegen::ir::SourceLoc;
 use rustc_hash::FxHashMap;
@@ -11,24 +11,24 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarId, Statement};
 use tegula_plan::{KernelLine, kernel_lines};
 
-/// A statement of a kernel, by what it defines or stores.
+/// A statement of a kernel, identified by what it defines or stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
-    /// No statement: what every function has.
+    /// No statement: code that every function has.
     #[default]
     None,
     /// The statement that defines a scalar.
     Scalar(ScalarId),
-    /// The one that stores a scalar.
+    /// The statement that stores a scalar.
     Store(ScalarId),
     /// The loop or dimension that counts a variable, or the statement that binds it.
     Variable(Var),
-    /// The conditional whose first scalar this is.
+    /// The conditional whose first result is this scalar.
     Choice(ScalarId),
 }
 
 impl Origin {
-    /// The name of a statement.
+    /// The origin that identifies a statement.
     pub(crate) fn of(statement: &Statement) -> Self {
         match statement {
             Statement::Compute { result, .. } | Statement::Load { result, .. } => {
@@ -45,8 +45,8 @@ impl Origin {
         }
     }
 
-    /// As a source location. Locations are even numbers: Cranelift keeps distances between them,
-    /// of which -1 means that there is none.
+    /// The origin as a source location. Locations are even numbers: Cranelift stores differences of
+    /// locations, and -1 means that there is none.
     pub(crate) fn location(self) -> SourceLoc {
         let (kind, number) = match self {
             Self::None => return SourceLoc::default(),
@@ -55,7 +55,7 @@ impl Origin {
             Self::Variable(var) => (2, var.0),
             Self::Choice(id) => (3, id.as_u32()),
         };
-        // A kernel of more scalars than this has no links.
+        // Kernels with more scalars than this have no links.
         match number < 1 << 28 {
             true => SourceLoc::new(number << 3 | kind << 1),
             false => SourceLoc::default(),
@@ -93,7 +93,8 @@ fn first_scalar(block: &Block) -> Option<ScalarId> {
         .or(block.results.first().copied())
 }
 
-/// The lines of a kernel's text by what they say. Of statements with one name, the first.
+/// The lines of a kernel's text by the origins that they define. For statements with the same
+/// origin, the first line.
 pub(crate) fn lines_by_origin(kernel: &Kernel) -> FxHashMap<Origin, usize> {
     let mut lines = FxHashMap::default();
     for (line, what) in kernel_lines(kernel) {
@@ -102,7 +103,7 @@ pub(crate) fn lines_by_origin(kernel: &Kernel) -> FxHashMap<Origin, usize> {
             KernelLine::Statement(statement) => Origin::of(statement),
         };
         lines.entry(origin).or_insert(line);
-        // A scalar that a loop or a conditional gives is defined by it.
+        // A scalar that is the result of a loop or conditional is defined by it.
         if let KernelLine::Statement(
             Statement::Loop { results, .. } | Statement::If { results, .. },
         ) = what

@@ -4,12 +4,11 @@ use tegula_expr::{Interval, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
 use tegula_fusion::{Kernel, KernelRanges};
 
-/// The ranges of a kernel's variables, with another one for the lane variable.
+/// The ranges of a kernel's variables, with a separate one for the lane variable.
 #[derive(Clone, Copy)]
 pub(crate) struct Ranges<'a> {
     pub(crate) vars: &'a [IndexVar],
-    /// The lane variable, and how many lanes there are at most where domain dimensions
-    /// were merged.
+    /// The lane variable, and the maximum number of lanes if domain dimensions were merged into it.
     pub(crate) lanes: Option<(Var, i64)>,
 }
 
@@ -25,8 +24,8 @@ impl VarRanges for Ranges<'_> {
     }
 }
 
-/// `term = coefficient * var + rest`, neither of which mentions the variable. The term may be a sum of
-/// products of such terms, as the place of an element is where sizes are open.
+/// Splits `term` into `coefficient * var + rest`, where neither part mentions the variable. The
+/// term may be a sum of products of such terms, as element offsets are if sizes are open.
 pub(crate) fn split(term: &Term, var: Var) -> Option<(Term, Term)> {
     if !term.mentions(var) {
         return Some((Term::constant(0), term.clone()));
@@ -58,7 +57,7 @@ pub(crate) fn split(term: &Term, var: Var) -> Option<(Term, Term)> {
     Some((coefficient, rest))
 }
 
-/// The number of elements before the one at an index.
+/// The offset of an element in its array, in elements.
 pub(crate) fn linear_index(
     kernel: &Kernel,
     param: usize,
@@ -68,10 +67,9 @@ pub(crate) fn linear_index(
     canonicalize(&kernel.params[param].elements_before(index), ranges)
 }
 
-/// How many of the innermost domain dimensions can be one run of lanes: all
-/// accesses go through them as through one dimension, and nothing else depends
-/// on where in them a point lies. Gives their number and the lanes, a term over symbols where sizes
-/// are open.
+/// The number of innermost domain dimensions that can form one vector loop: all accesses go through
+/// them as through one dimension, and nothing else depends on their indices. Also gives the number
+/// of lanes, as a term over symbols if sizes are open.
 pub(crate) fn merged(kernel: &Kernel) -> (usize, Term) {
     let Some(&lane) = kernel.domain.last() else {
         return (0, Term::constant(1));
@@ -109,7 +107,7 @@ pub(crate) fn merged(kernel: &Kernel) -> (usize, Term) {
     (count, lanes)
 }
 
-/// How far each access of a block goes with a step of a dimension, if that is a constant.
+/// The stride of each access of a block along a dimension, if that is a constant.
 pub(crate) fn steps_along(kernel: &Kernel, block: &Block, var: Var) -> Vec<Option<i64>> {
     let mut uses = Uses::default();
     uses.block(kernel, block);
@@ -117,12 +115,12 @@ pub(crate) fn steps_along(kernel: &Kernel, block: &Block, var: Var) -> Vec<Optio
     uses.linear.iter().map(step).collect()
 }
 
-/// Where a body uses index variables.
+/// The uses of index variables in a body.
 #[derive(Default)]
 struct Uses {
-    /// In addresses.
+    /// Terms in addresses.
     linear: Vec<Term>,
-    /// Elsewhere.
+    /// Terms elsewhere.
     terms: Vec<Term>,
 }
 

@@ -7,23 +7,23 @@ use tegula_fusion::kernel::{Block, ScalarOp, Statement};
 use tegula_plan::{KernelId, Plan, Step, ValueId};
 use tegula_target::CpuFeatures;
 
-/// The work of a step.
+/// The cost of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
-    /// Operations of the program on single numbers: a sum counts as one, so does an
-    /// exponential; an element of a matrix product as two for each term.
+    /// The program's operations on single numbers. A sum counts as one, and so does an exponential;
+    /// an element of a matrix product counts two for each term.
     pub operations: f64,
-    /// Bytes of operands and results, each once; of an array of which a kernel only goes
-    /// through a part, as many as it loads and stores.
+    /// Bytes of operands and results, each counted once. An array that a kernel accesses only in
+    /// part counts the bytes that are loaded and stored.
     pub bytes: f64,
-    /// Whether the operations are on numbers of fewer than 32 bits, for which machines
-    /// have instructions that do more at once.
+    /// Whether the operations are on numbers of fewer than 32 bits, for which machines have
+    /// instructions with a higher rate.
     pub narrow: bool,
 }
 
 impl Work {
-    /// Of a step of a plan; [`None`] of loops, choices and strips, and where sizes are only known at
-    /// run time.
+    /// The cost of a plan's step; [`None`] for loops, choices and strips, and if sizes are only
+    /// known at run time.
     pub fn of_step(plan: &Plan, step: &Step) -> Option<Self> {
         let shape = |value: &ValueId| &plan.values[*value].shape;
         let bytes = |values: &mut dyn Iterator<Item = &ValueId>| -> Option<i64> {
@@ -57,7 +57,7 @@ impl Work {
         }
     }
 
-    /// Of a kernel of a plan that is given these values.
+    /// The cost of a plan's kernel with these arguments.
     pub(crate) fn of_kernel(plan: &Plan, kernel: KernelId, args: &[ValueId]) -> Self {
         let kernel = &plan.kernels[kernel];
         let points: f64 = kernel.domain.iter().map(|&v| extent(kernel, v)).product();
@@ -74,7 +74,7 @@ impl Work {
         }
     }
 
-    /// Of a routine's call.
+    /// The cost of a call of a routine.
     pub(crate) fn of_call(call: &Call, bytes: i64) -> Self {
         let (operations, narrow) = match call {
             Call::Dot(dot) => (dot.operations(), dot.is_narrow()),
@@ -88,7 +88,7 @@ impl Work {
         }
     }
 
-    /// Of a copy.
+    /// The cost of a copy.
     pub(crate) fn of_copy(bytes: usize) -> Self {
         Self {
             bytes: 2.0 * bytes as f64,
@@ -96,7 +96,7 @@ impl Work {
         }
     }
 
-    /// The work of both.
+    /// Adds the cost of another step.
     pub(crate) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
@@ -108,7 +108,7 @@ fn extent(kernel: &Kernel, var: Var) -> f64 {
     kernel.constant_extent(var).unwrap_or(1) as f64
 }
 
-/// The operations of a block at one point; of a choice, those of its larger branch.
+/// The operations of a block at one point; of a conditional, those of its larger branch.
 fn operations(kernel: &Kernel, block: &Block) -> f64 {
     let of = |statement: &Statement| match statement {
         Statement::Compute { op, .. } => match op {
@@ -127,7 +127,7 @@ fn operations(kernel: &Kernel, block: &Block) -> f64 {
     block.statements.iter().map(of).sum()
 }
 
-/// Adds the bytes that a block loads and stores of each parameter if it is done so many times.
+/// Adds the bytes that a block, executed `times` times, loads and stores of each parameter.
 fn count_accessed(kernel: &Kernel, block: &Block, times: f64, accessed: &mut [f64]) {
     for statement in &block.statements {
         match statement {
@@ -153,7 +153,7 @@ fn count_accessed(kernel: &Kernel, block: &Block, times: f64, accessed: &mut [f6
 mod tests {
     use super::*;
     use tegula_plan::{Step, parse_plan};
-    /// One row of a matrix, wherever it is: 8 of its 8000 elements.
+    /// One row of a matrix at a run-time index: 8 of its 8000 elements.
     #[test]
     fn of_a_part_of_an_array_only_that_counts() {
         let plan = parse_plan(

@@ -4,22 +4,22 @@ use tegula_expr::{Cmp, Node, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::Rename;
 use tegula_fusion::kernel::{Block, Statement};
 
-/// The values of a term for which a comparison with a constant holds.
+/// The values of a term for which its comparison with a constant holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// This one and all larger ones.
+    /// This value and all larger ones.
     From(i64),
-    /// This one and all smaller ones.
+    /// This value and all smaller ones.
     UpTo(i64),
 }
 
-/// If a condition compares a term with a constant: the term, and for which of its values the condition
+/// If a condition compares a term with a constant: the term, and the values for which the condition
 /// holds.
 pub(crate) fn bound(condition: &Term) -> Option<(Term, Bound)> {
     let Node::Cmp(op, a, b) = condition.node() else {
         return None;
     };
-    // It holds where the difference is at least this.
+    // The condition holds if the difference is at least this.
     let least = match op {
         Cmp::Lt => 1,
         Cmp::Le => 0,
@@ -38,8 +38,8 @@ pub(crate) fn bound(condition: &Term) -> Option<(Term, Bound)> {
     Some((atom.clone(), bound))
 }
 
-/// Where comparisons of a variable with constants, whose product the condition is, begin or
-/// cease to hold.
+/// Collects the boundaries of a condition that is a product of comparisons: the values of a
+/// variable at which comparisons with constants begin or cease to hold.
 pub(crate) fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
     if let Node::Mul(a, b) = condition.node() {
         factors(a, var, out);
@@ -54,7 +54,7 @@ pub(crate) fn factors(condition: &Term, var: Var, out: &mut Vec<i64>) {
     }
 }
 
-/// A block with the branches that are taken in the place of choices that are known.
+/// The block with each conditional whose condition is known replaced by the branch that is taken.
 pub(crate) fn resolved(block: &Block, rename: &mut Rename, ranges: &dyn VarRanges) -> Block {
     let statements = statements(block, rename, ranges);
     Block {

@@ -1,8 +1,8 @@
-//! What is known of a kernel before it is changed or compiled. Nothing here changes anything.
+//! Analyses of kernels, which change nothing.
 //!
-//! - [`affine_access`]: which memory accesses step evenly along which loop.
+//! - [`affine_access`]: the strides of memory accesses along loops.
 //! - [`cost`]: arithmetic operations and bytes of a step.
-//! - [`known_branches`]: at which points conditions change, and blocks in which they are known.
+//! - [`known_branches`]: the points at which conditions change, and blocks in which they are known.
 
 pub(crate) mod affine_access;
 pub(crate) mod cost;

@@ -1,4 +1,4 @@
-//! Operations on complex numbers, which two values carry.
+//! Operations on complex numbers, each carried in two values.
 
 use super::lower::{Lower, Values};
 use cranelift_codegen::ir::condcodes::FloatCC;
@@ -16,7 +16,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Products as the evaluator has them: each operation is rounded.
+    /// Products as in the evaluator: each operation is rounded.
     pub(super) fn complex_binary(&mut self, op: Binary, a: &Values, b: &Values) -> Option<Values> {
         let (&[re, im], &[c, d]) = (&a[..], &b[..]) else {
             return None;
@@ -50,7 +50,7 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// `(x + iy) / (c + id)` by Smith's method, in the order of the evaluator.
+    /// `(x + iy) / (c + id)` by Smith's method, in the evaluator's order.
     fn complex_quotient(&mut self, [x, y, c, d]: [Value; 4]) -> [Value; 2] {
         let ins = &mut self.builder;
         let (right, up) = (ins.ins().fabs(c), ins.ins().fabs(d));
@@ -68,7 +68,7 @@ impl Lower<'_, '_> {
         let first = ins.ins().select(flat, far, scaled);
         let second = ins.ins().select(flat, scaled, far);
         let im = ins.ins().fsub(first, second);
-        // By zero both parts are.
+        // For a division by zero, both parts are divided by zero.
         let zero = ins.ins().f64const(0.0);
         let by_zero = ins.ins().fcmp(FloatCC::Equal, larger, zero);
         let mut select = |yes, no| ins.ins().select(by_zero, yes, no);
@@ -77,8 +77,8 @@ impl Lower<'_, '_> {
         self.quotient_of_infinities(quotient, [x, y], [c, d])
     }
 
-    /// A quotient where Smith's method gives NaN, as the evaluator has it: of something infinite by
-    /// a finite number or the reverse.
+    /// Corrects a quotient if Smith's method gives NaN, as the evaluator does: an infinite number
+    /// divided by a finite one or the reverse.
     fn quotient_of_infinities(
         &mut self,
         quotient: [Value; 2],
@@ -89,7 +89,8 @@ impl Lower<'_, '_> {
         let zero = ins.ins().f64const(0.0);
         let one = ins.ins().f64const(1.0);
         let infinity = ins.ins().f64const(f64::INFINITY);
-        // Whether one part is infinite, whether both are finite, and the direction in which it is.
+        // Whether one part is infinite, whether both are finite, and the direction of the infinite
+        // number.
         let mut facts = |pair: [Value; 2]| {
             let [(far_x, near_x, x), (far_y, near_y, y)] = pair.map(|v| {
                 let size = ins.ins().fabs(v);
@@ -123,7 +124,7 @@ impl Lower<'_, '_> {
         ]
     }
 
-    /// Whether complex numbers are equal, which they are if both parts are.
+    /// Whether complex numbers are equal: both parts are.
     pub(super) fn complex_compare(
         &mut self,
         direction: Direction,

@@ -6,7 +6,8 @@
 //! exit:
 //! ```
 //!
-//! The condition is there twice, so that a turn has one jump.
+//! The condition is tested before the first iteration and again at the end of each, so that an
+//! iteration has only one jump.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value, types};
@@ -18,17 +19,17 @@ pub(crate) struct CountedLoop {
     inside: Block,
     exit: Block,
     end: Value,
-    /// The counter of this turn, an i64.
+    /// The counter of this iteration, an i64.
     pub(crate) counter: Value,
-    /// What this turn is given.
+    /// The values carried into this iteration.
     pub(crate) carried: SmallVec<[Value; 4]>,
-    /// What the last turn gave, or the loop was given if there was none.
+    /// The values that the last iteration carried out, or the initial ones if there was none.
     results: SmallVec<[Value; 4]>,
 }
 
 impl CountedLoop {
-    /// Opens a loop while the counter, from `begin` on, is below `end`; the builder
-    /// is inside it then.
+    /// Opens a loop whose counter runs from `begin` to `end` (exclusive); the builder is inside it
+    /// afterwards.
     pub(crate) fn open(
         builder: &mut FunctionBuilder<'_>,
         begin: Value,
@@ -58,7 +59,7 @@ impl CountedLoop {
         turn
     }
 
-    /// To a turn with this counter, or out of the loop.
+    /// Branches to an iteration with this counter, or out of the loop.
     fn go_on(&self, builder: &mut FunctionBuilder<'_>, counter: Value, carried: &[Value]) {
         let more = builder.ins().icmp(IntCC::SignedLessThan, counter, self.end);
         let out: Vec<BlockArg> = carried.iter().copied().map(BlockArg::from).collect();
@@ -70,8 +71,9 @@ impl CountedLoop {
             .brif(more, self.inside, &again, self.exit, &out);
     }
 
-    /// Ends the turn with what the next is given; the builder is after the loop then.
-    /// Gives what the last turn gave, or the loop was given if there was none.
+    /// Ends the iteration with the values carried to the next one; the builder is after the loop
+    /// afterwards. Returns the values that the last iteration carried out, or the initial ones if
+    /// there was none.
     pub(crate) fn close(
         self,
         builder: &mut FunctionBuilder<'_>,

@@ -1,9 +1,9 @@
 //! Scalar operations: one HLO elementwise operation to Cranelift instructions.
 //!
-//! What a type has common instructions for is open-coded; transcendental
-//! functions are calls; everything else (complex functions, sub-byte integers,
-//! `reduce-precision` of narrow floats, ...) goes the general way, a call that
-//! works on raw bits. Each result is rounded to its type.
+//! Operations that common instructions compute for the type are open-coded; transcendental
+//! functions are calls; everything else (complex functions, sub-byte integers, `reduce-precision`
+//! of narrow floats, ...) is a call of a general function on raw bits. Each result is rounded to
+//! its type.
 
 use super::lower::{Lower, Values};
 use super::types::{carrier_types, integer_type, is_narrow_float, is_sub_byte};
@@ -117,7 +117,7 @@ impl Lower<'_, '_> {
 
     // ---- floats ------------------------------------------------------------
 
-    /// Rounds an f32 to a narrow float's nearest value.
+    /// Rounds an f32 to the nearest value of a narrow float.
     pub(crate) fn round_to(&mut self, element_type: ElementType, value: Value) -> Value {
         if !is_narrow_float(element_type) {
             return value;
@@ -135,7 +135,7 @@ impl Lower<'_, '_> {
         self.call(&libcalls::ENCODE_NARROW, &[index, value])
     }
 
-    /// The f32 of a narrow float's bits (as i32).
+    /// Converts a narrow float's bits (as i32) to an f32.
     pub(crate) fn decode_narrow(&mut self, element_type: ElementType, bits: Value) -> Value {
         if element_type == ElementType::BF16 {
             let wide = self.builder.ins().ishl_imm_s(bits, 16);
@@ -148,8 +148,8 @@ impl Lower<'_, '_> {
         self.call(&libcalls::DECODE_NARROW, &[index, bits])
     }
 
-    /// Round to nearest even by adding half of what is cut off, less one if the
-    /// kept part is even; a NaN keeps its upper bits and becomes quiet.
+    /// Rounds to nearest, ties to even, by adding half of the last kept place, less one if the kept
+    /// part is even; a NaN keeps its upper bits and becomes quiet.
     fn encode_bf16(&mut self, value: Value) -> Value {
         let bits = self
             .builder
@@ -254,7 +254,7 @@ impl Lower<'_, '_> {
             Binary::Subtract => self.builder.ins().fsub(a, b),
             Binary::Multiply => self.builder.ins().fmul(a, b),
             Binary::Divide => self.builder.ins().fdiv(a, b),
-            // IEEE's maximum and minimum: NaN wins, and -0 is below +0.
+            // IEEE's maximum and minimum: NaN is propagated, and -0 is below +0.
             Binary::Maximum => return Some(self.builder.ins().fmax(a, b)),
             Binary::Minimum => return Some(self.builder.ins().fmin(a, b)),
             _ => {
@@ -328,9 +328,9 @@ impl Lower<'_, '_> {
         })
     }
 
-    /// Division with HLO's answers where the machine traps: by zero the quotient
-    /// has all bits set and the remainder is the dividend; the smallest number by
-    /// -1 is itself, remainder 0.
+    /// Division with HLO's results where the machine traps: division by zero gives a quotient with
+    /// all bits set and the dividend as the remainder; the smallest number divided by -1 gives
+    /// itself, with remainder 0.
     fn divide(&mut self, op: Binary, from: ElementType, a: Value, b: Value) -> Value {
         let ty = integer_type(from.storage_bytes());
         let one = self.integer(ty, 1);
@@ -354,7 +354,7 @@ impl Lower<'_, '_> {
         self.builder.ins().select(by_zero, at_zero, result)
     }
 
-    /// A shift by the width or more gives 0, or the sign.
+    /// A shift by the width or more gives 0, or the sign bits.
     fn shift(&mut self, op: Binary, from: ElementType, a: Value, b: Value) -> Value {
         let ty = integer_type(from.storage_bytes());
         let bits = i64::from(ty.bits());
@@ -407,8 +407,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A signed integer that is ordered as IEEE's total order orders the float:
-    /// negative numbers have their magnitude bits flipped.
+    /// A signed integer in the order of IEEE's total order of floats: the magnitude bits of
+    /// negative numbers are flipped.
     fn total_order_key(&mut self, x: Value) -> Value {
         let double = self.builder.func.dfg.value_type(x) == types::F64;
         let ty = if double { types::I64 } else { types::I32 };
@@ -421,8 +421,8 @@ impl Lower<'_, '_> {
         self.builder.ins().bxor(bits, magnitude)
     }
 
-    /// HLO's `convert`: of the parts of complex numbers each, and a real number is the real part of
-    /// a complex one. `None`: it goes the general way.
+    /// HLO's `convert`. Parts of complex numbers are converted separately, and a real number
+    /// becomes the real part of a complex one. `None` if the general function is needed.
     fn convert(&mut self, from: ElementType, to: ElementType, x: &Values) -> Option<Values> {
         if from == to {
             return Some(x.clone());
@@ -439,7 +439,7 @@ impl Lower<'_, '_> {
         Some(smallvec![re, *zero.first()?])
     }
 
-    /// The same between real types.
+    /// `convert` between real types.
     fn convert_real(&mut self, from: ElementType, to: ElementType, x: Value) -> Option<Value> {
         if from == to {
             return Some(x);
@@ -457,7 +457,7 @@ impl Lower<'_, '_> {
                 (false, false) => self.round_to(to, x),
             },
             (true, false) => self.float_to_integer(to, x),
-            // An integer of more than 24 bits would be rounded twice on its way through f32.
+            // An integer of more than 24 bits would be rounded twice if converted by f32.
             (false, true) if is_narrow_float(to) && from.bits() > 16 => {
                 let wide = self.extend(from, x, types::I64);
                 let value = self.integer_to_f64_by_odd(from, wide);
@@ -483,15 +483,15 @@ impl Lower<'_, '_> {
         Some(value)
     }
 
-    /// A number rounded to a float of at most 16 bits.
+    /// Rounds a number to a float of at most 16 bits.
     fn f64_to_narrow(&mut self, to: ElementType, x: Value) -> Value {
         let index = self.integer(types::I32, libcalls::type_index(to));
         let bits = self.call(&libcalls::ENCODE_NARROW_F64, &[index, x]);
         self.decode_narrow(to, bits)
     }
 
-    /// An integer as `f64`, rounded to odd where it has more than 53 bits: of what is between two numbers that
-    /// one is taken whose last bit is set, so that rounding again to a narrow float gives the nearest one.
+    /// Converts an integer to `f64`, rounded to odd if it has more than 53 bits: inexact results
+    /// have their last bit set, so that rounding again to a narrow float gives the nearest number.
     fn integer_to_f64_by_odd(&mut self, from: ElementType, x: Value) -> Value {
         let convert = |lower: &mut Self, x: Value| match from {
             ElementType::U64 => lower.builder.ins().fcvt_from_uint(types::F64, x),
@@ -501,7 +501,7 @@ impl Lower<'_, '_> {
         if from.bits() <= 32 {
             return exact;
         }
-        // What f64 lacks of 64 bits, and the number of those that are left out.
+        // The number of low bits of a 64-bit integer that do not fit an f64.
         const LACKING: i64 = 11;
         let high = match from.is_signed() {
             true => self.builder.ins().sshr_imm_u(x, LACKING),
@@ -578,7 +578,7 @@ impl Lower<'_, '_> {
         Some(smallvec![self.carried(to, bits)])
     }
 
-    /// The storage bits of a carried scalar.
+    /// Converts a carried scalar to its storage bits.
     pub(crate) fn stored_bits(&mut self, element_type: ElementType, x: Value) -> Value {
         let ty = integer_type(element_type.storage_bytes());
         if is_narrow_float(element_type) {
@@ -591,7 +591,7 @@ impl Lower<'_, '_> {
         x
     }
 
-    /// The carried scalar of storage bits.
+    /// Converts storage bits to the carried scalar.
     pub(crate) fn carried(&mut self, element_type: ElementType, bits: Value) -> Value {
         if is_narrow_float(element_type) {
             let wide = self.builder.ins().uextend(types::I32, bits);
@@ -606,14 +606,15 @@ impl Lower<'_, '_> {
 
     // ---- calls ---------------------------------------------------------------
 
-    /// Calls a helper that gives one value.
+    /// Calls a helper that returns one value.
     pub(crate) fn call(&mut self, helper: &Helper, arguments: &[Value]) -> Value {
         let function = self.import(helper);
         let call = self.builder.ins().call(function, arguments);
         self.builder.inst_results(call)[0]
     }
 
-    /// Stores the operands' bits to the stack, calls, and loads the result's.
+    /// Calls the general function: stores the operands' bits to the stack, calls, and loads the
+    /// result's bits.
     fn general(
         &mut self,
         op: &ScalarOp,
@@ -626,7 +627,7 @@ impl Lower<'_, '_> {
             from,
             to,
         };
-        // Types lack operations regardless of the values.
+        // Whether a type has an operation does not depend on the values.
         if general.apply([0; 3]).is_none() {
             return Err(Error::NoSuchOperation {
                 op: describe(op),

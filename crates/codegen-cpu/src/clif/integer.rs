@@ -6,8 +6,8 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use cranelift_frontend::FunctionBuilder;
 use tegula_expr::{Arithmetic, Cmp};
 
-/// One operation. What does not fit 64 bits wraps, and the divisor must be neither
-/// zero nor -1 below the smallest number: that is for the caller to know or to check.
+/// One operation. Results that do not fit 64 bits wrap. The caller must ensure that the divisor is
+/// not zero, nor -1 with the smallest number as dividend.
 pub(crate) fn arithmetic(
     builder: &mut FunctionBuilder<'_>,
     op: Arithmetic,
@@ -45,9 +45,8 @@ pub(crate) fn compare(builder: &mut FunctionBuilder<'_>, op: Cmp, a: Value, b: V
     builder.ins().icmp(condition, a, b)
 }
 
-/// The machine's quotient is cut off: it is one too large rounding down if the
-/// remainder and the divisor have opposite signs, one too small rounding up if they
-/// have the same.
+/// Rounds the machine's truncated quotient: rounding down subtracts one if the remainder and the
+/// divisor have opposite signs, rounding up adds one if they have the same sign.
 fn rounded_quotient(builder: &mut FunctionBuilder<'_>, a: Value, b: Value, up: bool) -> Value {
     let quotient = builder.ins().sdiv(a, b);
     let product = builder.ins().imul(quotient, b);

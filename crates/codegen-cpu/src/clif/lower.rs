@@ -1,13 +1,13 @@
 //! Lowers one kernel to one Cranelift function.
 //!
-//! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`: the
-//! addresses of the kernel's parameters and, of a kernel that uses sizes known at
-//! run time, that of the values of the plan's symbols; then the part of the
-//! outermost domain dimension to run (of a kernel without a domain: once if
-//! `begin < end`). A kernel with long loops is also given the address of the run's
-//! [stop flag](stopping), after that of the symbols' values.
-//! Index terms become 64-bit integer arithmetic; a term that was computed in an
-//! enclosing block is not computed again.
+//! The function is `extern "C" fn(args: *const *mut u8, begin: i64, end: i64)`. `args` holds the
+//! addresses of the kernel's parameters, then that of the values of the plan's symbols (only read
+//! if the kernel uses sizes known at run time), then that of the run's [stop flag](stopping) (only
+//! read if the kernel has long loops). `begin..end` is the part of the outermost domain dimension
+//! to run (a kernel without a domain runs once if `begin < end`).
+//!
+//! Index terms become 64-bit integer arithmetic; a term that was computed in an enclosing block is
+//! not computed again.
 
 mod domain;
 mod stopping;
@@ -46,21 +46,21 @@ use tegula_ir::ElementType;
 /// The Cranelift values that carry one scalar.
 pub(crate) type Values = SmallVec<[Value; 2]>;
 
-/// What generated functions need from the module they are in.
+/// The module's services for generated functions.
 pub(crate) trait Imports {
-    /// A reference to a helper in the function being built.
+    /// References a helper in the function being built.
     fn import(&mut self, builder: &mut FunctionBuilder<'_>, helper: &Helper) -> FuncRef;
-    /// The address of an operation, which is kept as long as the code.
+    /// The address of an operation, which lives as long as the code.
     fn operation(&mut self, builder: &mut FunctionBuilder<'_>, operation: General) -> Value;
-    /// What the machine's vectors of 128 bits can do.
+    /// The features of the machine's 128-bit vectors.
     fn abilities(&self) -> clif128::Abilities;
-    /// Whether instructions say which statement they came from.
+    /// Whether instructions record the statement that they came from.
     fn has_origins(&self) -> bool {
         false
     }
-    /// Whether the function is given a stop flag, which long loops look at.
+    /// Whether the function gets a stop flag, which long loops poll.
     fn stops(&self) -> bool;
-    /// A reference to a run's body as a function of its own, where there is one.
+    /// References a vector loop's body that is a separate function, if there is one.
     fn wide_body(
         &mut self,
         builder: &mut FunctionBuilder<'_>,
@@ -77,25 +77,25 @@ pub(crate) struct Lower<'a, 'f> {
     bases: Vec<Value>,
     vars: Vec<Option<Value>>,
     scalars: Vec<Values>,
-    /// Terms computed so far, by open block.
+    /// Known values of terms, for each open block.
     terms: Vec<FxHashMap<Term, Value>>,
     imported: FxHashMap<&'static str, FuncRef>,
-    /// Which loops are runs of lanes.
+    /// The loops that are vectorised.
     vectors: &'a VectorPlan,
-    /// Whether what the kernel reads stays as it is while the function runs.
+    /// Whether the arrays that the kernel reads do not change while the function runs.
     reads_stay: bool,
-    /// What is in registers, and where the parameters lie.
+    /// The promoted elements, and the locations of the parameters.
     registers: Option<(&'a Registers, &'a [Location])>,
-    /// The address of the run's stop flag, if it is looked at.
+    /// The address of the run's stop flag, if it is polled.
     flag: Option<Value>,
 }
 
-/// One iteration: from the counter and the carried values, the next ones.
+/// One iteration: computes the next carried values from the counter and the carried values.
 pub(crate) type Iteration<'i, 'a, 'f> =
     &'i mut dyn FnMut(&mut Lower<'a, 'f>, Value, &[Value]) -> Result<Values, Error>;
 
-/// Lowers a kernel into the function that `builder` builds. It reads copies of the arrays that
-/// are `reordered`.
+/// Lowers a kernel into the function that `builder` builds. The arrays in `reordered` are copied
+/// first and read from the copies.
 pub(crate) fn lower_kernel(
     kernel: &Kernel,
     vectors: &VectorPlan,
@@ -134,9 +134,9 @@ pub(crate) fn lower_kernel(
     Ok(())
 }
 
-/// Lowers a kernel without a domain, symbols and local arrays at the place where `builder` is,
-/// which may be inside of loops. It is told the addresses of what it is given, and which elements
-/// from these places on are in registers.
+/// Lowers a kernel without a domain, symbols and local arrays at the builder's position, which may
+/// be inside of loops. `given` are the addresses of its arguments; `registers` are the promoted
+/// elements, with the locations of the arguments.
 pub(crate) fn lower_in_place(
     kernel: &Kernel,
     vectors: &VectorPlan,
@@ -150,7 +150,7 @@ pub(crate) fn lower_in_place(
     lower.statements(&kernel.body)
 }
 
-/// An array of each point's own: on the stack. Points run one after the other.
+/// Allocates an array that is local to a point on the stack. Points run one after the other.
 fn local(builder: &mut FunctionBuilder<'_>, param: &Param) -> Result<Value, Error> {
     let dims: Option<Vec<i64>> = param.dims.iter().map(Term::as_constant).collect();
     let elements = dims.and_then(|dims| dims.iter().try_fold(1i64, |n, &d| n.checked_mul(d)));
@@ -163,10 +163,10 @@ fn local(builder: &mut FunctionBuilder<'_>, param: &Param) -> Result<Value, Erro
     Ok(builder.ins().stack_addr(types::I64, slot, 0))
 }
 
-/// Bytes of a local array: threads have stacks of two megabytes.
+/// The maximum bytes of a local array: threads have stacks of two megabytes.
 const MAX_LOCAL: u32 = 512 << 10;
 impl<'a, 'f> Lower<'a, 'f> {
-    /// A kernel whose parameters lie at `bases`, and whose reads stay.
+    /// A kernel whose parameters are at the addresses `bases`, and whose inputs do not change.
     fn new(
         kernel: &'a Kernel,
         vectors: &'a VectorPlan,
@@ -212,12 +212,12 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.vars[var.0 as usize] = Some(value);
     }
 
-    /// Where a parameter lies from here on.
+    /// Sets the address of a parameter from here on.
     pub(crate) fn set_base(&mut self, param: usize, base: Value) {
         self.bases[param] = base;
     }
 
-    /// Terms computed from here on are forgotten at [`Self::close_terms`].
+    /// Opens a scope of known terms, which [`Self::close_terms`] closes.
     pub(crate) fn open_terms(&mut self) {
         self.terms.push(FxHashMap::default());
     }
@@ -258,7 +258,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
     }
 
-    /// A counted loop with carried values. `body` gives the next ones.
+    /// A counted loop with carried values. `body` returns the next ones.
     pub(crate) fn count(
         &mut self,
         begin: Value,
@@ -302,7 +302,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.scalars[id.as_u32() as usize] = values;
     }
 
-    /// The values of several scalars, one after the other.
+    /// The values of several scalars, concatenated.
     pub(crate) fn flat(&self, ids: &[ScalarId]) -> SmallVec<[Value; 4]> {
         ids.iter().flat_map(|&id| self.values(id)).collect()
     }
@@ -317,8 +317,8 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
     }
 
-    /// Says which statement the next instructions come from, if there is one; gives the location
-    /// until now.
+    /// Sets the origin of the next instructions, if origins are recorded; returns the previous
+    /// source location.
     pub(crate) fn comes_from(&mut self, origin: Origin) -> SourceLoc {
         let around = self.builder.srcloc();
         if self.imports.has_origins() && origin != Origin::None {
@@ -449,7 +449,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.address_of(param, &linear)
     }
 
-    /// The address of the element that so many others are before.
+    /// The address of the element with this offset in its array, in elements.
     pub(crate) fn address_of(&mut self, param: usize, linear: &Term) -> Value {
         let declared = &self.kernel.params[param];
         let size = declared.element_type.storage_bytes() as i64;
@@ -460,7 +460,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                 .ins()
                 .iadd_imm_s(base, constant.wrapping_mul(size));
         }
-        // Elements that lie beside each other are at one address, and a displacement from it.
+        // Neighbouring elements share an address and differ in the displacement.
         if let Some((terms, constant)) = linear.as_linear()
             && constant != 0
             && let Some(behind) = constant.checked_mul(size)
@@ -483,7 +483,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.builder.ins().iadd(base, offset)
     }
 
-    /// The places of an element's parts, if they may be in registers.
+    /// The locations of an element's parts, if they may be promoted.
     fn places(&self, param: usize, index: &[Term]) -> Option<SmallVec<[(Location, Type); 2]>> {
         let (_, arrays) = self.registers?;
         let mut at = *arrays.get(param)?;
@@ -559,9 +559,9 @@ impl<'a, 'f> Lower<'a, 'f> {
         }
     }
 
-    /// An integer constant, cut to its type.
+    /// An integer constant, truncated to its type.
     pub(crate) fn integer(&mut self, ty: Type, value: i64) -> Value {
-        // Cranelift wants the bits above the type's width to be zero.
+        // Cranelift requires the bits above the type's width to be zero.
         let mask = u64::MAX >> (64 - ty.bits());
         let bits = (value.cast_unsigned() & mask).cast_signed();
         self.builder.ins().iconst(ty, bits)
@@ -583,5 +583,5 @@ impl<'a, 'f> Lower<'a, 'f> {
     }
 }
 
-/// The signature of a kernel's function, by parameter types.
+/// The parameter types of a kernel's function.
 pub(crate) const KERNEL_PARAMS: [Type; 3] = [types::I64, types::I64, types::I64];

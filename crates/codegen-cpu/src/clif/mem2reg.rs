@@ -1,9 +1,9 @@
 //! Promotes array elements of an [outlined loop](crate::compile::loop_outline) to registers
 //! (`mem2reg`).
 //!
-//! An element is promoted if every access of the loop that touches its bytes has a constant
-//! place and the element's size. The function loads it before the loop, and stores it behind
-//! the loop where something may read it there. In between it is a variable.
+//! An element is promoted if every access in the loop that touches its bytes has a constant address
+//! and the element's size. The function loads it before the loop, keeps it in a variable, and
+//! stores it after the loop if something may read it there.
 
 use crate::program::ir::{Area, Location};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
@@ -13,26 +13,26 @@ use std::cmp::Reverse;
 use tegula_expr::{Term, canonicalize};
 use tegula_fusion::{Kernel, KernelRanges};
 
-/// Elements that are promoted at most. Beyond the registers there are they lie on the stack,
-/// which is no slower than memory; but each is carried from iteration to iteration.
+/// The maximum number of promoted elements. Elements that exceed the registers are spilled to the
+/// stack, which is no slower than memory; but each is carried between iterations.
 const MAX_ELEMENTS: usize = 64;
-/// How often a loop is taken to run.
+/// The assumed number of iterations of a loop.
 const TRIPS: u64 = 8;
 
-/// What a step of a loop touches.
+/// A memory access of a loop's step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Touch {
-    /// A value at a place.
+    /// Access to one element.
     Element {
         at: Location,
         ty: Type,
         writes: bool,
-        /// How many loops are around.
+        /// The number of enclosing loops.
         depth: u32,
     },
-    /// Bytes that may be read and written in any way.
+    /// Arbitrary access to a range of bytes.
     Bytes { at: Location, bytes: usize },
-    /// Bytes that are copied.
+    /// A copy of bytes.
     Copy {
         from: Location,
         to: Location,
@@ -46,7 +46,7 @@ pub(crate) struct Element {
     pub at: Location,
     pub ty: Type,
     pub written: bool,
-    /// How often it is used, by an estimate.
+    /// The estimated number of uses.
     uses: u64,
 }
 
@@ -64,11 +64,11 @@ pub(crate) fn elements(touches: &[Touch]) -> Vec<Element> {
             found.add(at, ty, writes, TRIPS.saturating_pow(depth));
         }
     }
-    // A copy hands elements on from one place to another.
+    // A copy makes its destination's elements those of its source, and the reverse.
     while touches.iter().any(|touch| found.spread(touch)) {}
     found.remove_overlaps(touches);
     let mut elements = found.elements;
-    // Those that are used most, in order of their first use.
+    // The most used ones, in order of their first use.
     let mut uses: Vec<u64> = elements.iter().map(|element| element.uses).collect();
     uses.sort_unstable_by_key(|&uses| Reverse(uses));
     let least = uses.get(MAX_ELEMENTS - 1).copied().unwrap_or(0);
@@ -82,8 +82,8 @@ pub(crate) fn elements(touches: &[Touch]) -> Vec<Element> {
     elements
 }
 
-/// The size of the elements into which a copy between promoted ones is divided: that of all
-/// elements there are on both sides.
+/// The element size of a copy between promoted elements: the common size of all elements on both
+/// sides.
 pub(crate) fn size_of_copied<'e>(
     elements: impl Iterator<Item = &'e Element>,
     [from, to]: [Location; 2],
@@ -116,9 +116,9 @@ fn inside(element: &Element, from: Location, bytes: usize) -> Option<usize> {
 #[derive(Default)]
 struct Found {
     elements: Vec<Element>,
-    /// Which elements begin at a place.
+    /// Elements by location.
     at: FxHashMap<Location, usize>,
-    /// Elements that touches disagree about.
+    /// Elements whose bytes accesses divide differently.
     clash: FxHashSet<usize>,
 }
 
@@ -149,7 +149,7 @@ impl Found {
         }
     }
 
-    /// Adds what a copy makes of elements; gives whether there is more than before.
+    /// Adds elements on the other side of a copy; returns whether there were new ones.
     fn spread(&mut self, touch: &Touch) -> bool {
         let Touch::Copy { from, to, bytes } = *touch else {
             return false;
@@ -179,7 +179,7 @@ impl Found {
         changed
     }
 
-    /// Leaves those that are touched as what they are, and nothing else.
+    /// Keeps only elements that all accesses treat as such.
     fn remove_overlaps(&mut self, touches: &[Touch]) {
         let mut order: Vec<usize> = (0..self.elements.len()).collect();
         let key = |area: Area, offset: usize| {
@@ -202,7 +202,7 @@ impl Found {
                 let end = other.at.offset + other.ty.bytes() as usize;
                 if other.at.area == element.at.area && end > element.at.offset {
                     self.clash.extend([before, i]);
-                    // The longer of the two may reach the next.
+                    // The longer of the two may overlap the next.
                     if end > element.at.offset + element.ty.bytes() as usize {
                         continue;
                     }
@@ -236,7 +236,7 @@ impl Found {
         let mut number = 0..;
         self.elements.retain(|element| {
             let kept = number.next().is_some_and(|i| !clash.contains(&i));
-            // Which memory that is changes from run to run of the function.
+            // The address of an exchanged buffer changes between runs of the function.
             kept && !matches!(element.at.area, Area::Exchanged(_))
         });
     }
@@ -317,29 +317,29 @@ mod tests {
             element(0, types::F32, true),
             element(64, types::F32, false),
         ];
-        // The first four bytes are in part those of the element before.
+        // The first four bytes overlap the element before.
         assert_eq!(places(&touches), [64, 6, 68]);
     }
 }
 
-/// The variables of promoted elements, by their places.
+/// The variables of promoted elements, by location.
 #[derive(Default)]
 pub(crate) struct Registers {
     variables: FxHashMap<Location, (Variable, Type)>,
 }
 
 impl Registers {
-    /// Keeps the element that begins at a place in a variable.
+    /// Keeps the element at a location in a variable.
     pub(crate) fn declare(&mut self, at: Location, variable: Variable, ty: Type) {
         self.variables.insert(at, (variable, ty));
     }
 
-    /// The type of the variable of the element that begins at a place, if it has one.
+    /// The type of the variable for the element at a location, if it is promoted.
     pub(crate) fn type_of(&self, at: Location) -> Option<Type> {
         self.variables.get(&at).map(|&(_, ty)| ty)
     }
 
-    /// The variable of the element that begins at a place, as a value of a type of its size.
+    /// The variable for the element at a location, as a value of a type of its size.
     pub(crate) fn load(
         &self,
         builder: &mut FunctionBuilder<'_>,
@@ -351,7 +351,7 @@ impl Registers {
         Some(as_type(builder, value, own, ty))
     }
 
-    /// Gives a promoted element a value; gives whether it is one.
+    /// Assigns a promoted element; returns whether the element is promoted.
     pub(crate) fn store(
         &self,
         builder: &mut FunctionBuilder<'_>,
@@ -375,7 +375,7 @@ fn as_type(builder: &mut FunctionBuilder<'_>, value: Value, from: Type, to: Type
     }
 }
 
-/// Bytes before an element of a parameter, if its index is constant.
+/// The byte offset of an element in a parameter, if its index is constant.
 pub(crate) fn offset_of(kernel: &Kernel, param: usize, index: &[Term]) -> Option<usize> {
     let declared = kernel.params.get(param)?;
     let before = declared.elements_before(index);

@@ -1,12 +1,13 @@
-//! From a kernel to Cranelift's intermediate form (CLIF), one function for each.
+//! Translates kernels to Cranelift's intermediate form (CLIF), one function for each.
 //!
-//! - [`lower`]: statements, loops, loads and stores; [`elementwise`] and [`complex`]: scalar operations;
-//!   [`reduce_precision`]; [`integer`]: index terms; [`types`]: which Cranelift values carry which element type.
+//! - [`lower`]: statements, loops, loads and stores; [`elementwise`] and [`complex`]: scalar
+//!   operations; [`reduce_precision`]; [`integer`]: index terms; [`types`]: the Cranelift types for
+//!   each element type.
 //! - [`counted_loop`]: the blocks of a loop with a known number of iterations.
 //! - [`simd_call`]: a vector loop as a call of its SIMD body; [`row_blocking`] and [`row_loop`]:
 //!   several rows in one call.
-//! - [`mem2reg`]: array elements that a function keeps in registers.
-//! - [`operand_copy`]: copies of small arrays in another order.
+//! - [`mem2reg`]: promotion of array elements to registers.
+//! - [`operand_copy`]: copies of small arrays with permuted dimensions.
 //! - [`shape_code`]: computations on symbolic dimensions.
 //! - [`target`]: Cranelift's settings and the CPU features that it may use.
 

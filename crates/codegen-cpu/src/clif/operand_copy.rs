@@ -1,5 +1,5 @@
-//! Copies of small arrays with their dimensions in another order, made when a kernel's function
-//! begins: the code for what [`pack_operand`](crate::transform::pack_operand) decides.
+//! Copies of small arrays with permuted dimensions, made when a kernel's function begins: the code
+//! generation for [`pack_operand`](crate::transform::pack_operand).
 
 use super::counted_loop::CountedLoop;
 use super::types::integer_type;
@@ -13,7 +13,7 @@ use cranelift_frontend::FunctionBuilder;
 use tegula_expr::Term;
 use tegula_fusion::kernel::Param;
 
-/// Copies the array at address `from` to the stack; gives the copy's address. `param` has the
+/// Copies the array at address `from` to the stack; returns the copy's address. `param` has the
 /// copy's dimensions.
 pub(crate) fn copy_operand(
     packed: &PackedOperand,
@@ -29,7 +29,7 @@ pub(crate) fn copy_operand(
     let to = builder.ins().stack_addr(types::I64, slot, 0);
     let dims: Option<Vec<i64>> = param.dims.iter().map(Term::as_constant).collect();
     let dims = dims.ok_or_else(bug)?;
-    // Elements from one to the next along each of the copy's dimensions, in the array.
+    // The array's strides, in elements, in the order of the copy's dimensions.
     let mut steps = vec![1i64; dims.len()];
     let mut step = 1;
     for old in (0..dims.len()).rev() {

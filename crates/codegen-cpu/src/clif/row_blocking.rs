@@ -1,25 +1,26 @@
 //! Row blocking: computes several rows in one call, one pass of all rows after the other.
 //!
-//! A kernel whose points go along a row each, in one loop of lanes or in several (the passes of a
-//! softmax: a maximum, exponentials and their sum, quotients), would call a body for each pass
-//! of each row. For a short row the call takes as long as its lanes: the constants that the body
-//! loads, what is saved around it, the wait for what a row has come to. So some rows go through
-//! a pass together, as many as stay in a near cache, and then through the next:
+//! In kernels whose points compute a row each, a point is one vector loop or several (the passes of
+//! a softmax: a maximum, exponentials and their sum, quotients). Without blocking, each pass of
+//! each row is a call of a SIMD body. For a short row the call takes as long as its lanes: loading
+//! the body's constants, saving registers, waiting for the row's reduction. So a block of rows, as
+//! many as fit in a near cache, goes through a pass together, then through the next:
 //!
 //! ```text
-//! for some rows:
-//!     for each: what is before the first loop; the inputs of its body, written down
-//!     one call: the first loop of all
-//!     for each: what has come of it, what is between the loops; inputs
-//!     one call: the second loop of all
+//! for each block of rows:
+//!     for each row: code before the first loop; stores the inputs of its body
+//!     one call: the first loop of all rows
+//!     for each row: reads the first loop's results, code between the loops; stores inputs
+//!     one call: the second loop of all rows
 //!     ...
 //! ```
 //!
-//! Rows that are the lanes themselves are done one after the other, those that touch in an order
-//! in which neighbours are apart: see [`VectorPlan::apart`](crate::vectorize::select_loops::VectorPlan).
+//! Rows that are the domain's vector loop itself, without passes, are computed one after the other.
+//! Short rows that overlap the next row's vectors are computed in an order in which neighbours are
+//! some rows apart: see [`VectorPlan::apart`](crate::vectorize::select_loops::VectorPlan).
 //!
-//! A scalar that a later part uses is written down as well; constants are made once. A row's own
-//! arrays are there once for each row.
+//! Scalars that a later part uses are stored as well; constants are computed once, before all rows.
+//! The local arrays of a row are allocated for each row.
 
 use super::counted_loop::CountedLoop;
 use super::lower::{Lower, Values};
@@ -39,24 +40,24 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::ElementType;
 
-/// Lanes of a row from which on a call is little beside it.
+/// The number of lanes of a row from which on the cost of a call is negligible.
 const LONG_ROW: i64 = 4096;
-/// Bytes of the rows, with all that is written down, that go through the passes together: they
-/// stay in the second-level cache with much beside them. Measured: more rows in a call gain
-/// more than a nearer cache does (`docs/notes/vector-code.md`).
+/// The maximum bytes of the table and rows that go through the passes together: they stay in the
+/// second-level cache with room for other data. Measured: more rows in a call gain more than a
+/// nearer cache does (`docs/notes/vector-code.md`).
 const NEAR_BYTES: usize = 64 << 10;
-/// The most rows of a single pass, which nothing has to stay near for.
+/// The maximum number of rows of a single pass, which keeps nothing in a cache for a later one.
 const MOST_ROWS: usize = 128;
-/// Fewer rows than this are no reason.
+/// Blocks of fewer rows than this do not pay.
 const FEW_ROWS: usize = 2;
 
-/// Rows of a block, a power of two.
+/// The number of rows in a block, a power of two.
 const BLOCK_ROWS: i64 = 16;
-/// From a row of a block to the one that is done next. Its inverse modulo the rows is itself:
-/// neighbours are done seven or nine rows apart.
+/// The distance in a block from a row to the one that is computed next. It is its own inverse
+/// modulo the number of rows: neighbours are computed seven or nine iterations apart.
 const ROW_STEP: i64 = 7;
 
-/// A loop of lanes, and what is before it.
+/// A vector loop and the statements before it.
 struct Pass<'a> {
     before: &'a [Statement],
     of_lanes: &'a Statement,
@@ -68,13 +69,13 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Words of the inputs and results of a row.
+    /// The number of words of a row's inputs and results.
     fn words(&self) -> usize {
         self.run.sources.len() + self.run.body.reductions.len()
     }
 }
 
-/// What the points of a kernel do.
+/// The body of a kernel, as passes.
 struct Rows<'a> {
     /// The kernel's variables.
     vars: &'a [IndexVar],
@@ -83,7 +84,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The passes of a kernel's points; `None` if they do anything else that goes on for long.
+    /// The passes of a kernel's body; `None` if it contains other loops.
     fn of(kernel: &'a Kernel, run_of: &dyn Fn(Var) -> Option<&'a Run>) -> Option<Self> {
         let mut rest = &kernel.body.statements[..];
         let mut passes = Vec::new();
@@ -123,18 +124,18 @@ impl<'a> Rows<'a> {
         (!rows.passes.is_empty() && plain).then_some(rows)
     }
 
-    /// What is done before the pass of this number, or after all.
+    /// The statements before pass `number`, or after all passes.
     fn part(&self, number: usize) -> &'a [Statement] {
         self.passes.get(number).map_or(self.after, |p| p.before)
     }
 
-    /// Whether nothing is left to be done for each row.
+    /// Whether no work is left for each row.
     fn is_over(&self, number: usize) -> bool {
         let none = |pass: &Pass<'_>| pass.run.combined.is_empty();
         number == self.passes.len() && self.after.is_empty() && self.passes.last().is_none_or(none)
     }
 
-    /// The scalars that a part makes and later parts use, but for constants.
+    /// The scalars that a part defines and later parts use, except for constants.
     fn saved(&self, number: usize) -> Vec<ScalarId> {
         let mut made: Vec<ScalarId> = Vec::new();
         if let Some(before) = number.checked_sub(1) {
@@ -175,7 +176,7 @@ fn is_constant(statement: &Statement) -> bool {
     )
 }
 
-/// Whether a statement between passes has no loop in it, and binds no variable.
+/// Whether a statement between passes contains no loop and binds no variable.
 fn is_plain(statement: &Statement) -> bool {
     let not = |s: &Statement| s.is_loop() || matches!(s, Statement::Bind { .. });
     match statement {
@@ -186,23 +187,23 @@ fn is_plain(statement: &Statement) -> bool {
     }
 }
 
-/// Something that rows have: where the first row's begins, and bytes from row to row.
+/// A column of the table: the offset of the first row's entry, and the bytes between rows.
 #[derive(Clone, Copy)]
 struct Column {
     first: usize,
     step: usize,
 }
 
-/// What is written down for some rows.
+/// The layout of the table that stores values for a block of rows.
 struct Table {
-    /// The most rows.
+    /// The maximum number of rows.
     rows: usize,
     bytes: usize,
-    /// Inputs, and results behind them, by pass.
+    /// For each pass, the inputs followed by the results.
     slots: Vec<Column>,
-    /// Scalars for later parts, by the part that makes them.
+    /// Scalars for later parts, by the part that defines them.
     saved: Vec<(Vec<ScalarId>, Column)>,
-    /// A row's own arrays, by parameter.
+    /// Local arrays of rows, by parameter.
     locals: Vec<(usize, Column)>,
 }
 
@@ -250,7 +251,7 @@ impl Table {
         table
     }
 
-    /// So many bytes for each row.
+    /// Adds a column with so many bytes for each row.
     fn column(&mut self, step: usize) -> Column {
         let first = self.bytes;
         self.bytes += step * self.rows;
@@ -259,9 +260,9 @@ impl Table {
 }
 
 impl<'a> Lower<'a, '_> {
-    /// The points along a domain dimension, and along those inside: some rows at a time, or one
-    /// after the other; short rows of lanes that touch in blocks, in each of which neighbours
-    /// are some rows apart.
+    /// Computes the points along a domain dimension and those inside: in blocks of rows, in a row
+    /// loop, or one after the other. Short rows that overlap the next row's vectors are reordered
+    /// in blocks, so that neighbours are some rows apart.
     pub(crate) fn points(
         &mut self,
         var: Var,
@@ -294,7 +295,7 @@ impl<'a> Lower<'a, '_> {
         Ok(())
     }
 
-    /// Which row is done as that of a number, in an order in which neighbours are apart.
+    /// The row that is computed at iteration `at`, in an order in which neighbours are apart.
     fn row_apart(&mut self, at: Value, [begin, end]: [Value; 2]) -> Value {
         let ins = &mut self.builder;
         let [number, rows] = [at, end].map(|v| ins.ins().isub(v, begin));
@@ -308,7 +309,8 @@ impl<'a> Lower<'a, '_> {
         ins.ins().iadd(begin, row)
     }
 
-    /// The points along a dimension, if they go along rows; else false, and nothing is done.
+    /// Computes the points along a dimension in blocks of rows, if they consist of passes;
+    /// otherwise returns false and emits nothing.
     fn points_with_rows(&mut self, var: Var, [begin, end]: [Value; 2]) -> Result<bool, Error> {
         let vectors = self.vectors();
         let Some(rows) = Rows::of(self.kernel(), &|var| vectors.loops.get(&var)) else {
@@ -353,14 +355,14 @@ impl<'a> Lower<'a, '_> {
     }
 }
 
-/// Some rows on their way through the passes.
+/// A block of rows that goes through the passes.
 struct SomeRows<'s, 'a, 'f> {
     lower: &'s mut Lower<'a, 'f>,
     rows: &'s Rows<'a>,
     table: &'s Table,
-    /// Where the table lies.
+    /// The address of the table.
     start: Value,
-    /// The first row, and how many there are.
+    /// The first row and the number of rows.
     first: Value,
     count: Value,
 }
@@ -390,7 +392,7 @@ impl SomeRows<'_, '_, '_> {
         Ok(())
     }
 
-    /// What a row does before the pass of this number, or after all.
+    /// The statements of a row before pass `number`, or after all passes.
     fn part(&mut self, number: usize, row: Value) -> Result<(), Error> {
         let row = self.lower.builder.ins().isub(row, self.first);
         for &(param, column) in &self.table.locals {
@@ -443,7 +445,7 @@ impl SomeRows<'_, '_, '_> {
         ins.load(ty, flags, place, at as i32)
     }
 
-    /// Scalars that an earlier part has written down.
+    /// Loads scalars that an earlier part has stored.
     fn load_scalars(&mut self, scalars: &[ScalarId], column: Column, row: Value) {
         let place = self.place(column, row);
         let carriers = |&id: &ScalarId| carrier_types(self.lower.type_of(id));
@@ -453,7 +455,7 @@ impl SomeRows<'_, '_, '_> {
         self.lower.define_flat(scalars, &values);
     }
 
-    /// What has come of a pass.
+    /// Reads the results of a pass.
     fn results(&mut self, number: usize, row: Value) -> Result<(), Error> {
         let pass = &self.rows.passes[number];
         let place = self.place(self.table.slots[number], row);

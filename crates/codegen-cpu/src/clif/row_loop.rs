@@ -1,10 +1,11 @@
-//! Row loops: makes the iterations of a loop over rows one call, in their order.
+//! Row loops: executes all iterations of a loop over rows in one call, in order.
 //!
-//! A scatter of rows goes through its updates one after the other: it loads the index of a
-//! destination, asks whether that is inside, and adds a row of lanes to it. To call a body for
-//! each row takes as long as some ten of its lanes. Here the body gets what does not change and goes
-//! through the turns itself; what a turn's addresses depend on are *words* that it loads. So
-//! does a gather of rows, whose turns are points of the domain.
+//! A scatter of rows processes its updates one after the other: it loads the index of the
+//! destination, checks whether that is in bounds, and adds a row of lanes to it. A call of a SIMD
+//! body for each row would take as long as about ten of the row's lanes. Here the body gets the
+//! loop-invariant inputs once and runs the iterations itself; values that an iteration's addresses
+//! depend on are *words* that it loads. A gather of rows, whose iterations are points of the
+//! domain, is compiled in the same way.
 
 use super::lower::Lower;
 use super::types::{is_narrow_float, is_sub_byte};
@@ -23,23 +24,24 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::ElementType;
 
-/// Lanes of a row from which on a call is little beside it.
+/// The number of lanes of a row from which on the cost of a call is negligible.
 const LONG_ROW: i64 = 4096;
-/// The most words of a turn: they and what moves are in general registers.
+/// The maximum number of words of an iteration: they and the moving addresses are in general
+/// registers.
 const MOST_WORDS: usize = 6;
 
-/// A loop's turns as rows.
+/// A loop whose iterations are rows.
 struct RowTurns<'a> {
     run: &'a Run,
     lanes: i64,
     turns: Turns,
-    /// What the first turn's slots hold.
+    /// The inputs of the first iteration.
     starts: Vec<Source>,
-    /// Where the words of the first turn are.
+    /// The elements that are the words of the first iteration: parameter and offset.
     words: Vec<(usize, Term)>,
 }
 
-/// What a turn does before its lanes, as far as it is understood.
+/// Analysis of the statements before the vector loop in an iteration.
 struct Before<'a> {
     kernel: &'a Kernel,
     var: Var,
@@ -50,7 +52,7 @@ struct Before<'a> {
     /// Variables that are words.
     of_var: FxHashMap<Var, usize>,
     constants: FxHashMap<ScalarId, i64>,
-    /// Those of them that lanes may take as they are stored.
+    /// Scalars whose word lanes may use as it is stored.
     as_stored: FxHashSet<ScalarId>,
 }
 
@@ -135,7 +137,7 @@ impl<'a> Before<'a> {
             }
             (ScalarOp::Convert, [from]) => {
                 let word = *self.of_scalar.get(from)?;
-                // The word has all 64 bits of it.
+                // The word holds the full 64-bit value.
                 let same = self.kernel.scalars[*from].is_integer() && ty == ElementType::S64;
                 let unsigned = self.kernel.scalars[*from] == ElementType::U64;
                 (same && !unsigned).then_some(())?;
@@ -163,7 +165,7 @@ impl<'a> Before<'a> {
         Some(())
     }
 
-    /// The words are inside of what a condition says: each from 0 to some number.
+    /// A condition that bounds words: each is between 0 and a constant.
     fn condition(&mut self, condition: &Term) -> Option<()> {
         let mut bounds: FxHashMap<Var, [bool; 2]> = FxHashMap::default();
         self.bounds(condition, &mut bounds)?;
@@ -188,15 +190,15 @@ impl<'a> Before<'a> {
                     _ => return None,
                 };
                 let sides = found.entry(var).or_default();
-                // Said once.
+                // Each bound may occur only once.
                 (!std::mem::replace(&mut sides[side], true)).then_some(())
             }
             _ => None,
         }
     }
 
-    /// A term as what it is in the first turn, but for words, and how it changes; `scale` is
-    /// bytes for one.
+    /// Splits a term into its value in the first iteration, without words, and its change between
+    /// iterations; `scale` is the number of bytes of a unit.
     fn change(&self, term: &Term, scale: i64) -> Option<(Term, Change)> {
         let (atoms, constant) = term.as_linear()?;
         let mut change = Change::default();
@@ -240,13 +242,13 @@ impl<'a> Before<'a> {
         })
     }
 
-    /// The rows; `None` if the body's inputs depend on the turn in another way.
+    /// The row loop; `None` if the body's inputs depend on the iteration in another way.
     fn rows(self, run: &'a Run, lanes: i64) -> Option<RowTurns<'a>> {
         let lanes = Some(lanes).filter(|n| (1..LONG_ROW).contains(n))?;
         let sources: Option<Vec<(Source, Change)>> =
             run.sources.iter().map(|s| self.source(s)).collect();
         let (starts, mut inputs): (Vec<Source>, Vec<Change>) = sources?.into_iter().unzip();
-        // Words that only others were made of are not loaded.
+        // Words that only other words were computed from are not loaded.
         let mut number = vec![None; self.words.len()];
         let (mut words, mut places) = (Vec::new(), Vec::new());
         let used = |word: usize| {
@@ -275,7 +277,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// The loop of lanes that ends a block, and what is before it.
+/// The vector loop that ends a block, and the statements before it.
 fn last_loop(block: &Block) -> Option<(&[Statement], Var)> {
     let (last, before) = block.statements.split_last()?;
     match last {
@@ -285,8 +287,8 @@ fn last_loop(block: &Block) -> Option<(&[Statement], Var)> {
 }
 
 impl<'a> Lower<'a, '_> {
-    /// The turns of a loop that carries nothing, if they are rows; else false, and nothing is
-    /// done.
+    /// Emits a loop without carried values as a row loop, if its iterations are rows; otherwise
+    /// returns false and emits nothing.
     pub(crate) fn loop_in_turns(
         &mut self,
         var: Var,
@@ -329,8 +331,8 @@ impl<'a> Lower<'a, '_> {
         before.rows(run, extent.as_constant()?)
     }
 
-    /// The points along a domain dimension, if those inside are lanes: as
-    /// [`Self::loop_in_turns`].
+    /// Emits the points along a domain dimension as a row loop, if the inner dimensions are a
+    /// vector loop: see [`Self::loop_in_turns`].
     pub(crate) fn points_in_turns(
         &mut self,
         var: Var,

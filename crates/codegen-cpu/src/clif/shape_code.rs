@@ -1,7 +1,7 @@
 //! Shape computations as machine code: the provider that emits Cranelift.
 //!
-//! A number is a pair of values: the number, and why there is none (0: it has a
-//! value, 1: overflow, 2: division by zero). Nothing traps.
+//! A number is a pair of values: the number itself, and a status (0: valid, 1: overflow, 2:
+//! division by zero). Nothing traps.
 
 use super::integer;
 use super::target::target;
@@ -18,11 +18,11 @@ use tegula_target::IsaLevel;
 #[derive(Clone, Copy, Debug)]
 pub struct Checked {
     value: Value,
-    /// An i64: 0 if there is a value.
+    /// The status, an i64: 0 if the value is valid.
     fault: Value,
 }
 
-/// The emitter of machine code for operands of which this much is known.
+/// Emits machine code for operands about which this is known.
 pub struct MachineSizes<'a, 'f> {
     builder: &'a mut FunctionBuilder<'f>,
     known: &'a [KnownOperand],
@@ -31,7 +31,7 @@ pub struct MachineSizes<'a, 'f> {
     reads: Reads,
 }
 
-/// How far a computation reads into the sizes and the elements of each operand.
+/// How many of the sizes and elements of each operand a computation reads.
 #[derive(Debug, Default)]
 struct Reads {
     dims: Vec<usize>,
@@ -70,7 +70,7 @@ impl MachineSizes<'_, '_> {
         }
     }
 
-    /// The first of two that is not 0.
+    /// `a` if it is not 0, else `b`.
     fn first(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().select(a, a, b)
     }
@@ -83,7 +83,7 @@ impl MachineSizes<'_, '_> {
     fn overflow(&mut self, op: Arithmetic, a: Value, b: Value, result: Value) -> Value {
         let ins = &mut self.builder;
         let (left, right) = match op {
-            // Operands of one sign, a result of the other.
+            // Overflow: the operands have one sign, the result the other.
             Arithmetic::Add => (ins.ins().bxor(a, result), ins.ins().bxor(b, result)),
             Arithmetic::Sub => (ins.ins().bxor(a, b), ins.ins().bxor(a, result)),
             _ => {
@@ -97,7 +97,7 @@ impl MachineSizes<'_, '_> {
         ins.ins().ushr_imm_s(both, 63)
     }
 
-    /// A divisor that never traps, and why the quotient by the real one has no value.
+    /// A divisor that never traps, and the status of the quotient by the actual divisor.
     fn divisor(&mut self, op: Arithmetic, a: Value, b: Value) -> (Value, Value) {
         let (zero, minus, smallest) = (self.is(b, 0), self.is(b, -1), self.is(a, i64::MIN));
         let ins = &mut self.builder;
@@ -184,10 +184,11 @@ impl Emitter for MachineSizes<'_, '_> {
     }
 }
 
-/// Sizes and elements of each operand, the results; gives the first result's fault.
+/// Takes the sizes and elements of each operand, and the address of the results; returns the status
+/// of the first invalid result.
 type SizeFunction = unsafe extern "C" fn(*const *const i64, *const *const i64, *mut i64) -> i64;
 
-/// Machine code that computes sizes from those of operands and from their elements.
+/// Machine code that computes sizes from the sizes and elements of operands.
 pub struct SizeCode {
     function: SizeFunction,
     results: usize,
@@ -199,11 +200,11 @@ pub struct SizeCode {
 type Results = Vec<Emitted<Checked>>;
 
 impl SizeCode {
-    /// Compiles a computation: `compute` runs once and emits it. `known` is what is
-    /// known of the operands now; the rest is read when the code runs.
+    /// Compiles a computation: `compute` is called once and emits it. `known` is what is known of
+    /// the operands at compile time; the rest is read when the code runs.
     ///
     /// # Errors
-    /// What `compute` gives, or [`Error`] if this machine cannot be compiled for.
+    /// Errors of `compute`, and [`Error`] if code for this machine cannot be compiled.
     pub fn compile<E: From<Error>>(
         known: &[KnownOperand],
         compute: impl FnOnce(&mut Emitting<MachineSizes<'_, '_>>) -> Result<Results, E>,
@@ -230,8 +231,8 @@ impl SizeCode {
         })
     }
 
-    /// Runs it on the sizes and elements of each operand; an operand's elements may
-    /// be missing if they are not needed.
+    /// Runs the code on the sizes and elements of each operand. An operand's elements may be
+    /// missing if they are not needed.
     ///
     /// # Errors
     /// [`EvalError::Overflow`] too if the code needs a size or element that is not
@@ -249,8 +250,8 @@ impl SizeCode {
         let starts = |lists: &[Vec<i64>]| lists.iter().map(Vec::as_ptr).collect::<Vec<_>>();
         let (dims, elements) = (starts(dims), starts(elements));
         let mut out = vec![0i64; self.results];
-        // SAFETY: the code reads as many numbers of each list as `reads` says, which
-        // are there, and writes `results` numbers.
+        // SAFETY: the code reads at most as many numbers of each list as `reads` states, which
+        // exist, and writes `results` numbers.
         let fault = unsafe { (self.function)(dims.as_ptr(), elements.as_ptr(), out.as_mut_ptr()) };
         match fault {
             0 => Ok(out),
@@ -260,7 +261,7 @@ impl SizeCode {
     }
 }
 
-/// Emits the whole function; gives the number of results and what it reads.
+/// Emits the whole function; returns the number of results and the numbers that it reads.
 fn emit<E: From<Error>>(
     builder: &mut FunctionBuilder<'_>,
     known: &[KnownOperand],

@@ -1,5 +1,5 @@
-//! Vector loops in a kernel's function: code before the loop, the inputs of its SIMD body, and what
-//! becomes of its reductions.
+//! Vector loops in a kernel's function: code before the loop, the inputs of its SIMD body, and the
+//! use of its reductions' results.
 
 use super::lower::{Lower, Values};
 use super::types::carrier_types;
@@ -18,7 +18,7 @@ use tegula_fusion::kernel::ScalarId;
 use tegula_ir::{Category, ElementType};
 
 impl Lower<'_, '_> {
-    /// `n` lanes from lane `first` on. Gives what the carried scalars become.
+    /// Runs `n` lanes from lane `first` on. Returns the new values of the carried scalars.
     pub(crate) fn run_of_lanes(
         &mut self,
         run: &Run,
@@ -31,7 +31,7 @@ impl Lower<'_, '_> {
             let ty = self.builder.func.dfg.value_type(value);
             self.builder.append_block_param(exit, ty);
         }
-        // Nothing may be loaded for no lanes.
+        // With no lanes, nothing may be loaded.
         let any = self
             .builder
             .ins()
@@ -62,7 +62,7 @@ impl Lower<'_, '_> {
         self.combine(run, &reduced, carried, init)
     }
 
-    /// The body's inputs for a run from lane `first` on.
+    /// The body's inputs for lanes from `first` on.
     pub(crate) fn inputs(&mut self, run: &Run, first: Value) -> Result<Vec<Value>, Error> {
         self.set_var(run.lane, first);
         self.each(&run.hoisted)?;
@@ -70,7 +70,7 @@ impl Lower<'_, '_> {
         Ok(inputs.map(|(s, input)| self.input(s, *input)).collect())
     }
 
-    /// What the carried scalars become with what a run has come to.
+    /// Combines the results of a vector loop's reductions with the carried scalars.
     pub(crate) fn combine(
         &mut self,
         run: &Run,
@@ -82,7 +82,7 @@ impl Lower<'_, '_> {
         for (Combined { carried: which, op }, &value) in run.combined.iter().zip(reduced) {
             let element_type = self.type_of(carried[*which]);
             let value = self.carried_lane(element_type, value);
-            // Complex numbers are never combined, so each is one value.
+            // Complex numbers are never reduced, so each scalar is one value.
             let old: Values = SmallVec::from_slice(&[init[*which]]);
             let new: Values = SmallVec::from_slice(&[value]);
             let combined = self.binary(*op, element_type, &old, &new);
@@ -134,7 +134,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A scalar as its lanes carry it, in 64 bits.
+    /// A scalar in the form of its lanes, in 64 bits.
     fn number(&mut self, element_type: ElementType, value: Value, _input: Input) -> Value {
         let ty = self.builder.func.dfg.value_type(value);
         let integer = match ty {
@@ -157,7 +157,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What carries a scalar, from one lane.
+    /// Converts one lane to the carried form of a scalar.
     fn carried_lane(&mut self, element_type: ElementType, value: Value) -> Value {
         let to = carrier_types(element_type)[0];
         let from = self.builder.func.dfg.value_type(value);

@@ -1,4 +1,4 @@
-//! Cranelift's target: which instructions it may use, and its settings.
+//! Cranelift's target: its settings and the permitted instructions.
 
 use crate::error::Error;
 use cranelift_codegen::isa::{Builder, OwnedTargetIsa};
@@ -10,8 +10,8 @@ pub(crate) fn target(cpu: IsaLevel) -> Result<OwnedTargetIsa, Error> {
     target_for(cpu, false)
 }
 
-/// As [`target`]; whether what is outside of the code may be anywhere, as for a library that is
-/// loaded.
+/// The same as [`target`]. If `position_independent`, external symbols may be at any address, as
+/// for a shared library.
 pub(crate) fn target_for(
     cpu: IsaLevel,
     position_independent: bool,
@@ -25,7 +25,7 @@ pub(crate) fn target_for(
     isa.finish(flags).map_err(|e| Error::Cpu(e.to_string()))
 }
 
-/// The settings that all machines share.
+/// Settings common to all machines.
 fn flags(position_independent: bool) -> Result<settings::Flags, Error> {
     let mut flags = settings::builder();
     let set = |flags: &mut settings::Builder, name: &str, value: &str| {
@@ -50,7 +50,7 @@ fn flags(position_independent: bool) -> Result<settings::Flags, Error> {
     Ok(settings::Flags::new(flags))
 }
 
-/// The machine of a level: for [`IsaLevel::Native`] this one, with what it has.
+/// The machine of a level; for [`IsaLevel::Native`] this one, with all its features.
 fn builder(cpu: IsaLevel) -> Result<Builder, Error> {
     let architecture = cpu.architecture();
     let runs_here = architecture == Architecture::HERE && cfg!(not(target_family = "wasm"));
@@ -71,20 +71,20 @@ fn builder(cpu: IsaLevel) -> Result<Builder, Error> {
     })
 }
 
-/// The machine that this runs on; whether with all that it has.
+/// The machine that this runs on, with all its features if `all`.
 #[cfg(not(target_family = "wasm"))]
 fn here(all: bool) -> Result<Builder, &'static str> {
     cranelift_native::builder_with_options(all)
 }
 
-/// There is none.
+/// There is no native machine.
 #[cfg(target_family = "wasm")]
 fn here(_: bool) -> Result<Builder, &'static str> {
     Err("WebAssembly runs no machine code")
 }
 
-/// Cranelift's names for the extensions of a level; what this machine has is on by default for
-/// [`IsaLevel::Native`].
+/// Cranelift's names for the features of a level; for [`IsaLevel::Native`], this machine's are on
+/// by default.
 fn features(level: IsaLevel) -> Vec<&'static str> {
     let v2 = [
         "has_sse3",

@@ -1,4 +1,4 @@
-//! Which Cranelift values carry a scalar of each element type.
+//! The Cranelift types of scalars, by element type.
 //!
 //! Integers and `pred` are carried in integers of their storage width, narrower
 //! ones sign- or zero-extended; floats of fewer than 32 bits in an f32 that is
@@ -21,7 +21,7 @@ pub(crate) fn carrier_types(element_type: ElementType) -> SmallVec<[Type; 2]> {
     }
 }
 
-/// The types that an element is stored as, in the order of their addresses.
+/// The types in which an element is stored, in the order of their addresses.
 pub(crate) fn stored_types(element_type: ElementType) -> SmallVec<[Type; 2]> {
     match is_narrow_float(element_type) {
         true => smallvec![integer_type(element_type.storage_bytes())],

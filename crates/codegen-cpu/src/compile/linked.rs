@@ -1,9 +1,10 @@
-//! A kernel's code as text, each line with the line of the kernel that it came from.
+//! Listings: a kernel's code as text, in which each line is linked to the line of the kernel that
+//! it came from.
 //!
-//! The code is that of a plan that is compiled to be run: lowering marks what it makes with its
-//! [`Origin`], Cranelift and our own instruction selection carry that to the machine code, and the
-//! disassembler's offsets find it again. Nothing is placed in memory, so that a machine can list
-//! code of another one.
+//! The code is compiled as for a run: lowering marks instructions with their [`Origin`], Cranelift
+//! and our own instruction selection carry the marks to the machine code, and the listing finds
+//! them by the offsets of the disassembled instructions. Nothing is placed in memory, so that a
+//! machine can list code of another architecture.
 
 mod locations;
 
@@ -30,7 +31,7 @@ pub enum ListedMachine {
 }
 
 impl ListedMachine {
-    /// The level that its code is of.
+    /// The instruction set level of its code.
     pub fn vectors(self) -> IsaLevel {
         match self {
             Self::X86(level) => level,
@@ -42,7 +43,7 @@ impl ListedMachine {
 /// One line of Cranelift IR or of assembly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedLine {
-    /// What it says.
+    /// The text of the line.
     pub text: String,
     /// The line of [`LinkedListing::kernels`] that it came from, from 1; 0 if from none.
     pub source: usize,
@@ -51,24 +52,25 @@ pub struct LinkedLine {
 /// The code of a plan's kernels as text.
 #[derive(Debug)]
 pub struct LinkedListing {
-    /// The kernels after all passes, in the kernel language; one that was split, part by part.
+    /// The kernels after all passes, in the kernel language; the parts of a kernel that was split
+    /// follow one another.
     pub kernels: String,
     /// Cranelift IR before its optimisation.
     pub clif: Vec<LinkedLine>,
-    /// Assembly, or what could not be compiled for the machine.
+    /// Assembly, or the error if the code cannot be compiled for the machine.
     pub assembly: Result<Vec<LinkedLine>, Error>,
 }
 
-/// The code of a body, which is no function of Cranelift's.
+/// The code of a SIMD body that was not compiled by Cranelift.
 pub(super) struct LinkedBody {
     pub id: FunctionId,
     pub name: String,
     pub code: Vec<u8>,
-    /// What instructions from an offset on came from.
+    /// The origins of instructions, each with the offset from which on it holds.
     pub origins: Vec<(u32, Origin)>,
 }
 
-/// A listing in the making.
+/// A listing under construction.
 pub(super) struct Linker {
     machine: ListedMachine,
     names: FxHashMap<FunctionId, String>,
@@ -89,7 +91,7 @@ impl Linker {
         }
     }
 
-    /// Adds the function that was built for a kernel, and the bodies that it calls.
+    /// Adds the function that was built for a kernel, and the SIMD bodies that it calls.
     pub(super) fn function(
         &mut self,
         (id, name, kernel): (FunctionId, &str, &Kernel),
@@ -138,7 +140,7 @@ impl Linker {
         }
     }
 
-    /// Compiles the function of a context and disassembles it.
+    /// Compiles the function in a context and disassembles it.
     fn compiled(
         &self,
         image: &mut ImageBuilder,
@@ -198,7 +200,7 @@ impl Linker {
         }
     }
 
-    /// What code calls something outside of its function.
+    /// The name of an external target of code.
     fn name(&self, target: Target, image: &ImageBuilder) -> String {
         match target {
             Target::Function(id) => self.names.get(&id).cloned().unwrap_or_default(),
@@ -217,7 +219,7 @@ fn heading(text: String) -> LinkedLine {
     LinkedLine { text, source: 0 }
 }
 
-/// A line of Cranelift's text, which begins with the location if there is one.
+/// A line of Cranelift's text, which begins with the source location if there is one.
 fn clif_line(line: &str, source: &impl Fn(Origin) -> usize) -> LinkedLine {
     let trimmed = line.trim();
     let located = trimmed.strip_prefix('@').and_then(|rest| {

@@ -1,16 +1,17 @@
 //! Loop outlining: compiles a loop of small steps, with the loops inside it, to one function.
 //!
-//! An iteration of a recurrence over a few numbers takes a few nanoseconds, and so does the call
-//! of each kernel in it. Here a loop with all that is inside it becomes a function of its own:
-//! kernels of few points are [unrolled](crate::transform::full_unroll) into it, others are called, copies are
-//! loads and stores, and conditionals are branches. Elements that only have constant places are
-//! [promoted](crate::clif::mem2reg) to variables. The function gets a table of addresses: of
-//! everything that it touches itself, and the arguments of each kernel that it calls, one after
-//! the other; and, in place of the part of a domain, the address of the run's stop flag. Each
-//! iteration of a loop reads that flag. A loop with a kernel that reads the flag itself is not outlined.
+//! An iteration of a recurrence over a few numbers takes a few nanoseconds, and so does the call of
+//! each kernel in it. This pass compiles such a loop, with everything inside it, to a function:
+//! kernels of few points are [unrolled](crate::transform::full_unroll) into it, others are called,
+//! copies are loads and stores, and conditionals are branches. Elements that are only accessed at
+//! constant places are [promoted](crate::clif::mem2reg) to variables. The function gets a table of
+//! addresses: those of everything that it accesses itself, then the arguments of each kernel that
+//! it calls, one after the other. In place of the part of a domain it gets the address of the run's
+//! stop flag, which each iteration of a loop reads. A loop with a kernel that reads the flag itself
+//! is not outlined.
 //!
-//! Memories that a loop exchanges change their addresses from turn to turn: such loops are
-//! walked ([`crate::runtime::pre_resolved_loop`]), but may have loops inside that are functions.
+//! Loops that exchange buffers have addresses that change between iterations: they are walked
+//! ([`crate::runtime::pre_resolved_loop`]), but loops inside them may be outlined.
 
 mod emit;
 mod liveness;
@@ -34,27 +35,30 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, Param, Statement};
 use tegula_plan::{KernelId, Plan};
 
-/// Steps of a loop, inner loops with theirs, beyond which calls are a small part of a turn.
+/// The maximum number of a loop's steps, including those of inner loops: with more, calls are a
+/// small part of an iteration.
 const MAX_STEPS: usize = 512;
-/// Scalars of a kernel with loops that becomes part of the function.
+/// The maximum number of scalars of a kernel with loops that is inlined into the function.
 const MAX_SCALARS: usize = 64;
-/// Statements of an unrolled kernel that becomes part of the function. A call costs as much as
-/// some fifty, and has lanes.
+/// The maximum number of statements of an unrolled kernel that is inlined. A call costs as much as
+/// about fifty statements, but is vectorised.
 const MAX_STATEMENTS: usize = 256;
-/// Statements of all unrolled kernels of a function: it takes longer to compile than it saves.
+/// The maximum number of statements of all unrolled kernels of a function: more take longer to
+/// compile than they save.
 const MAX_IN_ALL: usize = 2048;
-/// Bytes that are copied by loads and stores.
+/// The maximum number of bytes that are copied by loads and stores.
 const MAX_COPY: usize = 64;
 
-/// What is done, by places in the table.
+/// A step of an outlined loop; locations are indices into the table.
 enum Step {
-    /// A kernel without a domain.
+    /// An inlined kernel without a domain.
     Kernel {
         kernel: Box<Kernel>,
         vectors: Box<VectorPlan>,
         args: SmallVec<[usize; 8]>,
     },
-    /// A function of a kernel, with the first of its arguments, and the part of its domain.
+    /// Calls a function of a kernel: with the table index of its first argument, and the part of
+    /// the domain.
     Call {
         kernel: usize,
         piece: usize,
@@ -66,7 +70,7 @@ enum Step {
         to: usize,
         bytes: usize,
     },
-    /// One of several blocks, as for [`Action::Conditional`].
+    /// Executes one of several blocks, as [`Action::Conditional`] does.
     Branch {
         selector: usize,
         is_pred: bool,
@@ -75,33 +79,33 @@ enum Step {
     Loop(Loop),
 }
 
-/// A loop whose condition leaves a predicate.
+/// A loop whose condition writes a predicate.
 pub(crate) struct Loop {
     condition: Vec<Step>,
     predicate: usize,
     body: Vec<Step>,
 }
 
-/// Makes the steps of a loop, and the table.
+/// Builds the steps of a loop, and the table.
 pub(crate) struct Maker<'a> {
     plan: &'a Plan,
-    /// Of each kernel its functions' parts of the outermost dimension.
+    /// For each kernel, its functions and their parts of the outermost dimension.
     pieces: &'a [Pieces],
     table: Vec<Location>,
     known: FxHashMap<Location, usize>,
     steps: usize,
     statements: usize,
-    /// Loops around what is made.
+    /// The number of enclosing loops.
     depth: u32,
     touches: Vec<Touch>,
 }
 
-/// A loop as a function.
+/// An outlined loop.
 pub(crate) struct Made {
     pub looped: Loop,
     /// The table of its addresses.
     pub table: Vec<Location>,
-    /// What is kept in registers.
+    /// The elements that are kept in registers.
     pub promoted: Vec<Promoted>,
 }
 
@@ -109,7 +113,7 @@ pub(crate) struct Made {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promoted {
     pub element: Element,
-    /// Whether something may read it from memory behind the loop.
+    /// Whether code after the loop may read the element from memory.
     pub stored: bool,
 }
 
@@ -127,8 +131,8 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// A loop; `None` if it does something that a function cannot. `after` is what runs behind
-    /// it, if that is known.
+    /// Outlines a loop; `None` if it does something that a function cannot do. `after` are the
+    /// actions that follow it, if they are known.
     pub(crate) fn make(mut self, action: &Action, after: Option<&[Action]>) -> Option<Made> {
         let looped = self.while_loop(action)?;
         let promoted = elements(&self.touches).into_iter().map(|element| Promoted {
@@ -265,15 +269,14 @@ impl<'a> Maker<'a> {
         Some(())
     }
 
-    /// A kernel without a domain that does what another does, if that is so little that it
-    /// becomes part of the function.
+    /// An equivalent kernel without a domain, if it is small enough to be inlined.
     fn in_place(&mut self, kernel: &Kernel) -> Option<(Box<Kernel>, Box<VectorPlan>)> {
-        // Arrays of a kernel's own take the stack only while it is called.
+        // Local arrays of a called kernel only use the stack during the call.
         let has_arrays = kernel.given() < kernel.params.len();
         if has_arrays || self.statements > MAX_IN_ALL {
             return None;
         }
-        // Lanes compute several functions at once.
+        // A vectorised kernel computes several functions at once.
         let has_lanes = !kernel.domain.is_empty() && kernel.body.any(|s| calls_function(kernel, s));
         if !has_lanes && let Some(kernel) = fully_unrolled(kernel, MAX_STATEMENTS) {
             self.statements += kernel.body.statements.len();
@@ -287,7 +290,7 @@ impl<'a> Maker<'a> {
         is_scalar.then(|| (Box::new(kernel.clone()), vectors))
     }
 
-    /// Notes what the statements of a kernel without a domain touch.
+    /// Records the memory accesses of a kernel without a domain.
     fn touched_by(&mut self, kernel: &Kernel, block: &Block, args: &[Location], sizes: &[usize]) {
         for statement in &block.statements {
             let (param, index, writes) = match statement {
@@ -338,7 +341,7 @@ impl<'a> Maker<'a> {
         });
     }
 
-    /// The place of an address in the table.
+    /// The index of an address in the table.
     fn place(&mut self, location: Location) -> usize {
         let table = &mut self.table;
         *self.known.entry(location).or_insert_with(|| {
@@ -348,7 +351,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The bytes of an array, if they are known.
+/// The bytes of an array, if they are constant.
 pub(crate) fn bytes_of(param: &Param) -> Option<usize> {
     let mut dims = param.dims.iter().map(Term::as_constant);
     let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;

@@ -1,5 +1,5 @@
-//! From a Plan to machine code in memory: every kernel, sort comparator and outlined loop, in one
-//! Cranelift module.
+//! Compiles a Plan to machine code in memory: every kernel, sort comparator and outlined loop, in
+//! one Cranelift module.
 
 use crate::abi::Part;
 use crate::image::FunctionId;
@@ -31,17 +31,17 @@ pub(crate) fn transform_kernels(
         .collect()
 }
 
-/// Runs the passes over each kernel of a Plan for whoever observes them. They are
+/// Runs the passes over each kernel of a Plan for an observer. The passes are
 /// [`KERNEL_PASSES`](crate::KERNEL_PASSES).
 pub fn run_kernel_passes(plan: &Plan, options: &Options, passes: &mut PassManager<'_>) {
     transform_kernels(plan, options, passes);
 }
 
-/// What was regrouped in each kernel.
+/// The regroupings of each kernel.
 pub(crate) fn regroupings(transformed: &[Transformed]) -> Vec<Regrouping> {
     let each = transformed.iter().map(|kernel| kernel.regrouping.clone());
     each.collect()
 }
 
-/// The functions of a kernel's pieces, with what each computes of the outermost dimension.
+/// The functions of a kernel's pieces, each with its part of the outermost dimension.
 pub(crate) type Pieces = SmallVec<[(FunctionId, Option<Part>); 1]>;

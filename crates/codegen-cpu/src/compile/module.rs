@@ -41,36 +41,36 @@ use tegula_target::CpuFeatures;
 
 /// Machine code that can be run.
 pub(crate) struct Code {
-    /// The plan's kernels, by number.
+    /// The functions of the plan's kernels, by number.
     pub kernels: Vec<KernelCode>,
     /// The code of the plan's sorts, in the order of the schedule.
     pub sorts: Vec<SortCode>,
-    /// Loops that are functions, by the number that their [nests](crate::program::ir::Nest) have.
+    /// The functions of outlined loops, by the number in their [nests](crate::program::ir::Nest).
     pub loops: Vec<KernelFn>,
     _placed: PlacedCode,
 }
 
-/// A plan's machine code before it has an address, and what each of its functions is.
+/// A plan's machine code before it has an address, and the roles of its functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CompiledPlan {
     pub image: CodeImage,
     /// The functions of the plan's kernels, by number.
     pub kernels: Vec<Pieces>,
-    /// The functions of the plan's sorts, in the order of the schedule: whether one element goes
-    /// before another, and what it compares, if that is something by itself.
+    /// The functions of the plan's sorts, in the order of the schedule: the comparator, and the
+    /// function that computes keys, if the sort has keys.
     pub sorts: Vec<(FunctionId, Option<FunctionId>)>,
-    /// Loops that are functions.
+    /// The functions of outlined loops.
     pub loops: Vec<FunctionId>,
-    /// By loop of the program at its own sizes, in the order of [`attach_nests`]: its function, if
-    /// it is one.
+    /// For each loop of the program at its own sizes, in the order of [`attach_nests`]: its
+    /// function, if it is outlined.
     pub nests: Vec<Option<Nest>>,
 }
 
 impl CompiledPlan {
-    /// Gives the code an address. `plan` is the one that was compiled.
+    /// Places the code in memory. `plan` is the one that was compiled.
     ///
     /// # Errors
-    /// The code and the plan do not go together, or there is no memory.
+    /// The code does not belong to the plan, or there is not enough memory.
     pub(crate) fn place(&self, plan: &Plan) -> Result<Code, Error> {
         let placed = PlacedCode::new(self.image.clone())?;
         let pointer = |&id: &FunctionId| -> Result<KernelFn, Error> {
@@ -116,41 +116,42 @@ struct Builder {
     functions: FunctionBuilderContext,
     imports: ModuleImports,
     listing: Option<(Listing, String)>,
-    /// Functions go here, and not into the image, if they are only to be listed.
+    /// The listing to which functions are added instead of the image, if they are only listed.
     linker: Option<Linker>,
     streaming: StreamLimits,
-    /// Whether the arguments of what is built next end with the address of a stop flag: those of
+    /// Whether the arguments of the next function end with the address of a stop flag: those of
     /// comparators and of functions in objects do not.
     stops: bool,
 }
 
-/// What a body's function depends on: the body, the most lanes, what is stored past the caches.
+/// The key of a body's function: the body, the maximum number of lanes, and the accesses that store
+/// past the caches.
 type BodyKey = (Body, Option<i64>, SmallVec<[u32; 2]>);
-/// How many functions of bodies are remembered.
+/// The number of bodies whose functions are cached.
 const LAST_BODIES: usize = 8;
-/// Bytes: a body's loop begins with a cache line.
+/// The alignment of a body's function in bytes: that of a cache line.
 const BODY_ALIGNMENT: u32 = 64;
 
 #[derive(Default)]
 struct ModuleImports {
-    /// What makes bodies functions of wider vectors, where the CPU has them.
+    /// The lowering to wider vectors, if the CPU has them.
     wide: Option<x64::Wide>,
-    /// How many did.
+    /// The number of bodies that became functions.
     bodies: usize,
-    /// The functions of the last ones, which versions of a kernel may share: parts of a
-    /// concatenation that are copied alike.
+    /// The functions of the last bodies, for reuse by other versions of a kernel: parts of a
+    /// concatenation that are copied in the same way.
     last_bodies: VecDeque<(BodyKey, FunctionId)>,
-    /// Their machine code as text, if that is wanted.
+    /// The text of their machine code, if it is listed.
     listing: Option<String>,
-    /// Their machine code with its origins, if that is wanted.
+    /// Their machine code with origins, if it is listed.
     linked: Option<Vec<LinkedBody>>,
 }
 
-/// Gives helpers to one function.
+/// The imports of one function.
 struct FunctionImports<'a> {
     image: &'a mut ImageBuilder,
     imports: &'a mut ModuleImports,
-    /// Which parameters of the kernel in hand are stored past the caches.
+    /// The parameters of the current kernel that are stored past the caches.
     streamed: &'a [bool],
     streaming: StreamLimits,
     /// Whether its arguments end with the address of a stop flag.
@@ -226,8 +227,8 @@ impl Imports for FunctionImports<'_> {
     }
 }
 
-/// Compiles every kernel of a plan, and those loops of its actions that can be functions. `actions`
-/// are the plan's at its own sizes, or none where sizes are open.
+/// Compiles every kernel of a plan, and the loops of its actions that can be outlined. `actions`
+/// are the plan's at its own sizes, or none if sizes are open.
 pub(crate) fn compile_kernels(
     plan: &Plan,
     transformed: &[Transformed],
@@ -281,29 +282,29 @@ pub fn linked_listing(plan: &Plan, machine: ListedMachine) -> Result<LinkedListi
     Ok(linker.listing)
 }
 
-/// The functions of a sort: whether one element goes before another, and what computes keys.
+/// The functions of a sort: the comparator, and the function that computes keys, if there is one.
 pub(crate) type SortFunctions = (FunctionId, Option<FunctionId>);
 
-/// The functions of a plan, for whoever calls them in an object.
+/// The functions of a plan, for the code of an object that calls them.
 #[derive(Default)]
 pub(crate) struct PlanFunctions {
-    /// Of its kernels, by number.
+    /// The functions of kernels, by number.
     pub kernels: Vec<Pieces>,
-    /// Of its sorts, by their first results.
+    /// The functions of sorts, by their first results.
     pub sorts: FxHashMap<ValueId, SortFunctions>,
-    /// Of its loops that are functions, by the address of their step in the plan.
+    /// The functions of outlined loops, by the address of their step in the plan.
     pub loops: FxHashMap<*const Step, LoopFunction>,
 }
 
-/// A loop that is a function of an object, with what it is given.
+/// An outlined loop of an object, with its arguments.
 pub(crate) struct LoopFunction {
     pub function: FunctionId,
     /// The memory locations whose addresses the function is given, in a table.
     pub table: Vec<Location>,
 }
 
-/// Compiles every kernel of a plan for an object, and what `entries` adds to it, which is given the
-/// functions of the kernels. `slices`: the values that are read where they lie in larger arrays.
+/// Compiles every kernel of a plan for an object, and the functions that `entries` adds, which gets
+/// the functions of the kernels. `slices`: the values that are read in place in larger arrays.
 pub(crate) fn compile_for_object<T>(
     plan: &Plan,
     transformed: &[Transformed],
@@ -326,7 +327,7 @@ pub(crate) fn compile_for_object<T>(
         sorts,
         loops: FxHashMap::default(),
     };
-    // As in a run: a loop of a program with open sizes is walked.
+    // As in a run, loops of a program with open sizes are not outlined.
     if plan.symbols.is_empty() {
         let resolve = |step: &Step| {
             let isa = CpuFeatures::up_to(options.cpu);
@@ -338,15 +339,15 @@ pub(crate) fn compile_for_object<T>(
     Ok((builder.image.finish()?, entries))
 }
 
-/// Loops that become functions.
+/// The outlined loops.
 #[derive(Default)]
 struct Loops {
     functions: Vec<FunctionId>,
     nests: Vec<Option<Nest>>,
 }
 
-/// Lets the loops of a program that are functions run as such: outermost loops in the order of the
-/// program, and where one is no function, those inside it.
+/// Attaches functions to the outlined loops of a program: `nests` has an entry for each outermost
+/// loop in program order, and if one is not outlined, for the loops inside it.
 pub(crate) fn attach_nests(actions: &mut [Action], nests: &mut impl Iterator<Item = Option<Nest>>) {
     for action in actions {
         match action {
@@ -372,7 +373,7 @@ pub(crate) fn attach_nests(actions: &mut [Action], nests: &mut impl Iterator<Ite
     }
 }
 
-/// The comparators of sorts, and their first results.
+/// Collects the comparators of sorts, and their first results.
 fn find_comparators<'a>(steps: &'a [Step], out: &mut Vec<(&'a Kernel, Option<ValueId>)>) {
     for step in steps {
         match step {
@@ -407,7 +408,7 @@ impl Builder {
         }
     }
 
-    /// The functions of a sort.
+    /// Compiles the functions of a sort.
     fn sort(&mut self, number: usize, comparator: &Kernel) -> Result<SortFunctions, Error> {
         let key = match key_of(comparator) {
             Some(key) => {
@@ -421,7 +422,7 @@ impl Builder {
         Ok((comparator, key))
     }
 
-    /// The functions of every kernel of a plan.
+    /// Compiles the functions of every kernel of a plan.
     fn kernels(&mut self, plan: &Plan, transformed: &[Transformed]) -> Result<Vec<Pieces>, Error> {
         let streamed = match self.imports.wide.is_some() {
             true => nontemporal_stores::kernels(plan, self.streaming),
@@ -435,8 +436,8 @@ impl Builder {
         kernels.collect()
     }
 
-    /// The functions of a kernel's pieces; `streamed`: parameters that are stored past the
-    /// caches.
+    /// Compiles the functions of a kernel's pieces; `streamed` are the parameters that are stored
+    /// past the caches.
     fn kernel(
         &mut self,
         name: &str,
@@ -455,7 +456,7 @@ impl Builder {
         Ok(functions)
     }
 
-    /// Declares a function with a kernel's signature, which is what is built next.
+    /// Declares a function with a kernel's signature, which is built next.
     fn declare(&mut self) -> FunctionId {
         let id = self.image.declare();
         self.context.clear();
@@ -468,7 +469,7 @@ impl Builder {
         self.image.signature(&KERNEL_PARAMS, &[])
     }
 
-    /// Functions of the outermost loops that can be, with all that is inside them.
+    /// Outlines the outermost loops that can be functions, with all loops inside them.
     fn loops(
         &mut self,
         plan: &Plan,
@@ -508,8 +509,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Outlines the outermost loops of an object's plan that can be functions, as [`Self::loops`] does for a
-    /// run. `resolve` turns a loop's step into an action with memory locations.
+    /// Outlines the outermost loops of an object's plan, as [`Self::loops`] does for a run.
+    /// `resolve` converts a loop's step to an action with memory locations.
     fn loops_of_object(
         &mut self,
         plan: &Plan,
@@ -582,7 +583,8 @@ impl Builder {
         let mut imports = FunctionImports {
             image: &mut self.image,
             imports: &mut self.imports,
-            // A run that is called for a few lanes at a time has no lines of its own.
+            // A vector loop that is called for a few lanes at a time does not store whole cache
+            // lines.
             streamed: match vectors.across {
                 Some(_) => &[],
                 None => streamed,
@@ -609,7 +611,7 @@ impl Builder {
         Ok(id)
     }
 
-    /// Compiles what was built.
+    /// Compiles the function that was built.
     fn define(&mut self, id: FunctionId, name: &str) -> Result<(), Error> {
         if let Some((Listing::Clif, text)) = &mut self.listing {
             let _ = writeln!(text, "; {name}\n{}", self.context.func.display());

@@ -15,10 +15,10 @@ use cranelift_codegen::{CodegenError, CompiledCode, Context, FinalizedRelocTarge
 use cranelift_frontend::FunctionBuilder;
 use rustc_hash::FxHashMap;
 
-/// Where a function begins that is declared and not defined yet.
+/// The offset of a function that is declared and not defined yet.
 const UNDEFINED: u32 = u32::MAX;
 
-/// Kinds of names, as Cranelift's functions refer to what is outside of them.
+/// Namespaces of the external names in Cranelift's functions.
 mod namespace {
     pub(super) const FUNCTION: u32 = 0;
     pub(super) const ROUTINE: u32 = 1;
@@ -27,7 +27,7 @@ mod namespace {
     pub(super) const CONSTANT: u32 = 4;
 }
 
-/// An image in the making.
+/// An image under construction.
 pub(crate) struct ImageBuilder {
     isa: OwnedTargetIsa,
     image: CodeImage,
@@ -44,18 +44,18 @@ impl ImageBuilder {
         }
     }
 
-    /// What the front end needs to know of the machine.
+    /// The machine's properties that Cranelift's front end needs.
     pub(crate) fn config(&self) -> TargetFrontendConfig {
         self.isa.frontend_config()
     }
 
-    /// What the machine's vectors of 128 bits can do.
+    /// The features of the machine's 128-bit vectors.
     pub(crate) fn abilities(&self) -> Abilities {
         let has = |feature| {
             let mut flags = self.isa.isa_flags().into_iter();
             flags.any(|flag| flag.name == feature && flag.as_bool() == Some(true))
         };
-        // AArch64 has all of it always.
+        // AArch64 always has all of them.
         let is_arm = self.isa.name() == "aarch64";
         Abilities {
             fused: is_arm || has("has_fma"),
@@ -76,14 +76,14 @@ impl ImageBuilder {
         signature
     }
 
-    /// A function that is defined later.
+    /// Declares a function that is defined later.
     pub(crate) fn declare(&mut self) -> FunctionId {
         let id = FunctionId(self.image.functions.len() as u32);
         self.image.functions.push(UNDEFINED);
         id
     }
 
-    /// A reference to a function of the image in the function being built.
+    /// References a function of the image in the function being built.
     pub(crate) fn refer(
         &self,
         function: FunctionId,
@@ -93,12 +93,12 @@ impl ImageBuilder {
         refer(to, (namespace::FUNCTION, function.0), signature, true)
     }
 
-    /// A reference to a routine in the function being built.
+    /// References a routine in the function being built.
     pub(crate) fn refer_to_routine(&mut self, routine: &Helper, to: &mut Function) -> FuncRef {
         self.refer_to_outside(routine.name, (routine.params, routine.returns), to)
     }
 
-    /// A reference to what is outside of the image under a name, with these parameters and results.
+    /// References an external name in the function being built, with these parameters and results.
     pub(crate) fn refer_to_outside(
         &mut self,
         name: &str,
@@ -110,7 +110,7 @@ impl ImageBuilder {
         refer(to, (namespace::ROUTINE, number), signature, false)
     }
 
-    /// The address of an operation, which is kept as long as the image.
+    /// The address of an operation, which lives as long as the image.
     pub(crate) fn operation(
         &mut self,
         builder: &mut FunctionBuilder<'_>,
@@ -121,10 +121,10 @@ impl ImageBuilder {
         address(builder, (namespace::OPERATION, number))
     }
 
-    /// Compiles a function.
+    /// Compiles a function and adds it.
     ///
     /// # Errors
-    /// [`Error::Bug`] if Cranelift does not take it.
+    /// [`Error::Bug`] if Cranelift cannot compile it.
     pub(crate) fn define(&mut self, id: FunctionId, context: &mut Context) -> Result<(), Error> {
         let compiled = context.compile(&*self.isa, &mut ControlPlane::default());
         let compiled = compiled.map_err(|error| Error::Bug(format!("{:?}", error.inner)))?;
@@ -160,11 +160,11 @@ impl ImageBuilder {
         Ok(())
     }
 
-    /// Compiles a function without adding it; `annotate` may change what is said about its
-    /// instructions once they are optimised.
+    /// Compiles a function without adding it; `annotate` may change its instructions' annotations
+    /// after optimisation.
     ///
     /// # Errors
-    /// As [`Self::define`].
+    /// Those of [`Self::define`].
     pub(crate) fn compile_listed(
         &self,
         context: &mut Context,
@@ -182,7 +182,7 @@ impl ImageBuilder {
         Ok(code.map_err(failed)?.apply_params(&context.func.params))
     }
 
-    /// Adds a function that is machine code already and refers to nothing.
+    /// Adds a function that is already machine code and has no references.
     ///
     /// # Errors
     /// [`Error::Bug`] if the image is larger than 4 GiB.
@@ -201,10 +201,10 @@ impl ImageBuilder {
         Ok(id)
     }
 
-    /// The image.
+    /// Finishes the image.
     ///
     /// # Errors
-    /// [`Error::Bug`] if a function was declared and not defined.
+    /// [`Error::Bug`] if a function was declared but not defined.
     pub(crate) fn finish(self) -> Result<CodeImage, Error> {
         match self.image.functions.contains(&UNDEFINED) {
             true => Err(Error::Bug(
@@ -214,7 +214,7 @@ impl ImageBuilder {
         }
     }
 
-    /// Adds a function's code at an offset behind all that is there; gives the offset.
+    /// Adds a function's code at an offset after the existing code; returns the offset.
     fn place(&mut self, id: FunctionId, code: &[u8], start: usize) -> Result<u32, Error> {
         let bytes = &mut self.image.code;
         let end = u32::try_from(start + code.len());
@@ -225,7 +225,7 @@ impl ImageBuilder {
         Ok(start as u32)
     }
 
-    /// The name of the routine of a number, if there are so many.
+    /// The name of a routine by number, if it exists.
     pub(crate) fn routine_name(&self, number: usize) -> Option<&str> {
         self.image.routines.get(number).map(String::as_str)
     }
@@ -241,10 +241,10 @@ impl ImageBuilder {
         number
     }
 
-    /// What a name of a function's code is.
+    /// The target of an external name in a function's code.
     ///
     /// # Errors
-    /// [`Error::Bug`] if it is nothing that code is given.
+    /// [`Error::Bug`] if the name is not one that code is given.
     pub(crate) fn target(
         &mut self,
         name: &ExternalName,
@@ -276,7 +276,7 @@ pub(crate) fn constant_address(builder: &mut FunctionBuilder<'_>, number: u32) -
     address(builder, (namespace::CONSTANT, number))
 }
 
-/// The address of the table that sines and cosines look up.
+/// The address of the table of 2/pi, which sines and cosines use.
 pub(crate) fn sine_table(builder: &mut FunctionBuilder<'_>) -> Value {
     address(builder, (namespace::SINE_TABLE, 0))
 }

@@ -6,8 +6,8 @@ use cranelift_codegen::Context;
 use cranelift_codegen::ir::{InstBuilder, Type, Value};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
-/// Defines a function of these types. `emit` is given the values of its parameters, and gives what
-/// the function returns.
+/// Defines a function of these types. `emit` gets the values of its parameters, and returns the
+/// function's results.
 ///
 /// # Errors
 /// Those of `emit`, and of Cranelift.

@@ -1,12 +1,12 @@
-//! Makes CPUs fetch instructions anew from memory that was written.
+//! Makes CPUs fetch instructions again from memory that was written.
 
-/// Makes what was written to some memory be what is executed there, by every thread of the process.
+/// Ensures that every thread of the process executes what was written to some memory.
 ///
-/// x86-64 sees to that itself. AArch64 has caches of instructions and of data that know nothing of one
-/// another: lines of data are written back and those of instructions dropped, on all cores, as the
-/// architecture's manual says ("Synchronization and coherency issues between data and instruction accesses").
-/// What other threads have fetched already they drop when the system interrupts them, which Linux does on
-/// demand.
+/// On x86-64 the hardware ensures this. AArch64 has caches of instructions and of data that are not
+/// coherent: data lines are written back and instruction lines invalidated, on all cores, as
+/// described in the architecture's manual ("Synchronization and coherency issues between data and
+/// instruction accesses"). Other threads discard instructions that they have already fetched when
+/// the system interrupts them, which Linux does on request.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn forget(memory: &[u8]) {
     use std::arch::asm;
@@ -21,41 +21,41 @@ pub(super) fn forget(memory: &[u8]) {
     let range = memory.as_ptr_range();
     let (start, end) = (range.start.addr(), range.end.addr());
     for line in (start - start % lines[0]..end).step_by(lines[0]) {
-        // SAFETY: the line is of the memory; to write it back changes no value.
+        // SAFETY: the line belongs to the memory; writing it back changes no value.
         unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
     // SAFETY: waits for the lines to be written.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     for line in (start - start % lines[1]..end).step_by(lines[1]) {
-        // SAFETY: the line is of the memory; it is fetched again when it is executed.
+        // SAFETY: the line belongs to the memory; it is fetched again when it is executed.
         unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
-    // SAFETY: waits until no core has the old lines, and makes this one fetch anew.
+    // SAFETY: waits until no core has the old lines, and makes this core fetch again.
     unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
     fetch_anew_everywhere();
 }
 
-/// Has the system interrupt the process's other threads.
+/// Makes the system interrupt the process's other threads.
 #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
 fn fetch_anew_everywhere() {
     use std::sync::Once;
-    // `linux/membarrier.h`: the command, and what has to come before it once.
+    // `linux/membarrier.h`: the command, and the registration that must precede it once.
     const SYNC_CORE: libc::c_int = 1 << 5;
     const REGISTER_SYNC_CORE: libc::c_int = 1 << 6;
     static REGISTERED: Once = Once::new();
     let barrier = |command: libc::c_int| {
-        // SAFETY: the call has three numbers as arguments and touches no memory of this process. Linux
-        // before 4.16 refuses it, and has nothing better.
+        // SAFETY: the call has three numbers as arguments and accesses no memory of this process.
+        // Linux before 4.16 rejects it, and has no alternative.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
     };
     REGISTERED.call_once(|| barrier(REGISTER_SYNC_CORE));
     barrier(SYNC_CORE);
 }
 
-/// There is no such call.
+/// Other systems have no such call.
 #[cfg(all(target_arch = "aarch64", not(target_os = "linux")))]
 fn fetch_anew_everywhere() {}
 
-/// Makes what was written to some memory be what is executed there: nothing is to be done.
+/// Ensures that memory is executed as it was written: nothing is necessary.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) fn forget(_: &[u8]) {}

@@ -1,9 +1,8 @@
-//! Functions that generated code calls: transcendental functions, conversions of
-//! narrow floats, and a general way for operations that are not open-coded.
+//! Functions that generated code calls: transcendental functions, conversions of narrow floats, and
+//! a general function for operations that are not open-coded.
 //!
-//! Each is an `extern "C"` function under a name that the generated code imports.
-//! What they compute is [`tegula_scalar`]'s, so that every target agrees
-//! to the bit.
+//! Each is an `extern "C"` function under a name that the generated code imports. They compute with
+//! [`tegula_scalar`], so that all targets agree to the bit.
 
 use cranelift_codegen::ir::{Type, types};
 use serde::{Deserialize, Serialize};
@@ -36,7 +35,7 @@ macro_rules! float_functions {
             }
         )*
 
-        /// The function of an operation on f32 or f64.
+        /// The function for an operation on f32 or f64.
         pub(crate) fn unary_function(op: Unary, double: bool) -> Option<Helper> {
             Some(match (op, double) {
                 $(
@@ -93,7 +92,7 @@ macro_rules! binary_functions {
             }
         )*
 
-        /// The function of an operation on two f32 or f64.
+        /// The function for an operation on two f32 or f64.
         pub(crate) fn binary_function(op: Binary, double: bool) -> Option<Helper> {
             Some(match (op, double) {
                 $(
@@ -142,7 +141,7 @@ fn narrow_type(index: u32) -> ElementType {
         .unwrap_or(ElementType::F16)
 }
 
-/// The number by which the narrow conversions know a type.
+/// The number that identifies a type to the narrow conversions.
 pub(crate) fn type_index(element_type: ElementType) -> i64 {
     ElementType::ALL
         .iter()
@@ -150,7 +149,7 @@ pub(crate) fn type_index(element_type: ElementType) -> i64 {
         .unwrap_or(0) as i64
 }
 
-/// Bits to f32.
+/// Converts bits of a narrow float to f32.
 pub(crate) const DECODE_NARROW: Helper = Helper {
     name: "decode_narrow",
     address: decode_narrow as *const u8,
@@ -158,7 +157,7 @@ pub(crate) const DECODE_NARROW: Helper = Helper {
     returns: &[types::F32],
 };
 
-/// f32 to bits.
+/// Converts f32 to bits of a narrow float.
 pub(crate) const ENCODE_NARROW: Helper = Helper {
     name: "encode_narrow",
     address: encode_narrow as *const u8,
@@ -166,7 +165,7 @@ pub(crate) const ENCODE_NARROW: Helper = Helper {
     returns: &[types::I32],
 };
 
-/// f64 to bits.
+/// Converts f64 to bits of a narrow float.
 pub(crate) const ENCODE_NARROW_F64: Helper = Helper {
     name: "encode_narrow_f64",
     address: encode_narrow_f64 as *const u8,
@@ -174,11 +173,11 @@ pub(crate) const ENCODE_NARROW_F64: Helper = Helper {
     returns: &[types::I32],
 };
 
-/// An operation as the general way needs it.
+/// An operation for the general function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct General {
-    /// What is computed.
+    /// The operation.
     pub op: ScalarOp,
     /// The first operand's type, or the result's if there is none.
     pub from: ElementType,
@@ -186,7 +185,7 @@ pub(crate) struct General {
     pub to: ElementType,
 }
 
-/// The types, then the operation as in a kernel's text.
+/// The types, followed by the operation as in a kernel's text.
 impl From<General> for String {
     fn from(general: General) -> Self {
         let General { op, from, to } = &general;
@@ -212,7 +211,7 @@ impl TryFrom<String> for General {
 }
 
 impl General {
-    /// The operation on raw bits; `None` if the type lacks it.
+    /// Applies the operation to raw bits; `None` if the type lacks it.
     pub(crate) fn apply(&self, operands: [u128; 3]) -> Option<u128> {
         let [a, b, c] = operands;
         match &self.op {
@@ -233,7 +232,7 @@ impl General {
     }
 }
 
-/// Applies `operation` to three 16-byte operands in place of the first.
+/// Applies `operation` to three 16-byte operands; the result replaces the first.
 ///
 /// # Safety
 /// `operation` points to a [`General`] and `slots` to three writable `u128`s.
@@ -241,11 +240,11 @@ unsafe extern "C" fn apply_general(operation: *const General, slots: *mut u128) 
     // SAFETY: generated code passes the address of a `General` that its
     // executable keeps alive, and a stack slot of three aligned u128s.
     let (operation, slots) = unsafe { (&*operation, &mut *slots.cast::<[u128; 3]>()) };
-    // That the type has the operation was checked when the code was generated.
+    // The type was checked to have the operation when the code was generated.
     slots[0] = operation.apply(*slots).unwrap_or(0);
 }
 
-/// The general way.
+/// The general function.
 pub(crate) const APPLY_GENERAL: Helper = Helper {
     name: "apply_general",
     address: apply_general as *const u8,

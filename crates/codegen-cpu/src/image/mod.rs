@@ -1,9 +1,9 @@
-//! Machine code of a program before it has an address: the bytes of its functions, and the
-//! references that whoever places them fills in.
+//! A program's machine code before it has an address: the bytes of its functions, and the
+//! references that are filled in when it is placed.
 //!
 //! [`ImageBuilder`] collects functions that Cranelift or our own assembler made. The image can be
-//! [placed](placed::PlacedCode) in memory to be run, or written to a file: it names what is outside
-//! of it (routines, tables) and has no address of this process.
+//! [placed](placed::PlacedCode) in memory to be run, or written to a file: it refers to external
+//! routines and tables by name, and contains no address of this process.
 
 mod builder;
 pub(crate) mod function;
@@ -26,22 +26,22 @@ pub(crate) struct FunctionId(pub(crate) u32);
 /// Position-independent machine code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CodeImage {
-    /// The functions' code, each at an address that is aligned as it wants.
+    /// The functions' code, with each function aligned as it requires.
     pub code: Vec<u8>,
-    /// Where each function begins in `code`, by number.
+    /// The offset of each function in `code`, by number.
     pub functions: Vec<u32>,
-    /// The names of the routines outside of the image that it calls.
+    /// The names of the external routines that it calls.
     pub routines: Vec<String>,
-    /// Operations on scalars that code applies by [`General`]'s own function.
+    /// Scalar operations that code applies by the function for [`General`].
     pub operations: Vec<General>,
-    /// What is to be filled in.
+    /// The references to fill in.
     pub relocations: Vec<Relocation>,
 }
 
-/// A place in the code that holds an address.
+/// A place in the code that refers to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Relocation {
-    /// Where in the code.
+    /// The offset in the code.
     pub at: u32,
     pub kind: RelocationKind,
     pub target: Target,
@@ -49,41 +49,41 @@ pub(crate) struct Relocation {
     pub addend: i64,
 }
 
-/// How an address is written: of 32 and 64 bits in code for x86-64, in fields of instructions in code
+/// The encoding of an address: 32 and 64 bits in code for x86-64; fields of instructions in code
 /// for AArch64, which also has addresses as data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RelocationKind {
-    /// All 64 bits.
+    /// The 64-bit address.
     Absolute64,
-    /// 32 bits, from the place itself on.
+    /// The 32-bit distance from the place itself.
     Relative32,
-    /// 32 bits, from the place itself on to an entry of a table that holds the address. Only code
-    /// for objects has these.
+    /// The 32-bit distance from the place itself to a table entry that holds the address. Only used
+    /// in code for objects.
     GotRelative32,
-    /// 26 bits of a call: the distance in words.
+    /// The 26-bit field of a call: the distance in words.
     Call26,
-    /// 21 bits of `adrp`: the distance in pages.
+    /// The 21-bit field of `adrp`: the distance in pages.
     Page21,
-    /// 12 bits of an addition: the place in a page.
+    /// The 12-bit field of an addition: the offset in a page.
     PageOffset12,
-    /// 21 bits of `adrp`: the distance in pages to an entry of a table of addresses, as
-    /// [`Self::GotRelative32`].
+    /// The 21-bit field of `adrp`: the distance in pages to an entry of a table of addresses, as
+    /// for [`Self::GotRelative32`].
     GotPage21,
-    /// 12 bits of a load: the entry's place in its page.
+    /// The 12-bit field of a load: the entry's offset in its page.
     GotPageOffset12,
 }
 
-/// What an address is of.
+/// The target of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Target {
     /// A function of the image.
     Function(FunctionId),
-    /// A routine, by its place in [`CodeImage::routines`].
+    /// A routine, by its index in [`CodeImage::routines`].
     Routine(u32),
-    /// An operation, by its place in [`CodeImage::operations`].
+    /// An operation, by its index in [`CodeImage::operations`].
     Operation(u32),
-    /// The table that sines and cosines look up.
+    /// The table of 2/pi, which sines and cosines use.
     SineTable,
-    /// A constant of the program, by number. Only code for objects has these.
+    /// A constant of the program, by number. Only used in code for objects.
     Constant(u32),
 }

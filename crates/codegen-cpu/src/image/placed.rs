@@ -1,4 +1,4 @@
-//! Code in memory that can be run.
+//! Code that is placed in memory and can be run.
 
 use super::libcalls::General;
 use super::{CodeImage, FunctionId, Target, instruction_cache, routines};
@@ -6,21 +6,21 @@ use crate::error::Error;
 use crate::simd::mathlib::sine_table;
 use memmap2::{Mmap, MmapMut};
 
-/// An image at an address. The memory is executable and cannot be written.
+/// An image at an address. The memory is executable and not writable.
 pub(crate) struct PlacedCode {
-    /// [`None`]: there is no code.
+    /// [`None`] if there is no code.
     memory: Option<Mmap>,
     functions: Vec<u32>,
-    /// What the code has the addresses of.
+    /// The operations whose addresses are in the code.
     _operations: Box<[General]>,
 }
 
 impl PlacedCode {
-    /// Places an image.
+    /// Places an image in memory.
     ///
     /// # Errors
-    /// The image names a routine that there is not, refers to what it does not have, or there is
-    /// no memory for it.
+    /// The image names a routine that does not exist, has an invalid reference, or there is not
+    /// enough memory.
     pub(crate) fn new(image: CodeImage) -> Result<Self, Error> {
         let CodeImage {
             mut code,
@@ -84,7 +84,7 @@ impl PlacedCode {
         })
     }
 
-    /// Where a function begins; null if there is none of the number.
+    /// The address of a function; null if the number is invalid.
     pub(crate) fn address(&self, function: FunctionId) -> *const u8 {
         let start = self.functions.get(function.0 as usize);
         match (&self.memory, start) {

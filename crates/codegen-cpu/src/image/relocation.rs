@@ -1,13 +1,13 @@
-//! How references in machine code are filled in.
+//! Relocations: fills in references in machine code.
 
 use super::RelocationKind;
 use cranelift_codegen::binemit::Reloc;
 
-/// Bytes of a page, as AArch64 counts them.
+/// The page size for AArch64's instructions, in bytes.
 const PAGE: u64 = 4096;
 
 impl RelocationKind {
-    /// What Cranelift calls it; [`None`] for what code here never has.
+    /// The kind for Cranelift's; [`None`] for kinds that code here never has.
     pub(super) fn of(kind: Reloc) -> Option<Self> {
         Some(match kind {
             Reloc::Abs8 => Self::Absolute64,
@@ -22,14 +22,14 @@ impl RelocationKind {
         })
     }
 
-    /// Whether it is the distance to the address, so that a reference inside of the code is known
-    /// before the code has an address.
+    /// Whether it stores the distance to the address, so that references within the code can be
+    /// filled in before it has an address.
     pub(crate) fn is_relative(self) -> bool {
         matches!(self, Self::Relative32 | Self::Call26)
     }
 
-    /// Fills in an address at a place of the code that is `here` when it runs. [`None`]: the place is
-    /// outside of the code, the address too far away, or this is for linkers.
+    /// Fills in an address at a place of the code whose own address is `here`. [`None`] if the
+    /// place is outside of the code, the address is too far away, or the kind is for linkers only.
     pub(crate) fn apply(self, code: &mut [u8], at: u32, here: u64, address: u64) -> Option<()> {
         let distance = address.wrapping_sub(here).cast_signed();
         let at = at as usize;
@@ -51,7 +51,7 @@ impl RelocationKind {
                 let words = (distance >> 2) as u32 & 0x03ff_ffff;
                 fits.then_some(word & 0xfc00_0000 | words)?
             }
-            // Pages, of which the two low bits are apart from the others.
+            // The number of pages, whose two low bits are in a separate field.
             Self::Page21 => {
                 let pages = (address / PAGE).wrapping_sub(here / PAGE).cast_signed();
                 let fits = (-(1 << 20)..1 << 20).contains(&pages);
@@ -77,7 +77,7 @@ mod tests {
         Some(u32::from_le_bytes(code))
     }
 
-    /// Against what an assembler makes of the same instructions.
+    /// Compared with an assembler's output for the same instructions.
     #[test]
     fn instructions_of_aarch64_are_filled_in() {
         // bl .+8; bl .-4

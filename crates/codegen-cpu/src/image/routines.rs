@@ -1,4 +1,4 @@
-//! The routines outside of an image by name: those that our code generation calls, and those that
+//! External routines of an image by name: those that our code generation calls, and those that
 //! Cranelift calls itself.
 
 use super::libcalls;
@@ -12,7 +12,7 @@ pub(super) fn of_libcall(call: LibCall) -> Option<&'static str> {
         .map(|known| known.1)
 }
 
-/// Where a routine lies in this process.
+/// The address of a routine in this process.
 pub(super) fn address_of(name: &str) -> Option<*const u8> {
     let called = CALLED.iter().find(|known| known.1 == name);
     let called = called.map(|known| (known.2)());
@@ -21,7 +21,7 @@ pub(super) fn address_of(name: &str) -> Option<*const u8> {
 
 type Called = (LibCall, &'static str, fn() -> *const u8);
 
-/// What Cranelift may call: where the machine has no instruction for it, and for memory.
+/// The routines that Cranelift may call: for operations without an instruction, and for memory.
 const CALLED: [Called; 13] = [
     (LibCall::CeilF32, "ceilf", || ceil_f32 as *const u8),
     (LibCall::CeilF64, "ceil", || ceil_f64 as *const u8),

@@ -1,11 +1,11 @@
-//! Disassembles AArch64 machine code: it is listed, not run, so any machine can show it.
+//! Disassembles AArch64 machine code. The code is listed but not run, so this works on any machine.
 
 use super::listed::{Flow, Listed, code_only};
 use yaxpeax_arch::{Decoder, U8Reader};
 use yaxpeax_arm::armv8::a64::{InstDecoder, Instruction, Opcode, Operand};
 
-/// The instructions of a function, without the constants behind them. `data`: offsets of words of
-/// eight bytes among the instructions, that hold addresses.
+/// The instructions of a function, without the constants after it. `data`: the offsets of 8-byte
+/// words among the instructions that hold addresses.
 pub(crate) fn instructions(code: &[u8], data: &[u32]) -> Vec<Listed> {
     let decoder = InstDecoder::default();
     let mut at = 0;
@@ -33,7 +33,7 @@ pub(crate) fn instructions(code: &[u8], data: &[u32]) -> Vec<Listed> {
     })
 }
 
-/// The offset that an instruction says relative to its own.
+/// The target of an instruction with an offset relative to its own.
 fn target(instruction: &Instruction, at: u32) -> Option<u64> {
     let distance = instruction
         .operands
@@ -45,7 +45,7 @@ fn target(instruction: &Instruction, at: u32) -> Option<u64> {
     u64::try_from(i64::from(at) + distance?).ok()
 }
 
-/// Its text, with offsets from the function's start.
+/// The text of an instruction, with offsets from the function's start.
 fn text(instruction: &Instruction, at: u32) -> String {
     let text = instruction.to_string();
     match (text.rfind('$'), target(instruction, at)) {
@@ -59,7 +59,7 @@ fn flow(instruction: &Instruction, at: u32) -> Flow {
         (Opcode::B, Some(target)) => Flow::Jump(target),
         (Opcode::RET | Opcode::BR | Opcode::UDF | Opcode::BRK, _) => Flow::End,
         (Opcode::BL, _) => Flow::Next,
-        // Loads beside the code name a place, too: it is behind the code.
+        // Other instructions with a target are loads of constants after the code.
         (Opcode::Bcc(_) | Opcode::CBZ | Opcode::CBNZ | Opcode::TBZ | Opcode::TBNZ, Some(to)) => {
             Flow::Branch(to)
         }

@@ -5,11 +5,11 @@ use std::fmt;
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// Where it begins, in bytes from the function's start.
+    /// The offset of the instruction from the function's start, in bytes.
     pub at: u32,
-    /// Where the next one begins.
+    /// The offset of the next instruction.
     pub end: u32,
-    /// What it is.
+    /// The assembly text.
     pub text: String,
 }
 
@@ -19,21 +19,21 @@ impl fmt::Display for Listed {
     }
 }
 
-/// Where an instruction goes on.
+/// Control flow after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// At the next one.
+    /// Continues at the next one.
     Next,
-    /// At this offset.
+    /// Continues at this offset.
     Jump(u64),
-    /// At this offset or the next one.
+    /// Continues at this offset or the next one.
     Branch(u64),
-    /// Nowhere here: it returns, or traps.
+    /// Leaves the function: returns or traps.
     End,
 }
 
-/// The instructions that `next` gives, up to the constants behind the code: those begin where
-/// nothing goes on and no earlier instruction jumps to what follows.
+/// The instructions that `next` returns, without the constants after the code: these begin after an
+/// instruction without a successor if no earlier instruction jumps beyond it.
 pub(crate) fn code_only(mut next: impl FnMut() -> Option<(Listed, Flow)>) -> Vec<Listed> {
     let mut instructions = Vec::new();
     let mut furthest = 0;

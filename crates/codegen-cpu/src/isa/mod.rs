@@ -1,8 +1,10 @@
-//! From SIMD bodies to instructions, one folder for each way; and from machine code back to text.
+//! Lowers SIMD bodies to instructions, with a folder for each lowering; and disassembles machine
+//! code.
 //!
-//! - [`clif128`]: vectors of 128 bits in Cranelift's own form, on every architecture: on AArch64, whose
-//!   vectors have so many, this is what there is.
-//! - [`x64`]: AVX2 and AVX-512 machine code of our own, because Cranelift's vectors end at 128 bits.
+//! - [`clif128`]: 128-bit vectors in Cranelift's form, on every architecture. On AArch64, whose
+//!   vectors have 128 bits, it is the only lowering.
+//! - [`x64`]: our own AVX2 and AVX-512 code generation, because Cranelift's vectors have at most
+//!   128 bits.
 //! - `aarch64`: a disassembler, for listings on any machine.
 
 #[cfg(feature = "aarch64")]

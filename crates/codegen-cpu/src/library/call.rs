@@ -16,7 +16,7 @@ use tegula_linalg::thread_pool::ThreadPool;
 use tegula_target::CpuFeatures;
 use tegula_target::IsaLevel;
 
-/// A routine for certain shapes.
+/// A routine for particular shapes.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Dot(Box<Dot>),
@@ -26,10 +26,10 @@ pub(crate) enum Call {
     Handled(Box<Handled>),
 }
 
-/// Whether this backend has a routine for an operation on these shapes.
+/// Checks whether this backend has a routine for an operation on these shapes.
 ///
 /// # Errors
-/// It has none.
+/// There is none.
 pub fn check_library(
     op: &LibraryOp,
     operands: &[&ArrayShape],
@@ -46,8 +46,7 @@ pub fn check_library(
 }
 
 impl Call {
-    /// The routine for an operation, of which one operand may be `fixed`: the same in every
-    /// run.
+    /// The routine for an operation, one operand of which may be `fixed`: the same in every run.
     ///
     /// # Errors
     /// There is none for the operation or these shapes.
@@ -99,7 +98,7 @@ impl Call {
         }
     }
 
-    /// As [`Dot::strip`].
+    /// The call for one strip of a dot: see [`Dot::strip`].
     pub(crate) fn strip_of_dot(
         isa: CpuFeatures,
         operands: &[&ArrayShape],
@@ -112,7 +111,7 @@ impl Call {
         Some((Self::Dot(Box::new(dot)), distances))
     }
 
-    /// The name under which its time is reported.
+    /// The name under which the call's time is reported.
     pub(crate) fn name(&self, op: &LibraryOp) -> String {
         match self {
             Self::Dot(dot) => dot.to_string(),
@@ -122,7 +121,7 @@ impl Call {
         }
     }
 
-    /// Bytes of scratch memory that a run on so many threads needs.
+    /// The bytes of scratch memory that a run with so many threads needs.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         match self {
             Self::Dot(dot) => dot.scratch_bytes(threads),
@@ -142,7 +141,7 @@ impl Call {
         }
     }
 
-    /// How that operand is packed: in the same way by calls of the same layouts.
+    /// The layouts of the packed operand: calls with equal layouts share it.
     pub(crate) fn kept_layouts(&self) -> Vec<PackedLayout> {
         match self {
             Self::Dot(dot) => dot.product().kept_layout().into_iter().collect(),
@@ -151,7 +150,7 @@ impl Call {
         }
     }
 
-    /// Whether runs read that operand as it lies, too.
+    /// Whether runs also read that operand in its original form.
     pub(crate) fn needs_source(&self) -> bool {
         match self {
             Self::Dot(dot) => dot.product().needs_source(),
@@ -162,10 +161,10 @@ impl Call {
     /// Packs that operand.
     ///
     /// # Safety
-    /// `operand` is as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`], aligned
-    /// to 64.
+    /// `operand` is the one that is passed to [`Self::run`]; `kept` has [`Self::kept_bytes`],
+    /// aligned to 64.
     pub(crate) unsafe fn keep(&self, operand: *const u8, kept: *mut u8) {
-        // SAFETY: the caller promises: `operand` is as [`Self::run`] is given it; `kept` has
+        // SAFETY: the caller promises that `operand` is the one that [`Self::run`] gets; `kept` has
         // [`Self::kept_bytes`], aligned to 64.
         unsafe {
             match self {
@@ -176,18 +175,17 @@ impl Call {
         }
     }
 
-    /// Runs.
+    /// Runs the call.
     ///
     /// # Errors
-    /// A handler of a custom call fails.
+    /// The handler of a custom call fails.
     ///
     /// # Safety
-    /// `inputs` and `outputs` are dense arrays of the shapes this was made for, aligned to
-    /// their elements (strips begin anywhere); no output overlaps anything else, but for an
-    /// array that a dot is added to. A sort is given its own code, a call that packs an operand
-    /// once what [`Self::keep`] has made of it: that operand is read only if it is
-    /// [needed](Self::needs_source). `scratch` has [`Self::scratch_bytes`] for the pool's
-    /// threads, aligned to 64.
+    /// `inputs` and `outputs` are dense arrays of the call's shapes, aligned to their elements
+    /// (strips begin anywhere); no output overlaps any other array, except for an array that a dot
+    /// is added to. A sort gets its own code. A call that packs an operand once gets the result of
+    /// [`Self::keep`]: that operand is read only if it is [needed](Self::needs_source). `scratch`
+    /// has [`Self::scratch_bytes`] for the pool's threads, aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],

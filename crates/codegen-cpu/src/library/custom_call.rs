@@ -1,4 +1,4 @@
-//! Custom calls: handlers of this process on arrays in the program's memory.
+//! Custom calls: runs handlers registered in this process on arrays in the program's memory.
 
 use crate::error::{Error, RunFailure};
 use smallvec::SmallVec;
@@ -10,17 +10,17 @@ use tegula_ir::{ArrayShape, CustomCall, Literal};
 pub(crate) struct Handled {
     call: CustomCall,
     handler: CustomCallHandler,
-    /// The same on arrays in memory, if it can be had.
+    /// The handler's version for arrays in memory, if it has one.
     prepared: Option<PreparedCall>,
     operands: Vec<ArrayShape>,
     results: Vec<ArrayShape>,
 }
 
 impl Handled {
-    /// A call of the handler that is registered for its target.
+    /// A call of the handler registered for its target.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no handler.
     pub(crate) fn new(
         call: &CustomCall,
         operands: &[&ArrayShape],
@@ -36,7 +36,7 @@ impl Handled {
         })
     }
 
-    /// What is called.
+    /// The target of the call.
     pub(crate) fn target(&self) -> &str {
         &self.call.target
     }
@@ -47,10 +47,10 @@ impl Handled {
         prepared.map_or(0, PreparedCall::scratch_bytes)
     }
 
-    /// Runs. What a handler that fails leaves of the results is as it was.
+    /// Runs the handler. If it fails, results that it has not written are unchanged.
     ///
     /// # Errors
-    /// The handler fails, or gives arrays of other shapes.
+    /// The handler fails, or returns arrays of other shapes.
     ///
     /// # Safety
     /// `inputs` and `outputs` are dense arrays of the shapes this was made for, and
@@ -62,14 +62,14 @@ impl Handled {
         scratch: *mut u8,
     ) -> Result<(), RunFailure> {
         if let Some(prepared) = &self.prepared {
-            // SAFETY: the caller promises what it asks for.
+            // SAFETY: the caller promises what the function requires.
             return unsafe { self.run_prepared(prepared, inputs, outputs, scratch) };
         }
         let mut operands = Vec::with_capacity(inputs.len());
         for (&input, shape) in inputs.iter().zip(&self.operands) {
             let bytes = bytes_of(shape);
-            // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes
-            // this was made for, and no output overlaps anything else.
+            // SAFETY: the caller promises that `inputs` and `outputs` are dense arrays of the
+            // shapes this was made for, and no output overlaps any other array.
             let bytes = unsafe { std::slice::from_raw_parts(input, bytes) };
             let literal = Literal::from_bytes(shape, bytes);
             operands.push(literal.map_err(|error| self.failed(error.to_string()))?);
@@ -77,16 +77,16 @@ impl Handled {
         let results = self.handler.run(&self.call, &operands, &self.results)?;
         for (&output, result) in outputs.iter().zip(&results) {
             let bytes = result.bytes();
-            // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes
-            // this was made for, and no output overlaps anything else; the result is of the shape
-            // that this was made for.
+            // SAFETY: the caller promises that `inputs` and `outputs` are dense arrays of the
+            // shapes this was made for, and no output overlaps any other array; the result is of
+            // the shape that this was made for.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), output, bytes.len()) };
         }
         Ok(())
     }
 
     /// # Safety
-    /// As [`Self::run`].
+    /// The same as for [`Self::run`].
     unsafe fn run_prepared(
         &self,
         prepared: &PreparedCall,
@@ -94,8 +94,8 @@ impl Handled {
         outputs: &[*mut u8],
         scratch: *mut u8,
     ) -> Result<(), RunFailure> {
-        // SAFETY: the caller promises dense arrays of these shapes, of which no output overlaps
-        // anything else, and so much scratch memory.
+        // SAFETY: the caller promises dense arrays of these shapes, of which no output overlaps any
+        // other array, and so much scratch memory.
         let (operands, mut results, scratch) = unsafe {
             let operands = inputs.iter().zip(&self.operands);
             let operands = operands.map(|(&x, s)| std::slice::from_raw_parts(x, bytes_of(s)));

@@ -9,7 +9,7 @@ use tegula_linalg::thread_pool::ThreadPool;
 use tegula_plan::{dot::DotDimList, dot::DotView};
 use tegula_target::CpuFeatures;
 
-/// The dimensions of a dot; `None` if they are too many.
+/// The dimensions of a dot; `None` if there are too many.
 pub(crate) fn axes(view: &DotView) -> Option<Axes> {
     let list = |dims: &DotDimList| -> Option<AxisList> {
         let axes = dims.iter().map(|d| Axis {
@@ -34,11 +34,12 @@ pub(crate) fn axes(view: &DotView) -> Option<Axes> {
 pub(crate) struct Dot {
     element_type: ElementType,
     product: Product,
-    /// Bytes of the array that it is added to, if it is.
+    /// The bytes of the array that the dot is added to, if there is one.
     added_to: Option<usize>,
 }
 
-/// By dimension that is cut, by operand and then result: bytes.
+/// Distances in bytes: for each dimension that is cut, those of the operands and then of the
+/// result.
 pub(crate) type Distances = SmallVec<[SmallVec<[usize; 4]>; 2]>;
 
 impl fmt::Display for Dot {
@@ -56,7 +57,7 @@ impl fmt::Display for Dot {
 }
 
 impl Dot {
-    /// Products and sums of a run.
+    /// The products and sums of a run.
     pub(crate) fn operations(&self) -> f64 {
         2.0 * self
             .product
@@ -71,9 +72,9 @@ impl Dot {
         self.element_type.bits() < 32
     }
 
-    /// Prepares a dot, which may be `added` to an array, and of which one factor may be
-    /// `fixed`: the same in every run. `None` if the shapes are not static or there is no
-    /// product of the types.
+    /// Prepares a dot, which may be `added` to an array, and one factor of which may be `fixed`:
+    /// the same in every run. `None` if the shapes are not static or there is no product for the
+    /// types.
     pub(crate) fn new(
         isa: CpuFeatures,
         [lhs, rhs]: [&ArrayShape; 2],
@@ -86,10 +87,10 @@ impl Dot {
         Self::of_view(isa, &view, [lhs, rhs, out], added, fixed)
     }
 
-    /// One of the equal strips into which dimensions of a dot are cut, each into so many parts;
-    /// and for each of those dimensions how far the strips of each operand and of the result
-    /// are apart, in bytes. One factor may be `fixed`: the same for all strips. A strip of what
-    /// it may be added to lies as that of the result does.
+    /// One of the equal strips into which dimensions of a dot are cut, each into so many parts; and
+    /// for each of those dimensions the distances in bytes between the strips of each operand and
+    /// of the result. One factor may be `fixed`: the same for all strips. The strips of an array
+    /// that the dot is added to have the same distances as those of the result.
     pub(crate) fn strip(
         isa: CpuFeatures,
         operands: &[&ArrayShape],
@@ -113,7 +114,7 @@ impl Dot {
         };
         if let Some(bytes) = &mut dot.added_to {
             *bytes /= cut.iter().map(|(_, count)| count).product::<usize>();
-            // Else it is not in one piece.
+            // Otherwise the strip is not contiguous.
             let piece = distances.last()?[2] * out.element_type.storage_bytes();
             (*bytes == piece).then_some(())?;
         }
@@ -130,7 +131,7 @@ impl Dot {
         let axes = axes(view)?;
         let types = [lhs, rhs, out].map(|shape| shape.element_type);
         let product = |fixed| Product::new(isa, types, axes.clone(), fixed);
-        // What cannot be added to anything may be so if nothing is packed before.
+        // A product that cannot be added to an array with a packed operand may be able to without.
         let product = match added {
             true => (product(fixed)?.adding()).or_else(|| product(None)?.adding())?,
             false => product(fixed)?,
@@ -146,12 +147,12 @@ impl Dot {
         })
     }
 
-    /// Its product.
+    /// The dot's product.
     pub(crate) fn product(&self) -> &Product {
         &self.product
     }
 
-    /// Bytes of scratch memory for a run on so many threads.
+    /// The bytes of scratch memory for a run with so many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         self.product.scratch_bytes(threads)
     }
@@ -159,10 +160,9 @@ impl Dot {
     /// Computes the dot.
     ///
     /// # Safety
-    /// The pointers lead to dense arrays of the shapes this was made for, of
-    /// which `out` overlaps neither factor, and an array that is added is all of `out` or
-    /// no part of it; `kept` is what the product is given; `scratch` has
-    /// [`Self::scratch_bytes`], aligned to 64.
+    /// The pointers point to dense arrays of the dot's shapes; `out` overlaps neither factor, and
+    /// an array that is added is all of `out` or no part of it; `kept` is valid for the product;
+    /// `scratch` has [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         operands: &[*const u8],
@@ -174,9 +174,9 @@ impl Dot {
         let &[lhs, rhs, ref rest @ ..] = operands else {
             return;
         };
-        // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this was
-        // made for, of which `out` overlaps neither factor, and an array that is added is all of
-        // `out` or no part of it; `kept` is what the product is given; `scratch` has
+        // SAFETY: the caller promises that the pointers point to dense arrays of the shapes this
+        // was made for, and that `out` overlaps neither factor, and an array that is added is all
+        // of `out` or no part of it; `kept` is what the product is given; `scratch` has
         // [`Self::scratch_bytes`], aligned to 64; a view's strides stay inside its arrays.
         unsafe {
             if let (Some(bytes), Some(&added)) = (self.added_to, rest.first())

@@ -1,9 +1,9 @@
-//! Library operations: the steps of a Plan that are calls of routines and not generated code.
+//! Library operations: the steps of a Plan that call routines instead of generated code.
 //!
-//! [`call`] chooses the routine and the memory that it needs. The others make raw memory and
-//! shapes into arguments: [`dot`] and [`convolution`] for matrix products, [`sort`] (by a [`sort_key`] where it can), [`routine`]
-//! for those on whole arrays ([`random_bits`], [`stochastic_convert`]),
-//! [`custom_call`] for handlers that the user registers.
+//! [`call`] chooses the routine and the memory that it needs. The other modules convert raw memory
+//! and shapes to arguments: [`dot`] and [`convolution`] for matrix products, [`sort`] (by a
+//! [`sort_key`] where possible), [`routine`] for routines on whole arrays ([`random_bits`],
+//! [`stochastic_convert`]), [`custom_call`] for handlers that the user registers.
 
 pub(crate) mod call;
 pub(crate) mod convolution;

@@ -1,24 +1,24 @@
-//! Random numbers: the words of [`tegula_scalar::random`], laid into memory.
+//! Random numbers: writes the words of [`tegula_scalar::random`] to memory.
 
 use tegula_ir::{ArrayShape, ElementType, RngAlgorithm, RngDistribution};
 use tegula_scalar::random::{draw, element_of_word, has_random_bits, random_words};
 
-/// What is made.
+/// The kind of random operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Random {
-    /// `rng-bit-generator`: from a state, the next state and bits.
+    /// `rng-bit-generator`: computes the next state and bits from a state.
     Bits {
-        /// Which generator.
+        /// The generator.
         algorithm: RngAlgorithm,
         /// The sizes of the array of bits.
         dims: Vec<usize>,
     },
-    /// `rng`: from two scalars, numbers.
+    /// `rng`: computes numbers from two scalars.
     Numbers(RngDistribution),
 }
 
 impl Random {
-    /// Whether elements of a type can be made of these operands.
+    /// Whether elements of a type can be computed from these operands.
     pub(crate) fn knows(
         &self,
         element_type: ElementType,
@@ -45,7 +45,7 @@ impl Random {
         }
     }
 
-    /// Runs, on the bytes of each operand and result.
+    /// Runs the operation on the bytes of each operand and result.
     pub(crate) fn run(
         &self,
         element_type: ElementType,

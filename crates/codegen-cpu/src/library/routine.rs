@@ -1,5 +1,5 @@
-//! Library routines on whole arrays: which there are, for which types, and how
-//! raw memory becomes the slices that they take.
+//! Library routines on whole arrays: the list of them, their types, and the conversion of raw
+//! memory to the slices that they take.
 
 use super::random_bits::Random;
 use super::stochastic_convert::StochasticConvert;
@@ -16,9 +16,9 @@ use tegula_target::CpuFeatures;
 pub(crate) struct Routine {
     kind: Kind,
     element_type: ElementType,
-    /// Elements of each operand, then of each result.
+    /// The number of elements of each operand, then of each result.
     lengths: Vec<usize>,
-    /// Bytes of each.
+    /// The bytes of each operand and result.
     bytes: Vec<usize>,
     operands: usize,
 }
@@ -35,12 +35,12 @@ enum Kind {
     StochasticConvert(StochasticConvert),
 }
 
-/// Points of the longest Fourier transform: its tables take about 24 bytes a point while it is planned, and
-/// up to 220 if it has a large prime factor.
+/// The maximum number of points of a Fourier transform: planning takes about 24 bytes a point for
+/// tables, and up to 220 if it has a large prime factor.
 const MAX_FFT_POINTS: usize = 1 << 26;
 
 impl Routine {
-    /// The routine of an operation.
+    /// The routine for an operation.
     ///
     /// # Errors
     /// There is none for the operation or its element type.
@@ -60,7 +60,7 @@ impl Routine {
                 .ok_or_else(|| unsupported("a dynamic size".to_owned()))?;
             Ok(dims.iter().map(|&d| d as usize).collect())
         };
-        // Of a batch of matrices, the rows, the columns, and how many there are.
+        // For a batch of matrices: the rows, the columns, and their number.
         let matrices = |shape: &ArrayShape| match dims(shape)?[..] {
             [ref batch @ .., rows, columns] => Ok((rows, columns, batch.iter().product())),
             _ => Err(Error::Bug("a matrix was expected".to_owned())),
@@ -77,7 +77,7 @@ impl Routine {
                 if let Some(points) = transformed.max().filter(|&&points| points > MAX_FFT_POINTS) {
                     return Err(unsupported(format!("`fft` of {points} points, over 2^26,")));
                 }
-                // Real transforms are named by their complex side.
+                // The complex side identifies real transforms.
                 let half = [first, results[0]].map(|s| s.element_type == ElementType::C64);
                 match half.contains(&true) {
                     true => Kind::Fft(isa, Planned::<f32>::new(*kind, &full, count)),
@@ -148,7 +148,7 @@ impl Routine {
                 first.element_type
             }
             Kind::Fft(..) | Kind::DoubleFft(..) => results[0].element_type,
-            // The state's type is another.
+            // The state has another type than the bits.
             Kind::Random(_) => results
                 .last()
                 .map_or(first.element_type, |s| s.element_type),
@@ -234,16 +234,16 @@ impl Routine {
         }
     }
 
-    /// Runs.
+    /// Runs the routine.
     ///
     /// # Safety
-    /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// aligned to their elements, and no output overlaps anything else. `scratch` has
-    /// [`Self::scratch_bytes`], aligned to 64.
+    /// `inputs` and `outputs` are dense arrays of the routine's shapes, aligned to their elements,
+    /// and no output overlaps any other array. `scratch` has [`Self::scratch_bytes`], aligned to
+    /// 64.
     pub(crate) unsafe fn run(&self, inputs: &[*const u8], outputs: &[*mut u8], scratch: *mut u8) {
-        // SAFETY: the caller promises: `inputs` and `outputs` are dense arrays of the shapes this
-        // was made for, aligned to their elements, and no output overlaps anything else. `scratch`
-        // has [`Self::scratch_bytes`], aligned to 64; for the element type of the shapes.
+        // SAFETY: the caller promises that `inputs` and `outputs` are dense arrays of the shapes
+        // this was made for, aligned to their elements, and no output overlaps any other array.
+        // `scratch` has [`Self::scratch_bytes`], aligned to 64; for the element type of the shapes.
         unsafe {
             match (&self.kind, self.element_type) {
                 (Kind::Fft(isa, transform), _) => {
@@ -296,14 +296,14 @@ impl Routine {
     }
 
     /// # Safety
-    /// As [`Self::run`]; the operand's elements are `T`s.
+    /// The same as for [`Self::run`]; the operand's elements are `T`s.
     unsafe fn input<'a, T>(&self, inputs: &[*const u8], i: usize) -> &'a [T] {
         // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe { std::slice::from_raw_parts(inputs[i].cast(), self.lengths[i]) }
     }
 
     /// # Safety
-    /// As [`Self::run`]; the result's elements are `T`s and it is borrowed once.
+    /// The same as for [`Self::run`]; the result's elements are `T`s and it is borrowed once.
     unsafe fn output<'a, T>(&self, outputs: &[*mut u8], i: usize) -> &'a mut [T] {
         // SAFETY: the caller promises arrays of the shapes this was made for.
         unsafe {
@@ -314,7 +314,7 @@ impl Routine {
     /// Computes in `f32` and rounds once.
     ///
     /// # Safety
-    /// As [`Self::run`], for arrays of `H`; there is one result.
+    /// The same as for [`Self::run`], for arrays of `H`; there is one result.
     unsafe fn half_matrices<H: Copy + Into<f32>>(
         &self,
         inputs: &[*const u8],
@@ -341,7 +341,7 @@ impl Routine {
     }
 
     /// # Safety
-    /// As [`Self::run`], for arrays of `T`.
+    /// The same as for [`Self::run`], for arrays of `T`.
     unsafe fn matrices<T: Number>(
         &self,
         inputs: &[*const u8],

@@ -1,4 +1,4 @@
-//! Sorts with the code that was generated for them.
+//! Sorts with generated comparators.
 
 use crate::abi::KernelFn;
 use tegula_ir::ArrayShape;
@@ -8,23 +8,23 @@ use tegula_linalg::sort::{self, KeyOrder, MAX_ARRAYS};
 pub(crate) struct SortCode {
     /// Whether one element goes before another.
     pub comparator: KernelFn,
-    /// What the comparator compares: the keys of many elements, which operands it reads
-    /// them from, and their order.
+    /// The function that computes the keys of many elements, the operands that it reads, and the
+    /// keys' order, if the comparator compares keys.
     pub key: Option<(KernelFn, Vec<usize>, KeyOrder)>,
 }
 
 /// A sort ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
-    /// Elements along the sorted dimension.
+    /// The number of elements along the sorted dimension.
     length: usize,
     /// The distance between them, in elements.
     stride: usize,
-    /// How many rows are sorted.
+    /// The number of rows to sort.
     rows: usize,
-    /// Bytes of one element of each array.
+    /// The bytes of one element of each array.
     sizes: Vec<usize>,
-    /// Bytes of a key, if there is one.
+    /// The bytes of a key, if there is one.
     key_bytes: Option<usize>,
 }
 
@@ -72,9 +72,9 @@ impl Sort {
     /// Sorts.
     ///
     /// # Safety
-    /// `inputs` and `outputs` are dense arrays of the shapes this was made for,
-    /// no output overlaps an input other than its own, which it may replace in place, and `code`
-    /// is the sort's own. `scratch` has [`Self::scratch_bytes`], aligned to 64.
+    /// `inputs` and `outputs` are dense arrays of the sort's shapes, no output overlaps an input
+    /// other than its own, which it may replace in place, and `code` is the sort's own. `scratch`
+    /// has [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         inputs: &[*const u8],
@@ -91,8 +91,8 @@ impl Sort {
                 order: *order,
             }),
         };
-        // SAFETY: the caller promises arrays of the shapes this was made for, the sort's own code and
-        // scratch memory.
+        // SAFETY: the caller promises arrays of the sort's shapes, the sort's own code and scratch
+        // memory.
         unsafe { self.sort().run(inputs, outputs, &code, scratch) };
     }
 }

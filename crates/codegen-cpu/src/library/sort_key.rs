@@ -1,9 +1,9 @@
 //! Comparators that compare one key of each element.
 //!
-//! A comparator of the form `key(a) < key(b)`, with the same `key` on both sides, over
-//! numbers that are totally ordered, is a sort by that key. The key of every element is
-//! computed once, by a kernel; its bits, made an unsigned number of the same order, are
-//! sorted without calling anything.
+//! A comparator of the form `key(a) < key(b)`, with the same `key` on both sides, over totally
+//! ordered numbers, is a sort by that key. A kernel computes the key of every element once; its
+//! bits, converted to an unsigned number of the same order, are sorted without calls of a
+//! comparator.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::smallvec;
@@ -13,12 +13,12 @@ use tegula_fusion::kernel::{Access, IndexVar, Param, ScalarId, ScalarOp, Stateme
 use tegula_ir::{Category, Direction, ElementType, Order};
 use tegula_linalg::sort::KeyOrder;
 
-/// What a sort is by.
+/// The key of a sort.
 pub(crate) struct SortKey {
-    /// Over the elements of the arrays it is given: reads some of the sort's operands,
-    /// then writes the keys.
+    /// Computes the keys of the elements: the kernel reads some of the sort's operands and writes
+    /// the keys.
     pub kernel: Kernel,
-    /// Which operands the kernel reads.
+    /// The numbers of the operands that the kernel reads.
     pub arrays: Vec<usize>,
     /// The type of the keys, and their order.
     pub element_type: ElementType,
@@ -71,13 +71,13 @@ pub(crate) fn key_of(comparator: &Kernel) -> Option<SortKey> {
 /// The element that a scalar is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    /// The comparator's first.
+    /// The comparator's first element.
     Left,
-    /// Its second.
+    /// The comparator's second element.
     Right,
 }
 
-/// What computes each scalar; nothing for what loops and choices give.
+/// The statement that computes each scalar, except for results of loops and conditionals.
 type Definitions<'k> = FxHashMap<ScalarId, &'k Statement>;
 
 fn definitions(statements: &[Statement]) -> Definitions<'_> {
@@ -90,7 +90,7 @@ fn definitions(statements: &[Statement]) -> Definitions<'_> {
     defined.collect()
 }
 
-/// Whether two scalars are the same function, one of each element: of which the first is.
+/// If two scalars are the same function of one element each: the element of the first.
 fn mirrored(definitions: &Definitions<'_>, a: ScalarId, b: ScalarId) -> Option<Side> {
     let mut side = None;
     let mut open = vec![(a, b)];
@@ -130,7 +130,7 @@ fn mirrored(definitions: &Definitions<'_>, a: ScalarId, b: ScalarId) -> Option<S
     side
 }
 
-/// The kernel of a scalar of the comparator, over as many elements as it is called for.
+/// A kernel that computes a scalar of the comparator for as many elements as it is called with.
 fn key_kernel(
     comparator: &Kernel,
     statements: &[Statement],
@@ -140,7 +140,7 @@ fn key_kernel(
     let mut needed = FxHashSet::from_iter([key]);
     let mut kept: Vec<Statement> = Vec::new();
     let mut arrays: Vec<usize> = Vec::new();
-    // How many there are is not known here; 32 bits count them, as they do the rows.
+    // The number of elements is not known here; 32 bits suffice for it, as for the sort's rows.
     let extent = Term::constant(i64::from(i32::MAX));
     let mut kernel = Kernel {
         scalars: comparator.scalars.clone(),

@@ -4,7 +4,7 @@ use super::random_bits::word;
 use tegula_ir::{ArrayShape, ElementType};
 use tegula_scalar::apply_stochastic_convert;
 
-/// A conversion that rounds by random numbers.
+/// A conversion that uses random numbers for rounding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StochasticConvert {
     pub from: ElementType,
@@ -12,14 +12,14 @@ pub(crate) struct StochasticConvert {
 }
 
 impl StochasticConvert {
-    /// Whether the types have it.
+    /// Whether the conversion exists for these types.
     pub(crate) fn knows(self, operands: &[&ArrayShape]) -> bool {
         let [_, random] = operands else { return false };
         apply_stochastic_convert(self.from, self.to, 0, 0).is_some()
             && random.element_type.bits() == self.from.bits()
     }
 
-    /// Converts every element of `x` by the same one of `random`.
+    /// Converts every element of `x` with the corresponding element of `random`.
     pub(crate) fn run(self, x: &[u8], random: &[u8], out: &mut [u8]) {
         let (from, to) = (self.from.storage_bytes(), self.to.storage_bytes());
         let operands = x.chunks_exact(from).zip(random.chunks_exact(from));

@@ -1,5 +1,6 @@
 //! Operations on whole arrays as calls of routines of `crates/rt`: sorts, random bits,
-//! factorisations, Fourier transforms. What a call does is said in words, which may depend on open sizes.
+//! factorisations, Fourier transforms. Each call gets a description as an array of words, which may
+//! depend on open sizes.
 
 use crate::library::sort_key::SortKey;
 use tegula_expr::Term;
@@ -15,7 +16,8 @@ use tegula_plan::{Plan, ValueId};
 use tegula_scalar::random::has_random_bits;
 use tegula_target::{CpuFeatures, VectorWidth};
 
-/// The scratch memory of a routine of matrices, of the type that its name ends with.
+/// The routine that computes the scratch memory of a matrix routine, for the type with which its
+/// name ends.
 macro_rules! of_type {
     ($routine:expr, $what:expr) => {
         match $routine.rsplit('_').next() {
@@ -30,28 +32,28 @@ macro_rules! of_type {
 /// A call on whole arrays.
 pub(super) struct ArrayCall {
     pub routine: &'static str,
-    /// The routine that says how much scratch memory it takes.
+    /// The routine that computes the bytes of scratch memory, if it needs any.
     pub scratch: Option<&'static str>,
     pub words: Vec<Term>,
-    /// What the routine is given beside its words.
+    /// The routine's other argument.
     pub data: Data,
-    /// What it is given instead for few lines; the last that suits counts.
+    /// The arguments for few lines instead; the last one that applies is used.
     pub for_few: Vec<ForFew>,
 }
 
-/// What a routine is given if an open number of lines is small.
+/// The arguments of a routine if an open number of lines is small.
 pub(super) struct ForFew {
-    /// The number of lines, and the least and the most of them.
+    /// The number of lines, and its minimum and maximum.
     pub lines: Term,
     pub least: i64,
     pub most: i64,
     pub words: Vec<Term>,
-    /// The constant that it is given beside its words.
+    /// The number of the constant that is the other argument.
     pub constant: usize,
 }
 
 impl ArrayCall {
-    /// The bytes of scratch memory that it takes, if they depend on no size.
+    /// The bytes of scratch memory, if they depend on no size.
     pub(super) fn known_scratch(&self) -> Option<usize> {
         let words: Option<Vec<i64>> = self.words.iter().map(Term::as_constant).collect();
         let words = words?;
@@ -123,20 +125,20 @@ impl ArrayCall {
 const FFT_F32: &str = "tegula_rt_scratch_fft_f32";
 const FFT_F64: &str = "tegula_rt_scratch_fft_f64";
 const SORT: &str = "tegula_rt_scratch_sort";
-/// What the names of those of eliminations begin with.
+/// Prefixes of the names of scratch routines.
 const LU: &str = "tegula_rt_scratch_lu";
 const TOP_K: &str = "tegula_rt_scratch_top_k";
 
-/// What a routine is given beside its words.
+/// The argument of a routine besides its words.
 pub(super) enum Data {
     Nothing,
-    /// A constant.
+    /// A constant, by number.
     Constant(usize),
-    /// The program's functions of this sort.
+    /// The program's functions for this sort.
     Sort,
 }
 
-/// The name of a routine of these vectors, and of some types that it is for.
+/// The name of a routine for this vector width, for some types.
 macro_rules! named {
     ($width:expr, $first:literal) => {
         match $width {
@@ -152,7 +154,8 @@ macro_rules! named {
                 (VectorWidth::Portable, ElementType::$known) => concat!($first, "_portable_", $name),
                 (VectorWidth::Avx2, ElementType::$known) => concat!($first, "_avx2_", $name),
                 (VectorWidth::Neon, ElementType::$known) => concat!($first, "_neon_", $name),
-                // Results are the same whatever the vectors; those of complex numbers are of 256 bits.
+                // Results do not depend on the width of vectors; routines for complex numbers use
+                // 256 bits.
                 (VectorWidth::Avx512, ElementType::$known) => match ElementType::$known.is_complex() {
                     true => concat!($first, "_avx2_", $name),
                     false => concat!($first, "_avx512_", $name),
@@ -174,14 +177,14 @@ macro_rules! scratch_of {
     };
 }
 
-/// The number by which routines know a type.
+/// The number that identifies a type to routines.
 pub(super) fn element_type_number(ty: ElementType) -> i64 {
     let place = ElementType::ALL.iter().position(|&known| known == ty);
     place.unwrap_or(0) as i64
 }
 
-/// The call that an operation on operands is, with its results; `None` where objects have none.
-/// `constant` adds a constant to the object and gives its number.
+/// The call for an operation on these operands and results; `None` if objects do not support it.
+/// `constant` adds a constant to the object and returns its number.
 pub(super) fn array_call(
     width: VectorWidth,
     plan: &Plan,
@@ -262,7 +265,7 @@ fn fft(
         .enumerate()
         .map(|(at, dim)| match dim {
             Dim::Static(size) => usize::try_from(*size).ok(),
-            // Most likely enough to fill vectors with.
+            // A number that is most likely enough to fill vectors.
             _ if at < first => Some(16),
             _ => None,
         })
@@ -272,7 +275,7 @@ fn fft(
     let (words, numbers) = fft_words(&planned, full, is_single, constant)?;
     let mut for_few = Vec::new();
     for (few, [least, most]) in fft_of_few_lines(kind, full, count) {
-        // But for the sizes of dimensions that are not transformed.
+        // The words without the sizes of dimensions that are not transformed.
         let rest = |plan: &fourier::Plan| {
             let dims = Fourier::<f32>::DIMS..Fourier::<f32>::DIMS + sizes.len();
             let words = plan.words.iter().enumerate();
@@ -300,12 +303,12 @@ fn fft(
     })
 }
 
-/// How many lines a transform has along the last dimension.
+/// The number of lines of a transform along the last dimension.
 fn lines(full: &ArrayShape) -> Option<Term> {
     Some(count(full.dims.split_last()?.1))
 }
 
-/// The words of a planned transform, and the constant that is its numbers.
+/// The words of a planned transform, and the constant with its numbers.
 fn fft_words(
     planned: &fourier::Plan,
     full: &ArrayShape,
@@ -334,8 +337,9 @@ fn fft_words(
     Some((words, number))
 }
 
-/// How a run plans a transform of an open number of lines if these are few, with the least and the most of them: a
-/// single line of real numbers may be transformed as half as many complex ones, and few lines are no lanes.
+/// The plans that a run uses for a transform of an open number of lines if these are few, each with
+/// the minimum and maximum number: a single line of real numbers may be transformed as half as many
+/// complex ones, and few lines are not vectorised across lines.
 fn fft_of_few_lines(
     kind: FftType,
     full: &ArrayShape,
@@ -370,7 +374,7 @@ fn constants<const N: usize>(words: [i64; N]) -> impl Iterator<Item = Term> {
     words.into_iter().map(Term::constant)
 }
 
-/// How many elements some dimensions have.
+/// The number of elements of some dimensions.
 fn count(dims: &[Dim]) -> Term {
     let one = Term::constant(1);
     dims.iter().fold(one, |all, dim| all.mul(&dim.term()))
@@ -382,7 +386,7 @@ fn sort(shapes: &[ArrayShape], dimension: usize, key: Option<&SortKey>) -> Optio
     if shapes.len() > MAX_ARRAYS {
         return None;
     }
-    // The kernel of keys has indices of 32 bits: a run looks whether it fits.
+    // The kernel of keys has 32-bit indices: at run time their range is checked.
     let key_type = key.map_or(-1, |key| element_type_number(key.element_type));
     let descending = key.is_some_and(|key| key.order.is_descending());
     let arrays = key.map_or(&[][..], |key| &key.arrays[..]);
@@ -513,7 +517,8 @@ fn solve(
     })
 }
 
-/// `gtsv(below, diagonal, above, b)`, whose results are these and a number of each system.
+/// `gtsv(below, diagonal, above, b)`, whose results are the updated operands and a status for each
+/// system.
 fn tridiagonal_solve(
     ty: ElementType,
     given: &[ArrayShape],

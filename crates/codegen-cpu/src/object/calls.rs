@@ -1,10 +1,16 @@
-//! Which routines of `crates/rt` a program calls, and with what.
+//! Selects the routines of `crates/rt` that a program calls, and describes each call.
 //!
+<<<<<<< HEAD
 //! A call is described in words that are terms over the program's open sizes: a product is one call
 //! at any sizes. A convolution is split into products as for a run, which needs its sizes: of one with
 //! [open sizes](open_convolution) the call does that.
 
 pub(super) mod open_convolution;
+=======
+//! A description is an array of words, which are terms over the program's open sizes, so that a
+//! product is one call at any sizes. A convolution with known sizes is split into products as in a
+//! run; one with [open sizes](super::open_convolution) is split by the routine that is called.
+>>>>>>> hcpu
 
 use super::arrays::{ArrayCall, array_call, element_type_number};
 use super::header::is_taken;
@@ -30,56 +36,56 @@ use tegula_plan::{Place, Plan, Step, ValueId, convolution_kernel};
 use tegula_rt::{Kind, PREPARED_BYTES, call};
 use tegula_target::{Architecture, CpuFeatures, IsaLevel, VectorWidth};
 
-/// Bytes of a constant operand from which on it is packed when the program is compiled: half of
-/// what a run packs once.
+/// The minimum bytes of a constant operand that is packed when the program is compiled: half of the
+/// minimum for packing in a run.
 const WORTH_PACKING: i64 = 1 << 13;
 
 /// A call of a routine.
 pub(super) struct Call {
-    /// What makes a product ready, or computes another kind.
+    /// The routine that prepares a product, or computes another kind of call.
     pub routine: &'static str,
     pub kind: Kind,
-    /// The routine that says how much scratch memory it takes, if that depends on open sizes.
+    /// The routine that computes the bytes of scratch memory, if these depend on open sizes.
     pub scratch: Option<&'static str>,
     pub words: Vec<Term>,
-    /// The constant that holds an operand's packed form, and where in it.
+    /// The constant that contains an operand's packed form, and the offset in it.
     pub kept: Option<(usize, usize)>,
-    /// The operand that is not read, because its packed form is.
+    /// The operand that is not read because its packed form is.
     pub unread: Option<usize>,
-    /// Bytes of a product's tables.
+    /// The bytes of a product's tables.
     pub tables: usize,
-    /// Which of the products that are made ready at the beginning it is.
+    /// The product's number among those that are prepared at the beginning.
     pub prepared: Option<usize>,
 }
 
-/// How often a run computes something.
+/// How often a run executes a step.
 #[derive(Clone, Copy)]
 enum Often {
-    /// In a branch.
+    /// At most once: in a branch.
     Perhaps,
     Once,
     /// In a loop.
     Repeatedly,
 }
 
-/// The products that are made ready where the program begins.
+/// The products that are prepared at the beginning of the program.
 #[derive(Default)]
 pub(super) struct Ready {
     pub all: Vec<Prepared>,
-    /// The memory that they take.
+    /// The bytes of memory that they take.
     pub bytes: usize,
 }
 
-/// A product that is made ready once.
+/// A product that is prepared once.
 pub(super) struct Prepared {
-    /// What makes it ready.
+    /// The routine that prepares it.
     pub routine: &'static str,
     pub words: Vec<i64>,
-    /// Where it begins: bytes from the start of the memory that prepared products have in the arena.
+    /// Its offset in the arena's memory for prepared products, in bytes.
     pub offset: usize,
 }
 
-/// What computes a step.
+/// The implementation of a step.
 pub(super) enum Calls {
     Array(ArrayCall),
     Product(Call),
@@ -87,27 +93,27 @@ pub(super) enum Calls {
     OpenConvolution(Box<OpenConvolution>),
 }
 
-/// A convolution as calls.
+/// A convolution as calls of products.
 pub(super) struct Convolved {
     /// The images that are computed one after the other, if their number is open.
     pub images: Option<Images>,
-    /// The words of the copy with a border, and its bytes.
+    /// The words that describe the copy with a border, and its bytes.
     pub padding: Option<BorderWords>,
     pub products: Vec<Call>,
-    /// What computes the result instead if it has NaN and the kernel is not finite: a border
-    /// counts as nothing, but zero times infinity is NaN.
+    /// Recomputes the result if it has NaN and the kernel is not finite: padding must have no
+    /// effect, but zero times infinity is NaN.
     pub repair: Option<Repair>,
 }
 
-/// Images of which each is computed by the same calls.
+/// Images that are each computed by the same calls.
 pub(super) struct Images {
     pub count: Term,
-    /// Bytes of one in the input and in the result.
+    /// The bytes of one image in the input and in the result.
     pub bytes: [i64; 2],
 }
 
 impl Images {
-    /// Those of a convolution of which nothing but their number is open, and which lie one after the other.
+    /// The images of a convolution, if only their number is open and they are contiguous.
     fn new(op: &Op, [input, kernel, out]: &[ArrayShape; 3]) -> Option<Self> {
         let Op::Convolution {
             dims,
@@ -129,7 +135,7 @@ impl Images {
     }
 }
 
-/// The shape with one element along the first dimension.
+/// The shape with size one in the first dimension.
 fn one_image(shape: &ArrayShape) -> ArrayShape {
     let mut shape = shape.clone();
     if let Some(first) = shape.dims.first_mut() {
@@ -140,46 +146,48 @@ fn one_image(shape: &ArrayShape) -> ArrayShape {
 
 pub(super) struct Repair {
     pub step: Step,
-    /// How many elements the kernel and the result have.
+    /// The number of elements of the kernel and of the result.
     pub elements: [Term; 2],
     pub types: [ElementType; 2],
 }
 
-/// What says how much scratch memory a call takes, the words of the call, and functions that it is given.
+/// The routine that computes a call's scratch memory, the call's words, and the functions that are
+/// passed to it.
 pub(super) type Scratch<'a> = (&'static str, &'a [Term], &'a [Function]);
 
 /// All calls of a program.
 pub(super) struct Library {
     isa: CpuFeatures,
     architecture: Architecture,
-    /// Why a step that is calls of routines is none.
+    /// The reason why a step that should be calls of routines cannot be.
     pub missing: Option<Error>,
-    /// By the first result of a step.
+    /// The calls of steps, by the steps' first results.
     pub calls: FxHashMap<ValueId, Calls>,
     pub ready: Ready,
-    /// Constants besides the plan's.
+    /// Constants in addition to the plan's.
     pub constants: Vec<Literal>,
-    /// The functions that custom calls are, which whoever links the object has, in the order of the
-    /// statuses that say that they failed.
+    /// The functions that custom calls call, which the user supplies when linking the object, in
+    /// the order of the statuses that report their failure.
     pub custom: Vec<String>,
-    /// Bytes of scratch memory that calls of known sizes take.
+    /// The bytes of scratch memory for calls with known sizes.
     pub scratch: usize,
-    /// How the names of tiles end that products call.
+    /// The tiles that products call.
     pub tiles: Tiles,
-    /// Constants of the file beside the object, if there is one.
+    /// The constants in the file beside the object, if there is one.
     pub weights: Option<Weights>,
-    /// The constant that a call compares with the head of that file.
+    /// The constant that a call compares with the file's header.
     hash: Option<usize>,
     /// Constants of the plan that a run computes each time, so that its products do not pack them.
     pub computed_each_time: FxHashSet<ValueId>,
-    /// How many constants the plan has.
+    /// The number of constants of the plan.
     first: usize,
 }
 
 impl Library {
     pub(super) fn new(cpu: IsaLevel, plan: &Plan) -> Self {
         let isa = CpuFeatures {
-            // The state of matrix registers has to be asked for, which is nothing for a library.
+            // Programs must request the state of matrix registers from the system, which a library
+            // should not do.
             amx_bf16: false,
             amx_int8: false,
             ..CpuFeatures::up_to(cpu)
@@ -201,7 +209,7 @@ impl Library {
         }
     }
 
-    /// Whether a step is calls of routines. What it is not stays another's.
+    /// Finds the calls of routines for a step; false if it has none, and is left to others.
     pub(super) fn takes(&mut self, plan: &mut Plan, step: &Step) -> bool {
         let Step::Library {
             op,
@@ -249,8 +257,8 @@ impl Library {
         true
     }
 
-    /// Finds the products that are computed several times, in loops or because others have the same sizes:
-    /// they are made ready once, where the program begins.
+    /// Finds the products that are computed several times, in loops or because others have the same
+    /// sizes: they are prepared once, at the beginning of the program.
     pub(super) fn prepare(&mut self, steps: &[Step]) {
         let mut times: FxHashMap<(&'static str, Vec<i64>), usize> = FxHashMap::default();
         self.products(steps, Often::Once, &mut |call, often, _| {
@@ -283,7 +291,7 @@ impl Library {
         });
     }
 
-    /// Calls a function with each product of steps, and how often it is computed.
+    /// Calls a function for each product of steps, with how often it is computed.
     fn products(
         &mut self,
         steps: &[Step],
@@ -319,13 +327,13 @@ impl Library {
         }
     }
 
-    /// Whether a call has room for any scratch memory.
+    /// Whether a call needs any scratch memory.
     pub(super) fn has_scratch(&self) -> bool {
         self.scratch > 0 || self.ready.bytes > 0 || self.open().next().is_some()
     }
 
-    /// The calls whose scratch memory depends on open sizes: what says how much it is, of which words, and the
-    /// functions that it is given besides.
+    /// For each call whose scratch memory depends on open sizes: the routine that computes it, with
+    /// its arguments.
     pub(super) fn open(&self) -> impl Iterator<Item = Scratch<'_>> {
         self.calls.values().flat_map(|calls| {
             match calls {
@@ -347,7 +355,7 @@ impl Library {
         self.isa
     }
 
-    /// Says that any tile may be called.
+    /// Declares that any tile may be called.
     pub(super) fn all_tiles(&mut self) {
         self.tiles.add_all();
     }
@@ -357,7 +365,7 @@ impl Library {
         self.isa.width
     }
 
-    /// A constant by number: of the plan, or of these.
+    /// A constant by number: the plan's constants come first, then these.
     pub(super) fn constant_of<'l>(&'l self, plan: &'l Plan, number: usize) -> Option<&'l Literal> {
         match number.checked_sub(self.first) {
             Some(own) => self.constants.get(own),
@@ -365,7 +373,7 @@ impl Library {
         }
     }
 
-    /// The number of the constant that a call compares with the head of the file of constants.
+    /// The number of the constant that a call compares with the header of the file of constants.
     pub(super) fn hash(&mut self) -> Option<usize> {
         self.weights.as_ref()?;
         if self.hash.is_none() {
@@ -375,7 +383,7 @@ impl Library {
         self.hash
     }
 
-    /// Says what that is.
+    /// Sets that constant.
     ///
     /// # Errors
     /// There is no such constant.
@@ -390,7 +398,7 @@ impl Library {
         Ok(())
     }
 
-    /// Where a constant begins in the file beside the object, if it is there.
+    /// The offset of a constant in the file beside the object, if it is there.
     pub(super) fn in_file(&mut self, plan: &Plan, number: usize) -> Option<usize> {
         let mut weights = self.weights.take()?;
         let constant = self.constant_of(plan, number);
@@ -399,7 +407,7 @@ impl Library {
         place
     }
 
-    /// Adds the values that steps read.
+    /// Collects the values that steps read.
     pub(super) fn read(&self, steps: &[Step], values: &mut FxHashSet<ValueId>) {
         for step in steps {
             match step {
@@ -434,7 +442,7 @@ impl Library {
         }
     }
 
-    /// The number of a constant that is added.
+    /// Adds a constant and returns its number.
     pub(super) fn literal(&mut self, literal: Literal) -> usize {
         self.constants.push(literal);
         self.first + self.constants.len() - 1
@@ -466,7 +474,8 @@ impl Library {
             )?;
             let product = dot.product();
             if adds && product.kept_bytes().is_none() {
-                // What cannot be added if an operand is packed before is packed in each call.
+                // If an operand cannot be packed before for a product that is added to an array,
+                // each call packs it.
                 let packed = Product::new(self.isa, types, axes.clone(), fixed)?;
                 fixed = fixed.filter(|_| packed.adding().is_some());
             }
@@ -475,8 +484,8 @@ impl Library {
             self.scratch = self.scratch.max(bytes);
             let kept = product.kept_bytes().and_then(|(operand, bytes)| {
                 let source = constant(plan, *operands.get(operand)?)?;
-                // SAFETY: the constant is the operand, the memory as large as the product says and
-                // aligned to 64.
+                // SAFETY: the constant is the operand; the memory is as large as the product
+                // requires, and aligned to 64.
                 self.packed(bytes, |kept| unsafe {
                     product.keep(source.bytes().as_ptr(), kept);
                 })
@@ -492,7 +501,7 @@ impl Library {
             );
             return Some(Calls::Product(call));
         }
-        // The types decide whether there is such a product.
+        // Whether there is such a product depends on the types only.
         let tried = Product::new(self.isa, types, Axes::default(), None)?;
         if adds {
             tried.adding()?;
@@ -546,8 +555,8 @@ impl Library {
         }
         let kept = made.kept_bytes().and_then(|bytes| {
             let source = constant(plan, kernel)?;
-            // SAFETY: the constant is the kernel, the memory as large as the convolution says and
-            // aligned to 64.
+            // SAFETY: the constant is the kernel; the memory is as large as the convolution
+            // requires, and aligned to 64.
             self.packed(bytes, |kept| unsafe {
                 made.keep(source.bytes().as_ptr(), kept);
             })
@@ -588,7 +597,7 @@ impl Library {
         }))
     }
 
-    /// Which of two operands is a constant that is worth packing before, as in a run.
+    /// The number of the one of two operands that is a constant worth packing before, as in a run.
     fn fixed(&self, plan: &Plan, operands: &[ValueId]) -> Option<usize> {
         let fixed = |&operand: &usize| {
             let large = |value| plan.values[value].shape.byte_size() >= Some(WORTH_PACKING);
@@ -601,7 +610,7 @@ impl Library {
         [1, 0].into_iter().find(fixed)
     }
 
-    /// A constant with an operand's packed form.
+    /// Adds a constant with an operand's packed form.
     fn packed(&mut self, bytes: usize, pack: impl FnOnce(*mut u8)) -> Option<usize> {
         let mut packed = AlignedBytes::zeroed(bytes);
         pack(packed.as_mut_slice().as_mut_ptr());
@@ -610,8 +619,8 @@ impl Library {
         Some(self.literal(literal))
     }
 
-    /// The number of the function that a custom call is; `None` where its name is not one of C's, or
-    /// taken, or that of a routine that a run has.
+    /// The number of the function for a custom call's target; `None` if the name is not a C
+    /// identifier, or taken, or that of a routine that objects use.
     pub(super) fn custom(&mut self, target: &str) -> Option<usize> {
         let is_free = is_identifier(target) && !is_taken(target) && !is_outside(target);
         if !is_free || is_library_routine(target) {
@@ -624,7 +633,7 @@ impl Library {
         }))
     }
 
-    /// A constant with a text that ends with 0, as in C.
+    /// Adds a constant with a null-terminated text.
     pub(super) fn text(&mut self, text: &str) -> Option<usize> {
         let mut bytes = text.as_bytes().to_vec();
         bytes.push(0);
@@ -633,7 +642,7 @@ impl Library {
         Some(self.literal(literal))
     }
 
-    /// A constant with these words.
+    /// Adds a constant with these words.
     pub(super) fn constant(&mut self, words: &[i64]) -> Option<usize> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let shape = ArrayShape::new(ElementType::S64, &[words.len() as i64]);
@@ -709,14 +718,14 @@ impl Library {
     }
 }
 
-/// The words of a product of known sizes.
+/// The words of a product with known sizes.
 fn known_words(call: &Call) -> Option<Vec<i64>> {
     let suits = call.kind == Kind::Product && call.scratch.is_none();
     let words = call.words.iter().map(Term::as_constant);
     suits.then(|| words.collect()).flatten()
 }
 
-/// Where images are, as words behind the axes.
+/// The words after the axes that describe the bounds of images.
 fn bounds_words(bounds: Option<ImageBounds>) -> [Term; 4] {
     let words = bounds.map_or([0; 4], |bounds| {
         let [first, size] = [bounds.first, bounds.size.map(|n| n as isize)];
@@ -725,17 +734,17 @@ fn bounds_words(bounds: Option<ImageBounds>) -> [Term; 4] {
     words.map(|word| Term::constant(word as i64))
 }
 
-/// How many dimensions of each kind a product has.
+/// The number of dimensions of each kind in a product.
 fn counts(axes: &Axes) -> [usize; 4] {
     [&axes.batch, &axes.rows, &axes.columns, &axes.depth].map(|list| list.len())
 }
 
-/// Whether routines have room for so many dimensions of each kind, and decide as for a run.
+/// Whether routines support so many dimensions of each kind, with the same decisions as in a run.
 fn fit([batch, rows, columns, depth]: [usize; 4]) -> bool {
     batch + rows.max(columns) <= MAX_COMPILED_AXES && depth <= MAX_COMPILED_AXES
 }
 
-/// The constant that a value is.
+/// The constant that is a value.
 fn constant(plan: &Plan, value: ValueId) -> Option<&Literal> {
     match plan.buffers[plan.values[value].buffer].place {
         Place::Constant(number) => plan.constants.get(number),

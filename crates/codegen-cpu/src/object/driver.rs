@@ -1,13 +1,13 @@
-//! The functions that a C program calls, as code: the walk through a plan's steps, and how large the
-//! arena is.
+//! Generates the functions that a C program calls: one executes a plan's steps, one computes the
+//! size of the arena.
 //!
 //! ```c
 //! int32_t NAME_call(const int64_t *sizes, const void *const *parameters,
 //!                   void *const *results, void *arena);
 //! int64_t NAME_arena_bytes(const int64_t *sizes);
 //! ```
-//! `sizes` are those that a call is [given](GivenSizes). The first function checks them, and
-//! gives 0, or which of the [checks](checks) failed, from 1.
+//! `sizes` are the sizes that a call is [given](GivenSizes). The first function checks them, and
+//! returns 0 or the number of the [check](checks) that failed, from 1.
 
 mod aliased_slices;
 mod loops;
@@ -38,9 +38,9 @@ use tegula_fusion::kernel::IndexVar;
 use tegula_ir::{ALIGNMENT, Op};
 use tegula_plan::{BufferId, KernelId, Place, Plan, Step, ValueId};
 
-/// Bytes of an address.
+/// The bytes of an address.
 const WORD: usize = 8;
-/// What is said where a program calls one that objects lack.
+/// The part of the error message for a missing routine that lists the available ones.
 const ROUTINES_OF_LAPACK: &str = ", which has `getrf`, `gtsv`, `potrf` and `trsm` of LAPACK, and `geqrf` \
     and `orgqr` of real numbers,";
 
@@ -67,7 +67,7 @@ pub(super) fn call(
     })
 }
 
-/// Emits `NAME_arena_bytes`, which gives -1 if sizes are too large.
+/// Emits `NAME_arena_bytes`, which returns -1 if sizes are too large.
 pub(super) fn arena_bytes(
     image: &mut ImageBuilder,
     program: Program<'_>,
@@ -79,7 +79,7 @@ pub(super) fn arena_bytes(
         let &[sizes] = given else {
             return Err(bug("a signature"));
         };
-        // There is no arena yet, and nothing that is computed reads one.
+        // There is no arena yet, and the computed terms do not read it.
         let mut driver = Driver::new((image, builder), (program, library), [sizes, sizes]);
         driver.symbols(open);
         let mut bytes = driver.arena_bytes()?;
@@ -95,13 +95,13 @@ pub(super) fn arena_bytes(
     })
 }
 
-/// Where the products that are made ready once begin in the arena.
+/// The offset in the arena of the products that are prepared once.
 fn prepared_offset(plan: &Plan) -> Term {
     let unit = Term::constant(ALIGNMENT as i64);
     plan.arena_bytes.ceil_div(&unit).mul(&unit)
 }
 
-/// Where the scratch memory of routines begins in the arena.
+/// The offset in the arena of the routines' scratch memory.
 fn scratch_offset(plan: &Plan, library: &Library) -> Term {
     let bytes = library.ready.bytes.next_multiple_of(ALIGNMENT);
     prepared_offset(plan).add(&Term::constant(bytes as i64))
@@ -120,7 +120,7 @@ fn bug(what: &str) -> Error {
     Error::Bug(format!("{what} in an object"))
 }
 
-/// What the functions of an object are made from.
+/// The input for the functions of an object.
 #[derive(Clone, Copy)]
 pub(super) struct Program<'p> {
     pub plan: &'p Plan,
@@ -137,25 +137,25 @@ struct Driver<'d, 'f> {
     code: &'d PlanFunctions,
     sizes: Value,
     arena: Value,
-    /// What was computed in the function's first block, and is known everywhere.
+    /// Terms that were computed in the function's first block, and are available everywhere.
     terms: FxHashMap<Term, Value>,
     buffers: FxHashMap<BufferId, Value>,
     /// The slices of arrays that are read in place.
     slices: &'d AliasedSlices,
-    /// The address of each slice that was computed, by its number.
+    /// The computed address of each slice, by its number.
     slice_addresses: FxHashMap<usize, Value>,
     functions: FxHashMap<FunctionId, FuncRef>,
-    /// The addresses that a kernel is given.
+    /// The stack slot for the addresses of a kernel's arguments.
     table: Option<StackSlot>,
-    /// What routines are called for.
+    /// The calls of routines.
     library: &'d mut Library,
-    /// Where the products are that are made ready once.
+    /// The addresses of the products that are prepared once.
     prepared: Vec<Value>,
-    /// Their scratch memory, behind the plan's part of the arena.
+    /// The address of the routines' scratch memory, after the plan's part of the arena.
     scratch: Option<Value>,
-    /// The file of constants, if there is one.
+    /// The address of the file of constants, if there is one.
     weights: Option<Value>,
-    /// How many statuses are of checks.
+    /// The number of statuses that belong to checks.
     checks: usize,
 }
 
@@ -187,7 +187,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         }
     }
 
-    /// The values of the plan's symbols, from those that are given, in a table for kernels.
+    /// Computes the values of the plan's symbols from the given sizes, in a table for kernels.
     fn symbols(&mut self, open: &GivenSizes) {
         let flags = MemFlagsData::trusted().with_readonly();
         let words = open.of.len().max(1);
@@ -242,7 +242,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         }
     }
 
-    /// As [`super::magnitude`], of the sizes that the call is given.
+    /// [`super::magnitude`] of the sizes that the call is given.
     fn magnitude(&mut self, term: &Term) -> Value {
         term.fold(&mut |term: &Term, parts: &[Value]| {
             let number = match term.node() {
@@ -266,7 +266,8 @@ impl<'d, 'f> Driver<'d, 'f> {
         })
     }
 
-    /// Looks whether the file of constants, which is given behind the parameters, is the object's own.
+    /// Checks that the file of constants, whose address comes after the parameters, belongs to this
+    /// object.
     fn open_weights(&mut self, parameters: Value) -> Result<(), Error> {
         if self.library.weights.is_none() {
             return Ok(());
@@ -283,7 +284,7 @@ impl<'d, 'f> Driver<'d, 'f> {
             let at = (WORD * word) as i32;
             let wanted = self.builder.ins().load(types::I64, flags, own, at);
             let ins = self.builder.ins();
-            // Behind the magic bytes.
+            // The fields after the magic bytes.
             let found = ins.load(types::I64, flags, file, at + WORD as i32);
             let same = self.builder.ins().icmp(IntCC::Equal, wanted, found);
             let next = match word + 1 < HASH / WORD {
@@ -308,13 +309,15 @@ impl<'d, 'f> Driver<'d, 'f> {
         }
     }
 
-    /// Finds where every buffer lies, and copies parameters to the results that start as them.
+    /// Computes the address of every buffer, and copies parameters to the results that begin as
+    /// copies of them.
     fn enter(&mut self, parameters: Value, results: Value) -> Result<(), Error> {
         let flags = MemFlagsData::trusted().with_readonly();
         let plan = self.plan;
         let mut read = FxHashSet::default();
         self.library.read(&plan.steps, &mut read);
-        // Buffers of one constant have one address: a loop's function is given that of any.
+        // Buffers of one constant have one address, because a loop's function uses the address of
+        // any of them.
         let read =
             read.iter().filter_map(
                 |&value| match plan.buffers[plan.values[value].buffer].place {
@@ -373,7 +376,7 @@ impl<'d, 'f> Driver<'d, 'f> {
             let to = ins.load(types::I64, flags, results, offset(alias.output));
             let bytes = &plan.buffers[plan.values[*result].buffer].bytes;
             let bytes = self.term(bytes);
-            // The caller may give the same memory for both.
+            // The caller may pass the same memory for both.
             self.builder.call_memmove(self.config, to, from, bytes);
         }
         Ok(())
@@ -427,7 +430,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         }
     }
 
-    /// The bytes of the arena: the plan's, and what routines take.
+    /// The bytes of the arena: the plan's, and those for routines.
     fn arena_bytes(&mut self) -> Result<Value, Error> {
         if !self.library.has_scratch() {
             return Ok(self.term(&self.plan.arena_bytes));
@@ -442,7 +445,7 @@ impl<'d, 'f> Driver<'d, 'f> {
                 open.push(scratch);
             }
         }
-        // In the order of the hash map they would differ from time to time.
+        // Sorted, because the order of the hash map is not deterministic.
         open.sort_by_key(|(name, words, _)| (*name, format!("{words:?}")));
         for (scratch, words, functions) in open {
             let words = self.words(&words)?;
@@ -483,7 +486,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         });
         let outermost = extents.next().transpose()?;
         let mut end = self.term(&outermost.unwrap_or_else(|| Term::constant(1)));
-        // A domain has no points if one of its dimensions has none.
+        // A domain has no points if one of its dimensions has extent 0.
         for extent in extents {
             let extent = self.term(&extent?);
             let none = self
@@ -507,7 +510,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         Ok(())
     }
 
-    /// As [`Part::bounds`].
+    /// Emits [`Part::bounds`].
     fn bound(&mut self, part: &Part, at: Value) -> Value {
         let points = self.builder.ins().iconst(types::I64, part.points);
         let point = integer::arithmetic(self.builder, Arithmetic::CeilDiv, at, points);
@@ -546,7 +549,8 @@ impl<'d, 'f> Driver<'d, 'f> {
         Ok(())
     }
 
-    /// Steps in blocks of their own: terms that are computed there are not known elsewhere.
+    /// Emits steps in blocks of their own: terms that are computed there are not available
+    /// elsewhere.
     fn inside(&mut self, steps: &[Step]) -> Result<(), Error> {
         let known = self.terms.clone();
         self.steps(steps)?;
@@ -578,7 +582,7 @@ impl<'d, 'f> Driver<'d, 'f> {
         }
         let value = match term.node() {
             Node::Const(number) => self.builder.ins().iconst(types::I64, *number),
-            // Every symbol is known.
+            // Unreachable: every symbol is known.
             Node::Var(_) => self.builder.ins().iconst(types::I64, 0),
             Node::Add(a, b) => self.arithmetic(Arithmetic::Add, a, b),
             Node::Mul(a, b) => self.arithmetic(Arithmetic::Mul, a, b),
@@ -604,7 +608,7 @@ impl<'d, 'f> Driver<'d, 'f> {
     }
 }
 
-/// A kernel's term over the plan's symbols.
+/// A kernel's term in terms of the plan's symbols.
 pub(super) fn own(kernel: &tegula_fusion::Kernel, term: &Term) -> Term {
     term.substitute(&mut |var| match kernel.var(var) {
         Some(IndexVar::Symbol { symbol, .. }) => Some(Term::var(Var(*symbol))),

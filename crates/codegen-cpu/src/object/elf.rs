@@ -14,16 +14,16 @@ use object::{
 };
 use tegula_ir::{ALIGNMENT, Literal};
 
-/// What the functions of an image are.
+/// The roles of an image's functions.
 pub(super) struct Entries {
-    /// Those that others may call, by name.
+    /// Exported functions, by name.
     pub(super) exported: Vec<(String, FunctionId)>,
-    /// For each routine that the code calls, the image's own function, or nothing for one of the C
+    /// For each routine that the code calls, the image's own function, or `None` for one of the C
     /// library.
     pub(super) routines: Vec<Option<FunctionId>>,
 }
 
-/// Writes an object.
+/// Writes an object file.
 ///
 /// # Errors
 /// The code needs something that objects do not have.
@@ -53,7 +53,7 @@ pub(super) fn write(
         table: None,
         linker: None,
     };
-    // The program's own code is first, before routines that are copied.
+    // The program's own code comes first, before copied routines.
     let code = writer.code()?;
     file.append_section_data(writer.text, &code, ALIGNMENT as u64);
     let relocations = writer.relocations(&mut file)?;
@@ -65,7 +65,7 @@ pub(super) fn write(
         let symbol = writer.symbol_in_text(&mut file, name, *function, SymbolScope::Dynamic);
         file.symbol_mut(symbol).kind = SymbolKind::Text;
     }
-    // Says that the stack need not be executable.
+    // Marks the stack as not executable.
     let note = file.add_section(
         Vec::new(),
         b".note.GNU-stack".to_vec(),
@@ -83,17 +83,17 @@ struct Writer<'a> {
     constants: &'a [&'a Literal],
     sine_table: &'a [u32],
     tiles: &'a Tiles,
-    /// The symbols that are there already: of routines, functions, constants, and the table.
+    /// The symbols that exist already: of routines, functions, constants, and the table.
     outside: Vec<Option<SymbolId>>,
     inside: Vec<Option<SymbolId>>,
     data: Vec<Option<SymbolId>>,
     table: Option<SymbolId>,
-    /// What copies routines, once there is one.
+    /// The linker that copies routines, once there is one.
     linker: Option<Linker>,
 }
 
 impl Writer<'_> {
-    /// The code, with distances between its own functions filled in.
+    /// The code, with relative references between its own functions filled in.
     fn code(&self) -> Result<Vec<u8>, Error> {
         let mut code = self.image.code.clone();
         for relocation in &self.image.relocations {
@@ -114,12 +114,12 @@ impl Writer<'_> {
         Ok(code)
     }
 
-    /// What a linker fills in.
+    /// The relocations for a linker.
     fn relocations(&mut self, file: &mut Object<'_>) -> Result<Vec<Relocation>, Error> {
         let mut relocations = Vec::new();
         for relocation in &self.image.relocations {
             let symbol = match relocation.target {
-                // Known already.
+                // Filled in already.
                 Target::Function(_) if relocation.kind.is_relative() => continue,
                 Target::Function(function) => self.function(file, function),
                 Target::Routine(number) => self.routine(file, number as usize)?,
@@ -236,7 +236,7 @@ impl Writer<'_> {
     }
 }
 
-/// Bytes that are only read, under a name of the object's own.
+/// Adds read-only bytes under a local name.
 fn data(file: &mut Object<'_>, name: &str, bytes: &[u8]) -> SymbolId {
     let section = file.section_id(StandardSection::ReadOnlyData);
     let at = file.append_section_data(section, bytes, ALIGNMENT as u64);

@@ -49,7 +49,7 @@ struct Header<'a> {
     text: String,
 }
 
-/// Words of C and C++, names of what headers that are included declare, and of the header's own arguments.
+/// Keywords of C and C++, names that included headers declare, and the header's own argument names.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "NULL", "alignas", "alignof", "and", "and_eq", "arena", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
@@ -65,12 +65,12 @@ const TAKEN: &[&str] = &[
     "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "weights", "while", "xor", "xor_eq",
 ];
 
-/// Whether a name means something in C or C++ already.
+/// Whether a name has a meaning in C or C++ already.
 pub(super) fn is_taken(name: &str) -> bool {
     TAKEN.contains(&name)
 }
 
-/// What the names of macros end with.
+/// The suffixes of the macros' names.
 const MACROS: [&str; 7] = [
     "PARAMETERS",
     "RESULTS",
@@ -81,8 +81,9 @@ const MACROS: [&str; 7] = [
     "WEIGHTS_ALIGNMENT",
 ];
 
-/// What the names of a program's macros begin with: its name in capitals. A name that has capitals already stays as
-/// it is, or is in small letters if it has nothing else, so that no two programs' macros have one name.
+/// The prefix of a program's macros: its name in capitals. A name that has capitals already is
+/// unchanged, or in lower case if it has capitals only, so that two programs never have the same
+/// macros.
 fn macro_prefix(name: &str) -> String {
     let has = |is_it: fn(&char) -> bool| name.chars().any(|c| is_it(&c));
     match (has(char::is_ascii_uppercase), has(char::is_ascii_lowercase)) {
@@ -92,7 +93,7 @@ fn macro_prefix(name: &str) -> String {
     }
 }
 
-/// A name that C takes, and that is not used yet.
+/// A valid C name that is not used yet.
 fn name_in_c(wanted: &str, used: &[String], otherwise: &str) -> String {
     let letters = wanted
         .chars()
@@ -102,7 +103,7 @@ fn name_in_c(wanted: &str, used: &[String], otherwise: &str) -> String {
     if !starts_well || is_taken(&name) {
         name = otherwise.to_owned();
     }
-    // Another may be called so.
+    // Another name may be the same.
     while used.contains(&name) {
         name.push('_');
     }
@@ -133,7 +134,7 @@ impl Header<'_> {
         self.text.push('\n');
     }
 
-    /// The names that it declares and defines.
+    /// The names that the header declares and defines.
     fn own_names(&self) -> Vec<String> {
         let functions = ["", "_call", "_arena_bytes", "_message"];
         let functions = functions.map(|ending| format!("{}{ending}", self.name));
@@ -146,7 +147,7 @@ impl Header<'_> {
         format!("{}_{ending}", macro_prefix(self.name))
     }
 
-    /// What the header calls the open sizes.
+    /// The names of the open sizes in the header.
     fn sizes(&self) -> Vec<String> {
         let mut names = self.own_names();
         let own = names.len();
@@ -184,7 +185,7 @@ impl Header<'_> {
         arrays
     }
 
-    /// An array's type and sizes, for people.
+    /// An array's type and sizes, for readers of the header.
     fn described(&self, shape: &ArrayShape) -> String {
         let dims = shape.dims.iter().map(|dim| match dim {
             Dim::Static(size) => size.to_string(),
@@ -272,7 +273,7 @@ impl Header<'_> {
         ));
     }
 
-    /// Declares what whoever links the object has to have.
+    /// Declares the functions that the user must supply when linking the object.
     fn custom_calls(&mut self, custom: &[String]) {
         if custom.is_empty() {
             return;

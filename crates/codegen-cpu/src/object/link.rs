@@ -1,5 +1,5 @@
-//! Copies routines of `crates/rt` to an object: of each the section that it is in, and what that
-//! refers to. Their names are the object's own, so that two programs that were compiled with the
+//! Copies routines of `crates/rt` to an object: the section that contains each routine, and the
+//! sections that it refers to. The copies are local to the object, so that two programs with the
 //! same routines can be linked together.
 
 use crate::error::Error;
@@ -14,28 +14,28 @@ use tegula_linalg::gemm::{Product, TileForm};
 use tegula_rt::TILE;
 use tegula_target::Architecture;
 
-/// How the names of `crates/rt`'s routines begin.
+/// The prefix of the names of `crates/rt`'s routines.
 pub(super) const ROUTINE: &str = "tegula_rt_";
 
-/// The routines there that generated code calls by names without that.
+/// The routines there that generated code calls by names without the prefix.
 pub(super) const NARROW: [&str; 3] = ["decode_narrow", "encode_narrow", "encode_narrow_f64"];
 
-/// The tiles of matrix products that a program calls, by how the names of their functions end.
+/// The tiles of matrix products that a program calls, by the suffixes of their functions' names.
 #[derive(Default)]
 pub(super) struct Tiles {
-    /// Whether any may be called: products have open sizes.
+    /// Whether any tile may be called, because products have open sizes.
     any: bool,
     named: FxHashSet<String>,
 }
 
 impl Tiles {
-    /// Adds those that a product calls.
+    /// Adds the tiles that a product calls.
     pub(super) fn add(&mut self, product: &Product) {
         self.named
             .extend(product.tiles().iter().map(TileForm::name));
     }
 
-    /// Adds all of them.
+    /// Adds all tiles.
     pub(super) fn add_all(&mut self) {
         self.any = true;
     }
@@ -47,19 +47,19 @@ impl Tiles {
     }
 }
 
-/// The routines that there are, and which of them are in the object already.
+/// The available routines, and those that have been copied to the object.
 pub(super) struct Linker {
     routines: File<'static>,
     named: FxHashMap<&'static str, SectionIndex>,
     copied: FxHashMap<SectionIndex, SymbolId>,
-    /// What takes the place of tiles that are never called.
+    /// The sections that replace tiles that are never called.
     instead: FxHashMap<SectionIndex, SectionIndex>,
 }
 
 /// The routines' object for an architecture.
 ///
 /// # Errors
-/// This was built without it.
+/// Tegula was built without it.
 pub(super) fn routines_for(architecture: Architecture) -> Result<&'static [u8], Error> {
     let routines = match architecture {
         Architecture::X86_64 => tegula_rt::X86_64,
@@ -103,7 +103,8 @@ impl Linker {
         })
     }
 
-    /// The symbol of a routine, which is copied with all that it needs if it is not there yet.
+    /// The symbol of a routine, which is copied with everything that it needs, unless it has been
+    /// copied already.
     pub(super) fn routine(
         &mut self,
         file: &mut object::write::Object<'_>,
@@ -119,8 +120,8 @@ impl Linker {
         Ok(symbol)
     }
 
-    /// The symbol at the begin of a section's copy. Sections whose references are not copied yet
-    /// are added to `left`, with where they are now.
+    /// The symbol at the beginning of a section's copy. Sections whose references have not been
+    /// copied yet are added to `left`, with their new offsets.
     fn section(
         &mut self,
         file: &mut object::write::Object<'_>,

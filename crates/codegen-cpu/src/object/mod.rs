@@ -1,20 +1,22 @@
-//! Compiled programs as files that a C compiler links: an object with the program's functions, a
+//! Compiles programs to files that a C compiler links: an object with the program's functions, a
 //! header that declares them, and an archive.
 //!
-//! - [`driver`]: the functions that are called, as code that walks the plan's steps, with loops whose state is
-//!   swapped and calls of routines apart;
-//! - [`calls`]: the products and convolutions that it calls `crates/rt` for, described;
-//! - [`constant_steps`]: what depends on constants alone, computed when the object is compiled;
-//! - [`open_product`], [`open_convolution`](calls::open_convolution): those with open sizes; [`routine_names`]: what computes products;
-//! - [`arrays`]: the same of sorts, factorisations and other operations on whole arrays;
-//! - [`routines`]: functions of single numbers, on the C library's;
-//! - [`link`]: copies what is called of `crates/rt`;
-//! - [`elf`]: the code image and the constants as an object file;
+//! - [`driver`]: generates the functions that are called, which execute the plan's steps; its
+//!   submodules handle loops with swapped state, and calls of routines;
+//! - [`calls`]: describes the products and convolutions that call `crates/rt`;
+//! - [`constant_steps`]: folds steps that depend on constants only when the object is compiled;
+//! - [`open_product`], [`open_convolution`](calls::open_convolution): products and convolutions with
+//!   open sizes; [`routine_names`]: the routines that compute products;
+//! - [`arrays`]: describes calls for sorts, factorisations and other operations on whole arrays;
+//! - [`routines`]: functions of single numbers, implemented with the C library;
+//! - [`link`]: copies the called routines of `crates/rt`;
+//! - [`elf`]: writes the code image and the constants as an object file;
 //! - [`weights`]: constants in a file beside the object;
 //! - [`header`]: the C declarations.
 //!
-//! No memory is allocated, nothing is kept between calls, and all that is undefined in an object is
-//! the C library's: routines are part of it. Programs that call other routines are refused, by name.
+//! The functions allocate no memory and keep no state between calls. The object contains the
+//! routines; its only undefined symbols are the C library's. Programs that call other routines are
+//! rejected with an error that names the routine.
 
 mod arrays;
 mod calls;
@@ -43,27 +45,27 @@ use tegula_plan::{Plan, expand_routines, verify};
 /// A condition on the open sizes of a program that a call checks.
 pub(crate) struct Check {
     pub condition: Condition,
-    /// What is wrong if it does not hold.
+    /// The error message if it does not hold.
     pub message: String,
 }
 
 pub(crate) enum Condition {
     Compare(Term, Cmp, Term),
-    /// None of these is more than so many.
+    /// None of these terms exceeds the number.
     AtMost(Vec<Term>, i64),
 }
 
-/// Bytes that an array or the arena may have: more than a process can address on the architectures that
-/// there are, and so few that nothing computed from them overflows.
+/// The maximum bytes of an array or the arena: more than a process can address on existing
+/// architectures, and small enough that nothing computed from it overflows.
 pub(crate) const MAX_BYTES: i64 = 1 << 48;
 
-/// The sizes that a call is given, in their order, by what the plan calls them.
+/// The sizes that a call is given, in their order, by the numbers of the plan's symbols.
 ///
-/// Of symbols that must be equal only the first is given; those that no parameter has have no value
-/// that matters.
+/// Of symbols that must be equal only the first is given. Symbols that no parameter has may have
+/// any value.
 pub(crate) struct GivenSizes {
     pub symbols: Vec<usize>,
-    /// By symbol of the plan, which of them is its value.
+    /// For each symbol of the plan, the index of the given size that is its value.
     pub of: Vec<Option<usize>>,
 }
 
@@ -98,7 +100,7 @@ impl GivenSizes {
     }
 }
 
-/// The status of a call whose file of constants is another program's.
+/// The status of a call whose file of constants belongs to another program.
 const OTHER_WEIGHTS: i64 = -1;
 
 /// A program as an object file and its C header.
@@ -112,21 +114,21 @@ pub struct Object {
     pub weights: Option<Vec<u8>>,
 }
 
-/// How an object is made.
+/// Options for making an object.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectOptions {
-    /// What the names of its functions begin with.
+    /// The prefix of its functions' names.
     pub name: String,
-    /// What the header calls the parameters.
+    /// The names of the parameters in the header.
     pub parameters: Vec<String>,
-    /// Whether large constants go to a file beside it.
+    /// Whether large constants are written to a file beside the object.
     pub weights: bool,
 }
 
 /// Compiles a plan to an object.
 ///
 /// # Errors
-/// The name is none of C's, or the program calls a routine that objects do not have yet.
+/// The name is not a C identifier, or the program calls a routine that objects do not support yet.
 pub fn compile_object(
     plan: &Plan,
     options: &Options,
@@ -175,7 +177,7 @@ pub fn compile_object(
     };
     let (image, entries) =
         compile_for_object(&plan, &transformed, options, &slices.entries, compile)?;
-    // What a call compares with the file's head is known only now.
+    // The hash that a call compares with the file's header is known only now.
     let weights = library.weights.take();
     if let Some(weights) = &weights {
         library.set_hash(&weights.hash())?;
@@ -210,7 +212,7 @@ pub fn archive(name: &str, object: &[u8]) -> Result<Vec<u8>, Error> {
     elf::archive(name, object)
 }
 
-/// Whether C takes a name for a function's.
+/// Whether a name is valid for a C function.
 fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     let starts = bytes
@@ -219,7 +221,8 @@ fn is_identifier(name: &str) -> bool {
     starts && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// What a call checks: the bounds of open sizes, what the program demands of them, and that arrays fit in memory.
+/// The checks of a call: the bounds of open sizes, the program's conditions on them, and that
+/// arrays fit in memory.
 fn checks(plan: &Plan, sizes: &GivenSizes) -> Vec<Check> {
     let compare = |left: &Term, op, right: &Term, message: String| Check {
         condition: Condition::Compare(left.clone(), op, right.clone()),
@@ -266,7 +269,7 @@ const NO_MEMORY: &str = "arrays of these sizes fit in no memory";
 const TOO_LONG: &str =
     "with these sizes, a dimension of an array has more than 2147483647 elements";
 
-/// How many points kernels have along dimensions and loops of open size.
+/// The number of points of kernels along dimensions and loops of open size.
 fn open_extents(plan: &Plan) -> impl Iterator<Item = Term> {
     let kernels = plan.kernels.values();
     kernels.flat_map(|kernel| {
@@ -286,7 +289,7 @@ fn open_extents(plan: &Plan) -> impl Iterator<Item = Term> {
     })
 }
 
-/// The terms that may be more than `most` with open sizes within their bounds, each once.
+/// The distinct terms that may exceed `most` if open sizes are within their bounds.
 fn beyond(plan: &Plan, terms: impl Iterator<Item = Term>, most: i64) -> Vec<Term> {
     let largest = |var: Var| {
         let symbol = plan.symbols.get(var.0 as usize);
@@ -299,7 +302,7 @@ fn beyond(plan: &Plan, terms: impl Iterator<Item = Term>, most: i64) -> Vec<Term
         .collect()
 }
 
-/// A bound of a term's absolute value, and of all that is computed on the way to it.
+/// A bound of the absolute value of a term and of all its intermediate results.
 fn magnitude(term: &Term, of: &dyn Fn(Var) -> f64) -> f64 {
     term.fold(&mut |term: &Term, parts: &[f64]| match term.node() {
         Node::Const(number) => number.unsigned_abs() as f64,

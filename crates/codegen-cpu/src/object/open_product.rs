@@ -4,9 +4,9 @@ use tegula_expr::Term;
 use tegula_fusion::{Contraction, Label};
 use tegula_plan::{Plan, ValueId, label_sizes};
 
-/// The dimensions of a product with open sizes: of the batch, the rows, the columns and the depth, of
-/// each its size and its strides in the left operand, the right one and the result. They are in
-/// the order of [`DotView`].
+/// The dimensions of a product with open sizes, by kind (batch, rows, columns, depth): the size of
+/// each and its strides in the left operand, the right one and the result. They are in the order of
+/// [`DotView`].
 pub(super) fn open_axes(
     plan: &Plan,
     contraction: &Contraction,

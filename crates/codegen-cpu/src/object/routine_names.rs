@@ -4,8 +4,8 @@ use tegula_ir::ElementType;
 use tegula_rt::Kind;
 use tegula_target::VectorWidth;
 
-/// The routine of a kind, or the one that makes a product ready, and the one that says how much scratch
-/// memory it takes.
+/// The routine of a kind (for products, the one that prepares them), and the one that computes its
+/// scratch memory.
 pub(super) fn routine(
     width: VectorWidth,
     kind: Kind,

@@ -1,8 +1,8 @@
-//! What an object calls: functions of single numbers on the C library's mathematical ones, and
-//! those of the C library itself.
+//! Functions that an object calls: functions of single numbers, implemented with the C library's
+//! mathematical functions, and functions of the C library itself.
 //!
-//! They compute what [`libcalls`](crate::image::libcalls) do in this process, in f64 and rounded
-//! once; the C library's functions may differ from ours in the last bit of an f64.
+//! They compute the same as [`libcalls`](crate::image::libcalls) in this process, in f64 and
+//! rounded once; the C library's functions may differ from ours in the last bit of an f64.
 
 use super::link::{NARROW, ROUTINE};
 use crate::error::Error;
@@ -15,16 +15,16 @@ use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, ElementType, Unary};
 use tegula_scalar::LEAST_ROUNDED_TO_NORMAL;
 
-/// The C library's functions that an object may call. Cranelift calls those of memory and the
-/// first ones where the machine has no instruction for them.
+/// The C library's functions that an object may call. Cranelift calls those for memory, and the
+/// first ones if the machine has no instruction for them.
 const OUTSIDE: [&str; 32] = [
     "ceilf", "ceil", "floorf", "floor", "truncf", "trunc", "rintf", "rint", "fmaf", "fma",
     "memcpy", "memmove", "memset", "acos", "acosh", "asin", "asinh", "atanh", "cbrt", "cos",
     "cosh", "erf", "exp", "expm1", "log", "log1p", "sin", "sinh", "tan", "tanh", "pow", "atan2",
 ];
 
-/// Functions of one number by the names that generated code has for them, without their type, and
-/// the C library's for f64.
+/// Functions of one number by their names in generated code, without the type, and the C library's
+/// functions for f64.
 const UNARY: [(&str, &str); 19] = [
     ("acos", "acos"),
     ("acosh", "acosh"),
@@ -48,7 +48,7 @@ const UNARY: [(&str, &str); 19] = [
 ];
 /// The same of two numbers.
 const BINARY: [(&str, &str); 3] = [("atan2", "atan2"), ("power", "pow"), ("remainder", "fmod")];
-/// Functions whose results in f32 are never subnormal: a zero takes their place.
+/// Functions whose subnormal f32 results are flushed to zero.
 const FLUSHED: [&str; 3] = ["exp", "logistic", "power"];
 
 /// Whether the C library or `crates/rt` has a routine.
@@ -57,18 +57,18 @@ pub(super) fn is_outside(name: &str) -> bool {
     ours || OUTSIDE.contains(&name) || ["round", "fmod"].contains(&name)
 }
 
-/// Defines in an image what its code calls and the C library does not have. Gives for each routine
-/// the function that it is, or nothing for one of the C library, of `crates/rt` and for `custom`
-/// calls.
+/// Defines in an image the functions that its code calls and the C library lacks. Returns for each
+/// routine the function that implements it, or `None` for those of the C library, of `crates/rt`
+/// and for `custom` calls.
 ///
 /// # Errors
-/// There is no such routine for objects yet.
+/// Objects do not support a routine yet.
 pub(super) fn define(
     image: &mut ImageBuilder,
     custom: &[String],
 ) -> Result<Vec<Option<FunctionId>>, Error> {
     let mut functions = Vec::new();
-    // The list grows by what the functions themselves call.
+    // The functions themselves may call further routines.
     while let Some(name) = image.routine_name(functions.len()) {
         let name = name.to_owned();
         functions.push(match is_outside(&name) || custom.contains(&name) {
@@ -79,7 +79,7 @@ pub(super) fn define(
     Ok(functions)
 }
 
-/// The routine of `crates/rt` that does an operation on operands in memory, if there is one.
+/// The routine of `crates/rt` that applies an operation to operands in memory, if there is one.
 pub(super) fn of_operation(operation: &General) -> Option<String> {
     let number = match operation.from {
         ElementType::C64 => "c64",
@@ -115,8 +115,8 @@ pub(super) fn of_operation(operation: &General) -> Option<String> {
     Some(format!("{ROUTINE}{number}_{name}"))
 }
 
-/// The general way in an object: an operation's address is that of a routine, which is called with
-/// where the operands are.
+/// The general function in an object: an operation's address is that of a routine, which gets the
+/// address of the operands.
 fn apply_general(image: &mut ImageBuilder) -> Result<FunctionId, Error> {
     let routine = image.signature(&[types::I64], &[]);
     let signature = (&[types::I64; 2][..], &[][..]);
@@ -133,7 +133,7 @@ fn apply_general(image: &mut ImageBuilder) -> Result<FunctionId, Error> {
     })
 }
 
-/// A routine by name: `exp_f32`.
+/// Defines a routine by name, such as `exp_f32`.
 fn scalar_function(image: &mut ImageBuilder, name: &str) -> Result<FunctionId, Error> {
     if name == libcalls::APPLY_GENERAL.name {
         return apply_general(image);
@@ -163,7 +163,7 @@ fn scalar_function(image: &mut ImageBuilder, name: &str) -> Result<FunctionId, E
     })
 }
 
-/// The C library's function in f64, rounded.
+/// Calls the C library's function in f64 and rounds the result.
 fn computed(
     image: &mut ImageBuilder,
     builder: &mut FunctionBuilder<'_>,
@@ -176,7 +176,7 @@ fn computed(
         if !is_single {
             return x;
         }
-        // The error function of a subnormal number is a zero.
+        // The error function of a subnormal number is flushed to zero.
         let x = match base == "erf" {
             true => flushed(builder, x, f64::from(f32::MIN_POSITIVE), ty),
             false => x,
@@ -210,7 +210,7 @@ fn computed(
     builder.ins().fdemote(types::F32, result)
 }
 
-/// A zero of the number's sign where its magnitude is below the least.
+/// Flushes a number whose magnitude is below the smallest one to a zero of its sign.
 fn flushed(builder: &mut FunctionBuilder<'_>, x: Value, least: f64, ty: Type) -> Value {
     let [zero, least] = [0.0, least].map(|number| constant(builder, number, ty));
     let magnitude = builder.ins().fabs(x);
@@ -219,7 +219,7 @@ fn flushed(builder: &mut FunctionBuilder<'_>, x: Value, least: f64, ty: Type) ->
     builder.ins().select(is_small, zero, x)
 }
 
-/// One with the number's sign, or the number itself if it is a zero or NaN.
+/// One with the number's sign; the number itself if it is a zero or NaN.
 fn sign(builder: &mut FunctionBuilder<'_>, ty: Type, x: Value) -> Value {
     let [zero, one] = [0.0, 1.0].map(|number| constant(builder, number, ty));
     let differs = builder.ins().fcmp(FloatCC::OrderedNotEqual, x, zero);

@@ -1,30 +1,31 @@
-//! Constants in a file beside the object, which whoever calls the program maps or reads.
+//! Constants in a file beside the object, which the caller of the program maps or reads.
 //!
-//! The file begins with [`MAGIC`], the number of its version, and a hash of what is behind the head; the
-//! object knows the head and refuses another one. Constants are aligned to 64 bytes.
+//! The file begins with a header: [`MAGIC`], the version number, and a hash of the contents after
+//! the header. The object contains the same header and rejects a file with another one. Constants
+//! are aligned to 64 bytes.
 
 use rustc_hash::FxHashMap;
 use tegula_ir::{ALIGNMENT, Literal};
 
-/// How a file begins.
+/// The first bytes of a file.
 const MAGIC: &[u8; 8] = b"TEGULAW\x01";
-/// Bytes of the head.
+/// The bytes of the header.
 pub(super) const HEAD: usize = 64;
-/// Bytes of a hash that a call compares.
+/// The bytes of the hash that a call compares.
 pub(super) const HASH: usize = 16;
-/// Constants of fewer bytes stay in the object.
+/// The minimum bytes of a constant in the file; smaller ones stay in the object.
 const LEAST: usize = 1 << 10;
 
 /// The constants of the file.
 #[derive(Default)]
 pub(super) struct Weights {
-    /// Where each begins, by number.
+    /// The offset of each constant, by number.
     placed: FxHashMap<usize, usize>,
     bytes: Vec<u8>,
 }
 
 impl Weights {
-    /// Where a constant begins in the file; nothing for a small one.
+    /// Adds a constant and returns its offset in the file; `None` for a small one.
     pub(super) fn place(&mut self, number: usize, constant: &Literal) -> Option<usize> {
         let bytes = constant.bytes();
         if bytes.len() < LEAST {
@@ -39,7 +40,7 @@ impl Weights {
         }))
     }
 
-    /// What the head has behind the magic bytes.
+    /// The hash in the header, which comes after the magic bytes.
     pub(super) fn hash(&self) -> [u8; HASH] {
         let hash = blake3::hash(&self.bytes);
         let mut first = [0; HASH];
@@ -47,7 +48,7 @@ impl Weights {
         first
     }
 
-    /// The file.
+    /// The contents of the file.
     pub(super) fn file(&self) -> Vec<u8> {
         let mut file = MAGIC.to_vec();
         file.extend(self.hash());

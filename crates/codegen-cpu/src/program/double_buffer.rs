@@ -2,9 +2,9 @@
 //! old one.
 //!
 //! An iteration that still needs the old state computes the next one in another buffer, and copies
-//! it at its end. If the next iteration does not need that buffer's contents, the two can change
-//! roles: the loop's code finds both through a table of pointers, and the copy becomes a swap of
-//! two entries.
+//! it at its end. If the next iteration does not need that buffer's contents, the two buffers can
+//! swap roles: the loop's code finds both through a table of pointers, and the copy becomes a swap
+//! of two entries.
 
 use super::effects::{Span, span, touches};
 use super::ir::Exchange;
@@ -14,8 +14,8 @@ use tegula_plan::{Plan, Step, ValueId};
 /// Copies of fewer bytes take less time than finding memory through a table.
 const MIN_BYTES: usize = 1024;
 
-/// The copies at the end of a loop's body that can be exchanges, with no entries yet.
-/// Values may lie `elsewhere` than the plan says.
+/// Finds the copies at the end of a loop's body that can become exchanges; their table entries are
+/// not set yet. `elsewhere` tells whether a value is not at the plan's place.
 pub(crate) fn find(
     plan: &Plan,
     [condition, body]: [&[Step]; 2],
@@ -61,9 +61,9 @@ pub(crate) fn find(
     found
 }
 
-/// Whether the copy at a position of the body can be an exchange: whatever the loop
-/// touches of either memory lies inside it, an iteration reads of the next state's only
-/// what it has written before, and nothing of either is touched after the copy.
+/// Whether the copy at a position of the body can become an exchange: all accesses of the loop to
+/// either buffer stay inside it, an iteration only reads those parts of the next state that it has
+/// written before, and neither buffer is accessed after the copy.
 fn can_change(
     plan: &Plan,
     [condition, body]: [&[Step]; 2],
@@ -101,7 +101,7 @@ fn can_change(
     true
 }
 
-/// Leads a loop to both memories of each exchange through the table, and drops the
+/// Redirects a loop's accesses to both buffers of each exchange to the table, and removes the
 /// copies.
 pub(crate) fn apply(found: Vec<Exchange>, action: &mut Action) {
     if found.is_empty() {
@@ -117,7 +117,8 @@ pub(crate) fn apply(found: Vec<Exchange>, action: &mut Action) {
     }
 }
 
-/// Redirects a location inside an exchanged buffer to the table entry that holds the buffer's address.
+/// Redirects a location inside an exchanged buffer to the table entry that holds the buffer's
+/// address.
 fn lead(exchanges: &[Exchange], location: &mut Location) {
     let found = exchanges.iter().find_map(|exchange| {
         let (number, offset) = exchange.part(*location)?;
@@ -131,7 +132,7 @@ fn lead(exchanges: &[Exchange], location: &mut Location) {
     }
 }
 
-/// Whether an action, led through the table, is the copy in whose place an exchange is.
+/// Whether an action, after redirection to the table, is the copy that an exchange replaces.
 fn is_copy_of(exchanges: &[Exchange], action: &Action) -> bool {
     let Action::Copy { from, to, bytes } = action else {
         return false;

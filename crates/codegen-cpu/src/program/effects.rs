@@ -1,4 +1,4 @@
-//! What each step of a Plan reads and writes, and where that lies in memory.
+//! The effects of each step of a Plan: the memory that it reads and writes.
 
 use super::ir::{Area, Location};
 use tegula_fusion::kernel::Access;
@@ -12,12 +12,12 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Where it begins.
+    /// The location of its first byte.
     pub(crate) fn place(&self) -> Location {
         self.at
     }
 
-    /// Where it ends, if it lies in the arena.
+    /// The offset of its end, if it is in the arena.
     pub(crate) fn end_in_arena(&self) -> Option<usize> {
         let inside = self.at.area == Area::Arena;
         inside.then_some(self.at.offset + self.bytes)
@@ -36,19 +36,20 @@ impl Span {
     }
 }
 
-/// What a step does to a value. A step that reads and writes has one of each.
+/// An access of a step to a value. A step that reads and writes a value has one access of each
+/// kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub value: ValueId,
-    /// Whether it writes; else it reads.
+    /// Whether it is a write; otherwise it is a read.
     pub writes: bool,
-    /// Whether what it writes is all of the value, every time that the step is done.
+    /// Whether it writes the whole value, every time that the step is executed.
     pub whole: bool,
-    /// Whether that is inside of control flow.
+    /// Whether it is inside control flow.
     pub inside: bool,
 }
 
-/// What a step does, also inside of it; reads first.
+/// Collects the accesses of a step, including nested steps; reads come first.
 pub(crate) fn touches(plan: &Plan, step: &Step, out: &mut Vec<Touch>) {
     let mut note = |value: &ValueId, writes, whole| {
         out.push(Touch {
@@ -98,7 +99,7 @@ pub(crate) fn touches(plan: &Plan, step: &Step, out: &mut Vec<Touch>) {
     }
 }
 
-/// What steps inside of control flow do.
+/// Collects the accesses of steps inside control flow.
 fn inner<'s>(plan: &Plan, steps: impl Iterator<Item = &'s Step>, out: &mut Vec<Touch>) {
     let first = out.len();
     steps.for_each(|step| touches(plan, step, out));
@@ -116,7 +117,7 @@ pub(crate) fn span(plan: &Plan, value: ValueId) -> Option<Span> {
     Some(Span { at, bytes })
 }
 
-/// Where a place is; `None` if that depends on open sizes.
+/// The location of a place; `None` if it depends on open sizes.
 pub(crate) fn location(place: &Place) -> Option<Location> {
     let (area, offset) = match place {
         Place::Parameter(i) => (Area::Parameter(*i), 0),

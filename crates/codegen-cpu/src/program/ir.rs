@@ -1,4 +1,4 @@
-//! The program that the run time walks: the Plan's steps as actions with resolved addresses.
+//! The program that the run time executes: the Plan's steps as actions with resolved addresses.
 
 use crate::analysis::cost::Work;
 use crate::library::call::Call;
@@ -6,28 +6,30 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use tegula_ir::ElementType;
 
-/// Whose memory, and how many bytes from its start.
+/// A memory area and an offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Location {
     pub area: Area,
     pub offset: usize,
 }
 
-/// Whose memory.
+/// A memory area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Area {
     Parameter(usize),
     Output(usize),
     Constant(usize),
     Arena,
-    /// What is [kept](crate::program::run_invariants) from run to run, by number; filled by the first run.
+    /// The buffer of a value that is [kept](crate::program::run_invariants) between runs, by
+    /// number; filled by the first run.
     Kept(usize),
-    /// What an entry of the table of [exchanged](crate::program::double_buffer) memories leads to.
+    /// The buffer that an entry of the table of [exchanged](crate::program::double_buffer) buffers
+    /// points to.
     Exchanged(usize),
 }
 
 impl Area {
-    /// The number of a memory that is kept.
+    /// The number of the kept buffer, if it is one.
     pub(crate) fn kept(self) -> Option<usize> {
         match self {
             Self::Kept(slot) => Some(slot),
@@ -36,14 +38,14 @@ impl Area {
     }
 }
 
-/// One step with addresses.
+/// One step with resolved addresses.
 #[derive(Debug)]
 pub(crate) enum Action {
     Kernel {
         kernel: usize,
         args: Vec<Location>,
         extent: i64,
-        /// Into how many parts its outermost dimension is split.
+        /// The number of parts into which the outermost dimension is split.
         parts: usize,
         work: Work,
     },
@@ -52,13 +54,13 @@ pub(crate) enum Action {
         call: Call,
         inputs: Vec<Location>,
         outputs: Vec<Location>,
-        /// Of a sort: which of the code's sorts.
+        /// For a sort, its number among the code's sorts.
         sort: usize,
-        /// Where the operand is that is packed once.
+        /// The location of the operand that is packed once.
         kept: Option<Location>,
         work: Work,
     },
-    /// Packs an operand that is packed once: what a call keeps, not what a run does.
+    /// Packs an operand once: fills the memory that a call keeps.
     Pack {
         call: Box<Call>,
         from: Location,
@@ -69,7 +71,7 @@ pub(crate) enum Action {
         to: Location,
         bytes: usize,
     },
-    /// Leads an entry of the table to a slab of an array.
+    /// Sets an entry of the table to the address of a slab of an array.
     View {
         entry: usize,
         source: Location,
@@ -80,9 +82,9 @@ pub(crate) enum Action {
         condition: Vec<Action>,
         predicate: Location,
         body: Vec<Action>,
-        /// What changes roles after each iteration.
+        /// The buffers that are exchanged after each iteration.
         exchanges: Vec<Exchange>,
-        /// The function that it is, if it is one.
+        /// The function of the loop, if it is outlined.
         nest: Option<Nest>,
     },
     Conditional {
@@ -94,8 +96,8 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// The name under which its time is reported; control flow has none, because
-    /// its time is that of what it runs.
+    /// The name under which the action's time is reported; control flow has none, because its time
+    /// is that of nested actions.
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Self::Kernel { kernel, .. } => Some(format!("k{kernel}")),
@@ -111,7 +113,7 @@ impl Action {
 }
 
 impl Action {
-    /// What it does itself.
+    /// The work of the action, without nested ones.
     pub(crate) fn work(&self) -> Work {
         match self {
             Self::Kernel { work, .. } | Self::Call { work, .. } => *work,
@@ -124,7 +126,7 @@ impl Action {
         }
     }
 
-    /// Every place that it names, also inside of control flow.
+    /// Visits every location that the action refers to, including nested actions.
     pub(crate) fn each_location(&mut self, visit: &mut dyn FnMut(&mut Location)) {
         match self {
             Self::Kernel { args, .. } => args.iter_mut().for_each(visit),
@@ -173,7 +175,7 @@ impl Action {
     }
 }
 
-/// The most scratch memory that a call of these actions needs on so many threads.
+/// The maximum scratch memory that a call of these actions needs with so many threads.
 pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
     let each = actions.iter().map(|action| match action {
         Action::Call { call, .. } => call.scratch_bytes(threads),
@@ -192,21 +194,21 @@ pub(crate) fn scratch_bytes(actions: &[Action], threads: usize) -> usize {
     each.max().unwrap_or(0)
 }
 
-/// Two memories of one size that change roles.
+/// Two buffers of one size whose roles are exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exchange {
-    /// Where the state is before the loop, and must be after it.
+    /// The location of the state before and after the loop.
     pub state: Location,
-    /// Where the next one is computed.
+    /// The location of the next state.
     pub next: Location,
     pub bytes: usize,
-    /// The entries of the table that lead to them.
+    /// The table entries that hold their addresses.
     pub entries: [usize; 2],
 }
 
 impl Exchange {
-    /// Which of the two memories contains a location, 0 being the state's and 1 the next one's, and the
-    /// location's distance from its start in bytes.
+    /// Which of the two buffers contains a location (0 for the state's, 1 for the next one's), and
+    /// the location's offset in it in bytes.
     pub(crate) fn part(&self, location: Location) -> Option<(usize, usize)> {
         let both = [self.state, self.next];
         both.into_iter().enumerate().find_map(|(number, at)| {
@@ -216,20 +218,20 @@ impl Exchange {
     }
 }
 
-/// An integer in memory that says which slab.
+/// An integer in memory that selects a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Index<P> {
     pub place: P,
     pub element_type: ElementType,
-    /// It is clamped to these.
+    /// The bounds to which it is clamped.
     pub least: i64,
     pub most: i64,
-    /// Bytes from one slab to the next.
+    /// The distance between slabs in bytes.
     pub stride: i64,
 }
 
 impl<P> Index<P> {
-    /// The same at another place.
+    /// The same index at another place.
     pub(crate) fn at<Q>(&self, place: Q) -> Index<Q> {
         Index {
             place,
@@ -241,37 +243,37 @@ impl<P> Index<P> {
     }
 }
 
-/// A loop's function: its number, and what lies at the addresses that it is given.
+/// An outlined loop: its function's number, and the table of its addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Nest {
-    /// Which of the code's loops.
+    /// The number of the function among the code's loops.
     pub function: usize,
-    /// The places, in the order of the table.
+    /// The locations, in the order of the table.
     pub table: Vec<Location>,
 }
 
-/// Steps done strip by strip.
+/// Strip-mined steps.
 #[derive(Debug)]
 pub(crate) struct Strips {
     pub(crate) count: usize,
-    /// How many strips are done at once: each has its own memory.
+    /// The number of strips that are executed at once, each with memory of its own.
     pub(crate) at_once: usize,
     pub(crate) steps: Vec<Strip>,
-    /// Bytes of a strip of the private arrays.
+    /// The bytes of the private arrays for one strip.
     pub(crate) private: usize,
-    /// Bytes that a strip has: those, and what calls need.
+    /// The bytes of memory for one strip: the private arrays, and scratch memory of calls.
     pub(crate) memory: usize,
-    /// Bytes of what all strips share: operands that were packed.
+    /// The bytes that all strips share: packed operands.
     pub(crate) shared: usize,
 }
 
-/// A step's strips.
+/// One step of a strip.
 #[derive(Debug)]
 pub(crate) struct Strip {
     pub(crate) name: String,
     pub(crate) what: What,
     pub(crate) arrays: Vec<Array>,
-    /// Of all strips.
+    /// The work of all strips.
     pub(crate) work: Work,
 }
 
@@ -279,59 +281,59 @@ pub(crate) struct Strip {
 pub(crate) enum What {
     Kernel {
         kernel: usize,
-        /// Outermost points of a strip.
+        /// The number of points of the outermost dimension in a strip.
         points: i64,
     },
     Call {
         call: Box<Call>,
-        /// Its last arrays.
+        /// The number of results, which are the last arrays.
         results: usize,
         packed: Option<Packed>,
     },
 }
 
-/// An operand that a product packs and all strips read: packed once, before them.
+/// An operand that a product packs and all strips read: packed once, before the strips.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    /// Which operand.
+    /// The number of the operand.
     pub(crate) operand: usize,
     pub(crate) at: PackedAt,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PackedAt {
-    /// So far from the start of what all strips share: by each run.
+    /// Packed by each run, at this offset in the memory that all strips share.
     Shared(usize),
-    /// By the first run.
+    /// Packed by the first run.
     Kept(Location),
 }
 
-/// Where a strip's elements of an array are.
+/// The location of a strip's elements of an array.
 #[derive(Debug)]
 pub(crate) enum Array {
-    /// In memory that all strips are in. By dimension that is cut, outermost first, how many
-    /// parts it has, and how many bytes each is after the one before. (A kernel counts from
-    /// where the first strip's are.)
+    /// In memory that contains all strips. For each dimension that is cut, outermost first: the
+    /// number of parts, and the distance between them in bytes. (A kernel's addresses are relative
+    /// to the first strip.)
     There {
         first: Location,
         distances: SmallVec<[(usize, usize); 2]>,
     },
-    /// In the strip's own memory from here on: so many bytes.
+    /// In the strip's own memory: the offset and the number of bytes.
     Private { begin: usize, bytes: usize },
 }
 
 impl Strips {
-    /// Bytes of memory that a run needs for it.
+    /// The bytes of memory that a run needs for the strips.
     pub(crate) fn bytes(&self) -> usize {
         self.shared + self.at_once * self.memory
     }
 
-    /// Bytes of that for arrays.
+    /// The bytes of private arrays in it.
     pub(crate) fn private_bytes(&self) -> usize {
         self.at_once * self.private
     }
 
-    /// Every place that is named.
+    /// Visits every location that the steps refer to.
     pub(crate) fn each_location(&mut self, visit: &mut dyn FnMut(&mut Location)) {
         for strip in &mut self.steps {
             for array in &mut strip.arrays {
@@ -352,7 +354,7 @@ impl Strips {
 }
 
 impl Strip {
-    /// Its call, if it is one, and the operand that is packed before all strips.
+    /// The step's call, if it is one, and the operand that is packed before all strips.
     pub(crate) fn call(&self) -> Option<(&Call, Option<&Packed>)> {
         match &self.what {
             What::Call { call, packed, .. } => Some((call, packed.as_ref())),

@@ -1,8 +1,8 @@
-//! The memories of what is kept from run to run: filled by the first run that needs them, and shared by all sizes
-//! of a program that leaves some open.
+//! Memory of values that are kept between runs: filled by the first run that needs it, and shared
+//! by all sizes of a program with open sizes.
 //!
-//! A memory whose content depends on no size is filled once, by the first run of any size, and is there as long
-//! as a size uses it. What fills it is left out for the sizes that come after.
+//! A buffer whose contents do not depend on sizes is filled once, by the first run of any size, and
+//! lives as long as a size uses it. The steps that fill it are omitted for later sizes.
 
 use super::ir::{Action, Location};
 use smallvec::SmallVec;
@@ -11,30 +11,30 @@ use tegula_ir::AlignedBytes;
 use tegula_linalg::gemm::PackedLayout;
 use tegula_plan::ValueId;
 
-/// What is in a memory, whatever the sizes of a run.
+/// The contents of a buffer, independent of the sizes of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Content {
     /// The constant or frozen parameter at this location.
     Given(Location),
     /// A value of the plan.
     Value(ValueId),
-    /// An operand in the forms in which products read it.
+    /// An operand in the packed forms that products read.
     Packed(Box<Content>, Vec<PackedLayout>),
 }
 
-/// A memory to fill.
+/// A buffer to fill.
 pub(crate) struct Wanted {
     pub bytes: usize,
-    /// Whether runs read it: else it is there while the others are filled.
+    /// Whether runs read it; otherwise it only exists while other buffers are filled.
     pub stays: bool,
-    /// What is in it, if that is the same at all sizes.
+    /// Its contents, if these are the same at all sizes.
     pub content: Option<Content>,
 }
 
-/// What fills memories.
+/// An action that fills buffers.
 pub(crate) struct Filling {
     action: Action,
-    /// The memories that it fills, and those that it reads besides.
+    /// The buffers that it fills, and those that it only reads.
     written: SmallVec<[usize; 1]>,
     read: SmallVec<[usize; 2]>,
 }
@@ -53,17 +53,17 @@ impl Filling {
     }
 }
 
-/// The memories of one size, which the first run fills.
+/// The buffers of one size, which the first run fills.
 #[derive(Default)]
 pub(crate) struct Memories {
     wanted: Vec<Wanted>,
-    /// In their order.
+    /// The actions that fill them, in order.
     fillings: Vec<Filling>,
     filled: OnceLock<Vec<Arc<AlignedBytes>>>,
     filling: Mutex<()>,
 }
 
-/// The memories of all sizes whose content depends on none.
+/// The buffers shared by all sizes, whose contents depend on no size.
 #[derive(Default)]
 pub(crate) struct SharedMemories(Mutex<Vec<(Content, Weak<AlignedBytes>)>>);
 
@@ -90,18 +90,18 @@ impl Memories {
         }
     }
 
-    /// The bytes that stay.
+    /// The total bytes of buffers that runs read.
     pub(crate) fn bytes(&self) -> i64 {
         let stay = self.wanted.iter().filter(|wanted| wanted.stays);
         let bytes: usize = stay.map(|wanted| wanted.bytes).sum();
         i64::try_from(bytes).unwrap_or(i64::MAX)
     }
 
-    /// The memories. Those that nobody has filled, for this size or another, `fill` fills by the actions that
-    /// it is given, at the addresses by number.
+    /// The buffers. Those that have not been filled yet, for this size or another, are filled by
+    /// `fill`, which gets the actions to run and the buffers' addresses by number.
     ///
     /// # Errors
-    /// There is not so much memory (with how many bytes), or what `fill` says.
+    /// There is not enough memory (`no_memory` gets the number of bytes), or `fill` fails.
     pub(crate) fn get<E>(
         &self,
         shared: &SharedMemories,
@@ -111,7 +111,7 @@ impl Memories {
         if let Some(filled) = self.filled.get() {
             return Ok(filled);
         }
-        // Runs that come meanwhile wait: what they need is being made.
+        // Concurrent runs wait until the buffers that they need are filled.
         let filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(filled) = self.filled.get() {
             return Ok(filled);
@@ -129,7 +129,7 @@ impl Memories {
         }
         let addresses = made.iter_mut().zip(&known);
         let addresses = addresses.map(|(own, known)| match known {
-            // It is only read.
+            // This buffer is only read.
             Some(known) => known.as_slice().as_ptr().cast_mut(),
             None => own.as_mut_slice().as_mut_ptr(),
         });
@@ -153,8 +153,8 @@ impl Memories {
         Ok(filled)
     }
 
-    /// The actions that fill what runs read and nobody has filled, in their order, and which memories they
-    /// write: of these none is `known` any more.
+    /// The actions that fill buffers which runs read and which are not filled yet, in order, and
+    /// which buffers they write; these buffers are removed from `known`.
     fn missing(&self, known: &mut [Option<Arc<AlignedBytes>>]) -> (Vec<&Action>, Vec<bool>) {
         let unknown = self.wanted.iter().zip(&*known);
         let mut needed: Vec<bool> = unknown
@@ -186,7 +186,8 @@ mod tests {
     use crate::program::ir::Area;
     use smallvec::smallvec;
 
-    /// Of a size: a memory that only the second is made from, one that is the same at all sizes, and one that is not.
+    /// The buffers of a size: one that only the second is computed from, one that is the same at
+    /// all sizes, and one that is not.
     fn of_a_size() -> Memories {
         let at = |area| Location { area, offset: 0 };
         let copy = |from, to: usize| {
@@ -216,7 +217,7 @@ mod tests {
         Memories::new(wanted, fillings)
     }
 
-    /// How many actions fill memories, and where the first of those that stay is.
+    /// The number of actions that fill buffers, and the address of the first buffer that stays.
     fn fill(memories: &Memories, shared: &SharedMemories) -> (usize, *const u8) {
         let mut count = 0;
         let fill = |actions: &[&Action], _: Vec<*mut u8>| {

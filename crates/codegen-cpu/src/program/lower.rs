@@ -17,21 +17,21 @@ use tegula_ir::{ArrayShape, ElementType};
 use tegula_plan::{Place, Plan, Step, ValueId, private_values};
 use tegula_target::CpuFeatures;
 
-/// A schedule with addresses.
+/// A schedule with resolved addresses.
 pub(crate) struct Resolved {
     pub actions: Vec<Action>,
-    /// How many entries the table of exchanged memories has.
+    /// The number of entries in the table of exchanged buffers.
     pub exchanged: usize,
-    /// What runs do not compute.
+    /// The values that runs do not compute.
     pub kept: Kept,
     /// The values that strips keep in memory of their own.
     pub private: FxHashSet<ValueId>,
-    /// Bytes of that memory.
+    /// The bytes of that memory.
     pub private_bytes: usize,
 }
 
-/// Resolves the schedule of a plan without open sizes, for so many threads, where some
-/// values are kept.
+/// Resolves the schedule of a plan without open sizes, for so many threads; some values may be kept
+/// between runs.
 pub(crate) fn resolve(
     plan: &Plan,
     regroupings: &[Regrouping],
@@ -62,9 +62,10 @@ pub(crate) fn resolve(
     })
 }
 
-/// Resolves one loop of a plan without open sizes for an object, on one thread. `slices` are the values
-/// that the object reads where they lie in larger arrays, with their numbers: each is an
-/// [exchanged](Area::Exchanged) memory. `None` if the loop calls a routine, which objects do themselves.
+/// Resolves one loop of a plan without open sizes for an object, on one thread. `slices` are the
+/// values that the object reads in place in larger arrays, with their numbers: each is an
+/// [exchanged](Area::Exchanged) buffer. `None` if the loop calls a routine, which objects do
+/// themselves.
 pub(crate) fn resolve_loop(
     plan: &Plan,
     isa: CpuFeatures,
@@ -92,18 +93,18 @@ pub(crate) fn resolve_loop(
     resolver.action(step).ok()?
 }
 
-/// Whether a step, or one inside of it, is a call of a routine or done strip by strip.
+/// Whether a step, or a nested one, calls a routine or is strip-mined.
 fn calls_routine(step: &Step) -> bool {
     let is_call = matches!(step, Step::Library { .. } | Step::Strips { .. });
     let mut inside = step.blocks().into_iter().flatten();
     is_call || inside.any(calls_routine)
 }
 
-/// Bytes for which a kernel is worth a second thread: waking one takes some
+/// The number of bytes for which a kernel is worth another thread: waking one takes some
 /// microseconds.
 const BYTES_A_THREAD: f64 = 98_304.0;
-/// Operations for which it is, whatever it loads and stores: a thread does some ten thousand
-/// million a second.
+/// The number of operations for which it is, whatever it loads and stores: a thread executes about
+/// ten thousand million a second.
 const OPERATIONS_A_THREAD: f64 = 262_144.0;
 
 struct Resolver<'a> {
@@ -115,15 +116,15 @@ struct Resolver<'a> {
     exchanged: usize,
     views: Views<'a>,
     kept: Kept,
-    /// The values that only strips have to do with, and those of them that lie in strips' own
-    /// memory, of which no strips have more bytes than this.
+    /// The values that only strips access, those of them that are in the strips' own memory, and
+    /// the maximum bytes of that memory.
     only_strips: FxHashSet<ValueId>,
     private: FxHashSet<ValueId>,
     private_bytes: usize,
 }
 
-/// The extent of a kernel's outermost domain dimension, 1 without one; 0 if the
-/// domain has no points, however long that dimension is.
+/// The extent of a kernel's outermost domain dimension, 1 without a domain; 0 if any dimension has
+/// extent 0.
 fn outermost_extent(kernel: &Kernel) -> Option<i64> {
     let extent = |var: &Var| kernel.constant_extent(*var);
     let extents: Option<Vec<i64>> = kernel.domain.iter().map(extent).collect();
@@ -162,7 +163,7 @@ impl Resolver<'_> {
         Ok(actions)
     }
 
-    /// Steps done strip by strip, if that goes.
+    /// Resolves strip-mined steps, if that is possible.
     fn strips(&mut self, count: i64, steps: &[Step]) -> Option<Action> {
         if steps.iter().any(|step| self.kept.keeps(self.plan, step)) {
             return None;
@@ -186,7 +187,7 @@ impl Resolver<'_> {
         Some(Action::Strips(Box::new(strips)))
     }
 
-    /// Has a step done by the first run.
+    /// Makes the first run execute a step.
     fn keep(&mut self, step: &Step) -> Result<(), Error> {
         let action = match step {
             // The same bytes under another name.
@@ -272,7 +273,7 @@ impl Resolver<'_> {
                 }
             }
             Step::Copy { from, to } => {
-                // What is kept is elsewhere than in the plan.
+                // A kept value is not at the plan's place.
                 if self.plan.same_place(*from, *to) && self.kept.place(*from).is_none() {
                     return Ok(None);
                 }
@@ -315,7 +316,7 @@ impl Resolver<'_> {
                 double_buffer::apply(found, &mut action);
                 action
             }
-            // Whole, one after the other.
+            // Whole steps, one after the other.
             Step::Strips { .. } => return Ok(None),
             Step::Conditional { selector, branches } => {
                 let element_type = self.plan.values[*selector].shape.element_type;
@@ -329,14 +330,15 @@ impl Resolver<'_> {
         }))
     }
 
-    /// Into how many parts a kernel is split: its points are independent.
+    /// The number of parts into which a kernel is split, which is possible because its points are
+    /// independent.
     fn parts(&self, work: &Work, extent: i64) -> usize {
         let worth = (work.bytes / BYTES_A_THREAD).max(work.operations / OPERATIONS_A_THREAD);
         let most = (worth as i64).min(extent).max(1);
         usize::try_from(most).map_or(1, |most| most.min(self.threads))
     }
 
-    /// The bytes of values together.
+    /// The total bytes of values.
     fn bytes(&self, values: &[ValueId]) -> i64 {
         let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
         values.iter().map(size).sum()
@@ -361,7 +363,7 @@ impl Resolver<'_> {
             let source = inputs.get_mut(operand)?;
             let kept = self.kept.packed(&call, *source)?;
             if !call.needs_source() {
-                // Nothing is read there, so that it need not stay.
+                // The operand is not read in its original form, so that it need not be kept.
                 *source = kept;
             }
             Some(kept)

@@ -1,10 +1,10 @@
-//! The program that the run time walks, and how a Plan becomes one.
+//! The program that the run time executes, and its construction from a Plan.
 //!
-//! [`ir`] is the data: actions with addresses. [`lower`] makes them from a Plan's steps, with the
-//! help of passes that look at the Plan: [`run_invariants`] (steps that only the first run does),
+//! [`ir`] defines the data: actions with addresses. [`lower`] makes actions from a Plan's steps,
+//! using passes that analyse the Plan: [`run_invariants`] (steps that only the first run executes),
 //! [`slice_aliasing`] (dynamic slices that are not copied), [`double_buffer`] (loop state swapped
-//! instead of copied), [`strip_mine`] (steps done strip by strip), [`nontemporal_stores`] (stores
-//! past the caches). [`effects`] says what a step reads and writes.
+//! instead of copied), [`strip_mine`] (steps executed strip by strip), [`nontemporal_stores`]
+//! (stores that bypass the caches). [`effects`] gives the memory that a step reads and writes.
 
 pub(crate) mod double_buffer;
 pub(crate) mod effects;

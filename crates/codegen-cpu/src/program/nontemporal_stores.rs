@@ -1,22 +1,24 @@
 //! Chooses which kernels write their results with non-temporal stores.
 //!
 //! A store of a whole line that bypasses the caches (`vmovntps`) saves reading the line before it
-//! is overwritten, a third of what a sum of two arrays moves. Whoever reads it next has to fetch it
-//! from memory, so it must be something that would not have been found in a cache:
+//! is overwritten, a third of the memory traffic of a sum of two arrays. The next reader has to
+//! fetch the line from memory, so only arrays are stored in this way that the caches would not have
+//! kept:
 //!
-//! - A result of the program that no later step touches, of a kernel that goes through more bytes
-//!   than the last cache holds. The caller may find its end there otherwise, at the price of
-//!   what was there before.
-//! - Any array that is larger than that cache by itself: its beginning has left it by its end, and
-//!   who reads it begins there. (Not one of which there is but a [strip](crate::runtime::strip_loop).)
+//! - A result of the program that no later step accesses, of a kernel that accesses more bytes than
+//!   the last-level cache holds. With ordinary stores the caller could find the end of the result
+//!   in the cache, at the price of the cache's earlier contents.
+//! - Any array that is larger than that cache by itself: its beginning has been evicted when its
+//!   end is written, and readers start at the beginning. (Except an array of which only a
+//!   [strip](crate::runtime::strip_loop) exists.)
 //!
 //! (Intel 64 and IA-32 Architectures Optimization Reference Manual, on non-temporal stores: for
 //! data that is not used again soon and is larger than the last-level cache.) A kernel that
 //! works in place finds its lines in the caches, and stores there.
 //!
-//! The lines of a run of lanes are stored whole, but for those at its ends: see
-//! [`wide`](crate::isa::x64). What a run does not store one element after the other goes the
-//! ordinary way.
+//! Only whole lines of a vector loop's contiguous stores bypass the caches; the partial lines at
+//! its ends do not: see [`wide`](crate::isa::x64). Stores that are not contiguous are ordinary
+//! ones.
 
 use super::effects::{Touch, touches};
 use crate::abi::LINE_SHIFT;
@@ -29,20 +31,20 @@ use tegula_expr::Term;
 use tegula_fusion::kernel::Access;
 use tegula_plan::{KernelId, Place, Plan, Step, ValueId, private_values};
 
-/// No machine's last cache has fewer bytes.
+/// The smallest last-level cache of any machine.
 const LEAST_CACHE: u64 = 256 << 10;
 
-/// Bytes of a line.
+/// The bytes of a cache line.
 const LINE: i64 = 1 << LINE_SHIFT;
 
-/// The bytes of this machine's last cache; of an unknown one none has more.
+/// The bytes of this machine's last-level cache; if unknown, it counts as larger than any array.
 static LAST_CACHE: LazyLock<u64> = LazyLock::new(|| {
     let cpu = tegula_target::Cpu::detect();
     cpu.last_cache_bytes().unwrap_or(u64::MAX)
 });
 
-/// Which parameters of a plan's kernels are stored past the caches, if any of a kernel are. Every
-/// step that a kernel is for has to agree.
+/// The parameters of a plan's kernels that are stored past the caches, for kernels that have any.
+/// All steps that use a kernel must agree.
 pub(crate) fn kernels(plan: &Plan, limits: StreamLimits) -> FxHashMap<KernelId, Vec<bool>> {
     let mut found: FxHashMap<KernelId, Vec<bool>> = FxHashMap::default();
     let mut finder = Finder {
@@ -77,20 +79,20 @@ fn each_kernel(step: &Step, visit: &mut dyn FnMut(KernelId, &[ValueId])) {
     }
 }
 
-/// Looks at a plan's steps from the last one on.
+/// Analyses a plan's steps, from the last one to the first.
 struct Finder<'p> {
     plan: &'p Plan,
-    /// As in [`StreamLimits`].
+    /// The cache size as in [`StreamLimits`].
     cache: Option<u64>,
-    /// The results whose memory the steps so far touch.
+    /// The results whose memory the steps visited so far access.
     later: FxHashSet<usize>,
     touched: Vec<Touch>,
-    /// The values of which there is a strip at a time.
+    /// The values of which only a strip exists at a time.
     strips: FxHashSet<ValueId>,
 }
 
 impl Finder<'_> {
-    /// Notes what a step touches.
+    /// Records the accesses of a step.
     fn note(&mut self, step: &Step) {
         if matches!(step, Step::Copy { from, to } if self.plan.same_place(*from, *to)) {
             // The same bytes under another name.
@@ -103,8 +105,8 @@ impl Finder<'_> {
             .extend(values.filter_map(|v| result(self.plan, v)));
     }
 
-    /// Which of a kernel's arguments are stored past the caches, as far as a step says that is
-    /// or has in it (`is_step`: is) this kernel.
+    /// The arguments of a kernel that are stored past the caches in a step that is this kernel
+    /// (`is_step`) or contains it.
     fn streamed(&self, kernel: KernelId, args: &[ValueId], is_step: bool) -> Vec<bool> {
         let params = &self.plan.kernels[kernel].params;
         let beyond = self.goes_beyond(args);
@@ -121,7 +123,8 @@ impl Finder<'_> {
         args.iter().enumerate().map(is_streamed).collect()
     }
 
-    /// Whether no other argument lies where one does: what is read there is in a cache.
+    /// Whether no other argument shares an argument's memory: otherwise that memory is in a cache
+    /// when it is stored.
     fn is_alone(&self, args: &[ValueId], arg: ValueId) -> bool {
         let near = |&&other: &&ValueId| {
             let results = [other, arg].map(|value| result(self.plan, value));
@@ -130,13 +133,13 @@ impl Finder<'_> {
         args.iter().filter(near).count() == 1
     }
 
-    /// Whether arrays are together more than the last cache holds.
+    /// Whether arrays together exceed the last-level cache.
     fn goes_beyond(&self, args: &[ValueId]) -> bool {
         let bytes = |&arg: &ValueId| self.plan.values[arg].shape.byte_size();
         let mut bytes = args.iter().map(bytes);
         let bytes = bytes.try_fold(0i64, |sum, bytes| sum.checked_add(bytes?));
         let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
-        // The machine is looked at for large arrays only.
+        // The machine is only examined for large arrays.
         bytes.is_some_and(|bytes| match self.cache {
             Some(cache) => bytes > cache,
             None => bytes > LEAST_CACHE && bytes > *LAST_CACHE,
@@ -144,7 +147,7 @@ impl Finder<'_> {
     }
 }
 
-/// The result in whose memory a value lies.
+/// The result whose memory contains a value.
 fn result(plan: &Plan, value: ValueId) -> Option<usize> {
     match plan.buffers[plan.values[value].buffer].place {
         Place::Output { result, .. } => Some(result),
@@ -152,8 +155,8 @@ fn result(plan: &Plan, value: ValueId) -> Option<usize> {
     }
 }
 
-/// The accesses of a run that store past the caches, where these parameters of its kernel are to
-/// be: one element after the other, in every turn, at the same place of a line.
+/// The accesses of a vector loop that store past the caches, given the kernel's parameters for
+/// which this is wanted: contiguous stores, in every iteration, at the same offset in a cache line.
 pub(crate) fn accesses(run: &Run, streamed: &[bool], limits: StreamLimits) -> SmallVec<[u32; 2]> {
     let mut found: SmallVec<[u32; 2]> = SmallVec::new();
     if !streamed.contains(&true) {
@@ -183,8 +186,8 @@ pub(crate) fn accesses(run: &Run, streamed: &[bool], limits: StreamLimits) -> Sm
     found
 }
 
-/// Whether the element that a term counts, in a row from its first lane on, begins a line: arrays
-/// do.
+/// Whether the element at an offset given by a term, for a row's first lane, begins a cache line;
+/// arrays begin with one.
 fn begins_with_a_line(run: &Run, first: &Term, offset: i64, bytes: i64) -> bool {
     let whole = |elements: i64| elements.checked_mul(bytes).is_some_and(|n| n % LINE == 0);
     let lane = Term::var(run.lane);

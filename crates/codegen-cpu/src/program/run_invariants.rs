@@ -1,19 +1,19 @@
 //! Run invariants: results that depend only on constants and frozen parameters are computed by the
 //! first run and kept.
 //!
-//! A step whose operands are all *fixed* (constants, frozen parameters, results of such
-//! steps) gives the same in every run, wherever in the program it is: no step of a plan has
-//! another effect than its results, but for those that [`is_pure`] leaves out. Its results
-//! get memory of their own, which nothing writes again, so what the plan has at their place
-//! (values that share it, steps that work in place) does not matter to them. What a run
-//! makes of a kept value under the same address is a copy: values that are kept are written
-//! by one step only, and are no results of the program.
+//! A step whose operands are all *fixed* (constants, frozen parameters, results of such steps)
+//! gives the same in every run, wherever in the program it is: steps of a plan have no effects
+//! besides their results, except for those that [`is_pure`] excludes. Its results get memory of
+//! their own, which is never overwritten, so values that share their place in the plan, or steps
+//! that work in place, do not affect them. A kept value is written by one step only and is not a
+//! result of the program, so values that a run derives from it at the same address of the plan are
+//! copies.
 //!
-//! A product that would pack a fixed operand in each run has the packed form kept instead.
-//! What only such steps read is not kept after the first run.
+//! A product that would pack a fixed operand in each run keeps the packed form instead. Values that
+//! only such steps read are not kept after the first run.
 //!
-//! Where a program leaves sizes open, what constants alone make is kept if it is the same at all sizes: those
-//! of a run have no part in it. Sizes then [share](super::kept_memory) one memory.
+//! In a program with open sizes, a value that depends on constants only is kept if it does not
+//! depend on the sizes of the run. All sizes [share](super::kept_memory) its memory.
 
 use super::effects::{Touch, span, touches};
 use super::ir::{Action, Area, Location};
@@ -28,35 +28,36 @@ use tegula_ir::Op;
 use tegula_linalg::gemm::PackedLayout;
 use tegula_plan::{Place, Plan, Step, ValueId};
 
-/// Bytes that a step over constants alone reads and writes from which on its results are
-/// kept: nobody has asked for it, and it takes memory.
+/// The minimum bytes that a step over constants only reads and writes for its results to be kept:
+/// they take memory without the user having asked for it.
 const WORTH_KEEPING: i64 = 1 << 14;
 
-/// What a fixed value comes from.
+/// The origin of a fixed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Constants,
-    /// A frozen parameter, perhaps among others.
+    /// Depends on a frozen parameter, perhaps also on constants.
     Frozen,
 }
 
-/// What is kept of a plan at the sizes of a run.
+/// The kept values of a plan at the sizes of a run.
 #[derive(Default)]
 pub(crate) struct Kept {
-    /// Where the values lie that no run computes.
+    /// The locations of values that runs do not compute.
     places: FxHashMap<ValueId, Location>,
     fixed: FxHashMap<ValueId, Origin>,
-    /// The values that are the same at all sizes of a program that leaves some open; `None` if it leaves
-    /// none open.
+    /// The values that are the same at all sizes of a program with open sizes; `None` if it has
+    /// none.
     same: Option<FxHashSet<ValueId>>,
     memories: Vec<Wanted>,
-    /// Packed operands: what was packed, how, and which memory has it.
+    /// Packed operands: the source, the layouts, and the buffer's number.
     packed: Vec<(Location, Vec<PackedLayout>, usize)>,
-    /// What fills the memories, in order.
+    /// The actions that fill the buffers, in order.
     fillings: Vec<Filling>,
 }
 
-/// Whether a routine gives the same for the same operands, and does nothing else.
+/// Whether a routine is pure: it gives the same results for the same operands and has no other
+/// effects.
 pub(crate) fn is_pure(op: &LibraryOp) -> bool {
     match op {
         LibraryOp::Dot(_) | LibraryOp::Sort { .. } => true,
@@ -73,9 +74,9 @@ pub(crate) fn is_pure(op: &LibraryOp) -> bool {
 }
 
 impl Kept {
-    /// Finds the values of a plan without open sizes that no run has to compute, where
-    /// these parameters are frozen. `same`: the values that are the [same at all sizes](same_at_all_sizes), if the
-    /// program leaves some open.
+    /// Finds the values of a plan without open sizes that runs need not compute if these parameters
+    /// are frozen. `same`: the values that are the [same at all sizes](same_at_all_sizes), if the
+    /// program has open sizes.
     pub(crate) fn new(plan: &Plan, frozen: &[bool], same: Option<FxHashSet<ValueId>>) -> Self {
         let mut kept = Self {
             same,
@@ -99,12 +100,13 @@ impl Kept {
         kept
     }
 
-    /// Where a kept value lies.
+    /// The location of a kept value.
     pub(crate) fn place(&self, value: ValueId) -> Option<Location> {
         self.places.get(&value).copied()
     }
 
-    /// Whether a value depends on constants and frozen parameters alone, and is one or kept.
+    /// Whether a value depends only on constants and frozen parameters, and is itself one of these
+    /// or kept.
     pub(crate) fn is_fixed(&self, value: ValueId) -> bool {
         self.fixed.contains_key(&value)
     }
@@ -120,7 +122,8 @@ impl Kept {
         written.any(|touch| self.places.contains_key(&touch.value))
     }
 
-    /// Which of two operands of a routine is fixed, if one is that is worth packing once.
+    /// The number of the fixed one of a routine's two operands, if there is one that is worth
+    /// packing once.
     pub(crate) fn fixed_operand(&self, plan: &Plan, operands: &[ValueId]) -> Option<usize> {
         let fixed = |i: usize| {
             let value = *operands.get(i)?;
@@ -131,12 +134,12 @@ impl Kept {
         fixed(1).or_else(|| fixed(0))
     }
 
-    /// Whether a value is the same whatever sizes a run has.
+    /// Whether a value is the same at all sizes.
     fn is_same(&self, value: ValueId) -> bool {
         self.same.as_ref().is_none_or(|same| same.contains(&value))
     }
 
-    /// Has a step's values computed once.
+    /// Makes the first run compute a step's values.
     pub(crate) fn fill(&mut self, plan: &Plan, step: &Step, action: Action) {
         let mut touched = Vec::new();
         touches(plan, step, &mut touched);
@@ -146,8 +149,8 @@ impl Kept {
         self.fillings.push(Filling::new(action, slots));
     }
 
-    /// The memory with the packed form of an operand that a call packs once, packed by a new
-    /// action if no other call's is the same.
+    /// The buffer with the packed form of an operand that a call packs once. A new action packs it
+    /// unless another call has packed it in the same way.
     pub(crate) fn packed(&mut self, call: &Call, source: Location) -> Option<Location> {
         let (_, bytes) = call.kept_bytes()?;
         let layouts = call.kept_layouts();
@@ -174,7 +177,7 @@ impl Kept {
         Some(target)
     }
 
-    /// A new memory, and what is in it, if that is the same at all sizes.
+    /// A new buffer, with its contents if these are the same at all sizes.
     fn memory(&mut self, bytes: usize, content: Option<Content>) -> Location {
         self.memories.push(Wanted {
             bytes,
@@ -184,7 +187,7 @@ impl Kept {
         kept_at(self.memories.len() - 1)
     }
 
-    /// The bytes of the arena that steps still use, if these values lie elsewhere.
+    /// The bytes of the arena that steps still use, without these values.
     pub(crate) fn arena_bytes(
         &self,
         plan: &Plan,
@@ -207,7 +210,7 @@ impl Kept {
         i64::try_from(most).map_or(planned, |most| most.min(planned))
     }
 
-    /// The memories, of which those that the actions of runs name stay.
+    /// The buffers; those that the actions of runs refer to stay.
     pub(crate) fn into_memories(mut self, runs: &mut [Action]) -> Memories {
         for action in runs {
             action.each_location(&mut |location| {
@@ -227,18 +230,19 @@ fn kept_at(slot: usize) -> Location {
     }
 }
 
-/// The number of the kept memory where a place is.
+/// The number of the kept buffer that contains a location.
 fn slot(location: Location) -> Option<usize> {
     location.area.kept()
 }
 
-/// Whether results of a step that reads and writes so many bytes are kept.
+/// Whether to keep the results of a step that reads and writes so many bytes.
 fn is_worth(origin: Origin, bytes: i64) -> bool {
     origin == Origin::Frozen || bytes >= WORTH_KEEPING
 }
 
-/// The values of a plan with open sizes in which no open size has a part: those of steps over arrays of known sizes
-/// that read constants, parameters and such values alone. Of the same arrays they are the same at all sizes.
+/// The values of a plan with open sizes that depend on no open size: results of steps over arrays
+/// of known sizes that read only constants, parameters and other such values. With the same input
+/// arrays they are the same at all sizes.
 pub(crate) fn same_at_all_sizes(plan: &Plan) -> FxHashSet<ValueId> {
     let mut same = FxHashSet::default();
     let mut add = |step: &Step| {
@@ -266,7 +270,7 @@ pub(crate) fn same_at_all_sizes(plan: &Plan) -> FxHashSet<ValueId> {
     same
 }
 
-/// Visits steps, and those inside of them.
+/// Visits steps, including nested ones.
 fn each_step(steps: &[Step], visit: &mut dyn FnMut(&Step)) {
     for step in steps {
         visit(step);
@@ -276,7 +280,7 @@ fn each_step(steps: &[Step], visit: &mut dyn FnMut(&Step)) {
     }
 }
 
-/// The values that one step of a plan writes.
+/// The values that exactly one step of a plan writes.
 pub(crate) fn written_once(plan: &Plan) -> FxHashSet<ValueId> {
     let mut touched: Vec<Touch> = Vec::new();
     for step in &plan.steps {
@@ -297,8 +301,8 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Steps of loops too: what an iteration makes of fixed values is made once. A branch
-    /// may never be taken, so that its steps are not looked at.
+    /// Also visits the steps of loops: what an iteration computes from fixed values is computed
+    /// once. A branch may never be taken, so its steps are not visited.
     fn steps(&self, steps: &[Step], kept: &mut Kept) {
         for step in steps {
             match step {
@@ -308,7 +312,7 @@ impl Finder<'_> {
                     self.steps(condition, kept);
                     self.steps(body, kept);
                 }
-                // What strips share out is not kept.
+                // Results of strip-mined steps are not kept.
                 Step::Conditional { .. } | Step::Strips { .. } => {}
                 Step::Kernel { .. } | Step::Library { .. } | Step::Copy { .. } => {
                     self.step(step, kept);
@@ -346,7 +350,7 @@ impl Finder<'_> {
             return Some(());
         }
         let bytes = self.worth(&read, &written)?;
-        // Of constants alone, each size would keep its own.
+        // Otherwise each size would keep its own copy of a value that depends only on constants.
         let is_same = written.iter().all(|touch| kept.is_same(touch.value));
         if !is_worth(origin, bytes) || origin == Origin::Constants && !is_same {
             return None;
@@ -362,15 +366,15 @@ impl Finder<'_> {
         Some(())
     }
 
-    /// Whether what a step writes can lie elsewhere than the plan says.
+    /// Whether the value that a step writes can be moved from the plan's place.
     fn can_move(&self, touch: &Touch) -> bool {
         let value = &touch.value;
         let own = !self.plan.results.contains(value) && !self.plan.parameters.contains(value);
         touch.whole && own && self.once.contains(value)
     }
 
-    /// The bytes that a step reads and writes, if what it writes is no larger than the arrays
-    /// it is made from: to keep a number that is repeated is dearer than to repeat it.
+    /// The bytes that a step reads and writes, if its results are no larger than its operands:
+    /// caching a broadcast costs more than recomputing it.
     fn worth(&self, read: &[Touch], written: &[Touch]) -> Option<i64> {
         let sum = |touches: &[Touch], of: &dyn Fn(ValueId) -> Option<i64>| {
             let mut each = touches.iter().map(|touch| of(touch.value));

@@ -1,10 +1,10 @@
 //! Aliases a dynamic slice instead of copying it.
 //!
 //! A loop over the layers of a model, or over time, takes a slab of a stacked array in each
-//! iteration: a kernel copies `x[i, ..]`, where `i` is known at run time, to an array that
-//! a library call then reads. Where the slab lies in one piece and stays as it is until
-//! its last reader is done, the readers are led to it through the table of
-//! [exchanged](crate::program::double_buffer) memories, and nothing is copied.
+//! iteration: a kernel copies `x[i, ..]`, where `i` is known at run time, to an array that a
+//! library call then reads. If the slab is contiguous and not overwritten until its last reader has
+//! finished, the readers get its address through the table of
+//! [exchanged](crate::program::double_buffer) buffers, and nothing is copied.
 
 use super::effects::{Touch, span, touches};
 use super::ir::Index;
@@ -16,12 +16,13 @@ use tegula_fusion::{Kernel, KernelRanges};
 use tegula_ir::ElementType;
 use tegula_plan::{KernelId, Place, Plan, Step, ValueId};
 
-/// Slabs of fewer bytes are copied in less time than they are found.
+/// The minimum bytes of a slab: smaller ones are copied in less time than their address is looked
+/// up.
 const MIN_BYTES: i64 = 4096;
-/// What arrays are aligned to, in bytes: slabs must be, too.
+/// The alignment of arrays in bytes, which slabs must have as well.
 const ALIGNMENT: i64 = 64;
 
-/// A slab as a kernel copies it: parameters by number.
+/// A kernel's copy of a slab; parameters are given by number.
 struct Slab {
     source: usize,
     copy: usize,
@@ -29,24 +30,24 @@ struct Slab {
     indices: SmallVec<[Index<usize>; 2]>,
 }
 
-/// A value that is a slab of another.
+/// A value that aliases a slab of another value.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub source: ValueId,
-    /// Bytes from the source's start to the first slab.
+    /// The offset of the first slab in the source, in bytes.
     pub bytes: i64,
     pub indices: SmallVec<[Index<ValueId>; 2]>,
-    /// The table's entry that leads to it.
+    /// The table entry that holds its address.
     pub entry: usize,
 }
 
-/// Finds the slabs that are read where they lie.
+/// Finds the slabs that are read in place.
 pub(crate) struct Views<'a> {
     plan: &'a Plan,
     slabs: FxHashMap<KernelId, Option<Slab>>,
-    /// How often each value is written, anywhere.
+    /// The number of writes to each value.
     writes: FxHashMap<ValueId, u32>,
-    /// The entry of each value that is a view.
+    /// The table entry of each value that is a view.
     pub entries: FxHashMap<ValueId, usize>,
 }
 
@@ -68,8 +69,8 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// The view that a kernel's copy of a slab can be, with the names that other values
-    /// have for it; `after` are the steps behind it in its region.
+    /// The view that can replace a kernel's copy of a slab, with the other names of the value;
+    /// `after` are the later steps of its region.
     pub(crate) fn view(
         &mut self,
         (kernel, args): (KernelId, &[ValueId]),
@@ -101,8 +102,8 @@ impl<'a> Views<'a> {
         })
     }
 
-    /// The values that are the copy under another name, itself first; `None` if one of
-    /// them is written by anything else, or given as a result.
+    /// The names of the copy, itself first; `None` if one of them is written by another step or is
+    /// a result.
     fn names(&self, copy: ValueId, after: &[Step]) -> Option<Vec<ValueId>> {
         let mut names = vec![copy];
         for step in after {
@@ -123,8 +124,8 @@ impl<'a> Views<'a> {
         names.iter().all(|n| once(n) && inside(n)).then_some(names)
     }
 
-    /// Whether the source is not written before the last reader is done, and every reader
-    /// comes after.
+    /// Whether the source is not written before the last reader has finished, and all readers come
+    /// after the copy.
     fn stays(&self, source: ValueId, names: &[ValueId], after: &[Step]) -> bool {
         let buffer = self.plan.values[source].buffer;
         if matches!(
@@ -151,7 +152,7 @@ impl<'a> Views<'a> {
     }
 }
 
-/// How a kernel copies a slab, if that is all it does.
+/// The slab that a kernel copies, if it does nothing else.
 fn slab(kernel: &Kernel) -> Option<Slab> {
     let mut loads: FxHashMap<ScalarId, (usize, &[Term])> = FxHashMap::default();
     let mut computed: FxHashMap<ScalarId, (&ScalarOp, &[ScalarId])> = FxHashMap::default();
@@ -188,7 +189,7 @@ fn slab(kernel: &Kernel) -> Option<Slab> {
         let declared = kernel.params.get(param)?;
         Some(declared.elements_before(index))
     };
-    // All of an array that is written is stored.
+    // The copy is written entirely.
     let distance = canonicalize(&before(source, from)?.sub(&before(copy, to)?), &ranges);
     let element_type = kernel.params[source].element_type;
     if element_type != kernel.params[copy].element_type {
@@ -222,7 +223,7 @@ fn slab(kernel: &Kernel) -> Option<Slab> {
     })
 }
 
-/// The scalar in memory that a run-time variable is, clamped, with its bounds.
+/// The clamped scalar in memory that defines a run-time variable, with its bounds.
 fn index_of(
     kernel: &Kernel,
     loads: &FxHashMap<ScalarId, (usize, &[Term])>,

@@ -1,4 +1,4 @@
-//! Prepares strip-mined steps for running: addresses, and a library call made for one strip.
+//! Prepares strip-mined steps for execution: addresses, and library calls set up for one strip.
 
 use super::ir::Location;
 use super::ir::{Array, Packed, PackedAt, Strip, Strips, What};
@@ -14,23 +14,23 @@ use tegula_ir::{ALIGNMENT, ArrayShape, Dim};
 use tegula_plan::{BufferId, Cut, Part, Place, Plan, Step, ValueId, cuts};
 use tegula_target::CpuFeatures;
 
-/// What a plan's steps are resolved with.
+/// The context for resolving a plan's steps.
 pub(crate) struct Resolver<'a> {
     pub plan: &'a Plan,
-    /// Of each kernel, what its code handles together.
+    /// For each kernel, the points and elements that its code handles together.
     pub regroupings: &'a [Regrouping],
     pub isa: CpuFeatures,
     pub threads: usize,
-    /// The values that only strips have to do with.
+    /// The values that only strips access.
     pub private: &'a FxHashSet<ValueId>,
-    /// Where the values of the steps lie that are not private.
+    /// The locations of the steps' values that are not private.
     pub locations: FxHashMap<ValueId, Location>,
     pub kept: &'a mut Kept,
 }
 
 impl Resolver<'_> {
-    /// Steps as strips, and the values that lie in strips' own memory; `None` if each step is
-    /// better done whole.
+    /// Steps as strips, and the values that are in the strips' own memory; `None` if it is better
+    /// to execute each step whole.
     pub(crate) fn strips(mut self, count: i64, steps: &[Step]) -> Option<(Strips, Vec<ValueId>)> {
         let cuts = cuts(self.plan, count, steps)?;
         let number = usize::try_from(count).ok()?;
@@ -61,8 +61,8 @@ impl Resolver<'_> {
         Some((strips, values))
     }
 
-    /// Finds places for what products pack of operands that all strips read. Gives how many
-    /// bytes they take.
+    /// Assigns memory to the packed forms of operands that all strips read. Returns the bytes that
+    /// they need.
     fn place_packed(&mut self, steps: &[Step], strips: &mut [Strip]) -> Option<usize> {
         let mut shared = 0;
         for (step, strip) in steps.iter().zip(strips) {
@@ -90,8 +90,8 @@ impl Resolver<'_> {
         Some(shared)
     }
 
-    /// Where strips of the private buffers of steps lie, and how many bytes they take: as in
-    /// the arena, at a fraction of the distances.
+    /// The places of the steps' private buffers in a strip's memory, and its size: the arena's
+    /// layout with all offsets divided by the number of strips.
     fn private_memory(&self, count: i64, steps: &[Step]) -> Option<(Vec<Own>, usize)> {
         let plan = self.plan;
         let wholes = read_as_wholes(plan, self.regroupings, steps);
@@ -112,9 +112,9 @@ impl Resolver<'_> {
         for (rank, &(offset, bytes, buffer)) in buffers.iter().enumerate() {
             let bytes = usize::try_from(bytes / count).ok()?;
             let begin = usize::try_from((offset - base) / count).ok()?;
-            // Rounding, and a start that is not aligned, bring no two together; and strided
-            // elements that are loaded a vector at a time (up to 60 bytes past the last of
-            // them) end before the next one begins.
+            // The padding ensures that buffers do not overlap because of rounding or unaligned
+            // starts, and that strided elements that are loaded a vector at a time (up to 60 bytes
+            // past the last of them) end before the next buffer begins.
             let begin = aligned(begin) + rank * 2 * ALIGNMENT;
             own.push(Own {
                 buffer,
@@ -179,7 +179,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The call of one strip, and how far the strips of each array are apart.
+    /// The library call for one strip, and the distances between the strips of each array.
     fn call(
         &self,
         op: &LibraryOp,
@@ -189,7 +189,7 @@ impl Resolver<'_> {
     ) -> Option<(Call, Distances)> {
         let shape = |v: &ValueId| &self.plan.values[*v].shape;
         let values = operands.iter().chain(results);
-        // What all strips read is packed once.
+        // An operand that all strips read is packed once.
         let whole = cut.parts[..operands.len()]
             .iter()
             .position(|p| *p == Part::Any);
@@ -239,15 +239,15 @@ impl Resolver<'_> {
         }
     }
 
-    /// The bytes of values together.
+    /// The total bytes of values.
     fn bytes(&self, values: &[ValueId]) -> i64 {
         let size = |v: &ValueId| self.plan.values[*v].shape.byte_size().unwrap_or(0);
         values.iter().map(size).sum()
     }
 }
 
-/// The buffers of small arrays that the code of a kernel may read as wholes, whatever points it
-/// does: all strips of them are there.
+/// The buffers of small arrays that a kernel's code may read whole, whatever points it computes:
+/// all strips of them exist.
 fn read_as_wholes(plan: &Plan, regroupings: &[Regrouping], steps: &[Step]) -> FxHashSet<BufferId> {
     let mut wholes = FxHashSet::default();
     for step in steps {
@@ -264,7 +264,7 @@ fn read_as_wholes(plan: &Plan, regroupings: &[Regrouping], steps: &[Step]) -> Fx
     wholes
 }
 
-/// A private buffer's strip in a part's memory.
+/// The place of a private buffer in a strip's memory.
 struct Own {
     buffer: BufferId,
     begin: usize,

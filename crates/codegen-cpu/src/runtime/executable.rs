@@ -1,12 +1,11 @@
 //! Running a compiled plan.
 //!
 //! # Safety of what follows
-//! Generated code accesses memory through raw pointers. It stays inside its
-//! arrays because a plan's kernels index within their parameters' dimensions (the
-//! Plan evaluator checks that on the same plans), inputs are checked against the
-//! plan's shapes before each run, outputs are allocated to them, and the arena is
-//! as large as the plan says, which the Plan verifier has checked at the sizes of
-//! the run.
+//! Generated code accesses memory through raw pointers. It stays inside its arrays because a plan's
+//! kernels index within their parameters' dimensions (the Plan evaluator checks that on the same
+//! plans), inputs are checked against the plan's shapes before each run, outputs are allocated with
+//! these shapes, and the arena has the size that the plan states, which the Plan verifier has
+//! checked at the sizes of the run.
 
 use super::memory::Memory;
 use super::walk::{KernelTime, Run};
@@ -32,62 +31,61 @@ use tegula_target::{CpuFeatures, IsaLevel};
 /// A compiled plan. It may be run by several threads at once.
 pub struct Executable {
     pub(super) plan: Plan,
-    /// What `code` was placed from.
+    /// The code before it was placed in memory.
     pub(super) compiled: CompiledPlan,
     code: Code,
-    /// Of each kernel, what its code handles together.
+    /// For each kernel, the points and elements that its code handles together.
     pub(super) regroupings: Vec<Regrouping>,
-    /// What the code was made for.
+    /// The instruction set that the code was compiled for.
     pub(super) cpu: IsaLevel,
     pool: Arc<ThreadPool>,
-    /// No threads, for calls by one of the pool's.
+    /// A pool without threads, for calls that run on a thread of the pool.
     serial: ThreadPool,
-    /// The plan at the sizes of runs so far. A plan without open sizes is there from the
-    /// start.
+    /// The plan at the sizes of earlier runs. A plan without open sizes is prepared from the start.
     prepared: PerSizes<Prepared>,
-    /// What the first run of any size has computed for all of them.
+    /// Values that a run has computed and that are the same at all sizes.
     shared: SharedMemories,
-    /// By flattened parameter: whether every run is given the same.
+    /// For each flattened parameter, whether every run gets the same array.
     pub(super) frozen: Vec<bool>,
-    /// Arenas of finished runs.
+    /// Arenas of finished runs, for reuse.
     arenas: Mutex<Vec<AlignedBytes>>,
-    /// Scratch memory of library calls, of finished runs.
+    /// Scratch memory of finished runs' library calls, for reuse.
     scratch: Mutex<Vec<AlignedBytes>>,
-    /// Memory of results that were dropped.
+    /// Memory of results that were dropped, for reuse.
     dropped: Arc<BufferPool>,
 }
 
-/// A plan at the sizes of a run: nothing is left to compute but data.
+/// A plan at the sizes of a run, ready to execute.
 pub(super) struct Prepared {
     /// The values of the plan's symbols.
     sizes: Vec<i64>,
     actions: Vec<Action>,
-    /// What only the first run computes.
+    /// The values that only the first run computes.
     kept: Memories,
-    /// How many memories are found through the table of exchanged ones.
+    /// The number of entries in the table of exchanged buffers.
     exchanged: usize,
     arena_bytes: i64,
-    /// Of library calls and strips, for as many threads as there are.
+    /// The scratch bytes of library calls and strips, for all threads.
     scratch_bytes: i64,
-    /// Of that, what arrays take.
+    /// The bytes of private arrays in it.
     private_bytes: i64,
     results: Vec<ArrayShape>,
-    /// Of all results.
+    /// The bytes of all results.
     result_bytes: usize,
 }
 
-/// The largest arena that is allocated, in bytes: 64 GiB.
+/// The maximum bytes of an arena: 64 GiB.
 const MAX_ARENA: i64 = 1 << 36;
-/// How many arenas, and how many scratch memories, are kept between runs.
+/// The maximum number of arenas, and of scratch memories, that are kept between runs.
 const MAX_POOLED: usize = 8;
-/// The results of how many runs may lie in the memory that is kept for further ones: the caller
-/// of a run often has those of the run before.
+/// The number of runs whose results' memory is kept for reuse: the caller of a run often still has
+/// the results of the run before.
 const RUNS_KEPT: usize = 2;
 
-/// The text of a plan's code.
+/// Lists the code of a plan as text.
 ///
 /// # Errors
-/// As [`Executable::new`].
+/// Those of [`Executable::new`].
 pub fn listing(plan: &Plan, options: &Options, what: Listing) -> Result<String, Error> {
     let transformed = transform_kernels(plan, options, &mut PassManager::new());
     let regroupings: Vec<Regrouping> = regroupings(&transformed);
@@ -107,8 +105,8 @@ impl Executable {
     /// Compiles a plan.
     ///
     /// # Errors
-    /// An operation that the element type lacks or that cannot be compiled yet, a
-    /// CPU that this machine is not, or a plan that breaks its invariants.
+    /// An operation that the element type lacks or that cannot be compiled yet, a CPU other than
+    /// this machine's, or a plan that breaks its invariants.
     pub fn new(plan: Plan, options: &Options) -> Result<Self, Error> {
         verify(&plan).map_err(|errors| Error::Bug(errors.to_string()))?;
         if !options.cpu.is_supported() {
@@ -125,8 +123,8 @@ impl Executable {
         Self::assemble(plan, compiled, regroupings, (options.cpu, pool), fixed)
     }
 
-    /// Puts together what is compiled. `fixed` is the plan at its own sizes, if it has no open
-    /// ones.
+    /// Makes an executable from compiled code. `fixed` is the plan at its own sizes, if it has no
+    /// open ones.
     pub(super) fn assemble(
         plan: Plan,
         compiled: CompiledPlan,
@@ -157,29 +155,29 @@ impl Executable {
         })
     }
 
-    /// What was compiled.
+    /// The plan that was compiled.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Says that runs from now on are given the same array for a parameter, until this is
-    /// said again: what depends only on such arrays, and on constants, is computed by the
-    /// first run. Nothing happens if there is no such parameter.
+    /// Declares that later runs get the same array for a parameter, until this is called again:
+    /// values that depend only on such arrays and on constants are computed by the first run. Does
+    /// nothing if there is no such parameter.
     pub fn freeze(&mut self, parameter: usize) {
         if let Some(frozen) = self.frozen.get_mut(parameter) {
             *frozen = true;
         }
-        // What was kept is of another array, perhaps.
+        // Kept values may have been computed from another array.
         self.prepared = PerSizes::default();
         self.shared = SharedMemories::default();
     }
 
-    /// Runs on flattened inputs, giving flattened results. The memory of an input
-    /// that is given away may become that of a result.
+    /// Runs the program on flattened inputs and returns flattened results. The memory of an owned
+    /// input may be reused for a result.
     ///
     /// # Errors
-    /// Inputs of another number or shape than the program's, sizes that do not go
-    /// together, too little memory, or a custom call whose handler fails.
+    /// Inputs whose number or shapes differ from the program's, inconsistent sizes, too little
+    /// memory, or a custom call whose handler fails.
     pub fn run(&self, inputs: Vec<Cow<'_, Literal>>) -> Result<Vec<Literal>, Error> {
         self.run_with(inputs, None)
     }
@@ -235,8 +233,8 @@ impl Executable {
         }
     }
 
-    /// The memory of a run's results: that of inputs which were given away for them, else of
-    /// results that were dropped, or fresh.
+    /// The memory of a run's results: that of inputs donated for them, else of dropped results, or
+    /// new memory.
     fn outputs(
         &self,
         prepared: &Prepared,
@@ -249,8 +247,8 @@ impl Executable {
             let alias = self.plan.aliases.iter().find(|a| a.output == number);
             let given = alias.and_then(|a| inputs.get_mut(a.parameter));
             if let Some(Cow::Owned(literal)) = given {
-                // What is left is never read: the parameter lies in the result's memory. The
-                // verifier has checked that the sizes are equal.
+                // The empty literal that remains is never read, because the parameter is in the
+                // result's memory. The verifier has checked that the sizes are equal.
                 let taken = std::mem::take(literal).reinterpret(shape);
                 outputs.push(taken.unwrap_or_default());
                 continue;
@@ -269,7 +267,8 @@ impl Executable {
         Ok(outputs)
     }
 
-    /// Where what is kept lies, computed now if no run has. Nothing writes there after that.
+    /// The addresses of kept values, which are computed now if no run has computed them. Nothing
+    /// writes there afterwards.
     fn kept(
         &self,
         prepared: &Prepared,
@@ -287,7 +286,8 @@ impl Executable {
                 kernels: &self.code.kernels,
                 constants: &self.plan.constants,
                 sizes: &prepared.sizes,
-                // Kept steps read inputs and constants, and write what is kept.
+                // Kept steps only read inputs, constants and kept values, and only write kept
+                // values.
                 arena: std::ptr::null_mut(),
                 outputs: Vec::new(),
                 exchanged: Vec::new(),
@@ -300,7 +300,7 @@ impl Executable {
             let ran = each.try_for_each(|action| run.actions(std::slice::from_ref(action)));
             give_back(&self.scratch, scratch);
             ran?;
-            // What was stopped is not kept.
+            // Values of an interrupted run are not kept.
             Ok(tegula_limits::check()?)
         };
         let kept = prepared.kept.get(&self.shared, Error::OutOfMemory, fill)?;
@@ -328,11 +328,10 @@ impl Executable {
         })
     }
 
-    /// Runs once and measures each kernel and library call, in the order in which
-    /// they first ran.
+    /// Runs once and measures each kernel and library call, in the order of their first execution.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Those of [`Self::run`].
     pub fn profile(&self, inputs: &[&Literal]) -> Result<Vec<KernelTime>, Error> {
         let profile = RefCell::new(Vec::new());
         let inputs = inputs.iter().map(|&input| Cow::Borrowed(input)).collect();
@@ -340,11 +339,11 @@ impl Executable {
         Ok(profile.into_inner())
     }
 
-    /// Bytes that a run on inputs of these shapes takes beyond them: the arena, the
-    /// results, and what is kept from run to run.
+    /// The bytes that a run on inputs of these shapes takes besides the inputs: the arena, the
+    /// results, and the values kept between runs.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Those of [`Self::run`].
     pub fn peak_bytes(&self, inputs: &[&ArrayShape]) -> Result<i64, Error> {
         let prepared = self.prepare(inputs)?;
         let results = i64::try_from(prepared.result_bytes).unwrap_or(i64::MAX);
@@ -408,8 +407,8 @@ impl Prepared {
     }
 }
 
-/// Memory of so many bytes or more that another run has given back, or fresh. What it holds means
-/// nothing.
+/// Memory of at least so many bytes that another run has returned, or new memory. Its contents are
+/// arbitrary.
 fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, Error> {
     let wanted = usize::try_from(bytes).map_err(|_| Error::OutOfMemory(bytes))?;
     let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -426,7 +425,7 @@ fn taken(pooled: &Mutex<Vec<AlignedBytes>>, bytes: i64) -> Result<AlignedBytes, 
 fn give_back(pooled: &Mutex<Vec<AlignedBytes>>, bytes: AlignedBytes) {
     let mut pooled = pooled.lock().unwrap_or_else(PoisonError::into_inner);
     if pooled.len() >= MAX_POOLED {
-        // Sizes of runs differ: what is kept longest may be too small by now.
+        // Sizes of runs differ: the oldest memory may be too small by now.
         pooled.remove(0);
     }
     pooled.push(bytes);

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use tegula_ir::Literal;
 use tegula_limits::StopFlag;
 
-/// The memory of one run, and the code that works on it.
+/// The memory of one run, and the code that uses it.
 pub(crate) struct Memory<'a> {
-    /// By the plan's kernels.
+    /// The code of the plan's kernels, by number.
     pub(super) kernels: &'a [KernelCode],
     pub(super) constants: &'a [Literal],
     /// The values of the plan's symbols.
@@ -16,16 +16,16 @@ pub(crate) struct Memory<'a> {
     pub(super) arena: *mut u8,
     pub(super) inputs: Vec<*const u8>,
     pub(super) outputs: Vec<*mut u8>,
-    /// The memories that are kept from run to run.
+    /// The buffers of values kept between runs.
     pub(super) kept: Vec<*mut u8>,
-    /// The memories that loops exchange.
+    /// The table of exchanged buffers.
     pub(super) exchanged: Vec<Cell<*mut u8>>,
-    /// Says that the run is to stop.
+    /// The flag that stops the run.
     pub(super) stop: StopFlag,
 }
 
 impl Memory<'_> {
-    /// The address of a place. What is behind an input or a constant is only read.
+    /// The address of a location. Inputs and constants are only read.
     pub(crate) fn address(&self, location: Location) -> *mut u8 {
         let base = match location.area {
             Area::Parameter(i) => self.inputs[i].cast_mut(),
@@ -35,7 +35,7 @@ impl Memory<'_> {
             Area::Kept(i) => self.kept[i],
             Area::Exchanged(i) => self.exchanged[i].get(),
         };
-        // SAFETY: the offset lies inside the area; see the module's text.
+        // SAFETY: the offset lies inside the area; see the module's documentation.
         unsafe { base.add(location.offset) }
     }
 
@@ -54,8 +54,8 @@ impl Memory<'_> {
         self.stop.address().cast_mut()
     }
 
-    /// The addresses of a kernel's arguments; last, the values of the plan's symbols and the stop
-    /// flag, which code only reads.
+    /// The addresses of a kernel's arguments, followed by those of the symbols' values and of the
+    /// stop flag, which code only reads.
     pub(crate) fn addresses(&self, args: &[Location]) -> impl Iterator<Item = *mut u8> {
         let args = args.iter().map(|&a| self.address(a));
         args.chain([self.sizes(), self.stop_flag()])

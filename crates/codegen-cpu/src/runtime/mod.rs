@@ -1,11 +1,11 @@
 //! Running a compiled program.
 //!
-//! - [`executable`]: a compiled Plan, and what it keeps between runs.
-//! - [`walk`]: the walker of actions; [`memory`]: where everything lies in a run.
-//! - [`pre_resolved_loop`]: loops of small steps whose addresses are found once.
-//! - [`strip_loop`]: steps done strip by strip, by several threads.
-//! - [`saved`]: executables as bytes.
-//! - [`roofline`]: what this machine can do at most, measured.
+//! - [`executable`]: a compiled Plan, and the memory that it keeps between runs.
+//! - [`walk`]: executes actions; [`memory`]: the addresses of a run.
+//! - [`pre_resolved_loop`]: loops of small steps whose addresses are resolved once.
+//! - [`strip_loop`]: steps executed strip by strip, by several threads.
+//! - [`saved`]: serialises executables.
+//! - [`roofline`]: measures the peak rates of this machine.
 
 pub(crate) mod executable;
 pub(crate) mod memory;

@@ -1,22 +1,22 @@
-//! Loops of small kernels and copies alone: their addresses are looked up once, before the first
-//! iteration.
+//! Loops that contain only small kernels and copies: their addresses are looked up once, before the
+//! first iteration.
 //!
-//! A turn of a recurrence over single numbers takes a few nanoseconds, and to look up the
-//! addresses of its kernels' arguments takes several times as long. Memories that a loop
-//! exchanges lie in one of two places, by turns: there is a list of steps for either.
+//! An iteration of a recurrence over single numbers takes a few nanoseconds; looking up the
+//! addresses of its kernels' arguments would take several times as long. Buffers that a loop
+//! exchanges alternate between two places: there is a list of steps for each.
 
 use super::memory::Memory;
 use crate::abi::{KernelFn, parts_of};
 use crate::program::ir::{Action, Location};
 use smallvec::SmallVec;
 
-/// What is done, with addresses.
+/// A step with addresses.
 #[derive(Clone, Copy)]
 enum Step {
-    /// A part of a kernel.
+    /// Runs a part of a kernel.
     Kernel {
         function: KernelFn,
-        /// Its first argument among all addresses.
+        /// The index of its first argument in `addresses`.
         first: usize,
         begin: i64,
         end: i64,
@@ -28,21 +28,21 @@ enum Step {
     },
 }
 
-/// A turn: the condition's steps, then the body's. The sizes are what a recurrence of
-/// single numbers needs.
+/// One iteration: the steps of the condition, then those of the body. The inline capacities suffice
+/// for a recurrence of single numbers.
 pub(crate) struct Turn {
     steps: SmallVec<[Step; 16]>,
-    /// How many of them are the condition's.
+    /// The number of steps that belong to the condition.
     condition: usize,
     addresses: SmallVec<[*mut u8; 48]>,
-    /// Whether there is another turn, once the condition's steps are done.
+    /// The predicate that the condition's steps write.
     predicate: *const u8,
 }
 
-/// Steps beyond which finding addresses is a small part of a turn.
+/// The maximum number of steps: with more, looking up addresses is a small part of an iteration.
 const MAX_STEPS: usize = 64;
 
-/// Whether actions are steps of such a turn.
+/// Whether actions can be the steps of such an iteration.
 pub(crate) fn are_steps(condition: &[Action], body: &[Action]) -> bool {
     condition.len() + body.len() <= MAX_STEPS
         && condition.iter().chain(body).all(|action| match action {
@@ -53,8 +53,8 @@ pub(crate) fn are_steps(condition: &[Action], body: &[Action]) -> bool {
 }
 
 impl Turn {
-    /// A turn of a run, with memories where they are now; the actions [are
-    /// steps](are_steps).
+    /// An iteration with the current addresses of a run's memory; the actions must satisfy
+    /// [`are_steps`].
     pub(crate) fn new(
         run: &Memory<'_>,
         condition: &[Action],
@@ -101,30 +101,31 @@ impl Turn {
         }
     }
 
-    /// Does the condition's steps; gives whether there is another turn.
+    /// Executes the condition's steps; returns whether there is another iteration.
     ///
     /// # Safety
-    /// As the actions; the memories are where they were.
+    /// The requirements of the actions hold; memory has not moved.
     pub(crate) unsafe fn goes_on(&self) -> bool {
-        // SAFETY: the caller promises: as the actions; the memories are where they were; the
-        // predicate is what the condition has written.
+        // SAFETY: the caller promises that the requirements of the actions hold and that memory has
+        // not moved; the predicate is what the condition has written.
         unsafe {
             self.run(&self.steps[..self.condition]);
             *self.predicate != 0
         }
     }
 
-    /// Does the body's steps.
+    /// Executes the body's steps.
     ///
     /// # Safety
-    /// As the actions; the memories are where they were.
+    /// The requirements of the actions hold; memory has not moved.
     pub(crate) unsafe fn body(&self) {
-        // SAFETY: the caller promises: as the actions; the memories are where they were.
+        // SAFETY: the caller promises that the requirements of the actions hold and that memory has
+        // not moved.
         unsafe { self.run(&self.steps[self.condition..]) };
     }
 
     /// # Safety
-    /// As [`Self::body`].
+    /// The same as for [`Self::body`].
     unsafe fn run(&self, steps: &[Step]) {
         for step in steps {
             match *step {
@@ -135,7 +136,7 @@ impl Turn {
                     end,
                 } => {
                     let addresses = self.addresses[first..].as_ptr();
-                    // SAFETY: the caller promises what [`Self::body`] asks for.
+                    // SAFETY: the caller promises what [`Self::body`] requires.
                     unsafe { function(addresses, begin, end) };
                 }
                 // SAFETY: both ends have that many bytes; they may be parts of one arena.

@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A measurement goes on for this long; its fastest turn counts.
+/// The time for which a measurement is repeated; the fastest repetition counts.
 const BUDGET: Duration = Duration::from_millis(20);
-/// More bytes than any cache has are as slow as these.
+/// The maximum footprint: it exceeds any cache, and larger ones are no slower.
 const MOST_BYTES: usize = 256 << 20;
 const FEWEST_BYTES: usize = 8 << 10;
 
-/// The measured ceilings of one thread.
+/// The measured peak rates of one thread.
 #[derive(Debug, Default)]
 pub struct Ceilings {
     operations: Option<f64>,
-    /// Bytes per second by the bytes of what is copied and of the copy.
+    /// Bytes per second, by the footprint (source and destination together).
     copies: BTreeMap<usize, f64>,
 }
 
 impl Ceilings {
-    /// `f32` operations per second: products and sums in registers, each as one. `None`
-    /// where the machine has no instruction for both at once.
+    /// `f32` operations per second: products and sums in registers, each counted as one. `None` if
+    /// the machine has no fused instruction for both.
     pub fn operations(&mut self) -> Option<f64> {
         if self.operations.is_none() {
             self.operations = fastest(multiply_and_add);
@@ -31,13 +31,13 @@ impl Ceilings {
         self.operations
     }
 
-    /// Bytes read and written per second by a copy which reads and writes about so many.
+    /// Bytes read and written per second by a copy with about this footprint.
     pub fn bytes(&mut self, footprint: f64) -> f64 {
         let class = (footprint as usize).clamp(FEWEST_BYTES, MOST_BYTES);
         let class = class.next_power_of_two();
         *self.copies.entry(class).or_insert_with(|| {
             let (from, mut to) = (vec![1u8; class / 2], vec![0u8; class / 2]);
-            // The library's copy goes past the caches where it takes much to be far.
+            // The library's copy bypasses the caches for large arrays, which it may do too early.
             let near = fastest(|| {
                 copy_through_caches(black_box(&from), &mut to);
                 black_box(&mut to);
@@ -53,7 +53,7 @@ impl Ceilings {
     }
 }
 
-/// The most per second that one turn of some work does.
+/// The highest rate of repetitions of some work.
 fn fastest(mut work: impl FnMut() -> Option<f64>) -> Option<f64> {
     let (start, mut most) = (Instant::now(), 0f64);
     while start.elapsed() < BUDGET {
@@ -64,7 +64,7 @@ fn fastest(mut work: impl FnMut() -> Option<f64>) -> Option<f64> {
     Some(most)
 }
 
-/// Turns of the loop of one measurement.
+/// Iterations of the loop of one measurement.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const TURNS: u32 = 4000;
 
@@ -82,7 +82,7 @@ fn multiply_and_add() -> Option<f64> {
 #[cfg(target_arch = "aarch64")]
 fn multiply_and_add() -> Option<f64> {
     use std::arch::aarch64::{vdupq_n_f32, vfmaq_f32};
-    /// Four units of four cycles each begin one of these in each cycle.
+    /// Four units with a latency of four cycles each start one of these in each cycle.
     const CHAINS: usize = 24;
     // SAFETY: vectors are part of the architecture.
     unsafe {
@@ -128,8 +128,8 @@ mod x86 {
         _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps,
     };
     use std::hint::black_box;
-    /// Sums that do not wait for one another: more than an instruction takes cycles,
-    /// times how many begin in one.
+    /// The number of independent sums: more than the latency of an instruction in cycles times the
+    /// number that start in one cycle.
     const CHAINS: usize = 12;
 
     #[target_feature(enable = "avx512f")]

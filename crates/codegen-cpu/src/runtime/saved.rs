@@ -1,8 +1,8 @@
-//! Executables as bytes: the plan as text, and its machine code as an image without addresses.
+//! Serialises executables: the plan as text, and its machine code as an image without addresses.
 //!
-//! What is loaded runs as it did before, at once: nothing is compiled again. The bytes hold no
-//! constants (the caller keeps those beside them) and are not checked for damage: whoever stores
-//! them guards them by a checksum, as code that is executed must be.
+//! A loaded executable runs without being compiled again. The bytes contain no constants (the
+//! caller stores those separately) and are not checked for damage: the caller must guard them by a
+//! checksum, because they contain code that is executed.
 
 use super::executable::{Executable, fixed};
 use crate::clif::target::target;
@@ -16,22 +16,23 @@ use tegula_linalg::thread_pool::ThreadPool;
 use tegula_plan::{PlanWithoutConstants, parse_plan_with};
 use tegula_target::{CpuFeatures, IsaLevel};
 
-/// What bytes hold.
+/// The serialised form of an executable.
 #[derive(Serialize, Deserialize)]
 struct Saved<'a> {
-    /// The name of the level of instructions.
+    /// The name of the instruction set level.
     cpu: Cow<'a, str>,
-    /// [What code may use](machine) at that level where it was compiled.
+    /// [The instruction sets that code may use](machine) at that level, on the machine that
+    /// compiled it.
     machine: Cow<'a, str>,
     plan: Cow<'a, str>,
     regroupings: Cow<'a, [Regrouping]>,
     compiled: Cow<'a, CompiledPlan>,
 }
 
-/// Every instruction set that code for a level may use on this machine, by name.
+/// The names of all instruction sets that code for a level may use on this machine.
 ///
 /// # Errors
-/// This machine cannot be compiled for.
+/// Code for this machine cannot be compiled.
 pub fn machine(cpu: IsaLevel) -> Result<String, Error> {
     let isa = target(cpu)?;
     let flags = isa.isa_flags().into_iter();
@@ -44,7 +45,7 @@ pub fn machine(cpu: IsaLevel) -> Result<String, Error> {
 }
 
 impl Executable {
-    /// The executable as bytes, without its plan's constants.
+    /// Serialises the executable, without its plan's constants.
     ///
     /// # Errors
     /// A parameter is [frozen](Self::freeze), or the machine cannot be named.
@@ -64,14 +65,15 @@ impl Executable {
         postcard::to_stdvec(&saved).map_err(|error| Error::Saved(error.to_string()))
     }
 
-    /// An executable from [its bytes](Self::save), its plan's constants, and the number of threads
-    /// that a run may use.
+    /// Loads an executable from [its bytes](Self::save), its plan's constants, and the number of
+    /// threads that a run may use.
     ///
     /// # Safety
-    /// The bytes are what [`Self::save`] gave, unchanged: the machine code in them is executed.
+    /// The bytes must be unchanged output of [`Self::save`]: the machine code in them is executed.
     ///
     /// # Errors
-    /// The bytes were made for another machine, the constants are others, or there is no memory.
+    /// The bytes were made for another machine, the constants differ, or there is not enough
+    /// memory.
     pub unsafe fn load(bytes: &[u8], constants: &[Literal], threads: usize) -> Result<Self, Error> {
         let saved: Saved<'_> =
             postcard::from_bytes(bytes).map_err(|error| Error::Saved(error.to_string()))?;

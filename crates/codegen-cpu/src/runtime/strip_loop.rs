@@ -1,14 +1,14 @@
-//! Steps that are done strip by strip ([`Step::Strips`](tegula_plan::Step)), so that
-//! what one writes is near when the next reads it.
+//! Strip-mined steps ([`Step::Strips`](tegula_plan::Step)): executed strip by strip, so that a step
+//! finds the strip that the one before it wrote in a near cache.
 //!
-//! Threads take one strip after the other, each with memory of its own for one strip of the
-//! plan's private arrays, of which the plan's places are thus not used.
-//! A kernel does the points of the strip, and is told that a private array begins so far
-//! before the strip's memory that its elements lie in that. A call is made for arrays of a
-//! strip. Small arrays that a kernel's code may read as wholes lie where the plan says.
+//! Each thread takes one strip after the other, and has memory of its own for one strip of the
+//! plan's private arrays, instead of the plan's places for them. A kernel computes the points of
+//! the strip; the address that it gets for a private array is shifted, so that the strip's elements
+//! lie in the strip's memory. A library call is prepared for arrays of the size of a strip. Small
+//! arrays that a kernel's code may read whole stay at the plan's places.
 //!
-//! Where that does not go (more threads than strips, points that code does together across
-//! the border of strips), each step is done whole, in the places that the plan has.
+//! If strips are impossible (more threads than strips, or points that the code computes together
+//! cross a strip's border), each step is executed whole, at the plan's places.
 
 use super::memory::Memory;
 use crate::abi::{KernelCode, parts_of};
@@ -20,10 +20,10 @@ use tegula_ir::ALIGNMENT;
 use tegula_linalg::thread_pool::ThreadPool;
 
 impl Strips {
-    /// Does all strips. Gives what each step took of the time if it is `timed`.
+    /// Executes all strips. Returns the share of the time that each step took if `timed`.
     ///
     /// # Safety
-    /// As for the steps one by one; `memory` has [`Self::bytes`], aligned to 64.
+    /// The requirements of the single steps hold; `memory` has [`Self::bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         run: &Memory<'_>,
@@ -35,7 +35,7 @@ impl Strips {
         let mut ready: SmallVec<[Ready<'_>; 4]> = SmallVec::with_capacity(self.steps.len());
         for (i, strip) in self.steps.iter().enumerate() {
             let start = timed.then(Instant::now);
-            // SAFETY: the caller promises what a step asks for, and memory of [`Self::bytes`].
+            // SAFETY: the caller promises what a step requires, and memory of [`Self::bytes`].
             ready.push(unsafe { strip.ready(run, memory) });
             if let Some(start) = start {
                 times[i] = start.elapsed();
@@ -77,32 +77,32 @@ type Addresses = SmallVec<[*mut u8; 8]>;
 /// A step with the addresses of a run.
 struct Ready<'a> {
     strip: &'a Strip,
-    /// Where arrays begin that are not private.
+    /// The start addresses of arrays that are not private.
     bases: Addresses,
-    /// Of a kernel.
+    /// The code, if the step is a kernel.
     code: Option<&'a KernelCode>,
-    /// Of a kernel the values of the plan's symbols, of a call what was packed.
+    /// For a kernel the values of the plan's symbols, for a call the packed operand.
     last: *mut u8,
     /// The run's stop flag.
     stop_flag: *mut u8,
 }
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 struct Shared<'a> {
     steps: &'a [Ready<'a>],
     memory: *mut u8,
-    /// The memories that no strip has, by number.
+    /// The numbers of memories that no strip uses.
     free: Mutex<SmallVec<[usize; 8]>>,
-    /// What each step has taken.
+    /// The time of each step.
     times: Mutex<Vec<Duration>>,
 }
 
-// SAFETY: addresses are only read; of what they lead to, a thread writes what is its strips'
-// alone, as the plan's verifier has checked.
+// SAFETY: addresses are only read; of the memory that they point to, a thread only writes its own
+// strips' parts, as the plan's verifier has checked.
 unsafe impl Sync for Shared<'_> {}
 
 impl Shared<'_> {
-    /// A memory for a strip. No more threads do strips than there are memories.
+    /// Takes a free memory for a strip. There are at least as many memories as threads.
     fn slot(&self) -> usize {
         loop {
             if let Some(slot) = locked(&self.free).pop() {
@@ -118,10 +118,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Strip {
-    /// What strips need that all of them have in common.
+    /// Prepares the step for all strips, and packs the operand that they share.
     ///
     /// # Safety
-    /// As [`Strips::run`].
+    /// The same as for [`Strips::run`].
     unsafe fn ready<'a>(&'a self, run: &'a Memory<'_>, memory: *mut u8) -> Ready<'a> {
         let base = |array: &Array| match array {
             Array::There { first, .. } => run.address(*first),
@@ -139,8 +139,8 @@ impl Strip {
                 PackedAt::Kept(place) => (None, run.address(place)),
                 PackedAt::Shared(begin) => {
                     let target = memory.wrapping_add(begin);
-                    // SAFETY: the operand is one that the call is given, and not private, as
-                    // all strips read it; the memory is what the call has asked for.
+                    // SAFETY: the operand is one of the call, and not private, as all strips read
+                    // it; the memory has the size that the call requires.
                     unsafe { call.keep(bases[packed.operand], target) };
                     (None, target)
                 }
@@ -157,10 +157,10 @@ impl Strip {
 }
 
 impl Ready<'_> {
-    /// Does a strip, by number, with memory of its own and so many bytes of that for arrays.
+    /// Executes strip `number`, with memory of its own, of which `private` bytes are for arrays.
     ///
     /// # Safety
-    /// As [`Strips::run`].
+    /// The same as for [`Strips::run`].
     unsafe fn run(&self, number: usize, (memory, private): (*mut u8, usize), serial: &ThreadPool) {
         let address = |(base, array): (&*mut u8, &Array)| match *array {
             Array::There { ref distances, .. } => {
@@ -173,7 +173,7 @@ impl Ready<'_> {
             }
             Array::Private { begin, bytes } => {
                 let before = number * bytes;
-                // So that the first strip's memory would be aligned.
+                // Keeps the alignment that the first strip's memory would have.
                 let strip = memory.wrapping_add(begin + before % ALIGNMENT);
                 match self.code {
                     Some(_) => strip.wrapping_sub(before),
@@ -188,7 +188,7 @@ impl Ready<'_> {
                 addresses.extend([self.last, self.stop_flag]);
                 let begin = number as i64 * points;
                 parts_of(code, [begin, begin + points], |function, [begin, end]| {
-                    // SAFETY: the caller promises what [`Strips::run`] asks for; the points of a
+                    // SAFETY: the caller promises what [`Strips::run`] requires; the points of a
                     // kernel are independent.
                     unsafe { function(addresses.as_ptr(), begin, end) };
                 });
@@ -198,7 +198,7 @@ impl Ready<'_> {
                 let operands = operands.iter().map(|address| address.cast_const());
                 let operands: SmallVec<[*const u8; 4]> = operands.collect();
                 let (kept, scratch) = (self.last.cast_const(), memory.wrapping_add(private));
-                // SAFETY: the caller promises what [`Strips::run`] asks for.
+                // SAFETY: the caller promises what [`Strips::run`] requires.
                 let ran = unsafe { call.run(&operands, results, (None, kept), scratch, serial) };
                 debug_assert!(ran.is_ok(), "products do not fail");
             }

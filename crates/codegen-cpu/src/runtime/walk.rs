@@ -1,4 +1,4 @@
-//! Walks a program's actions: runs kernels, calls, copies, loops and branches in order.
+//! Executes a program's actions in order: kernels, calls, copies, loops and branches.
 
 use super::memory::Memory;
 use super::pre_resolved_loop::{Turn, are_steps};
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use tegula_ir::ElementType;
 use tegula_linalg::thread_pool::ThreadPool;
 
-/// What one kernel or library call took in a profiled run.
+/// The time of one kernel or library call in a profiled run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelTime {
-    /// Its name: that of the kernel in the plan, or of the routine.
+    /// The name of the kernel in the plan, or of the routine.
     pub name: String,
-    /// The time of all its runs together.
+    /// The total time of all its executions.
     pub time: Duration,
-    /// How often it ran.
+    /// The number of its executions.
     pub runs: u64,
-    /// The work of all its runs together.
+    /// The total work of all its executions.
     pub work: Work,
 }
 
@@ -45,18 +45,18 @@ fn note(profile: &mut Vec<KernelTime>, name: String, time: Duration, work: &Work
 pub(crate) struct Run<'a> {
     pub(super) memory: Memory<'a>,
     pub(super) sorts: &'a [SortCode],
-    /// Functions of loops.
+    /// The functions of outlined loops.
     pub(super) loops: &'a [KernelFn],
     pub(super) scratch: *mut u8,
     pub(super) pool: &'a ThreadPool,
-    /// No threads, for calls by one of the pool's.
+    /// A pool without threads, for calls that run on a thread of the pool.
     pub(super) serial: &'a ThreadPool,
     pub(super) profile: Option<&'a RefCell<Vec<KernelTime>>>,
 }
 
 impl Run<'_> {
     pub(super) fn actions(&self, actions: &[Action]) -> Result<(), RunFailure> {
-        // Asked once: a kernel may take less time than to ask.
+        // Queried once, because a kernel may take less time than the query.
         let traced = tracing::enabled!(tracing::Level::TRACE);
         for action in actions {
             self.memory.stop.check()?;
@@ -109,16 +109,16 @@ impl Run<'_> {
                 let kept = kept.map_or(std::ptr::null(), |kept| {
                     self.memory.address(kept).cast_const()
                 });
-                // SAFETY: see the module's text; a call's results overlap none of
-                // its operands, and values are aligned to 64 bytes.
+                // SAFETY: see the module's documentation; a call's results overlap none of its
+                // operands, and values are aligned to 64 bytes.
                 unsafe {
                     let (scratch, pool) = (self.scratch, self.pool);
                     call.run(&inputs, &outputs, (sort, kept), scratch, pool)?;
                 }
             }
             Action::Pack { call, from, to } => {
-                // SAFETY: the operand is one that the call is given, and the memory is what
-                // the call has asked for.
+                // SAFETY: the operand is one of the call, and the memory has the size that the call
+                // requires.
                 unsafe { call.keep(self.memory.address(*from), self.memory.address(*to)) };
             }
             Action::Copy { from, to, bytes } => {
@@ -206,8 +206,8 @@ impl Run<'_> {
     fn strips(&self, strips: &Strips) {
         let pools = (self.pool, self.serial);
         let timed = self.profile.is_some();
-        // SAFETY: see the module's text; the plan's verifier has checked that strips may be
-        // done in any order.
+        // SAFETY: see the module's documentation; the plan's verifier has checked that strips may
+        // be executed in any order.
         let times = unsafe { strips.run(&self.memory, self.scratch, pools, timed) };
         if let Some(profile) = self.profile {
             for (strip, time) in strips.steps.iter().zip(times) {
@@ -221,7 +221,7 @@ impl Run<'_> {
         }
     }
 
-    /// Bytes from the first slab to the one that an index says.
+    /// The offset in bytes of the slab that an index selects.
     fn slab(&self, index: &Index<Location>) -> i64 {
         let at = self.memory.address(index.place);
         // SAFETY: an integer of this type that was written before; values are aligned.
@@ -235,16 +235,16 @@ impl Run<'_> {
         number.max(index.least).min(index.most) * index.stride
     }
 
-    /// A loop that is a function.
+    /// Runs an outlined loop.
     fn nest(&self, nest: &Nest) {
         let table = nest.table.iter().map(|&place| self.memory.address(place));
         let table: smallvec::SmallVec<[*mut u8; 32]> = table.collect();
         let function = self.loops[nest.function];
-        // SAFETY: see the module's text; it does what the loop's actions do.
+        // SAFETY: see the module's documentation; it does what the loop's actions do.
         unsafe { function(table.as_ptr(), self.memory.stop_flag() as i64, 1) };
     }
 
-    /// A loop whose condition and body [are steps](are_steps).
+    /// Runs a loop whose condition and body satisfy [`are_steps`].
     fn turns(
         &self,
         condition: &[Action],
@@ -262,7 +262,7 @@ impl Run<'_> {
             odd
         });
         let odd = odd.as_ref().unwrap_or(&even);
-        // SAFETY: see the module's text; memories are exchanged after every turn.
+        // SAFETY: see the module's documentation; memories are exchanged after every iteration.
         unsafe {
             while even.goes_on() {
                 even.body();
@@ -279,14 +279,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After a turn of a loop: its next states are its states.
+    /// After an iteration of a loop: exchanges the states with the next ones.
     fn exchange(&self, exchanges: &[Exchange]) {
         for [state, next] in exchanges.iter().map(|e| e.entries) {
             self.memory.exchanged[state].swap(&self.memory.exchanged[next]);
         }
     }
 
-    /// Before a loop: the memories that it exchanges have their own roles.
+    /// Before a loop: sets the table entries of its buffers to their initial roles.
     fn enter(&self, exchanges: &[Exchange]) {
         for exchange in exchanges {
             let [state, next] = exchange.entries;
@@ -295,7 +295,7 @@ impl Run<'_> {
         }
     }
 
-    /// After a loop: its states are where they are looked for.
+    /// After a loop: copies states back to their own buffers, if necessary.
     fn leave(&self, exchanges: &[Exchange]) {
         for exchange in exchanges {
             let (at, to) = (
@@ -309,7 +309,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a kernel, in parts if it is worth it, each in slices between which the run may stop.
+    /// Runs a kernel: in parts on several threads if that pays, each in slices between which the
+    /// run may be stopped.
     fn kernel(
         &self,
         kernel: usize,
@@ -321,7 +322,7 @@ impl Run<'_> {
         let addresses = Addresses(addresses.as_ptr());
         let run = |begin: i64, end: i64| {
             parts_of(pieces, [begin, end], |function, [begin, end]| {
-                // SAFETY: see the module's text; the points of a kernel are independent.
+                // SAFETY: see the module's documentation; the points of a kernel are independent.
                 unsafe { function(addresses.get(), begin, end) };
             });
         };
@@ -341,10 +342,10 @@ impl Run<'_> {
     }
 }
 
-/// Operations or bytes after which a kernel asks whether it is to stop: some ten milliseconds.
+/// The operations or bytes after which a kernel polls the stop flag: about ten milliseconds.
 const WORK_OF_SLICE: f64 = 5e7;
 
-/// Into how many slices each part of a kernel is split.
+/// The number of slices of each part of a kernel.
 fn slices(work: &Work, extent: i64, parts: usize) -> usize {
     let work = work.operations.max(work.bytes) / parts.max(1) as f64;
     if work < 2.0 * WORK_OF_SLICE {
@@ -357,8 +358,8 @@ fn slices(work: &Work, extent: i64, parts: usize) -> usize {
 /// The addresses of a kernel's arguments, for several threads.
 struct Addresses(*const *mut u8);
 
-// SAFETY: they are only read, and outlive the run of the kernel; what they lead to is
-// written at points that are independent.
+// SAFETY: they are only read, and outlive the execution of the kernel; the memory that they point
+// to is written at independent points.
 unsafe impl Sync for Addresses {}
 
 impl Addresses {

@@ -1,4 +1,4 @@
-//! Builds SIMD bodies: one method for each operation; equal values are made once.
+//! Builds SIMD bodies, with one method for each operation; equal values are made only once.
 
 use super::ir::{
     Access, Again, BinaryOp, Body, Condition, Conversion, Fused, Input, Loop, Op, Rare, Statement,
@@ -13,16 +13,15 @@ pub(crate) struct Builder {
     body: Body,
     /// Statements of the open blocks, outermost first.
     blocks: Vec<Vec<Statement>>,
-    /// Values without operands in memory, by the block that defines them.
+    /// Known values that do not come from memory, by the block that defines them.
     known: Vec<FxHashMap<Key, V>>,
-    /// Arguments of sines with what they are reduced to, in `f32` or in `f64`, by the block that
-    /// does it.
+    /// Arguments of sines and their reductions, in `f32` or `f64`, by the block that computes them.
     reduced: Vec<FxHashMap<(V, Type), [V; 2]>>,
-    /// The statement that is translated.
+    /// The statement that is being translated.
     origin: Origin,
 }
 
-/// What two equal values have in common.
+/// The key of a value for value numbering.
 type Key = (std::mem::Discriminant<Op>, u64, [u32; 3], Type);
 
 impl Builder {
@@ -36,7 +35,7 @@ impl Builder {
         }
     }
 
-    /// Says what is translated from here on; gives what was until now.
+    /// Sets the statement that is being translated; returns the previous one.
     pub(crate) fn set_origin(&mut self, origin: Origin) -> Origin {
         std::mem::replace(&mut self.origin, origin)
     }
@@ -69,8 +68,8 @@ impl Builder {
         v
     }
 
-    /// Constants and inputs belong to no block: a lowering puts them where it
-    /// likes. Everything else is defined where it is first asked for.
+    /// Constants and inputs belong to no block: a lowering places them where it likes. Every other
+    /// value is defined where it is first requested.
     fn define(&mut self, op: Op, ty: Type) -> V {
         let key = key(&op, ty);
         if let Some(key) = &key
@@ -102,12 +101,12 @@ impl Builder {
         self.body.inputs.len() as u32 - 1
     }
 
-    /// The number of an input in every lane.
+    /// Broadcasts an input to every lane.
     pub(crate) fn splat(&mut self, input: u32, ty: Type) -> V {
         self.define(Op::Input(input), ty)
     }
 
-    /// A new place that touches memory.
+    /// A new memory access.
     pub(crate) fn access(&mut self, access: Access) -> u32 {
         self.body.accesses.push(access);
         self.body.accesses.len() as u32 - 1
@@ -117,7 +116,7 @@ impl Builder {
         self.define(Op::Load { access, mask }, ty)
     }
 
-    /// Half of an element of 8 bytes.
+    /// Loads one half of an 8-byte element.
     pub(crate) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> V {
         self.define(Op::LoadHalf { access, high, mask }, Type::F32)
     }
@@ -145,7 +144,7 @@ impl Builder {
         }
     }
 
-    /// An element of 8 bytes in two halves.
+    /// Stores an 8-byte element from two halves.
     pub(crate) fn store_pair(&mut self, access: u32, halves: [V; 2], mask: Option<V>) {
         self.body.origins.stores.insert(access, self.origin);
         if let Some(block) = self.blocks.last_mut() {
@@ -169,9 +168,9 @@ impl Builder {
         self.blocks.pop().unwrap_or_default()
     }
 
-    /// What lanes are that are `common` but where `mask` holds; there they are what `rarely`
-    /// makes, of values as many and of the same types. It loads by gathers only, from where
-    /// every lane may.
+    /// A rare case: gives `common`, except in lanes where `mask` holds, which get the values that
+    /// `rarely` makes, with the same number and types. It may only load by gathers that are valid
+    /// in every lane.
     pub(crate) fn rare<const N: usize>(
         &mut self,
         mask: V,
@@ -184,8 +183,8 @@ impl Builder {
         self.close_rare(mask, common, next, None)
     }
 
-    /// What lanes are that are `common` until `asks` holds nowhere of what `step` has made of them:
-    /// only lanes that ask take a step. It loads nothing.
+    /// A repeated rare case: starts from `common` and applies `step` until `asks` holds in no lane;
+    /// only lanes in which it holds take a step. It loads nothing.
     pub(crate) fn rare_while<const N: usize>(
         &mut self,
         common: [V; N],
@@ -239,8 +238,8 @@ impl Builder {
         results
     }
 
-    /// What `reduce` makes of an argument in numbers of a type, once in a block and those inside
-    /// it.
+    /// The reduction of an argument by `reduce` in numbers of a type, computed once for a block and
+    /// those inside it.
     pub(crate) fn reduced(
         &mut self,
         x: V,
@@ -258,7 +257,7 @@ impl Builder {
         values
     }
 
-    /// Opens a loop's body; gives the carried values there.
+    /// Opens a loop's body; returns the carried values inside it.
     pub(crate) fn open_loop(&mut self, init: &[V]) -> Vec<V> {
         self.open();
         init.iter()
@@ -266,7 +265,7 @@ impl Builder {
             .collect()
     }
 
-    /// Closes the innermost loop; gives what is carried out of it.
+    /// Closes the innermost loop; returns the values that it carries out.
     pub(crate) fn close_loop(
         &mut self,
         trips: u32,
@@ -294,12 +293,12 @@ impl Builder {
         results
     }
 
-    /// The number of the lane in the run.
+    /// The lane's number.
     pub(crate) fn lane(&mut self) -> V {
         self.define(Op::Lane, Type::I32)
     }
 
-    /// The counter of a loop around; the body's outermost is 0.
+    /// The counter of an enclosing loop; the body's outermost is 0.
     pub(crate) fn counter(&mut self, depth: u32) -> V {
         self.define(Op::Counter(depth), Type::I32)
     }
@@ -310,7 +309,7 @@ impl Builder {
         self.define(Op::Const(bits), ty)
     }
 
-    /// The bits of a constant.
+    /// The bits of a value that is a constant.
     pub(crate) fn constant_of(&self, v: V) -> Option<u64> {
         match self.body.values.get(v.0 as usize)?.0 {
             Op::Const(bits) => Some(bits),
@@ -326,7 +325,7 @@ impl Builder {
         self.constant(Type::F64, x.to_bits())
     }
 
-    /// A float of the type of another.
+    /// A float constant of the same type as a value.
     pub(crate) fn float_like(&mut self, like: V, x: f64) -> V {
         match self.type_of(like).is_wide() {
             true => self.f64(x),
@@ -334,7 +333,7 @@ impl Builder {
         }
     }
 
-    /// The bit of a float's sign, as an integer of its width.
+    /// The mask of a float's sign bit, as an integer of its width.
     pub(crate) fn sign_bit_like(&mut self, like: V) -> V {
         match self.type_of(like).is_wide() {
             true => self.constant(Type::I64, 1 << 63),
@@ -369,8 +368,8 @@ impl Builder {
         self.define(Op::Binary(op, a, b), ty)
     }
 
-    /// The number and by how much it is rotated left, if both operands are parts of it, shifted by constants
-    /// to where the other has zeros.
+    /// The operand and amount of a left rotation, if both operands are the same number, shifted by
+    /// constants so that their bits do not overlap.
     fn rotation(&self, op: BinaryOp, a: V, b: V) -> Option<(V, V)> {
         if !matches!(op, BinaryOp::Or | BinaryOp::Xor | BinaryOp::Add) {
             return None;
@@ -400,7 +399,7 @@ impl Builder {
         self.binary(BinaryOp::Sub, a, b)
     }
 
-    /// The square of a magnitude is that of the number: then both are one value.
+    /// The square of a magnitude is the square of the number itself, so both become one value.
     pub(crate) fn mul(&mut self, a: V, b: V) -> V {
         match self.magnitude_of(a).filter(|_| a == b) {
             Some(x) => self.binary(BinaryOp::Mul, x, x),
@@ -408,7 +407,7 @@ impl Builder {
         }
     }
 
-    /// The number of which this is the magnitude, as [`super::mathlib::abs`] makes it.
+    /// The operand of a magnitude as made by [`super::mathlib::abs`].
     fn magnitude_of(&self, v: V) -> Option<V> {
         let op = |v: V| self.body.op(v);
         let bits_of = |v: V| match op(v) {
@@ -442,7 +441,7 @@ impl Builder {
         self.unary(UnaryOp::Not, a)
     }
 
-    /// What so many low bits were cleared of, if only bits below them were: those are shifted out.
+    /// Removes an AND that clears only bits below `low`, which are shifted out afterwards.
     fn before_clearing(&self, v: V, low: i64) -> V {
         let Op::Binary(BinaryOp::And, x, mask) = self.body.op(v) else {
             return v;
@@ -467,7 +466,7 @@ impl Builder {
         self.fused(Fused::Sum, [a, b], c)
     }
 
-    /// A product with a sum or difference.
+    /// A fused multiply-add.
     pub(crate) fn fused(&mut self, fused: Fused, [a, b]: [V; 2], c: V) -> V {
         let ty = self.type_of(a);
         self.define(Op::Fma(fused, a, b, c), ty)
@@ -489,7 +488,7 @@ impl Builder {
         self.define(Op::Convert(conversion, a), to)
     }
 
-    /// The bits of a float as an integer, or back.
+    /// The bits of a float as an integer, or the reverse.
     pub(crate) fn bits(&mut self, a: V) -> V {
         if let Op::Convert(Conversion::Bits, number) = self.body.op(a) {
             return number;
@@ -510,14 +509,14 @@ impl Builder {
         self.select(mask, one, zero)
     }
 
-    /// Both masks, where there are two.
+    /// The conjunction of two masks, or the second if there is only one.
     pub(crate) fn both(&mut self, a: Option<V>, b: V) -> V {
         a.map_or(b, |a| self.and(a, b))
     }
 }
 
-/// Removes definitions that nothing uses, from the last on; `live` are the values
-/// that are used further on.
+/// Removes definitions that nothing uses, from the last on; `live` are the values that are used
+/// later.
 pub(crate) fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut [bool]) {
     let mut kept = Vec::with_capacity(statements.len());
     while let Some(mut statement) = statements.pop() {
@@ -543,7 +542,7 @@ pub(crate) fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut
                 }
             }
             Statement::Loop(l) => {
-                // Whatever is carried is taken to be used.
+                // Carried values are assumed to be used.
                 for v in l.init.iter().chain(&l.next) {
                     live[v.0 as usize] = true;
                 }
@@ -576,7 +575,7 @@ pub(crate) fn drop_dead(body: &Body, statements: &mut Vec<Statement>, live: &mut
     *statements = kept;
 }
 
-/// `None` for what must not be merged: loads and carried values.
+/// `None` for values that must not be merged: loads and carried values.
 fn key(op: &Op, ty: Type) -> Option<Key> {
     let (extra, operands) = match *op {
         Op::Load { .. } | Op::LoadHalf { .. } | Op::Gather { .. } | Op::Carried => return None,

@@ -1,18 +1,18 @@
 //! Half-precision floats in lanes: bits to `f32`, rounding, and back to bits.
 //!
-//! Of binary16 these are conversions, for which machines have instructions; of bfloat16, the upper
-//! half of an `f32`, a few operations on integers.
+//! For binary16 the first and last step are conversions, for which machines have instructions; for
+//! bfloat16, the upper half of an `f32`, they are a few integer operations.
 
 use super::builder::Builder;
 use super::ir::{BinaryOp, Conversion, Op, Type, V};
 use tegula_ir::ElementType;
 
-/// Whether these lanes are carried in `f32`.
+/// Whether lanes of this type are carried in `f32`.
 pub(crate) fn is_supported(element_type: ElementType) -> bool {
     matches!(element_type, ElementType::BF16 | ElementType::F16)
 }
 
-/// Stored bits (in an `I32`) as the number.
+/// Converts stored bits (in an `I32`) to the number.
 pub(crate) fn decode(b: &mut Builder, element_type: ElementType, bits: V) -> V {
     if element_type == ElementType::F16 {
         return b.convert(Conversion::FromHalf, bits, Type::F32);
@@ -21,7 +21,7 @@ pub(crate) fn decode(b: &mut Builder, element_type: ElementType, bits: V) -> V {
     b.bits(wide)
 }
 
-/// The nearest number of the type, ties to even.
+/// Rounds to the nearest number of the type, ties to even.
 pub(crate) fn round(b: &mut Builder, element_type: ElementType, x: V) -> V {
     if element_type == ElementType::F16 {
         return b.convert(Conversion::RoundHalf, x, Type::F32);
@@ -41,11 +41,11 @@ pub(crate) fn round(b: &mut Builder, element_type: ElementType, x: V) -> V {
     b.bits(result)
 }
 
-/// The bits of a number of the type.
+/// Converts a number of the type to its bits.
 pub(crate) fn encode(b: &mut Builder, element_type: ElementType, x: V) -> V {
     if element_type == ElementType::F16 {
         return match b.body().op(x) {
-            // What is only moved is neither rounded nor made quiet.
+            // A number that is only moved keeps its bits, also if it is a signalling NaN.
             Op::Convert(Conversion::FromHalf, bits) => bits,
             Op::Convert(Conversion::RoundHalf, exact) => {
                 b.convert(Conversion::ToHalf, exact, Type::I32)

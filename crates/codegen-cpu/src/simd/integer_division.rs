@@ -1,17 +1,17 @@
 //! Integer division in lanes: quotients and remainders of up to 32 bits.
 //!
-//! Machines divide floats in lanes, not integers. The reciprocal of the divisor as an
-//! `f32`, a little too small, gives a quotient that is never too large; what is left is
-//! divided again, and then at most one divisor is left over. All steps but the reciprocal
-//! are exact.
+//! Machines have vector division for floats, not for integers. The reciprocal of the divisor as an
+//! `f32`, rounded slightly down, gives a quotient that is never too large; the remainder is divided
+//! again, after which the quotient is at most one too small. All steps but the reciprocal are
+//! exact.
 
 use super::builder::Builder;
 use super::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
 use tegula_ir::Binary;
 
-/// `x / y` or `x % y` of `I32` lanes that carry numbers of a narrower type too: towards
-/// zero, a remainder with the sign of `x`, and by zero all ones, or `x` (XLA's semantics of
-/// `divide` and `remainder`). `None` if it is neither.
+/// `x / y` or `x % y` of `I32` lanes, which may carry narrower types: rounds towards zero, the
+/// remainder has the sign of `x`, and division by zero gives all ones or `x` (XLA's semantics of
+/// `divide` and `remainder`). `None` for other operations.
 pub(crate) fn divided(b: &mut Builder, op: Binary, signed: bool, x: V, y: V) -> Option<V> {
     let wants_quotient = match op {
         Binary::Divide => true,
@@ -22,7 +22,7 @@ pub(crate) fn divided(b: &mut Builder, op: Binary, signed: bool, x: V, y: V) -> 
         return Some(value);
     }
     let (dividend, divisor) = match signed {
-        // The smallest number's magnitude is right as an unsigned one.
+        // The magnitude of the smallest number is correct as an unsigned number.
         true => (b.unary(UnaryOp::AbsInt, x), b.unary(UnaryOp::AbsInt, y)),
         false => (x, y),
     };
@@ -42,14 +42,14 @@ pub(crate) fn divided(b: &mut Builder, op: Binary, signed: bool, x: V, y: V) -> 
     Some(b.select(by_zero, x, result))
 }
 
-/// The negative of a number where `sign` is negative.
+/// Negates `x` where `sign` is negative.
 fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
     let mask = b.shift(BinaryOp::ShiftRightSigned, sign, 31);
     let flipped = b.xor(x, mask);
     b.sub(flipped, mask)
 }
 
-/// By a constant power of two: shifts.
+/// Division by a constant power of two: shifts.
 fn by_power_of_two(b: &mut Builder, wants_quotient: bool, signed: bool, x: V, y: V) -> Option<V> {
     let divisor = b.constant_of(y)? as u32;
     if !divisor.is_power_of_two() || signed && divisor > 1 << 30 {
@@ -59,7 +59,7 @@ fn by_power_of_two(b: &mut Builder, wants_quotient: bool, signed: bool, x: V, y:
         i64::from(divisor.trailing_zeros()),
         b.i32((divisor - 1).cast_signed()),
     );
-    // Negative numbers are rounded up: as if they were so much larger.
+    // Shifting rounds down, so negative numbers are increased by the divisor less one first.
     let lifted = match signed {
         true => {
             let sign = b.shift(BinaryOp::ShiftRightSigned, x, 31);
@@ -82,13 +82,13 @@ fn by_power_of_two(b: &mut Builder, wants_quotient: bool, signed: bool, x: V, y:
     Some(b.sub(x, whole))
 }
 
-/// Quotient and remainder of unsigned numbers; of any kind if the divisor is zero.
+/// Quotient and remainder of unsigned numbers; arbitrary if the divisor is zero.
 fn magnitudes(b: &mut Builder, x: V, y: V) -> [V; 2] {
     let divisor = b.convert(Conversion::FromUnsigned, y, Type::F32);
-    // Smaller than the reciprocal by more than what all roundings can add (five of 2^-24).
+    // Smaller than the reciprocal by more than all rounding errors together (five of 2^-24).
     let numerator = b.f32(1.0 - 1.0 / f32::from(1u16 << 11) / f32::from(1u16 << 10));
     let reciprocal = b.div(numerator, divisor);
-    // Half of the dividend is a signed number, and so is the quotient.
+    // The dividend is halved so that it and the quotient are signed numbers.
     let half = b.shift(BinaryOp::ShiftRight, x, 1);
     let estimate = b.convert(Conversion::FromSigned, half, Type::F32);
     let estimate = b.mul(estimate, reciprocal);
@@ -96,7 +96,8 @@ fn magnitudes(b: &mut Builder, x: V, y: V) -> [V; 2] {
     let first = b.shift(BinaryOp::ShiftLeft, estimate, 1);
     let product = b.mul(first, y);
     let left = b.sub(x, product);
-    // Less than 2^-20 of the dividend and three divisors: a quotient below 2^13.
+    // The remainder is less than 2^-20 of the dividend plus three divisors: its quotient is below
+    // 2^13.
     let estimate = b.convert(Conversion::FromUnsigned, left, Type::F32);
     let estimate = b.mul(estimate, reciprocal);
     let second = b.convert(Conversion::Truncate, estimate, Type::I32);
@@ -121,7 +122,7 @@ mod tests {
     use crate::simd::tests::pointer;
     use tegula_ir::{Binary, ElementType};
     use tegula_scalar as scalar;
-    /// `x op y`, of what is loaded or with a constant `y`.
+    /// `x op y` with `x` and `y` loaded, or with a constant `y`.
     fn body(op: Binary, signed: bool, constant: Option<i32>) -> Body {
         let mut b = Builder::new();
         let [x, y, out] = [(); 3].map(|()| pointer(&mut b, 4));
@@ -156,7 +157,7 @@ mod tests {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             let [a, b] = [(state >> 32) as i32, (state >> 7) as i32];
             let b = b >> (state & 31);
-            // Multiples and their neighbours are where an estimate goes wrong.
+            // Estimates are most likely to be wrong at multiples and their neighbours.
             let multiple = (a / b.max(1)).wrapping_mul(b);
             pairs.extend([[a, b], [multiple, b], [multiple.wrapping_sub(1), b]]);
         }

@@ -1,6 +1,5 @@
-//! Interprets SIMD bodies, lane by lane: what every lowering is tested against.
-//!
-//! It is what the lowerings are held against, and is used by tests only.
+//! Interprets SIMD bodies, lane by lane. Tests compare every lowering with it; nothing else uses
+//! it.
 
 use super::ir::{
     Access, BinaryOp, Body, Condition, Conversion, Fused, Op, QUIET, Statement, Type, UnaryOp, V,
@@ -8,7 +7,7 @@ use super::ir::{
 };
 use half::f16;
 
-/// How the machine computes.
+/// Properties of the machine that is emulated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     /// Whether `a * b + c` is rounded once.
@@ -21,16 +20,16 @@ struct Lane<'a> {
     values: Vec<u64>,
     /// Counters of the open loops, outermost first.
     counters: Vec<u64>,
-    /// How far the open loops have moved each access, in bytes.
+    /// For each access, the offset in bytes by which the open loops have advanced it.
     moved: Vec<u64>,
     lane: u64,
     machine: Machine,
 }
 
-/// Runs a body; gives its reductions.
+/// Runs a body; returns its reductions.
 ///
 /// # Safety
-/// The addresses among the inputs are good for what `n` lanes access.
+/// The addresses among the inputs are valid for the accesses of `n` lanes.
 pub(crate) unsafe fn evaluate(body: &Body, inputs: &[u64], n: u64, machine: Machine) -> Vec<u64> {
     let mut totals: Vec<u64> = body
         .reductions
@@ -54,8 +53,8 @@ pub(crate) unsafe fn evaluate(body: &Body, inputs: &[u64], n: u64, machine: Mach
                 _ => {}
             }
         }
-        // SAFETY: the caller promises: the addresses among the inputs are good for what `n` lanes
-        // access.
+        // SAFETY: the caller promises that the addresses among the inputs are valid for the
+        // accesses of `n` lanes.
         unsafe { state.block(&body.statements) };
         for (total, r) in totals.iter_mut().zip(&body.reductions) {
             let value = state.values[r.value.0 as usize];
@@ -262,7 +261,7 @@ fn unary(op: UnaryOp, ty: Type, a: u64) -> u64 {
         (UnaryOp::AbsInt, Type::I64) => a.cast_signed().wrapping_abs().cast_unsigned(),
         (UnaryOp::AbsInt, _) => u64::from((a as u32).cast_signed().wrapping_abs().cast_unsigned()),
         (_, Type::F64) => float(f64::from_bits(a)).to_bits(),
-        // The square root of an f32 rounded from f64's is the correct one.
+        // The square root in f64, rounded to f32, is the correctly rounded one.
         _ => u64::from((float(f64::from(f32::from_bits(a as u32))) as f32).to_bits()),
     }
 }
@@ -280,7 +279,7 @@ fn binary(op: BinaryOp, ty: Type, a: u64, b: u64) -> u64 {
                 BinaryOp::Maximum => tegula_scalar::maximum_f32(x, y),
                 BinaryOp::LesserOrSecond if x < y => x,
                 BinaryOp::GreaterOrSecond if x > y => x,
-                // Exact in f64, where the exponents have room, then rounded once.
+                // The product is exact in f64 (whose exponents suffice), then rounded once.
                 BinaryOp::UnlessNan if y.is_nan() => f32::from_bits(b as u32 | QUIET),
                 BinaryOp::UnlessNan => x,
                 BinaryOp::Scale => (f64::from(x) * f64::from(y).exp2()) as f32,
@@ -362,7 +361,7 @@ fn compare(condition: Condition, ty: Type, a: u64, b: u64) -> bool {
     }
 }
 
-/// `Truncate` out of range gives what x86 gives: the smallest number.
+/// `Truncate` out of range gives the same as on x86: the smallest number.
 fn convert(conversion: Conversion, from: Type, to: Type, a: u64) -> u64 {
     let number = |a: u64| match from {
         Type::F32 => f64::from(f32::from_bits(a as u32)),

@@ -1,17 +1,17 @@
-//! The SIMD form of a vector loop's body: what is done for each lane.
+//! The SIMD form of a vector loop's body: the operations on each lane.
 //!
-//! A body is a structured program in single assignment over *lanes*: each value
-//! is one number per lane. Its lowerings choose how many lanes make a vector and
-//! repeat the body until all `n` lanes of the run are done; the lanes of a run are
-//! independent, apart from its reductions. What is the same for all lanes comes
-//! in through 64-bit *inputs*: addresses, integers, and numbers to broadcast.
+//! A body is a structured program in single-assignment form over *lanes*: each value is one number
+//! per lane. Its lowerings choose the number of lanes in a vector and repeat the body until all `n`
+//! lanes are done; lanes are independent, except for the body's reductions. Uniform values (the
+//! same for all lanes) are passed in 64-bit *inputs*: addresses, integers, and numbers to
+//! broadcast.
 //!
 //! # Invariants
-//! - A value is defined once, before its uses, in the same block or one that
-//!   encloses it; its operands have the types that its operation wants.
-//! - Narrow integers are carried in 32 bits, extended by their sign; floats of
-//!   fewer than 32 bits as an `f32` that is one of their values.
-//! - A lane beyond `n`, or one whose mask is false, touches no memory.
+//! - A value is defined once, before its uses, in the same block or an enclosing one; its operands
+//!   have the types that its operation requires.
+//! - Narrow integers are carried sign-extended in 32 bits; floats of fewer than 32 bits as an `f32`
+//!   that is exactly one of the type's values.
+//! - A lane beyond `n`, or one whose mask is false, accesses no memory.
 
 use crate::origin::Origin;
 use rustc_hash::FxHashMap;
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct V(pub u32);
 
-/// What a lane of a value is.
+/// The type of a value's lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Type {
     /// True or false.
@@ -53,17 +53,17 @@ impl Type {
 pub(crate) enum UnaryOp {
     /// IEEE square root.
     Sqrt,
-    /// To an integral value, ties to even.
+    /// Rounds to an integral value, ties to even.
     Nearest,
-    /// To an integral value, down.
+    /// Rounds down to an integral value.
     Floor,
-    /// To an integral value, up.
+    /// Rounds up to an integral value.
     Ceil,
-    /// To an integral value, towards zero.
+    /// Rounds to an integral value towards zero.
     Trunc,
-    /// The magnitude of a signed integer; the smallest stays as it is.
+    /// The magnitude of a signed integer; the smallest is unchanged.
     AbsInt,
-    /// Not, of masks.
+    /// Logical not of masks.
     Not,
 }
 
@@ -78,44 +78,44 @@ pub(crate) enum BinaryOp {
     Mul,
     /// Quotient of floats.
     Div,
-    /// IEEE 754-2019 `minimum`: NaN wins, -0 is below +0. Of floats.
+    /// IEEE 754-2019 `minimum` of floats: propagates NaN, and -0 is below +0.
     Minimum,
-    /// IEEE 754-2019 `maximum`. Of floats.
+    /// IEEE 754-2019 `maximum` of floats.
     Maximum,
-    /// `a < b ? a : b`, so `b` where either is NaN. Of floats.
+    /// `a < b ? a : b` of floats, so `b` if either is NaN.
     LesserOrSecond,
-    /// `a > b ? a : b`. Of floats.
+    /// `a > b ? a : b` of floats.
     GreaterOrSecond,
-    /// `a`, but where `b` is NaN `b` with its quiet bit. Of `f32`.
+    /// `a`, or if `b` is NaN, `b` made quiet. For `f32`.
     UnlessNan,
-    /// Smaller signed integer.
+    /// Minimum of signed integers.
     MinSigned,
-    /// Larger signed integer.
+    /// Maximum of signed integers.
     MaxSigned,
-    /// Smaller unsigned integer.
+    /// Minimum of unsigned integers.
     MinUnsigned,
-    /// Larger unsigned integer.
+    /// Maximum of unsigned integers.
     MaxUnsigned,
-    /// Bits in both; also of masks.
+    /// Bitwise and; also of masks.
     And,
-    /// Bits in either; also of masks.
+    /// Bitwise or; also of masks.
     Or,
-    /// Bits in one; also of masks.
+    /// Bitwise exclusive or; also of masks.
     Xor,
-    /// `a * 2^b` rounded once; `b` is integral, |b| <= 512. Of floats.
+    /// `a * 2^b` of floats, rounded once; `b` is integral, |b| <= 512.
     Scale,
-    /// Left by `b` as an unsigned number; 0 from the width on. Of integers.
+    /// Shifts an integer left by the unsigned number `b`; 0 from the width on.
     ShiftLeft,
-    /// Right, zeros in; 0 from the width on.
+    /// Logical shift right; 0 from the width on.
     ShiftRight,
-    /// Right, signs in; all signs from the width on.
+    /// Arithmetic shift right; all sign bits from the width on.
     ShiftRightSigned,
-    /// Left by `b`, a constant below the width; what is moved out comes in again. Of integers.
+    /// Rotates an integer left by `b`, a constant below the width.
     RotateLeft,
 }
 
 impl BinaryOp {
-    /// Whether the operands may change places.
+    /// Whether the operation is commutative.
     pub(crate) fn commutes(self) -> bool {
         matches!(
             self,
@@ -130,10 +130,10 @@ impl BinaryOp {
     }
 }
 
-/// The bit of an `f32` that makes a NaN a quiet one.
+/// The bit of an `f32` that makes a NaN quiet.
 pub(crate) const QUIET: u32 = 0x0040_0000;
 
-/// What is done with the product of `a` and `b` and with `c`.
+/// The operation on the product of `a` and `b` and on `c`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fused {
     /// `a * b + c`.
@@ -151,25 +151,25 @@ pub(crate) enum Condition {
     Equal,
     /// Not equal; true for NaN.
     NotEqual,
-    /// Less; signed integers; false for NaN.
+    /// Less, of signed integers or floats; false for NaN.
     Less,
-    /// Less or equal; signed; false for NaN.
+    /// Less or equal, of signed integers or floats; false for NaN.
     LessEqual,
     /// Less, of unsigned integers.
     LessUnsigned,
     /// Less or equal, of unsigned integers.
     LessEqualUnsigned,
-    /// Either is NaN. Of floats.
+    /// Either float is NaN.
     Unordered,
 }
 
-/// From one type to another.
+/// A conversion between types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Conversion {
-    /// The same bits in another type of the same width.
+    /// The same bits as another type of the same width.
     Bits,
-    /// An `f32` or `f64` rounded towards zero; any number if out of range.
-    /// To `I32` or, from `f64`, `I64`.
+    /// An `f32` or `f64` rounded towards zero, to `I32` or, from `f64`, `I64`; arbitrary if out of
+    /// range.
     Truncate,
     /// A signed integer to a float of either width.
     FromSigned,
@@ -183,178 +183,177 @@ pub(crate) enum Conversion {
     ExtendUnsigned,
     /// `I64` to `I32`, the low half.
     Low,
-    /// The bits of an IEEE 754 binary16 number, in the low half of an `I32` that is 0 above, to the
-    /// number, an `F32`.
+    /// The bits of an IEEE 754 binary16 number, in the low half of an `I32` whose upper half is 0,
+    /// to the number as an `F32`.
     FromHalf,
-    /// An `F32` rounded to the nearest binary16 number, ties to even; still an `F32`.
+    /// Rounds an `F32` to the nearest binary16 number, ties to even; the result is an `F32`.
     RoundHalf,
-    /// An `F32` rounded so, as the bits that `FromHalf` reads.
+    /// Rounds an `F32` in the same way and gives the bits that `FromHalf` reads.
     ToHalf,
 }
 
-/// What defines a value.
+/// The operation that defines a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Op {
     /// The same bits in every lane; a mask is 0 or 1.
     Const(u64),
-    /// An input in every lane, cut to the value's type.
+    /// An input, broadcast to every lane and truncated to the value's type.
     Input(u32),
-    /// The number of the lane in the run, an `I32`.
+    /// The lane's number, an `I32`.
     Lane,
-    /// How often a loop around has run, an `I32`: the body's outermost is 0.
+    /// The iteration number of an enclosing loop, an `I32`; the body's outermost loop is 0.
     Counter(u32),
-    /// One operand.
+    /// An operation of one operand.
     Unary(UnaryOp, V),
-    /// Two operands.
+    /// An operation of two operands.
     Binary(BinaryOp, V, V),
-    /// A product and a sum or difference; rounded once where the machine has that, else
+    /// A product and a sum or difference; rounded once if the machine has a fused instruction, else
     /// twice.
     Fma(Fused, V, V, V),
-    /// Two operands to a mask.
+    /// A comparison, which gives a mask.
     Compare(Condition, V, V),
-    /// By a mask, the first or the second.
+    /// Selects the first or the second value by a mask.
     Select(V, V, V),
-    /// By type.
+    /// A conversion.
     Convert(Conversion, V),
-    /// An element per lane through an access; 0 where the mask is false.
+    /// Loads contiguous elements through an access; 0 where the mask is false.
     Load {
-        /// Which.
+        /// The number of the access.
         access: u32,
         /// The lanes that load.
         mask: Option<V>,
     },
-    /// Half of an element of 8 bytes per lane through an access, an `F32`; 0 where the
-    /// mask is false. No value of 64 bits: pairs do not make lanes wide.
+    /// Loads one half of contiguous 8-byte elements through an access, as an `F32`; 0 where the
+    /// mask is false. It does not count as a 64-bit value, so it does not make the lanes wide.
     LoadHalf {
-        /// Which.
+        /// The number of the access.
         access: u32,
         /// Whether the half at the higher address.
         high: bool,
         /// The lanes that load.
         mask: Option<V>,
     },
-    /// Elements at indices (`I32`, counted in elements) from the access.
+    /// Loads elements at indices (`I32`, in elements) relative to the access.
     Gather {
-        /// Which.
+        /// The number of the access.
         access: u32,
-        /// Where, for each lane.
+        /// The index of each lane's element.
         index: V,
         /// The lanes that load.
         mask: Option<V>,
     },
-    /// A carried value of a loop, as its body sees it or after it; or what a rare case
-    /// leaves.
+    /// A carried value of a loop, in its body or after it; or a result of a rare case.
     Carried,
 }
 
-/// How elements are stored.
+/// The format of elements in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Storage {
     /// Bytes of an element: 1, 2, 4 or 8.
     pub bytes: u32,
-    /// Whether elements of 1 or 2 bytes are extended by their sign.
+    /// Whether elements of 1 or 2 bytes are sign-extended.
     pub signed: bool,
 }
 
-/// One place in the body that touches memory.
+/// A memory access of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// The input that holds the address for lane 0, loops at their start.
+    /// The input that holds the address for lane 0 in the first iteration of all loops.
     pub pointer: u32,
-    /// What an element is.
+    /// The format of the elements.
     pub storage: Storage,
-    /// Whether all lanes load the same element; else the next lane's is next.
-    /// Without meaning for gathers and scatters.
+    /// Whether all lanes load the same element; otherwise lanes access consecutive elements.
+    /// Ignored for gathers and scatters.
     pub splat: bool,
 }
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Statement {
-    /// Defines a value that is no carried one.
+    /// Defines a value, except for carried ones.
     Define(V),
-    /// An element per lane to memory.
+    /// Stores one element for each lane.
     Store {
-        /// Which.
+        /// The number of the access.
         access: u32,
-        /// What.
+        /// The stored value.
         value: V,
-        /// Where to, counted in elements; else contiguous.
+        /// The index of each lane's element; contiguous if `None`.
         index: Option<V>,
         /// The lanes that store.
         mask: Option<V>,
     },
-    /// An element of 8 bytes per lane, in two halves, to contiguous memory.
+    /// Stores one 8-byte element for each lane, in two halves, to contiguous memory.
     StorePair {
-        /// Which.
+        /// The number of the access.
         access: u32,
-        /// The half at the lower address, and the other; of 32 bits.
+        /// The half at the lower address, then the other; each of 32 bits.
         halves: [V; 2],
         /// The lanes that store.
         mask: Option<V>,
     },
     /// A counted loop.
     Loop(Loop),
-    /// What few lanes need.
+    /// A case that few lanes need.
     Rare(Rare),
 }
 
-/// A loop that runs as often for each lane.
+/// A loop whose number of iterations is the same for all lanes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Loop {
-    /// The input that says how often.
+    /// The input that holds the number of iterations.
     pub trips: u32,
-    /// What the carried values start as.
+    /// The initial carried values.
     pub init: SmallVec<[V; 2]>,
     /// The carried values in the body.
     pub carried: SmallVec<[V; 2]>,
-    /// What they become.
+    /// The carried values of the next iteration.
     pub next: SmallVec<[V; 2]>,
-    /// What they are after the loop.
+    /// The carried values after the loop.
     pub results: SmallVec<[V; 2]>,
-    /// One iteration.
+    /// The statements of one iteration.
     pub body: Vec<Statement>,
-    /// Accesses inside, and the inputs by how many bytes each iteration moves them.
+    /// Accesses inside, each with the input that holds its step in bytes for each iteration.
     pub steps: Vec<(u32, u32)>,
 }
 
-/// What is done for lanes that are rare: a lowering does it for whole vectors, if a lane of
-/// them asks for it. It touches no memory but by gathers that are good for every lane.
+/// Computations that only few lanes need: a lowering does them for whole vectors, if a lane of
+/// these needs them. They access memory only by gathers that are valid in every lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rare {
-    /// The lanes that ask.
+    /// The lanes that need it.
     pub mask: V,
-    /// What the results are where no lane asks.
+    /// The results if no lane needs it.
     pub init: SmallVec<[V; 2]>,
-    /// What they are else; in lanes that do not ask the same as `init`.
+    /// The results otherwise; in lanes that do not need it, the same as `init`.
     pub next: SmallVec<[V; 2]>,
-    /// If it is done again while a lane asks: how the results go round.
+    /// For a repeated rare case, the values carried between repetitions.
     pub again: Option<Again>,
     /// The results.
     pub results: SmallVec<[V; 2]>,
-    /// What is done: definitions only.
+    /// The computations: only definitions.
     pub body: Vec<V>,
 }
 
-/// What a rare case that is done until no lane asks has beside one that is done once.
+/// The additional fields of a rare case that is repeated until no lane needs it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Again {
-    /// The results so far, as the body sees them: `init`, then `next`.
+    /// The results so far, as seen in the body: `init`, then `next`.
     pub carried: SmallVec<[V; 2]>,
-    /// The lanes that ask once more.
+    /// The lanes that need another repetition.
     pub mask: V,
 }
 
-/// A combination of one value over all lanes.
+/// A reduction of one value over all lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reduction {
-    /// What combines; associative up to rounding.
+    /// The combining operation, associative up to rounding.
     pub op: BinaryOp,
-    /// Each lane's part.
+    /// The value of each lane.
     pub value: V,
 }
 
-/// What an input is.
+/// The type of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// An address or a 64-bit integer.
@@ -363,42 +362,42 @@ pub(crate) enum Input {
     Number(Type),
 }
 
-/// A vector body. See the module's text.
+/// The body of a vector loop. See the module's documentation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Body {
-    /// What it is given.
+    /// The inputs.
     pub inputs: Vec<Input>,
-    /// Where it touches memory.
+    /// The memory accesses.
     pub accesses: Vec<Access>,
-    /// The values.
+    /// The values: their operations and types.
     pub values: Vec<(Op, Type)>,
-    /// What is done, in order.
+    /// The statements, in order.
     pub statements: Vec<Statement>,
-    /// What is combined over the lanes.
+    /// The reductions over the lanes.
     pub reductions: Vec<Reduction>,
-    /// Inputs that are the address of the table of sines.
+    /// Inputs that hold the address of the table of 2/pi.
     pub tables: Vec<u32>,
-    /// Gathers of [every](Self::every) so many elements whose blocks of that many, of which
-    /// each lane reads one, lie in the array as a whole.
+    /// Gathers of strided elements ([`Self::every`]), one from each block of as many elements as
+    /// the stride, where the array consists of whole blocks.
     pub blocks: Vec<u32>,
-    /// Gathers from arrays of so few elements that a register may hold them: the access, whose
-    /// address is the array's, and how many they are.
+    /// Gathers from arrays so small that a register may hold them: the access, whose address is the
+    /// array's, and the number of elements.
     pub small: Vec<(u32, u32)>,
-    /// Which statements of the kernel it came from.
+    /// The kernel's statements that the body was made from.
     pub origins: Origins,
 }
 
-/// Where the values and stores of a body came from. Bodies that differ in nothing else are equal:
-/// they are one function.
+/// The origins of a body's values and stores. They are ignored when bodies are compared: bodies
+/// that are otherwise equal become one function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origins {
-    /// By value.
+    /// The origin of each value.
     pub values: Vec<Origin>,
-    /// By access.
+    /// The origin of stores, by access.
     pub stores: FxHashMap<u32, Origin>,
-    /// By reduction: what combines.
+    /// The origin of each reduction.
     pub reductions: Vec<Origin>,
-    /// What counts the lanes.
+    /// The origin of the loop over the lanes.
     pub lanes: Origin,
 }
 
@@ -409,7 +408,7 @@ impl PartialEq for Origins {
 }
 
 impl Origins {
-    /// Where a statement came from; of a loop, what is around it is not the loop's.
+    /// The origin of a statement.
     pub(crate) fn of(&self, statement: &Statement) -> Origin {
         match statement {
             Statement::Define(v) => self.value(*v),
@@ -424,21 +423,21 @@ impl Origins {
         }
     }
 
-    /// Where a value came from.
+    /// The origin of a value.
     pub(crate) fn value(&self, v: V) -> Origin {
         self.values.get(v.0 as usize).copied().unwrap_or_default()
     }
 }
 
-/// The most elements of such an array.
+/// The maximum number of elements of a small array.
 pub(crate) const SMALL: i64 = 16;
 
-/// Elements at equal distances: lane `i` reads the one of number `i * stride + first`.
+/// Strided elements: lane `i` reads element `i * stride + first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Every {
-    /// The distance.
+    /// The stride.
     pub stride: u32,
-    /// Lane 0's.
+    /// Lane 0's element.
     pub first: u32,
 }
 
@@ -448,12 +447,12 @@ impl Body {
         self.values[v.0 as usize].1
     }
 
-    /// What defines a value.
+    /// The operation that defines a value.
     pub(crate) fn op(&self, v: V) -> Op {
         self.values[v.0 as usize].0
     }
 
-    /// The elements that an index of a gather stands for, if they are at equal distances.
+    /// The strided elements that the index of a gather refers to, if it is strided.
     pub(crate) fn every(&self, index: V) -> Option<Every> {
         let constant = |v: V| match self.op(v) {
             Op::Const(bits) => u32::try_from(bits).ok(),
@@ -472,7 +471,8 @@ impl Body {
         }
     }
 
-    /// Which values are the same for all lanes, though turns of loops may differ.
+    /// For each value, whether it is the same for all lanes; it may differ between iterations of
+    /// loops.
     pub(crate) fn same_in_lanes(&self) -> Vec<bool> {
         let mut known = vec![false; self.values.len()];
         for i in 0..self.values.len() {
@@ -484,14 +484,15 @@ impl Body {
                 | Op::Load { .. }
                 | Op::LoadHalf { .. }
                 | Op::Gather { .. } => false,
-                // Operands come before what is computed from them.
+                // Operands come before the values that are computed from them.
                 op => op.operands().iter().all(|v| known[v.0 as usize]),
             };
         }
         known
     }
 
-    /// Whether an index goes from lane to lane by one, from a place that is the `same` in all.
+    /// Whether an index increases by one from lane to lane, starting from a value that is the
+    /// `same` in all lanes.
     pub(crate) fn goes_by_one(&self, index: V, same: &[bool]) -> bool {
         match self.op(index) {
             Op::Lane => true,
@@ -502,7 +503,7 @@ impl Body {
         }
     }
 
-    /// Which values are the same for all lanes and turns of loops.
+    /// For each value, whether it is the same for all lanes and iterations.
     pub(crate) fn invariants(&self) -> Vec<bool> {
         let mut known = vec![false; self.values.len()];
         for i in 0..self.values.len() {
@@ -514,15 +515,14 @@ impl Body {
                 | Op::Load { .. }
                 | Op::LoadHalf { .. }
                 | Op::Gather { .. } => false,
-                // Operands come before what is computed from them.
+                // Operands come before the values that are computed from them.
                 op => op.operands().iter().all(|v| known[v.0 as usize]),
             };
         }
         known
     }
 
-    /// The accesses through which every lane of a body without loops stores, one element after
-    /// the other.
+    /// The accesses through which every lane of a body without loops stores contiguously.
     pub(crate) fn stores_in_order(&self) -> Vec<u32> {
         let is_loop = |s: &Statement| matches!(s, Statement::Loop(_));
         if self.statements.iter().any(is_loop) {
@@ -540,7 +540,7 @@ impl Body {
         stores.collect()
     }
 
-    /// How many values there are, but for those of rare cases.
+    /// The number of values, without those of rare cases.
     pub(crate) fn size(&self) -> usize {
         self.values.len() - rare_values(&self.statements)
     }
@@ -552,7 +552,7 @@ impl Body {
 }
 
 impl Body {
-    /// Every use of a value as one of what `f` makes of it.
+    /// Applies `f` to every use of a value.
     pub(crate) fn map_uses(&mut self, f: impl Fn(V) -> V) {
         for (op, _) in &mut self.values {
             op.map_operands(&f);
@@ -565,8 +565,8 @@ impl Body {
         }
     }
 
-    /// The same without values that no statement uses, operands before what is computed from
-    /// them.
+    /// The same body without unused values, renumbered so that operands come before the values
+    /// computed from them.
     pub(crate) fn renumbered(mut self) -> Self {
         let mut order = Vec::new();
         let mut numbers = vec![None; self.values.len()];
@@ -596,7 +596,7 @@ impl Body {
 }
 
 impl Statement {
-    /// The values that it uses itself, not those of what is inside it.
+    /// The values that the statement itself uses, without nested statements.
     pub(crate) fn operands(&self, f: &mut impl FnMut(V)) {
         match self {
             Self::Define(_) => {}
@@ -621,7 +621,7 @@ impl Statement {
         }
     }
 
-    /// All values that it and what is inside it use.
+    /// All values that the statement and nested ones use.
     pub(crate) fn for_each_use(&self, body: &Body, f: &mut impl FnMut(V)) {
         self.operands(f);
         let mut define = |v: V| body.op(v).operands().into_iter().for_each(&mut *f);
@@ -637,7 +637,7 @@ impl Statement {
         }
     }
 
-    /// All values that it uses or defines, operands first.
+    /// All values that the statement uses or defines, operands first.
     fn for_each_value(&self, body: &Body, f: &mut impl FnMut(V)) {
         let define = |v: V, f: &mut dyn FnMut(V)| {
             body.op(v).operands().into_iter().for_each(&mut *f);
@@ -714,7 +714,7 @@ impl Statement {
     }
 }
 
-/// Values that only rare cases define.
+/// The number of values that only rare cases define.
 fn rare_values(statements: &[Statement]) -> usize {
     let values = statements.iter().map(|statement| match statement {
         Statement::Rare(rare) => rare.body.len(),
@@ -739,7 +739,7 @@ impl Op {
         }
     }
 
-    /// The values it is computed from, in order.
+    /// The operands, in order.
     pub(crate) fn operands(&self) -> SmallVec<[V; 3]> {
         match *self {
             Self::Const(_) | Self::Input(_) | Self::Lane | Self::Counter(_) | Self::Carried => {
@@ -754,7 +754,7 @@ impl Op {
     }
 }
 
-/// The bits that leave a combination as it is.
+/// The bits of the operation's identity element.
 pub(crate) fn identity(op: BinaryOp, ty: Type) -> u64 {
     let wide = ty.is_wide();
     let float = |x: f64| match wide {

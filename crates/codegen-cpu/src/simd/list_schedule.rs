@@ -1,25 +1,25 @@
 //! List scheduling: orders a body's operations so that independent chains overlap.
 //!
-//! Bodies come in the order of the expressions they are made from, one long chain of
-//! dependent operations after the other, and a long body is longer than the window in
-//! which a CPU looks for something independent to do. Here the stretches between
-//! stores and loops are ordered anew: on the longest way to the end first, as a machine
-//! with these latencies would issue them, unless that would keep more values alive than
-//! there are registers; then what frees registers goes first. (List scheduling: Gibbons
-//! and Muchnick, "Efficient Instruction Scheduling for a Pipelined Architecture", 1986.)
+//! The operations of a body come in the order of the expressions that they are made from, one long
+//! chain of dependent operations after the other, and a long body exceeds the window in which a CPU
+//! finds independent instructions. This pass reorders the operations between stores and loops:
+//! those on the longest path to the end go first, as a machine with these latencies would issue
+//! them, unless that would keep more values alive than there are registers; then operations that
+//! free registers go first. (List scheduling: Gibbons and Muchnick, "Efficient Instruction
+//! Scheduling for a Pipelined Architecture", 1986.)
 
 use super::ir::{BinaryOp, Body, Op, Statement, Type, UnaryOp, V};
 
-/// Values that may be alive at once.
+/// The maximum number of values that are live at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub vectors: usize,
-    /// Masks, if they are no vectors.
+    /// The maximum number of masks, if masks have registers of their own.
     pub masks: Option<usize>,
 }
 
 impl Limits {
-    /// For each of so many vectors in flight.
+    /// The limits for each of so many vectors of the unrolled loop.
     fn shared(self, in_flight: usize) -> Self {
         let share = |most: usize| most / in_flight + in_flight - 1;
         Self {
@@ -29,11 +29,11 @@ impl Limits {
     }
 }
 
-/// Issues in one cycle of what is scheduled here.
+/// The number of scheduled operations that issue in one cycle.
 const WIDTH: u32 = 1;
 
-/// The body with its operations in a better order, for so many vectors in flight, whose
-/// values share the registers.
+/// Schedules a body that is unrolled `in_flight` times; the values of the unrolled vectors share
+/// the registers.
 pub(crate) fn scheduled(body: &Body, limits: Limits, in_flight: usize) -> Body {
     let limits = limits.shared(in_flight);
     let mut ordered = body.clone();
@@ -50,7 +50,7 @@ fn index(v: V) -> usize {
     v.0 as usize
 }
 
-/// How often each value is used by the statements.
+/// Counts the uses of each value by the statements.
 fn count(body: &Body, statements: &[Statement], uses: &mut [u32]) {
     let mut add = |v: &V| uses[index(*v)] += 1;
     for statement in statements {
@@ -112,8 +112,8 @@ fn block(body: &Body, statements: &[Statement], uses: &[u32], limits: Limits) ->
     ordered
 }
 
-/// Cycles until the result of an operation can be used, roughly those of recent
-/// x86-64 CPUs (Fog, "Instruction tables").
+/// The cycles until the result of an operation is available, roughly those of recent x86-64 CPUs
+/// (Fog, "Instruction tables").
 fn latency(body: &Body, v: V) -> u32 {
     match body.op(v) {
         Op::Load { .. } => 7,
@@ -134,17 +134,17 @@ fn latency(body: &Body, v: V) -> u32 {
     }
 }
 
-/// Operations without a store or a loop between them.
+/// A sequence of operations without a store or a loop in between.
 struct Stretch<'a> {
     body: &'a Body,
     operations: &'a [V],
-    /// For each, the operations here that wait for it.
+    /// For each operation, the operations here that depend on it.
     waiting: Vec<Vec<usize>>,
-    /// For each, how many operations here it waits for.
+    /// For each operation, the number of operations here that it depends on.
     waits: Vec<u32>,
-    /// For each, the cycles from its start to the end of the stretch.
+    /// For each operation, the cycles from its start to the end of the sequence: its critical path.
     ahead: Vec<u32>,
-    /// By value: uses still to come, of values that are defined here.
+    /// For each value defined here, the number of remaining uses.
     uses: Vec<u32>,
     here: Vec<bool>,
     limits: Limits,
@@ -185,13 +185,13 @@ impl<'a> Stretch<'a> {
         }
     }
 
-    /// The operations in their new order, with at most so many vectors and masks alive.
+    /// The operations in their new order, with at most so many live vectors and masks.
     fn order(mut self) -> Vec<V> {
         let limits = [self.limits.vectors, self.limits.masks.unwrap_or(0)];
         let count = self.operations.len();
         let mut ordered = Vec::with_capacity(count);
         let mut ready: Vec<usize> = (0..count).filter(|&i| self.waits[i] == 0).collect();
-        // When the operands of each are there, in parts of a cycle.
+        // The time at which each operation's operands are available, in fractions of a cycle.
         let mut earliest = vec![0; count];
         let mut now = 0;
         let mut alive = [0usize; 2];
@@ -228,7 +228,7 @@ impl<'a> Stretch<'a> {
         ordered
     }
 
-    /// What is larger goes first.
+    /// The priority of an operation; the largest is issued first.
     fn key(
         &self,
         i: usize,
@@ -249,7 +249,7 @@ impl<'a> Stretch<'a> {
             }
         }
         let pressure: i32 = (0..2).filter(|&c| full[c]).map(|c| change[c]).sum();
-        // What has to wait goes behind what does not.
+        // Operations that must wait come after those that need not.
         let wait = earliest[i].saturating_sub(now) as i32;
         (-pressure, -wait, self.ahead[i], std::cmp::Reverse(i))
     }
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use crate::simd::builder::Builder;
     use crate::simd::ir::{Condition, Conversion, Input, Reduction};
-    /// Sums of long chains, more of them than there are registers.
+    /// Sums of long chains, which are more than there are registers.
     fn chains(count: usize, length: usize) -> Body {
         let mut b = Builder::new();
         let first = b.input(Input::Number(Type::F32));
@@ -322,7 +322,7 @@ mod tests {
     fn chains_go_side_by_side_within_the_registers() {
         let body = chains(40, 7);
         let after = order(&scheduled(&body, LIMITS, 1));
-        // Two dependent operations of one chain are not issued one after the other.
+        // Two dependent operations of one chain are not adjacent.
         let next_to = after
             .windows(2)
             .filter(|pair| body.op(pair[1]).operands().contains(&pair[0]));

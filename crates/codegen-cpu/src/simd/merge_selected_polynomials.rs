@@ -1,13 +1,12 @@
 //! Merges polynomials of which each lane needs only one.
 //!
-//! Functions made of pieces compute a polynomial for each piece and choose between the
-//! results by lane. Two that no lane needs both of are one polynomial here, whose
-//! coefficients and argument are chosen by lane instead: a choice costs half of a
-//! multiplication and goes to units of the CPU that have little to do. In the lanes that
-//! need a result it is the same to the bit.
+//! Piecewise functions compute a polynomial for each piece and select between the results by lane.
+//! If no lane needs both of two polynomials, this pass replaces them by one, whose coefficients and
+//! argument are selected by lane: a select costs half of a multiplication and uses units of the CPU
+//! that are otherwise idle. In the lanes that need a result it is the same to the bit.
 //!
-//! What a value is needed for is a set of *literals*: masks, and whether they hold, in all
-//! lanes that make anything of it. Choices that these decide are left out.
+//! The condition under which a value is needed is a set of *literals* (masks, and whether they
+//! hold) that are true in all lanes that use it. Selects that these literals decide are removed.
 
 use super::builder::drop_dead;
 use super::ir::{BinaryOp, Body, Condition, Conversion, Op, Statement, Type, UnaryOp, V};
@@ -15,13 +14,13 @@ use crate::origin::Origin;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// Masks that hold, or do not.
+/// Masks, and whether each holds.
 type Literals = SmallVec<[(V, bool); 4]>;
 
-/// Multiply-adds that two polynomials share, at least.
+/// The minimum number of multiply-adds that two merged polynomials share.
 const FEWEST: usize = 4;
 
-/// The body with such polynomials as one; `None` if it has none.
+/// The body with such polynomials merged; `None` if it has none.
 pub(crate) fn shared(body: &Body) -> Option<Body> {
     let is = |wanted: fn(&Op) -> bool| body.values.iter().filter(move |v| wanted(&v.0)).count();
     if is(|op| matches!(op, Op::Select(..))) == 0 || is(|op| matches!(op, Op::Fma(..))) < 2 * FEWEST
@@ -66,15 +65,16 @@ fn remove_unused(body: &mut Body) {
     body.statements = statements;
 }
 
-/// Who needs what.
+/// The uses of values.
 struct Uses {
-    /// What is defined, in the order of the program.
+    /// The defined values, in program order.
     defined: Vec<V>,
-    /// For each value, in which stretch of definitions without another statement between.
+    /// For each value, the number of the sequence of definitions (without other statements in
+    /// between) that contains it.
     stretch: Vec<Option<u32>>,
-    /// How often each value is used.
+    /// The number of uses of each value.
     count: Vec<u32>,
-    /// In which lanes.
+    /// The literals that hold in all lanes that need the value.
     needed: Vec<Option<Literals>>,
 }
 
@@ -99,7 +99,7 @@ impl Uses {
         uses
     }
 
-    /// Finds definitions, and what other statements use.
+    /// Finds definitions, and the values that other statements use.
     fn walk(&mut self, body: &Body, statements: &[Statement], stretch: &mut u32) {
         for statement in statements {
             if let Statement::Define(v) = statement {
@@ -136,7 +136,7 @@ impl Uses {
                     self.add(body, v, &literals);
                 }
             }
-            // What touches memory asks for its masks and indices in every lane.
+            // Memory accesses need their masks and indices in every lane.
             Op::Load { .. } | Op::LoadHalf { .. } | Op::Gather { .. } => {
                 op.operands().iter().for_each(|v| self.always(*v));
             }
@@ -153,7 +153,7 @@ impl Uses {
         self.needed[index(v)] = Some(Literals::new());
     }
 
-    /// One more use: what is left are the literals that follow from both.
+    /// Adds a use: only literals that follow from both conditions are kept.
     fn add(&mut self, body: &Body, v: V, literals: &Literals) {
         self.count[index(v)] += 1;
         let needed = &mut self.needed[index(v)];
@@ -182,7 +182,7 @@ impl Uses {
     }
 }
 
-/// Whether a mask holds where these literals do; `None` if they do not say.
+/// Whether a mask holds if these literals do; `None` if they do not decide it.
 fn decides(body: &Body, literals: &[(V, bool)], mask: V) -> Option<bool> {
     let bound = |mask: V| match body.op(mask) {
         Op::Compare(Condition::Less, x, limit) if body.type_of(x) == Type::F32 => {
@@ -209,7 +209,7 @@ fn decides(body: &Body, literals: &[(V, bool)], mask: V) -> Option<bool> {
     })
 }
 
-/// The choices that need not be made, and what each is instead.
+/// The selects that are decided, each with its result.
 fn decided(body: &Body, uses: &Uses) -> FxHashMap<V, V> {
     let mut decided = FxHashMap::default();
     for &v in &uses.defined {
@@ -227,7 +227,7 @@ fn decided(body: &Body, uses: &Uses) -> FxHashMap<V, V> {
     decided
 }
 
-/// Whether a mask asks for a magnitude below zero.
+/// Whether a mask tests for a magnitude below zero.
 fn never_holds(body: &Body, mask: V) -> bool {
     let Op::Compare(Condition::Less, x, limit) = body.op(mask) else {
         return false;
@@ -243,7 +243,7 @@ fn never_holds(body: &Body, mask: V) -> bool {
     is_magnitude && body.type_of(x) == Type::F32 && f32::from_bits(limit as u32) <= 0.0
 }
 
-/// Two polynomials, the one needed where a mask holds, the other where it does not.
+/// Two polynomials, one needed where a mask holds, the other where it does not.
 struct Pair {
     mask: V,
     yes: V,
@@ -251,11 +251,11 @@ struct Pair {
     gain: Gain,
 }
 
-/// What is saved and what is paid.
+/// The savings and costs of merging.
 #[derive(Clone, Default)]
 struct Gain {
     products: usize,
-    /// Values that are chosen between.
+    /// The values that have to be selected.
     choices: Vec<(V, V)>,
 }
 
@@ -280,14 +280,14 @@ impl Gain {
         }
     }
 
-    /// In half multiplications.
+    /// The gain in units of half a multiplication.
     fn total(&self) -> isize {
         2 * self.products as isize - self.choices.len() as isize
     }
 }
 
-/// The operands of two multiply-adds of one kind, in an order that goes with one another: what
-/// is multiplied so far, the argument, and what is added.
+/// The operands of two multiply-adds of one kind, in corresponding order: the polynomial so far,
+/// the argument, and the addend.
 fn steps(body: &Body, yes: V, no: V) -> Option<([V; 3], [V; 3])> {
     let (Op::Fma(kind, a, b, c), Op::Fma(other, d, e, f)) = (body.op(yes), body.op(no)) else {
         return None;
@@ -303,7 +303,7 @@ fn steps(body: &Body, yes: V, no: V) -> Option<([V; 3], [V; 3])> {
     Some((order(a, b, c), order(d, e, f)))
 }
 
-/// Whether two operands are steps of the polynomials, too, that nothing else uses.
+/// Whether two operands are further steps of the polynomials that nothing else uses.
 fn is_further(body: &Body, uses: &Uses, yes: V, no: V) -> bool {
     let alone = |v: V| uses.count[index(v)] == 1;
     yes != no
@@ -313,7 +313,7 @@ fn is_further(body: &Body, uses: &Uses, yes: V, no: V) -> bool {
         && uses.stretch[index(yes)] == uses.stretch[index(no)]
 }
 
-/// The two polynomials that gain most.
+/// The two polynomials with the largest gain.
 fn best_pair(body: &Body, uses: &Uses) -> Option<Pair> {
     let heads = heads(body, uses);
     let mut best: Option<Pair> = None;
@@ -358,7 +358,8 @@ fn heads(body: &Body, uses: &Uses) -> Vec<V> {
     all.filter(|v| is_product(v) && !inner[index(*v)]).collect()
 }
 
-/// Whether all three are defined with no other statement between, and none needs another.
+/// Whether all three values are defined in one sequence of definitions, and none depends on
+/// another.
 fn can_be_one(body: &Body, uses: &Uses, three: [V; 3]) -> bool {
     let stretch = |v: V| uses.stretch[index(v)];
     let [mask, yes, no] = three;
@@ -379,7 +380,7 @@ fn can_be_one(body: &Body, uses: &Uses, three: [V; 3]) -> bool {
     near && !reaches(mask, &[yes, no]) && !reaches(yes, &[no]) && !reaches(no, &[yes])
 }
 
-/// Both polynomials as one, in the place of the first that is used.
+/// Merges two polynomials, at the position of the first use.
 fn merge(body: &mut Body, uses: &Uses, pair: &Pair) {
     let mut merged = Merged {
         uses,
@@ -407,15 +408,15 @@ fn merge(body: &mut Body, uses: &Uses, pair: &Pair) {
     body.statements = statements;
 }
 
-/// Puts new definitions where they are first used.
+/// Inserts new definitions before their first use.
 struct Place {
     new: Vec<V>,
-    /// Definitions that are still to be written.
+    /// Definitions that have not been inserted yet.
     left: FxHashSet<V>,
 }
 
 impl Place {
-    /// In the block that defines a value.
+    /// Finds the block that defines a value.
     fn find(&mut self, body: &Body, statements: &mut Vec<Statement>, beside: V) {
         if !statements.contains(&Statement::Define(beside)) {
             for statement in statements {
@@ -440,14 +441,14 @@ impl Place {
                 ordered.push(statement);
             }
         }
-        // What only the end of the block uses.
+        // Definitions that only the end of the block uses.
         for v in std::mem::take(&mut self.new) {
             self.write(body, v, &mut ordered);
         }
         *statements = ordered;
     }
 
-    /// A definition behind those of its operands, if it is not written yet.
+    /// Inserts a definition after those of its operands, unless it has been inserted.
     fn write(&mut self, body: &Body, v: V, ordered: &mut Vec<Statement>) {
         if self.left.remove(&v) {
             for operand in body.op(v).operands() {
@@ -495,7 +496,8 @@ impl Merged<'_> {
         self.define(body, op, body.type_of(yes))
     }
 
-    /// A constant is what the mask chooses, for that may come from memory.
+    /// The constant is the value selected where the mask holds, because that one may be a memory
+    /// operand.
     fn choice(&mut self, body: &mut Body, yes: V, no: V) -> V {
         if let Some(&known) = self.choices.get(&(yes, no)) {
             return known;
@@ -534,7 +536,7 @@ mod tests {
         sum
     }
 
-    /// Applies to what it loads, and stores.
+    /// A body that applies a function to loaded values and stores the results.
     fn body(f: impl Fn(&mut Builder, V) -> V) -> Body {
         let mut b = Builder::new();
         let [from, to] = [(); 2].map(|()| pointer(&mut b, 4));
@@ -556,7 +558,8 @@ mod tests {
         numbers
     }
 
-    /// Equal to the bit, by the evaluator and by the lowering that uses it.
+    /// Checks that results are equal to the bit, by the interpreter and by the lowering that uses
+    /// the pass.
     fn check(body: &Body, shared: &Body) {
         let x = numbers();
         let run = |run: &dyn Fn(&[u64])| {
@@ -603,7 +606,7 @@ mod tests {
         check(&body, &shared);
     }
 
-    /// Below one half it is below one.
+    /// A number below one half is below one.
     #[test]
     fn choices_that_others_decide_are_left_out() {
         let body = body(|b, x| {
@@ -621,7 +624,7 @@ mod tests {
             let is_choice = |v: &&(Op, Type)| matches!(v.0, Op::Select(..));
             body.values.iter().filter(is_choice).count()
         };
-        // Five coefficients, and where the shorter one begins.
+        // Five coefficients, and the start of the shorter polynomial.
         assert_eq!(choices(&shared), 6);
         check(&body, &shared);
     }

@@ -1,10 +1,11 @@
-//! The SIMD intermediate form: what is done for each lane of a vector loop.
+//! The SIMD intermediate form: the operations on each lane of a vector loop.
 //!
-//! [`ir`] is the data, [`builder`] makes it, `interpreter` says what it means. [`mathlib`] holds
-//! the functions that have no instruction, as polynomials. The rest are optimisations that do not
-//! depend on an instruction set: [`merge_selected_polynomials`], [`list_schedule`],
-//! [`integer_division`], [`half_precision`]. [`row_addressing`] says how several rows of lanes in
-//! one call find their inputs. [`crate::isa`] turns bodies into instructions.
+//! [`ir`] defines the data, [`builder`] makes it, `interpreter` defines its meaning. [`mathlib`]
+//! contains functions that have no instruction, as polynomials. The others are optimisations that
+//! do not depend on an instruction set ([`merge_selected_polynomials`], [`list_schedule`]) and
+//! expansions ([`integer_division`], [`half_precision`]). [`row_addressing`] defines how a call
+//! that computes several rows of lanes finds their inputs. [`crate::isa`] lowers bodies to
+//! instructions.
 
 pub(crate) mod builder;
 pub(crate) mod half_precision;

@@ -1,48 +1,49 @@
-//! How a call that computes several rows finds the inputs of each.
+//! How a call that computes several rows finds each row's inputs.
 
 use super::ir::Storage;
 
-/// Where the inputs of a call's rows come from.
+/// The source of the inputs of a call's rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RowsIn<'a> {
-    /// There is one row, and slots for it.
+    /// One row with one set of slots.
     One,
-    /// Each row has slots of its own, behind those of the row before.
+    /// Each row has slots of its own, after those of the row before.
     Slots,
-    /// There are slots for the first turn of a loop, and each turn is a row.
+    /// The slots are for the first iteration of a loop whose iterations are rows.
     Turns(&'a Turns),
 }
 
-/// What changes from turn to turn of a loop whose turns are rows of lanes, done in their order.
+/// The changes between the iterations of a loop whose iterations are rows, executed in order.
 ///
-/// The slots hold the body's inputs for the first turn, as far as they do not depend on words,
-/// and behind them the addresses of the first turn's words.
+/// The slots hold the body's inputs for the first iteration (without the parts that depend on
+/// words), followed by the addresses of the first iteration's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
-    /// What each turn loads before its lanes, in order.
+    /// The words that each iteration loads before its lanes, in order.
     pub words: Vec<Word>,
-    /// How each of the body's inputs changes.
+    /// The change of each of the body's inputs.
     pub inputs: Vec<Change>,
 }
 
-/// A number that each turn loads.
+/// A number that each iteration loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// How it is stored; it is extended to 64 bits.
+    /// The format in memory; it is extended to 64 bits.
     pub storage: Storage,
-    /// Bytes from a turn's to that of the next.
+    /// The bytes between the words of two iterations.
     pub step: i32,
-    /// The smallest and the largest number that it is made to be.
+    /// The bounds to which the number is clamped.
     pub clamp: Option<[i32; 2]>,
-    /// If it is negative or above this, the turn does nothing more.
+    /// If the number is negative or above this, the iteration is skipped.
     pub most: Option<i32>,
 }
 
-/// How an input changes from turn to turn.
+/// The change of an input between iterations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// What each turn adds.
+    /// The constant that each iteration adds.
     pub step: i32,
-    /// Words of the turn, by number, that are added so many times.
+    /// Words of the iteration, by number, each with the factor by which it is multiplied before it
+    /// is added.
     pub words: Vec<(usize, i32)>,
 }

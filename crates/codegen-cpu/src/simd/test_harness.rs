@@ -1,4 +1,4 @@
-//! Runs SIMD bodies by the interpreter and by every lowering, for tests.
+//! Runs SIMD bodies with the interpreter and with every lowering, for tests.
 
 use super::builder::Builder;
 use super::interpreter::{Machine, evaluate};
@@ -25,13 +25,13 @@ enum How {
 
 /// A body that can be run.
 pub(crate) struct Compiled {
-    /// By what.
+    /// The name of the lowering.
     pub(crate) name: &'static str,
     how: How,
     body: Body,
 }
 
-/// A body that applies `f` to one element of each of so many arrays, and stores what that gives.
+/// A body that applies `f` to the elements of `arity` arrays and stores the results.
 pub(crate) fn elementwise(ty: Type, arity: u32, f: &dyn Fn(&mut Builder, &[V]) -> V) -> Body {
     let mut b = Builder::new();
     let access = |b: &mut Builder| {
@@ -57,7 +57,7 @@ pub(crate) fn elementwise(ty: Type, arity: u32, f: &dyn Fn(&mut Builder, &[V]) -
     b.finish()
 }
 
-/// Code where it can be run.
+/// Places code in memory so that it can be run.
 fn placed(code: &[u8]) -> (PlacedCode, *const u8) {
     let mut image = ImageBuilder::new(target(IsaLevel::Native).expect("this machine"));
     let id = image.define_bytes(code, 64).expect("small");
@@ -66,8 +66,8 @@ fn placed(code: &[u8]) -> (PlacedCode, *const u8) {
     (placed, address)
 }
 
-/// What is to be stored past the caches if anything is: the first array, for the others may lie
-/// otherwise beside a line. `None` if there is none.
+/// The accesses that store past the caches, if `streams`: only the first array, because the others
+/// may be aligned differently. `None` if there is none.
 fn streamed(body: &Body, streams: bool) -> Option<Vec<u32>> {
     match streams {
         true => Some(vec![*body.stores_in_order().first()?]),
@@ -80,15 +80,15 @@ type RowsFn = unsafe extern "C" fn(*mut u64, i64, i64);
 
 /// A body of several rows that can be run.
 pub(crate) struct CompiledRows {
-    /// By what.
+    /// The name of the lowering.
     pub(crate) name: &'static str,
     function: RowsFn,
     _placed: PlacedCode,
 }
 
 impl CompiledRows {
-    /// By every lowering to machine code of its own that this machine can run; `lanes`, if the
-    /// rows' are known.
+    /// Compiles by every lowering to our own machine code that this machine can run; `lanes` is the
+    /// rows' number of lanes, if known.
     pub(crate) fn all(body: &Body, rows: RowsIn<'_>, lanes: Option<i64>) -> Vec<Self> {
         let sets = [
             (InstructionSet::Avx512, false, "rows with AVX-512"),
@@ -111,20 +111,20 @@ impl CompiledRows {
         compiled.collect()
     }
 
-    /// Runs turns that are rows of `n` lanes, from what they start with.
+    /// Runs iterations that are rows of `n` lanes, from the slots of the first.
     ///
     /// # Safety
-    /// The addresses that the turns come to are good for what `n` lanes access.
+    /// The addresses that the iterations compute are valid for the accesses of `n` lanes.
     pub(crate) unsafe fn run_turns(&self, slots: &mut [u64], n: u64, turns: usize) {
-        // SAFETY: the caller promises: the addresses that the turns come to are good for what `n`
-        // lanes access.
+        // SAFETY: the caller promises that the addresses that the iterations compute are valid for
+        // the accesses of `n` lanes.
         unsafe { (self.function)(slots.as_mut_ptr(), n.cast_signed(), turns as i64) };
     }
 
-    /// Runs rows of `n` lanes with these inputs; gives the reductions of each.
+    /// Runs rows of `n` lanes with these inputs; returns the reductions of each.
     ///
     /// # Safety
-    /// The addresses among the inputs are good for what `n` lanes access.
+    /// The addresses among the inputs are valid for the accesses of `n` lanes.
     pub(crate) unsafe fn run(&self, body: &Body, inputs: &[Vec<u64>], n: u64) -> Vec<Vec<u64>> {
         let count = body.reductions.len();
         let mut slots: Vec<u64> = Vec::new();
@@ -133,8 +133,8 @@ impl CompiledRows {
             slots.resize(slots.len() + count, 0);
         }
         let (n, rows) = (n.cast_signed(), inputs.len() as i64);
-        // SAFETY: the caller promises: the addresses among the inputs are good for what `n` lanes
-        // access; there is room for results.
+        // SAFETY: the caller promises that the addresses among the inputs are valid for the
+        // accesses of `n` lanes; there is space for results.
         unsafe { (self.function)(slots.as_mut_ptr(), n, rows) };
         let words = body.inputs.len() + count;
         let of_row = |row: usize| slots[row * words..][words - count..words].to_vec();
@@ -143,7 +143,7 @@ impl CompiledRows {
 }
 
 impl Compiled {
-    /// By the evaluator and by every lowering that this machine can run.
+    /// Compiles for the interpreter and by every lowering that this machine can run.
     pub(crate) fn all(body: &Body) -> Vec<Self> {
         let evaluator = |name, fused| Self {
             name,
@@ -170,7 +170,7 @@ impl Compiled {
         all
     }
 
-    /// Whether it runs one lane after the other.
+    /// Whether it is the interpreter, which runs one lane after the other.
     pub(crate) fn is_evaluator(&self) -> bool {
         matches!(self.how, How::Evaluate(_))
     }
@@ -228,7 +228,7 @@ impl Compiled {
         }
     }
 
-    /// What an [elementwise] body makes of arrays, whose elements are of its type.
+    /// The results of an [elementwise] body for arrays whose elements are of its type.
     pub(crate) fn apply<T: Copy + Default>(&self, operands: &[&[T]]) -> Vec<T> {
         let n = operands[0].len();
         assert!(operands.iter().all(|x| x.len() == n));
@@ -242,20 +242,20 @@ impl Compiled {
         out
     }
 
-    /// Runs `n` lanes; gives the reductions.
+    /// Runs `n` lanes; returns the reductions.
     ///
     /// # Safety
-    /// The addresses among the inputs are good for what `n` lanes access.
+    /// The addresses among the inputs are valid for the accesses of `n` lanes.
     pub(crate) unsafe fn run(&self, inputs: &[u64], n: u64) -> Vec<u64> {
         match &self.how {
-            // SAFETY: the caller promises: the addresses among the inputs are good for what `n`
-            // lanes access.
+            // SAFETY: the caller promises that the addresses among the inputs are valid for the
+            // accesses of `n` lanes.
             How::Evaluate(machine) => unsafe { evaluate(&self.body, inputs, n, *machine) },
             How::Code { function, .. } => {
                 let mut slots = inputs.to_vec();
                 slots.resize(inputs.len() + self.body.reductions.len(), 0);
-                // SAFETY: the caller promises: the addresses among the inputs are good for what `n`
-                // lanes access; the results have room.
+                // SAFETY: the caller promises that the addresses among the inputs are valid for the
+                // accesses of `n` lanes; there is space for the results.
                 unsafe { function(slots.as_mut_ptr(), n.cast_signed()) };
                 slots.split_off(inputs.len())
             }

@@ -1,5 +1,5 @@
-//! Every lowering against the evaluator: each operation on numbers of every kind,
-//! at many lengths, with guards around what is written.
+//! Compares every lowering with the interpreter: each operation on numbers of every kind, at many
+//! lengths, with guards around the outputs.
 
 use super::builder::Builder;
 use super::ir::{
@@ -15,7 +15,7 @@ const LENGTHS: [u64; 23] = [
     1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 70, 255, 1023, 1024, 1025,
 ];
 
-/// Bytes before and after an array that must stay as they are.
+/// The number of guard bytes before and after an array, which must not change.
 const GUARD: usize = 64;
 
 fn storage(bytes: u32) -> Storage {
@@ -25,7 +25,7 @@ fn storage(bytes: u32) -> Storage {
     }
 }
 
-/// An array of elements of so many bytes, the next integer of the inputs.
+/// An access to an array of elements of so many bytes, whose address is the next input.
 pub(crate) fn pointer(b: &mut Builder, bytes: u32) -> u32 {
     let pointer = b.input(Input::Integer);
     b.access(Access {
@@ -39,7 +39,7 @@ fn bytes_of(ty: Type) -> u32 {
     if ty.is_wide() { 8 } else { 4 }
 }
 
-/// Loads three arrays of a type, applies, and stores.
+/// A body that loads three arrays of a type, applies `f`, and stores the results.
 fn elementwise(from: Type, f: &dyn Fn(&mut Builder, [V; 3]) -> V) -> Body {
     let mut b = Builder::new();
     let operands = [(); 3].map(|()| {
@@ -57,7 +57,7 @@ fn elementwise(from: Type, f: &dyn Fn(&mut Builder, [V; 3]) -> V) -> Body {
     b.finish()
 }
 
-/// Bits of numbers of every kind, in an order that pairs them all.
+/// Bits of numbers of every kind, in an order in which all pairs occur.
 fn numbers(ty: Type, salt: u64, n: u64) -> Vec<u8> {
     let floats = [
         0.0,
@@ -131,7 +131,7 @@ fn same(ty: Type, a: &[u8], b: &[u8]) -> bool {
     })
 }
 
-/// Whether something in it is left to the portable lowering where there is no AVX-512.
+/// Whether the body contains an operation that uses the portable lowering without AVX-512.
 fn has_no_avx2_form(body: &Body) -> bool {
     body.values.iter().any(|&(op, to)| match op {
         Op::Convert(conversion, a) => matches!(
@@ -146,7 +146,7 @@ fn has_no_avx2_form(body: &Body) -> bool {
     })
 }
 
-/// Runs every lowering at every length and compares with the evaluator's result.
+/// Runs every lowering at every length and compares the results with the interpreter's.
 fn check(name: &str, from: Type, body: &Body, arrays: usize) {
     let to = match body.statements.last() {
         Some(super::ir::Statement::Store { value, .. }) => body.type_of(*value),
@@ -158,7 +158,7 @@ fn check(name: &str, from: Type, body: &Body, arrays: usize) {
         .into_iter()
         .filter(|set| set.is_supported());
     let wide = wide.filter(|&set| set == InstructionSet::Avx512 || !has_no_avx2_form(body));
-    // Each of them also past the caches.
+    // Each of them also with stores past the caches.
     assert_eq!(all.len(), 4 + 2 * wide.count(), "{name}");
     for n in LENGTHS {
         let inputs: Vec<Vec<u8>> = (0..arrays).map(|i| numbers(from, i as u64, n)).collect();
@@ -334,7 +334,7 @@ fn conversions() {
             3,
         );
     }
-    // Out of range, the result is any number.
+    // Out of range, the result is arbitrary.
     for (from, to) in [
         (Type::F32, Type::I32),
         (Type::F64, Type::I32),
@@ -353,8 +353,9 @@ fn conversions() {
     }
 }
 
-/// Conversions of floats from 2^-32 to 2^31 to binary16, and of bits of that type to floats. Without their
-/// last 12 bits, half of the normal floats lie in the middle between two neighbours of that type.
+/// Conversions of floats from 2^-32 to 2^31 to binary16, and of bits of that type to floats.
+/// Without their last 12 bits, half of the normal floats are midway between two neighbours of that
+/// type.
 #[test]
 fn half_precision_conversions() {
     for kept in [0x9fff_ffff_u32, 0x9fff_f000] {
@@ -387,7 +388,7 @@ fn half_precision_conversions() {
         b.convert(Conversion::FromHalf, bits, Type::F32)
     });
     check("from half", Type::I32, &body, 3);
-    // Beside lanes of 64 bits, vectors have half as many.
+    // In bodies with 64-bit lanes, vectors have half as many lanes.
     let body = elementwise(Type::I64, &|b, [x, y, _]| {
         let low = b.convert(Conversion::Low, x, Type::I32);
         let mask = b.i32(0xffff);
@@ -425,7 +426,7 @@ fn rare_cases_are_those_of_lanes_that_ask() {
     }
 }
 
-/// Long enough to be ordered anew, with more alive than there are registers.
+/// A body that is long enough to be scheduled, with more live values than there are registers.
 #[test]
 fn long_bodies() {
     let body = elementwise(Type::F32, &|b, [x, y, z]| {
@@ -454,7 +455,7 @@ fn powers_of_two() {
     for ty in FLOATS {
         for exponent in [-150.0, -126.0, -75.0, -1.0, 0.0, 1.0, 63.0, 127.0] {
             let body = elementwise(ty, &|b, [_, y, _]| {
-                // Of numbers near 1, as the functions scale them.
+                // Numbers near 1, in the range in which the functions scale them.
                 let bits = b.bits(y);
                 let (mask, one) = match ty {
                     Type::F32 => (b.i32(0x007f_ffff), b.i32(0x3f80_0000)),
@@ -518,7 +519,7 @@ fn reductions_of_every_length() {
     assert_eq!(identity(B::Add, Type::F32), u64::from((-0f32).to_bits()));
 }
 
-/// Masks of lanes of one width where lanes of the other are chosen.
+/// Masks of lanes of one width that select lanes of the other width.
 #[test]
 fn masks_of_both_widths() {
     let body = elementwise(Type::F32, &|b, [x, y, z]| {

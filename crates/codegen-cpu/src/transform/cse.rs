@@ -7,14 +7,15 @@ use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Stateme
 use tegula_fusion::{Kernel, Rename};
 use tegula_ir::ElementType;
 
-/// What defines a scalar, but for its name. Constants of different types have the same bits.
+/// The definition of a scalar without its name: the key of the hash table. Constants of different
+/// types have the same bits.
 #[derive(PartialEq, Eq, Hash)]
 enum Definition {
     Compute(ElementType, ScalarOp, SmallVec<[ScalarId; 3]>),
     Load(usize, Vec<Term>),
 }
 
-/// Keeps the first of equal statements of a block, or of one around it.
+/// Keeps the first of equal statements of a block and its enclosing blocks.
 pub(crate) fn eliminate_common_subexpressions(kernel: &mut Kernel) {
     let mut body = std::mem::take(&mut kernel.body);
     let mut pass = Pass {
@@ -34,7 +35,7 @@ pub(crate) fn eliminate_common_subexpressions(kernel: &mut Kernel) {
 
 struct Pass<'k> {
     kernel: &'k Kernel,
-    /// By open block.
+    /// The known definitions of each open block, outermost first.
     known: Vec<FxHashMap<Definition, ScalarId>>,
     rename: Rename,
 }
@@ -82,7 +83,8 @@ impl Pass<'_> {
             .find_map(|known| known.get(definition))
     }
 
-    /// What a statement defines that gives the same wherever it stands.
+    /// The scalar that a statement defines, with its definition, if that gives the same wherever
+    /// the statement is.
     fn definition(&self, statement: &Statement) -> Option<(Definition, ScalarId)> {
         match statement {
             Statement::Compute {

@@ -1,7 +1,8 @@
 //! File tests that run one pass on the text of one kernel: `filetests/PASS/NAME.kernel`.
 //!
-//! A file says in comments (`#`) what is to be seen, then has a kernel, a line `---`, and what the
-//! pass gives: kernels, or `unchanged`. `TEGULA_BLESS=1` writes what passes give now.
+//! A file describes in comments (`#`) what it tests; then follow a kernel, a line `---`, and the
+//! expected result of the pass: kernels, or `unchanged`. `TEGULA_BLESS=1` writes the current
+//! results.
 
 use super::cse::eliminate_common_subexpressions;
 use super::full_unroll::fully_unrolled;
@@ -18,10 +19,10 @@ use std::path::Path;
 use tegula_fusion::Kernel;
 use tegula_plan::{KernelText, parse_kernel, verify_kernel};
 
-/// The most statements of the kernels of `full-unroll`.
+/// The maximum number of statements of a kernel for `full-unroll`.
 const MAX_STATEMENTS: usize = 16;
 
-/// What a pass gives for a kernel, as text.
+/// The result of a pass for a kernel, as text.
 fn run(pass: &str, kernel: &Kernel) -> String {
     let changed = match pass {
         "loop-unswitch" => unswitch_loops(kernel),

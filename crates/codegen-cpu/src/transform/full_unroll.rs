@@ -8,8 +8,8 @@ use tegula_expr::{Term, canonicalize};
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_fusion::{Kernel, KernelRanges, Rename};
 
-/// The kernel with all its points one after the other; `None` if that is more than `most`
-/// statements, or their number is not known.
+/// Unrolls a kernel over all its points; `None` if that gives more than `most` statements, or an
+/// unknown number.
 pub(crate) fn fully_unrolled(kernel: &Kernel, most: usize) -> Option<Kernel> {
     let is_symbol = |var: &IndexVar| matches!(var, IndexVar::Symbol { .. });
     let is_local = |access: Access| access == Access::Local;
@@ -49,7 +49,7 @@ pub(crate) fn fully_unrolled(kernel: &Kernel, most: usize) -> Option<Kernel> {
     Some(kernel)
 }
 
-/// How many statements a block has with its loops unrolled, if that is `most` at most.
+/// The number of statements of a block with its loops unrolled, if at most `most`.
 fn count(kernel: &Kernel, block: &Block, most: usize) -> Option<usize> {
     let mut sum = 0usize;
     for statement in &block.statements {
@@ -70,16 +70,16 @@ fn count(kernel: &Kernel, block: &Block, most: usize) -> Option<usize> {
     Some(sum)
 }
 
-/// A kernel that copies of statements are made for.
+/// A kernel into which statements are copied.
 struct Copy {
     kernel: Kernel,
-    /// What the last copy made of each scalar and variable is called.
+    /// The names of scalars and variables in the last copy.
     rename: Rename,
 }
 
 impl Copy {
-    /// Adds a copy of statements that defines scalars of its own; `None` if a loop has an unknown
-    /// number of iterations.
+    /// Adds a copy of statements, with scalars of its own; `None` if a loop has an unknown number
+    /// of iterations.
     fn statements(&mut self, statements: &[Statement], out: &mut Vec<Statement>) -> Option<()> {
         for statement in statements {
             self.statement(statement, out)?;
@@ -162,7 +162,7 @@ impl Copy {
         Some(())
     }
 
-    /// A choice; only what is chosen, if that is known.
+    /// Copies a conditional; if the condition is known, only the branch that is taken.
     fn choice(
         &mut self,
         condition: &Term,
@@ -199,7 +199,7 @@ impl Copy {
         Some(())
     }
 
-    /// From here on, scalars are called what others are.
+    /// Renames scalars to `others` from here on.
     fn same(&mut self, scalars: &[ScalarId], others: &[ScalarId]) {
         let pairs = scalars.iter().copied().zip(others.iter().copied());
         self.rename.scalars.extend(pairs);

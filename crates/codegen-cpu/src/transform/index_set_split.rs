@@ -1,38 +1,39 @@
 //! Index-set splitting: cuts a kernel along its innermost dimension where a branch changes.
 //!
-//! A concatenation or a wide padding asks at each point which part the point belongs to, so the
-//! lanes of a vector would compute all parts and keep one. Where the parts begin at constant
-//! indices, each becomes a kernel of its own in which the branch is decided. A part of one point
-//! loses the dimension, and its lanes go along the next one; that is how a short innermost
-//! dimension is vectorised whose points are computed in different ways (`stack`).
+//! A concatenation or a wide padding tests at each point which part the point belongs to, so the
+//! lanes of a vector would compute all parts and keep one. If the parts begin at constant indices,
+//! each becomes a kernel in which the branch is decided. A part of one point loses the dimension,
+//! and is vectorised along the next one; this vectorises a short innermost dimension whose points
+//! are computed in different ways (`stack`).
 
 use crate::analysis::known_branches::{factors, resolved};
 use tegula_expr::{Term, Var};
 use tegula_fusion::kernel::{Block, IndexVar, Statement};
 use tegula_fusion::{Kernel, KernelRanges, Rename};
 
-/// Points of a piece that is as good as a loop of its own: a vector's. Shorter ones (what a
-/// rotation brings round, a border) are a part of one vector, and may be the fewer points.
+/// The minimum number of points of a piece that is worth a loop of its own: a vector's lanes.
+/// Shorter pieces (the wrapped part of a rotation, a border) would be a part of one vector, and
+/// must have at most half of the points together.
 const MIN_LENGTH: i64 = 16;
-/// The most pieces: each is compiled.
+/// The maximum number of pieces, each of which is compiled.
 const MAX_PIECES: usize = 8;
-/// Points of an innermost dimension that may become a kernel each. Each goes through the
-/// arrays once more.
+/// The maximum number of points of an innermost dimension that may become a kernel each. Each
+/// kernel reads the arrays again.
 const MAX_UNITS: i64 = 4;
-/// Points of the next dimension that are worth lanes.
+/// The minimum number of points of the next dimension that is worth vectorising.
 const MIN_NEXT: i64 = 16;
 
 /// A part of a kernel's domain.
 #[derive(Clone, Debug)]
 pub(crate) struct Subdomain {
-    /// What is done there; its innermost dimension is the piece's.
+    /// The kernel of the part; its innermost dimension has the part's points.
     pub kernel: Kernel,
-    /// If that is the outermost dimension too: where the piece begins in it, and how
-    /// long it is.
+    /// If the innermost dimension is also the outermost: the first index and the length of the
+    /// part.
     pub outermost: Option<[i64; 2]>,
 }
 
-/// The pieces of a kernel; none if it is better left whole.
+/// The parts of a kernel; none if it is not worth splitting.
 pub(crate) fn split_index_set(kernel: &Kernel) -> Vec<Subdomain> {
     let Some(&inner) = kernel.domain.last() else {
         return Vec::new();
@@ -65,7 +66,7 @@ pub(crate) fn split_index_set(kernel: &Kernel) -> Vec<Subdomain> {
     bounds.windows(2).map(piece).collect()
 }
 
-/// Where conditions on a variable begin or cease to hold.
+/// Collects the values of a variable at which conditions begin or cease to hold.
 fn boundaries(block: &Block, var: Var, out: &mut Vec<i64>) {
     for statement in &block.statements {
         match statement {
@@ -85,7 +86,7 @@ fn boundaries(block: &Block, var: Var, out: &mut Vec<i64>) {
     }
 }
 
-/// The kernel on a part of its innermost dimension.
+/// The kernel restricted to a part of its innermost dimension.
 fn restricted(kernel: &Kernel, inner: Var, first: i64, length: i64) -> Kernel {
     let mut piece = kernel.clone();
     if let Some(var) = piece.vars.get_mut(inner.0 as usize) {

@@ -1,8 +1,8 @@
-//! Loop coalescing: makes two nested loops one where they go through memory like one dimension.
+//! Loop coalescing: merges two nested loops that go through memory like one dimension.
 //!
-//! A reduction over the last two dimensions of an array is a loop in a loop; the rows of the
-//! inner one lie behind one another. One loop of as many turns makes longer runs of lanes:
-//! what is before and after each run, above all combining its lanes, is done once.
+//! A reduction over the last two dimensions of an array is a nest of two loops; the rows of the
+//! inner one are contiguous in memory. One loop with all iterations gives longer vector loops: the
+//! work before and after each of them, above all the reduction across lanes, is done once.
 //!
 //! Innermost dimensions of a domain that are contiguous in memory already form one vector loop
 //! ([`merged`]), unless a branch condition depends on the outer one's index, as in padding and
@@ -16,20 +16,20 @@ use tegula_expr::{Cmp, Node, Term, Var};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
 use tegula_fusion::{Kernel, Rename};
 
-/// The most turns of a loop made of two: 32-bit indices count them.
+/// The maximum number of iterations of a merged loop: 32-bit indices count them.
 const MAX_TURNS: i64 = i32::MAX as i64;
-/// Points of an innermost dimension that are a good run of lanes by themselves.
+/// Points of an innermost dimension that is long enough for a vector loop by itself.
 const LONG_ROW: i64 = 256;
 
-/// The kernel with such loops and dimensions made one; `None` if it has none.
+/// The kernel with such loops and dimensions merged; `None` if it has none.
 pub(crate) fn coalesce_loops(kernel: &Kernel) -> Option<Kernel> {
     let loops = coalesce_inner_loops(kernel);
     let domain = coalesce_domain(loops.as_ref().unwrap_or(kernel));
     domain.or(loops)
 }
 
-/// The kernel with the two innermost dimensions of its domain replaced by one. The outermost dimension
-/// is never one of them, because it is divided among threads.
+/// The kernel with the two innermost dimensions of its domain replaced by one. The outermost
+/// dimension is never one of them, because it is divided among threads.
 fn coalesce_domain(kernel: &Kernel) -> Option<Kernel> {
     let [_, .., outer, inner] = kernel.domain[..] else {
         return None;
@@ -58,8 +58,8 @@ fn coalesce_domain(kernel: &Kernel) -> Option<Kernel> {
     pays.then_some(one)
 }
 
-/// Rewrites comparisons of `var floordiv by`, which is `quotient`, as comparisons of `var`. `None` if a
-/// condition depends on the variable in another way.
+/// Rewrites comparisons of `var floordiv by`, which is `quotient`, as comparisons of `var`. `None`
+/// if a condition depends on the variable in another way.
 fn rewrite_conditions(block: &mut Block, quotient: &Term, (var, by): (Var, i64)) -> Option<()> {
     for statement in &mut block.statements {
         match statement {
@@ -80,7 +80,7 @@ fn rewrite_conditions(block: &mut Block, quotient: &Term, (var, by): (Var, i64))
     Some(())
 }
 
-/// One condition, rewritten so.
+/// Rewrites one condition in this way.
 fn rewritten(condition: &Term, quotient: &Term, (var, by): (Var, i64)) -> Option<Term> {
     if !condition.mentions(var) {
         return Some(condition.clone());
@@ -101,7 +101,7 @@ fn rewritten(condition: &Term, quotient: &Term, (var, by): (Var, i64)) -> Option
     })
 }
 
-/// The kernel with loops in loops made one.
+/// The kernel with nested loops merged.
 fn coalesce_inner_loops(kernel: &Kernel) -> Option<Kernel> {
     if !kernel.body.any(Statement::is_loop) {
         return None;
@@ -113,8 +113,8 @@ fn coalesce_inner_loops(kernel: &Kernel) -> Option<Kernel> {
     any.then_some(collapsed)
 }
 
-/// Collapses the loops of a block, the inner ones first; gives whether there were any. The
-/// kernel's variables get their new extents.
+/// Merges the loops of a block, the inner ones first; returns whether there were any. Updates the
+/// extents of the kernel's variables.
 fn collapse(kernel: &mut Kernel, block: &mut Block) -> bool {
     let mut any = false;
     for statement in &mut block.statements {
@@ -136,7 +136,7 @@ fn collapse(kernel: &mut Kernel, block: &mut Block) -> bool {
     any
 }
 
-/// A loop whose body is a loop, as one.
+/// Merges a loop whose body is a loop with that loop.
 fn one_loop(kernel: &mut Kernel, outer: &Statement) -> Option<Statement> {
     let Statement::Loop {
         var: outer_var,
@@ -171,7 +171,7 @@ fn one_loop(kernel: &mut Kernel, outer: &Statement) -> Option<Statement> {
     let turns = many
         .checked_mul(few)
         .filter(|t| (1..=MAX_TURNS).contains(t))?;
-    // The inner variable counts all turns from now on.
+    // The inner variable counts all iterations from now on.
     let (turn, length) = (Term::var(*inner_var), Term::constant(few));
     let mut rename = Rename::default();
     rename.vars.insert(*outer_var, turn.floor_div(&length));
@@ -196,7 +196,7 @@ fn one_loop(kernel: &mut Kernel, outer: &Statement) -> Option<Statement> {
     })
 }
 
-/// Whether a variable is used in conditions and addresses only, and every address is linear in it.
+/// Whether a variable is used only in conditions and addresses, and every address is linear in it.
 fn is_linear(kernel: &Kernel, block: &Block, var: Var) -> bool {
     let ranges = Ranges {
         vars: &kernel.vars,

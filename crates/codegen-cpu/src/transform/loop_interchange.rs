@@ -7,11 +7,11 @@ use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::Statement;
 
-/// Points along a dimension that is worth being the innermost one instead of a short one.
+/// The minimum number of points of a dimension that is moved innermost.
 const MANY: i64 = 16;
 
-/// The kernel with its two innermost dimensions exchanged, if the innermost has too few points
-/// for lanes (channels of an image that go last only in the result) and most arrays are
+/// Swaps the two innermost dimensions of a kernel if the innermost has too few points for a vector
+/// (such as the channels of an image, if they are last only in the result) and most arrays are
 /// contiguous along the next. The outermost dimension, which threads share, stays.
 pub(crate) fn interchange_loops(kernel: &Kernel) -> Option<Kernel> {
     let [_, .., next, last] = kernel.domain[..] else {

@@ -1,15 +1,15 @@
 //! Loop unswitching: moves a branch out of a loop that does not change its condition.
 //!
-//! A scatter asks for each element of a window whether the window is in bounds, by an index that it
-//! loads. The index is loaded and compared once, before the loop over the window, so that the loop
-//! inside needs no mask.
+//! A scatter tests for each element of a window whether the window is in bounds, by an index that
+//! it loads. This pass moves the load and the test before the loop over the window, so that the
+//! loop needs no mask.
 
 use rustc_hash::FxHashSet;
 use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, IndexVar, ScalarId, ScalarOp, Statement};
 
-/// The kernel with such conditions outside of their loops; `None` if it has none.
+/// The kernel with invariant conditions moved out of loops; `None` if it has none.
 pub(crate) fn unswitch_loops(kernel: &Kernel) -> Option<Kernel> {
     let is_if = |s: &Statement| matches!(s, Statement::If { .. });
     if !kernel.body.any(Statement::is_loop) || !kernel.body.any(is_if) {
@@ -23,7 +23,7 @@ pub(crate) fn unswitch_loops(kernel: &Kernel) -> Option<Kernel> {
     })
 }
 
-/// The loops of a block, the inner ones first; gives whether there were any.
+/// Unswitches the loops of a block, the inner ones first; returns whether there were any.
 fn unswitch(kernel: &Kernel, block: &mut Block) -> bool {
     let mut any = false;
     let mut statements = Vec::with_capacity(block.statements.len());
@@ -50,7 +50,8 @@ fn unswitch(kernel: &Kernel, block: &mut Block) -> bool {
     any
 }
 
-/// What a loop's turns do alike, and the loop inside of the condition that is left.
+/// The loop-invariant statements, followed by the conditional with the loop inside; `None` if the
+/// loop cannot be unswitched.
 fn outside(kernel: &Kernel, statement: &Statement) -> Option<Vec<Statement>> {
     let Statement::Loop {
         var,
@@ -65,7 +66,7 @@ fn outside(kernel: &Kernel, statement: &Statement) -> Option<Vec<Statement>> {
     let Some(IndexVar::Loop(extent)) = kernel.var(*var) else {
         return None;
     };
-    // What a loop that never runs would load may be nowhere.
+    // A load of a loop that never runs may be out of bounds, so it must not be moved out.
     let runs = extent.as_constant().is_some_and(|n| n > 0);
     let (last, before) = body.statements.split_last()?;
     let Statement::If {
@@ -103,7 +104,7 @@ fn outside(kernel: &Kernel, statement: &Statement) -> Option<Vec<Statement>> {
     Some(statements)
 }
 
-/// What differs from turn to turn.
+/// The variables and scalars that vary between iterations.
 struct Inside<'a> {
     kernel: &'a Kernel,
     vars: FxHashSet<Var>,
@@ -138,7 +139,7 @@ impl<'a> Inside<'a> {
         self.vars.iter().all(|&var| !term.mentions(var))
     }
 
-    /// Whether a statement gives the same in each turn, and may be done before them.
+    /// Whether a statement is loop-invariant and can be moved before the loop.
     fn is_same(&self, statement: &Statement) -> bool {
         let same = |id: &ScalarId| !self.scalars.contains(id);
         match statement {

@@ -1,7 +1,7 @@
-//! Passes from kernel to kernel, one a file. [`pipeline`] lists them in their order.
+//! Passes from kernel to kernel, with a file for each. [`pipeline`] lists them in their order.
 //!
-//! A pass computes the same values at the same places of memory: the Plan evaluator runs a
-//! kernel before and after with the same result, but for the order of sums.
+//! A pass preserves the values and their places in memory: the Plan evaluator gives the same result
+//! for the kernel before and after it, except for the order of sums.
 
 pub(crate) mod cse;
 pub(crate) mod full_unroll;

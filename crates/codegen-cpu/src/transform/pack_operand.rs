@@ -1,9 +1,10 @@
 //! Operand packing: copies a small array with its dimensions permuted, when a kernel's function
 //! begins.
 //!
-//! Lanes along a dimension that is not the array's last would gather, or not be lanes at all. Where
-//! the array is small and each element is read often, a copy in which they are neighbours is
-//! cheaper: an element costs about a nanosecond, and each gathered lane costs as much.
+//! If lanes go along a dimension that is not the array's last, they gather, or the loop is not
+//! vectorised at all. If the array is small and each element is read often, a copy in which these
+//! elements are contiguous is cheaper: copying an element costs about a nanosecond, and so does
+//! each gathered lane.
 
 use crate::vectorize::select_loops::VectorPlan;
 use crate::vectorize::select_loops::select_loops;
@@ -12,28 +13,28 @@ use tegula_expr::{Term, Var};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access, Block, Param, Statement};
 
-/// The most bytes of such a copy: it stays in the nearest cache.
+/// The maximum bytes of a copy: it must stay in the nearest cache.
 const MAX_BYTES: i64 = 16 << 10;
-/// How often an element is read at least. Each thread makes a copy of its own.
+/// The minimum number of reads of each element. Each thread makes a copy of its own.
 const OFTEN: i64 = 32;
 
 /// An array that a kernel reads from a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PackedOperand {
-    /// Its number among the parameters.
+    /// The parameter's number.
     param: usize,
-    /// Which dimension of the array is each of the copy's.
+    /// For each dimension of the copy, the dimension of the array.
     pub(crate) order: Vec<usize>,
 }
 
-/// A kernel that reads copies of small arrays, its vector loops, and the copies; `None` if they
+/// The kernel that reads copies of small arrays, its vector loops, and the copies; `None` if they
 /// would gain nothing over `choice`.
 pub(crate) fn pack_operands(
     kernel: &Kernel,
     choice: &VectorPlan,
 ) -> Option<(Kernel, VectorPlan, Vec<PackedOperand>)> {
     if gathers(choice) == Some(0) {
-        // Loops are inside of such lanes, and find all elements where these are neighbours.
+        // The domain is already vectorised without gathers.
         return None;
     }
     let mut lanes = Vec::new();
@@ -49,7 +50,8 @@ pub(crate) fn pack_operands(
             apply(&mut kernel, copy);
         }
         let better = select_loops(&kernel);
-        // Lanes of the domain have all loops inside: one that stays without costs more.
+        // If the domain is vectorised, all its loops are inside the vector loop: it must not be
+        // given up for loops of which one stays scalar.
         let left = || {
             let mut left = Vec::new();
             scalar_loops(&kernel.body, &better, &mut left);
@@ -62,7 +64,7 @@ pub(crate) fn pack_operands(
     })
 }
 
-/// Gathers of the domain's lanes, if it has any.
+/// The number of gathers of the domain's vector loop, if the domain is vectorised.
 fn gathers(choice: &VectorPlan) -> Option<usize> {
     let (_, rows) = choice.domain.as_ref()?;
     let mut gathers = 0;
@@ -77,7 +79,7 @@ fn fewer_gathers(better: &VectorPlan, choice: &VectorPlan) -> bool {
     }
 }
 
-/// The innermost loops that are not lanes.
+/// Collects the innermost loops that are not vectorised.
 fn scalar_loops(block: &Block, choice: &VectorPlan, out: &mut Vec<Var>) {
     for statement in &block.statements {
         match statement {
@@ -99,16 +101,16 @@ fn scalar_loops(block: &Block, choice: &VectorPlan, out: &mut Vec<Var>) {
     }
 }
 
-/// How a kernel reads one of its arrays.
+/// The reads of one array by a kernel.
 #[derive(Default)]
 struct Reads {
     times: i64,
-    /// The dimension that lanes go along, in all loads that they go along one of; `None` if they
-    /// differ.
+    /// The dimension along which lanes read the array, in all loads that lanes read along one;
+    /// `None` if loads differ.
     along: Option<Option<usize>>,
 }
 
-/// The arrays whose elements would be neighbours in copies, for lanes along a variable.
+/// The copies that make elements contiguous for lanes along a variable.
 fn copies(kernel: &Kernel, lane: Var) -> Vec<PackedOperand> {
     let reads = all_reads(kernel, lane).unwrap_or_default();
     let copy = |(param, declared): (usize, &Param)| {
@@ -124,14 +126,14 @@ fn copies(kernel: &Kernel, lane: Var) -> Vec<PackedOperand> {
     kernel.params.iter().enumerate().filter_map(copy).collect()
 }
 
-/// Whether an array is small, and read often.
+/// Whether an array is small and read often.
 fn is_worth(declared: &Param, reads: &Reads) -> Option<bool> {
     let (elements, bytes) = array_size(declared)?;
     let is_small = declared.access == Access::Read && elements.checked_mul(bytes)? <= MAX_BYTES;
     Some(is_small && reads.times >= elements.checked_mul(OFTEN)?)
 }
 
-/// How a kernel reads each of its arrays; `None` if it is not known how often.
+/// The reads of each of a kernel's arrays; `None` if their number is not known.
 fn all_reads(kernel: &Kernel, lane: Var) -> Option<FxHashMap<usize, Reads>> {
     let mut domain = kernel.domain.iter().map(|&var| kernel.constant_extent(var));
     let points = domain.try_fold(1i64, |n, extent| n.checked_mul(extent?))?;
@@ -140,7 +142,8 @@ fn all_reads(kernel: &Kernel, lane: Var) -> Option<FxHashMap<usize, Reads>> {
     Some(reads)
 }
 
-/// The elements of an array, and the bytes of one, if a copy is loads and stores of integers.
+/// The number of elements of an array and the bytes of one, if it can be copied by loads and stores
+/// of integers.
 pub(crate) fn array_size(param: &Param) -> Option<(i64, i64)> {
     let bytes = param.element_type.storage_bytes() as i64;
     let dims = param.dims.iter().map(Term::as_constant);
@@ -148,7 +151,7 @@ pub(crate) fn array_size(param: &Param) -> Option<(i64, i64)> {
     (elements > 0 && bytes <= 8).then_some((elements, bytes))
 }
 
-/// Loads in a block that is run so many times; `None` if it is not known how often.
+/// Finds the loads in a block that is executed `times` times; `None` if their number is not known.
 fn find(
     kernel: &Kernel,
     block: &Block,
@@ -188,7 +191,7 @@ fn find(
     Some(())
 }
 
-/// The kernel with an array's dimensions in another order.
+/// Permutes the dimensions of an array in a kernel.
 fn apply(kernel: &mut Kernel, copy: &PackedOperand) {
     let dims = &mut kernel.params[copy.param].dims;
     *dims = copy.order.iter().map(|&d| dims[d].clone()).collect();
@@ -214,7 +217,7 @@ fn in_order(block: &mut Block, copy: &PackedOperand) {
 }
 
 impl PackedOperand {
-    /// Whether it is a parameter's.
+    /// Whether it is the copy of this parameter.
     pub(crate) fn is_of(&self, param: usize) -> bool {
         self.param == param
     }

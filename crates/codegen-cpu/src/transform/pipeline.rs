@@ -1,8 +1,8 @@
 //! The passes over a kernel, in the order in which they run.
 //!
-//! [`run`] is the list. Each pass takes a kernel and gives a better one, or nothing where it does
-//! not apply; the last two decide which loops become vector loops. The result says what was
-//! regrouped, so that later stages read it and need not run a pass again to find out.
+//! [`run`] is the list. Each pass takes a kernel and returns a better one, or nothing if it does
+//! not apply; the last two decide which loops become vector loops. The result records how points
+//! were regrouped, so that later stages need not repeat a pass to find out.
 
 use super::index_set_split::{Subdomain, split_index_set};
 use super::loop_coalesce::coalesce_loops;
@@ -21,7 +21,7 @@ use tegula_fusion::Kernel;
 use tegula_ir::PassManager;
 use tegula_plan::{KernelText, verify_kernel};
 
-/// The passes over each kernel by name, in their order.
+/// The names of the passes over each kernel, in their order.
 pub const PASSES: [&str; 9] = [
     "loop-unswitch",
     "reduction-interchange",
@@ -34,18 +34,18 @@ pub const PASSES: [&str; 9] = [
     "pack-operand",
 ];
 
-/// What the passes need to know of the machine.
+/// The properties of the machine that the passes depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
-    /// Whether vectors of every second, third or fourth element are loaded and stored as whole
-    /// vectors that are shuffled (AVX-512), and not element by element.
+    /// Whether strided vectors of every second, third or fourth element are loaded and stored as
+    /// whole vectors that are shuffled (AVX-512), and not element by element.
     pub interleaves: bool,
 }
 
 /// A kernel after all passes.
 #[derive(Debug)]
 pub(crate) struct Transformed {
-    /// One function each.
+    /// The parts, which become one function each.
     pub pieces: SmallVec<[Piece; 1]>,
     pub regrouping: Regrouping,
 }
@@ -57,21 +57,22 @@ pub(crate) struct Piece {
     pub vectors: VectorPlan,
     /// Small arrays that the function copies when it begins.
     pub packed: Vec<PackedOperand>,
-    /// Which part of the outermost dimension it computes; all of it if `None`.
+    /// The part of the outermost dimension that it computes; `None` for all of it.
     pub part: Option<Part>,
 }
 
-/// Which points and which elements of a kernel its code handles together.
+/// The points and elements of a kernel that its code handles together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Regrouping {
-    /// How many consecutive points of the outermost dimension are one iteration of the code. A
-    /// run of a part of that dimension must begin and end at a multiple of this.
+    /// The number of consecutive points of the outermost dimension that are one iteration of the
+    /// code. A run of a part of that dimension must begin and end at a multiple of this.
     pub granularity: i64,
-    /// By parameter: whether the code may read all of the array, whatever points it computes.
+    /// For each parameter: whether the code may read all of the array, independent of the points
+    /// that it computes.
     pub reads_whole: Vec<bool>,
 }
 
-/// Runs all passes over a kernel. `name` is what the observer of `passes` knows it by.
+/// Runs all passes over a kernel. `name` identifies the kernel to the observer of `passes`.
 pub(crate) fn run(
     name: &str,
     kernel: &Kernel,
@@ -103,7 +104,7 @@ pub(crate) fn run(
     Transformed { pieces, regrouping }
 }
 
-/// Decides about a kernel that no other pass may change: a comparator of a sort.
+/// Vectorises a kernel that no other pass may change: a comparator of a sort.
 pub(crate) fn vectorize_only(kernel: &Kernel) -> Piece {
     let mut passes = Passes {
         kernel: "",
@@ -112,7 +113,8 @@ pub(crate) fn vectorize_only(kernel: &Kernel) -> Piece {
     passes.vectorize(kernel.clone(), None)
 }
 
-/// Runs passes over a kernel: each result is checked in debug builds, and shown.
+/// Runs passes over a kernel; in debug builds each result is verified. Results are passed to the
+/// observer.
 struct Passes<'a, 'o> {
     kernel: &'a str,
     passes: &'a mut PassManager<'o>,
@@ -137,7 +139,8 @@ impl Passes<'_, '_> {
         self.passes.show(name, &text);
     }
 
-    /// Gives how many points of the outermost dimension became one, and how many there are then.
+    /// Returns the number of points of the outermost dimension that became one, and the new number
+    /// of points.
     fn unroll_and_jam(&mut self, kernel: &mut Cow<'_, Kernel>) -> Option<[i64; 2]> {
         let mut outermost = None;
         self.run("unroll-and-jam", kernel, |kernel| {
@@ -151,8 +154,8 @@ impl Passes<'_, '_> {
         outermost
     }
 
-    /// The parts of a kernel's domain that get a function each, with what each computes of the
-    /// outermost dimension, of which `jammed` points are one.
+    /// Splits a kernel's domain into parts that get a function each, with the range of the
+    /// outermost dimension that each computes; `jammed` points of that dimension are one.
     fn index_set_split(
         &mut self,
         kernel: &Kernel,
@@ -205,7 +208,7 @@ impl Passes<'_, '_> {
     }
 }
 
-/// Which of a kernel's arrays its pieces copy as a whole, or hold in a register.
+/// For each parameter, whether a piece copies the whole array, or holds it in a register.
 fn reads_whole(pieces: &[Piece], params: usize) -> Vec<bool> {
     let mut wholes = vec![false; params];
     for piece in pieces {

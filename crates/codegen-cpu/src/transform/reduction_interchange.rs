@@ -1,10 +1,10 @@
-//! Reduction interchange: reorders the loops of a reduction so that the innermost one goes through memory
-//! one element after the other.
+//! Reduction interchange: reorders the loops of a reduction so that the innermost one accesses
+//! memory contiguously.
 //!
-//! A reduction over several dimensions of an array has its loops in the order of the program's dimensions. Where
-//! the array's layout is another (an image whose features lie last), the innermost loop would jump from line to
-//! line of the cache, and could not be lanes. The order does not matter to what is combined: lanes change
-//! it as well.
+//! A reduction over several dimensions of an array has its loops in the order of the program's
+//! dimensions. If the array has another layout (such as an image whose features are last), the
+//! innermost loop would access a different cache line in each iteration, and could not be
+//! vectorised. The order of the combined values may change, as vectorising changes it as well.
 
 use crate::analysis::affine_access::steps_along;
 use crate::vectorize::elementwise::combination;
@@ -27,7 +27,7 @@ pub(crate) fn interchange_reductions(kernel: &Kernel) -> Option<Kernel> {
     })
 }
 
-/// Gives whether anything changed.
+/// Returns whether anything changed.
 fn interchange(kernel: &Kernel, block: &mut Block) -> bool {
     let mut changed = false;
     for statement in &mut block.statements {
@@ -54,8 +54,8 @@ fn interchange(kernel: &Kernel, block: &mut Block) -> bool {
     changed
 }
 
-/// The loops of a reduction with nothing between them; none if the statement is no reduction, or more is
-/// done with what is combined so far than combining.
+/// The loops of a perfectly nested reduction; none if the statement is no reduction, or if the
+/// accumulators are used for anything except combining.
 fn nest(kernel: &Kernel, statement: &Statement) -> Nest {
     let mut vars = Nest::new();
     let mut next = statement;
@@ -87,13 +87,13 @@ fn nest(kernel: &Kernel, statement: &Statement) -> Nest {
     vars
 }
 
-/// The loops of a nest with this body by how far apart the elements of two turns are, farthest first, if those of the innermost one
-/// are apart now and would be neighbours then.
+/// The loops of a nest with this body in the order of their strides, largest first. `None` unless
+/// the innermost loop is strided now and would be contiguous then.
 fn better_order(kernel: &Kernel, body: &Block, nest: &[Var]) -> Option<Nest> {
     let [_, .., innermost] = nest else {
         return None;
     };
-    // How far apart the elements of two turns of a loop are: the least and the most of all arrays.
+    // The smallest and largest stride of each loop, over all arrays.
     let mut steps = SmallVec::<[(Var, [u64; 2]); 4]>::new();
     for &var in nest {
         kernel.constant_extent(var)?;
@@ -111,12 +111,12 @@ fn better_order(kernel: &Kernel, body: &Block, nest: &[Var]) -> Option<Nest> {
         return None;
     };
     let turns = kernel.constant_extent(last)?;
-    // A short one is fine where it becomes one loop with that around it.
+    // A short loop is also accepted if it can be coalesced with the loop around it.
     let is_long = turns >= FEW || u64::try_from(turns) == Ok(line);
     (step == 1 && is_long).then(|| steps.iter().map(|&(var, _)| var).collect())
 }
 
-/// Gives the loops of a nest other variables. The body names variables, not loops.
+/// Renames the variables of a nest's loops. The body refers to variables, so it does not change.
 fn rename(statement: &mut Statement, order: &[Var]) {
     let Some((first, rest)) = order.split_first() else {
         return;

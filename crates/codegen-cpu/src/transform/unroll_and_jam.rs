@@ -1,10 +1,10 @@
 //! Unroll-and-jam: computes several points of a dimension as one.
 //!
-//! Two cases. A kernel whose branches test an index modulo a small number is unrolled by that
-//! number, so that each branch is decided (two arrays interleaved, as a scan of pairs ends). Lanes
-//! would otherwise compute every answer and keep one. And a dimension too short for lanes
-//! (coordinates, small matrices) is unrolled fully, so that lanes go along the next dimension, and
-//! what does not depend on the short one is computed once.
+//! There are two cases. A kernel whose branches test an index modulo a small number is unrolled by
+//! that number, so that each branch is decided (such as two interleaved arrays, which scans of
+//! pairs end with). Lanes would otherwise compute all branches and keep one. And a dimension too
+//! short for a vector (coordinates, small matrices) is unrolled fully, so that lanes go along the
+//! next dimension, and values that do not depend on the short one are computed once.
 
 use super::cse;
 use crate::analysis::affine_access::{merged, steps_along};
@@ -18,33 +18,35 @@ use tegula_fusion::kernel::{Access, Block, IndexVar, Param, ScalarId, ScalarOp, 
 use tegula_fusion::{Kernel, KernelRanges, Limits, Rename};
 use tegula_ir::ElementType;
 
-/// The most phases: each is a part of the body.
+/// The maximum number of phases, each of which is a part of the body.
 const MAX_PHASES: i64 = 8;
-/// Turns that are worth it.
+/// The minimum number of iterations after unrolling.
 const MIN_TURNS: i64 = 4;
-/// Operations of all phases: a longer body has more values than there are registers.
+/// The maximum number of operations of all phases: a longer body has more values than there are
+/// registers.
 const MAX_OPERATIONS: f64 = 500.0;
 
-/// How often [`operations`] counts what is in a loop.
+/// The weight of a loop's operations in [`operations`].
 const IN_LOOPS: f64 = 10.0;
 
-/// Points of short dimensions that become one. Of eight with an exponential each, and of
-/// sixteen sums of four products, more is alive than there are registers: slower, measured.
+/// The maximum number of points of short dimensions that become one. Eight points with an
+/// exponential each, or sixteen sums of four products, have more live values than there are
+/// registers, and were measured to be slower.
 const MAX_SHORT: i64 = 4;
-/// Steps in which lanes load and store neighbours, and in which loads are worth it.
+/// Strides for which lanes load and store contiguous vectors, and for which such loads pay.
 const STEPS: [i64; 6] = [0, 1, 2, 3, 4, 8];
 
-/// A kernel whose points are several of another's.
+/// A kernel each of whose points is several points of another kernel.
 #[derive(Debug)]
 pub(crate) struct Jammed {
-    /// What is done at so many points.
+    /// The kernel; one of its points computes several.
     pub kernel: Kernel,
-    /// If they follow one another in the outermost dimension: how many they are, and how many
-    /// points the kernel has there.
+    /// If these follow one another in the outermost dimension: their number, and the kernel's
+    /// number of points in that dimension.
     pub outermost: Option<[i64; 2]>,
 }
 
-/// Whether a kernel's points may be put together: what it stores comes last then.
+/// Whether a kernel's points may be combined: stores can be moved to the end.
 fn is_plain(kernel: &Kernel) -> bool {
     let inside = |s: &Statement| match s {
         Statement::If {
@@ -59,7 +61,7 @@ fn is_plain(kernel: &Kernel) -> bool {
         && !kernel.body.statements.iter().any(inside)
 }
 
-/// Whether loops are in branches, of which each phase has its own.
+/// Whether branches contain loops: each phase would have its own.
 fn branches_into_loops(block: &Block) -> bool {
     block.statements.iter().any(|s| match s {
         Statement::If {
@@ -70,12 +72,12 @@ fn branches_into_loops(block: &Block) -> bool {
     })
 }
 
-/// Whether an array's elements are words of 32 bits.
+/// Whether an array's elements have 32 bits.
 fn is_single(param: &Param) -> bool {
     param.element_type.storage_bytes() == 4
 }
 
-/// The kernel with its phases together; `None` if it has none, or little depends on them.
+/// Unrolls a kernel by its number of phases; `None` if it has none, or little depends on them.
 pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
     if !is_plain(kernel) || kernel.body.any(Statement::is_loop) {
         return None;
@@ -86,7 +88,7 @@ pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
         let mut count = 1;
         divisors(&kernel.body, var, &mut count);
         let fits = (2..=MAX_PHASES).contains(&count) && extent % count == 0;
-        // Lanes in turn are stored in turn: whole words.
+        // The results of the phases are stored interleaved, which needs 32-bit elements.
         let stored = place + 1 < kernel.domain.len() || kernel.params.iter().all(is_single);
         if !fits || !stored || extent / count < MIN_TURNS {
             return None;
@@ -106,11 +108,11 @@ pub(crate) fn unroll_and_jam(kernel: &Kernel) -> Option<Jammed> {
     })
 }
 
-/// The kernel with all points of its innermost dimensions as one, if they are too few for a
-/// vector's lanes and the next dimension is not, and either along that one everything lies in
-/// such steps that vectors of neighbours hold it, where there are such (`in_turn`), or a good
-/// part of what a loop does is the same for these points, or a body that loops or calls functions
-/// has lanes along that dimension only.
+/// Fully unrolls the innermost dimensions of a kernel if they have too few points for a vector and
+/// the next dimension has enough. One of these must also hold: along the next dimension all
+/// accesses have strides for which contiguous vectors are shuffled, if the machine does that
+/// (`in_turn`); or much of a loop's work is the same for these points; or a body that loops or
+/// calls functions can only be vectorised along that dimension.
 pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
     let has_loops = kernel.body.any(Statement::is_loop);
     let is_long = has_loops || kernel.body.any(|s| calls_function(kernel, s));
@@ -156,7 +158,7 @@ pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
         let saves = operations[0] <= (1.0 - MIN_SAVED) * operations[1] * points as f64;
         let most = if has_loops { IN_LOOPS } else { 1.0 } * MAX_OPERATIONS;
         let fits = operations[0] <= most;
-        // What is loaded from afar is gathered: for each of the points, or once for all.
+        // Strided loads are gathers: for each of the points, or once for all.
         let [at_once, each] = [&all, kernel].map(|kernel| loads(&kernel.body) as f64);
         let shares = apart && !has_loops && at_once <= (1.0 - MIN_SAVED) * each * points as f64;
         let pays = steps || shares || has_loops && saves || is_long && gains_lanes(kernel, &all);
@@ -164,15 +166,16 @@ pub(crate) fn jam_short_dims(kernel: &Kernel, in_turn: bool) -> Option<Kernel> {
     })
 }
 
-/// Whether a kernel of which nothing has lanes has them along the next dimension once its points
-/// are together. What is gathered there costs a lane what it costs alone, the rest a tenth.
+/// Whether a kernel that is not vectorised at all can be vectorised along the next dimension once
+/// its points are combined. A gathered lane costs as much as a scalar load, everything else a
+/// tenth.
 fn gains_lanes(kernel: &Kernel, all: &Kernel) -> bool {
     let now = select_loops(kernel);
     now.domain.is_none() && now.loops.is_empty() && select_loops(all).domain.is_some()
 }
 
-/// Whether lanes along a dimension go through memory in steps for which there are loads and
-/// stores of neighbours. Where an index is computed they gather anyhow.
+/// Whether lanes along a dimension access memory in strides for which contiguous vectors are loaded
+/// and stored. Accesses with computed indices gather in any case.
 fn goes_in_steps(kernel: &Kernel, next: Var) -> bool {
     let scalars = (0..kernel.scalars.len()).map(Kernel::scalar);
     let mut types = scalars.map(|id| kernel.scalars[id]);
@@ -184,8 +187,8 @@ fn goes_in_steps(kernel: &Kernel, next: Var) -> bool {
             .all(|step| step.is_none_or(|step| STEPS.contains(&step)))
 }
 
-/// Whether lanes along a dimension are stored in such steps, wherever they come from, and have
-/// at most 32 bits.
+/// Whether lanes along a dimension are stored in such strides and have at most 32 bits, whatever
+/// the strides of loads.
 fn stores_in_steps(kernel: &Kernel, next: Var) -> bool {
     let mut stored = kernel.clone();
     let is_store = |s: &Statement| s.is_store();
@@ -193,7 +196,7 @@ fn stores_in_steps(kernel: &Kernel, next: Var) -> bool {
     goes_in_steps(&stored, next)
 }
 
-/// How many loads a block has.
+/// The number of loads of a block.
 fn loads(block: &Block) -> usize {
     let each = block.statements.iter().map(|statement| match statement {
         Statement::Load { .. } => 1,
@@ -206,8 +209,8 @@ fn loads(block: &Block) -> usize {
     each.sum()
 }
 
-/// The least common multiple of a number and those by which conditions divide terms of a
-/// variable; 0 if it is too large.
+/// Computes the least common multiple of a number and the divisors by which conditions divide terms
+/// of a variable; 0 if it is too large.
 fn divisors(block: &Block, var: Var, multiple: &mut i64) {
     for statement in &block.statements {
         if let Statement::If {
@@ -255,8 +258,9 @@ fn divisors_of(term: &Term, var: Var, multiple: &mut i64) {
     }
 }
 
-/// Makes a kernel's body that of all phases, which are what variables are in each. What is stored
-/// comes last: an output may lie where an input does. `None` if loops do not go together.
+/// Replaces a kernel's body by the bodies of all phases; a phase is given by the values of
+/// variables. Stores are moved to the end, because an output may share memory with an input. `None`
+/// if loops cannot be fused.
 fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>) -> Option<()> {
     let body = std::mem::take(&mut kernel.body);
     let mut defined = Defined::default();
@@ -278,7 +282,8 @@ fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>)
             }
         }
         let block = resolved(&body, &mut rename, &KernelRanges(&kernel.vars));
-        // What is bound may be another scalar now, of a choice that is none any more.
+        // A variable may be bound to a scalar that was renamed, because its conditional was
+        // resolved.
         for var in bound {
             if let Some(IndexVar::Runtime { value, .. }) = kernel.vars.get_mut(var.0 as usize) {
                 *value = rename.scalar(*value);
@@ -296,7 +301,7 @@ fn together(kernel: &mut Kernel, phases: impl Iterator<Item = Vec<(Var, Term)>>)
     Some(())
 }
 
-/// The statements of several blocks, which run through the same loops, as those of one.
+/// Fuses blocks that run through the same loops to one.
 fn side_by_side(blocks: Vec<Vec<Statement>>) -> Option<Vec<Statement>> {
     let mut blocks: Vec<_> = blocks.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();
@@ -321,7 +326,7 @@ fn side_by_side(blocks: Vec<Vec<Statement>>) -> Option<Vec<Statement>> {
     }
 }
 
-/// Loops over one variable as one.
+/// Fuses loops over the same variable.
 fn one_loop(loops: Vec<Statement>) -> Option<Statement> {
     let mut whole: Option<Var> = None;
     let (mut starts, mut states, mut ends) = (smallvec![], smallvec![], smallvec![]);
@@ -358,7 +363,7 @@ fn one_loop(loops: Vec<Statement>) -> Option<Statement> {
     })
 }
 
-/// What a block defines.
+/// The scalars and variables that a block defines.
 #[derive(Default)]
 struct Defined {
     scalars: Vec<ScalarId>,
@@ -383,7 +388,7 @@ impl Defined {
                     self.block(otherwise);
                     self.scalars.extend(results);
                 }
-                // Its variable stays: the loops of all phases become one.
+                // The loop variable is not renamed: the loops of all phases are fused.
                 Statement::Loop {
                     carried,
                     body,

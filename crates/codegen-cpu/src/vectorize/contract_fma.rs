@@ -1,10 +1,10 @@
 //! Contracts a product and a sum to a fused multiply-add, which rounds once.
 //!
-//! A product of floats that is used once, by a sum or a difference, is computed with it, if
-//! the machine can: one instruction rather than two, and a rounding less. Only products that
-//! the program asks for are: functions are made of operations whose roundings are counted
-//! on. Of two products that are added or subtracted neither is, so that what is symmetric
-//! stays so (`x * y - y * x` is 0), and neither are parts of complex numbers.
+//! A product of floats that is used once, by a sum or a difference, is computed with it if the
+//! machine can: one instruction instead of two, and one rounding less. Only products of the program
+//! are contracted, because functions are made of operations whose roundings matter. If two products
+//! are added or subtracted, neither is contracted, so that symmetric expressions stay symmetric
+//! (`x * y - y * x` is 0), and neither are parts of complex numbers.
 
 use crate::simd::ir::Fused;
 use rustc_hash::FxHashMap;
@@ -12,16 +12,16 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
 
-/// The products of a kernel that are computed with what they are added to.
+/// The products of a kernel that are contracted with a sum or difference.
 #[derive(Default)]
 pub(crate) struct Products {
     factors: FxHashMap<ScalarId, [ScalarId; 2]>,
-    /// How often each of them is used.
+    /// The number of uses of each product.
     uses: FxHashMap<ScalarId, u32>,
 }
 
 impl Products {
-    /// Those of a kernel.
+    /// The products of a kernel.
     pub(crate) fn of(kernel: &Kernel) -> Self {
         let mut products = Self::default();
         products.find(kernel, &kernel.body);
@@ -36,7 +36,8 @@ impl Products {
         products
     }
 
-    /// The factors and what is added to their product, or subtracted, of an operation.
+    /// For a sum or difference with a contracted product: the product's factors and the other
+    /// operand.
     pub(crate) fn contracted(
         &self,
         op: &ScalarOp,

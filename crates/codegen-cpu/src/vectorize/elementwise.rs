@@ -14,10 +14,10 @@ use smallvec::{SmallVec, smallvec};
 use tegula_fusion::kernel::ScalarOp;
 use tegula_ir::{Binary, Category, Direction, ElementType, Order, Unary};
 
-/// The lanes of one scalar: one value, or two of a complex number.
+/// The lanes of one scalar: one value, or two for a complex number.
 pub(crate) type Lanes = SmallVec<[V; 2]>;
 
-/// The type of a scalar's lanes; `None` if it has none here.
+/// The type of a scalar's lanes; `None` if it cannot be vectorised.
 pub(crate) fn lane_type(element_type: ElementType) -> Option<Type> {
     Some(match element_type {
         ElementType::Pred => Type::Mask,
@@ -30,7 +30,7 @@ pub(crate) fn lane_type(element_type: ElementType) -> Option<Type> {
     })
 }
 
-/// An operation; `None` if it has no vector form.
+/// Emits an operation; `None` if it has no vector form.
 pub(crate) fn compute(
     b: &mut Builder,
     op: &ScalarOp,
@@ -83,7 +83,7 @@ pub(crate) fn compute(
     })
 }
 
-/// By a mask, of numbers or of masks.
+/// Selects by a mask between numbers or between masks.
 pub(crate) fn select(b: &mut Builder, mask: V, yes: V, no: V) -> V {
     if b.type_of(yes) != Type::Mask {
         return b.select(mask, yes, no);
@@ -118,7 +118,7 @@ fn unary(b: &mut Builder, op: Unary, from: ElementType, x: &Lanes) -> Option<Lan
     })
 }
 
-/// `-x`, of floats and of integers.
+/// `-x` for floats and integers.
 pub(crate) fn negative(b: &mut Builder, x: V) -> V {
     let ty = b.type_of(x);
     if ty.is_float() {
@@ -148,7 +148,7 @@ fn float_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<V>
             return Some(b.select(nonzero, signed, x));
         }
         Unary::RoundNearestAfz => {
-            // The largest number below a half: a half itself would lift what lies
+            // The largest number below one half: adding one half itself would round up the number
             // just below it.
             let half = match b.type_of(x).is_wide() {
                 true => b.f64(0.5f64.next_down()),
@@ -219,7 +219,7 @@ fn float_binary(b: &mut Builder, op: Binary, from: ElementType, x: V, y: V) -> O
     }
 }
 
-/// The operation on lanes of an associative one on elements.
+/// The operation on lanes for an associative operation on elements.
 pub(crate) fn combination(op: Binary, element_type: ElementType) -> Option<BinaryOp> {
     let category = element_type.category();
     Some(match (category, op) {
@@ -246,7 +246,7 @@ pub(crate) fn combination(op: Binary, element_type: ElementType) -> Option<Binar
 
 // ---- integers ------------------------------------------------------------------
 
-/// Brings the low bits of an `I32` back to a narrow type's numbers.
+/// Wraps an `I32` to the range of a narrow type by its low bits.
 pub(crate) fn wrap(b: &mut Builder, element_type: ElementType, x: V) -> V {
     let bits = element_type.bits() as i64;
     if bits >= 32 {
@@ -278,7 +278,7 @@ fn integer_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<
             return Some(b.binary(BinaryOp::MaxSigned, most, all));
         }
         Unary::Popcnt if ty == Type::I32 => {
-            // Sign bits of narrow types do not count.
+            // Sign-extended bits of narrow types are not counted.
             let mask = b.i32((u32::MAX >> (32 - from.bits())).cast_signed());
             let x = b.and(x, mask);
             return Some(population(b, x));
@@ -295,9 +295,9 @@ fn integer_unary(b: &mut Builder, op: Unary, from: ElementType, x: V) -> Option<
     Some(wrap(b, from, result))
 }
 
-/// How many zeros are before the highest set bit, 32 without one: the exponent says it. Of
-/// neighbouring set bits the lower one is cleared first, so that nothing is rounded up to the
-/// next power of two.
+/// The number of zeros above the highest set bit, 32 if there is none, computed from the exponent
+/// of the integer as a float. Of neighbouring set bits the lower one is cleared first, so that the
+/// conversion cannot round up to the next power of two.
 fn leading_zeros(b: &mut Builder, x: V) -> V {
     let next = b.shift(BinaryOp::ShiftRight, x, 1);
     let all = b.i32(-1);
@@ -313,7 +313,7 @@ fn leading_zeros(b: &mut Builder, x: V) -> V {
     b.binary(BinaryOp::MinSigned, zeros, most)
 }
 
-/// How many bits are set: sums of ever wider fields.
+/// Population count: sums of ever wider fields.
 fn population(b: &mut Builder, x: V) -> V {
     let mut sum = x;
     for (shift, mask) in [(1, 0x5555_5555), (2, 0x3333_3333), (4, 0x0f0f_0f0f)] {
@@ -389,8 +389,7 @@ fn compare(
     })
 }
 
-/// A signed integer in IEEE's total order: negative numbers have the bits of
-/// their magnitude flipped.
+/// A signed integer in IEEE's total order: the magnitude bits of negative numbers are flipped.
 fn total_order_key(b: &mut Builder, x: V) -> V {
     let bits = b.bits(x);
     let last = if b.type_of(x).is_wide() { 63 } else { 31 };
@@ -399,8 +398,8 @@ fn total_order_key(b: &mut Builder, x: V) -> V {
     b.xor(bits, flip)
 }
 
-/// HLO's `convert`: of the parts of complex numbers each, and a real number is the real
-/// part of a complex one.
+/// HLO's `convert`. Parts of complex numbers are converted separately, and a real number becomes
+/// the real part of a complex one.
 fn convert_parts(b: &mut Builder, from: ElementType, to: ElementType, x: &Lanes) -> Option<Lanes> {
     let Some(part) = to.complex_part() else {
         return Some(smallvec![convert(b, from, to, *x.first()?)?]);
@@ -501,7 +500,7 @@ fn float_to_integer(b: &mut Builder, to: ElementType, x: V) -> Option<V> {
         let most = b.i32(i32::MAX);
         let large = b.compare(Condition::LessEqual, limit, x);
         let cut = b.select(large, most, cut);
-        // Below the range, whatever truncation gives there.
+        // Below the range, the result does not depend on the truncation.
         let below = b.float_like(x, -(2f64.powi(31)));
         let least = b.i32(i32::MIN);
         let small = b.compare(Condition::Less, x, below);
@@ -512,7 +511,7 @@ fn float_to_integer(b: &mut Builder, to: ElementType, x: V) -> Option<V> {
     Some(b.select(nan, zero, result))
 }
 
-/// To `u32`: from 2^31 on, what is above that.
+/// Conversion to `u32`: from 2^31 on, the excess over 2^31 is converted.
 fn unsigned_word(b: &mut Builder, x: V) -> V {
     let half = b.float_like(x, 2f64.powi(31));
     let limit = b.float_like(x, 2f64.powi(32));
@@ -556,7 +555,7 @@ fn bitcast(b: &mut Builder, from: ElementType, to: ElementType, x: V) -> Option<
     })
 }
 
-/// The parts of a complex number that one 64-bit word holds, the real one lowest.
+/// The parts of a complex number held in one 64-bit word, the real part in the low half.
 pub(crate) fn split_pair(b: &mut Builder, pair: V) -> Lanes {
     let high = b.shift(BinaryOp::ShiftRight, pair, 32);
     [pair, high]
@@ -568,7 +567,7 @@ pub(crate) fn split_pair(b: &mut Builder, pair: V) -> Lanes {
         .collect()
 }
 
-/// The other way from [`split_pair`].
+/// The inverse of [`split_pair`].
 pub(crate) fn join_pair(b: &mut Builder, re: V, im: V) -> V {
     let [low, high] = [re, im].map(|part| {
         let bits = b.convert(Conversion::Bits, part, Type::I32);

@@ -60,7 +60,7 @@ impl Translator<'_> {
         Ok(self.builder.binary(op, a, b))
     }
 
-    /// Where a term is not zero.
+    /// The lanes in which a term is not zero.
     pub(crate) fn truth(&mut self, term: &Term) -> Result<V, Reason> {
         if self.is_uniform(term) {
             let zero = Term::constant(0);
@@ -93,9 +93,10 @@ impl Translator<'_> {
         }
     }
 
-    /// A comparison in 32 bits, if that can be: what differs between lanes is on the left, and on the right
-    /// what is the same for all, moved next to the range of the left side if it lies farther away. So in
-    /// `2 * i < n + 2147483644`, where the sum may have more than 32 bits, it is at most the largest `2 * i`.
+    /// The form of a comparison that fits 32 bits, if there is one: the part that differs between
+    /// lanes is on the left, the uniform part on the right, clamped to the range of the left side
+    /// or just outside it. In `2 * i < n + 2147483644`, where the sum may have more than 32 bits,
+    /// it is clamped to at most the largest `2 * i`.
     fn in_32_bits(&self, op: Cmp, a: &Term, b: &Term) -> (Cmp, [Term; 2]) {
         let as_they_are = [a.clone(), b.clone()];
         if as_they_are.iter().all(|side| self.fits(side).is_ok()) {
@@ -104,8 +105,8 @@ impl Translator<'_> {
         self.apart(op, a, b).unwrap_or((op, as_they_are))
     }
 
-    /// The comparison with what differs between lanes on the left; `None` if that, or a number that has to lie next
-    /// to it, has more than 32 bits.
+    /// The comparison with the part that differs between lanes on the left; `None` if that part, or
+    /// a bound of its range, has more than 32 bits.
     fn apart(&self, op: Cmp, a: &Term, b: &Term) -> Option<(Cmp, [Term; 2])> {
         let (terms, constant) = a.sub(b).as_linear()?;
         let (mut left, mut right) = (Term::constant(0), Term::constant(constant.checked_neg()?));
@@ -128,8 +129,8 @@ impl Translator<'_> {
         fits.is_ok().then_some((op, [left, near]))
     }
 
-    /// Division rounding down, by a positive constant: a shift, or a product with
-    /// the reciprocal in `f32` where that is exact.
+    /// Division by a positive constant, rounding down: a shift, or a multiplication by the
+    /// reciprocal in `f32` if that is exact.
     fn floor_div(&mut self, a: &Term, b: &Term) -> Result<V, Reason> {
         let not = || Reason::new("an index with a division");
         let divisor = b.as_constant().filter(|&d| d > 0).ok_or_else(not)?;

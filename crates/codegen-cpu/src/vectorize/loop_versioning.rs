@@ -1,9 +1,9 @@
 //! Loop versioning: splits the outer dimensions of a kernel where a branch changes, so that the
 //! branch is the same for all lanes of a row.
 //!
-//! A concatenation, padding or rotation along an outer dimension asks the same of all lanes of a
-//! row. Each row uses the version of the loop in which the answer is known, chosen by comparing
-//! outer indices with constants.
+//! The branches of a concatenation, padding or rotation along an outer dimension are the same for
+//! all lanes of a row. Each row uses the version of the loop in which the branches are decided,
+//! selected by comparing outer indices with constants.
 
 use crate::analysis::known_branches::{factors, resolved};
 use smallvec::SmallVec;
@@ -11,26 +11,26 @@ use tegula_expr::{Interval, Term, Var, VarRanges, canonicalize};
 use tegula_fusion::kernel::{Block, IndexVar, ScalarOp, Statement};
 use tegula_fusion::{Kernel, KernelRanges, Rename};
 
-/// What is chosen by comparing indices with constants.
+/// A decision tree: comparisons of indices with constants select a leaf.
 #[derive(Clone, Debug)]
 pub(crate) enum Version<T> {
-    /// For whatever gets here.
+    /// A leaf.
     Leaf(T),
-    /// By whether an index is below a constant.
+    /// Selects by whether an index is below a constant.
     Split {
         /// A domain variable.
         var: Var,
         /// The first index that is not below.
         bound: i64,
-        /// Where it is below.
+        /// The subtree for indices below `bound`.
         below: Box<Version<T>>,
-        /// Elsewhere.
+        /// The subtree for all others.
         above: Box<Version<T>>,
     },
 }
 
 impl<T> Version<T> {
-    /// The same choice among other things; `None` if one of them is.
+    /// Maps the leaves; `None` if the function gives that for one.
     pub(crate) fn map<U>(self, to: &mut impl FnMut(T) -> Option<U>) -> Option<Version<U>> {
         Some(match self {
             Self::Leaf(leaf) => Version::Leaf(to(leaf)?),
@@ -48,7 +48,7 @@ impl<T> Version<T> {
         })
     }
 
-    /// Calls a function for everything that is chosen among.
+    /// Calls a function for each leaf.
     pub(crate) fn for_each<'a>(&'a self, visit: &mut impl FnMut(&'a T)) {
         match self {
             Self::Leaf(leaf) => visit(leaf),
@@ -60,16 +60,16 @@ impl<T> Version<T> {
     }
 }
 
-/// The most versions: each is compiled, but for those of equal bodies, as the parts of a
-/// concatenation are.
+/// The maximum number of versions: each is compiled, except if its body equals another one's, as
+/// for many parts of a concatenation.
 const MAX_VERSIONS: usize = 128;
-/// Of all operations that lanes would do, so much must not be done for versions to pay.
+/// The share of the lanes' operations that versions must save to pay.
 pub(crate) const MIN_SAVED: f64 = 0.3;
-/// What a function that lanes compute as a polynomial counts, in operations.
+/// The cost of a function that lanes compute as a polynomial, in operations.
 const FUNCTION: f64 = 10.0;
 
-/// The versions of a kernel by some of its domain variables, its body that of each; `None`
-/// if it is better left whole: if less than a share of its operations would not be done.
+/// The versions of a kernel, selected by some of its domain variables; `None` if that saves less
+/// than the share `least_saved` of its operations.
 pub(crate) fn versions(
     kernel: &Kernel,
     outer: &[Var],
@@ -107,12 +107,12 @@ struct Maker<'a> {
     outer: &'a [Var],
     ranges: Narrowed<'a>,
     made: usize,
-    /// Operations at a point, over all points.
+    /// The expected number of operations at a point.
     expected: f64,
 }
 
 impl Maker<'_> {
-    /// `share` of the kernel's points are where we are. `None` if there are too many versions.
+    /// Splits a kernel that has `share` of all points. `None` if there are too many versions.
     fn split(&mut self, kernel: Kernel, share: f64) -> Option<Version<Kernel>> {
         let Some((var, bound)) = self.boundary(&kernel.body) else {
             self.made += 1;
@@ -137,7 +137,7 @@ impl Maker<'_> {
         })
     }
 
-    /// The first constant inside an outer variable's range on which a choice depends.
+    /// The first constant inside an outer variable's range at which a condition changes.
     fn boundary(&self, block: &Block) -> Option<(Var, i64)> {
         block
             .statements
@@ -172,7 +172,7 @@ impl Maker<'_> {
     }
 }
 
-/// Operations of lanes in a block, of both branches of a choice.
+/// The operations of lanes in a block, including both branches of conditionals.
 pub(crate) fn operations(block: &Block) -> f64 {
     let of = |statement: &Statement| match statement {
         Statement::Compute { op, .. } => match op {

@@ -13,17 +13,17 @@ use tegula_fusion::kernel::{Access, Block, IndexVar, Param, Statement};
 /// The vector loops of a kernel.
 #[derive(Debug, Default)]
 pub(crate) struct VectorPlan {
-    /// The innermost domain dimensions, so many, as lanes.
+    /// The number of innermost domain dimensions that form the vector loop, and its versions.
     pub domain: Option<(usize, Version<Run>)>,
-    /// If these lanes lie far apart in what is loaded: the domain dimension along which
-    /// that is contiguous. Blocks of lanes go along it, so that a line of the cache is
-    /// used as a whole while it is there.
+    /// If lanes are far apart in a loaded array: the domain dimension along which that array is
+    /// contiguous. Blocks of vectors go along this dimension, so that a cache line is used entirely
+    /// while it is cached.
     pub across: Option<Var>,
-    /// Whether neighbouring rows of lanes are done some time apart: see [`rows_touch`].
+    /// Whether neighbouring rows are computed some time apart: see [`rows_touch`].
     pub apart: bool,
-    /// Loops of the body, by their variables.
+    /// Vectorised loops of the body, by their variables.
     pub loops: FxHashMap<Var, Run>,
-    /// Why what stays scalar does.
+    /// The reasons why other loops stay scalar.
     pub reasons: Vec<Reason>,
 }
 
@@ -62,14 +62,13 @@ pub(crate) const FEW: i64 = 4;
 
 /// Bytes of the longest vector.
 const VECTOR_BYTES: i64 = 64;
-/// Bytes of a row that is so short that to wait for the one before is a good part of its time.
+/// The maximum bytes of a short row: waiting for the row before it takes a good part of its time.
 const SHORT_ROW: i64 = 1024;
 
-/// Whether a row ends within a vector, and the kernel may write over what it reads. The last
-/// vector of such a row is masked, and reaches into the next row all the same: what is loaded
-/// there waits until the store is through (15 ns a row on a Zen 4, measured; a row of 12
-/// differences and roots takes 3). Rows of open length may do so; where they do not, the other order
-/// costs a few instructions a row.
+/// Whether a row ends within a vector and the kernel may work in place. The last vector of such a
+/// row is masked but overlaps the next row: loads there wait until the store has completed (15 ns a
+/// row on a Zen 4, measured; a row of 12 differences and roots takes 3). Rows of open length are
+/// assumed to do so; if they do not, the other order costs a few instructions a row.
 fn rows_touch(kernel: &Kernel, lanes: Option<i64>) -> bool {
     let of = |access: Access| kernel.params.iter().filter(move |p| p.access == access);
     of(Access::Write).any(|written| {
@@ -81,20 +80,20 @@ fn rows_touch(kernel: &Kernel, lanes: Option<i64>) -> bool {
     })
 }
 
-/// The innermost dimensions of a domain as one run of lanes.
+/// The innermost dimensions of a domain as one vector loop.
 struct Innermost<'k> {
     count: usize,
-    /// The dimensions around them.
+    /// The enclosing dimensions.
     outer: &'k [Var],
-    /// All of them but the last, which counts the lanes.
+    /// The merged dimensions except the last, which counts the lanes.
     others: &'k [Var],
-    /// How many lanes there are, if that is known.
+    /// The number of lanes, if it is constant.
     constant: Option<i64>,
-    /// The most lanes that there may be, if that is not what the last dimension says.
+    /// The maximum number of lanes, if it is not that of the last dimension.
     at_most: Option<i64>,
 }
 
-/// These dimensions and lanes, as [`merged`] gives them, and the body of the lanes.
+/// The dimensions and lanes that [`merged`] gives, and the body of the vector loop.
 fn innermost(
     kernel: &Kernel,
     (count, lanes): (usize, Term),
@@ -124,12 +123,13 @@ fn innermost(
     (inner, run)
 }
 
-/// Chooses between the domain's innermost dimensions and the innermost loops:
-/// whichever goes through memory one element after the other.
+/// Chooses between the domain's innermost dimensions and the innermost loops, by which of them
+/// access memory contiguously.
 pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
     let (mut inner, mut domain) = innermost(kernel, merged(kernel));
     if domain.is_err() && inner.count > 1 && inner.constant.is_none() {
-        // Numbers of so many lanes may need more than 32 bits, where those of one dimension do not.
+        // Lane numbers of merged dimensions may need more than 32 bits even if those of one
+        // dimension do not.
         let last = kernel.domain.last().and_then(|&var| kernel.extent(var));
         let last = last.cloned().unwrap_or(Term::constant(0));
         (inner, domain) = innermost(kernel, (1, last));
@@ -145,15 +145,15 @@ pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
         apart: rows_touch(kernel, inner.constant),
         ..VectorPlan::default()
     };
-    // The lanes of each row that is a version of its own.
+    // The vector loops of the kernel's versions.
     let rows = |least_saved| {
         let versions = versions(kernel, outer, least_saved)?;
         versions.map(&mut |kernel| domain_run(&kernel, others, at_most).ok())
     };
     let by_rows = |run: Run| {
         let without_gathers = || {
-            // An index that is loaded under a condition is an index of each lane; where the
-            // condition is known it is one of the row, and a gather is a load.
+            // An index that is loaded under a condition varies between lanes; if the condition is
+            // decided it is the same for the row, and the gather becomes a load.
             let rows = (run.gathers > 0).then(|| rows(0.0)).flatten()?;
             let mut fewer = true;
             rows.for_each(&mut |row: &Run| fewer &= row.gathers < run.gathers);
@@ -173,8 +173,8 @@ pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
         Ok(run) => {
             loops.block(&kernel.body);
             if stores_in_a_loop(&kernel.body) && !calls_in_scalar_loops(kernel, &choice) {
-                // A vector's elements, one row each, would be put in their places one
-                // by one in every turn.
+                // The elements of a vector belong to different rows and would be stored one by one
+                // in every iteration.
                 let reason = Reason::new("a loop that stores along itself, for each lane");
                 choice.reasons.insert(0, reason);
             } else if choice.loops.is_empty() {
@@ -194,8 +194,7 @@ pub(crate) fn select_loops(kernel: &Kernel) -> VectorPlan {
     choice
 }
 
-/// Whether functions would be called one element after the other: that costs more than to
-/// gather elements.
+/// Whether functions would be called for one element at a time, which costs more than gathers.
 fn calls_in_scalar_loops(kernel: &Kernel, choice: &VectorPlan) -> bool {
     choice.loops.is_empty() && kernel.body.any(|s| calls_function(kernel, s))
 }
@@ -207,8 +206,8 @@ fn stores_in_a_loop(block: &Block) -> bool {
     })
 }
 
-/// The dimension around the lanes along which an array is contiguous that the innermost dimension
-/// goes through in larger steps.
+/// The enclosing dimension along which an array is contiguous that the innermost dimension accesses
+/// with a larger stride.
 fn across(kernel: &Kernel, outer: &[Var]) -> Option<Var> {
     let lane = *kernel.domain.last()?;
     let ranges = Ranges {
@@ -233,7 +232,7 @@ struct Loops<'a> {
 }
 
 impl Loops<'_> {
-    /// Gives whether there are loops.
+    /// Returns whether there are loops.
     fn block(&mut self, block: &Block) -> bool {
         let mut any = false;
         for statement in &block.statements {

@@ -1,4 +1,5 @@
-//! The points of a kernel's domain: one after the other, as lanes, as turns of rows, or in blocks.
+//! Iteration over a kernel's domain: one point at a time, as vector loops, as row loops, or in
+//! blocks of rows.
 
 use super::{Lower, Values};
 use crate::clif::counted_loop::CountedLoop;
@@ -11,8 +12,8 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
-/// Lanes of a block that goes along another dimension: each is a line of the nearest
-/// cache, and more than a few calls' worth of work.
+/// The number of lanes in a block that goes along another dimension: each lane is in a cache line
+/// of its own, and the work exceeds that of a few calls.
 const BLOCK_LANES: i64 = 64;
 
 impl<'a> Lower<'a, '_> {
@@ -25,7 +26,7 @@ impl<'a> Lower<'a, '_> {
             return self.domain_lanes(&kernel.domain, [begin, end]);
         }
         let Some((&outer, inner)) = kernel.domain.split_first() else {
-            // Run once or not at all: a loop over the part that was asked for.
+            // Executed once or not at all: a loop over the requested part.
             return self
                 .count(begin, end, None, &[], &mut |lower, _, _| {
                     lower.statements(&kernel.body)?;
@@ -54,8 +55,8 @@ impl<'a> Lower<'a, '_> {
         self.points(var, [zero, end], rest)
     }
 
-    /// The domain in blocks of lanes that go along the dimension `across`. Points are
-    /// independent: their order does not matter.
+    /// Computes the domain in blocks of lanes that go along the dimension `across`. The order does
+    /// not matter because points are independent.
     fn blocks(&mut self, across: Var, outermost: [Value; 2]) -> Result<(), Error> {
         let domain = &self.kernel.domain;
         let Some((count, Version::Leaf(run))) = &self.vectors.domain else {
@@ -104,7 +105,8 @@ impl<'a> Lower<'a, '_> {
         done.map(|_| ())
     }
 
-    /// What of a domain dimension is to be run: all, but of the outermost one.
+    /// The range of a domain dimension to compute: the requested part of the outermost one, all of
+    /// the others.
     fn part(&mut self, var: Var, outermost: [Value; 2]) -> Result<[Value; 2], Error> {
         if self.kernel.domain.first() == Some(&var) {
             return Ok(outermost);
@@ -117,7 +119,7 @@ impl<'a> Lower<'a, '_> {
         domain.is_some_and(|(count, _)| *count == self.kernel.domain.len())
     }
 
-    /// These dimensions as lanes, of the first one a part.
+    /// Computes these dimensions as one vector loop, with a range of the first one.
     fn domain_lanes(&mut self, vars: &[Var], [begin, end]: [Value; 2]) -> Result<(), Error> {
         let vectors = self.vectors;
         let Some((_, rows)) = &vectors.domain else {
@@ -143,7 +145,7 @@ impl<'a> Lower<'a, '_> {
         done
     }
 
-    /// The lanes of the version for where we are.
+    /// Selects the version for the current indices and runs its vector loop.
     fn version_of_lanes(&mut self, rows: &Version<Run>, lanes: [Value; 2]) -> Result<(), Error> {
         let (var, bound, below, above) = match rows {
             Version::Leaf(run) => return self.run_of_lanes(run, lanes, &[], &[]).map(|_| ()),

@@ -1,10 +1,10 @@
-//! Stopping inside of a kernel: long loops look at the stop flag of the run.
+//! Cancellation inside a kernel: long loops poll the run's stop flag.
 //!
-//! A kernel returns early, with its results half written, if the [stop flag](tegula_limits::StopFlag)
-//! of the run is set; the run time asks again and gives an error. A loop looks before it begins if
-//! it is [`LONG`], so that looking costs nothing beside it. One that would go on for very long by
-//! itself is split into chunks. Chunks are the same whether anybody looks or not, because partial sums
-//! depend on them: code in objects does not look.
+//! A kernel returns early, with incomplete results, if the [stop flag](tegula_limits::StopFlag) of
+//! the run is set; the run time tests the flag again and returns an error. A loop polls before it
+//! begins, and only if it is [`LONG`], so that the cost is negligible. A single loop that would run
+//! for very long is split into chunks. The chunks do not depend on whether the flag is polled,
+//! because partial sums depend on them: code in objects does not poll.
 
 use super::{Lower, Values};
 use crate::clif::counted_loop::CountedLoop;
@@ -15,14 +15,15 @@ use tegula_expr::Var;
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarId, Statement};
 
-/// Iterations, those of inner loops counted, from which on a loop looks before it begins.
+/// Iterations, including those of inner loops, from which on a loop polls before it begins.
 const LONG: i64 = 1 << 12;
 /// Iterations from which on a loop without a long loop inside is split: tens of milliseconds.
 const VERY_LONG: i64 = 1 << 24;
 /// Iterations of a chunk.
 const CHUNK: i64 = 1 << 20;
 
-/// The iterations of a loop, those of inner loops counted. A symbolic size counts as one iteration.
+/// The iterations of a loop, including those of inner loops. A symbolic size counts as one
+/// iteration.
 fn iterations(kernel: &Kernel, var: Var, body: &Block) -> i64 {
     let own = kernel.constant_extent(var).unwrap_or(1).max(0);
     own.saturating_mul(inner_iterations(kernel, body).max(1))
@@ -43,7 +44,7 @@ fn inner_iterations(kernel: &Kernel, block: &Block) -> i64 {
         .fold(0, |sum, s| sum.saturating_add(of(s)))
 }
 
-/// Whether the code of a kernel looks at the stop flag.
+/// Whether the code of a kernel polls the stop flag.
 pub(crate) fn looks(kernel: &Kernel) -> bool {
     fn in_block(kernel: &Kernel, block: &Block) -> bool {
         block.statements.iter().any(|statement| match statement {
@@ -76,7 +77,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// A loop over all its iterations. Gives what it carries in the end.
+    /// Runs all iterations of a loop. Returns the final carried values.
     pub(super) fn whole_loop(
         &mut self,
         looped: &LoopStatement<'_>,
@@ -104,7 +105,7 @@ impl Lower<'_, '_> {
         Ok(turn.close(self.builder, chunk, &next?))
     }
 
-    /// Some iterations of a loop, as lanes, as rows, or one after the other.
+    /// Runs some iterations of a loop: as a vector loop, as a row loop, or one after the other.
     fn part_of_loop(
         &mut self,
         &LoopStatement { var, carried, body }: &LoopStatement<'_>,

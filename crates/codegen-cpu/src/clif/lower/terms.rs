@@ -60,8 +60,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Division rounding down; cheap where the dividend is known not to be
-    /// negative or the divisor is a power of two.
+    /// Division rounding down; cheap if the dividend is known to be non-negative or the divisor is
+    /// a power of two.
     fn floor_div(&mut self, a: &Term, b: &Term) -> Value {
         let dividend = tegula_expr::range_of(a, &KernelRanges(&self.kernel.vars));
         let x = self.term_value(a);
@@ -85,7 +85,7 @@ impl Lower<'_, '_> {
         integer::arithmetic(self.builder, op, a, b)
     }
 
-    /// A division in 32 bits, where it fits, is several times faster.
+    /// A 32-bit division, if the operands fit, is several times faster.
     fn unsigned_div(&mut self, x: Value, divisor: i64, largest: i64) -> Value {
         if largest > i64::from(u32::MAX) {
             let divisor = self.integer(types::I64, divisor);
@@ -100,7 +100,7 @@ impl Lower<'_, '_> {
         self.builder.ins().uextend(types::I64, quotient)
     }
 
-    /// A term as a truth value (an i8).
+    /// A term as a boolean (an i8).
     pub(super) fn condition(&mut self, term: &Term) -> Value {
         match term.node() {
             Node::Cmp(op, a, b) => {
@@ -108,13 +108,13 @@ impl Lower<'_, '_> {
                 integer::compare(self.builder, *op, a, b)
             }
             Node::Mul(a, b) if let Some((index, most)) = inside(a, b).or_else(|| inside(b, a)) => {
-                // As unsigned numbers negative ones are the largest.
+                // As unsigned numbers, negative indices are larger than all valid ones.
                 let index = self.term_value(&index);
                 let most = self.integer(types::I64, most);
                 let below = IntCC::UnsignedLessThanOrEqual;
                 self.builder.ins().icmp(below, index, most)
             }
-            // A product is not zero if no factor is.
+            // A product is non-zero if all factors are.
             Node::Mul(a, b) => {
                 let (a, b) = (self.condition(a), self.condition(b));
                 self.builder.ins().band(a, b)
@@ -127,7 +127,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// The index and the most, of two comparisons that say `index <= most` and `0 <= index`.
+/// The index and the bound of two comparisons `index <= bound` and `0 <= index`.
 fn inside(upper: &Term, lower: &Term) -> Option<(Term, i64)> {
     let (Node::Cmp(Cmp::Le, index, most), Node::Cmp(Cmp::Le, zero, same)) =
         (upper.node(), lower.node())

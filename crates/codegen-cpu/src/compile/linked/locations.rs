@@ -1,8 +1,8 @@
 //! Locations of instructions that Cranelift's optimiser made.
 //!
 //! The optimiser copies a computation to each place that needs it, and its rewrites make new
-//! instructions; both are without a location. A copy gets that of the instruction which computes
-//! the same; a new instruction that of the first one that uses its result.
+//! instructions; both have no location. A copy gets the location of the instruction that computes
+//! the same; a new instruction gets that of the first instruction that uses its result.
 
 use cranelift_codegen::ir::{Function, Inst, InstructionData, SourceLoc, Type, Value};
 use rustc_hash::FxHashMap;
@@ -18,7 +18,7 @@ pub(super) fn fill_locations(func: &mut Function) {
     for (inst, original) in copies {
         func.set_srcloc(inst, original);
     }
-    // By value: the location of its first user.
+    // For each value, the location of its first user.
     let mut wanted: FxHashMap<Value, SourceLoc> = FxHashMap::default();
     for &inst in order.iter().rev() {
         let mut location = func.srcloc(inst);
@@ -38,13 +38,13 @@ pub(super) fn fill_locations(func: &mut Function) {
     }
 }
 
-/// Whether an instruction does nothing but give its results.
+/// Whether an instruction has no effects besides its results.
 fn computes(func: &Function, inst: Inst) -> bool {
     let opcode = func.dfg.insts[inst].opcode();
     !opcode.is_terminator() && !opcode.can_store() && !opcode.other_side_effects()
 }
 
-/// Instructions without a location that compute what one with a location does.
+/// Instructions without a location that compute the same as one with a location.
 fn copies(func: &Function, order: &[Inst]) -> Vec<(Inst, SourceLoc)> {
     let mut pool = func.dfg.value_lists.clone();
     let mut same: FxHashMap<Value, Value> = FxHashMap::default();

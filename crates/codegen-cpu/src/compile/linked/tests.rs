@@ -1,4 +1,4 @@
-//! Lines of listings against what they have to come from.
+//! Tests of the links between lines of listings and lines of kernels.
 
 use super::*;
 use crate::compile::module::linked_listing;
@@ -50,7 +50,7 @@ const SCALAR: &str = "kernel(read f64[64], read s32[64], write f64[64]) {
   store 2[i0] = v4
 }";
 
-/// The words of the lines of the kernel that assembly lines with one of the `mnemonics` came from.
+/// The words of the kernel's lines that assembly lines with one of the `mnemonics` came from.
 fn sources(listing: &LinkedListing, mnemonics: &[&str]) -> Vec<String> {
     let kernels: Vec<&str> = listing.kernels.lines().collect();
     let assembly = listing.assembly.as_ref().expect("assembly");
@@ -92,18 +92,19 @@ fn every_statement_has_code_in_both_forms() {
         for machine in machines() {
             let listing = linked_listing(&plan(kernel), machine).expect("a listing");
             let assembly = listing.assembly.as_ref().expect("assembly");
-            // Wide bodies are no Cranelift IR.
+            // Wide bodies are not in Cranelift IR.
             let is_wide = !matches!(
                 machine,
                 ListedMachine::Aarch64 | ListedMachine::X86(IsaLevel::X86V2)
             );
             for (at, line) in listing.kernels.lines().enumerate() {
-                // Binding a variable widens a number, which a load may do.
+                // Binding a variable widens a number, which a load instruction may do as well.
                 let free = ["kernel(", "}", "yield", "constant", "bind"];
                 if free.iter().any(|word| line.contains(word)) || line.trim().is_empty() {
                     continue;
                 }
-                // The outer dimension may be one with the inner, whose line the loop has.
+                // The outer dimension may be merged with the inner one, to whose line the loop
+                // belongs.
                 if kernel == POINTWISE && line.contains("for i0") {
                     continue;
                 }

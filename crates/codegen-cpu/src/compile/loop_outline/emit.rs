@@ -16,21 +16,21 @@ use smallvec::SmallVec;
 struct Emitter<'e, 'f> {
     builder: &'e mut FunctionBuilder<'f>,
     config: TargetFrontendConfig,
-    /// Functions of kernels' pieces, as the function calls them.
+    /// The functions of kernels' pieces that are called.
     functions: FxHashMap<(usize, usize), FuncRef>,
     /// The address of the table, and the locations whose addresses it holds.
     table: Value,
     /// The address of the run's stop flag.
     flag: Value,
     places: &'e [Location],
-    /// Addresses that were loaded from it.
+    /// Addresses that were loaded from the table.
     addresses: FxHashMap<usize, Value>,
     promoted: &'e [Promoted],
     registers: Registers,
 }
 
-/// The function that `builder` builds: the loop, with its addresses and promoted elements loaded
-/// before. `functions` are those that it [calls](Loop::calls).
+/// Emits the function that `builder` builds: loads addresses and promoted elements, then runs the
+/// loop. `functions` are those that it [calls](Loop::calls).
 pub(crate) fn emit(
     made: &Made,
     functions: FxHashMap<(usize, usize), FuncRef>,
@@ -76,7 +76,7 @@ pub(crate) fn emit(
 }
 
 impl Loop {
-    /// The pieces of kernels that are called.
+    /// Collects the pieces of kernels that are called.
     pub(crate) fn calls(&self, calls: &mut Vec<(usize, usize)>) {
         self.each(&mut |step| {
             if let Step::Call { kernel, piece, .. } = step {
@@ -85,7 +85,7 @@ impl Loop {
         });
     }
 
-    /// The addresses that the function uses itself.
+    /// Collects the table indices that the function accesses itself.
     fn places(&self, places: &mut Vec<usize>) {
         places.push(self.predicate);
         self.each(&mut |step| match step {
@@ -103,7 +103,7 @@ impl Loop {
     }
 }
 
-/// Visits steps, and those inside of them.
+/// Visits steps, including nested ones.
 fn each(steps: &[Step], visit: &mut dyn FnMut(&Step)) {
     for step in steps {
         visit(step);
@@ -134,7 +134,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Stores the promoted elements that may be read from memory behind the loop.
+    /// Stores the promoted elements that code after the loop may read from memory.
     fn store_back(&mut self) -> Result<(), Error> {
         for promoted in self.promoted {
             let Element { at, ty, .. } = promoted.element;
@@ -150,7 +150,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// The nearest address before a place, and how far that is.
+    /// The nearest known address at or before a location, and the distance from it.
     fn address_of(&self, at: Location) -> Result<(Value, i32), Error> {
         let before = self.addresses.iter().filter_map(|(&place, &address)| {
             let from = self.places.get(place)?;
@@ -222,8 +222,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// A pred selects the first branch if it is true, else the second; an s32 the branch of its
-    /// number, and what is none the last.
+    /// A pred selects the first branch if it is true, else the second; an s32 selects the branch
+    /// with its number, or the last one if there is none.
     fn branch(
         &mut self,
         selector: usize,
@@ -288,7 +288,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// A copy of elements of a size, of which some are promoted.
+    /// Copies elements of a size, some of which are promoted.
     fn copy_elements(&mut self, ends: [usize; 2], bytes: usize, size: usize) -> Result<(), Error> {
         let [from, to] = ends.map(|place| self.places[place]);
         let addresses = [self.address(ends[0])?, self.address(ends[1])?];
@@ -317,7 +317,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// What is at a place.
+    /// Loads the value at a place.
     fn load(&mut self, place: usize, ty: Type) -> Result<Value, Error> {
         let at = self.places[place];
         if let Some(value) = self.registers.load(self.builder, at, ty) {

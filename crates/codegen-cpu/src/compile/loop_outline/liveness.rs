@@ -1,4 +1,4 @@
-//! Whether code after a loop reads what the loop leaves in memory.
+//! Liveness: whether code after a loop reads what the loop leaves in memory.
 
 use super::bytes_of;
 use crate::clif::mem2reg::Element;
@@ -6,13 +6,13 @@ use crate::program::ir::{Action, Area, Location};
 use tegula_fusion::kernel::Access;
 use tegula_plan::{KernelId, Plan};
 
-/// Whether actions that run one after the other, up to the end of the program, may read an
-/// element's bytes before they write them; if it is not known what runs, they may.
+/// Whether actions that run in sequence, up to the end of the program, may read an element's bytes
+/// before they write them; true if the actions are not known.
 pub(super) fn is_read_after(plan: &Plan, after: Option<&[Action]>, element: &Element) -> bool {
     let Some(after) = after else {
         return true;
     };
-    // What is in the arena is lost when the run ends.
+    // Only the contents of the arena are lost when the run ends.
     if element.at.area != Area::Arena {
         return true;
     }
@@ -49,7 +49,7 @@ impl Bytes {
             && self.at.offset + self.count <= at.offset + count
     }
 
-    /// Whether an array that begins at a place may have them, whatever its size.
+    /// Whether an array of unknown size that begins at a location may contain these bytes.
     fn may_lie_behind(&self, at: Location) -> bool {
         self.at.area == at.area && at.offset < self.at.offset + self.count
     }
@@ -91,7 +91,7 @@ impl Bytes {
         }
     }
 
-    /// Whether an action writes all of them, whatever happens.
+    /// Whether an action certainly writes all of the bytes.
     fn are_written(&self, plan: &Plan, action: &Action) -> bool {
         match action {
             Action::Kernel { kernel, args, .. } => {

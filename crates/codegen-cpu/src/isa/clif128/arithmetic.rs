@@ -16,14 +16,14 @@ impl Emitter<'_, '_> {
         self.builder.ins().bitcast(to, flags, value)
     }
 
-    /// Bytes of two vectors as another: 0-15 the first's, 16-31 the second's.
+    /// Selects bytes of two vectors: 0 to 15 are the first's, 16 to 31 the second's.
     pub(super) fn shuffle(&mut self, a: Value, b: Value, bytes: [u8; 16]) -> Value {
         let (a, b) = (self.bitcast(types::I8X16, a), self.bitcast(types::I8X16, b));
         let mask = self.builder.func.dfg.immediates.push(bytes.to_vec().into());
         self.builder.ins().shuffle(a, b, mask)
     }
 
-    /// A product and a sum or difference, rounded once where the machine has that.
+    /// A product and a sum or difference, rounded once if the machine supports that.
     pub(super) fn multiply_add(&mut self, fused: Fused, a: Value, b: Value, c: Value) -> Value {
         let once = self.machine.fused;
         let ins = self.builder.ins();
@@ -66,7 +66,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// `constant`: the bits of `b`, if it is one.
+    /// `constant`: the bits of `b`, if it is a constant.
     pub(super) fn binary(
         &mut self,
         op: BinaryOp,
@@ -139,7 +139,7 @@ impl Emitter<'_, '_> {
         self.builder.ins().bitselect(mask, a, b)
     }
 
-    /// The smaller or larger of two integers.
+    /// The minimum or maximum of two integers.
     pub(super) fn pick(
         &mut self,
         less: Condition,
@@ -153,7 +153,8 @@ impl Emitter<'_, '_> {
         self.builder.ins().bitselect(mask, yes, no)
     }
 
-    /// Two factors, so that neither leaves the range of exponents.
+    /// Multiplies by a power of two as two factors, neither of which exceeds the range of
+    /// exponents.
     pub(super) fn scale(&mut self, ty: Type, a: Value, b: Value) -> Value {
         if ty == Type::F64 {
             // The integer appears in the low bits of b + 3 * 2^51.

@@ -69,7 +69,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// What has no instruction for vectors.
+    /// Conversions without a vector instruction, lane by lane.
     pub(super) fn convert_lanes(
         &mut self,
         conversion: Conversion,

@@ -1,11 +1,12 @@
-//! Numbers of IEEE 754 binary16, by operations on the bits of `f32`: Cranelift has no vectors of them.
+//! IEEE 754 binary16 by operations on the bits of `f32`, because Cranelift has no vectors of
+//! binary16.
 
 use super::Emitter;
 use crate::simd::ir::Type;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
-/// How many bits the significand of an `f32` has more.
+/// The number of additional significand bits of an `f32`.
 const DROPPED: i64 = 13;
 /// The difference of the exponents' biases.
 const BIAS: u32 = 127 - 15;
@@ -22,12 +23,13 @@ impl Emitter<'_, '_> {
         self.constant(Type::F32, u64::from(x.to_bits()))[0]
     }
 
-    /// The numbers of bits in words that are 0 above.
+    /// Converts bits of binary16, in words whose upper half is 0, to `f32`.
     pub(super) fn half_to_f32(&mut self, bits: Value) -> Value {
         let low = self.word(0x7fff);
         let magnitude = self.builder.ins().band(bits, low);
         let shifted = self.builder.ins().ishl_imm_s(magnitude, DROPPED);
-        // The exponent's bias, by a multiplication that subnormals need.
+        // A multiplication corrects the exponent's bias, because subnormal numbers need
+        // normalisation.
         let value = self.bitcast(types::F32X4, shifted);
         let scale = self.number(f32::from_bits((BIAS + 127) << 23));
         let value = self.builder.ins().fmul(value, scale);
@@ -46,9 +48,9 @@ impl Emitter<'_, '_> {
         self.bitcast(types::F32X4, value)
     }
 
-    /// Magnitudes plus 1/2, and which of them are below the smallest normal number of the type. Its
-    /// subnormal numbers are multiples of 2^-24, which is the last place of an `f32` in [1/2, 1): the
-    /// sum rounds to them.
+    /// Magnitudes plus 1/2, and a mask of those below the smallest normal number of binary16.
+    /// Subnormal numbers of binary16 are multiples of 2^-24, which is the last place of an `f32` in
+    /// [1/2, 1), so the sum rounds to them.
     fn raised(&mut self, magnitude: Value) -> (Value, Value) {
         let half = self.number(0.5);
         let raised = self.builder.ins().fadd(magnitude, half);
@@ -58,7 +60,7 @@ impl Emitter<'_, '_> {
         (raised, is_small)
     }
 
-    /// The nearest numbers of the type, ties to even.
+    /// Rounds to the nearest numbers of binary16, ties to even.
     pub(super) fn rounded_to_half(&mut self, x: Value) -> Value {
         let bits = self.bitcast(types::I32X4, x);
         let last = self.builder.ins().ushr_imm_s(bits, DROPPED);
@@ -78,7 +80,7 @@ impl Emitter<'_, '_> {
         let small = self.bitcast(types::I32X4, small);
         let small = self.builder.ins().bor(small, sign);
         let result = self.builder.ins().bitselect(is_small, small, rounded);
-        // Half a last place above the largest number.
+        // The largest number plus half of its last place.
         let limit = self.number(65_520.0);
         let too_large = self
             .builder
@@ -87,7 +89,7 @@ impl Emitter<'_, '_> {
         let infinity = self.word(SPECIAL);
         let infinity = self.builder.ins().bor(infinity, sign);
         let result = self.builder.ins().bitselect(too_large, infinity, result);
-        // The bits of a NaN are kept, and it is made quiet.
+        // A NaN keeps its bits and becomes quiet.
         let quiet = self.word(0x0040_0000);
         let quieted = self.builder.ins().bor(bits, quiet);
         let quieted = self.builder.ins().band(quieted, kept);
@@ -96,7 +98,7 @@ impl Emitter<'_, '_> {
         self.bitcast(types::F32X4, result)
     }
 
-    /// The bits of numbers of the type, in words that are 0 above.
+    /// The bits of binary16 numbers, in words whose upper half is 0.
     pub(super) fn half_bits(&mut self, x: Value) -> Value {
         let bits = self.bitcast(types::I32X4, x);
         let low = self.word(!SIGN);

@@ -1,4 +1,4 @@
-//! Comparisons, masks and choices.
+//! Comparisons, masks and selects.
 
 use super::{Emitter, Parts, bytes_of, vector_type};
 use crate::simd::ir::{Condition, Type, V};
@@ -92,7 +92,7 @@ impl Emitter<'_, '_> {
             .collect()
     }
 
-    /// The mask together with the run's end.
+    /// The conjunction of a mask and the run's end.
     pub(super) fn effective(&mut self, mask: Option<V>) -> Option<Value> {
         let mask = mask.map(|m| self.one(m));
         match (mask, self.tail) {

@@ -1,11 +1,11 @@
-//! Loads and stores: of a vector, of its lanes one by one, and of a few under a mask.
+//! Loads and stores: of whole vectors, of single lanes, and of a few lanes under a mask.
 
 use super::{Emitter, LANES, Parts, bytes_of, parts_of, scalar_type, vector_type};
 use crate::simd::ir::{Storage, Type, V};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
 use smallvec::{SmallVec, smallvec};
 
-/// Neither aligned nor trapping.
+/// Flags of accesses that may be unaligned and do not trap.
 fn unaligned() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -74,7 +74,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// At once where all lanes load.
+    /// Loads a whole vector if all lanes are active, else lane by lane.
     pub(super) fn load_all_or_lanes(&mut self, access: u32, ty: Type, mask: Value) -> Parts {
         let [all, some, join] = [(); 3].map(|()| self.builder.create_block());
         for _ in 0..parts_of(ty) {
@@ -147,7 +147,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Lane by lane; a lane that must not load does so from elsewhere, and is 0.
+    /// Loads lane by lane; an inactive lane loads from the safe address, and is 0.
     pub(super) fn load_lanes(
         &mut self,
         access: u32,
@@ -173,7 +173,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// One half of pairs: they are loaded as words of 64 bits.
+    /// One half of pairs, which are loaded as 64-bit words.
     pub(super) fn load_half(&mut self, access: u32, high: bool, mask: Option<V>) -> Value {
         let pairs = self.load(access, Type::I64, None, mask);
         let first = if high { 4 } else { 0 };

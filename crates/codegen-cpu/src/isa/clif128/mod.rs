@@ -1,8 +1,8 @@
-//! Bodies as 128-bit Cranelift vectors: what every machine can run.
+//! Lowers SIMD bodies to 128-bit Cranelift vectors, which every machine can run.
 //!
-//! Four lanes at a time: one vector of 32-bit lanes or two of 64-bit ones. The
-//! lanes that are left at the end run once more through the same code with a
-//! mask, where memory is touched lane by lane.
+//! Four lanes are computed at a time: one vector of 32-bit lanes or two of 64-bit ones. The
+//! remaining lanes at the end run once through the same code with a mask; memory is then accessed
+//! lane by lane.
 
 mod arithmetic;
 mod conversions;
@@ -20,35 +20,35 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use smallvec::{SmallVec, smallvec};
 
-/// The vectors of one value: one, or two of 64-bit lanes. A mask is one vector of
-/// 32-bit lanes, all bits set or none.
+/// The vectors of one value: one, or two for 64-bit lanes. A mask is one vector of 32-bit lanes
+/// with all bits set or none.
 type Parts = SmallVec<[Value; 2]>;
 
-/// One turn of a loop: from the counter and what is carried, what is carried on.
+/// One iteration of a loop: computes the next carried values from the counter and the carried
+/// values.
 type Turn<'t, E> = &'t mut dyn FnMut(&mut E, Value, &[Value]) -> Result<Vec<Value>, Error>;
 
-/// Lanes of a vector.
+/// The number of lanes of a vector.
 const LANES: i64 = 4;
 
-/// What the machine has beyond what all of them do.
+/// Features that only some machines have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
-    /// Products and sums that are rounded once.
+    /// Fused multiply-add.
     pub fused: bool,
-    /// Conversions between vectors of 64-bit floats and integers: AArch64 has them, x86-64 below
-    /// AVX-512 has not.
+    /// Conversions between vectors of 64-bit floats and integers: AArch64 has them, x86-64 without
+    /// AVX-512 does not.
     pub converts_wide: bool,
-    /// How many vectors of a loop that sums are taken at a time, with sums of their own: one sum would
-    /// wait for the addition before it, which takes four cycles.
+    /// The unroll factor of reductions, with an accumulator for each vector: a single accumulator
+    /// would wait for the addition before it, which takes four cycles.
     pub sums: usize,
 }
 
-/// The most values of a body of which several vectors are taken at a time: what they hold has to fit
-/// 32 registers.
+/// The maximum number of values of a body that is unrolled: all values must fit 32 registers.
 const SMALL: usize = 12;
 
-/// Emits a body for lanes 0 to `n`; gives the reductions as scalars of their
-/// types. `inputs` are 64-bit integers.
+/// Emits a body for lanes 0 to `n`; returns the reductions as scalars of their types. `inputs` are
+/// 64-bit integers.
 pub(crate) fn emit(
     builder: &mut FunctionBuilder<'_>,
     body: &Body,
@@ -86,13 +86,13 @@ struct Emitter<'a, 'f> {
     /// An address that may be loaded from.
     safe: Value,
     values: Vec<Parts>,
-    /// The address of each access for lane 0, as the open loops have moved it.
+    /// The address of each access for lane 0, as advanced by the open loops.
     pointers: Vec<Value>,
     /// Counters of the open loops, outermost first.
     counters: Vec<Value>,
     /// The first lane of the vector.
     lane: Value,
-    /// At the end of the run: which lanes there are.
+    /// At the end of the run: the mask of the lanes below `n`.
     tail: Option<Value>,
 }
 
@@ -113,7 +113,7 @@ fn parts_of(ty: Type) -> usize {
     if ty.is_wide() { 2 } else { 1 }
 }
 
-/// Bytes of two vectors, by number, that make one.
+/// Selects groups of `size` bytes of two vectors, by number, for a shuffle.
 fn bytes_of(groups: [u8; 4], size: u8) -> [u8; 16] {
     let mut out = [0; 16];
     for (i, byte) in out.iter_mut().enumerate() {
@@ -176,7 +176,7 @@ impl Emitter<'_, '_> {
         SmallVec::from_elem(value, parts_of(ty))
     }
 
-    /// Whole vectors, then what is left under a mask.
+    /// Computes whole vectors, then the remaining lanes under a mask.
     fn run(&mut self, n: Value) -> Result<Vec<Value>, Error> {
         let zero = self.builder.ins().iconst(types::I64, 0);
         let whole = self.builder.ins().band_imm_s(n, -LANES);
@@ -202,7 +202,7 @@ impl Emitter<'_, '_> {
         Ok(results)
     }
 
-    /// How many vectors are taken at a time.
+    /// The unroll factor of the loop over lanes.
     fn several(&self) -> usize {
         let is_small = self.body.values.len() <= SMALL;
         let is_plain = |s: &Statement| matches!(s, Statement::Define(_));
@@ -213,7 +213,8 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// As many lanes as are whole groups of several vectors; gives where they end, and the reductions.
+    /// Computes all lanes that fill whole groups of several vectors, with an accumulator for each
+    /// vector of a group. Returns the number of these lanes and the reductions.
     fn lanes_with_sums_of_their_own(
         &mut self,
         n: Value,
@@ -234,7 +235,7 @@ impl Emitter<'_, '_> {
             }
             Ok(next)
         })?;
-        // In pairs.
+        // Combines the accumulators in pairs.
         let mut sums: Vec<Vec<Value>> = sums.chunks(init.len()).map(<[Value]>::to_vec).collect();
         while sums.len() > 1 {
             let half = sums.split_off(sums.len() / 2);
@@ -245,7 +246,7 @@ impl Emitter<'_, '_> {
         Ok((end, sums.concat()))
     }
 
-    /// Reductions of two parts of the lanes, as those of both.
+    /// Combines the reductions of two parts of the lanes.
     fn combined(&mut self, left: &[Value], right: &[Value]) -> Result<Vec<Value>, Error> {
         let (mut left, mut right) = (left, right);
         let mut both = Vec::new();
@@ -279,7 +280,7 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// The reductions with a vector's lanes, those of a mask if there is one.
+    /// Updates the reductions with a vector's lanes, or with those of a mask.
     fn reduced(&mut self, state: &[Value], mask: Option<Value>) -> Result<Vec<Value>, Error> {
         let body = self.body;
         let mut rest = state;
@@ -306,7 +307,7 @@ impl Emitter<'_, '_> {
         Ok(next)
     }
 
-    /// Which of this vector's lanes are below `n`.
+    /// The mask of this vector's lanes below `n`.
     fn lanes_below(&mut self, n: Value) -> Value {
         let left = self.builder.ins().isub(n, self.lane);
         let left = self.builder.ins().ireduce(types::I32, left);
@@ -334,7 +335,7 @@ impl Emitter<'_, '_> {
         Ok(turn.close(self.builder, step, &next).to_vec())
     }
 
-    /// Combines a vector's lanes.
+    /// Reduces the lanes of a vector.
     fn horizontal(&mut self, op: BinaryOp, ty: Type, parts: &[Value]) -> Result<Value, Error> {
         let mut parts: Parts = parts.into();
         if let [a, b] = parts[..] {
@@ -343,7 +344,7 @@ impl Emitter<'_, '_> {
         }
         let mut lanes = if ty.is_wide() { 2 } else { 4 };
         let mut vector = parts[0];
-        // The upper half onto the lower, until one lane is left.
+        // Combines the upper half with the lower one until one lane is left.
         while lanes > 1 {
             lanes /= 2;
             let size = 16 / if ty.is_wide() { 2 } else { 4 };
@@ -371,7 +372,7 @@ impl Emitter<'_, '_> {
     fn statements(&mut self, statements: &[Statement]) -> Result<(), Error> {
         let around = self.builder.srcloc();
         for statement in statements {
-            // Whoever wants no links has set no location.
+            // If no source location is set, origins are not recorded.
             if !around.is_default() {
                 let origin = self.body.origins.of(statement);
                 self.builder.set_srcloc(origin.location());

@@ -1,4 +1,4 @@
-//! Operations of one vector: an instruction each, where the set has one.
+//! Operations on one vector: one instruction each, where the instruction set has one.
 
 use super::assembler::{Out, Source};
 use super::features::InstructionSet;
@@ -10,7 +10,7 @@ use iced_x86::Code;
 use regalloc2::VReg;
 
 impl Select<'_> {
-    /// An instruction on vectors of a form, with a new one as its result.
+    /// Applies an instruction to vectors of a form; the result is a new vector.
     pub(super) fn apply(
         &mut self,
         code: Code,
@@ -91,7 +91,8 @@ impl Select<'_> {
         if op == BinaryOp::RotateLeft {
             return self.rotated(ty, a, amount);
         }
-        // Signs go in where the others are moved out: only this one is missing.
+        // With negative lanes inverted, a logical shift is the arithmetic one, which AVX2 lacks for
+        // 64-bit lanes.
         self.by_signs(ty, a, |s, flipped| {
             s.shifted(BinaryOp::ShiftRight, ty, Source::Register(flipped), amount)
         })
@@ -110,7 +111,7 @@ impl Select<'_> {
         }
         let form = self.form(ty);
         let sources = [(Source::Register(a), form.size()), (b, form.size())];
-        // Where either is NaN, so is the sum.
+        // If either operand is NaN, so is their sum.
         let nan = self.compared(Condition::Unordered, ty, a, b)?;
         let (add, _) = code::binary(BinaryOp::Add, ty)?;
         let repaired = self.asm.vector();
@@ -123,7 +124,7 @@ impl Select<'_> {
         Some(repaired)
     }
 
-    /// By the machine's instruction alone: minima and maxima lose NaN.
+    /// The machine's instruction alone: minima and maxima do not propagate NaN.
     pub(super) fn plain(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
         let form = self.form(ty);
         if op == BinaryOp::UnlessNan && self.set == InstructionSet::Avx512 {
@@ -154,7 +155,7 @@ impl Select<'_> {
     ) -> Option<VReg> {
         let result = self.asm.vector();
         let target = out(result, form.size());
-        // A constant factor is the second one.
+        // A constant factor becomes the second one.
         let (a, b) = match self.constant_of(a) {
             Some(_) => (b, a),
             None => (a, b),

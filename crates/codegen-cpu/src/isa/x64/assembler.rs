@@ -1,4 +1,4 @@
-//! Blocks of machine instructions, one instruction at a time.
+//! Builds basic blocks of machine instructions, one instruction at a time.
 
 use super::features::{INTEGER, MASK, VECTOR};
 use super::inst::{Arg, Base, BlockData, Inst, Kind, Memory, Taken};
@@ -10,14 +10,14 @@ use regalloc2::{Block, Operand, PReg, RegClass, VReg};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Where an instruction reads from.
+/// A source operand of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
     /// A register.
     Register(VReg),
-    /// A place among the constants; one element for all lanes, or a vector.
+    /// A constant in the pool; broadcast to all lanes, or a whole vector.
     Pool { offset: u32, broadcast: bool },
-    /// A register's address, another times a scale, and a displacement.
+    /// Memory at a base register plus a scaled index register and a displacement.
     Memory {
         base: VReg,
         index: Option<(VReg, u32)>,
@@ -25,23 +25,23 @@ pub(super) enum Source {
     },
 }
 
-/// A result, and what masks it.
+/// A result and its mask.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Out {
     pub register: VReg,
     pub size: Size,
-    /// The mask, and whether masked lanes are 0 (else what they were).
+    /// The mask, and whether masked lanes become 0 (else they keep their values).
     pub mask: Option<(VReg, bool)>,
 }
 
-/// Where instructions go.
+/// The place where instructions are inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Behind the block in hand.
+    /// At the end of the current block.
     Here,
-    /// To the start of each row, or of the function if it has one only.
+    /// At the start of each row; of the function, if it has only one row.
     Row,
-    /// To the start of the function, before everything else.
+    /// At the start of the function, before everything else.
     Entry,
 }
 
@@ -51,17 +51,17 @@ pub(super) struct Assembler {
     vregs: usize,
     entry: Vec<Inst>,
     row: Vec<Inst>,
-    /// The block that rows start with.
+    /// The block that rows begin with.
     row_block: usize,
     pub place: Place,
-    /// What the next instructions come from.
+    /// The origin of the next instructions.
     pub origin: Origin,
     pub pool: Vec<u8>,
     known: FxHashMap<Vec<u8>, u32>,
 }
 
 impl Assembler {
-    /// A function of three integers, not all of which may be used.
+    /// A function of three integers, some of which may be unused.
     pub(super) fn new() -> (Self, [VReg; 3]) {
         let mut assembler = Self {
             blocks: vec![BlockData::default()],
@@ -86,7 +86,7 @@ impl Assembler {
         (assembler, arguments)
     }
 
-    /// The blocks, and how many registers they use.
+    /// The blocks, the number of registers that they use, and the constants.
     pub(super) fn finish(mut self) -> (Vec<BlockData>, usize, Vec<u8>) {
         for (block, first) in [(self.row_block, self.row), (0, self.entry)] {
             self.blocks[block].insts.splice(..0, first);
@@ -99,7 +99,7 @@ impl Assembler {
         VReg::new(self.vregs - 1, class)
     }
 
-    /// The place of a constant.
+    /// The offset of a constant in the pool.
     pub(super) fn constant(&mut self, bytes: &[u8]) -> u32 {
         if let Some(&known) = self.known.get(bytes) {
             return known;
@@ -123,7 +123,7 @@ impl Assembler {
         }
     }
 
-    /// Says that each row starts with the block in hand.
+    /// Makes the current block the one that each row starts with.
     pub(super) fn rows_start_here(&mut self) {
         self.row_block = self.current;
     }
@@ -138,7 +138,7 @@ impl Assembler {
         Block::new(self.blocks.len() - 1)
     }
 
-    /// Says that a block is rarely run.
+    /// Marks a block as rarely executed.
     pub(super) fn is_cold(&mut self, block: Block) {
         self.blocks[block.index()].cold = true;
     }
@@ -220,7 +220,7 @@ impl Assembler {
         self.general(code, Some((out, None)), sources, immediate);
     }
 
-    /// An instruction that changes a register, which `tied` is copied to.
+    /// An instruction that updates a register: its result begins as a copy of `tied`.
     pub(super) fn onto(
         &mut self,
         code: Code,
@@ -242,7 +242,7 @@ impl Assembler {
         self.push(inst);
     }
 
-    /// An instruction without a result, with a number.
+    /// An instruction without a result, with an immediate.
     pub(super) fn effect_by(&mut self, code: Code, sources: &[(Source, Size)], number: i32) {
         let mut inst = Inst::control(Kind::Code(code));
         for &(source, size) in sources {
@@ -280,7 +280,7 @@ impl Assembler {
         self.push(inst);
     }
 
-    /// Elements at indices; the instruction uses its mask up, which is a mask register of
+    /// Gathers elements by index. The instruction clobbers its mask, which is a mask register of
     /// AVX-512 or a vector.
     pub(super) fn gather(
         &mut self,
@@ -314,7 +314,7 @@ impl Assembler {
         self.push(inst);
     }
 
-    /// [`Self::gather`]'s other direction.
+    /// Scatters elements by index.
     pub(super) fn scatter(
         &mut self,
         code: Code,
@@ -352,7 +352,7 @@ impl Assembler {
         }
     }
 
-    /// An integer.
+    /// An integer constant.
     pub(super) fn number(&mut self, value: i32) -> VReg {
         let out = self.register(INTEGER);
         let target = Out {
@@ -363,7 +363,7 @@ impl Assembler {
         out
     }
 
-    /// A word of memory.
+    /// Loads a word of memory.
     pub(super) fn word(&mut self, base: VReg, displacement: i32) -> VReg {
         let out = self.register(INTEGER);
         let from = Source::Memory {
@@ -380,7 +380,7 @@ impl Assembler {
         out
     }
 
-    /// A sum of a register, another, and a number.
+    /// The sum of a register, another if given, and a constant.
     pub(super) fn sum(&mut self, a: VReg, b: Option<VReg>, displacement: i32) -> VReg {
         self.address(Source::Memory {
             base: a,
@@ -389,7 +389,7 @@ impl Assembler {
         })
     }
 
-    /// The address of a place.
+    /// The address of a memory operand.
     pub(super) fn address(&mut self, place: Source) -> VReg {
         let out = self.register(INTEGER);
         self.op(
@@ -408,7 +408,7 @@ impl Assembler {
         out
     }
 
-    /// A signed number divided by a power of two, rounded down.
+    /// Divides a signed number by a power of two, rounding down.
     pub(super) fn shifted_right(&mut self, a: VReg, amount: i32) -> VReg {
         self.shifted(Code::Sar_rm64_imm8, a, amount)
     }
@@ -419,8 +419,8 @@ impl Assembler {
         out
     }
 
-    /// How many elements of so many bytes, a power of two, lie between an address and the first
-    /// line that begins there or behind it.
+    /// The number of elements of `bytes` bytes (a power of two) from an address to the first line
+    /// that begins at or after it.
     pub(super) fn elements_to_line(&mut self, address: VReg, bytes: u32) -> VReg {
         let zero = self.number(0);
         let before = self.difference(zero, address);

@@ -12,23 +12,24 @@
 
 use cranelift_codegen::CompiledCode;
 
-/// The bytes whose decoded instructions are kept together.
+/// The size of a block whose decoded instructions are cached together.
 const BLOCK: usize = 32;
 
 /// Bytes of a conditional jump and of an unconditional one, each with a displacement of 32 bits.
 pub(super) const CONDITIONAL: usize = 6;
 pub(super) const UNCONDITIONAL: usize = 5;
 
-/// How many iterations a loop is assumed to have, and up to which depth of loops that counts.
+/// The assumed number of iterations of a loop, and the maximum depth of loops that is counted.
 const ITERATIONS: u64 = 8;
 const DEEPEST: u32 = 6;
 
-/// Whether an instruction from `start` up to `end` (exclusive) ends at the end of a block or crosses it.
+/// Whether an instruction from `start` up to `end` (exclusive) ends at the end of a block or
+/// crosses it.
 fn crosses(start: usize, end: usize) -> bool {
     start / BLOCK != end / BLOCK
 }
 
-/// How many bytes of NOPs are needed before a jump of `bytes` bytes that would begin at offset `at`.
+/// The number of NOP bytes needed before a jump of `bytes` bytes that would begin at offset `at`.
 pub(super) fn padding(at: usize, bytes: usize) -> usize {
     match crosses(at, at + bytes) {
         true => BLOCK - at % BLOCK,
@@ -36,19 +37,19 @@ pub(super) fn padding(at: usize, bytes: usize) -> usize {
     }
 }
 
-/// A jump in a loop.
+/// A jump inside a loop.
 #[derive(Debug, PartialEq, Eq)]
 struct LoopJump {
-    /// Its bytes, with those of a comparison that is fused with it.
+    /// The range of its bytes, including a comparison that is fused with it.
     start: usize,
     end: usize,
-    /// How often it is executed, relative to others.
+    /// The relative frequency of its execution.
     weight: u64,
 }
 
-/// The offset at which a function of Cranelift's should begin: at or behind `from`, a multiple of
-/// `alignment`, and such that the jumps that [`crosses`] affects are executed least often. The code
-/// must have been compiled with the setting `machine_code_cfg_info`.
+/// The offset at which a function compiled by Cranelift should begin: at least `from`, a multiple
+/// of `alignment`, and such that the jumps that [`crosses`] affects are executed least often. The
+/// code must have been compiled with the setting `machine_code_cfg_info`.
 pub(crate) fn best_start(compiled: &CompiledCode, from: usize, alignment: u32) -> usize {
     let jumps = loop_jumps(
         compiled.code_buffer(),
@@ -67,7 +68,8 @@ pub(crate) fn best_start(compiled: &CompiledCode, from: usize, alignment: u32) -
     starts.min_by_key(cost).unwrap_or(first)
 }
 
-/// Finds the jumps of a function that are inside loops. A backward jump and its target enclose a loop.
+/// Finds the jumps of a function that are inside loops. A backward jump and its target enclose a
+/// loop.
 fn loop_jumps(code: &[u8], starts: &[u32], edges: &[(u32, u32)]) -> Vec<LoopJump> {
     let loops: Vec<(u32, u32)> = edges
         .iter()
@@ -78,7 +80,7 @@ fn loop_jumps(code: &[u8], starts: &[u32], edges: &[(u32, u32)]) -> Vec<LoopJump
     if loops.is_empty() {
         return jumps;
     }
-    // A block ends where the next one begins. The last block returns and is not looked at.
+    // A block ends where the next one begins. The last block returns and is not examined.
     for pair in starts.windows(2) {
         let (block, end) = (pair[0], pair[1] as usize);
         let around = loops
@@ -106,7 +108,7 @@ fn loop_jumps(code: &[u8], starts: &[u32], edges: &[(u32, u32)]) -> Vec<LoopJump
     jumps
 }
 
-/// How many bytes the integer comparison at the end of `code` has; 0 if there is none.
+/// The number of bytes of the integer comparison at the end of `code`; 0 if there is none.
 fn fused_bytes(code: &[u8]) -> usize {
     let ends_with = |bytes: usize, opcodes: &[u8]| {
         let Some(at) = code.len().checked_sub(bytes) else {
@@ -140,7 +142,7 @@ mod tests {
         assert_eq!(padding(32, 6), 0);
     }
 
-    /// A loop of one block, `cmp r8, r9; jl back`, behind an entry of so many bytes.
+    /// A loop of one block, `cmp r8, r9; jl back`, after an entry of so many bytes.
     fn loop_behind(entry: usize) -> (Vec<u8>, Vec<u32>, Vec<(u32, u32)>) {
         let mut code = vec![0x90; entry];
         code.extend([0x4d, 0x39, 0xc8, 0x0f, 0x8c, 0xf7, 0xff, 0xff, 0xff, 0xc3]);

@@ -1,10 +1,10 @@
-//! Which instruction converts lanes.
+//! Selects the instructions that convert lanes.
 
 use super::opcodes::Form;
 use crate::simd::ir::{Conversion, Type};
 use iced_x86::Code;
 
-/// The instruction, by the form of its operand. `None` if there is none.
+/// The opcode of a conversion, by the form of its operand. `None` if there is none.
 pub(super) fn convert(conversion: Conversion, from: Type, to: Type, form: Form) -> Option<Code> {
     let wide = (from.is_wide(), to.is_wide());
     match form {

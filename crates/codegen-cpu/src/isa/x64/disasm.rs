@@ -4,7 +4,7 @@ use crate::isa::listed::{Flow, Listed, code_only};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind};
 use std::fmt::Write;
 
-/// The instructions of a body's code, a line each; constants that they read, behind them.
+/// The instructions of a body's code, one on each line, with the constants that they read.
 pub(crate) fn listing(code: &[u8]) -> String {
     let mut text = String::new();
     for instruction in instructions(code) {
@@ -13,7 +13,7 @@ pub(crate) fn listing(code: &[u8]) -> String {
     text
 }
 
-/// The instructions of a function, without the constants behind them.
+/// The instructions of a function, without the constants after it.
 pub(crate) fn instructions(code: &[u8]) -> Vec<Listed> {
     let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();
@@ -48,7 +48,7 @@ pub(crate) fn instructions(code: &[u8]) -> Vec<Listed> {
     })
 }
 
-/// The first 32 bits that an instruction reads from behind the code.
+/// The first 32 bits of the constant that an instruction reads.
 fn constant(code: &[u8], instruction: &Instruction) -> Option<u32> {
     if !instruction.is_ip_rel_memory_operand() {
         return None;

@@ -12,7 +12,7 @@ use regalloc2::{
     RegallocOptions,
 };
 
-/// Above so many instructions, allocation is quick rather than good.
+/// Functions with more instructions than this use the fast allocation algorithm.
 const LARGE: usize = 600;
 
 /// The bytes of `cmp` of two registers of 64 bits.
@@ -31,10 +31,10 @@ const IDLE: [&[u8]; 8] = [
     &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
 ];
 
-/// Code, and what its instructions came from, each from an offset on.
+/// Code and the origins of its instructions, each with the offset from which on it holds.
 pub(crate) type LinkedCode = (Vec<u8>, Vec<(u32, Origin)>);
 
-/// The register allocator: the machine's registers, and memory that it uses again.
+/// The register allocator: the machine's registers, and memory that is reused between functions.
 pub(super) struct Allocator {
     environment: MachineEnv,
     context: Box<Ctx>,
@@ -49,9 +49,9 @@ impl Allocator {
     }
 }
 
-/// The code of a function, its constants behind it, and where the instructions came from, each
-/// from an offset on. `None`: the allocator or the
-/// encoder refused, which says that the instructions break a rule.
+/// The code of a function followed by its constants, and the origins of its instructions, each with
+/// the offset from which on it holds. `None` if the allocator or the encoder failed, which means
+/// that the instructions break a rule.
 pub(super) fn encode(
     allocator: &mut Allocator,
     machine: &Machine,
@@ -108,7 +108,7 @@ pub(super) fn encode(
     Some((writer.finish(pool)?, origins))
 }
 
-/// Whether processors fuse an instruction with the jump that follows it.
+/// Whether processors fuse an instruction with the jump after it.
 fn is_fused(kind: Kind, next: Option<Kind>) -> bool {
     matches!(
         (kind, next),
@@ -116,7 +116,7 @@ fn is_fused(kind: Kind, next: Option<Kind>) -> bool {
     )
 }
 
-/// What the allocator did, held against what it was asked.
+/// Checks the result of the allocator.
 #[cfg(test)]
 fn check(machine: &Machine, environment: &MachineEnv, output: &Output) {
     let mut checker = regalloc2::checker::Checker::new(machine, environment);
@@ -126,7 +126,7 @@ fn check(machine: &Machine, environment: &MachineEnv, output: &Output) {
     }
 }
 
-/// The registers that have to be saved.
+/// The registers that must be saved.
 fn saved(output: &Output) -> Vec<usize> {
     let moved = output.edits.iter().flat_map(|(_, edit)| {
         let Edit::Move { from, to } = edit;
@@ -149,18 +149,19 @@ struct Writer {
     set: InstructionSet,
     encoder: Encoder,
     position: usize,
-    /// The places of 32-bit displacements to a block's start, which are filled in once it is known.
+    /// The offsets of 32-bit displacements to blocks, which are filled in once the blocks' offsets
+    /// are known.
     jumps: Vec<(usize, Block)>,
-    /// Where one to a constant is, and from where it counts.
+    /// The offsets of displacements to constants, and the offsets that they are relative to.
     constants: Vec<(usize, usize, u32)>,
-    /// Where instructions begin that came from something else than those before.
+    /// The offsets at which the origin changes.
     origins: Vec<(u32, Origin)>,
     starts: Vec<usize>,
     saved: Vec<usize>,
     frame: i32,
 }
 
-/// The vector registers and general registers by number.
+/// A vector register or general register by number.
 fn register(number: usize, size: Size) -> Register {
     let (base, number) = match size {
         Size::Zmm => (Register::ZMM0, number),
@@ -187,8 +188,8 @@ impl Writer {
         }
     }
 
-    /// Spilled vectors lie in lines of their own: the frame is aligned, and rbp, which the
-    /// allocator does not have, says where the stack was.
+    /// Spilled vectors are aligned to cache lines, so the frame is aligned, and rbp, which is not
+    /// available to the allocator, holds the previous stack pointer.
     fn prologue(&mut self) {
         if self.frame > 0 {
             // push rbp; mov rbp, rsp
@@ -213,7 +214,7 @@ impl Writer {
         // vzeroupper
         self.raw(&[0xc5, 0xf8, 0x77]);
         if self.frame > 0 {
-            // lea rsp, [rbp - what was pushed]; there are few registers
+            // lea rsp, [rbp - pushed bytes]; the displacement fits 8 bits
             let pushed = 8 * self.saved.len() as u8;
             self.raw(&[0x48, 0x8d, 0x65, pushed.wrapping_neg()]);
         }
@@ -230,7 +231,8 @@ impl Writer {
         self.raw(&[0xc3]);
     }
 
-    /// Inserts NOPs if a jump of so many bytes may not begin here (see [`super::branch_alignment`]).
+    /// Inserts NOPs if a jump of so many bytes must not begin here (see
+    /// [`super::branch_alignment`]).
     fn pad_jump(&mut self, bytes: usize) {
         let mut left = padding(self.position, bytes);
         while left > 0 {
@@ -325,7 +327,7 @@ impl Writer {
                         Base::Pool(offset) => {
                             constant = Some(offset);
                             out.set_memory_base(Register::RIP);
-                            // Some place in reach; the right one is written later.
+                            // A placeholder in range; the displacement is filled in later.
                             out.set_memory_displacement64(self.position as u64 + 0x1000);
                             out.set_memory_displ_size(8);
                         }
@@ -386,7 +388,7 @@ impl Writer {
         self.write(&out, None)
     }
 
-    /// Fills in the distances.
+    /// Fills in the displacements.
     fn finish(mut self, pool: &[u8]) -> Option<Vec<u8>> {
         let mut code = self.encoder.take_buffer();
         for (at, block) in self.jumps {
@@ -408,7 +410,8 @@ impl Writer {
     }
 }
 
-/// How registers of a class are copied: their size, to a register, from one.
+/// The instructions that copy registers of a class: their size, the load to a register, the store
+/// from one.
 fn moves(set: InstructionSet, class: RegClass) -> (Size, Code, Code) {
     match class {
         MASK => (Size::K, Code::VEX_Kmovw_kr_km16, Code::VEX_Kmovw_m16_kr),

@@ -5,25 +5,25 @@ use crate::simd::list_schedule::Limits;
 use regalloc2::RegClass;
 use tegula_target::{IsaLevel, VectorWidth};
 
-/// Where general registers, vectors and masks (of AVX-512) live.
+/// The register classes of general registers, vectors and masks (of AVX-512).
 pub(super) const INTEGER: RegClass = RegClass::Int;
 pub(super) const VECTOR: RegClass = RegClass::Float;
 pub(super) const MASK: RegClass = RegClass::Vector;
 
-/// Instructions that bodies are made of.
+/// An instruction set of bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InstructionSet {
-    /// AVX-512 F, BW, DQ and VL: 32 registers of 512 bits, and masks in registers of their own.
+    /// AVX-512 F, BW, DQ and VL: 32 registers of 512 bits, and mask registers.
     Avx512,
-    /// AVX2 and FMA: 16 registers of 256 bits. A mask is a vector whose lanes are all bits or
-    /// none; where some lanes of a body take 64 bits, so do those of its masks.
+    /// AVX2 and FMA: 16 registers of 256 bits. A mask is a vector whose lanes have all bits set or
+    /// none; if a body has 64-bit lanes, its masks have 64-bit lanes too.
     Avx2,
 }
 
 impl InstructionSet {
-    /// Those of a level, of [`IsaLevel::Native`] the widest that this machine has.
+    /// The instruction set of a level; for [`IsaLevel::Native`] the widest that this machine has.
     pub(crate) fn of(level: IsaLevel) -> Option<Self> {
-        // Bodies are called by the System V convention. WebAssembly runs none: it lists them.
+        // Bodies are called by the System V convention. WebAssembly executes none, but lists them.
         if cfg!(not(any(
             all(target_arch = "x86_64", unix),
             target_family = "wasm"
@@ -37,7 +37,7 @@ impl InstructionSet {
         }
     }
 
-    /// Whether this machine has it.
+    /// Whether this machine supports the instruction set.
     #[cfg(test)]
     pub(crate) fn is_supported(self) -> bool {
         let needed = match self {
@@ -47,13 +47,13 @@ impl InstructionSet {
         needed <= tegula_target::CpuFeatures::detect().width
     }
 
-    /// Whether lanes at equal distances are stores and loads of whole vectors that are shuffled.
-    /// Otherwise they are accessed one by one.
+    /// Whether strided accesses are loads and stores of whole vectors that are shuffled. Otherwise
+    /// elements are accessed one by one.
     pub(crate) fn interleaves(self) -> bool {
         self == Self::Avx512
     }
 
-    /// Lanes of a vector: half as many where some take 64 bits.
+    /// The lanes of a vector: half as many in bodies with 64-bit lanes.
     pub(super) fn lanes(self, wide: bool) -> i32 {
         match (self, wide) {
             (Self::Avx512, false) => 16,
@@ -62,8 +62,7 @@ impl InstructionSet {
         }
     }
 
-    /// How lanes of 64 or of 32 bits lie in a register; `fewer`: of a body that has lanes of
-    /// 64 bits.
+    /// The form of lanes of 64 or 32 bits in a register; `fewer` for bodies with 64-bit lanes.
     pub(super) fn form(self, wide: bool, fewer: bool) -> Form {
         match (self, wide, fewer) {
             (Self::Avx512, true, _) => Form::Full64,
@@ -75,9 +74,9 @@ impl InstructionSet {
         }
     }
 
-    /// How many values a body's schedule may keep alive. Of 32 registers some hold what is the
-    /// same for all lanes, and of 7 masks some are the ends' of runs. Of 16, a few more than there
-    /// are is better than waiting for them.
+    /// The maximum number of live values in a body's schedule. Some of 32 registers hold uniform
+    /// values, and some of 7 masks are the ends of runs. With 16 registers, a few spilled values
+    /// are better than stalls.
     pub(super) fn alive(self) -> Limits {
         let (vectors, masks) = match self {
             Self::Avx512 => (24, Some(5)),
@@ -86,7 +85,7 @@ impl InstructionSet {
         Limits { vectors, masks }
     }
 
-    /// How many vector registers there are.
+    /// The number of vector registers.
     pub(super) fn vector_registers(self) -> usize {
         match self {
             Self::Avx512 => 32,
@@ -94,7 +93,7 @@ impl InstructionSet {
         }
     }
 
-    /// Bytes of one.
+    /// The size of a vector register in bytes.
     pub(super) fn vector_bytes(self) -> usize {
         match self {
             Self::Avx512 => 64,
@@ -110,7 +109,7 @@ impl InstructionSet {
         }
     }
 
-    /// Where masks live.
+    /// The register class of masks.
     pub(super) fn mask_class(self) -> RegClass {
         match self {
             Self::Avx512 => MASK,

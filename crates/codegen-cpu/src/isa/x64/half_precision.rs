@@ -1,4 +1,4 @@
-//! Numbers of IEEE 754 binary16, by the instructions that convert vectors of them (F16C, AVX-512).
+//! IEEE 754 binary16, with the instructions that convert vectors of it (F16C, AVX-512).
 
 use super::assembler::Source;
 use super::isel::{Select, out};
@@ -7,17 +7,17 @@ use crate::simd::ir::Type;
 use iced_x86::Code;
 use regalloc2::VReg;
 
-/// How the conversion rounds: to nearest, ties to even.
+/// The rounding mode of the conversion: to nearest, ties to even.
 const NEAREST: i32 = 0;
 
 /// The instructions for one form of 32-bit lanes.
 struct Instructions {
-    /// Vectors of 32-bit lanes, and of as many of 16 bits.
+    /// The sizes of vectors of 32-bit lanes, and of the same number of 16-bit lanes.
     sizes: [Size; 2],
-    /// 16 bits to `f32`, and back.
+    /// Conversions from 16 bits to `f32`, and back.
     widen: Code,
     narrow: Code,
-    /// Words of 16 bits to lanes, zeros above.
+    /// Zero-extends 16-bit words to lanes.
     extend: Code,
 }
 
@@ -55,7 +55,7 @@ impl Select<'_> {
         instructions(self.form(Type::F32))
     }
 
-    /// One instruction from a vector of one size to another.
+    /// An instruction whose result has another size than its operand.
     fn resized(
         &mut self,
         code: Code,
@@ -69,7 +69,7 @@ impl Select<'_> {
         result
     }
 
-    /// The low halves of lanes, beside one another.
+    /// Packs the low halves of lanes.
     pub(super) fn packed_words(&mut self, a: VReg) -> VReg {
         let form = self.form(Type::F32);
         let [lanes, words] = self.half_instructions().sizes;
@@ -81,7 +81,8 @@ impl Select<'_> {
                 self.resized(Code::EVEX_Vpmovdw_xmmm128_k1z_ymm, (lanes, a), words, None)
             }
             Form::Avx2Full32 | Form::Avx2Full64 => {
-                // The instruction packs each half of 128 bits by itself: the results are words 0 and 2 of 64 bits.
+                // The instruction packs each half of 128 bits separately: the results are 64-bit
+                // words 0 and 2.
                 let sources = [Source::Register(a); 2];
                 let packed = self.apply(Code::VEX_Vpackusdw_ymm_ymm_ymmm256, form, &sources, None);
                 let code = Code::VEX_Vpermq_ymm_ymmm256_imm8;
@@ -94,21 +95,21 @@ impl Select<'_> {
         }
     }
 
-    /// Packed words as the lanes of a vector, zeros above.
+    /// Zero-extends packed words to the lanes of a vector.
     pub(super) fn extended_words(&mut self, packed: VReg) -> VReg {
         let known = self.half_instructions();
         let [lanes, words] = known.sizes;
         self.resized(known.extend, (words, packed), lanes, None)
     }
 
-    /// The numbers that packed words are the bits of.
+    /// Converts packed binary16 to `f32`.
     pub(super) fn half_to_f32(&mut self, packed: VReg) -> VReg {
         let known = self.half_instructions();
         let [lanes, words] = known.sizes;
         self.resized(known.widen, (words, packed), lanes, None)
     }
 
-    /// The bits of the nearest numbers of the type, packed.
+    /// Rounds to the nearest binary16 numbers and packs their bits.
     pub(super) fn f32_to_half(&mut self, a: VReg) -> VReg {
         let known = self.half_instructions();
         let [lanes, words] = known.sizes;

@@ -1,4 +1,4 @@
-//! Inputs, constants, and what is the same for all lanes.
+//! Inputs, constants, and uniform values (the same for all lanes).
 
 use super::assembler::{Place, Source};
 use super::features::InstructionSet;
@@ -10,7 +10,7 @@ use iced_x86::Code;
 use regalloc2::VReg;
 
 impl Select<'_> {
-    /// Lanes of a vector.
+    /// The number of lanes of a vector.
     pub(super) fn lanes(&self) -> i32 {
         self.lanes
     }
@@ -32,7 +32,7 @@ impl Select<'_> {
         word
     }
 
-    /// A constant in all lanes, in a register.
+    /// A constant in all lanes of a register.
     pub(super) fn splat_bits(&mut self, bits: u64, ty: Type) -> Option<VReg> {
         let form = self.form(ty);
         let source = match self.pooled(bits, ty) {
@@ -51,8 +51,7 @@ impl Select<'_> {
         Some(result)
     }
 
-    /// A constant as an operand in memory: one element, which AVX-512 broadcasts, or as many
-    /// as a vector has.
+    /// A constant as a memory operand: one element, which AVX-512 broadcasts, or a whole vector.
     pub(super) fn pooled(&mut self, bits: u64, ty: Type) -> Source {
         let element = bits.to_le_bytes();
         let element = &element[..if ty.is_wide() { 8 } else { 4 }];
@@ -88,7 +87,7 @@ impl Select<'_> {
         Some(result)
     }
 
-    /// The constant that a value is, looked at as other bits or not.
+    /// The constant bits of a value, also through bit casts.
     pub(super) fn constant_of(&self, v: V) -> Option<u64> {
         match self.body.op(v) {
             Op::Const(bits) if self.body.type_of(v) != Type::Mask => Some(bits),
@@ -97,7 +96,7 @@ impl Select<'_> {
         }
     }
 
-    /// A value as the last operand of an instruction.
+    /// A value as the last source operand of an instruction.
     pub(super) fn source(&mut self, v: V, u: usize) -> Option<Source> {
         match self.constant_of(v) {
             Some(bits) => Some(self.pooled(bits, self.body.type_of(v))),

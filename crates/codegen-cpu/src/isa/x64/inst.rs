@@ -9,12 +9,12 @@ use regalloc2::{
 };
 use smallvec::SmallVec;
 
-/// What a memory operand starts from.
+/// The base of a memory operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     /// An operand of the instruction.
     Operand(u8),
-    /// A place among the constants.
+    /// An offset in the constant pool.
     Pool(u32),
 }
 
@@ -22,21 +22,21 @@ pub(super) enum Base {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memory {
     pub base: Base,
-    /// An operand that is added, and by what it is multiplied.
+    /// The index operand, its size, and its scale.
     pub index: Option<(u8, Size, u32)>,
     pub displacement: i32,
-    /// Whether one element is loaded into all lanes.
+    /// Whether one element is broadcast to all lanes.
     pub broadcast: bool,
 }
 
-/// One argument, in the order of the manual.
+/// One argument, in the manual's order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arg {
     /// An operand's register.
     Operand(u8, Size),
-    /// The memory operand.
+    /// The instruction's memory operand.
     Memory,
-    /// A number.
+    /// An immediate.
     Immediate(i32),
 }
 
@@ -53,18 +53,18 @@ pub(super) enum Taken {
     NotZero,
 }
 
-/// What an instruction is.
+/// The kind of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// One of the machine's.
+    /// A machine instruction.
     Code(Code),
     /// Defines the function's arguments.
     Entry,
-    /// To the only successor.
+    /// Jumps to the only successor.
     Jump,
-    /// To the first successor if the flags say so, else to the second.
+    /// Jumps to the first successor if the condition holds, else to the second.
     Branch(Taken),
-    /// Out of the function.
+    /// Returns from the function.
     Return,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Inst {
     pub memory: Option<Memory>,
     /// The operand that masks lanes, and whether masked lanes become 0.
     pub mask: Option<(u8, bool)>,
-    /// What it came from.
+    /// The origin of the instruction.
     pub origin: Origin,
 }
 
@@ -100,13 +100,13 @@ pub(super) struct BlockData {
     pub insts: Vec<Inst>,
     pub params: Vec<VReg>,
     pub successors: Vec<Block>,
-    /// What a jump passes to its successor.
+    /// The arguments that a jump passes to its successor.
     pub arguments: Vec<VReg>,
-    /// Whether it is rarely run, and lies behind the others.
+    /// Whether the block is rarely executed, and placed after the others.
     pub cold: bool,
 }
 
-/// A function as the allocator sees it.
+/// A function in the form of the register allocator.
 pub(super) struct Machine {
     pub insts: Vec<Inst>,
     ranges: Vec<InstRange>,
@@ -116,7 +116,7 @@ pub(super) struct Machine {
     pub set: InstructionSet,
 }
 
-/// The blocks that are rarely run behind the others.
+/// Moves rarely executed blocks after the others.
 fn cold_last(blocks: Vec<BlockData>) -> Vec<BlockData> {
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     order.sort_by_key(|&i| blocks[i].cold);
@@ -158,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// How many instructions there are, but for those that are rarely run.
+    /// The number of instructions, except for rarely executed ones.
     pub(super) fn size(&self) -> usize {
         let blocks = self.blocks.iter().zip(&self.ranges);
         let common = blocks.filter(|(block, _)| !block.cold);
@@ -236,8 +236,8 @@ impl Function for Machine {
     }
 }
 
-/// The registers of the System V calling convention that a function may use
-/// without saving them, and those that it has to save.
+/// The registers of the System V calling convention that a function may use without saving them,
+/// and those that it must save.
 pub(super) fn environment(set: InstructionSet) -> MachineEnv {
     let registers = |class, numbers: &[usize]| {
         numbers
@@ -265,5 +265,5 @@ pub(super) fn environment(set: InstructionSet) -> MachineEnv {
     }
 }
 
-/// rbx and r12 to r15; rbp is the frame's.
+/// rbx and r12 to r15; rbp is the frame pointer.
 pub(super) const CALLEE_SAVED: [usize; 5] = [3, 12, 13, 14, 15];

@@ -1,4 +1,4 @@
-//! Eight-byte elements as two lanes of 32 bits: loads of one half, stores of both.
+//! Eight-byte elements as pairs of 32-bit lanes: loads of one half, stores of both.
 
 use super::assembler::{Out, Place, Source};
 use super::features::InstructionSet;
@@ -12,7 +12,7 @@ use regalloc2::VReg;
 use smallvec::SmallVec;
 
 impl Select<'_> {
-    /// The places of a run of pairs: one vector for lanes of 64 bits, else two.
+    /// The memory operands of a vector's pairs: one for 64-bit lanes, else two.
     fn pair_places(&self, access: u32, u: usize) -> SmallVec<[Source; 2]> {
         let Source::Memory {
             base,
@@ -33,7 +33,7 @@ impl Select<'_> {
             .collect()
     }
 
-    /// The masks of those vectors.
+    /// The masks for these vectors.
     fn pair_masks(&mut self, mask: Option<VReg>) -> [Option<VReg>; 2] {
         let Some(low) = mask else { return [None; 2] };
         if self.lanes() == self.set.lanes(true) {
@@ -51,7 +51,7 @@ impl Select<'_> {
         [Some(low), Some(high)]
     }
 
-    /// Which 32-bit lanes of two vectors, the second's from 16 on.
+    /// The index vector that selects 32-bit lanes of two vectors, the second's from 16 on.
     pub(super) fn selection(&mut self, lanes: impl Iterator<Item = u32>) -> VReg {
         let bytes: Vec<u8> = lanes.flat_map(u32::to_le_bytes).collect();
         let offset = self.asm.constant(&bytes);
@@ -72,7 +72,7 @@ impl Select<'_> {
         result
     }
 
-    /// 32-bit lanes of two vectors.
+    /// Selects 32-bit lanes of two vectors.
     pub(super) fn pick(&mut self, selection: VReg, from: [VReg; 2]) -> VReg {
         let result = self.asm.vector();
         let sources = from.map(|register| (Source::Register(register), Size::Zmm));
@@ -86,7 +86,7 @@ impl Select<'_> {
     fn half_of(&mut self, pairs: [VReg; 2], high: bool) -> VReg {
         let first = u32::from(high);
         let selection = self.selection((0..16).map(|lane| 2 * lane + first));
-        // Of 8 lanes the lower half of the register counts.
+        // With 8 lanes, only the lower half of the register is used.
         self.pick(selection, pairs)
     }
 
@@ -103,13 +103,13 @@ impl Select<'_> {
         let sources = [first, second].map(Source::Register);
         let code = Code::VEX_Vshufps_ymm_ymm_ymmm256_imm8;
         let mixed = self.apply(code, Form::Avx2Full32, &sources, which);
-        // The first's and the second's lanes alternate, two at a time.
+        // The lanes of both alternate, two at a time.
         let code = Code::VEX_Vpermpd_ymm_ymmm256_imm8;
         let source = Source::Register(mixed);
         Some(self.apply(code, Form::Avx2Full32, &[source], Some(0xd8)))
     }
 
-    /// The vectors of pairs, which the other half's load may have loaded.
+    /// The vectors of pairs, which the load of the other half may have loaded already.
     fn loaded_pairs(
         &mut self,
         access: u32,
@@ -175,7 +175,7 @@ impl Select<'_> {
         }
     }
 
-    /// Vectors of pairs of two vectors' lanes, with AVX2.
+    /// Interleaves two vectors' lanes to vectors of pairs, with AVX2.
     fn interleaved(&mut self, halves: [VReg; 2]) -> [VReg; 2] {
         let sources = halves.map(Source::Register);
         if self.lanes() == 4 {
@@ -198,7 +198,7 @@ impl Select<'_> {
             Code::VEX_Vunpckhps_ymm_ymm_ymmm256,
         ]
         .map(|code| Source::Register(self.apply(code, Form::Avx2Full32, &sources, None)));
-        // The lower 128 bits of both, and the upper.
+        // The lower 128 bits of both, then the upper ones.
         [0x20, 0x31].map(|which| {
             let code = Code::VEX_Vperm2f128_ymm_ymm_ymmm256_imm8;
             self.apply(code, Form::Avx2Full32, &parts, Some(which))

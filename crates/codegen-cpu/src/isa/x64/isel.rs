@@ -1,8 +1,8 @@
 //! Instruction selection: a body's loops, masks and unrolling.
 //!
-//! Several vectors are in flight, operation by operation. What is the same for
-//! all lanes is computed once, before the loops; constants are read from behind
-//! the code where an instruction can, broadcast by the load.
+//! Each operation is emitted for several vectors in turn (unrolling). Uniform values are computed
+//! once, before the loops. Constants are stored after the code, and read by memory operands (with
+//! broadcast) where an instruction allows it.
 
 mod reduce;
 pub(super) mod strided_access;
@@ -21,14 +21,14 @@ use regalloc2::{Block, VReg};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Registers of one value, one for each vector in flight.
+/// The registers of one value, one for each vector of the unrolled loop.
 pub(super) type Copies = SmallVec<[VReg; 4]>;
 
-/// Elements of eight bytes that were loaded.
+/// Loaded elements of eight bytes.
 pub(super) struct Pairs {
     pub(super) access: u32,
     pub(super) mask: Option<V>,
-    /// For each vector in flight.
+    /// For each vector of the unrolled loop.
     pub(super) vectors: Vec<SmallVec<[VReg; 2]>>,
 }
 
@@ -38,13 +38,13 @@ pub(super) struct Select<'b> {
     pub(super) asm: Assembler,
     pub(super) slots: VReg,
     pub(super) n: VReg,
-    /// Lanes of a vector.
+    /// The number of lanes of a vector.
     pub(super) lanes: i32,
-    /// Vectors in flight.
+    /// The unroll factor: vectors that are computed together.
     pub(super) unroll: usize,
-    /// What is the same for all lanes.
+    /// The registers of uniform values.
     pub(super) shared: Vec<Option<VReg>>,
-    /// Which values are.
+    /// For each value, whether it is uniform.
     pub(super) invariant: Vec<bool>,
     pub(super) copies: Vec<Copies>,
     pub(super) pointers: Vec<VReg>,
@@ -52,32 +52,33 @@ pub(super) struct Select<'b> {
     pub(super) counters: Vec<VReg>,
     /// The first lane of the first vector.
     pub(super) lane: VReg,
-    /// Which lanes there are, where not all are known to be.
+    /// The masks of existing lanes, unless all are known to exist.
     pub(super) tails: Option<Copies>,
-    /// Vectors of lanes of which pairs are picked, by where they are among the constants.
+    /// Index vectors that select lanes, by their offset in the constant pool.
     pub(super) selections: FxHashMap<u32, VReg>,
     /// Small arrays in registers, by the input that holds their address.
     pub(super) arrays: FxHashMap<u32, VReg>,
-    /// The pairs that were loaded last, of which the other halves may come next.
+    /// The pairs that were loaded last, whose other halves may be needed next.
     pub(super) pairs: Option<Pairs>,
-    /// How many lanes are left from the first vector on, in every lane, where not all are known
-    /// to be.
+    /// The number of remaining lanes from the first vector on, broadcast, unless all lanes are
+    /// known to exist.
     pub(super) left: Option<VReg>,
-    /// What the block in hand has loaded of elements at equal distances.
+    /// The strided elements that the current block has loaded.
     pub(super) loaded: Loaded,
-    /// Values that only such loads would use.
+    /// Values that only strided loads would use.
     pub(super) unneeded: Vec<bool>,
     /// Values that are the same in all lanes.
     pub(super) same: Vec<bool>,
-    /// Accesses that store past the caches, of elements that begin in one place of a line.
+    /// Accesses that store past the caches; their elements have the same offset in a cache line.
     pub(super) streamed: &'b [u32],
-    /// Whether they do so in the loop in hand, whose first lane lies where a line begins.
+    /// Whether the current loop stores past the caches: its first lane is at the start of a line.
     pub(super) streams: bool,
-    /// Whether what is made is rarely run: its constants are made there, not before the loops.
+    /// Whether the current code is rarely executed: its constants are then made there, not before
+    /// the loops.
     pub(super) in_rare: bool,
 }
 
-/// The instructions of a body; `None` if something in it has none.
+/// Selects the instructions of a body; `None` if an operation has none.
 pub(super) fn select(
     set: InstructionSet,
     (body, streamed): (&Body, &[u32]),
@@ -118,7 +119,7 @@ pub(super) fn select(
         RowsIn::Turns(turns) => select.turns(turns, count, lanes_at_most)?,
     }
     if !streamed.is_empty() {
-        // Whoever is told that the rows are done sees what was stored.
+        // A thread that is notified of the rows' completion must see the stored values.
         select.asm.effect(Code::Sfence, &[], None);
     }
     select.asm.ret();
@@ -128,7 +129,7 @@ pub(super) fn select(
 impl Select<'_> {
     // ---- loops over the lanes -----------------------------------------------------
 
-    /// All lanes of a row, and what they come to.
+    /// Computes all lanes of a row and its reductions.
     pub(super) fn row(&mut self, lanes_at_most: Option<i64>) -> Option<()> {
         self.asm.origin = self.body.origins.lanes;
         self.find_pointers();
@@ -149,8 +150,9 @@ impl Select<'_> {
         self.reductions(&parts, &state)
     }
 
-    /// All lanes, whole groups of vectors of which are stored past the caches from where a line
-    /// of an access begins. One masked loop does what is before those and what is left:
+    /// Computes all lanes, with non-temporal stores of whole groups of vectors, from the first lane
+    /// at which an access's cache line begins. One masked loop computes the lanes before that and
+    /// the remaining lanes:
     ///
     /// ```text
     /// to the first line, or the end: masked
@@ -178,7 +180,7 @@ impl Select<'_> {
         self.n = end;
         let (_, state) = self.lanes_loop(start, (parts, &params[2..]), 1, true)?;
         self.n = n;
-        // In the order in which they are reached: the allocator's checker wants it so.
+        // In the order in which they are reached, as the allocator's checker requires.
         let [whole, exit] = [self.asm.block(&[]), self.asm.block(&[])];
         self.asm.compare(end, n);
         self.asm.branch(Taken::GreaterEqual, exit, whole);
@@ -195,7 +197,7 @@ impl Select<'_> {
         Some(state)
     }
 
-    /// Where each access begins.
+    /// Computes the base address of each access.
     pub(super) fn find_pointers(&mut self) {
         for access in &self.body.accesses {
             let pointer = self.word(access.pointer);
@@ -203,14 +205,15 @@ impl Select<'_> {
         }
     }
 
-    /// Whether a mask makes loads or stores go lane by lane: AVX2 has none for narrow elements.
+    /// Whether masked loads or stores are scalarised: AVX2 has no masked accesses to narrow
+    /// elements.
     fn goes_by_lanes(&self) -> bool {
         let narrow = |a: &Access| a.storage.bytes < 4 && !a.splat;
         self.set == InstructionSet::Avx2 && self.body.accesses.iter().any(narrow)
     }
 
-    /// Lanes from `start` on: whole groups of vectors only, or, `masked`, all that
-    /// are left. Gives the first lane that was not done, and the reductions.
+    /// Computes lanes from `start` on: only whole groups of vectors or, if `masked`, all remaining
+    /// ones. Returns the first lane that was not computed, and the reductions.
     fn lanes_loop(
         &mut self,
         start: VReg,
@@ -226,7 +229,7 @@ impl Select<'_> {
             true => self.n,
             false => self.asm.sum(self.n, None, -group),
         };
-        // The first vector goes on from the state, the others start anew.
+        // The first vector continues from the state, the others start from the identity.
         let mut init = vec![start];
         for (i, (part, &value)) in parts.iter().zip(state).enumerate() {
             let copies = part.copies(unroll);
@@ -288,7 +291,7 @@ impl Select<'_> {
         ]
     }
 
-    /// The numbers of a vector's lanes in a group.
+    /// The lane numbers of vector `u` in a group.
     pub(super) fn iota(&mut self, u: usize) -> Source {
         let first = self.lanes * u as i32;
         let bytes: Vec<u8> = (first..first + self.lanes)
@@ -359,7 +362,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// For all vectors in flight, one after the other, if a lane of one asks.
+    /// A rare case: computed for all vectors of the unrolled loop if a lane of one needs it.
     fn rare(&mut self, rare: &Rare) -> Option<()> {
         let asked = self.asked(rare.mask)?;
         let mut init = Vec::new();
@@ -425,7 +428,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// The lanes of all vectors in flight that ask.
+    /// The lanes of all vectors of the unrolled loop that need a rare case.
     fn asked(&mut self, mask: V) -> Option<VReg> {
         let mut asked = self.get(mask, 0)?;
         for u in 1..self.unroll {
@@ -438,7 +441,7 @@ impl Select<'_> {
     fn define(&mut self, v: V) -> Option<()> {
         let i = v.0 as usize;
         if self.invariant[i] || self.unneeded[i] {
-            // Made when it is asked for, or never.
+            // Emitted when it is needed, or never.
             return Some(());
         }
         let mut copies = Copies::new();
@@ -546,7 +549,7 @@ impl Select<'_> {
     }
 }
 
-/// A result that no mask changes.
+/// A result without a mask.
 pub(super) fn out(register: VReg, size: Size) -> Out {
     Out {
         register,

@@ -1,4 +1,5 @@
-//! Legalisation for AVX2: operations that AVX-512 has an instruction for, as several of AVX2's.
+//! Legalisation for AVX2: expands operations for which AVX-512 has one instruction to several
+//! instructions of AVX2.
 
 use super::assembler::Source;
 use super::isel::Select;
@@ -8,15 +9,15 @@ use crate::simd::ir::{BinaryOp, Condition, Conversion, QUIET, Type, UnaryOp};
 use iced_x86::Code;
 use regalloc2::VReg;
 
-/// 3 * 2^51: of a sum with it the low bits are those of the integer that was added.
+/// 3 * 2^51: the sum with an integer has the integer in its low bits.
 const TO_LOW_BITS: f64 = 6_755_399_441_055_744.0;
 
-/// A float's bits with this exponent in the upper half and an integer in the lower half are
-/// 2^52 and the integer.
+/// A float with these bits in the upper half and an integer in the lower half is 2^52 plus the
+/// integer.
 const TWO_TO_52: u64 = 0x4330_0000_0000_0000;
 
 impl Select<'_> {
-    /// A value as a register.
+    /// A value in a register.
     pub(super) fn loaded(&mut self, ty: Type, source: Source) -> Option<VReg> {
         let form = self.form(ty);
         match source {
@@ -25,7 +26,7 @@ impl Select<'_> {
         }
     }
 
-    /// An operation with a constant.
+    /// A binary operation with a constant.
     fn with(&mut self, op: BinaryOp, ty: Type, a: VReg, bits: u64) -> Option<VReg> {
         let constant = self.pooled(bits, ty);
         self.binary(op, ty, a, constant)
@@ -39,7 +40,7 @@ impl Select<'_> {
         self.shifted(op, ty, Source::Register(a), amount)
     }
 
-    /// All bits of the lanes that are negative.
+    /// A mask of the negative lanes.
     fn signs(&mut self, ty: Type, a: VReg) -> Option<VReg> {
         let form = self.form(ty);
         let zero = self.pooled(0, ty);
@@ -48,7 +49,7 @@ impl Select<'_> {
         Some(self.apply(code::GREATER.of(form)?, form, &sources, None))
     }
 
-    /// Something of a value whose negative lanes are inverted before and after it.
+    /// Applies an operation with negative lanes inverted before and after it.
     pub(super) fn by_signs(
         &mut self,
         ty: Type,
@@ -93,7 +94,7 @@ impl Select<'_> {
         }
     }
 
-    /// What is moved out on the left comes in on the right.
+    /// A rotation: bits that are shifted out on the left enter on the right.
     pub(super) fn rotated(&mut self, ty: Type, a: VReg, amount: i32) -> Option<VReg> {
         let width = if ty.is_wide() { 64 } else { 32 };
         let up = self.shifted_by(BinaryOp::ShiftLeft, ty, a, amount)?;
@@ -101,7 +102,7 @@ impl Select<'_> {
         self.two(BinaryOp::Or, ty, up, down)
     }
 
-    /// The smaller or the larger of two integers.
+    /// The minimum or maximum of two integers.
     fn chosen(
         &mut self,
         less: Condition,
@@ -116,8 +117,8 @@ impl Select<'_> {
         self.blend(ty, mask, Source::Register(yes), no)
     }
 
-    /// The instruction takes the second operand of two zeros, so it is asked for both: of the
-    /// answers' bits, those in either are the smaller zero, those in both the larger.
+    /// The instruction returns the second operand if both are zeros, so it is executed in both
+    /// orders: the OR of the results is the smaller zero, the AND the larger one.
     fn extreme(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
         let (first, join) = match op {
             BinaryOp::Minimum => (BinaryOp::LesserOrSecond, BinaryOp::Or),
@@ -129,7 +130,7 @@ impl Select<'_> {
         self.joined(join, ty, one, Source::Register(other))
     }
 
-    /// Bits of two values of any type.
+    /// A bitwise operation on values of any type.
     fn joined(&mut self, op: BinaryOp, ty: Type, a: VReg, b: Source) -> Option<VReg> {
         let integers = match ty.is_wide() {
             true => Type::I64,
@@ -138,8 +139,8 @@ impl Select<'_> {
         self.binary(op, integers, a, b)
     }
 
-    /// [`Self::extreme`]'s result as NaN where an operand is. A minimum is one already: the
-    /// bits of a NaN and of the other operand are those of a NaN.
+    /// Replaces the result of [`Self::extreme`] by NaN if an operand is NaN. A minimum already is,
+    /// because the OR of a NaN and the other operand is a NaN.
     pub(super) fn with_nan_of(
         &mut self,
         op: BinaryOp,
@@ -163,7 +164,8 @@ impl Select<'_> {
         self.blend(ty, nan, Source::Register(quiet), a)
     }
 
-    /// Two factors, so that neither leaves the range of exponents; of 64 bits one is enough.
+    /// Multiplies by a power of two as two factors, neither of which exceeds the range of
+    /// exponents; for 64 bits one is enough.
     fn scaled(&mut self, ty: Type, a: VReg, b: Source) -> Option<VReg> {
         let b = self.loaded(ty, b)?;
         if ty == Type::F64 {
@@ -186,7 +188,7 @@ impl Select<'_> {
         Some(result)
     }
 
-    /// Products of 64 bits by those of halves: the high halves' product is beyond the result.
+    /// 64-bit products by products of halves; the product of the high halves exceeds the result.
     fn product_of_words(&mut self, a: VReg, b: Source) -> Option<VReg> {
         let ty = Type::I64;
         let form = self.form(ty);
@@ -255,7 +257,7 @@ impl Select<'_> {
         high
     }
 
-    /// Both halves of 16 bits are exact, as 2^23 and 2^39 more; the sum is rounded once.
+    /// Both 16-bit halves are exact with 2^23 and 2^39 added; the sum is rounded once.
     fn unsigned_to_f32(&mut self, a: VReg) -> Option<VReg> {
         let low = self.with(BinaryOp::And, Type::I32, a, 0xffff)?;
         let low = self.with(BinaryOp::Or, Type::I32, low, 0x4b00_0000)?;
@@ -266,7 +268,8 @@ impl Select<'_> {
         self.two(BinaryOp::Add, Type::F32, high, low)
     }
 
-    /// Both halves are exact, as 2^52 and (what `flip` adds) 2^84 more; the sum is rounded once.
+    /// Both halves are exact with 2^52 and 2^84 (plus the offset that `flip` adds) added; the sum
+    /// is rounded once.
     fn words_to_f64(&mut self, a: VReg, flip: u64, offset: u64) -> Option<VReg> {
         let low = self.with(BinaryOp::And, Type::I64, a, 0xffff_ffff)?;
         let low = self.with(BinaryOp::Or, Type::I64, low, TWO_TO_52)?;

@@ -1,4 +1,4 @@
-//! Masks: what makes them, what joins them, and choices by them.
+//! Masks: comparisons that make them, logical operations on them, and selects by them.
 
 use super::assembler::{Out, Place, Source};
 use super::features::InstructionSet;
@@ -23,7 +23,7 @@ impl Select<'_> {
         mask
     }
 
-    /// Sets the flags by whether a mask has a lane.
+    /// Sets the flags by whether a mask contains a lane.
     pub(super) fn any(&mut self, mask: VReg) {
         let code = match self.set {
             InstructionSet::Avx512 => Code::VEX_Kortestw_kr_kr,
@@ -33,10 +33,10 @@ impl Select<'_> {
         self.asm.effect(code, &sources, None);
     }
 
-    /// Which lanes of each vector lie before the end.
+    /// For each vector, the mask of the lanes before the end.
     pub(super) fn tail_masks(&mut self) -> Option<Copies> {
         let left = self.asm.difference(self.n, self.lane);
-        // Numbers of any size, in 32 bits.
+        // Clamps the number, which may exceed 32 bits.
         let was = std::mem::replace(&mut self.asm.place, Place::Entry);
         let many = self.asm.number(4096);
         self.asm.place = was;
@@ -52,7 +52,7 @@ impl Select<'_> {
             .collect()
     }
 
-    /// Which 32-bit integers of a vector are greater than others.
+    /// The lanes in which 32-bit integers of `a` are greater than those of `b`.
     pub(super) fn above(&mut self, a: VReg, b: Source) -> Option<VReg> {
         if self.set == InstructionSet::Avx2 {
             return self.greater(Type::I32, a, b);
@@ -60,11 +60,11 @@ impl Select<'_> {
         let form = self.form(Type::I32);
         let (codes, _) = code::compare(Condition::Less, Type::I32);
         let sources = [(Source::Register(a), form.size()), (b, form.size())];
-        // Not less or equal.
+        // The predicate "not less or equal".
         Some(self.mask(codes.of(form)?, &sources, Some(6)))
     }
 
-    /// A mask of these lanes of AVX-512, made before the loops.
+    /// A constant AVX-512 mask of these lanes, made before the loops.
     pub(super) fn constant_lanes(&mut self, lanes: u16) -> VReg {
         let source = Source::Pool {
             offset: self.asm.constant(&lanes.to_le_bytes()),
@@ -92,7 +92,7 @@ impl Select<'_> {
         mask
     }
 
-    /// A mask of all lanes or of none.
+    /// A constant mask of all lanes or of none.
     pub(super) fn constant_mask(&mut self, all: bool) -> VReg {
         let byte = if all { 0xff } else { 0 };
         let (code, bytes) = match self.set {
@@ -126,7 +126,7 @@ impl Select<'_> {
         Some(self.mask(code, &sources, None))
     }
 
-    /// The lanes that an access touches: `None` if all.
+    /// The active lanes of an access; `None` if all are.
     pub(super) fn effective(&mut self, mask: Option<V>, u: usize) -> Option<Option<VReg>> {
         let tail = self.tails.as_ref().map(|t| t[u]);
         let Some(mask) = mask else { return Some(tail) };
@@ -164,7 +164,7 @@ impl Select<'_> {
         }
     }
 
-    /// AVX2 knows whether integers are equal, and whether one is greater as signed numbers.
+    /// AVX2 only compares integers for equality and for signed greater-than.
     fn integers_compared(
         &mut self,
         condition: Condition,
@@ -197,7 +197,7 @@ impl Select<'_> {
                 };
                 self.integers_compared(signed, ty, a, Source::Register(b))
             }
-            // The smaller of two is the one that is not the larger.
+            // `a < b` unless `a` is the maximum of both.
             Condition::LessUnsigned => {
                 let larger = self.binary(BinaryOp::MaxUnsigned, ty, a, b)?;
                 let not_less = self.equal(ty, larger, Source::Register(a))?;
@@ -226,7 +226,8 @@ impl Select<'_> {
 
     // ---- masks that are vectors -----------------------------------------------------
 
-    /// Lanes of all bits or none as a mask: of 64 bits each where some are.
+    /// Converts lanes with all bits set or none to a mask, whose lanes have 64 bits in bodies with
+    /// 64-bit lanes.
     pub(super) fn as_mask(&mut self, form: Form, lanes: VReg) -> VReg {
         match form {
             Form::Avx2Half32 => self.lower_as_wide(lanes),
@@ -234,13 +235,13 @@ impl Select<'_> {
         }
     }
 
-    /// The lower four lanes of 32 bits as lanes of 64.
+    /// Widens the lower four 32-bit lanes to 64 bits.
     pub(super) fn lower_as_wide(&mut self, lanes: VReg) -> VReg {
         let source = (Source::Register(lanes), Size::Xmm);
         self.mask(Code::VEX_Vpmovsxdq_ymm_xmmm128, &[source], None)
     }
 
-    /// A mask as lanes of a form.
+    /// Converts a mask to lanes of a form.
     pub(super) fn lanes_of_mask(&mut self, form: Form, mask: VReg) -> VReg {
         match form {
             Form::Avx2Half32 => self.low_halves(mask),
@@ -250,7 +251,7 @@ impl Select<'_> {
 
     // ---- choices ------------------------------------------------------------------
 
-    /// By a mask, the one or the other.
+    /// Selects by a mask.
     pub(super) fn blend(&mut self, ty: Type, mask: VReg, yes: Source, no: VReg) -> Option<VReg> {
         let form = self.form(ty);
         let code = code::BLEND.of(form)?;

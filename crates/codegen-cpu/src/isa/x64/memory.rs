@@ -12,7 +12,7 @@ use iced_x86::Code;
 use regalloc2::VReg;
 
 impl Select<'_> {
-    /// The place of a vector's first lane, or of the one element of all.
+    /// The memory operand of a vector's first lane, or of the one element of a uniform access.
     pub(super) fn place(&self, access: u32, u: usize) -> Source {
         let a = self.body.accesses[access as usize];
         Source::Memory {
@@ -35,7 +35,7 @@ impl Select<'_> {
         let a = self.body.accesses[access as usize];
         let from = self.place(access, u);
         if a.splat {
-            // All lanes of a run load it, unless a mask of the body says not.
+            // All lanes of a run load it, unless the body has a mask.
             let mask = match mask {
                 Some(mask) => self.effective(Some(mask), u)?,
                 None => None,
@@ -52,7 +52,7 @@ impl Select<'_> {
         self.load_neighbours((access, None), ty, from, mask, u)
     }
 
-    /// Loads contiguous elements; `index` selects them where the access itself does not.
+    /// Loads contiguous elements; `index` addresses them if the access itself does not.
     fn load_neighbours(
         &mut self,
         (access, index): (u32, Option<V>),
@@ -77,7 +77,7 @@ impl Select<'_> {
         }
     }
 
-    /// An instruction that loads; of AVX-512, where there is a mask.
+    /// A load instruction; with AVX-512 it may be masked.
     fn load_through(&mut self, code: Code, size: Size, from: Source, mask: Option<VReg>) -> VReg {
         let register = self.asm.vector();
         let target = Out {
@@ -89,13 +89,13 @@ impl Select<'_> {
         register
     }
 
-    /// AVX2's load under a mask.
+    /// AVX2's masked load.
     pub(super) fn load_masked(&mut self, form: Form, mask: VReg, from: Source) -> Option<VReg> {
         let mask = Source::Register(self.lanes_of_mask(form, mask));
         Some(self.apply(code::MASKED_LOAD.of(form)?, form, &[mask, from], None))
     }
 
-    /// AVX2's store under a mask.
+    /// AVX2's masked store.
     pub(super) fn store_masked(
         &mut self,
         form: Form,
@@ -110,7 +110,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// One element for all lanes, with AVX-512.
+    /// Loads one element into all lanes, with AVX-512.
     fn broadcast(
         &mut self,
         access: u32,
@@ -124,7 +124,7 @@ impl Select<'_> {
             let code = code::SPLAT.of(form)?;
             return Some(self.load_through(code, form.size(), from, mask));
         }
-        // As many narrow elements as there are lanes, then widened.
+        // Broadcasts narrow elements, then widens them.
         let (code, size) = match (storage.bytes, form) {
             (1, _) => (Code::EVEX_Vpbroadcastb_xmm_k1z_xmmm8, Size::Xmm),
             (_, Form::Half32) => (Code::EVEX_Vpbroadcastw_xmm_k1z_xmmm16, Size::Xmm),
@@ -134,7 +134,7 @@ impl Select<'_> {
         self.widened(storage, form, (narrow, size))
     }
 
-    /// One element for all lanes, with AVX2.
+    /// Loads one element into all lanes, with AVX2.
     pub(super) fn load_splat(&mut self, access: u32, ty: Type, from: Source) -> Option<VReg> {
         let storage = self.body.accesses[access as usize].storage;
         let form = self.form(ty);
@@ -150,7 +150,7 @@ impl Select<'_> {
         self.widened(storage, form, (narrow, Size::Xmm))
     }
 
-    /// The first narrow elements of a vector as lanes of 32 bits.
+    /// Widens the first narrow elements of a vector to 32-bit lanes.
     pub(super) fn widened(
         &mut self,
         storage: Storage,
@@ -178,7 +178,7 @@ impl Select<'_> {
         {
             return self.strided(access, every, u);
         }
-        // What no lane may load could be far outside: a gather leaves it alone at no cost.
+        // Inactive lanes may have addresses far outside; a gather skips them at no cost.
         let plain = mask.is_none() && !self.in_rare;
         let mask = self.effective(mask, u)?;
         if let Some(elements) = self.small_array(access) {
@@ -200,7 +200,7 @@ impl Select<'_> {
         self.gather_all(access, (ty, index), mask, u)
     }
 
-    /// Where the element of a vector's first lane lies.
+    /// The memory operand of the element of a vector's first lane.
     fn place_of_first(&mut self, access: u32, index: V, u: usize) -> Option<Source> {
         let index = self.get(index, u)?;
         let [low, first] = [(); 2].map(|()| self.asm.register(INTEGER));
@@ -220,14 +220,15 @@ impl Select<'_> {
         })
     }
 
-    /// How many elements there are, if AVX-512 picks them from a register.
+    /// The number of elements of a small array that AVX-512 selects from a register.
     fn small_array(&self, access: u32) -> Option<u32> {
         let small = &self.body.small;
         let (_, elements) = small.iter().find(|(of, _)| *of == access)?;
         (self.set == InstructionSet::Avx512).then_some(*elements)
     }
 
-    /// Lanes of a register that holds the array: an instruction where a gather is twenty.
+    /// Selects lanes of a register that contains the array: one instruction instead of the about
+    /// twenty of a gather.
     fn permuted(
         &mut self,
         access: u32,
@@ -293,8 +294,8 @@ impl Select<'_> {
         Some(result)
     }
 
-    /// An index that is the same for many lanes in a row: their number and what is added to it,
-    /// shifted right by so much that vectors are seldom in two steps.
+    /// An index that is the same for many consecutive lanes, `(lane + first) >> amount`: `first`
+    /// and `amount`, if the latter is so large that vectors seldom cover two values.
     fn steps_of(&self, index: V) -> Option<(u32, i32)> {
         let Op::Binary(BinaryOp::ShiftRightSigned, place, amount) = self.body.op(index) else {
             return None;
@@ -311,8 +312,8 @@ impl Select<'_> {
         (is_long && is_lane && self.set == InstructionSet::Avx512).then_some((first, amount))
     }
 
-    /// One element for the lanes of a vector that lie in one step; a gather takes ten times as
-    /// long.
+    /// Loads one element for all lanes if they have the same index; otherwise gathers, which takes
+    /// ten times as long.
     fn step_or_gather(
         &mut self,
         access: u32,
@@ -400,7 +401,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// All lanes to neighbouring places past the caches.
+    /// Stores all lanes contiguously, bypassing the caches.
     fn store_past_caches(
         &mut self,
         value: VReg,

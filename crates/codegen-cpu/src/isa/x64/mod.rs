@@ -1,18 +1,18 @@
-//! Bodies as machine code of AVX-512 or AVX2.
+//! Lowers SIMD bodies to machine code of AVX-512 or AVX2.
 //!
-//! A body becomes a leaf function of the System V calling convention, `fn(slots,
-//! n)`: the inputs, eight bytes each, the reductions' places behind them, and the
-//! number of lanes, at least one. The inputs are gone when it returns. It has no relocations;
-//! its constants lie behind the code.
+//! A body becomes a leaf function of the System V calling convention, `fn(slots, n)`. The slots are
+//! the inputs, eight bytes each, followed by the reductions; `n` is the number of lanes, at least
+//! one. The function may overwrite the inputs. It has no relocations; its constants are stored
+//! after the code.
 //!
-//! A body of several rows is `fn(slots, n, rows)`: so many rows of `n` lanes, with the slots of
-//! each behind those of the row before, or with what each turn of a loop finds out itself
-//! ([`RowsIn`]).
+//! A body of several rows is `fn(slots, n, rows)`: it computes `rows` rows of `n` lanes. Either
+//! each row has its own slots, after those of the row before, or each iteration of a loop computes
+//! its inputs itself ([`RowsIn`]).
 //!
-//! The two instruction sets ([`features`]) differ in how wide vectors are, in how many, in what
-//! a mask is, and in which operations have an instruction ([`opcodes`]); [`legalize_avx2`] has what
-//! AVX2 needs several for, [`scalarize`] what it does lane by lane. What neither has makes the
-//! body one for the portable lowering.
+//! The two instruction sets ([`features`]) differ in the width and number of vectors, in the form
+//! of masks, and in which operations have an instruction ([`opcodes`]). [`legalize_avx2`] expands
+//! operations for which AVX2 needs several instructions, [`scalarize`] those that it does lane by
+//! lane. A body with an operation that neither supports uses the portable lowering.
 
 mod arithmetic;
 mod assembler;
@@ -42,14 +42,14 @@ use crate::simd::row_addressing::RowsIn;
 pub(crate) use disasm::{instructions, listing};
 pub(crate) use features::InstructionSet;
 
-/// The lowering, with what it keeps from one body to the next.
+/// The lowering, with memory that is reused between bodies.
 pub(crate) struct Wide {
     set: InstructionSet,
     allocator: emit::Allocator,
 }
 
 impl Wide {
-    /// To instructions of a set.
+    /// A lowering to this instruction set.
     pub(crate) fn new(set: InstructionSet) -> Self {
         Self {
             set,
@@ -57,9 +57,10 @@ impl Wide {
         }
     }
 
-    /// A body's code, with what its instructions from an offset on came from; `None` if something in it has no instruction. `lanes_at_most`: what is
-    /// known of the number of lanes, which several rows have exactly; `streamed`: the accesses
-    /// that store past the caches, as [`streaming`](crate::program::nontemporal_stores) finds them.
+    /// A body's code and its origins; `None` if an operation has no instruction. `lanes_at_most`:
+    /// the maximum number of lanes (for several rows, the exact number); `streamed`: the accesses
+    /// that store past the caches, as determined by
+    /// [`streaming`](crate::program::nontemporal_stores).
     pub(crate) fn lower(
         &mut self,
         body: &Body,
@@ -67,7 +68,7 @@ impl Wide {
         rows: RowsIn<'_>,
         streamed: &[u32],
     ) -> Option<emit::LinkedCode> {
-        // With AVX2 a choice costs as much as a multiplication, and constants take registers.
+        // With AVX2 a select costs as much as a multiplication, and constants take registers.
         let shared = match self.set {
             InstructionSet::Avx512 => shared(body),
             InstructionSet::Avx2 => None,
@@ -83,7 +84,7 @@ impl Wide {
         emit::encode(&mut self.allocator, &machine, &pool)
     }
 
-    /// Those of the accesses that there is an instruction for.
+    /// The accesses for whose vectors there is a non-temporal store.
     fn streamed(&self, body: &Body, streamed: &[u32]) -> Vec<u32> {
         let lanes = self.set.lanes(body.is_wide()) as u32;
         let bytes = |access: u32| lanes * body.accesses[access as usize].storage.bytes;
@@ -93,5 +94,5 @@ impl Wide {
     }
 }
 
-/// The fewest bytes that are stored past the caches: those of the shortest vector.
+/// The minimum bytes of a non-temporal store: those of the shortest vector.
 const LEAST_STREAMED: u32 = 16;

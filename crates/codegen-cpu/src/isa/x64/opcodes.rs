@@ -1,4 +1,4 @@
-//! Which instruction does an operation: by instruction set, lane width and number of lanes.
+//! The opcode of an operation, by instruction set, lane width and number of lanes.
 
 use crate::simd::ir::{BinaryOp, Condition, Fused, Type, UnaryOp};
 use iced_x86::Code;
@@ -16,11 +16,11 @@ pub(super) enum Size {
     K,
     /// A general register.
     R64,
-    /// Half of one.
+    /// The lower half of a general register.
     R32,
 }
 
-/// How the lanes of a value lie in a register.
+/// The layout of a value's lanes in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// AVX-512: 16 of 32 bits.
@@ -47,19 +47,19 @@ impl Form {
     }
 }
 
-/// An instruction by [`Form`].
+/// The opcodes of an instruction by [`Form`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Codes([Code; 6]);
 
 impl Codes {
-    /// The instruction for a form; `None` where its instruction set has none.
+    /// The opcode for a form; `None` if the instruction set has none.
     pub(super) fn of(self, form: Form) -> Option<Code> {
         let code = self.0[form as usize];
         (code != Code::INVALID).then_some(code)
     }
 }
 
-/// AVX-512's three, then AVX2's, or none of those.
+/// The opcodes of AVX-512's three forms, then of AVX2's; `NONE` if one of the sets has none.
 macro_rules! forms {
     ($($wide:ident),*; NONE) => {
         forms!($($wide),*; INVALID, INVALID, INVALID)
@@ -69,7 +69,7 @@ macro_rules! forms {
     };
 }
 
-/// An instruction of two operands, with a number after them where it has one.
+/// The opcode for a binary operation, and its immediate if it has one.
 pub(super) fn binary(op: BinaryOp, ty: Type) -> Option<(Codes, Option<i32>)> {
     let codes = match (op, ty.is_float()) {
         (BinaryOp::Add, true) => forms!(
@@ -126,7 +126,7 @@ pub(super) fn binary(op: BinaryOp, ty: Type) -> Option<(Codes, Option<i32>)> {
             EVEX_Vscalefpd_zmm_k1z_zmm_zmmm512b64_er;
             NONE
         ),
-        // The sign by comparison: -0 is below +0. A NaN is repaired after it.
+        // Compares signs of zeros as well: -0 is below +0. NaN is corrected afterwards.
         (BinaryOp::Minimum, _) => return Some((range(), Some(0b0100))),
         (BinaryOp::Maximum, _) => return Some((range(), Some(0b0101))),
         _ => return integer(op).map(|codes| (codes, None)),
@@ -289,7 +289,7 @@ pub(super) fn shift(op: BinaryOp) -> Codes {
     }
 }
 
-/// An instruction of one operand, with a number after it where it has one.
+/// The opcode for a unary operation, and its immediate if it has one.
 pub(super) fn unary(op: UnaryOp) -> (Codes, Option<i32>) {
     let round = forms!(
         EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
@@ -299,7 +299,7 @@ pub(super) fn unary(op: UnaryOp) -> (Codes, Option<i32>) {
         VEX_Vroundps_xmm_xmmm128_imm8,
         VEX_Vroundpd_ymm_ymmm256_imm8
     );
-    // Bit 3: no exception for an inexact result.
+    // Bit 3 suppresses the exception for inexact results.
     match op {
         UnaryOp::Nearest => (round, Some(8)),
         UnaryOp::Floor => (round, Some(9)),
@@ -330,7 +330,7 @@ pub(super) fn unary(op: UnaryOp) -> (Codes, Option<i32>) {
     }
 }
 
-/// A product and a sum: onto the first operand, a factor.
+/// Fused multiply-add whose result replaces a factor, the first operand.
 pub(super) fn fused_onto_factor(fused: Fused) -> Codes {
     match fused {
         Fused::Sum => forms!(
@@ -360,7 +360,7 @@ pub(super) fn fused_onto_factor(fused: Fused) -> Codes {
     }
 }
 
-/// A product and a sum: onto the first operand, which is added or subtracted from.
+/// Fused multiply-add whose result replaces the addend, the first operand.
 pub(super) fn fused_onto_sum(fused: Fused) -> Codes {
     match fused {
         Fused::Sum => forms!(
@@ -390,7 +390,7 @@ pub(super) fn fused_onto_sum(fused: Fused) -> Codes {
     }
 }
 
-/// The first operand, but what a table says of the second one's kind.
+/// Keeps the first operand, except where a table replaces it by the class of the second one.
 pub(super) const FIX: Codes = forms!(
     EVEX_Vfixupimmps_zmm_k1z_zmm_zmmm512b32_imm8_sae,
     EVEX_Vfixupimmps_ymm_k1z_ymm_ymmm256b32_imm8,
@@ -398,12 +398,12 @@ pub(super) const FIX: Codes = forms!(
     NONE
 );
 
-/// That table: the second operand, quiet, if it is a NaN of either kind (the lowest digits), and
-/// the first if it is anything else.
+/// The table for [`FIX`]: the second operand, made quiet, if it is a NaN of either kind (the lowest
+/// digits), else the first.
 pub(super) const QUIET_NAN: u64 = 0x22;
 
-/// The second operand where the mask holds, else the first. With AVX2 the mask is a vector, the
-/// last operand.
+/// Selects the second operand if the mask holds, else the first. With AVX2 the mask is a vector,
+/// the last operand.
 pub(super) const BLEND: Codes = forms!(
     EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32,
     EVEX_Vblendmps_ymm_k1z_ymm_ymmm256b32,
@@ -413,8 +413,8 @@ pub(super) const BLEND: Codes = forms!(
     VEX_Vblendvpd_ymm_ymm_ymmm256_ymm
 );
 
-/// AVX-512's comparison to a mask, or AVX2's of floats to a vector of all bits or none, and the
-/// number that says which.
+/// The comparison and its immediate: AVX-512's gives a mask, AVX2's of floats a vector of all bits
+/// or none.
 pub(super) fn compare(condition: Condition, ty: Type) -> (Codes, i32) {
     if ty.is_float() {
         let codes = forms!(
@@ -456,7 +456,7 @@ pub(super) fn compare(condition: Condition, ty: Type) -> (Codes, i32) {
     }
 }
 
-/// AVX2's comparisons of integers: equal, and greater as signed numbers.
+/// AVX2's equality of integers.
 pub(super) const EQUAL: Codes = forms!(
     INVALID,
     INVALID,
@@ -466,7 +466,7 @@ pub(super) const EQUAL: Codes = forms!(
     VEX_Vpcmpeqq_ymm_ymm_ymmm256
 );
 
-/// See [`EQUAL`].
+/// AVX2's signed greater-than of integers.
 pub(super) const GREATER: Codes = forms!(
     INVALID,
     INVALID,
@@ -476,7 +476,7 @@ pub(super) const GREATER: Codes = forms!(
     VEX_Vpcmpgtq_ymm_ymm_ymmm256
 );
 
-/// One element of memory into all lanes.
+/// Broadcasts one element of memory to all lanes.
 pub(super) const SPLAT: Codes = forms!(
     EVEX_Vbroadcastss_zmm_k1z_xmmm32,
     EVEX_Vbroadcastss_ymm_k1z_xmmm32,
@@ -486,7 +486,7 @@ pub(super) const SPLAT: Codes = forms!(
     VEX_Vbroadcastsd_ymm_m64
 );
 
-/// A general register into all lanes; with AVX2, the first lane of a vector.
+/// Broadcasts a general register to all lanes; with AVX2, the first lane of a vector.
 pub(super) const SPLAT_REGISTER: Codes = forms!(
     EVEX_Vpbroadcastd_zmm_k1z_r32,
     EVEX_Vpbroadcastd_ymm_k1z_r32,
@@ -496,7 +496,7 @@ pub(super) const SPLAT_REGISTER: Codes = forms!(
     VEX_Vpbroadcastq_ymm_xmmm64
 );
 
-/// Lanes from memory.
+/// Loads a vector.
 pub(super) const LOAD: Codes = forms!(
     EVEX_Vmovups_zmm_k1z_zmmm512,
     EVEX_Vmovups_ymm_k1z_ymmm256,
@@ -506,7 +506,7 @@ pub(super) const LOAD: Codes = forms!(
     VEX_Vmovupd_ymm_ymmm256
 );
 
-/// Lanes to memory.
+/// Stores a vector.
 pub(super) const STORE: Codes = forms!(
     EVEX_Vmovups_zmmm512_k1z_zmm,
     EVEX_Vmovups_ymmm256_k1z_ymm,
@@ -516,7 +516,7 @@ pub(super) const STORE: Codes = forms!(
     VEX_Vmovupd_ymmm256_ymm
 );
 
-/// Lanes to memory past the caches, at a multiple of their bytes.
+/// Non-temporal store of a vector, aligned to its size.
 pub(super) const STREAM: Codes = forms!(
     EVEX_Vmovntps_m512_zmm,
     EVEX_Vmovntps_m256_ymm,
@@ -526,7 +526,7 @@ pub(super) const STREAM: Codes = forms!(
     VEX_Vmovntpd_m256_ymm
 );
 
-/// AVX2's loads of lanes whose mask's highest bit is set; others are 0.
+/// AVX2's masked load: loads lanes for which the mask's highest bit is set; others are 0.
 pub(super) const MASKED_LOAD: Codes = forms!(
     INVALID,
     INVALID,
@@ -536,7 +536,7 @@ pub(super) const MASKED_LOAD: Codes = forms!(
     VEX_Vmaskmovpd_ymm_ymm_m256
 );
 
-/// AVX2's stores of such lanes.
+/// AVX2's masked store.
 pub(super) const MASKED_STORE: Codes = forms!(
     INVALID,
     INVALID,
@@ -546,7 +546,7 @@ pub(super) const MASKED_STORE: Codes = forms!(
     VEX_Vmaskmovpd_m256_ymm_ymm
 );
 
-/// Bits of masks: of AVX-512's registers, of AVX2's vectors.
+/// Bitwise operations on masks: on AVX-512's registers, and on AVX2's vectors.
 pub(super) fn mask_bits(op: BinaryOp) -> Option<[Code; 2]> {
     Some(match op {
         BinaryOp::And => [Code::VEX_Kandw_kr_kr_kr, Code::VEX_Vandps_ymm_ymm_ymmm256],
@@ -556,7 +556,7 @@ pub(super) fn mask_bits(op: BinaryOp) -> Option<[Code; 2]> {
     })
 }
 
-/// Narrow elements to 32-bit lanes, from memory or a smaller register.
+/// Widens narrow elements, from memory or a smaller register, to 32-bit lanes.
 pub(super) fn widen(bytes: u32, signed: bool, form: Form) -> Option<Code> {
     let codes = match (bytes, signed) {
         (1, false) => forms!(
@@ -595,7 +595,7 @@ pub(super) fn widen(bytes: u32, signed: bool, form: Form) -> Option<Code> {
     codes.of(form)
 }
 
-/// 32-bit lanes to narrow elements in memory.
+/// Narrows 32-bit lanes to elements in memory.
 pub(super) fn narrow(bytes: u32, form: Form) -> Option<Code> {
     let codes = match bytes {
         1 => forms!(
@@ -614,7 +614,7 @@ pub(super) fn narrow(bytes: u32, form: Form) -> Option<Code> {
     codes.of(form)
 }
 
-/// Elements at 32-bit indices, and the size of the register of indices.
+/// Gathers elements at 32-bit indices, and the size of the index register.
 pub(super) fn gather(form: Form) -> (Code, Size) {
     match form {
         Form::Full32 => (Code::EVEX_Vpgatherdd_zmm_k1_vm32z, Size::Zmm),
@@ -626,7 +626,7 @@ pub(super) fn gather(form: Form) -> (Code, Size) {
     }
 }
 
-/// [`gather`]'s other direction.
+/// Scatters elements at 32-bit indices, and the size of the index register.
 pub(super) fn scatter(form: Form) -> Option<(Code, Size)> {
     Some(match form {
         Form::Full32 => (Code::EVEX_Vpscatterdd_vm32z_k1_zmm, Size::Zmm),
@@ -636,12 +636,12 @@ pub(super) fn scatter(form: Form) -> Option<(Code, Size)> {
     })
 }
 
-/// The steps of moving the upper half of what is left onto the lower, by form:
-/// instructions and their numbers.
+/// The steps of a horizontal reduction by form, which move the upper half of the remaining lanes to
+/// the lower one: instructions and immediates.
 pub(super) fn halvings(form: Form) -> &'static [(bool, i32)] {
-    // Whether 128-bit parts move, or what is in them.
+    // Whether 128-bit parts move, or lanes inside them.
     match form {
-        // After the first step half a register is left.
+        // After the first step half a register remains.
         Form::Full32 => &[(true, 0x4e), (true, 0x01), (false, 0x4e), (false, 0xb1)],
         Form::Half32 | Form::Avx2Full32 => &[(true, 0x01), (false, 0x4e), (false, 0xb1)],
         Form::Full64 => &[(true, 0x4e), (true, 0xb1), (false, 0x4e)],
@@ -650,7 +650,7 @@ pub(super) fn halvings(form: Form) -> &'static [(bool, i32)] {
     }
 }
 
-/// Lanes of a mask one beside the other, from the first on.
+/// Compresses the lanes of a mask to the lowest lanes.
 pub(super) const COMPRESS: Codes = forms!(
     EVEX_Vcompressps_zmmm512_k1z_zmm,
     EVEX_Vcompressps_ymmm256_k1z_ymm,
@@ -658,7 +658,7 @@ pub(super) const COMPRESS: Codes = forms!(
     NONE
 );
 
-/// 128-bit parts by number.
+/// Permutes 128-bit parts.
 pub(super) const MOVE_PARTS: Codes = forms!(
     EVEX_Vshuff32x4_zmm_k1z_zmm_zmmm512b32_imm8,
     EVEX_Vshuff32x4_ymm_k1z_ymm_ymmm256b32_imm8,
@@ -668,7 +668,7 @@ pub(super) const MOVE_PARTS: Codes = forms!(
     VEX_Vperm2f128_ymm_ymm_ymmm256_imm8
 );
 
-/// 32-bit lanes inside 128-bit parts by number.
+/// Permutes 32-bit lanes inside 128-bit parts.
 pub(super) const MOVE_LANES: Codes = forms!(
     EVEX_Vpshufd_zmm_k1z_zmmm512b32_imm8,
     EVEX_Vpshufd_ymm_k1z_ymmm256b32_imm8,
@@ -678,7 +678,7 @@ pub(super) const MOVE_LANES: Codes = forms!(
     VEX_Vpshufd_ymm_ymmm256_imm8
 );
 
-/// The last lane of a reduction to memory.
+/// Stores the first lane, the result of a reduction.
 pub(super) const STORE_LANE: Codes = forms!(
     EVEX_Vmovss_m32_k1_xmm,
     EVEX_Vmovss_m32_k1_xmm,

@@ -1,5 +1,5 @@
-//! Several rows of lanes in one call: with slots each, or as turns of a loop; and rows of few
-//! vectors without a loop over lanes.
+//! Several rows of lanes in one call, with slots for each or as iterations of a loop; and rows of
+//! few vectors without a loop over lanes.
 
 use super::assembler::{Out, Place, Source};
 use super::features::INTEGER;
@@ -14,11 +14,11 @@ use crate::simd::row_addressing::{Change, Turns, Word};
 use iced_x86::Code;
 use regalloc2::{Block, VReg};
 
-/// The most vectors of a row that are done side by side, without a loop.
+/// The maximum number of vectors of a row that are computed together, without a loop.
 const FEW_VECTORS: i64 = 4;
 
 impl Select<'_> {
-    /// Row after row, each with slots of its own.
+    /// Computes row after row, each with slots of its own.
     pub(super) fn rows(&mut self, rows: VReg, lanes: Option<i64>) -> Option<()> {
         let zero = self.asm.number(0);
         let params = [zero; 2].map(|v| self.asm.register(v.class()));
@@ -40,7 +40,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// Turn after turn, each of which finds out where its lanes lie.
+    /// Executes the iterations of a row loop, each of which computes its inputs.
     pub(super) fn turns(&mut self, turns: &Turns, count: VReg, lanes: Option<i64>) -> Option<()> {
         let inputs = turns.inputs.len();
         let slots = self.slots;
@@ -49,7 +49,7 @@ impl Select<'_> {
             .collect();
         let mut steps: Vec<i32> = turns.inputs.iter().map(|c| c.step).collect();
         steps.extend(turns.words.iter().map(|w| w.step));
-        // The number of the turn, and what moves with it.
+        // The iteration number, and the inputs that change by a constant.
         let moving: Vec<usize> = (0..steps.len()).filter(|&i| steps[i] != 0).collect();
         let mut init = vec![self.asm.number(0)];
         init.extend(moving.iter().map(|&i| starts[i]));
@@ -94,8 +94,8 @@ impl Select<'_> {
         Some(())
     }
 
-    /// What a turn loads. Where the number is none that it goes on with, it is over: in a block
-    /// that has still to be written.
+    /// Loads a word of an iteration. If the word is out of bounds, the iteration is skipped:
+    /// `ended` gets a block that is completed later.
     fn turns_word(&mut self, word: &Word, address: VReg, ended: &mut Vec<Block>) -> Option<VReg> {
         let (code, size) = match (word.storage.bytes, word.storage.signed) {
             (1, true) => (Code::Movsx_r64_rm8, Size::R64),
@@ -124,7 +124,7 @@ impl Select<'_> {
             let most = self.bound(most);
             let [over, goes_on] = [self.asm.block(&[]), self.asm.block(&[])];
             self.asm.is_cold(over);
-            // As an unsigned number a negative one is large.
+            // As an unsigned number, a negative one is large.
             self.asm.compare(number, most);
             self.asm.branch(Taken::Above, over, goes_on);
             ended.push(over);
@@ -133,7 +133,7 @@ impl Select<'_> {
         Some(number)
     }
 
-    /// A number that is the same for all turns.
+    /// A constant, loaded before all rows.
     fn bound(&mut self, number: i32) -> VReg {
         let was = std::mem::replace(&mut self.asm.place, Place::Entry);
         let bound = self.asm.number(number);
@@ -141,7 +141,7 @@ impl Select<'_> {
         bound
     }
 
-    /// An input in a turn.
+    /// The value of an input in an iteration.
     fn changed(&mut self, change: &Change, start: VReg, words: &[VReg]) -> VReg {
         let mut input = start;
         for &(word, factor) in &change.words {
@@ -179,7 +179,7 @@ impl Select<'_> {
         product.register
     }
 
-    /// All lanes of one of several rows, whose number is known.
+    /// Computes all lanes of one of several rows.
     fn one_of_rows(&mut self, lanes: Option<i64>) -> Option<()> {
         match lanes {
             Some(n) if self.is_few(n) => self.few_vectors(n),
@@ -187,7 +187,7 @@ impl Select<'_> {
         }
     }
 
-    /// Whether the vectors of a row of so many lanes go side by side.
+    /// Whether the vectors of a row of so many lanes are computed together.
     fn is_few(&self, lanes: i64) -> bool {
         let of_vector = i64::from(self.lanes());
         let whole = lanes / of_vector;
@@ -199,7 +199,8 @@ impl Select<'_> {
         lanes > 0 && simple && short && whole <= FEW_VECTORS && fits(whole)
     }
 
-    /// A row of a few vectors, without a loop: the whole ones side by side, then what is left.
+    /// A row of a few vectors, without a loop: the whole vectors together, then the remaining
+    /// lanes.
     fn few_vectors(&mut self, lanes: i64) -> Option<()> {
         self.find_pointers();
         let of_vector = i64::from(self.lanes());
@@ -208,7 +209,8 @@ impl Select<'_> {
             self.vectors_from(0, whole as usize, None)?;
         }
         let first = (whole * of_vector) as i32;
-        // What a mask reaches of the next row waits for its store: half of a vector is enough.
+        // Masked accesses to the next row wait for its stores, so half a vector is used if it is
+        // enough.
         let half = i64::from(self.set.lanes(true));
         if (1..=half).contains(&rest) && self.may_be_halves() {
             self.lanes = half as i32;
@@ -226,8 +228,8 @@ impl Select<'_> {
         Some(())
     }
 
-    /// Whether lanes may be fewer than the body's: AVX2's masks would be other ones, and elements
-    /// at equal distances are loaded and stored for all lanes together.
+    /// Whether fewer lanes than the body's may be used. Not with AVX2, whose masks would be
+    /// different, nor with strided accesses, which load and store elements for all lanes together.
     fn may_be_halves(&self) -> bool {
         let neighbours = |s: &Statement| match s {
             Statement::Define(v) => {
@@ -252,7 +254,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// A mask of so many lanes, made before the rows.
+    /// A mask of the first lanes, made before the rows.
     fn first_lanes(&mut self, lanes: usize) -> VReg {
         if self.set == InstructionSet::Avx512 {
             return self.constant_lanes((1u16 << lanes) - 1);

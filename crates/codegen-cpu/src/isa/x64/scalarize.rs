@@ -1,8 +1,8 @@
 //! Scalarisation: accesses memory lane by lane where AVX2 has no instruction (narrow elements under
-//! a mask; stores and narrow loads of elements anywhere).
+//! a mask; scatters, and gathers of narrow elements).
 //!
-//! There are no branches: a lane that is masked out loads zeros that lie among the constants,
-//! or stores to the place of the first input, which was read before.
+//! The code has no branches: a lane that is masked out loads zeros stored among the constants, or
+//! stores to the slot of the first input, which was read before.
 
 use super::assembler::{Assembler, Out, Source};
 use super::features::INTEGER;
@@ -17,7 +17,7 @@ fn integer(asm: &mut Assembler, size: Size) -> Out {
     out(asm.register(INTEGER), size)
 }
 
-/// The place at an address.
+/// The memory operand at an address.
 fn at(address: VReg) -> Source {
     Source::Memory {
         base: address,
@@ -32,7 +32,7 @@ fn register(register: VReg, size: Size) -> (Source, Size) {
 }
 
 impl Select<'_> {
-    /// Zeros that masked lanes may load.
+    /// The address of zeros that inactive lanes load.
     fn zeros(&mut self) -> VReg {
         let source = Source::Pool {
             offset: self.asm.constant(&[0; 8]),
@@ -52,7 +52,7 @@ impl Select<'_> {
         bits.register
     }
 
-    /// The address of a lane, or another where its bit is not set.
+    /// The address of a lane, or another one if its bit is not set.
     fn guarded(&mut self, address: VReg, lane: i32, guard: Option<(VReg, VReg)>) -> VReg {
         let Some((bits, other)) = guard else {
             return address;
@@ -66,7 +66,7 @@ impl Select<'_> {
         chosen.register
     }
 
-    /// Addresses of a vector's lanes: neighbours, or by index; `other` where the mask says not.
+    /// The addresses of a vector's lanes, contiguous or by index; `other` for inactive lanes.
     fn lane_addresses(
         &mut self,
         access: u32,
@@ -92,7 +92,7 @@ impl Select<'_> {
                 (Some(parts), _) => {
                     let (part, lane) = (parts[(lane / 4) as usize], lane % 4);
                     let number = integer(&mut self.asm, Size::R32);
-                    // To a general register, so the destination comes first.
+                    // The destination is a general register, so it comes first.
                     let source = register(part, Size::Xmm);
                     self.asm.op(
                         Code::VEX_Vpextrd_rm32_xmm_imm8,
@@ -128,7 +128,7 @@ impl Select<'_> {
         Some(addresses)
     }
 
-    /// Narrow elements, lane by lane, as lanes of 32 bits.
+    /// Loads narrow elements, lane by lane, to 32-bit lanes.
     pub(super) fn load_narrow_lanes(
         &mut self,
         access: u32,
@@ -155,7 +155,7 @@ impl Select<'_> {
         self.widened(storage, form, (narrow, Size::Xmm))
     }
 
-    /// One element for all lanes that a mask leaves; 0 for the others.
+    /// Loads one element into all active lanes; inactive ones are 0.
     pub(super) fn load_splat_masked(
         &mut self,
         access: u32,
@@ -184,7 +184,7 @@ impl Select<'_> {
         Some(result)
     }
 
-    /// Lanes to memory one by one, in their order.
+    /// Stores lanes one by one, in their order.
     pub(super) fn store_lanes(
         &mut self,
         access: u32,
@@ -196,7 +196,7 @@ impl Select<'_> {
         let bytes = self.body.accesses[access as usize].storage.bytes;
         let guard = mask.map(|mask| (self.bits_of_mask(mask), self.slots));
         let addresses = self.lane_addresses(access, index, guard, u)?;
-        // Lanes in 128 bits, and elements of the stored size in a lane.
+        // The lanes of 128 bits, and the elements of the stored size in a lane.
         let (lanes, parts) = match ty.is_wide() {
             true => (2, 8 / bytes),
             false => (4, 4 / bytes),
@@ -221,7 +221,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// The low bytes of all lanes of 32 bits, in the lower part of a register.
+    /// Packs the low bytes of all 32-bit lanes in the lower part of a register.
     pub(super) fn packed(&mut self, value: VReg, bytes: u32, form: Form) -> Option<VReg> {
         let lane = |i: u8| (0..bytes as u8).map(move |b| 4 * i + b);
         // Those of each 128 bits at its start.
@@ -250,7 +250,7 @@ impl Select<'_> {
         Some(self.apply(code, Form::Avx2Half32, &sources, None))
     }
 
-    /// Narrow elements of all lanes to neighbouring places.
+    /// Stores narrow elements of all lanes contiguously.
     pub(super) fn store_packed(&mut self, value: VReg, bytes: u32, place: Source) -> Option<()> {
         let form = self.form(Type::I32);
         let packed = self.packed(value, bytes, form)?;

@@ -1,22 +1,22 @@
-//! The unroll factor: how many vectors are in flight, by the registers that a body needs.
+//! The unroll factor: how many vectors are computed together, limited by the registers that a body
+//! needs.
 
 use super::features::InstructionSet;
 use crate::simd::ir::{Body, Op, Statement, Type, V};
 use smallvec::SmallVec;
 
-/// Bodies of more values than this are not repeated for the whole vectors.
+/// The maximum number of values of a body that is emitted a second time for whole vectors.
 pub(super) const SHORT: usize = 70;
-/// Bodies of at least this many values are put in another order: the instructions of one
-/// vector are more than a CPU looks at to find independent ones.
+/// The minimum number of values of a body that is scheduled: the instructions of one vector then
+/// exceed the window in which a CPU finds independent ones.
 pub(super) const LONG: usize = 150;
-/// Of bodies of fewer values than this, many vectors are in flight.
+/// Bodies of fewer values than this use a high unroll factor.
 const TINY: usize = 12;
-/// Loops of at most so many definitions load numbers and add them.
+/// The maximum number of definitions of a loop that only loads numbers and adds them.
 const TINY_LOOP: usize = 6;
 
-/// How many vectors are in flight, operation by operation. Measured: two are faster than one
-/// for the longest bodies, though they spill more; four gain a sixth over two where they
-/// fit the registers.
+/// The unroll factor. Measured: two vectors are faster than one for the longest bodies, though they
+/// spill more; four gain a sixth over two if they fit the registers.
 pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<i64>) -> usize {
     let lanes = i64::from(set.lanes(body.is_wide()));
     if lanes_at_most.is_some_and(|n| n <= lanes) {
@@ -24,9 +24,10 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
     }
     let size = body.size();
     if !has_loops(body) {
-        // What is done once for each run, and more with each vector in flight, counts.
+        // With few lanes, the work done once for each run, which grows with the unroll factor,
+        // matters.
         let few = lanes_at_most.is_some_and(|n| n <= 16 * lanes);
-        // Two vectors of a long body leave 16 registers eight each.
+        // Two vectors of a long body have eight of 16 registers each.
         let two = match set {
             InstructionSet::Avx2 if size >= LONG => 1,
             InstructionSet::Avx512 if size < LONG && Pressure::of(body).fits(3) => 3,
@@ -42,8 +43,8 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
             _ => most,
         };
     }
-    // A loop inside goes from row to row: more of each row at once. What is done after the loop,
-    // as rounding a sum, is done once.
+    // A loop in the body goes from row to row: a high factor uses more of each row at once. Work
+    // after the loop, such as rounding a sum, is done once.
     let most = lanes_at_most.map_or(4, |n| (n - 1).max(0) / lanes + 1);
     let most = usize::try_from(most).map_or(8, |most| most.clamp(1, 8));
     match size {
@@ -56,7 +57,8 @@ pub(super) fn in_flight(set: InstructionSet, body: &Body, lanes_at_most: Option<
     }
 }
 
-/// How many numbers the loops of a body carry, if all of them do hardly more than load and add.
+/// The maximum number of values that the loops of a body carry, if these loops do little more than
+/// load and add.
 fn sums_alone(body: &Body) -> Option<usize> {
     let loops = body.statements.iter().filter_map(|s| match s {
         Statement::Loop(inner) => Some(inner),
@@ -73,7 +75,7 @@ fn sums_alone(body: &Body) -> Option<usize> {
     Some(most)
 }
 
-/// Sums whose registers leave as many for what is added.
+/// The number of accumulators that leave enough registers for the added values.
 fn sums_at_once(set: InstructionSet) -> usize {
     match set {
         InstructionSet::Avx2 => 8,
@@ -81,15 +83,14 @@ fn sums_at_once(set: InstructionSet) -> usize {
     }
 }
 
-/// How many turns a run of so many lanes takes with so many vectors in flight: what is left over
-/// goes one by one.
+/// The number of iterations for so many lanes with this unroll factor: the remaining vectors are
+/// computed one by one.
 fn turns(n: i64, lanes: i64, in_flight: usize) -> i64 {
     let group = lanes * in_flight as i64;
     n / group + (n % group + lanes - 1) / lanes
 }
 
-/// Whether a number is what an operation takes from memory: a constant, as its last operand or
-/// one that may be.
+/// Whether an operation reads a value from memory: a constant that is its last operand or can be.
 fn is_last(body: &Body, operation: Op, v: V) -> bool {
     let is_constant = |v: V| matches!(body.op(v), Op::Const(_));
     let may_be = match operation {
@@ -102,12 +103,12 @@ fn is_last(body: &Body, operation: Op, v: V) -> bool {
     may_be && is_constant(v)
 }
 
-/// How many registers a body without loops asks for.
+/// The register pressure of a body without loops.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pressure {
-    /// Vectors that are alive at once, of those that lanes differ in.
+    /// The maximum number of vectors that are live at once, without uniform ones.
     alive: usize,
-    /// Numbers that are the same for all lanes, and not always an operand in memory.
+    /// Uniform values that are not always memory operands.
     shared: usize,
 }
 
@@ -146,7 +147,7 @@ impl Pressure {
         }
     }
 
-    /// Whether so many vectors in flight leave some of 32 registers for results.
+    /// Whether this unroll factor leaves some of 32 registers for results.
     pub(super) fn fits(&self, in_flight: usize) -> bool {
         self.alive * in_flight + self.shared <= 30
     }

@@ -5,7 +5,7 @@ use tegula_ir::helpers::ConvolutionGroups;
 use tegula_ir::{ArrayShape, ConvDims, WindowDim};
 use tegula_linalg::convolution::{Dim, Geometry, Spatial, Window, row_major};
 
-/// A convolution's [geometry](Geometry), with its lists.
+/// A convolution's [geometry](Geometry), with owned lists.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes {
     input_dims: SmallVec<[i64; 6]>,
@@ -15,7 +15,8 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// `None` if the shapes are not static or do not fit the dimension numbers; a verified operation's do.
+    /// `None` if the shapes are not static or do not fit the dimension numbers; those of a verified
+    /// operation do.
     pub(super) fn new(
         [input, kernel, output]: [&ArrayShape; 3],
         window: &[WindowDim],

@@ -1,9 +1,10 @@
 //! Convolutions as [products](tegula_linalg::convolution), prepared and run.
 //!
-//! - An input whose windows reach outside of it is copied with its border first.
-//! - Many groups of one feature each go to loops of their own ([`tegula_linalg::depthwise`] with the features last,
-//!   [`tegula_linalg::planes`] with them first).
-//! - What has too many phases or too large a border is computed by its definition.
+//! - If windows reach outside of the input, the input is first copied with its border.
+//! - Convolutions of many groups with one feature each have loops of their own
+//!   ([`tegula_linalg::depthwise`] with the features last, [`tegula_linalg::planes`] with them
+//!   first).
+//! - Convolutions with too many phases or too large a border are computed by definition.
 
 mod geometry;
 mod plain;
@@ -32,15 +33,15 @@ pub(crate) struct Convolution {
     bordered: bool,
 }
 
-/// How it is computed.
+/// The method of computation.
 #[derive(Clone, Debug)]
 enum Way {
-    /// Products one after the other, of a bordered copy if there is one.
+    /// By products, one after the other, of a copy with a border if necessary.
     Products {
         padding: Option<Box<(Border, usize)>>,
         products: Vec<Step>,
     },
-    /// Element by element.
+    /// By definition, element by element.
     Plain,
 }
 
@@ -48,11 +49,11 @@ enum Way {
 struct Step {
     axes: Box<Axes>,
     form: Form,
-    /// Where images are whose windows reach outside of them.
+    /// The bounds of the images, if windows reach outside of them.
     bounds: Option<ImageBounds>,
 }
 
-/// What computes a product.
+/// The implementation of a product.
 #[derive(Clone, Debug)]
 enum Form {
     Product(Box<Product>),
@@ -60,8 +61,8 @@ enum Form {
     Planes(Box<Planes>),
 }
 
-/// A copy with a border, in words (bytes of an element, how many dimensions there are, and each as a
-/// [`BorderedDim`](tegula_linalg::border::BorderedDim)), and its bytes.
+/// The words that describe a copy with a border (the bytes of an element, the number of dimensions,
+/// and each as a [`BorderedDim`](tegula_linalg::border::BorderedDim)), and the bytes of the copy.
 pub(crate) type BorderWords = (Vec<i64>, usize);
 
 fn words(border: &Border) -> Vec<i64> {
@@ -74,23 +75,23 @@ fn words(border: &Border) -> Vec<i64> {
     head.into_iter().chain(each).collect()
 }
 
-/// One product of a convolution, for who calls it elsewhere.
+/// One product of a convolution, for callers outside of this module.
 pub(crate) struct Part<'a> {
     pub(crate) kind: Kind,
     pub(crate) axes: &'a Axes,
-    /// Where images are whose windows reach outside of them.
+    /// The bounds of the images, if windows reach outside of them.
     pub(crate) bounds: Option<ImageBounds>,
-    /// Where its packed kernel begins, if the kernel is packed once.
+    /// The offset of its packed kernel, if the kernel is packed once.
     pub(crate) kept: Option<usize>,
-    /// Bytes of scratch memory, tables among them.
+    /// The bytes of scratch memory, including tables.
     pub(crate) scratch: usize,
 }
 
 impl Convolution {
-    /// Products and sums of a run, those with padding among them.
+    /// The products and sums of a run, including those with padding.
     pub(crate) fn operations(&self) -> f64 {
         let g = &self.sizes.geometry();
-        // Of the output's elements, times those of the kernel that each is the sum of.
+        // The number of output elements times the kernel elements that each is a sum over.
         let elements = [g.batch[1], g.out_features[1], g.in_features[1]];
         let elements: f64 = elements.map(|d| d.size as f64).iter().product();
         let taps = g.spatial.iter();
@@ -127,8 +128,8 @@ impl fmt::Display for Convolution {
 }
 
 impl Convolution {
-    /// Prepares a convolution, whose kernel may be `fixed`: the same in every run. `None` if
-    /// the operation is none or there is no product of the types.
+    /// Prepares a convolution, whose kernel may be `fixed`: the same in every run. `None` if the
+    /// operation is not a convolution, or there is no product for the types.
     pub(crate) fn new(
         isa: CpuFeatures,
         op: &Op,
@@ -171,7 +172,7 @@ impl Convolution {
         self.bordered
     }
 
-    /// How many elements the kernel and the output have.
+    /// The number of elements of the kernel and of the output.
     pub(crate) fn elements(&self) -> [usize; 2] {
         let g = &self.sizes.geometry();
         let taps = g.spatial.iter().map(|s| s.kernel.size);
@@ -179,8 +180,8 @@ impl Convolution {
         [count(taps.chain(features)), self.output_elements()]
     }
 
-    /// Its products, of a copy with a border if there is one, of which the words are
-    /// those of a border. `None` if elements are computed by the definition.
+    /// Its products, with the words of the border if they read a bordered copy. `None` if elements
+    /// are computed by definition.
     pub(crate) fn parts(&self) -> Option<(Option<BorderWords>, Vec<Part<'_>>)> {
         let Way::Products { padding, products } = &self.way else {
             return None;
@@ -211,7 +212,7 @@ impl Convolution {
         Some((padding, parts.collect()))
     }
 
-    /// Bytes of scratch memory for a run on so many threads.
+    /// The bytes of scratch memory for a run with so many threads.
     pub(crate) fn scratch_bytes(&self, threads: usize) -> usize {
         let Way::Products { padding, products } = &self.way else {
             return 0;
@@ -223,8 +224,8 @@ impl Convolution {
         each.max().unwrap_or(0) + padding.as_ref().map_or(0, |padding| padding.1)
     }
 
-    /// Its products, with where in the packed form of the kernel each has its own: the
-    /// kernel is operand 1 of them all.
+    /// Its products, each with the offset of its part in the packed form of the kernel, which is
+    /// operand 1 of all products.
     fn kept_parts(&self) -> impl Iterator<Item = (&Product, usize)> {
         let steps: &[Step] = match &self.way {
             Way::Products { products, .. } => products,
@@ -251,7 +252,7 @@ impl Convolution {
         ends.max()
     }
 
-    /// How the kernel is packed once, by products.
+    /// The layouts in which the products pack the kernel.
     pub(crate) fn kept_layouts(&self) -> Vec<PackedLayout> {
         let products = self.kept_parts();
         products.filter_map(|(p, _)| p.kept_layout()).collect()
@@ -260,11 +261,12 @@ impl Convolution {
     /// Packs the kernel once.
     ///
     /// # Safety
-    /// It is as [`Self::run`] is given it; `kept` has [`Self::kept_bytes`], aligned to 64.
+    /// `kernel` is the one that is passed to [`Self::run`]; `kept` has [`Self::kept_bytes`],
+    /// aligned to 64.
     pub(crate) unsafe fn keep(&self, kernel: *const u8, kept: *mut u8) {
         for (product, before) in self.kept_parts() {
-            // SAFETY: the caller promises: it is as [`Self::run`] is given it; `kept` has
-            // [`Self::kept_bytes`], aligned to 64; each product has its own part.
+            // SAFETY: the caller promises that the kernel is the one that [`Self::run`] gets;
+            // `kept` has [`Self::kept_bytes`], aligned to 64; each product has its own part.
             unsafe { product.keep(kernel, kept.add(before)) };
         }
     }
@@ -272,9 +274,9 @@ impl Convolution {
     /// Computes the convolution.
     ///
     /// # Safety
-    /// The pointers lead to dense arrays of the shapes this was made for, of which
-    /// `out` overlaps neither operand; `kept` to what [`Self::keep`] has made, if the kernel
-    /// is packed once; `scratch` has [`Self::scratch_bytes`], aligned to 64.
+    /// The pointers point to dense arrays of the convolution's shapes, and `out` overlaps neither
+    /// operand; `kept` points to the result of [`Self::keep`], if the kernel is packed once;
+    /// `scratch` has [`Self::scratch_bytes`], aligned to 64.
     pub(crate) unsafe fn run(
         &self,
         [input, kernel]: [*const u8; 2],
@@ -286,17 +288,17 @@ impl Convolution {
         let (padding, products) = match &self.way {
             Way::Products { padding, products } => (padding, products),
             Way::Plain => {
-                // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this
-                // was made for, of which `out` overlaps neither operand; `kept` to what
-                // [`Self::keep`] has made, if the kernel is packed once; `scratch` has
+                // SAFETY: the caller promises that the pointers point to dense arrays of the shapes
+                // this was made for, and that `out` overlaps neither operand; `kept` points to the
+                // result of [`Self::keep`], if the kernel is packed once; `scratch` has
                 // [`Self::scratch_bytes`], aligned to 64.
                 return unsafe { self.by_definition([input, kernel], out, false) };
             }
         };
-        // SAFETY: the caller promises: the pointers lead to dense arrays of the shapes this was
-        // made for, of which `out` overlaps neither operand; `kept` to what [`Self::keep`] has
-        // made, if the kernel is packed once; `scratch` has [`Self::scratch_bytes`], aligned to 64;
-        // the copy and the products have their own parts of the scratch memory.
+        // SAFETY: the caller promises that the pointers point to dense arrays of the shapes this
+        // was made for, and that `out` overlaps neither operand; `kept` points to the result of
+        // [`Self::keep`], if the kernel is packed once; `scratch` has [`Self::scratch_bytes`],
+        // aligned to 64; the copy and the products have their own parts of the scratch memory.
         unsafe {
             let (base, scratch) = match padding {
                 Some(padding) => {
@@ -321,11 +323,11 @@ impl Convolution {
         }
     }
 
-    /// A border counts as nothing, but zero times infinity is NaN: if the kernel has
-    /// infinities or NaN, elements that are NaN are computed again.
+    /// Recomputes elements that are NaN, if the kernel has infinities or NaN: padding must have no
+    /// effect, but zero times infinity is NaN.
     ///
     /// # Safety
-    /// As [`Self::run`].
+    /// The same as for [`Self::run`].
     unsafe fn repair(&self, operands: [*const u8; 2], out: *mut u8) {
         let [_, kernel_type, out_type] = self.types;
         if !self.bordered || !out_type.is_float() {
@@ -339,7 +341,7 @@ impl Convolution {
             Special::NotFinite,
         );
         let output = (out.cast_const(), out_type, output_elements, Special::Nan);
-        // Mostly the first that is looked at has none: the smaller one.
+        // The smaller array is examined first, which is usually sufficient.
         let [first, second] = match kernel_elements < output_elements {
             true => [kernel, output],
             false => [output, kernel],
@@ -358,10 +360,10 @@ impl Convolution {
         count(spatial.chain([g.batch[1].size, g.out_features[1].size]))
     }
 
-    /// Computes elements by the definition: all, or those that are NaN.
+    /// Computes elements by definition: all, or only those that are NaN.
     ///
     /// # Safety
-    /// As [`Self::run`].
+    /// The same as for [`Self::run`].
     unsafe fn by_definition(&self, operands: [*const u8; 2], out: *mut u8, only_nan: bool) {
         let g = &self.sizes.geometry();
         let features = g.out_features[1].size;
@@ -378,7 +380,7 @@ impl Convolution {
                 feature: rest % features,
                 spatial: &position,
             };
-            // SAFETY: the caller promises what [`Self::run`] asks for; the position is one of the
+            // SAFETY: the caller promises what [`Self::run`] requires; the position is one of the
             // output.
             unsafe {
                 if !only_nan || plain.is_nan(g, out, &at) {
@@ -389,8 +391,8 @@ impl Convolution {
     }
 }
 
-/// The products of a convolution, of which an operand may be the same in every run; `None` if a border would be too
-/// large or the numbers do not fit.
+/// The products of a convolution, an operand of which may be the same in every run; `None` if a
+/// border would be too large or sizes overflow.
 fn products(
     (isa, fixed): (CpuFeatures, Option<usize>),
     found: &Products<'_>,
@@ -423,8 +425,8 @@ fn products(
     Some(Way::Products { padding, products })
 }
 
-/// The loop for windows that reach outside of images, which leaves out what is not there, if it is one of
-/// [those](Planes::new) that can: nothing is copied.
+/// The loop for windows that reach outside of images, which skips elements outside, if it is one of
+/// [those](Planes::new) that support that: the input is then not copied.
 fn planes_without_border(
     isa: CpuFeatures,
     found: &Products<'_>,
@@ -446,26 +448,27 @@ fn count(sizes: impl Iterator<Item = i64>) -> usize {
         .product()
 }
 
-/// What elements are looked for.
+/// The kind of elements to look for.
 #[derive(Clone, Copy)]
 enum Special {
     Nan,
     NotFinite,
 }
 
-/// Whether any of an array's elements is of a kind.
+/// Whether an array has an element of this kind.
 ///
 /// # Safety
-/// The array has so many elements.
+/// The array has `count` elements.
 unsafe fn any_special(
     (array, ty, count, special): (*const u8, ElementType, usize, Special),
 ) -> bool {
     macro_rules! any {
         ($bits:ty, $infinity:expr) => {{
-            // SAFETY: the caller promises: the array has so many elements; for the type's size.
+            // SAFETY: the caller promises that the array has `count` elements, each of the size of
+            // this type.
             let array = unsafe { std::slice::from_raw_parts(array.cast::<$bits>(), count) };
             let infinity: $bits = $infinity;
-            // Without the sign, NaN is above infinity.
+            // The bits of a NaN without the sign are above those of infinity.
             let first = match special {
                 Special::Nan => infinity + 1,
                 Special::NotFinite => infinity,

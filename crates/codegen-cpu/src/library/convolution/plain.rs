@@ -1,5 +1,5 @@
-//! One element of a convolution by its definition: what is too odd for products,
-//! and elements where a product with a zero of the padding made a NaN.
+//! One element of a convolution by definition: for convolutions that are not computed as products,
+//! and for elements where a product with a zero of the padding made a NaN.
 
 use tegula_ir::ElementType;
 use tegula_linalg::convolution::Geometry;
@@ -12,7 +12,7 @@ pub(super) struct Plain {
     wide: ElementType,
 }
 
-/// Where an output is, by batch, feature and spatial positions.
+/// The position of an output element, by batch, feature and spatial dimensions.
 pub(super) struct Output<'a> {
     pub(super) batch: i64,
     pub(super) feature: i64,
@@ -45,7 +45,8 @@ impl Plain {
         let ty = self.types[array];
         let size = ty.storage_bytes();
         let mut bits = [0u8; 16];
-        // SAFETY: the caller promises: the element can be read; no element has more than 16 bytes.
+        // SAFETY: the caller promises that the element can be read; no element has more than 16
+        // bytes.
         unsafe {
             let place = base.offset(offset as isize * size as isize);
             std::ptr::copy_nonoverlapping(place, bits.as_mut_ptr(), size.min(16));
@@ -60,14 +61,14 @@ impl Plain {
     /// Whether an element of the output is NaN.
     ///
     /// # Safety
-    /// `out` is the geometry's output, of this one's type.
+    /// `out` is the output of this geometry and type.
     pub(super) unsafe fn is_nan(
         self,
         geometry: &Geometry<'_>,
         out: *const u8,
         at: &Output<'_>,
     ) -> bool {
-        // SAFETY: the caller promises: `out` is the geometry's output, of this one's type.
+        // SAFETY: the caller promises that `out` is the geometry's output, of this one's type.
         let bits = unsafe { self.load(2, out, at.offset(geometry)) };
         f64::from_bits(bits).is_nan()
     }
@@ -75,7 +76,7 @@ impl Plain {
     /// Computes one element.
     ///
     /// # Safety
-    /// The pointers lead to the arrays of the geometry, of this one's types.
+    /// The pointers point to the arrays of the geometry, of these types.
     pub(super) unsafe fn element(
         self,
         geometry: &Geometry<'_>,
@@ -118,8 +119,8 @@ impl Plain {
     }
 }
 
-/// Calls `add` with the offsets of every element of the input and the kernel that
-/// an output's window brings together, but for their features.
+/// Calls `add` with the offsets of every pair of input and kernel elements in an output's window,
+/// without the offsets of their features.
 fn taps(
     geometry: &Geometry<'_>,
     position: &[i64],

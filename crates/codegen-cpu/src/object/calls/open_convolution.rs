@@ -1,8 +1,9 @@
-//! Convolutions with open sizes: one call, which works out their products from the sizes as a run does.
+//! Convolutions with open sizes: one call, which derives the products from the sizes as a run does.
 //!
-//! `tegula_rt_convolution` is given the sizes and the window in words, and the functions that make products of the
-//! types ready and compute groups. It says whether a window reaches outside of the input, or that the convolution is
-//! none of products at these sizes: then it is loops of the program's own.
+//! `tegula_rt_convolution` is given the sizes and the window in words, and the functions that
+//! prepare products of the types and compute groups. It reports whether a window reaches outside of
+//! the input, and whether the convolution cannot be computed as products at these sizes: the
+//! program then uses loops of its own.
 
 use super::{Calls, Library, Repair, Scratch};
 use crate::object::routine_names::routine;
@@ -13,31 +14,43 @@ use tegula_linalg::gemm::{Axes, MAX_COMPILED_AXES, Product};
 use tegula_plan::{Plan, Step, ValueId, convolution_kernel};
 use tegula_rt::Kind;
 
+<<<<<<< HEAD:crates/codegen-cpu/src/object/calls/open_convolution.rs
 /// A function whose address a routine is given: its name, the types of its parameters, and what it gives.
 pub(in crate::object) type Function = (&'static str, &'static [Type], &'static [Type]);
+=======
+/// A function whose address is passed to a routine: its name, and the types of its parameters and
+/// results.
+pub(super) type Function = (&'static str, &'static [Type], &'static [Type]);
+>>>>>>> hcpu:crates/codegen-cpu/src/object/open_convolution.rs
 
 /// The call of a convolution with open sizes.
 pub(in crate::object) struct OpenConvolution {
     pub words: Vec<Term>,
-    /// What makes a product ready, what says how much memory it takes, and what computes groups.
+    /// The functions that prepare a product, compute its scratch memory and compute groups.
     pub functions: [Function; 4],
-    /// The loops that compute it where it is none of products.
+    /// The loops that compute the convolution if it cannot be computed as products.
     pub instead: Step,
-    /// What looks whether the border counts, if that is possible, and the loops that compute the result then.
+    /// If padding can affect the result: the check for that, and the loops that then recompute the
+    /// result.
     pub repair: Option<Repair>,
 }
 
 impl OpenConvolution {
+<<<<<<< HEAD:crates/codegen-cpu/src/object/calls/open_convolution.rs
     /// What says how much scratch memory it takes.
     pub(in crate::object) fn scratch(&self) -> Scratch<'_> {
+=======
+    /// The routine that computes the scratch memory, with its arguments.
+    pub(super) fn scratch(&self) -> Scratch<'_> {
+>>>>>>> hcpu:crates/codegen-cpu/src/object/open_convolution.rs
         let name = "tegula_rt_scratch_convolution";
         (name, &self.words, &self.functions)
     }
 }
 
 impl Library {
-    /// The call that a convolution with open sizes is, whose kernel may be packed before; `None` if there is no
-    /// product of the types, or routines have no room for so many dimensions.
+    /// The call for a convolution with open sizes, whose kernel may be packed before; `None` if
+    /// there is no product for the types, or routines do not support so many dimensions.
     pub(super) fn open_convolution(
         &mut self,
         plan: &mut Plan,
@@ -55,7 +68,7 @@ impl Library {
         if !tegula_fusion::is_product_of(types[0], types[1], types[2]) {
             return None;
         }
-        // Its head is any product's.
+        // Its first words are those of any product.
         let head = self.call(Kind::Product, types, &Axes::default(), fixed, false, None);
         let mut words = head.words;
         words.extend(description(op, &shapes)?);
@@ -93,9 +106,10 @@ fn functions(width: tegula_target::VectorWidth, element_types: [ElementType; 3])
     ]
 }
 
-/// The words behind the head, as `crates/rt` reads them: how many dimensions arrays have, groups and whether these are
-/// of the batch, which dimensions are batch and features; of each spatial dimension which it is in the three arrays,
-/// and its window; and the sizes of the arrays.
+/// The words after the first ones, as `crates/rt` reads them: the number of the arrays' dimensions,
+/// the number of groups and whether they are batch groups, the batch and feature dimensions; for
+/// each spatial dimension, its number in the three arrays and its window; and the sizes of the
+/// arrays.
 fn description(op: &Op, shapes: &[ArrayShape; 3]) -> Option<Vec<Term>> {
     let Op::Convolution {
         window,
@@ -110,7 +124,7 @@ fn description(op: &Op, shapes: &[ArrayShape; 3]) -> Option<Vec<Term>> {
     let groups = (*feature_group_count).max(*batch_group_count).max(1);
     let count = window.len() + 2;
     let is_of_count = |shape: &ArrayShape| shape.dims.len() == count;
-    // The rows are the batch and the spatial dimensions, and groups are one dimension more.
+    // The rows are the batch and the spatial dimensions; groups add one dimension.
     let is_room = count - 1 + usize::from(groups > 1) <= MAX_COMPILED_AXES;
     if !shapes.iter().all(is_of_count) || !is_room {
         return None;

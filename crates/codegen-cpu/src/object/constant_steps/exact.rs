@@ -1,15 +1,16 @@
-//! Which kernels give the same bits on every machine: they move elements, compute with integers, or round each
-//! element once.
+//! Decides which kernels give the same bits on every machine: those that move elements, compute
+//! with integers, or round each element only once.
 
 use half::{bf16, f16};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType, Literal, Unary};
 
-/// Whether a kernel gives the same bits on every machine, but for which NaN it gives.
+/// Whether a kernel gives the same bits on every machine, except for the bits of NaN.
 ///
-/// A machine may round a product and a sum together, and sums along a loop may be in another order. So a
-/// kernel has either products or sums of floats, and none if a loop carries floats.
+/// A machine may fuse a product and a sum, and the order of sums along a loop may differ. So an
+/// exact kernel does not have both products and sums of floats, and it has neither if a loop
+/// carries floats.
 pub(super) fn is_exact(kernel: &Kernel) -> bool {
     let body = &kernel.body;
     let has = |wanted: Kind| body.any(move |statement| kind(kernel, statement) == wanted);
@@ -91,7 +92,7 @@ pub(super) fn has_nan(array: &Literal) -> bool {
             .iter()
             .any(|&x| bf16::from_le_bytes(x).is_nan()),
         ElementType::Pred => false,
-        // Narrow floats that have one.
+        // Other narrow floats are assumed to have one.
         ty => !ty.is_integer(),
     }
 }

@@ -1,12 +1,13 @@
-//! Constant folding of whole steps: what depends on constants alone is computed when the object is compiled, and is
-//! a constant of the object.
+//! Constant folding of whole steps: values that depend on constants only are computed when the
+//! object is compiled, and become constants of the object.
 //!
-//! The steps are compiled for the object's CPU level and run here, so that they give the bits of `tegula run`. Where
-//! this machine lacks that level, or is of another architecture, only those are computed that give the same bits
-//! everywhere ([`exact`]).
+//! The steps are compiled for the object's CPU level and run here, so that they give the bits of
+//! `tegula run`. If this machine lacks that level, or has another architecture, only steps that
+//! give the same bits everywhere are computed ([`exact`]).
 //!
-//! A result becomes a constant if it is not much larger than what it is made of ([`Finder::is_worth`]). Otherwise its
-//! step stays in the call, and what that step reads may become a constant in its place.
+//! A result becomes a constant if it is not much larger than the values that it is computed from
+//! ([`Finder::is_worth`]). Otherwise its step stays in the call, and the values that the step reads
+//! may become constants instead.
 
 mod exact;
 
@@ -27,17 +28,19 @@ use tegula_plan::{
 };
 use tegula_target::IsaLevel;
 
-/// How many times as many bytes a result may have as the constants that it is made of: 8-bit weights become `f32`.
-/// All results together may have so many times as many as all constants.
+/// The maximum ratio of a result's bytes to those of the constants that it is computed from: 8-bit
+/// weights become `f32`. Also the maximum ratio for all results and all constants together.
 const MOST_GROWTH: i64 = 4;
-/// Bytes of a result that are no loss, whatever it is made of: to load them takes no longer than to compute them.
+/// The maximum bytes of a result that is always worth storing: loading it takes no longer than
+/// computing it.
 const SMALL: i64 = 1 << 10;
-/// Bytes that a table of a function (sines, powers) may have, whatever it is made of: a third of the routines that
-/// any program with a product carries.
+/// The maximum bytes of a table of a function (sines, powers) that is always worth storing: a third
+/// of the routines in any program with a product.
 const TABLE: i64 = 1 << 16;
 
-/// Computes what depends on constants alone. Gives the values that are constants from now on and that a run
-/// computes each time: a run does not pack them for its products, whose sums may be in another order if it does.
+/// Computes the values that depend on constants only. Returns those of them that become constants
+/// now but that a run computes each time: a run does not pack them for its products, and packing
+/// may change the order of sums.
 ///
 /// # Errors
 /// The plan breaks its invariants, or a limit is exceeded.
@@ -68,7 +71,7 @@ pub(super) fn fold(plan: &mut Plan, options: &Options) -> Result<FxHashSet<Value
     Ok(computed_each_time)
 }
 
-/// The number of a constant, which is added if there is none with these bytes.
+/// The number of a constant, which is added unless there is one with the same bytes.
 fn number_of(plan: &mut Plan, literal: Literal) -> usize {
     let known = plan.constants.iter();
     let known = known
@@ -85,7 +88,7 @@ fn nothing() -> ArrayShape {
     ArrayShape::new(ElementType::Pred, &[0])
 }
 
-/// What a step reads and writes.
+/// The reads and the writes of a step.
 fn touched(plan: &Plan, step: &Step) -> (Vec<Touch>, Vec<Touch>) {
     let mut touched = Vec::new();
     touches(plan, step, &mut touched);
@@ -104,33 +107,33 @@ fn remove(plan: &Plan, steps: &mut Vec<Step>, removed: &FxHashSet<ValueId>) {
     });
 }
 
-/// What is computed when the object is compiled.
+/// The steps that are computed when the object is compiled.
 #[derive(Default)]
 struct Found {
     /// The values that become constants.
     stored: Vec<ValueId>,
-    /// The values that no call computes, among them those.
+    /// The values that calls do not compute, including the stored ones.
     removed: FxHashSet<ValueId>,
     /// The steps that compute the stored values, in order.
     steps: Vec<Step>,
 }
 
-/// Finds what is computed when the object is compiled.
+/// Finds the steps that are computed when the object is compiled.
 struct Finder<'a> {
     plan: &'a Plan,
-    /// What a run computes once.
+    /// The values that a run computes once.
     kept: &'a Kept,
-    /// The values that are the same at all sizes, if the program leaves some open.
+    /// The values that are the same at all sizes, if the program has open sizes.
     same: Option<FxHashSet<ValueId>>,
-    /// The values that one step writes.
+    /// The values that exactly one step writes.
     once: FxHashSet<ValueId>,
-    /// Whether only steps are computed that give the same on every machine.
+    /// Whether only steps are computed that give the same bits on every machine.
     only_exact: bool,
-    /// By value that depends on constants alone, the numbers of those.
+    /// For each value that depends on constants only, the numbers of those constants.
     made_of: FxHashMap<ValueId, BTreeSet<usize>>,
-    /// The steps that depend on constants alone, in order.
+    /// The steps that depend on constants only, in order.
     constant: Vec<&'a Step>,
-    /// What the other steps read.
+    /// The values that the other steps read.
     needed: FxHashSet<ValueId>,
 }
 
@@ -195,7 +198,7 @@ impl<'a> Finder<'a> {
         found
     }
 
-    /// Finds the steps that depend on constants alone, also inside of others.
+    /// Finds the steps that depend on constants only, including nested ones.
     fn look(&mut self, steps: &'a [Step]) {
         for step in steps {
             let read = match step {
@@ -219,7 +222,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The constants that a step depends on, if it depends on nothing else and can be computed here.
+    /// The constants that a step depends on, if it depends on nothing else and can be computed
+    /// here.
     fn sources(&self, step: &Step, read: &[Touch], written: &[Touch]) -> Option<BTreeSet<usize>> {
         let can_be_done = match step {
             Step::Kernel { kernel, .. } => {
@@ -239,8 +243,8 @@ impl<'a> Finder<'a> {
             .map(|all| all.into_iter().flatten().copied().collect())
     }
 
-    /// Whether a routine gives the bits of a run: that packs operands which are fixed for its products, whose sums
-    /// may be in another order then, unless it keeps the result.
+    /// Whether a routine gives the bits of a run. A run packs fixed operands of its products, which
+    /// may change the order of sums, unless it keeps the result.
     fn is_summed_alike(&self, op: &LibraryOp, operands: &[ValueId], step: &Step) -> bool {
         let is_product = match op {
             LibraryOp::Dot(_) => true,
@@ -251,7 +255,7 @@ impl<'a> Finder<'a> {
         !is_product || !packs || self.kept.keeps(self.plan, step)
     }
 
-    /// Whether what a step writes can be a constant.
+    /// Whether the value that a step writes can become a constant.
     fn can_move(&self, touch: &Touch) -> bool {
         let value = &touch.value;
         let own = !self.plan.results.contains(value) && !self.plan.parameters.contains(value);
@@ -264,8 +268,8 @@ impl<'a> Finder<'a> {
         bytes.unwrap_or(i64::MAX)
     }
 
-    /// Whether a value is so small beside what it is made of that it is worth being a constant: to load a number that
-    /// is repeated takes longer than to repeat it.
+    /// Whether a value is small enough, compared with its sources, to be stored as a constant:
+    /// loading a broadcast number takes longer than repeating it.
     fn is_worth(&self, step: &Step, read: &[Touch], value: ValueId) -> bool {
         let bytes = self.bytes(value);
         let elements = |value: ValueId| self.plan.values[value].shape.element_count().unwrap_or(0);
@@ -292,7 +296,8 @@ impl<'a> Finder<'a> {
 }
 
 impl Found {
-    /// Computes the stored values; `None` if there are none or something that they need is lacking here.
+    /// Computes the stored values; `None` if there are none, or if something that they need is not
+    /// available here.
     fn results(&self, plan: &Plan, options: &Options) -> Result<Option<Vec<Literal>>, Error> {
         if self.stored.is_empty() {
             return Ok(None);
@@ -323,17 +328,17 @@ impl Found {
         }
         let ran = Executable::new(program, &options).and_then(|program| program.run(inputs));
         match ran {
-            // Which NaN an operation gives depends on the machine.
+            // The bits of a NaN depend on the machine.
             Ok(results) if !is_level && results.iter().any(exact::has_nan) => Ok(None),
             Ok(results) => Ok(Some(results)),
-            // A run says so, too, or the object does.
+            // A run, or the object, reports the error as well.
             Err(Error::Unsupported(_) | Error::OutOfMemory(_) | Error::CustomCall(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The steps as a program whose parameters are the constants of these numbers, and whose results are the
-    /// stored values.
+    /// A program of these steps whose parameters are the constants (with their numbers) and whose
+    /// results are the stored values.
     fn program(&self, plan: &Plan) -> Result<(Plan, Vec<usize>), Error> {
         let mut program = Plan {
             name: plan.name.clone(),

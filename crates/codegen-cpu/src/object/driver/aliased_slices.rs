@@ -1,5 +1,6 @@
-//! Slices of arrays at indices that are known when the program runs, read in place as in a run
-//! ([`slice_aliasing`](crate::program::slice_aliasing)): a step that would copy one computes its address.
+//! Dynamic slices of arrays, read in place as in a run
+//! ([`slice_aliasing`](crate::program::slice_aliasing)): the step computes the slice's address
+//! instead of copying it.
 
 use super::Driver;
 use crate::error::Error;
@@ -12,14 +13,14 @@ use tegula_plan::{KernelId, Place, Plan, Step, ValueId};
 
 /// The slices of a plan that are read in place.
 pub(crate) struct AliasedSlices {
-    /// By the value that would be the copy.
+    /// The views, by the values that would be copies.
     views: FxHashMap<ValueId, View>,
-    /// The number of the slice that a value is, under any of its names.
+    /// The number of the slice for each value that is one, under any of its names.
     pub entries: FxHashMap<ValueId, usize>,
 }
 
 impl AliasedSlices {
-    /// Those of a plan.
+    /// Finds the slices of a plan.
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut found = Views::new(plan);
         let (mut views, mut next) = (FxHashMap::default(), 0);
@@ -35,13 +36,13 @@ impl AliasedSlices {
         self.views.get(&copy_of(plan, kernel, args)?)
     }
 
-    /// The number of the slice that a value is.
+    /// The number of a value's slice, if it is one.
     pub(super) fn entry(&self, value: ValueId) -> Option<usize> {
         self.entries.get(&value).copied()
     }
 }
 
-/// What a kernel writes.
+/// The value that a kernel writes.
 fn copy_of(plan: &Plan, kernel: KernelId, args: &[ValueId]) -> Option<ValueId> {
     let params = plan.kernels[kernel].params.iter().zip(args);
     let mut written = params.filter(|(param, _)| param.access == Access::Write);
@@ -55,7 +56,7 @@ fn find(
     next: &mut usize,
     views: &mut FxHashMap<ValueId, View>,
 ) {
-    // A parameter that the caller gives away for a result may be overwritten before the last read.
+    // A parameter that is donated for a result may be overwritten before the last read.
     let is_given = |value: &ValueId| match plan.buffers[plan.values[*value].buffer].place {
         Place::Parameter(number) => plan.aliases.iter().any(|alias| alias.parameter == number),
         _ => false,
@@ -86,7 +87,7 @@ fn find(
 }
 
 impl Driver<'_, '_> {
-    /// Computes the address of a slice: nothing is copied.
+    /// Computes the address of a slice instead of copying it.
     pub(super) fn alias_slice(&mut self, view: &View) -> Result<(), Error> {
         let mut address = self.address(view.source)?;
         address = self.builder.ins().iadd_imm_s(address, view.bytes);

@@ -22,7 +22,8 @@ impl Driver<'_, '_> {
         let is_slice = |value| self.slices.entry(value).is_some();
         let exchanges = double_buffer::find(self.plan, [condition, body], is_slice);
         let [head, inside, exit] = [(); 3].map(|()| self.builder.create_block());
-        // Of each exchange, where the state and the next one are at first, and in an iteration.
+        // For each exchange, the addresses of the state and the next one: initially, and in an
+        // iteration.
         let (mut first, mut now) = (Vec::new(), Vec::new());
         for exchange in &exchanges {
             let places = [exchange.state, exchange.next];
@@ -61,7 +62,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// A loop that is a function of its own.
+    /// Calls the function of an outlined loop.
     pub(super) fn loop_function(&mut self, looped: &LoopFunction) -> Result<(), Error> {
         let places = looped.table.iter().map(|&place| match place.area {
             Area::Exchanged(slice) => self.slice_addresses.get(&slice).copied(),
@@ -69,7 +70,7 @@ impl Driver<'_, '_> {
         });
         let addresses: Option<Vec<Value>> = places.collect();
         let table = self.table_of(&addresses.ok_or_else(|| bug("a loop's table"))?);
-        // Nothing stops a call.
+        // Calls of an object cannot be stopped.
         let flag = self.builder.ins().iconst(types::I64, 0);
         let flag = self.table_of(&[flag]);
         let function = self.function(looped.function);
@@ -78,7 +79,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// Copies what a loop left in the other memory.
+    /// Copies the state back if a loop left it in the other buffer.
     fn put_back(&mut self, own: Value, state: Value, bytes: usize) {
         let [copy, done] = [(); 2].map(|()| self.builder.create_block());
         let differ = self.builder.ins().icmp(IntCC::NotEqual, own, state);
@@ -90,14 +91,14 @@ impl Driver<'_, '_> {
         self.builder.switch_to_block(done);
     }
 
-    /// The address of a place where a buffer begins.
+    /// The address of the buffer that begins at a location.
     fn address_of(&self, place: Location) -> Option<Value> {
         let mut buffers = self.plan.buffers.iter();
         let (id, _) = buffers.find(|(_, buffer)| location(&buffer.place) == Some(place))?;
         self.buffers.get(&id).copied()
     }
 
-    /// Leads all buffers in the memories of an exchange to where these are now.
+    /// Sets the addresses of all buffers in an exchange's memory to the current ones.
     fn lead(&mut self, exchange: &Exchange, now: [Value; 2]) {
         for (id, buffer) in &self.plan.buffers {
             let Some(own) = location(&buffer.place) else {
@@ -113,7 +114,7 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Whether a step is the copy in whose place an exchange is.
+    /// Whether a step is the copy that an exchange replaces.
     fn is_copy_of(&self, exchange: &Exchange, step: &Step) -> bool {
         let Step::Copy { from, to } = step else {
             return false;
@@ -133,7 +134,7 @@ impl Driver<'_, '_> {
         let flags = MemFlagsData::trusted();
         let is_pred = self.plan.values[selector].shape.element_type == ElementType::Pred;
         let selected = match is_pred {
-            // Branch 0 if it is true.
+            // Branch 0 is taken if the selector is true.
             true => {
                 let truth = self.builder.ins().load(types::I8, flags, address, 0);
                 let not = self.builder.ins().icmp_imm_s(IntCC::Equal, truth, 0);
@@ -143,7 +144,7 @@ impl Driver<'_, '_> {
         };
         let exit = self.builder.create_block();
         for (number, steps) in branches.iter().enumerate() {
-            // The last is what every other number selects.
+            // The last branch is also taken for every other number.
             if number + 1 < branches.len() {
                 let [here, next] = [(); 2].map(|()| self.builder.create_block());
                 let is_it = self.builder.ins();

@@ -1,5 +1,5 @@
-//! Steps that are calls: of routines of `crates/rt`, with a description in words and the addresses of
-//! their arrays, and of functions that whoever links the object has.
+//! Steps that are calls: of routines of `crates/rt`, with a description in words and the addresses
+//! of their arrays, and of functions that the user supplies when linking the object.
 
 use super::{Driver, WORD, bug, prepared_offset};
 use crate::error::Error;
@@ -23,7 +23,7 @@ impl Driver<'_, '_> {
             .is_some_and(|result| calls.contains_key(result))
     }
 
-    /// A step that is calls of routines.
+    /// Emits a step that consists of calls of routines.
     pub(super) fn routines(
         &mut self,
         operands: &[ValueId],
@@ -32,7 +32,7 @@ impl Driver<'_, '_> {
         let &[out, ..] = results else {
             return Err(bug("a call"));
         };
-        // It is put back: what is in a loop is emitted once, too.
+        // Taken out while it is emitted, and put back afterwards.
         let calls = self
             .library
             .calls
@@ -70,7 +70,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// The call of a routine on whole arrays.
+    /// Emits the call of a routine on whole arrays.
     fn array_call(
         &mut self,
         call: &ArrayCall,
@@ -147,7 +147,7 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// A convolution with open sizes.
+    /// Emits a convolution with open sizes.
     fn open_convolution(
         &mut self,
         call: &OpenConvolution,
@@ -197,7 +197,7 @@ impl Driver<'_, '_> {
         self.table_of(&addresses)
     }
 
-    /// Computes a convolution image by image.
+    /// Emits a loop that computes a convolution image by image.
     fn images(
         &mut self,
         convolved: &Convolved,
@@ -217,7 +217,7 @@ impl Driver<'_, '_> {
             .icmp_imm_s(IntCC::SignedGreaterThan, left, 0);
         self.builder.ins().brif(more, inside, &[], exit, &[]);
         self.builder.switch_to_block(inside);
-        // What is computed inside is not known behind the loop.
+        // Terms that are computed inside are not available after the loop.
         let known = self.terms.clone();
         self.products(convolved, [from, kernel, to])?;
         self.terms = known;
@@ -231,7 +231,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// The products of a convolution, of a copy with a border if there is one.
+    /// Emits the products of a convolution, which may read a copy with a border.
     fn products(
         &mut self,
         convolved: &Convolved,
@@ -260,7 +260,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// Computes a result again that has NaN where the kernel is not finite.
+    /// Recomputes a result that has NaN if the kernel is not finite.
     fn repair(&mut self, repair: &Repair, kernel: Value, out: Value) -> Result<(), Error> {
         let [again, done] = [(); 2].map(|()| self.builder.create_block());
         let [of_kernel, of_out] = repair.elements.each_ref().map(|count| self.term(count));
@@ -269,7 +269,7 @@ impl Driver<'_, '_> {
             (kernel, of_kernel, kernel_type, 0),
             (out, of_out, out_type, 1),
         ];
-        // Mostly the first that is looked at is finite: the smaller one.
+        // The smaller array is examined first, which is usually sufficient.
         let known = repair.elements.each_ref().map(Term::as_constant);
         if let [Some(of_kernel), Some(of_out)] = known
             && of_kernel >= of_out
@@ -299,10 +299,10 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// Calls a function that whoever links the object has:
+    /// Calls a function that the user supplies when linking the object:
     /// `int32_t TARGET(const void *const *operands, void *const *results, const int64_t *sizes,
-    /// const char *config)`. What it gives other than 0 ends the run. Operands that results lie
-    /// in the place of are copied there before.
+    /// const char *config)`. A return value other than 0 ends the run. Operands that share memory
+    /// with results are first copied there.
     pub(super) fn custom_call(
         &mut self,
         call: &CustomCall,
@@ -345,7 +345,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// The call of one product.
+    /// Emits the call of one product.
     fn product(
         &mut self,
         call: &Call,
@@ -378,7 +378,7 @@ impl Driver<'_, '_> {
         Ok(())
     }
 
-    /// Makes a product ready in memory; gives the bytes that this takes.
+    /// Prepares a product in memory; returns the bytes that this takes.
     fn make_ready(
         &mut self,
         routine: &'static str,
@@ -390,7 +390,7 @@ impl Driver<'_, '_> {
         taken.ok_or_else(|| bug("a product"))
     }
 
-    /// Makes the products ready that are computed several times.
+    /// Prepares the products that are computed several times.
     pub(super) fn prepare(&mut self) -> Result<(), Error> {
         if self.library.ready.all.is_empty() {
             return Ok(());
@@ -423,7 +423,7 @@ impl Driver<'_, '_> {
         Ok(self.table_of(&words))
     }
 
-    /// Calls a routine; gives its result, if it has one.
+    /// Calls a routine; returns its result, if it has one.
     pub(super) fn call(
         &mut self,
         name: &'static str,

@@ -1,8 +1,8 @@
 //! `atan2`.
 //!
-//! The angle whose tangent is the smaller magnitude over the larger one lies in
-//! [0, pi/4], where a polynomial has it; exchanging the two and negative `x` take it
-//! from a multiple of pi/2, whose low part is added apart.
+//! The angle whose tangent is the smaller magnitude over the larger one lies in [0, pi/4], where a
+//! polynomial approximates it. If the magnitudes were exchanged or `x` is negative, it is
+//! subtracted from a multiple of pi/2, whose low part is added separately.
 
 use super::{abs, polynomial};
 use crate::simd::builder::Builder;
@@ -22,7 +22,7 @@ const ATAN: [f32; 10] = [
     0.001_113_788_3,
 ];
 
-/// pi as an `f32`, and what is missing: the same of pi/2, halved.
+/// pi as an `f32`, and the rounding error; halved, they give pi/2.
 const PI: [f32; 2] = [std::f32::consts::PI, -8.742_278e-8];
 
 /// The angle of the point `(x, y)`.
@@ -36,7 +36,7 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     let tail = polynomial(b, square, &ATAN);
     let cube = b.mul(tangent, square);
     let angle = b.fma(cube, tail, tangent);
-    // From 0, pi/2 or pi, forwards or back.
+    // Adds to or subtracts from 0, pi/2 or pi.
     let bits = b.bits(x);
     let zero = b.i32(0);
     let left = b.compare(Condition::Less, bits, zero);
@@ -54,7 +54,7 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     let angle = b.select(back, turned, angle);
     let sum = b.add(angle, rest);
     let sum = b.add(base, sum);
-    // With the sign of `y`; not a number where either is none.
+    // Gives the result the sign of `y`; NaN if either operand is NaN.
     let sign_of_y = b.bits(y);
     let sign_of_y = b.and(sign_of_y, sign);
     let magnitude = b.bits(sum);
@@ -65,7 +65,7 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     b.select(unordered, neither, signed)
 }
 
-/// The quotient, of two zeros 0 and of two infinities 1.
+/// The quotient; 0 for two zeros and 1 for two infinities.
 fn tangent(b: &mut Builder, low: V, high: V) -> V {
     let (zero, one, infinity) = (b.f32(0.0), b.f32(1.0), b.f32(f32::INFINITY));
     let quotient = b.div(low, high);

@@ -1,5 +1,5 @@
-//! `cbrt` of either width: a third of the exponent as a first guess, then Halley's iteration, which
-//! triples the correct digits.
+//! `cbrt` of either width: a third of the exponent as the initial approximation, then Halley's
+//! iteration, which triples the number of correct digits.
 
 use super::{Extremes, abs, with_sign};
 use crate::simd::builder::Builder;
@@ -8,7 +8,7 @@ use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, V};
 pub(super) fn cbrt(b: &mut Builder, x: V) -> V {
     let is_wide = b.type_of(x).is_wide();
     let power = |exponent: i32| 2f64.powi(exponent);
-    // Away from where cubes overflow or underflow.
+    // Scales numbers whose cubes would overflow or underflow.
     let (limit, moved) = if is_wide { (900, 100) } else { (100, 16) };
     let magnitude = abs(b, x);
     let extremes = Extremes::of(b, magnitude, [power(-limit), power(limit)]);
@@ -24,7 +24,7 @@ pub(super) fn cbrt(b: &mut Builder, x: V) -> V {
     let factor = extremes.factor(b, x, [power(-moved), power(moved)]);
     let root = b.mul(root, factor);
     let root = with_sign(b, root, x);
-    // Zeros, infinities and NaN are their own roots.
+    // Zeros, infinities and NaN are their own cube roots.
     let (zero, infinity) = (b.float_like(x, 0.0), b.float_like(x, f64::INFINITY));
     let finite = b.compare(Condition::Less, magnitude, infinity);
     let nonzero = b.compare(Condition::NotEqual, x, zero);
@@ -32,7 +32,7 @@ pub(super) fn cbrt(b: &mut Builder, x: V) -> V {
     b.select(usual, root, x)
 }
 
-/// A third of the bits, and of the exponent's bias what the two others have: within 5 % of the root.
+/// A third of the bits, plus two thirds of the exponent's bias: within 5 % of the root.
 fn guess_f32(b: &mut Builder, x: V) -> V {
     let bits = b.bits(x);
     let bits = b.convert(Conversion::FromSigned, bits, Type::F32);
@@ -44,7 +44,7 @@ fn guess_f32(b: &mut Builder, x: V) -> V {
     b.bits(guess)
 }
 
-/// The same of the upper half of the bits.
+/// The same with the upper half of the bits.
 fn guess_f64(b: &mut Builder, x: V) -> V {
     let bits = b.bits(x);
     let upper = b.shift(BinaryOp::ShiftRight, bits, 32);

@@ -1,8 +1,8 @@
-//! Functions of `f64` lanes that are rounded to `f32` in the end: within 1e-11 of what they are.
+//! Functions of `f64` lanes whose results are rounded to `f32`: accurate to 1e-11.
 //!
-//! Powers go through them, and functions of complex numbers, whose evaluator computes in `f64` and
-//! rounds each part once. Arguments are numbers of `f32`, or made of a few of them; beyond what
-//! an `f64` has room for, the results are infinite where its functions are.
+//! Powers use them, and functions of complex numbers, because the evaluator computes those in `f64`
+//! and rounds each part once. Arguments are `f32` numbers, or computed from a few of them; results
+//! that overflow an `f64` are infinite where the exact functions are.
 
 use super::trigonometric::{bit_as_sign, fraction_of_turns, is_odd, next_quarter, turned};
 use super::{abs, clamp, polynomial_f64};
@@ -80,24 +80,24 @@ const ATAN: [f64; 13] = [
     -0.000_280_045_596_501_794_34,
 ];
 
-/// Parts of pi/2: 33 bits each, the last as many as there are.
+/// Parts of pi/2: 33 bits each, and all remaining bits in the last.
 const HALF_PI: [u64; 3] = [
     0x3ff9_21fb_5440_0000,
     0x3dd0_b461_1a60_0000,
     0x3ba3_198a_2e03_7073,
 ];
 
-/// Up to which argument a number of quarter turns times those parts is exact.
+/// The maximum argument for which the number of quarter turns times these parts is exact.
 pub(super) const FEW_TURNS: f64 = 1_048_576.0;
 
-/// Up to here `e^x` is 0 in `f64`.
+/// Below this `e^x` is 0 in `f64`.
 const FIRST_EXPONENT: f64 = -745.133_219_101_941_2;
-/// From here on `f64` has no room for `e^x`.
+/// Above this `e^x` overflows an `f64`.
 const LAST_EXPONENT: f64 = 709.782_712_893_384;
-/// And from here on none for hyperbolic sine and cosine.
+/// Above this hyperbolic sine and cosine overflow.
 const LAST_HYPERBOLIC: f64 = 710.475_860_073_943_9;
 
-/// `log2((1 + s) / (1 - s)) + exponent`, an integer, where `s` is this quotient.
+/// `log2((1 + s) / (1 - s)) + exponent` for an integer exponent and `s = above / below`.
 fn log2_of(b: &mut Builder, above: V, below: V, exponent: V) -> V {
     let s = b.div(above, below);
     let square = b.mul(s, s);
@@ -106,8 +106,8 @@ fn log2_of(b: &mut Builder, above: V, below: V, exponent: V) -> V {
     b.fma(s, p, exponent)
 }
 
-/// A positive normal number as `2^exponent mantissa`, the mantissa in [sqrt 1/2, sqrt 2): the mantissa,
-/// and the exponent as an `I32`.
+/// Splits a positive normal number into `2^exponent mantissa`, with the mantissa in [sqrt 1/2, sqrt
+/// 2): the mantissa, and the exponent as an `I32`.
 pub(super) fn mantissa_and_exponent(b: &mut Builder, x: V) -> [V; 2] {
     let bits = b.bits(x);
     let upper = b.shift(BinaryOp::ShiftRight, bits, 32);
@@ -121,8 +121,8 @@ pub(super) fn mantissa_and_exponent(b: &mut Builder, x: V) -> [V; 2] {
     [b.bits(mantissa), exponent]
 }
 
-/// `x = 2^exponent (1 + above) / (1 - above)`, but for a factor of both: what is above, what is
-/// below, and the exponent.
+/// Splits `x` into `2^exponent (1 + s) / (1 - s)`: the numerator and the denominator of `s`, and
+/// the exponent.
 fn split(b: &mut Builder, x: V) -> [V; 3] {
     let [mantissa, exponent] = mantissa_and_exponent(b, x);
     let one = b.f64(1.0);
@@ -130,7 +130,7 @@ fn split(b: &mut Builder, x: V) -> [V; 3] {
     [difference, sum, exponent]
 }
 
-/// A logarithm of `x`, but -inf at 0, and infinity and NaN at themselves.
+/// Corrects a logarithm of `x`: -inf at 0, and `x` itself if that is infinity or NaN.
 fn with_ends(b: &mut Builder, x: V, logarithm: V) -> V {
     let (zero, minus) = (b.f64(0.0), b.f64(f64::NEG_INFINITY));
     let is_zero = b.compare(Condition::Equal, x, zero);
@@ -140,7 +140,7 @@ fn with_ends(b: &mut Builder, x: V, logarithm: V) -> V {
     b.select(finite, logarithm, x)
 }
 
-/// `log2(x)` of what is not negative and no subnormal `f64`.
+/// `log2(x)` for `x` that is neither negative nor a subnormal `f64`.
 pub(crate) fn log2(b: &mut Builder, x: V) -> V {
     let [above, below, exponent] = split(b, x);
     let result = log2_of(b, above, below, exponent);
@@ -154,7 +154,7 @@ pub(crate) fn log_of_root(b: &mut Builder, x: V) -> V {
     b.mul(result, half)
 }
 
-/// `log(sqrt(x))`, where `less` is `x - 1`, and more exact than `x` where it is small.
+/// `log(sqrt(x))`; `less` is `x - 1`, more exactly than `x` if that is near 1.
 pub(crate) fn log_of_root_near_one(b: &mut Builder, x: V, less: V) -> V {
     let [above, below, exponent] = split(b, x);
     let (quarter, two, zero) = (b.f64(0.25), b.f64(2.0), b.i32(0));
@@ -170,7 +170,7 @@ pub(crate) fn log_of_root_near_one(b: &mut Builder, x: V, less: V) -> V {
     b.mul(result, half)
 }
 
-/// `2^t` where `t` is between -400 and 400, and what it is there beyond.
+/// `2^t` for `t` between -400 and 400; `t` is clamped to that range.
 pub(crate) fn exp2(b: &mut Builder, t: V) -> V {
     let (low, high) = (b.f64(-400.0), b.f64(400.0));
     let t = clamp(b, low, t, high);
@@ -180,14 +180,14 @@ pub(crate) fn exp2(b: &mut Builder, t: V) -> V {
     b.binary(BinaryOp::Scale, p, n)
 }
 
-/// `y`, but infinity where `x` is above a limit: that times 0 is no number.
+/// `y`, but infinity where `x` is above a limit, where a product of infinity and 0 would be NaN.
 fn infinite_above(b: &mut Builder, limit: f64, x: V, y: V) -> V {
     let (limit, infinity) = (b.f64(limit), b.f64(f64::INFINITY));
     let above = b.compare(Condition::Less, limit, x);
     b.select(above, infinity, y)
 }
 
-/// `x = n ln 2 + r`, where `x` is between -300 and 300, or what is nearest: `n`, and `e^r - 1`.
+/// Splits `x = n ln 2 + r`, with `x` clamped to -300 to 300: `n`, and `e^r - 1`.
 fn reduced_exponent(b: &mut Builder, x: V) -> [V; 2] {
     let (low, high) = (b.f64(-300.0), b.f64(300.0));
     let x = clamp(b, low, x, high);
@@ -201,7 +201,8 @@ fn reduced_exponent(b: &mut Builder, x: V) -> [V; 2] {
     [n, b.fma(p, square, r)]
 }
 
-/// `e^x`: beyond 300 any number so large or small, and infinity and 0 where `f64` has no room.
+/// `e^x`. Above 300 in magnitude the result may be any number so large or small; it is infinity or
+/// 0 where `f64` overflows or underflows.
 pub(crate) fn exp(b: &mut Builder, x: V) -> V {
     let [n, near] = reduced_exponent(b, x);
     let one = b.f64(1.0);
@@ -213,7 +214,7 @@ pub(crate) fn exp(b: &mut Builder, x: V) -> V {
     infinite_above(b, LAST_EXPONENT, x, power)
 }
 
-/// `e^x - 1`, but from 300 on any large number.
+/// `e^x - 1`; from 300 on any large number.
 fn finite_expm1(b: &mut Builder, x: V) -> V {
     let [n, near] = reduced_exponent(b, x);
     let one = b.f64(1.0);
@@ -225,13 +226,13 @@ fn finite_expm1(b: &mut Builder, x: V) -> V {
     b.select(is_zero, x, result)
 }
 
-/// `e^x - 1`: as [`exp`] for large numbers.
+/// `e^x - 1`; for large numbers as in [`exp`].
 pub(crate) fn expm1(b: &mut Builder, x: V) -> V {
     let result = finite_expm1(b, x);
     infinite_above(b, LAST_EXPONENT, x, result)
 }
 
-/// What is made of `e^x` and `e^-x`.
+/// The hyperbolic functions, computed from `e^x` and `e^-x`.
 #[derive(Clone, Copy)]
 pub(crate) struct Hyperbolic {
     /// `sinh(x)`.
@@ -242,7 +243,7 @@ pub(crate) struct Hyperbolic {
     pub(crate) inverse: V,
 }
 
-/// As [`exp`] for large numbers.
+/// The hyperbolic functions; for large numbers as in [`exp`].
 pub(crate) fn hyperbolic(b: &mut Builder, x: V) -> Hyperbolic {
     let magnitude = abs(b, x);
     let less = finite_expm1(b, magnitude);
@@ -264,7 +265,7 @@ pub(crate) fn hyperbolic(b: &mut Builder, x: V) -> Hyperbolic {
     }
 }
 
-/// Quarter turns in `x`, which is not negative, and what is left: exact up to [`FEW_TURNS`].
+/// Quarter turns in `x >= 0`, and the remaining angle: exact up to [`FEW_TURNS`].
 pub(super) fn few_quarters(b: &mut Builder, x: V) -> [V; 2] {
     let inverse = b.f64(FRAC_2_PI);
     let turns = b.mul(x, inverse);
@@ -276,7 +277,7 @@ pub(super) fn few_quarters(b: &mut Builder, x: V) -> [V; 2] {
     [b.convert(Conversion::Truncate, turns, Type::I32), r]
 }
 
-/// The same of an `f32` beyond.
+/// The same for an `f32` above that.
 fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
     let [high, low] = fraction_of_turns(b, x);
     let [n, high] = next_quarter(b, high);
@@ -292,7 +293,7 @@ fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
     [n, b.select(infinite, nan, r)]
 }
 
-/// Sine and cosine of an angle, and 1 less the cosine, which is as exact near 0.
+/// Sine and cosine of an angle, and one minus the cosine, which is accurate near 0.
 #[derive(Clone, Copy)]
 pub(crate) struct Circle {
     pub(crate) sine: V,
@@ -300,7 +301,7 @@ pub(crate) struct Circle {
     pub(crate) one_less_cosine: V,
 }
 
-/// Of an `f32` of whatever magnitude.
+/// Sine and cosine of an `f32` of any magnitude.
 pub(crate) fn circle(b: &mut Builder, x: V) -> Circle {
     let magnitude = abs(b, x);
     let reduced = b.reduced(magnitude, Type::F64, |b, x| {
@@ -314,14 +315,14 @@ pub(crate) fn circle(b: &mut Builder, x: V) -> Circle {
     of_quarters(b, wide, reduced)
 }
 
-/// Of an `f64` of at most a few turns.
+/// Sine and cosine of an `f64` of at most a few turns.
 pub(crate) fn small_circle(b: &mut Builder, x: V) -> Circle {
     let magnitude = abs(b, x);
     let reduced = few_quarters(b, magnitude);
     of_quarters(b, x, reduced)
 }
 
-/// Of `x`, whose magnitude is so many quarters and an angle.
+/// Sine and cosine of `x`, whose magnitude is `n` quarter turns plus the angle `r`.
 fn of_quarters(b: &mut Builder, x: V, [n, r]: [V; 2]) -> Circle {
     let square = b.mul(r, r);
     let tail = polynomial_f64(b, square, &SIN);
@@ -344,7 +345,7 @@ fn of_quarters(b: &mut Builder, x: V, [n, r]: [V; 2]) -> Circle {
     let sine = turned(b, of_sine, sign);
     let sign = bit_as_sign(b, after, 1, x);
     let cosine = turned(b, of_cosine, sign);
-    // In whole turns the difference has lost nothing yet.
+    // For whole turns the difference has no cancellation.
     let (three, zero) = (b.i32(3), b.i32(0));
     let of_turn = b.and(n, three);
     let whole = b.compare(Condition::Equal, of_turn, zero);

@@ -1,5 +1,5 @@
-//! `erf`: an odd polynomial below 1, and from there one less a polynomial, which
-//! is small, so that its rounding hardly shows.
+//! `erf`: an odd polynomial below 1, and from there one minus a polynomial, which is small, so that
+//! its rounding error hardly matters.
 
 use super::{abs, polynomial};
 use crate::simd::builder::Builder;
@@ -38,8 +38,8 @@ pub(super) fn erf(b: &mut Builder, x: V) -> V {
     let sign = b.i32(i32::MIN);
     let bits = b.bits(x);
     let sign = b.and(bits, sign);
-    // A subnormal number counts as zero, and squares are of what has normal ones: vector units
-    // take long for others.
+    // Subnormal numbers are treated as zero, and only numbers whose squares are normal are squared:
+    // vector units are slow with subnormal numbers.
     let least = b.f32(f32::MIN_POSITIVE);
     let is_subnormal = b.compare(Condition::Less, magnitude, least);
     let zero = b.bits(sign);

@@ -4,7 +4,8 @@ use super::{abs, clamp, keep_zero, polynomial};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, UnaryOp, V};
 
-/// The upper nine bits of ln 2, whose products with integers below 2^15 are exact, and the rest.
+/// The upper nine bits of ln 2, whose products with integers below 2^15 are exact, and the
+/// remainder.
 const LN2: [f64; 2] = [0.693_359_375, -2.121_944_4e-4];
 
 /// `(e^r - 1 - r) / r^2` for |r| <= 0.35: relative to `e^r` within 3.3e-9.
@@ -26,8 +27,8 @@ const EXPM1: [f32; 6] = [
     0.000_199_156_23,
 ];
 
-/// `x = n ln 2 + r` with |r| <= ln 2 / 2 and a little, of either width: ln 2 is given as a number of
-/// so few bits that its product with `n` is exact, and the rest.
+/// Splits `x = n ln 2 + r` with |r| slightly above ln 2 / 2 at most, for either width. ln 2 is
+/// given as a number of so few bits that its product with `n` is exact, plus the remainder.
 pub(super) fn reduce(b: &mut Builder, x: V, [high, low]: [f64; 2]) -> (V, V) {
     let log2e = b.float_like(x, std::f64::consts::LOG2_E);
     let n = b.mul(x, log2e);
@@ -39,10 +40,11 @@ pub(super) fn reduce(b: &mut Builder, x: V, [high, low]: [f64; 2]) -> (V, V) {
     (n, r)
 }
 
-/// The least number whose exponential is a normal number.
+/// The smallest number whose exponential is a normal number.
 const LEAST: f32 = -87.336_54;
 
-/// Within 2 units in the last place; 0 below [`LEAST`]. Nothing on the way is subnormal.
+/// `e^x` within 2 units in the last place, but 0 below [`LEAST`]. No intermediate result is
+/// subnormal.
 pub(super) fn exp(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f32(LEAST), b.f32(89.0));
     let underflows = b.compare(Condition::Less, x, low);
@@ -87,7 +89,7 @@ pub(super) fn tanh(b: &mut Builder, x: V) -> V {
     // From here on the result is 1 when rounded.
     let last = b.f32(-18.1);
     let magnitude = abs(b, x);
-    // Below this the result is its operand. What is computed all the same is of a normal number.
+    // Below this the result is the operand. The unused branch is computed with a normal number.
     let small = b.f32(2f32.powi(-13));
     let raised = b.binary(BinaryOp::GreaterOrSecond, small, magnitude);
     let minus_two = b.f32(-2.0);

@@ -4,10 +4,10 @@ use super::{keep_zero, polynomial};
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, V};
 
-/// Bits of the square root of 1/2: mantissas lie in [sqrt 1/2, sqrt 2).
+/// The bits of the square root of 1/2: mantissas are in [sqrt 1/2, sqrt 2).
 const ROOT_HALF: i32 = 0x3f35_04f3;
 
-/// `(log(1 + f) - f + f^2 / 2) / f^3` there: within 7.8e-10 of `log(1 + f)`.
+/// `(log(1 + f) - f + f^2 / 2) / f^3` in that range: within 7.8e-10 of `log(1 + f)`.
 const LOG: [f32; 9] = [
     0.333_333_1,
     -0.250_000_1,
@@ -20,7 +20,7 @@ const LOG: [f32; 9] = [
     0.067_575_68,
 ];
 
-/// Within 2 units in the last place.
+/// `log(x)` within 2 units in the last place.
 pub(super) fn log(b: &mut Builder, x: V) -> V {
     let (exponent, f) = split(b, x);
     let p = polynomial(b, f, &LOG);
@@ -59,8 +59,8 @@ fn split(b: &mut Builder, x: V) -> (V, V) {
     (b.add(exponent, correction), f)
 }
 
-/// A logarithm of `x`, of either width, but -inf at zeros, infinity at itself, NaN below zero and at
-/// NaN.
+/// Corrects a logarithm of `x` of either width: -inf at zeros, infinity at infinity, NaN for
+/// negative numbers and NaN.
 pub(super) fn special(b: &mut Builder, x: V, y: V) -> V {
     let (zero, infinity) = (b.float_like(x, 0.0), b.float_like(x, f64::INFINITY));
     let positive = b.compare(Condition::Less, zero, x);
@@ -74,8 +74,8 @@ pub(super) fn special(b: &mut Builder, x: V, y: V) -> V {
     b.select(usual, y, other)
 }
 
-/// `log(u) + (x - (u - 1)) / u` with `u = 1 + x` as it was rounded: what the
-/// rounding lost, to first order. Of either width, whose logarithm is given.
+/// `log(u) + (x - (u - 1)) / u` with `u = 1 + x` rounded: the second term corrects the rounding
+/// error to first order. For either width, whose logarithm is given.
 pub(super) fn log1p(b: &mut Builder, x: V, log: impl FnOnce(&mut Builder, V) -> V) -> V {
     let one = b.float_like(x, 1.0);
     let u = b.add(one, x);

@@ -1,4 +1,5 @@
-//! Transcendental functions of `f32` lanes, as bodies; those of `f64` lanes are in [`binary64`].
+//! Transcendental functions of `f32` lanes, as operations of SIMD bodies; those of `f64` lanes are
+//! in [`binary64`].
 //!
 //! Errors are stated against the `f64` function rounded once, for all inputs:
 //! `exponential` and `log` within 2 units in the last place, the others within 4,
@@ -30,7 +31,7 @@ use tegula_fusion::kernel::{ScalarOp, Statement};
 use tegula_ir::{Binary, Unary};
 pub(crate) use two_over_pi::table as sine_table;
 
-/// Whether an operation is one of these functions: a call, outside of lanes.
+/// Whether an operation is one of these functions: in scalar code it is a call.
 pub(crate) fn is_call(op: &ScalarOp) -> bool {
     match op {
         ScalarOp::Unary(op) => matches!(
@@ -52,7 +53,8 @@ pub(crate) fn is_call(op: &ScalarOp) -> bool {
     }
 }
 
-/// Whether a statement calls a function outside of lanes: one of these, or a remainder of floats.
+/// Whether a statement would call a function in scalar code: one of these, or a remainder of
+/// floats.
 pub(crate) fn calls_function(kernel: &Kernel, statement: &Statement) -> bool {
     let Statement::Compute { result, op, .. } = statement else {
         return false;
@@ -61,7 +63,7 @@ pub(crate) fn calls_function(kernel: &Kernel, statement: &Statement) -> bool {
     is_call(op) || is_remainder && kernel.scalars[*result].is_float()
 }
 
-/// A function of one float; `None` where there is none here.
+/// A function of one float; `None` if it is not implemented here.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     if op == Unary::Rsqrt {
         let root = b.unary(UnaryOp::Sqrt, x);
@@ -87,7 +89,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     })
 }
 
-/// A function of two floats; `None` where there is none here.
+/// A function of two floats; `None` if it is not implemented here.
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
     if op == Binary::Remainder
         && let Some(rest) = remainder::by_power_of_two(b, x, y)
@@ -130,7 +132,7 @@ fn polynomial_f64(b: &mut Builder, x: V, coefficients: &[f64]) -> V {
     sum
 }
 
-/// `x` inside the interval; NaN stays.
+/// `x` clamped to the interval; NaN is unchanged.
 fn clamp(b: &mut Builder, low: V, x: V, high: V) -> V {
     let x = b.binary(BinaryOp::LesserOrSecond, high, x);
     b.binary(BinaryOp::GreaterOrSecond, low, x)
@@ -147,14 +149,14 @@ pub(crate) fn abs(b: &mut Builder, x: V) -> V {
     b.bits(magnitude)
 }
 
-/// Where a magnitude is so small or so large that products of it have no room.
+/// Masks of magnitudes so small or large that their products underflow or overflow.
 struct Extremes {
     tiny: V,
     huge: V,
 }
 
 impl Extremes {
-    /// Below the one, above the other.
+    /// The masks of magnitudes below the first limit and above the second.
     fn of(b: &mut Builder, magnitude: V, [least, most]: [f64; 2]) -> Self {
         let [least, most] = [least, most].map(|limit| b.float_like(magnitude, limit));
         Self {
@@ -163,7 +165,7 @@ impl Extremes {
         }
     }
 
-    /// A factor where it is tiny, one where it is huge, and 1.
+    /// One factor for tiny numbers, another for huge ones, and 1 for others.
     fn factor(&self, b: &mut Builder, like: V, [of_tiny, of_huge]: [f64; 2]) -> V {
         let [of_tiny, of_huge, one] = [of_tiny, of_huge, 1.0].map(|x| b.float_like(like, x));
         let factor = b.select(self.huge, of_huge, one);
@@ -179,7 +181,7 @@ pub(crate) fn negated(b: &mut Builder, x: V) -> V {
     b.bits(flipped)
 }
 
-/// `x` with the sign of `sign`; `x` is not negative.
+/// `x` with the sign of `sign`; `x` must not be negative.
 pub(crate) fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
     let bit = b.sign_bit_like(x);
     let bits = b.bits(sign);
@@ -189,7 +191,7 @@ pub(crate) fn with_sign(b: &mut Builder, x: V, sign: V) -> V {
     b.bits(x)
 }
 
-/// `x` where it is a zero, else `y`.
+/// `x` if it is a zero, else `y`.
 fn keep_zero(b: &mut Builder, x: V, y: V) -> V {
     let zero = b.float_like(x, 0.0);
     let is_zero = b.compare(Condition::Equal, x, zero);

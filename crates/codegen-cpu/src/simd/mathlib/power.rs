@@ -1,4 +1,4 @@
-//! Powers by way of `f64`.
+//! Powers, computed in `f64`.
 
 use super::abs;
 use super::double::{exp2, log2};
@@ -13,14 +13,14 @@ pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let logarithm = log2(b, wide);
     let exponent = b.convert(Conversion::Float, y, Type::F64);
     let t = b.mul(exponent, logarithm);
-    // 1 to whatever power is 1, and so is everything to the power of 0.
+    // 1 to any power is 1, and so is any number to the power of 0.
     let (one, zero, zero_wide) = (b.f32(1.0), b.f32(0.0), b.f64(0.0));
     let of_one = b.compare(Condition::Equal, magnitude, one);
     let to_zero = b.compare(Condition::Equal, y, zero);
     let is_one = b.or(of_one, to_zero);
     let t = b.select(is_one, zero_wide, t);
     let result = exp2(b, t);
-    // Before it is rounded: to make a subnormal number takes long.
+    // Tested before rounding, because producing subnormal numbers is slow.
     let least = b.f64(LEAST_ROUNDED_TO_NORMAL);
     let underflows = b.compare(Condition::Less, result, least);
     let result = b.select(underflows, zero_wide, result);
@@ -28,8 +28,8 @@ pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     signed(b, x, y, to_zero, result)
 }
 
-/// A power of `x` from that of its magnitude, in either width: the sign of the base counts for
-/// odd powers; negative finite bases have no fractional ones.
+/// Converts a power of the magnitude of `x` to that of `x`, in either width: odd powers of negative
+/// bases are negative, and fractional powers of negative finite bases are NaN.
 pub(super) fn signed(b: &mut Builder, x: V, y: V, to_zero: V, magnitude: V) -> V {
     let (half, zero) = (b.float_like(x, 0.5), b.float_like(x, 0.0));
     let halved = b.mul(y, half);

@@ -1,19 +1,19 @@
-//! What a division of floats leaves: C's `fmod`, exactly.
+//! The remainder of a division of floats: C's `fmod`, exactly.
 
 use super::abs;
 use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, Conversion, Type, UnaryOp, V};
 
-/// Quotients from here on are taken in steps.
+/// Quotients of at least this are reduced in steps.
 const LARGE: f64 = (1u64 << 27) as f64;
-/// The upper bits of a quotient that a step subtracts: times the 24 bits of a divisor they have
-/// an exact product.
+/// The mask of the upper bits of a quotient that a step subtracts: their product with the 24 bits
+/// of a divisor is exact.
 const UPPER: u64 = !((1 << 25) - 1);
-/// What makes a rounded quotient less than the quotient.
+/// A factor that makes a rounded quotient smaller than the exact one.
 const BELOW: f64 = 1.0 - 1.0 / (1u64 << 50) as f64;
 
-/// [`remainder`] of a division by a power of two that is no fraction, of either width: quotient,
-/// product and difference are exact.
+/// The [`remainder`] of a division by an integral power of two, of either width: quotient, product
+/// and difference are exact.
 pub(super) fn by_power_of_two(b: &mut Builder, x: V, y: V) -> Option<V> {
     let bits = b.constant_of(y)?;
     let divisor = match b.type_of(y).is_wide() {
@@ -35,8 +35,8 @@ pub(super) fn by_power_of_two(b: &mut Builder, x: V, y: V) -> Option<V> {
 
 /// `x - trunc(x / y) y` with the sign of `x`.
 ///
-/// In `f64` that has no rounding while the quotient is small: it is no integer when rounded that
-/// it is not exactly, and its product with `y` and what is left fit into 53 bits.
+/// In `f64` this is exact while the quotient is small: the rounded quotient is an integer only if
+/// the exact one is, and its product with `y` and the difference fit 53 bits.
 pub(super) fn remainder(b: &mut Builder, x: V, y: V) -> V {
     let [of, by] = [x, y].map(|v| {
         let magnitude = abs(b, v);
@@ -56,7 +56,7 @@ pub(super) fn remainder(b: &mut Builder, x: V, y: V) -> V {
     super::with_sign(b, rest, x)
 }
 
-/// Whether steps are to be taken: a quotient is large, and not because there is none.
+/// Whether steps are needed: the quotient is large, but neither infinite nor NaN.
 fn is_large(b: &mut Builder, quotient: V) -> V {
     let [large, infinity] = [LARGE, f64::INFINITY].map(|x| b.f64(x));
     let is_large = b.compare(Condition::LessEqual, large, quotient);
@@ -64,7 +64,7 @@ fn is_large(b: &mut Builder, quotient: V) -> V {
     b.and(is_large, is_finite)
 }
 
-/// `of` less a multiple of `by` that has the upper bits of their quotient.
+/// Subtracts from `of` the multiple of `by` with the upper bits of their quotient.
 fn step(b: &mut Builder, of: V, quotient: V, by: V) -> V {
     let below = b.f64(BELOW);
     let quotient = b.mul(quotient, below);
@@ -75,8 +75,8 @@ fn step(b: &mut Builder, of: V, quotient: V, by: V) -> V {
     less(b, of, quotient, by)
 }
 
-/// `of` less `by` as often as a quotient says, rounded towards zero. What is less than `by`, which
-/// may be infinite, stays.
+/// Subtracts from `of` the multiple of `by` with the quotient rounded towards zero. If `of` is less
+/// than `by`, which may be infinite, it is unchanged.
 fn less(b: &mut Builder, of: V, quotient: V, by: V) -> V {
     let whole = b.unary(UnaryOp::Trunc, quotient);
     let product = b.mul(whole, by);
@@ -85,20 +85,21 @@ fn less(b: &mut Builder, of: V, quotient: V, by: V) -> V {
     b.select(stays, of, rest)
 }
 
-/// Quotients of `f64` below this one are whole numbers of 26 bits.
+/// Quotients of `f64` below this are integers of 26 bits.
 const LARGE_F64: f64 = (1u64 << 26) as f64;
 /// The bits of an `f64` below the upper 26 of its mantissa.
 const LOWER: u64 = (1 << 27) - 1;
-/// Multiples of divisors stay below: their halves of 26 bits do not round to infinity.
+/// The maximum of a divisor's multiples, so that their halves of 26 bits do not round to infinity.
 const MOST: f64 = f64::from_bits((1023 + 1000) << 52);
-/// A divisor takes two such factors: quotients reach 2^2098, and those of multiples then fit.
+/// A divisor is multiplied by this at most twice: quotients reach 2^2098, and those by the
+/// multiples do not overflow.
 const FACTOR: f64 = f64::from_bits((1023 + 700) << 52);
 
 /// C's `fmod` of two `f64`: `x - trunc(x / y) y` with the sign of `x`.
 ///
-/// A multiple of `y` is subtracted in parts: quotient and divisor are cut into numbers of at most 27
-/// bits, so that products are exact, and each difference is, because both numbers are near each
-/// other (Sterbenz' lemma) or what is left fits into 53 bits. It needs no fused multiply-add.
+/// A multiple of `y` is subtracted in parts: quotient and divisor are split into numbers of at most
+/// 27 bits, so that products are exact. Each difference is exact too, because both numbers are near
+/// each other (Sterbenz' lemma) or the result fits into 53 bits. It needs no fused multiply-add.
 pub(super) fn remainder_f64(b: &mut Builder, x: V, y: V) -> V {
     let [of, by] = [x, y].map(|v| abs(b, v));
     let quotient = b.div(of, by);
@@ -111,7 +112,7 @@ pub(super) fn remainder_f64(b: &mut Builder, x: V, y: V) -> V {
         },
     );
     let whole = b.unary(UnaryOp::Trunc, quotient);
-    // No multiple of an infinity is subtracted, and 0 times this is 0.
+    // No multiple of an infinity is subtracted, whereas 0 times this is 0.
     let largest = b.f64(f64::MAX);
     let finite = b.binary(BinaryOp::LesserOrSecond, by, largest);
     let bits = b.bits(finite);
@@ -120,8 +121,8 @@ pub(super) fn remainder_f64(b: &mut Builder, x: V, y: V) -> V {
     let high = b.bits(high);
     let low = b.sub(finite, high);
     let rest = less_parts(b, of, whole, [high, low]);
-    // Steps leave negative numbers, too; and a quotient that was rounded up to a whole number is one
-    // too large.
+    // Corrects negative remainders, which steps may leave, and those after a quotient that was
+    // rounded up to an integer.
     let zero = b.f64(0.0);
     let is_negative = b.compare(Condition::Less, rest, zero);
     let more = b.add(rest, by);
@@ -129,8 +130,8 @@ pub(super) fn remainder_f64(b: &mut Builder, x: V, y: V) -> V {
     super::with_sign(b, rest, x)
 }
 
-/// Whether the quotient of a finite number has more than 26 bits: steps take them. It may be too
-/// large for an `f64`.
+/// Whether the quotient of a finite number has more than 26 bits, so that steps are needed. It may
+/// overflow an `f64`.
 fn takes_steps(b: &mut Builder, [of, quotient]: [V; 2], by: V) -> V {
     let [of, quotient] = [of, quotient].map(|v| abs(b, v));
     let [zero, large, infinity] = [0.0, LARGE_F64, f64::INFINITY].map(|x| b.f64(x));
@@ -141,10 +142,10 @@ fn takes_steps(b: &mut Builder, [of, quotient]: [V; 2], by: V) -> V {
     b.and(is_large, is_divided)
 }
 
-/// `of` less the multiple of `by` whose quotient is nearest, as far as 53 bits say it. The rest, of
-/// either sign, is at most half of `by`, or 2^-52 of `of`.
+/// Subtracts from `of` the multiple of `by` with the nearest quotient that has 53 bits. The
+/// remainder, of either sign, is at most half of `by`, or 2^-52 of `of`.
 ///
-/// Where the quotient may be too large for an `f64`, `by` is a power of two times the divisor.
+/// If the quotient may overflow an `f64`, `by` is first multiplied by a power of two.
 fn large_step(b: &mut Builder, of: V, by: V) -> V {
     let [most, factor, one, half] = [MOST, FACTOR, 1.0, 0.5].map(|x| b.f64(x));
     let magnitude = abs(b, of);
@@ -155,8 +156,8 @@ fn large_step(b: &mut Builder, of: V, by: V) -> V {
         let fits = b.compare(Condition::Less, multiple, bound);
         divisor = b.select(fits, multiple, divisor);
     }
-    // Products of numbers that were rounded up may be larger than `of`: half of it is divided, and
-    // the rest doubled.
+    // Products of numbers that were rounded up may exceed `of` and overflow: half of it is divided,
+    // and the remainder doubled.
     let is_half = b.compare(Condition::Less, most, magnitude);
     let scale = b.select(is_half, half, one);
     let scaled = b.mul(of, scale);
@@ -169,7 +170,7 @@ fn large_step(b: &mut Builder, of: V, by: V) -> V {
     b.div(rest, scale)
 }
 
-/// `of` less a factor times the sum of two parts.
+/// Subtracts from `of` a factor times the sum of two parts.
 fn less_parts(b: &mut Builder, of: V, factor: V, parts: [V; 2]) -> V {
     parts.into_iter().fold(of, |of, part| {
         let product = b.mul(factor, part);
@@ -177,7 +178,7 @@ fn less_parts(b: &mut Builder, of: V, factor: V, parts: [V; 2]) -> V {
     })
 }
 
-/// A number as a sum of the nearest one of 26 bits and one of 26 bits.
+/// A number as the sum of the nearest number of 26 bits and another of 26 bits.
 fn halves(b: &mut Builder, x: V) -> [V; 2] {
     let half = b.constant(Type::I64, 1 << 26);
     let upper = b.constant(Type::I64, !LOWER);

@@ -1,5 +1,5 @@
-//! Every function against the `f64` one rounded once: on a dense sample, or on
-//! all 2^32 inputs where `TEGULA_EXHAUSTIVE` is set.
+//! Compares every function with the `f64` function rounded once: on a dense sample, or on all 2^32
+//! inputs if `TEGULA_EXHAUSTIVE` is set.
 
 use super::{binary, unary};
 use crate::simd::ir::{Body, Type};
@@ -14,7 +14,7 @@ fn body_of(op: Unary) -> Body {
     })
 }
 
-/// Units in the last place between a result and what it should be.
+/// The error of a result, in units in the last place.
 fn distance(got: f32, want: f32) -> u64 {
     if got.is_nan() && want.is_nan() {
         return 0;
@@ -52,7 +52,7 @@ fn check(op: Unary, allowed: u64) {
     let body = body_of(op);
     let mut lowerings = Compiled::all(&body);
     if exhaustive {
-        // The evaluator would take days.
+        // The interpreter would take days.
         lowerings.retain(|c| !c.is_evaluator());
     }
     let mut worst = vec![(0, 0.0); lowerings.len()];
@@ -84,7 +84,7 @@ fn exp_and_log_are_within_two_units() {
     check(Unary::Log, 2);
 }
 
-/// A test for each, so that all inputs of one can be tried by themselves.
+/// A separate test for each function, so that all inputs of one can be tested alone.
 macro_rules! within_four_units {
     ($($name:ident: $op:ident,)*) => {
         $(
@@ -109,12 +109,12 @@ within_four_units! {
     tan_is_within_four_units: Tan,
 }
 
-/// A function of two numbers by every lowering, within four units.
+/// Tests a function of two numbers by every lowering, within four units.
 fn check_pairs(op: Binary, x: &[(f32, f32)]) {
     check_within(op, x, 4);
 }
 
-/// A function of two numbers by every lowering.
+/// Tests a function of two numbers by every lowering.
 fn check_within(op: Binary, x: &[(f32, f32)], allowed: u64) {
     let body = elementwise(Type::F32, 2, &|b, v| {
         binary(b, op, v[0], v[1]).expect("in the library")
@@ -157,7 +157,7 @@ const SPECIAL: [f32; 20] = [
     1e-3,
 ];
 
-/// Numbers of 32 bits, the same each time.
+/// Deterministic random 32-bit numbers.
 fn random() -> impl FnMut() -> u32 {
     let mut seed = 1u64;
     move || {
@@ -193,7 +193,7 @@ fn angles_are_within_four_units() {
     for _ in 0..200_000 {
         let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
         x.push((a, b));
-        // Of like magnitude.
+        // Numbers of similar magnitude.
         let factor = next() as f32 / 2f32.powi(31) - 1.0;
         x.push((a, a * factor));
         x.push((factor, next() as f32 / 2f32.powi(31) - 1.0));
@@ -211,7 +211,7 @@ fn remainders_are_exact() {
     for _ in 0..200_000 {
         let (a, b) = (f32::from_bits(next()), f32::from_bits(next()));
         x.push((a, b));
-        // Of like magnitude, and whole multiples and their neighbours.
+        // Numbers of similar magnitude, and integral multiples and their neighbours.
         let factor = next() as f32 / 2f32.powi(28);
         x.push((b * factor, b));
         let multiple = b * (next() % 1000) as f32;
@@ -256,7 +256,8 @@ fn functions_give_no_subnormal_numbers_but_zeros() {
     );
 }
 
-/// Lanes flush what the scalar functions flush, at every number near the ends.
+/// Lanes flush the same results to zero as the scalar functions do, tested with every number near
+/// the limits.
 #[test]
 fn lanes_flush_where_the_scalar_functions_do() {
     let near = |x: f32| {

@@ -1,14 +1,14 @@
 //! `sin`, `cos` and `tan` in `f32`, for every magnitude of the argument.
 //!
-//! The argument is reduced to an eighth of a circle about the next quarter turn. Up to
-//! [`FEW_TURNS`] quarter turns are taken off in parts (Cody and Waite, "Software Manual for the
-//! Elementary Functions", 1980): their number times all parts but the last is exact with or
-//! without fused multiply-add, and so are the first two differences. The result is one or two
-//! units in the last place off, however close to zero it is.
+//! The nearest multiple of pi/2 is subtracted from the argument, which leaves at most pi/4. Up to
+//! [`FEW_TURNS`] quarter turns, pi/2 is subtracted in parts (Cody and Waite, "Software Manual for
+//! the Elementary Functions", 1980): the product of the multiple with each part but the last is
+//! exact with or without fused multiply-add, and so are the first two differences. The result is
+//! accurate to one or two units in the last place, however close to zero it is.
 //!
-//! Above, turns are counted exactly (Payne and Hanek, "Radian reduction for trigonometric
-//! functions", 1983), as a [rare case](crate::simd::ir::Rare): the mantissa of `x` times the
-//! bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
+//! For larger arguments the multiple is computed exactly (Payne and Hanek, "Radian reduction for
+//! trigonometric functions", 1983), as a [rare case](crate::simd::ir::Rare): the mantissa of `x`
+//! times the bits of `2/pi` that matter at its exponent, in limbs of twelve bits from a table.
 
 use super::two_over_pi::{LIMB, access};
 use super::{abs, polynomial};
@@ -21,15 +21,15 @@ const SIN: [f32; 3] = [-0.166_666_55, 0.008_332_168, -0.000_195_160_12];
 /// `(cos(r) - 1 + r^2 / 2) / r^4` in `r^2`: within 1e-10 of `cos(r)`.
 const COS: [f32; 3] = [0.041_666_646, -0.001_388_735_5, 2.443_700_8e-5];
 
-/// Parts of pi/2: eleven bits each, the last as many as there are.
+/// Parts of pi/2: eleven bits each, and all remaining bits in the last.
 const HALF_PI: [f32; 4] = [1.570_312_5, 0.000_483_751_3, 7.549_533_6e-8, 2.563_344e-12];
 
-/// Up to which argument a number of quarter turns has fewer than 14 bits, and is found in
-/// `f32` to a thousandth.
+/// The maximum argument whose number of quarter turns has fewer than 14 bits and is accurate to a
+/// thousandth in `f32`.
 const FEW_TURNS: f32 = 8192.0;
 
-/// Not negative `x = n pi/2 + r`: `n mod 4` (of more bits) as an `I32`, and `r` with |r| at
-/// most pi/4 and a little; not a number if `x` is none or infinite.
+/// Splits `x = n pi/2 + r` for `x >= 0`: `n mod 4` (with additional upper bits) as an `I32`, and
+/// `r` with |r| slightly above pi/4 at most; NaN if `x` is NaN or infinite.
 fn quarters(b: &mut Builder, x: V) -> [V; 2] {
     let inverse = b.f32(std::f32::consts::FRAC_2_PI);
     let turns = b.mul(x, inverse);
@@ -42,7 +42,7 @@ fn quarters(b: &mut Builder, x: V) -> [V; 2] {
     let exact = take(b, x, first);
     let exact = take(b, exact, second);
     let r = take(b, exact, third);
-    // What that has lost.
+    // The rounding error of the step before.
     let lost = b.sub(exact, r);
     let lost = take(b, lost, third);
     let rest = take(b, lost, last);
@@ -71,8 +71,8 @@ fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
     [n, b.select(infinite, nan, r)]
 }
 
-/// The quarter that is next to a [fraction](fraction_of_turns), and the first word of what is
-/// left of a quarter in 2^62.
+/// The quarter turn nearest to a [fraction](fraction_of_turns), and the first word of the remaining
+/// fraction of a quarter, in units of 2^-62.
 pub(super) fn next_quarter(b: &mut Builder, high: V) -> [V; 2] {
     let half = b.i32(1 << 29);
     let n = b.add(high, half);
@@ -81,8 +81,8 @@ pub(super) fn next_quarter(b: &mut Builder, high: V) -> [V; 2] {
     [n, b.sub(high, whole)]
 }
 
-/// The turns in a number, of which whole ones do not count, in 64 bits: its mantissa times the
-/// limbs of its exponent behind the point.
+/// The number of turns in `x` without whole turns, in 64 bits: its mantissa times the limbs of 2/pi
+/// for its exponent.
 pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
     let bits = b.bits(x);
     let exponent = b.shift(BinaryOp::ShiftRight, bits, 23);
@@ -100,7 +100,8 @@ pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
         limbs.push(b.shift(BinaryOp::ShiftRight, pair, LIMB));
         limbs.push(b.and(pair, mask));
     }
-    // Columns of the product, of 25 bits, the first worth 2^-12; what is before is whole turns.
+    // Columns of the product, of 25 bits; the first has the weight 2^-12. Higher ones are whole
+    // turns.
     let upper = b.shift(BinaryOp::ShiftRight, mantissa, LIMB);
     let lower = b.and(mantissa, mask);
     let mut columns: Vec<V> = limbs
@@ -115,7 +116,7 @@ pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
         columns[i - 1] = b.add(columns[i - 1], carry);
         columns[i] = b.and(columns[i], mask);
     }
-    // Places in the two words; what leaves the first at the top is whole turns.
+    // Adds columns at bit positions of the two words; bits above the first are whole turns.
     let at = |b: &mut Builder, places: &[(usize, i64)]| {
         let zero = b.i32(0);
         places.iter().fold(zero, |sum, &(column, place)| {
@@ -135,7 +136,7 @@ pub(super) fn fraction_of_turns(b: &mut Builder, x: V) -> [V; 2] {
 /// `(high 2^32 + low) / 2^62` quarters of a circle, in radians; `high` is at most `2^29`.
 fn angle(b: &mut Builder, high: V, low: V) -> V {
     let scale = std::f64::consts::FRAC_PI_2 / f64::from(1 << 30);
-    // Twelve bits, whose product with twelve of `high` is exact.
+    // Twelve bits, whose product with twelve bits of `high` is exact.
     let coarse = f32::from_bits((scale as f32).to_bits() & !0xfff);
     let fine = (scale - f64::from(coarse)) as f32;
     let [coarse, fine, scale] = [coarse, fine, scale as f32].map(|part| b.f32(part));
@@ -173,8 +174,8 @@ pub(super) fn is_odd(b: &mut Builder, n: V) -> V {
     b.compare(Condition::NotEqual, odd, zero)
 }
 
-/// A bit of a number of quarter turns, as the sign of a float of a type: bit 0 is a quarter, bit 1 a
-/// half turn.
+/// A bit of a number of quarter turns, as the sign of a float of a type: bit 0 is a quarter turn,
+/// bit 1 a half turn.
 pub(super) fn bit_as_sign(b: &mut Builder, n: V, bit: i64, like: V) -> V {
     if !b.type_of(like).is_wide() {
         return b.shift(BinaryOp::ShiftLeft, n, 31 - bit);
@@ -183,7 +184,7 @@ pub(super) fn bit_as_sign(b: &mut Builder, n: V, bit: i64, like: V) -> V {
     b.shift(BinaryOp::ShiftLeft, wide, 63 - bit)
 }
 
-/// `y` with its sign turned where the first bit of `sign` is set.
+/// `y`, negated where the sign bit of `sign` is set.
 pub(super) fn turned(b: &mut Builder, y: V, sign: V) -> V {
     let first = b.sign_bit_like(y);
     let sign = b.and(sign, first);
@@ -192,8 +193,8 @@ pub(super) fn turned(b: &mut Builder, y: V, sign: V) -> V {
     b.bits(y)
 }
 
-/// The magnitude of an argument, of either width: quarter turns as an `I32`, and sine and cosine of
-/// what is left.
+/// The reduced magnitude of an argument of either width: quarter turns as an `I32`, and sine and
+/// cosine of the remaining angle.
 #[derive(Clone, Copy)]
 pub(super) struct Reduced {
     pub(super) n: V,
@@ -202,7 +203,7 @@ pub(super) struct Reduced {
 }
 
 impl Reduced {
-    /// The sine of `x`. Odd: of the magnitude, with the sign.
+    /// The sine of `x`, by the sine of its magnitude and its sign, because sine is odd.
     pub(super) fn sin(self, b: &mut Builder, x: V) -> V {
         let odd = is_odd(b, self.n);
         let value = b.select(odd, self.cosine, self.sine);
@@ -212,7 +213,7 @@ impl Reduced {
         turned(b, value, sign)
     }
 
-    /// The cosine: the sine a quarter of a circle further on.
+    /// The cosine: the sine a quarter turn further on.
     pub(super) fn cos(self, b: &mut Builder) -> V {
         let odd = is_odd(b, self.n);
         let value = b.select(odd, self.sine, self.cosine);
@@ -222,7 +223,7 @@ impl Reduced {
         turned(b, value, half_turns)
     }
 
-    /// The tangent of `x`: sine over cosine, or in an odd quarter less the inverse of that.
+    /// The tangent of `x`: sine over cosine, or in an odd quarter the negative reciprocal of that.
     pub(super) fn tan(self, b: &mut Builder, x: V) -> V {
         let odd = is_odd(b, self.n);
         let above = b.select(odd, self.cosine, self.sine);
@@ -235,7 +236,7 @@ impl Reduced {
     }
 }
 
-/// The magnitude of an `f32`.
+/// Reduces the magnitude of an `f32`.
 pub(super) fn reduced(b: &mut Builder, x: V) -> Reduced {
     let x = abs(b, x);
     let [n, r] = b.reduced(x, Type::F32, quarters);

@@ -1,4 +1,4 @@
-//! The bits of 2/pi, as tables in memory: what counts turns in arguments of any magnitude.
+//! The bits of 2/pi as tables in memory, for the reduction of large arguments.
 
 use crate::simd::builder::Builder;
 use crate::simd::ir::{Access, Input, Storage};
@@ -27,17 +27,17 @@ const TWO_OVER_PI: [u64; 19] = [
     0x5603_3046_fc7b_6bab,
 ];
 
-/// Bits of a limb.
+/// The number of bits in a limb.
 pub(super) const LIMB: i64 = 12;
 
-/// Where the words for `f64` begin, behind those for `f32`.
+/// The index of the words for `f64`, after those for `f32`.
 pub(super) const WORDS_AT: usize = 256 * 4;
-/// How many of them are zeros, in front of the bits: bits of whole turns.
+/// The number of zero words before the bits: these are bits of whole turns.
 pub(super) const ZERO_WORDS: usize = 2;
-/// How many words there are.
+/// The length of the table.
 const LEN: usize = WORDS_AT + ZERO_WORDS + 2 * TWO_OVER_PI.len();
 
-/// So many bits of 2/pi from a place after the point; before it are zeros.
+/// `count` bits of 2/pi from bit `place` after the point; bits before the point are zeros.
 fn bits_at(place: i64, count: i64) -> u32 {
     (place..place + count).fold(0, |bits, at| {
         let bit = usize::try_from(at).ok().and_then(|at| {
@@ -48,9 +48,9 @@ fn bits_at(place: i64, count: i64) -> u32 {
     })
 }
 
-/// For each biased exponent of an `f32`, eight limbs behind the point of what its mantissa, as
-/// an integer, is multiplied with to count whole turns; two in each number, the first the more
-/// significant. Behind them, for `f64`, the bits in words, the first the more significant.
+/// For each biased exponent of an `f32`, eight limbs of 2/pi whose product with its integer
+/// mantissa is the number of turns without whole ones; each word holds two limbs, the first the
+/// more significant. They are followed by the bits for `f64` in words, the most significant first.
 pub(crate) fn table() -> &'static [u32; LEN] {
     static TABLE: OnceLock<Box<[u32; LEN]>> = OnceLock::new();
     TABLE.get_or_init(|| {

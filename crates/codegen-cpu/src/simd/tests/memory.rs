@@ -1,4 +1,4 @@
-//! What bodies load and store, by every lowering: narrow elements, masks, gathers, scatters,
+//! Tests of loads and stores with every lowering: narrow elements, masks, gathers, scatters,
 //! columns.
 
 use crate::simd::tests::*;
@@ -45,7 +45,7 @@ fn scattered_memory() {
         let to = pointer(&mut b, bytes_of(ty));
         let lane = b.lane();
         let one = b.i32(1);
-        // Neighbours change places; the last one of an odd number stays out.
+        // Neighbours are exchanged; the last one of an odd number is masked.
         let other = b.xor(lane, one);
         let x = b.load(from, ty, None);
         let n = b.input(Input::Number(Type::I32));
@@ -59,7 +59,7 @@ fn scattered_memory() {
     }
 }
 
-/// Narrow elements change places: no set of instructions gathers them.
+/// Scatters of narrow elements: no instruction set gathers them.
 #[test]
 fn scattered_narrow_memory() {
     for (bytes, signed) in [(1, false), (1, true), (2, false), (2, true)] {
@@ -88,8 +88,8 @@ fn scattered_narrow_memory() {
     }
 }
 
-/// Rows that a loop of the body chooses: an index that lanes count on from what is the same for
-/// all of them.
+/// Rows that a loop of the body selects: indices that increase by one from lane to lane, from a
+/// uniform start.
 #[test]
 fn rows_chosen_in_a_loop() {
     for bytes in [1u32, 2, 4, 8] {
@@ -166,7 +166,7 @@ fn rows_chosen_in_a_loop() {
     }
 }
 
-/// Vectors inside one step and across two, from every place of a step on.
+/// Vectors within one step of an index and across two, from every offset in a step.
 #[test]
 fn steps_of_an_index() {
     let mut b = Builder::new();
@@ -193,7 +193,7 @@ fn steps_of_an_index() {
     }
 }
 
-/// One element for some of the lanes, and one whose address is nobody's for none.
+/// One element for some of the lanes, and an element with an invalid address for none.
 #[test]
 fn one_element_under_a_mask() {
     for (bytes, ty) in [
@@ -223,7 +223,7 @@ fn one_element_under_a_mask() {
     }
 }
 
-/// Halves of pairs, in bodies of 32-bit lanes and of those with 64-bit ones.
+/// Halves of pairs, in bodies with 32-bit lanes and with 64-bit ones.
 #[test]
 fn pairs_under_masks() {
     for wide in [false, true] {
@@ -294,7 +294,7 @@ fn sums_of_columns() {
     }
 }
 
-/// A loop over rows of narrow elements: whole vectors of them, and what is left of each row.
+/// A loop over rows of narrow elements: whole vectors of them, and the remaining lanes of each row.
 #[test]
 fn sums_of_narrow_columns() {
     for bytes in [1, 2] {
@@ -327,7 +327,7 @@ fn sums_of_narrow_columns() {
     }
 }
 
-/// Every so many elements of blocks: loads of some, stores of all in another order.
+/// Strided elements of blocks: loads of some, stores of all in another order.
 #[test]
 fn elements_at_equal_distances() {
     for (stride, loads) in [
@@ -391,7 +391,7 @@ fn elements_at_equal_distances() {
     }
 }
 
-/// Bodies from one array to another of elements of a size; a third input is the
+/// Compares bodies that copy from one array to another of elements of a size; a third input is the
 /// number of lanes.
 fn compare_memory(name: &str, body: &Body, size: usize) {
     for n in LENGTHS {

@@ -1,4 +1,4 @@
-//! Several rows in one call, against the same rows one by one.
+//! Compares calls that compute several rows with calls for each row.
 
 use crate::simd::ir::Storage;
 use crate::simd::row_addressing::{Change, RowsIn, Turns, Word};
@@ -8,7 +8,8 @@ use crate::simd::tests::*;
 const COUNTS: [usize; 7] = [1, 2, 15, 16, 17, 33, 48];
 const ROW_LENGTHS: [u64; 9] = [1, 3, 8, 16, 17, 33, 64, 70, 255];
 
-/// Two reductions of an array's elements, and what is stored of each with a number of the row.
+/// A body with two reductions of an array's elements, which also stores each element combined with
+/// a number of the row.
 fn body_of(ty: Type, ops: [BinaryOp; 2]) -> Body {
     let mut b = Builder::new();
     let [from, to] = [(); 2].map(|()| pointer(&mut b, bytes_of(ty)));
@@ -75,7 +76,7 @@ fn rows_are_those_that_one_call_each_gives() {
     }
 }
 
-/// Nothing is written for no rows.
+/// A call for no rows writes nothing.
 #[test]
 fn no_rows() {
     let body = body_of(Type::F32, [BinaryOp::Add, BinaryOp::Maximum]);
@@ -86,7 +87,7 @@ fn no_rows() {
     }
 }
 
-/// `to[i] += from[i] - own`, of elements that memory has in so many bytes.
+/// `to[i] += from[i] - own`, for elements stored in so many bytes.
 fn sum_of(ty: Type, bytes: u32) -> Body {
     let mut b = Builder::new();
     let [to, from] = [(); 2].map(|()| pointer(&mut b, bytes));
@@ -99,7 +100,8 @@ fn sum_of(ty: Type, bytes: u32) -> Body {
     b.finish()
 }
 
-/// Turns that add rows to rows at indices, some of which are outside or clamped, some twice.
+/// Iterations that add rows to rows at indices, some of which are out of bounds or clamped, and
+/// some repeated.
 #[test]
 fn turns_are_the_rows_of_a_loop() {
     const PLACES: usize = 5;

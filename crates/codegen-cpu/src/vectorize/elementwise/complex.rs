@@ -1,9 +1,10 @@
 //! Quotients and functions of complex numbers on lanes.
 //!
-//! Those of `c64`: in `f64`, by the evaluator's formulas, and each part rounded once. Infinities,
-//! NaN and signs of zeros come from the same operations as there. What has only sums, products,
-//! quotients and roots is the same to the bit, but for magnitudes, which are roots of sums of
-//! squares: of parts of `f32` those are exact, and neither overflow nor underflow.
+//! For `c64` the computations are in `f64`, by the evaluator's formulas, and each part is rounded
+//! once. Infinities, NaN and signs of zeros come from the same operations as there. Results that
+//! need only sums, products, quotients and roots are equal to the bit, except for magnitudes: these
+//! are square roots of sums of squares, which for parts of `f32` neither overflow nor underflow and
+//! whose squares are exact.
 
 use super::{Lanes, parts};
 use crate::simd::builder::Builder;
@@ -12,10 +13,10 @@ use crate::simd::mathlib::{abs, double, negated, with_sign};
 use smallvec::smallvec;
 use tegula_ir::{Binary, Direction, Unary};
 
-/// Real and imaginary part.
+/// The real and the imaginary part.
 type Pair = [V; 2];
 
-/// An operation of one `c64`; `None` if it has no lanes.
+/// An operation of one `c64`; `None` if it has no vector form.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
     let z = widened(b, x);
     let [re, im] = z;
@@ -96,7 +97,8 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: Pair) -> Option<Lanes> {
     Some(narrowed(b, result))
 }
 
-/// An operation of two `c64`s that is no sum, difference or product; `None` if it has no lanes.
+/// An operation of two `c64`s other than sum, difference and product; `None` if it has no vector
+/// form.
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: Pair, y: Pair) -> Option<Lanes> {
     match op {
         Binary::Divide if b.constant_of(y[1]) == Some(0) => Some(by_real(b, x, y[0]).into()),
@@ -108,7 +110,7 @@ pub(crate) fn binary(b: &mut Builder, op: Binary, x: Pair, y: Pair) -> Option<La
         Binary::Power => {
             let exponent = b.constant_of(y[0])?;
             let exponent = f64::from(f32::from_bits(exponent as u32));
-            // The angle that it makes has few turns.
+            // The angle of the power must be small enough for its argument reduction.
             if b.constant_of(y[1]) != Some(0) || exponent.is_nan() || exponent.abs() > 16.0 {
                 return None;
             }
@@ -121,7 +123,7 @@ pub(crate) fn binary(b: &mut Builder, op: Binary, x: Pair, y: Pair) -> Option<La
     }
 }
 
-/// Whether two `c64`s are equal, or not.
+/// Whether two `c64`s are equal, or not equal.
 pub(crate) fn compare(b: &mut Builder, direction: Direction, x: &Lanes, y: &Lanes) -> Option<V> {
     let ([re, im], [c, d]) = (parts(x)?, parts(y)?);
     match direction {
@@ -148,9 +150,9 @@ fn narrowed(b: &mut Builder, x: Pair) -> Lanes {
     narrow.into()
 }
 
-/// By a real number, in `f32`: to round a quotient of `f32`s to `f64` first changes nothing.
-/// As in [`quotient`], 0 times the other part is added, which is nothing but for the sign of a
-/// zero and where that part is infinite or NaN.
+/// Division by a real number, in `f32`: rounding a quotient of `f32`s to `f64` first changes
+/// nothing. As in [`quotient`], 0 times the other part is added, which only affects the sign of a
+/// zero, and the result if that part is infinite or NaN.
 fn by_real(b: &mut Builder, [x, y]: Pair, c: V) -> Pair {
     let zero = b.f32(0.0);
     let ratio = with_sign(b, zero, c);
@@ -159,7 +161,7 @@ fn by_real(b: &mut Builder, [x, y]: Pair, c: V) -> Pair {
     let by_zero = b.compare(Condition::Equal, c, zero);
     let (re, im) = (b.select(by_zero, x, re), b.select(by_zero, y, im));
     let result = [b.div(re, c), b.div(im, c)];
-    // Something infinite by a finite number, as in [`of_infinities`].
+    // An infinite number divided by a finite one, as in [`of_infinities`].
     let infinity = b.f32(f32::INFINITY);
     let size = abs(b, c);
     let is_finite = b.compare(Condition::Less, size, infinity);
@@ -175,17 +177,17 @@ fn by_real(b: &mut Builder, [x, y]: Pair, c: V) -> Pair {
     [b.select(far, x, result[0]), b.select(far, y, result[1])]
 }
 
-/// Whether neither part is a number.
+/// Whether both parts are NaN.
 fn both_nan(b: &mut Builder, [re, im]: Pair) -> V {
     let [re, im] = [re, im].map(|v| b.compare(Condition::Unordered, v, v));
     b.and(re, im)
 }
 
-/// Whether a part is infinite, and 1 of its sign if so, 0 else.
+/// Whether a part is infinite; and 1 with its sign if it is, else 0.
 fn direction(b: &mut Builder, x: V, [zero, infinity]: [V; 2]) -> (V, V) {
     let size = abs(b, x);
     let is_infinite = b.compare(Condition::Equal, size, infinity);
-    // Of an infinite number, this is one.
+    // Infinite parts are replaced by this.
     let one = match b.type_of(x) {
         Type::F32 => b.f32(1.0),
         _ => b.f64(1.0),
@@ -194,8 +196,8 @@ fn direction(b: &mut Builder, x: V, [zero, infinity]: [V; 2]) -> (V, V) {
     (is_infinite, b.select(is_infinite, one, zero))
 }
 
-/// A quotient where Smith's division gives NaN, as the evaluator has it: of something infinite by a
-/// finite number or the reverse.
+/// Corrects a quotient if Smith's division gives NaN, as the evaluator does: an infinite number
+/// divided by a finite one or the reverse.
 fn of_infinities(b: &mut Builder, quotient: Pair, over: Pair, under: Pair) -> Pair {
     let (zero, infinity) = (b.f64(0.0), b.f64(f64::INFINITY));
     let mut facts = |pair: Pair| {
@@ -226,7 +228,7 @@ fn of_infinities(b: &mut Builder, quotient: Pair, over: Pair, under: Pair) -> Pa
     ]
 }
 
-/// Smith's division, as the evaluator's: scaled by the larger part of the divisor.
+/// Smith's division, as in the evaluator: scaled by the larger part of the divisor.
 fn quotient(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
     let (right, up) = (abs(b, c), abs(b, d));
     let flat = b.compare(Condition::LessEqual, up, right);
@@ -241,7 +243,7 @@ fn quotient(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
     let scaled = b.mul(near, ratio);
     let (first, second) = (b.select(flat, far, scaled), b.select(flat, scaled, far));
     let im = b.sub(first, second);
-    // By zero both parts are.
+    // For a division by zero, both parts are divided by zero.
     let zero = b.f64(0.0);
     let larger = abs(b, larger);
     let by_zero = b.compare(Condition::Equal, larger, zero);
@@ -251,7 +253,7 @@ fn quotient(b: &mut Builder, [x, y]: Pair, [c, d]: Pair) -> Pair {
     of_infinities(b, result, [x, y], [c, d])
 }
 
-/// Infinite if either part is, whatever the other is.
+/// The squared magnitude; infinite if either part is, whatever the other is.
 fn square_of_magnitude(b: &mut Builder, [re, im]: Pair) -> V {
     let (x, y) = (b.mul(re, re), b.mul(im, im));
     let sum = b.add(x, y);
@@ -275,7 +277,7 @@ fn sign(b: &mut Builder, z: Pair) -> Pair {
     z.map(|v| b.div(v, size))
 }
 
-/// `e^z`, of which `x` is the `f32`s.
+/// `e^z`; `x` is `z` in `f32`.
 fn exp(b: &mut Builder, x: Pair, [re, im]: Pair) -> Pair {
     let size = double::exp(b, re);
     let circle = double::circle(b, x[1]);
@@ -297,7 +299,7 @@ fn log1p(b: &mut Builder, [re, im]: Pair) -> Pair {
     [size, double::atan2(b, im, right)]
 }
 
-/// The root with a real part that is not negative.
+/// The root whose real part is not negative.
 fn sqrt(b: &mut Builder, [re, im]: Pair) -> Pair {
     let size = magnitude(b, [re, im]);
     let (half, zero, infinity) = (b.f64(0.5), b.f64(0.0), b.f64(f64::INFINITY));
@@ -314,7 +316,7 @@ fn sqrt(b: &mut Builder, [re, im]: Pair) -> Pair {
         b.select(is_right, t, beside),
         b.select(is_right, other, signed),
     ];
-    // At zero, and where the imaginary part is infinite.
+    // Zero, and infinite imaginary parts.
     let none = b.compare(Condition::Equal, size, zero);
     let up = abs(b, im);
     let far = b.compare(Condition::Equal, up, infinity);
@@ -324,8 +326,8 @@ fn sqrt(b: &mut Builder, [re, im]: Pair) -> Pair {
     [real, b.select(as_it_is, im, root[1])]
 }
 
-/// `(sinh(a) cosh(a) + i sin(b) cos(b)) / (sinh(a)^2 + cos(b)^2)`, and its limit for large `a`; at an
-/// infinite `a` whatever `b` is.
+/// `(sinh(a) cosh(a) + i sin(b) cos(b)) / (sinh(a)^2 + cos(b)^2)`, and its limit for large `a`; if
+/// `a` is infinite, for any `b`.
 fn tanh(b: &mut Builder, angle: V, [re, im]: Pair) -> Pair {
     let hyperbolic = double::hyperbolic(b, re);
     let circle = double::circle(b, angle);
@@ -358,7 +360,7 @@ fn tanh(b: &mut Builder, angle: V, [re, im]: Pair) -> Pair {
     ]
 }
 
-/// `exp(y log z)` for a real `y`: what it is as a number, and as a pair.
+/// `exp(y log z)` for a real `y`, which is given as a number and as a pair.
 fn power(b: &mut Builder, z: Pair, [exponent, none]: Pair, y: f64) -> Pair {
     let square = square_of_magnitude(b, z);
     let log_size = double::log_of_root(b, square);
@@ -370,7 +372,7 @@ fn power(b: &mut Builder, z: Pair, [exponent, none]: Pair, y: f64) -> Pair {
     let angle = b.add(turn, angle);
     let circle = double::small_circle(b, angle);
     let result = [b.mul(size, circle.cosine), b.mul(size, circle.sine)];
-    // Of zero: 1, 0, or no number.
+    // A zero base gives 1, 0, or NaN.
     let zero = b.f64(0.0);
     let of_zero = b.compare(Condition::Equal, square, zero);
     let at_zero = match y {

@@ -4,7 +4,7 @@ use crate::simd::builder::Builder;
 use crate::simd::ir::{BinaryOp, Condition, V};
 use tegula_ir::{ElementType, FloatFormat};
 
-/// The numbers rounded to a format of so many bits; `None` for other types.
+/// Rounds numbers to a format with so many bits; `None` for other types.
 pub(super) fn reduce_precision(
     b: &mut Builder,
     from: ElementType,
@@ -46,20 +46,20 @@ pub(super) fn reduce_precision(
     Some(b.select(is_number, rounded, x))
 }
 
-/// The numbers by which magnitudes are rounded, as integers of a float's width.
+/// The constants that round magnitudes, as integers of a float's width.
 pub(crate) struct Rounding {
-    /// All bits but the sign.
+    /// The mask of all bits but the sign.
     pub(crate) magnitude: i64,
     pub(crate) infinity: i64,
-    /// Bits of the mantissa that go, if some do.
+    /// The number of mantissa bits that are dropped, if any.
     pub(crate) dropped: Option<i64>,
-    /// Below the first a magnitude becomes a zero; from the second on, an infinity. Nothing if the
-    /// exponents are as many as before.
+    /// Below the first bound a magnitude becomes zero; from the second on, infinity. `None` if the
+    /// format keeps all exponents.
     pub(crate) bounds: Option<[i64; 2]>,
 }
 
 impl Rounding {
-    /// As [`tegula_scalar`] rounds.
+    /// The constants of [`tegula_scalar`]'s rounding.
     pub(crate) fn new(format: FloatFormat, exponent_bits: u32, mantissa_bits: u32) -> Self {
         let exponents = 1i64 << format.exponent_bits;
         let bias = (1i64 << (format.exponent_bits - 1)) - 1;

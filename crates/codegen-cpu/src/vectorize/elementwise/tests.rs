@@ -1,5 +1,5 @@
-//! Functions and quotients of complex numbers: by every lowering what the evaluator says, of
-//! zeros, infinities and numbers that are none, too.
+//! Tests of functions and quotients of complex numbers: every lowering is compared with the
+//! evaluator, also for zeros, infinities and NaN.
 
 use super::{Lanes, compute};
 use crate::simd::builder::Builder;
@@ -14,7 +14,7 @@ use tegula_scalar as scalar;
 
 type Number = [f32; 2];
 
-/// An operation on so many operands that it loads, of which each has two arrays.
+/// A body for an operation on so many operands, each loaded from two arrays.
 fn body_of(operands: usize, f: &dyn Fn(&mut Builder, &[Lanes]) -> Lanes) -> Body {
     let mut b = Builder::new();
     let part = |b: &mut Builder| -> V {
@@ -31,7 +31,7 @@ fn body_of(operands: usize, f: &dyn Fn(&mut Builder, &[Lanes]) -> Lanes) -> Body
     b.finish()
 }
 
-/// What a lowering makes of it.
+/// The results of a lowering.
 fn run(compiled: &Compiled, body: &Body, operands: &[&[Number]]) -> Vec<Number> {
     let parts = operands.iter().flat_map(|x| [0, 1].map(|part| (x, part)));
     let arrays: Vec<Vec<f32>> = parts
@@ -55,14 +55,14 @@ fn number(bits: u128) -> Number {
     [bits, bits >> 32].map(|part| f32::from_bits(part as u32))
 }
 
-/// How far off a part may be.
+/// The permitted error of a part.
 #[derive(Clone, Copy)]
 struct Units {
-    /// In units of its own.
+    /// In units in the last place of the part itself.
     own: f64,
-    /// Or in units of the larger part: the smaller one may be what a difference leaves.
+    /// Or in those of the larger part, because the smaller one may be the result of cancellation.
     beside: f64,
-    /// Whether a zero has the sign that it should have, and what is beside an infinite part.
+    /// Whether signs of zeros are compared, and parts beside an infinite part.
     signs: bool,
 }
 
@@ -122,7 +122,7 @@ const SPECIAL: [f32; 26] = [
     -2e6,
 ];
 
-/// Numbers of 32 bits, the same each time.
+/// Deterministic random 32-bit numbers.
 fn random() -> impl FnMut() -> u32 {
     let mut seed = 7u64;
     move || {
@@ -131,7 +131,7 @@ fn random() -> impl FnMut() -> u32 {
     }
 }
 
-/// All pairs of special numbers, numbers of like and of any size.
+/// All pairs of special numbers, and random numbers of similar and of any magnitudes.
 fn numbers(random_ones: usize) -> Vec<Number> {
     let mut all = Vec::new();
     for re in SPECIAL {
@@ -186,7 +186,7 @@ fn check_unary(op: Unary) {
     let to = if op == Unary::Abs { F32 } else { C64 };
     let mut x = numbers(2_000);
     if op == Unary::Logistic {
-        // Where `f64` has no room for `e^-z`, the evaluator has a zero that was never negative.
+        // Where `e^-z` underflows in `f64`, the evaluator's zero has lost its sign.
         x.retain(|z| z[0] < 300.0);
     }
     let scalar = ScalarOp::Unary(op);
@@ -234,7 +234,7 @@ fn circular_and_hyperbolic_functions_are_within_a_unit() {
     }
 }
 
-/// Each number with many others.
+/// Pairs each number with many others.
 fn pairs() -> [Vec<Number>; 2] {
     let few = numbers(200);
     let mut all = [Vec::new(), Vec::new()];
@@ -243,7 +243,7 @@ fn pairs() -> [Vec<Number>; 2] {
             all[0].push(x);
             all[1].push(few[(i * 31 + j * 67) % few.len()]);
         }
-        // By itself, and by a multiple.
+        // With itself, and with a multiple.
         all[0].extend([x, x]);
         all[1].extend([x, x.map(|part| part * 3.0)]);
     }
@@ -315,7 +315,7 @@ fn powers_of_few_turns_are_within_a_unit() {
     }
 }
 
-/// Every kind of format, of numbers at the borders of theirs.
+/// Every kind of format, with numbers at its limits.
 #[test]
 fn numbers_are_rounded_to_formats() {
     use tegula_ir::ElementType::F64;
@@ -356,7 +356,7 @@ fn numbers_are_rounded_to_formats() {
             let out = pointer(&mut b, bytes);
             b.store(out, lanes.expect("lanes")[0], None, None);
             let body = b.finish();
-            // The same numbers in f64, and some that f32 has not.
+            // The same numbers in f64, and some that f32 lacks.
             let numbers: Vec<u64> = match ty {
                 F32 => singles.iter().map(|&bits| u64::from(bits)).collect(),
                 _ => singles

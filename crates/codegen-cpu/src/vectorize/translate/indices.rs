@@ -1,24 +1,25 @@
-//! Indices that are computed in 32 bits and kept inside an array in 64.
+//! Narrows 64-bit computations of indices to 32 bits.
 //!
-//! A gather's index is widened, clamped to what the array has, and bound. Between constants of 32
-//! bits that is the same in 32, and lanes of 64 bits would make vectors of all others half as long.
+//! A gather's index is widened to 64 bits, clamped to the array's bounds, and bound to a variable.
+//! If the bounds are constants of 32 bits, clamping the 32-bit index gives the same, whereas 64-bit
+//! lanes would halve the number of lanes in all vectors.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::ElementType;
 
-/// The scalars of 64 bits that lanes hold in 32.
+/// The 64-bit scalars that lanes hold in 32 bits.
 #[derive(Default)]
 pub(super) struct Indices {
-    /// Conversions that only such clamps use.
+    /// Widening conversions that only such clamps use.
     pub(super) widened: FxHashSet<ScalarId>,
-    /// Clamps of those that are only bound.
+    /// Clamps of these conversions whose results are only bound to variables.
     pub(super) clamped: FxHashSet<ScalarId>,
 }
 
 impl Indices {
-    /// Those of a kernel; `constants` are the bits of its constants.
+    /// The indices of a kernel; `constants` are the bits of its constants.
     pub(super) fn of(kernel: &Kernel, constants: &FxHashMap<ScalarId, u128>) -> Self {
         if !kernel.body.any(|s| matches!(s, Statement::Bind { .. })) {
             return Self::default();
@@ -82,7 +83,7 @@ impl Indices {
         }
     }
 
-    /// Drops the clamps of what is no conversion to leave out.
+    /// Drops the clamps whose operand is not such a conversion.
     fn drop_clamps(&mut self, block: &Block) {
         for statement in &block.statements {
             match statement {
@@ -108,8 +109,8 @@ impl Indices {
 
 type Sets = (FxHashSet<ScalarId>, FxHashSet<ScalarId>);
 
-/// Drops from `kept` what is used but as it must be: conversions by clamps, those by nothing
-/// that is computed.
+/// Drops scalars with other uses from `kept`: conversions may only be used by clamps, and clamps by
+/// no computation.
 fn drop_used(block: &Block, clamped: &FxHashSet<ScalarId>, kept: &mut Sets) {
     let drop = |id: &ScalarId, kept: &mut Sets| {
         kept.0.remove(id);

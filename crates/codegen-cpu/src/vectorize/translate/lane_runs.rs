@@ -1,34 +1,34 @@
-//! Arrays that lanes go through in a few runs of neighbours: the rows of a tile side by side, the pixels of
-//! a depth-to-space.
+//! Arrays that lanes access in a few contiguous runs, such as the rows of a tile that are beside
+//! each other, or the pixels of a depth-to-space.
 //!
-//! Where the place of a lane's element depends on the lane's number alone, but for what is the same for all
-//! lanes, it is known when the kernel is compiled. If it goes up by one with each lane but for a few jumps,
-//! each run is a load or a store under a mask. Both take less than a gather, which loads each element by
-//! itself (8 ns for 16 lanes on a Zen 5, measured).
+//! If the offset of a lane's element depends only on the lane's number and uniform values, it is
+//! known when the kernel is compiled. If it increases by one with each lane except for a few jumps,
+//! each run is a load or a store under a mask. These take less time than a gather, which loads each
+//! element separately (8 ns for 16 lanes on a Zen 5, measured).
 
 use super::{Reason, Translator};
 use crate::simd::ir::{Condition, Type, V};
 use smallvec::SmallVec;
 use tegula_expr::{Term, Var};
 
-/// The most runs: so many loads are made in each vector.
+/// The maximum number of runs: each vector needs as many loads.
 const MAX_RUNS: usize = 4;
-/// Lanes of a run, on the average, that are worth a load of their own.
+/// The minimum average number of lanes of a run that is worth a load of its own.
 const MIN_RUN: i64 = 3;
-/// The most lanes whose places are looked at.
+/// The maximum number of lanes whose offsets are examined.
 const MAX_LANES: i64 = 4096;
 
-/// Lanes that go through neighbours.
+/// A run of lanes whose elements are contiguous.
 pub(super) struct LaneRun {
-    /// Where the elements would be if all lanes were of this run.
+    /// The access that all lanes would make if they belonged to this run.
     pub access: u32,
-    /// The lanes.
+    /// The lanes of the run.
     pub mask: V,
 }
 
 impl Translator<'_> {
-    /// The runs of an array's elements; `None` if there are too many, or if the place of a lane's element
-    /// is not known.
+    /// The runs of an array's elements; `None` if there are too many, or if a lane's offset is
+    /// unknown.
     pub(super) fn lane_runs(
         &mut self,
         param: usize,
@@ -38,7 +38,8 @@ impl Translator<'_> {
             return Ok(None);
         };
         let (linear, storage, scale) = self.linear(param, index);
-        // AVX2 has no masks for what is narrower, and two words of one element lie apart.
+        // AVX2 has no masked accesses to narrower elements, and elements of two words are not
+        // contiguous.
         if storage.bytes < 4 || scale != 1 {
             return Ok(None);
         }
@@ -72,7 +73,8 @@ impl Translator<'_> {
     }
 }
 
-/// A sum cut into what depends on the lane's number alone and what does not depend on it.
+/// Splits a sum into the part that depends only on the lane's number and the part that does not
+/// depend on it.
 fn lane_part(linear: &Term, lane: Var) -> Option<(Term, Term)> {
     let (terms, constant) = linear.as_linear()?;
     let (mut of_lane, mut rest) = (Term::constant(0), Term::constant(constant));
@@ -92,7 +94,7 @@ fn lane_part(linear: &Term, lane: Var) -> Option<(Term, Term)> {
     Some((of_lane, rest))
 }
 
-/// The first lane of each run of neighbours, and what its place is more than its number.
+/// The first lane of each contiguous run, and the difference between its offset and its number.
 fn runs(place: &Term, lane: Var, lanes: i64) -> Option<SmallVec<[(i64, i64); MAX_RUNS]>> {
     if !(2 * MIN_RUN..=MAX_LANES).contains(&lanes) {
         return None;
@@ -126,10 +128,10 @@ mod tests {
             .add(&i.floor_div(&c(3)).modulo(&c(2)).mul(&c(3)))
             .add(&i.modulo(&c(3)));
         assert_eq!(runs(&place, lane, 12).unwrap()[..], [(0, 0), (6, 66)]);
-        // A run of each pixel is too short.
+        // A run for each pixel is too short.
         let apart = i.floor_div(&c(2)).mul(&c(7)).add(&i.modulo(&c(2)));
         assert!(runs(&apart, lane, 6).is_none());
-        // One run is no matter of lanes.
+        // A single run is an ordinary contiguous access.
         assert!(runs(&i, lane, 12).is_none());
         let (of_lane, rest) = lane_part(&place.add(&Term::var(Var(0)).mul(&c(144))), lane).unwrap();
         assert_eq!(runs(&of_lane, lane, 12), runs(&place, lane, 12));

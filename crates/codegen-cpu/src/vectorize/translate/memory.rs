@@ -1,4 +1,4 @@
-//! Loads and stores: where the lanes' elements lie.
+//! Loads and stores: the addresses of the lanes' elements.
 
 use super::{Reason, Source, Translator, Use};
 use crate::analysis::affine_access::{Ranges, linear_index, split};
@@ -10,11 +10,11 @@ use tegula_expr::{Term, Var, range_of};
 use tegula_fusion::kernel::{Param, ScalarId};
 use tegula_ir::ElementType;
 
-/// Distances between elements that lanes read, for which there is more than a gather.
+/// Strides of loads for which there is something better than a gather.
 const STRIDES: [i64; 5] = [2, 3, 4, 8, 16];
 
 impl Translator<'_> {
-    /// A term with the merged dimensions' variables gone.
+    /// Replaces the variables of the merged dimensions by 0.
     pub(crate) fn merge(&self, term: &Term) -> Term {
         if self.merged.is_empty() {
             return term.clone();
@@ -22,7 +22,7 @@ impl Translator<'_> {
         term.substitute(&mut |var| self.merged.contains(&var).then(|| Term::constant(0)))
     }
 
-    /// The place of an element: an access, and the index where it is a gather.
+    /// The place of an element: an access, and the index if it is a gather.
     fn place(
         &mut self,
         param: usize,
@@ -57,10 +57,11 @@ impl Translator<'_> {
         Ok((access, Some(index)))
     }
 
-    /// Where an element is in its array, what memory has of it, and how many of these it takes.
+    /// An element's offset in units of the array's storage, the form of a storage unit, and the
+    /// number of units of an element.
     pub(super) fn linear(&self, param: usize, index: &[Term]) -> (Term, Storage, i64) {
         let element_type = self.kernel.params[param].element_type;
-        // Elements of the storage to one of the array.
+        // Storage units of one element.
         let scale = element_type.storage_bytes().div_ceil(8) as i64;
         let storage = Storage {
             bytes: element_type.storage_bytes() as u32 / scale as u32,
@@ -74,7 +75,7 @@ impl Translator<'_> {
         (self.merge(&linear), storage, scale)
     }
 
-    /// An access at a place that loops move, of lanes so far apart.
+    /// Makes an access whose address loops move, with this stride between lanes.
     pub(super) fn access(
         &mut self,
         (param, offset): (usize, u32),
@@ -83,8 +84,8 @@ impl Translator<'_> {
         stride: &Term,
         first: Option<i64>,
     ) -> u32 {
-        // A masked access to a page that is not there is right, but slow (80 ns a vector, measured):
-        // where no lane goes, the array's beginning takes the place of what it would be.
+        // A masked access to an unmapped page is correct, but slow (80 ns a vector, measured): if
+        // no lane is active, the address of the array's beginning is used instead.
         let rest = self.taken.iter().fold(rest, |rest, taken| rest.mul(taken));
         let pointer = self.source(Source::Address(param, rest, offset), Input::Integer);
         let element = self.kernel.params[param].element_type.storage_bytes();
@@ -102,7 +103,7 @@ impl Translator<'_> {
         self.moved_access(access, moves, first.is_some())
     }
 
-    /// An access that loops around move; those of one array's blocks are one.
+    /// Makes an access that enclosing loops move; accesses to the blocks of one array are shared.
     fn moved_access(&mut self, access: Access, moves: Vec<(usize, u32)>, blocks: bool) -> u32 {
         let vars: Vec<(Var, u32)> = (moves.iter())
             .map(|&(frame, step)| (self.frames[frame].var, step))
@@ -122,8 +123,8 @@ impl Translator<'_> {
         number
     }
 
-    /// Which element of its block a lane reads, if lanes read one of every so many elements and
-    /// the array is of such blocks: neighbours share loads then.
+    /// For strided lanes, if the array consists of blocks of a stride's elements: the position of a
+    /// lane's element in its block. Accesses to one block then share loads.
     fn first_of_block(
         &self,
         param: usize,
@@ -143,8 +144,8 @@ impl Translator<'_> {
         of_blocks.then(|| constant.rem_euclid(stride))
     }
 
-    /// An address that is a sum: for lane and loops 0 (a term that still has the
-    /// first lane), the step of each loop, and that of the lanes.
+    /// Splits a linear offset: the term with lane and loop variables 0 (it still contains the first
+    /// lane), the step of each loop, and the stride between lanes.
     #[allow(clippy::type_complexity, reason = "three parts of one sum")]
     pub(super) fn linear_place(&self, linear: &Term) -> Option<(Term, Vec<(usize, Term)>, Term)> {
         let (stride, rest) = split(linear, self.lane)?;
@@ -164,7 +165,7 @@ impl Translator<'_> {
         Some((rest.add(&first), steps, stride))
     }
 
-    /// An address by an index that is computed for each lane.
+    /// The address for an index that varies between lanes.
     fn gathered_place(
         &mut self,
         param: usize,
@@ -175,7 +176,7 @@ impl Translator<'_> {
     ) -> Result<(u32, Option<V>), Reason> {
         self.gathers += 1;
         let small = self.small_array(param).filter(|_| offset == 0);
-        // What is the same for all lanes goes into the address.
+        // Uniform terms become part of the address.
         let mut base = Term::constant(0);
         let mut varying = linear.clone();
         if let Some((terms, constant)) = linear.as_linear().filter(|_| small.is_none()) {
@@ -207,7 +208,7 @@ impl Translator<'_> {
         small_array(&self.kernel.params[param])
     }
 
-    /// A term that 32 bits hold.
+    /// Checks that a term fits 32 bits.
     pub(crate) fn fits(&self, term: &Term) -> Result<(), Reason> {
         let range = range_of(term, &self.ranges);
         let limit = i64::from(i32::MAX);
@@ -222,7 +223,7 @@ impl Translator<'_> {
         if written.is_some_and(|&written| written != index) {
             return Err(Reason::new("a loop that reads what it writes"));
         }
-        // Between stores and loops, what is the same place has the same value.
+        // Between stores and loops, loads of the same place give the same value.
         let place = (self.kernel.params[param].access == Use::Read).then(|| {
             let linear = linear_index(self.kernel, param, index, &self.ranges);
             (param, linear, self.mask)
@@ -267,7 +268,7 @@ impl Translator<'_> {
             .collect()
     }
 
-    /// The parts of a complex number of two `f32`.
+    /// Loads the parts of a complex number of two `f32`.
     fn load_pair(&mut self, param: usize, index: &[Term]) -> Result<Lanes, Reason> {
         let (access, at) = self.place(param, index, 0)?;
         let (b, mask) = (&mut self.builder, self.mask);
@@ -282,8 +283,7 @@ impl Translator<'_> {
         Ok(split_pair(b, pair))
     }
 
-    /// What memory holds for each lane: a whole element, or a part of one too large for
-    /// a lane.
+    /// Loads each lane's storage unit: a whole element, or a part of one too large for a lane.
     fn load_words(
         &mut self,
         param: usize,
@@ -345,7 +345,7 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// What memory gets of a value.
+    /// Converts a value to the form that is stored.
     fn stored_form(&mut self, element_type: ElementType, value: V) -> V {
         let b = &mut self.builder;
         match b.type_of(value) {
@@ -357,8 +357,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Both parts of a complex number in one store: every second element alone would be
-    /// a scatter.
+    /// Stores both parts of a complex number at once: separate stores of every second element would
+    /// be scatters.
     fn store_pair(&mut self, param: usize, index: &[Term], parts: [V; 2]) -> Result<(), Reason> {
         let (access, at) = self.place(param, index, 0)?;
         let (b, mask) = (&mut self.builder, self.mask);
@@ -374,8 +374,8 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Whether the turns of the loop that the lanes come from write to different
-    /// elements: the place moves with the lane, and with no loop inside.
+    /// Whether the iterations of the vectorised loop store to different elements: the offset
+    /// changes with the lane, and with no inner loop.
     fn writes_apart(&self, param: usize, index: &[Term]) -> bool {
         let linear = linear_index(self.kernel, param, index, &self.ranges);
         let stride = split(&linear, self.lane).map(|(stride, _)| stride);
@@ -384,8 +384,8 @@ impl Translator<'_> {
     }
 }
 
-/// How many elements an array has, if it is one of few words that a kernel only reads: a register
-/// may hold all of it.
+/// The number of elements of an array, if it has only a few words and the kernel only reads it: a
+/// register may hold all of it.
 pub(crate) fn small_array(declared: &Param) -> Option<u32> {
     let mut dims = declared.dims.iter().map(Term::as_constant);
     let elements = dims.try_fold(1i64, |n, dim| n.checked_mul(dim?))?;

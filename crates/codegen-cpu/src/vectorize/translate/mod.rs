@@ -1,7 +1,7 @@
-//! From a block of a kernel to a body: statements.
+//! Translates a block of a kernel to a SIMD body: statements.
 //!
-//! What is the same for all lanes stays outside, as statements to run before the
-//! body ([`Run::hoisted`]) and as inputs ([`Source`]). Conditionals become masks.
+//! Uniform computations (the same for all lanes) stay outside, as statements to run before the body
+//! ([`Run::hoisted`]) and as inputs ([`Source`]). Conditionals become masks.
 
 mod indices;
 mod lane_runs;
@@ -25,7 +25,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Access as Use, Block, IndexVar, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
 
-/// Why a loop stays scalar.
+/// The reason why a loop stays scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason(pub String);
 
@@ -35,45 +35,45 @@ impl Reason {
     }
 }
 
-/// What one input of a body holds.
+/// The value of one input of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// The address so many bytes behind an element, which is counted from the
-    /// parameter's first by a term over the variables outside and the first lane.
+    /// The address of an element plus a number of bytes: the parameter, the element's offset as a
+    /// term over the outer variables and the first lane, and the bytes.
     Address(usize, Term, u32),
     /// The value of a term over the same variables.
     Integer(Term),
     /// A part of a scalar defined outside or hoisted.
     Scalar(ScalarId, usize),
-    /// The table of sines.
+    /// The address of the table of 2/pi.
     Table,
 }
 
 /// A carried scalar that is combined over the lanes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Combined {
-    /// Which of the loop's carried scalars.
+    /// The number of the loop's carried scalar.
     pub carried: usize,
-    /// How, on scalars.
+    /// The operation on scalars.
     pub op: Binary,
 }
 
-/// A run of lanes: what to do before, the body, and what to do with its results.
+/// A vector loop: the code before it, its body, and the use of its results.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The loop or domain variable that counts the lanes.
     pub lane: Var,
-    /// What is done for each lane.
+    /// The operations on each lane.
     pub body: Body,
     /// The body's inputs.
     pub sources: Vec<Source>,
     /// Statements of the block to run before, in order.
     pub hoisted: Vec<Statement>,
-    /// What the body's reductions are.
+    /// The carried scalars that the body's reductions update.
     pub combined: Vec<Combined>,
-    /// Accesses that go through indices.
+    /// The number of accesses by gather or scatter.
     pub gathers: usize,
-    /// How many lanes there are at most.
+    /// The maximum number of lanes.
     pub lanes_at_most: Option<i64>,
 }
 
@@ -87,32 +87,32 @@ pub(crate) struct Translator<'k> {
     kernel: &'k Kernel,
     pub(crate) ranges: Ranges<'k>,
     lane: Var,
-    /// Domain variables that are merged into the lane variable: 0.
+    /// Domain variables that are merged into the lane variable; they are 0.
     merged: &'k [Var],
     pub(crate) builder: Builder,
     sources: Vec<Source>,
     known: FxHashMap<Source, u32>,
-    /// What varies from lane to lane.
+    /// The lanes of scalars that vary between lanes.
     lanes: FxHashMap<ScalarId, Lanes>,
     constants: FxHashMap<ScalarId, u128>,
     products: Products,
     indices: Indices,
-    /// Run-time variables that vary, as 32-bit integers.
+    /// Run-time variables that vary between lanes, as 32-bit integers.
     pub(crate) vars: FxHashMap<Var, V>,
     frames: Vec<Frame>,
-    /// Accesses through an array's blocks, by pointer and by the loops that move them.
+    /// Accesses to an array's blocks, by pointer and by the loops that move them.
     blocks: FxHashMap<(u32, Vec<(Var, u32)>), u32>,
     mask: Option<V>,
-    /// What was loaded, by parameter, place and mask, since the last store or end of a loop.
+    /// Loaded values, by parameter, offset and mask, since the last store or end of a loop.
     loaded: FxHashMap<(usize, Term, Option<V>), Lanes>,
-    /// What holds where we are, 1 or 0 and the same for all lanes.
+    /// Uniform conditions of the enclosing branches, each 1 or 0.
     taken: Vec<Term>,
     gathers: usize,
     hoisted: Vec<Statement>,
-    /// Carried scalars of the loop that the lanes are taken from.
+    /// Carried scalars of the vectorised loop.
     carried: FxHashSet<ScalarId>,
-    /// Of a loop whose turns are the lanes: where it stores, by parameter. The
-    /// points of a domain are independent by themselves.
+    /// For a vectorised loop (not a domain, whose points are independent): the index of its store
+    /// to each parameter.
     stored: Option<FxHashMap<usize, &'k [Term]>>,
 }
 
@@ -155,14 +155,14 @@ impl<'k> Translator<'k> {
             return known;
         }
         let number = self.builder.input(input);
-        // What is between was asked for by functions: their table.
+        // Inputs that functions have requested in between are their table.
         self.sources.resize(number as usize, Source::Table);
         self.sources.push(source.clone());
         self.known.insert(source, number);
         number
     }
 
-    /// A term that is the same for all lanes, in every lane.
+    /// A uniform term, broadcast to all lanes.
     pub(crate) fn splat_term(&mut self, term: &Term) -> V {
         if let Some(constant) = term.as_constant() {
             return self.builder.integer(Type::I32, constant);
@@ -171,7 +171,7 @@ impl<'k> Translator<'k> {
         self.builder.splat(input, Type::I32)
     }
 
-    /// Whether a term is the same for all lanes, wherever it is evaluated.
+    /// Whether a term is the same for all lanes.
     pub(crate) fn is_uniform(&self, term: &Term) -> bool {
         let mut uniform = true;
         term.for_each_var(&mut |var| uniform &= !self.varies(var));
@@ -182,7 +182,7 @@ impl<'k> Translator<'k> {
         var == self.lane || self.vars.contains_key(&var) || self.depth_of(var).is_some()
     }
 
-    /// The loop of the body that a variable counts, the outermost 0.
+    /// The depth of the body's loop that a variable counts, 0 for the outermost.
     pub(crate) fn depth_of(&self, var: Var) -> Option<u32> {
         let depth = self.frames.iter().position(|f| f.var == var)?;
         u32::try_from(depth).ok()
@@ -243,7 +243,7 @@ impl<'k> Translator<'k> {
 
     // ---- statements ----------------------------------------------------------------
 
-    /// The block that is the body.
+    /// Translates the block that is the body.
     fn outermost(&mut self, block: &Block) -> Result<(), Reason> {
         for statement in &block.statements {
             if self.same_for_all(statement) {
@@ -255,11 +255,11 @@ impl<'k> Translator<'k> {
         Ok(())
     }
 
-    /// Whether a statement inside a conditional or a loop may as well run before.
+    /// Whether a statement inside a conditional or a loop may be hoisted before it.
     fn may_be_hoisted(&self, statement: &Statement) -> bool {
         let harmless = match statement {
             Statement::Compute { .. } | Statement::Bind { .. } => true,
-            // In bounds wherever it is.
+            // Loads may be hoisted if they are always in bounds.
             Statement::Load { param, index, .. } => {
                 let dims = &self.kernel.params[*param].dims;
                 let mut each = index.iter().zip(dims);
@@ -270,9 +270,8 @@ impl<'k> Translator<'k> {
         harmless && self.same_for_all(statement)
     }
 
-    /// Whether an index is inside a dimension whatever holds where it is used: by the
-    /// extents of loops and dimensions, since what is said of a run-time index may hold in a
-    /// branch only.
+    /// Whether an index is always inside a dimension, by the extents of loops and dimensions. The
+    /// ranges of run-time indices are not used, because they may hold in a branch only.
     fn is_always_inside(&self, index: &Term, dim: &Term) -> bool {
         let counted = |var: Var| self.kernel.extent(var);
         if index.as_var().and_then(counted) == Some(dim) {
@@ -292,7 +291,7 @@ impl<'k> Translator<'k> {
             .try_for_each(|statement| self.statement(statement))
     }
 
-    /// Whether a statement does and gives the same for all lanes.
+    /// Whether a statement has the same effect and result for all lanes.
     fn same_for_all(&self, statement: &Statement) -> bool {
         let is_same = |id: &ScalarId| !self.lanes.contains_key(id) && !self.carried.contains(id);
         let all = |b: &Block| b.statements.iter().all(|s| self.same_for_all(s));
@@ -425,7 +424,7 @@ impl<'k> Translator<'k> {
             .ok_or_else(|| Reason::new(format!("{} of {from}", name(op))))
     }
 
-    /// A conversion or a clamp that [`Indices`] leaves in 32 bits.
+    /// A conversion or a clamp that [`Indices`] keeps in 32 bits.
     fn index_in_32_bits(&mut self, op: &ScalarOp, operands: &[ScalarId]) -> Result<Lanes, Reason> {
         let lanes = match (op, operands) {
             (ScalarOp::Clamp, &[low, index, high]) => {
@@ -577,7 +576,7 @@ impl<'k> Translator<'k> {
         let last = ranges.range(lane).upper;
         let mut body = builder.finish();
         body.origins.lanes = Origin::Variable(lane);
-        // The functions ask for their table by themselves.
+        // Inputs that functions request are their table.
         sources.resize(body.inputs.len(), Source::Table);
         Run {
             lane,
@@ -625,8 +624,8 @@ fn find_constants(block: &Block, out: &mut FxHashMap<ScalarId, u128>) {
     }
 }
 
-/// The kernel's body with the innermost domain dimensions as lanes: `merged` are
-/// those beside the last.
+/// Translates the kernel's body with the innermost domain dimensions as lanes: `merged` are those
+/// except the last.
 pub(crate) fn domain_run(
     kernel: &Kernel,
     merged: &[Var],

@@ -1,4 +1,4 @@
-//! Loops as runs of lanes: what each turn combines, or writes apart from the others.
+//! Vectorised loops: reductions, and stores to different elements in each iteration.
 
 use super::{Combined, Reason, Run, Translator};
 use crate::origin::Origin;
@@ -11,7 +11,7 @@ use tegula_fusion::Kernel;
 use tegula_fusion::kernel::{Block, ScalarId, ScalarOp, Statement};
 use tegula_ir::{Binary, ElementType};
 
-/// A loop of the kernel's body with its turns as lanes.
+/// Translates a loop of the kernel's body with its iterations as lanes.
 pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Result<Run, Reason> {
     let Statement::Loop {
         var, carried, body, ..
@@ -25,7 +25,7 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
         return Err(Reason::new("a loop that writes an array twice"));
     }
     translator.stored = Some(stored);
-    // What a turn has combined so far is known in order only.
+    // Partial results are only available in sequential order.
     translator.carried = carried.iter().chain(&body.results).copied().collect();
     let mut combined = Vec::new();
     let mut values = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn loop_run<'k>(kernel: &'k Kernel, statement: &'k Statement) -> Resu
     Ok(translator.finish(combined))
 }
 
-/// Where a block stores, by parameter; false if it stores to one twice.
+/// Finds the store of a block to each parameter; false if it stores to one twice.
 fn find_stores<'k>(block: &'k Block, out: &mut FxHashMap<usize, &'k [Term]>) -> bool {
     block.statements.iter().all(|statement| match statement {
         Statement::Store { param, index, .. } => out.insert(*param, index).is_none(),
@@ -64,8 +64,8 @@ fn find_stores<'k>(block: &'k Block, out: &mut FxHashMap<usize, &'k [Term]>) -> 
 }
 
 impl Translator<'_> {
-    /// The part of a carried scalar that a statement combines into it: `None` if
-    /// the statement is no such combination.
+    /// Translates a statement that combines a value into a carried scalar; `None` if the statement
+    /// does not.
     #[allow(clippy::type_complexity, reason = "which, how and what")]
     fn combination(
         &mut self,
@@ -157,7 +157,7 @@ impl Translator<'_> {
         Ok(Some((which, op, reduction)))
     }
 
-    /// A difference from what was combined so far as a sum.
+    /// Converts a subtraction from a carried scalar to an addition.
     fn added(&mut self, op: Binary, is_second: bool, value: Lanes) -> (Binary, Lanes) {
         if op != Binary::Subtract || !is_second {
             return (op, value);
@@ -189,7 +189,7 @@ impl Translator<'_> {
     }
 }
 
-/// The carried scalar that a combination updates, and the value that it combines with it.
+/// The carried scalar that a combination updates, and the value that is combined with it.
 fn combined_into(
     carried: &[ScalarId],
     body: &Block,

@@ -9,7 +9,7 @@ use crate::origin::Origin;
 use crate::simd::ir::{BinaryOp, Body, Condition, Type, V, identity};
 use regalloc2::VReg;
 
-/// What a reduction goes on with in a loop over the lanes.
+/// An accumulator that a reduction carries through the loop over the lanes.
 #[derive(Clone, Copy)]
 pub(in crate::isa::x64) struct Part {
     kind: Kind,
@@ -21,17 +21,17 @@ pub(in crate::isa::x64) struct Part {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The combination so far; of minima and maxima of floats without NaN.
+    /// The combined values; for minima and maxima of floats, without regard to NaN.
     Combined,
-    /// Which lanes have had a NaN, as a mask: a comparison finds it in two vectors. A minimum
-    /// that looks for NaN at every step waits three times as long.
+    /// The mask of lanes that have had a NaN: one comparison tests two vectors. A minimum that
+    /// propagates NaN in every iteration takes three times as long.
     Nan,
-    /// The same where a mask is a vector: the largest magnitude so far, as an integer.
+    /// The same if masks are vectors: the largest magnitude so far, as an integer.
     Magnitude,
 }
 
 impl Part {
-    /// How many there are for so many vectors in flight.
+    /// The number of accumulators for so many vectors of the unrolled loop.
     pub(in crate::isa::x64) fn copies(&self, unroll: usize) -> usize {
         match self.kind {
             Kind::Nan => 1,
@@ -39,7 +39,7 @@ impl Part {
         }
     }
 
-    /// The integers of its width.
+    /// The integer type of the same width.
     fn integers(&self) -> Type {
         match self.ty.is_wide() {
             true => Type::I64,
@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-/// The parts of a body's reductions; what tells of NaN comes after what it belongs to.
+/// The accumulators of a body's reductions; the one for NaN comes after that for the values.
 pub(in crate::isa::x64) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> {
     let mut parts = Vec::new();
     for (number, r) in body.reductions.iter().enumerate() {
@@ -72,11 +72,11 @@ pub(in crate::isa::x64) fn parts(set: InstructionSet, body: &Body) -> Vec<Part> 
     parts
 }
 
-/// That one of two numbers is NaN, as a comparison's number.
+/// The immediate of a comparison: whether either operand is NaN.
 const UNORDERED: i32 = 3;
 
 impl Select<'_> {
-    /// What parts start from.
+    /// The initial values of accumulators.
     pub(in crate::isa::x64) fn identities(&mut self, parts: &[Part]) -> Option<Vec<VReg>> {
         let identity = |part: &Part| match part.kind {
             Kind::Combined => self.splat_bits(identity(part.op, part.ty), part.ty),
@@ -86,7 +86,7 @@ impl Select<'_> {
         parts.iter().map(identity).collect()
     }
 
-    /// A part with the lanes of all vectors in flight.
+    /// Updates an accumulator with the lanes of all vectors of the unrolled loop.
     pub(in crate::isa::x64) fn accumulate(
         &mut self,
         part: &Part,
@@ -122,12 +122,12 @@ impl Select<'_> {
         self.blend(part.ty, mask, Source::Register(new), old)
     }
 
-    /// The lanes that have had a NaN, with those of all vectors in flight.
+    /// Updates the mask of lanes that have had a NaN with all vectors of the unrolled loop.
     fn with_nans(&mut self, part: &Part, old: VReg) -> Option<VReg> {
         let form = self.form(part.ty);
         let (codes, _) = code::compare(Condition::Equal, part.ty);
         let code = codes.of(form)?;
-        // Vectors of which all lanes count are looked at by twos.
+        // Vectors whose lanes all exist are tested in pairs.
         let step = if self.tails.is_some() { 1 } else { 2 };
         let mut nan = old;
         for u in (0..self.unroll).step_by(step) {
@@ -144,7 +144,7 @@ impl Select<'_> {
         Some(nan)
     }
 
-    /// Two values of a part as one.
+    /// Combines two values of an accumulator.
     pub(in crate::isa::x64) fn combined(
         &mut self,
         part: &Part,
@@ -154,13 +154,13 @@ impl Select<'_> {
         match (part.kind, part.op) {
             (Kind::Nan, _) => self.mask_op(BinaryOp::Or, a, b),
             (Kind::Magnitude, _) => self.binary(BinaryOp::MaxUnsigned, part.integers(), a, b),
-            // What is NaN is known from the magnitudes.
+            // NaN is known from the magnitudes.
             (_, BinaryOp::Minimum | BinaryOp::Maximum) => self.plain(part.op, part.ty, a, b),
             _ => self.binary(part.op, part.ty, a, b),
         }
     }
 
-    /// Values, or NaN where the largest magnitude is that of one.
+    /// Replaces values by NaN if the largest magnitude is that of a NaN.
     fn with_nan(&mut self, part: &Part, values: VReg, magnitudes: VReg) -> Option<VReg> {
         let infinity = match part.ty.is_wide() {
             true => f64::INFINITY.to_bits(),
@@ -172,8 +172,8 @@ impl Select<'_> {
         self.blend(part.ty, nan, source, values)
     }
 
-    /// In the first lane NaN, if a lane has had one, or +0: what stays the same when that is
-    /// taken off it.
+    /// NaN in the first lane if a lane has had one, else +0: subtracting it only changes a result
+    /// if there was a NaN.
     fn any_nan(&mut self, part: &Part, lanes: VReg) -> Option<VReg> {
         let form = self.form(part.ty);
         let code = code::COMPRESS.of(form)?;
@@ -193,7 +193,7 @@ impl Select<'_> {
         Some(result)
     }
 
-    /// Combines the lanes of what each reduction has come to, and stores it.
+    /// Reduces the lanes of each accumulator and stores the results.
     pub(in crate::isa::x64) fn reductions(&mut self, parts: &[Part], state: &[VReg]) -> Option<()> {
         let mut number = 0;
         for (i, part) in parts.iter().enumerate() {
@@ -208,7 +208,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// Combines the lanes of a reduction, and stores it behind the inputs.
+    /// Reduces the lanes of one accumulator, and stores the result after the inputs.
     fn reduce(
         &mut self,
         number: usize,
@@ -227,7 +227,7 @@ impl Select<'_> {
         for &halving in code::halvings(form) {
             let moved = self.moved(form, value, halving)?;
             if form == Form::Full32 {
-                // Half a register takes half as long.
+                // Operations on half a register take half as long.
                 self.lanes = self.set.lanes(true);
                 form = self.form(ty);
             }
@@ -256,7 +256,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// The lanes of a vector that the others are combined with.
+    /// The lanes of a vector that are combined with the others.
     fn moved(&mut self, form: Form, value: VReg, (parts, which): (bool, i32)) -> Option<VReg> {
         let source = Source::Register(value);
         Some(match parts {

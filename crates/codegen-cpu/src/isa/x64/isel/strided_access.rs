@@ -1,6 +1,6 @@
-//! Every second, third, fourth, eighth or sixteenth element: loads of neighbours, from which
-//! lanes are picked, and stores of neighbours, into which they are put. A gather or scatter of
-//! 16 lanes takes as long as many loads, whatever it reads.
+//! Strided accesses of every second, third, fourth, eighth or sixteenth element: contiguous loads
+//! from which lanes are extracted, and contiguous stores into which they are inserted. A gather or
+//! scatter of 16 lanes takes as long as 16 loads, wherever the elements are.
 
 use super::Select;
 use crate::isa::x64::assembler::{Out, Source};
@@ -11,26 +11,30 @@ use iced_x86::Code;
 use regalloc2::VReg;
 use smallvec::SmallVec;
 
-/// Of a load: its address, its access where that has no whole blocks, the vector in flight.
+/// Identifies loads: the address, the access unless its blocks are whole, and the vector of the
+/// unrolled loop.
 type Key = (VReg, Option<u32>, usize);
 
-/// Every second element of something: distance, level and first element, and number.
+/// Identifies a vector of every second element: the stride, level and first element, and its
+/// number.
 type Half = (Key, (u32, u32, u32), u32);
 
-/// What a block of statements has loaded, and what it has computed for that.
+/// The vectors that a block of statements has loaded and computed for strided accesses.
 #[derive(Default)]
 pub(in crate::isa::x64) struct Loaded {
-    /// By distance and part.
+    /// Loaded vectors, by stride and part.
     parts: Vec<((Key, u32, u32), VReg)>,
-    /// Every second element of such, by distance, level and first element, and number.
+    /// Vectors of every second element, by stride, level and first element, and number.
     halves: Vec<(Half, VReg)>,
-    /// Which elements there are, by whether blocks are whole, vector in flight, distance, part.
+    /// Masks of existing elements, by whether blocks are whole, vector of the unrolled loop, stride
+    /// and part.
     masks: Vec<((bool, usize, u32, u32), VReg)>,
-    /// The first lane's element, in units of a size, by distance.
+    /// The first lane's element, by stride: a register and the bytes of its unit.
     starts: Vec<(u32, (VReg, u32))>,
 }
 
-/// What a gather reads, if it is loads and picks with this set of instructions.
+/// The elements that a gather reads, if this instruction set implements it by contiguous loads and
+/// shuffles.
 pub(in crate::isa::x64) fn read(
     set: InstructionSet,
     body: &Body,
@@ -42,19 +46,19 @@ pub(in crate::isa::x64) fn read(
     let storage = body.accesses[access as usize].storage;
     let fits = matches!(every.stride, 2 | 3 | 4 | 8 | 16) && every.first < every.stride;
     let plain = set == InstructionSet::Avx512 && !body.is_wide() && storage.bytes == 4;
-    // What is not of whole blocks begins at its own element.
+    // An access without whole blocks begins at its own element.
     let placed = every.first == 0 || body.blocks.contains(&access);
     (fits && plain && placed && mask.is_none()).then_some(every)
 }
 
-/// Values that nothing but such reads would use: their indices.
+/// Values that only such reads would use: their indices.
 pub(in crate::isa::x64) fn unneeded(set: InstructionSet, body: &Body) -> Vec<bool> {
     let mut used = vec![false; body.values.len()];
     for reduction in &body.reductions {
         used[reduction.value.0 as usize] = true;
     }
     mark(set, body, &body.statements, &mut used);
-    // Operands come before what is computed from them.
+    // Operands come before the values that are computed from them.
     for i in (0..body.values.len()).rev() {
         let op = body.values[i].0;
         let is_index = op == Op::Lane || body.every(V(i as u32)).is_some();
@@ -74,7 +78,7 @@ pub(in crate::isa::x64) fn unneeded(set: InstructionSet, body: &Body) -> Vec<boo
     used.into_iter().map(|used| !used).collect()
 }
 
-/// What statements use that define nothing.
+/// Marks the values used by statements other than definitions.
 fn mark(set: InstructionSet, body: &Body, statements: &[Statement], used: &mut [bool]) {
     let groups = groups(set, body, statements);
     for (i, statement) in statements.iter().enumerate() {
@@ -101,16 +105,16 @@ fn mark(set: InstructionSet, body: &Body, statements: &[Statement], used: &mut [
     }
 }
 
-/// Stores that together write neighbours, each every so many.
+/// A group of strided stores that together write contiguous elements.
 pub(in crate::isa::x64) struct Group {
     pub access: u32,
-    /// Their places among the statements.
+    /// Their indices among the statements.
     pub stores: SmallVec<[usize; 4]>,
-    /// What is written, by where in its block.
+    /// The stored values, by their position in a block of elements.
     pub values: SmallVec<[V; 4]>,
 }
 
-/// Groups of stores in a block, with nothing between that reads memory.
+/// The groups of stores in a block without reads of memory in between.
 pub(in crate::isa::x64) fn groups(
     set: InstructionSet,
     body: &Body,
@@ -165,11 +169,11 @@ fn reads_memory(op: Op) -> bool {
     )
 }
 
-/// Lanes of a vector.
+/// The number of lanes of a vector.
 const LANES: u32 = 16;
 
 impl Select<'_> {
-    /// A gather that [`read`] says is loads and picks.
+    /// A gather for which [`read`] returns the elements.
     pub(in crate::isa::x64) fn strided(
         &mut self,
         access: u32,
@@ -197,8 +201,8 @@ impl Select<'_> {
         Some(picked)
     }
 
-    /// Of the elements whose number is `first` modulo a power of two, the vector of number
-    /// `at`: every second one of two vectors of half the power.
+    /// Vector `at` of the elements whose number is `first` modulo a power of two: every second
+    /// element of two vectors for half that power.
     fn halved(
         &mut self,
         access: u32,
@@ -223,7 +227,7 @@ impl Select<'_> {
         Some(picked)
     }
 
-    /// The stores of a group as stores of neighbours.
+    /// Emits the stores of a group as contiguous stores.
     pub(in crate::isa::x64) fn interleave(&mut self, group: &Group) -> Option<()> {
         let stride = group.values.len() as u32;
         for u in 0..self.unroll {
@@ -243,7 +247,7 @@ impl Select<'_> {
         Some(())
     }
 
-    /// Lanes of three vectors in turn.
+    /// Interleaves three vectors.
     fn threes(&mut self, values: &[VReg]) -> Vec<VReg> {
         let stride = values.len() as u32;
         let mut parts = Vec::new();
@@ -265,8 +269,8 @@ impl Select<'_> {
         parts
     }
 
-    /// Lanes of a power of two of vectors in turn: those of vectors half of all apart, two by
-    /// two, as vectors twice as long of half as many.
+    /// Interleaves a power of two of vectors: those whose numbers differ by half of their count are
+    /// interleaved in pairs, which gives half as many sequences of twice the length.
     fn interleaved_halves(&mut self, values: Vec<VReg>) -> Vec<VReg> {
         let count = values.len();
         let mut sequences: Vec<Vec<VReg>> = values.into_iter().map(|v| vec![v]).collect();
@@ -290,15 +294,14 @@ impl Select<'_> {
         sequences.into_iter().flatten().collect()
     }
 
-    /// By what loads are known: the address, the access where its blocks are not whole, and
-    /// the vector in flight.
+    /// The key of loads: see [`Key`].
     fn key(&self, access: u32, u: usize) -> Key {
         let whole = self.body.blocks.contains(&access);
         let base = self.pointers[access as usize];
         (base, (!whole).then_some(access), u)
     }
 
-    /// The place of one of the vectors that hold all of the lanes' blocks.
+    /// The memory operand of one of the vectors that contain all of the lanes' blocks.
     fn part_place(&mut self, access: u32, (stride, part): (u32, u32), u: usize) -> Source {
         let elements = LANES * (u as u32 * stride + part);
         Source::Memory {
@@ -308,7 +311,7 @@ impl Select<'_> {
         }
     }
 
-    /// One of the vectors that hold what the lanes of a vector read and what is between.
+    /// Loads one of the vectors that contain the elements of a vector's lanes and those in between.
     fn part(&mut self, access: u32, (stride, part): (u32, u32), u: usize) -> Option<VReg> {
         let key = (self.key(access, u), stride, part);
         if let Some(&(_, known)) = self.loaded.parts.iter().find(|(k, _)| *k == key) {
@@ -329,8 +332,8 @@ impl Select<'_> {
         Some(register)
     }
 
-    /// The elements of such a vector that belong to lanes there are: of whole blocks all that
-    /// are in one, else up to the one that the last lane reads.
+    /// The mask of elements in such a vector that belong to existing lanes: whole blocks if the
+    /// access has these, else up to the element of the last lane.
     fn part_mask(
         &mut self,
         whole: bool,
@@ -363,7 +366,7 @@ impl Select<'_> {
         Some(Some(mask))
     }
 
-    /// The first lane's element: a number, and the bytes that it counts.
+    /// The first lane's element: a register, and the bytes of its unit.
     fn start(&mut self, stride: u32) -> (VReg, u32) {
         let known = self.loaded.starts.iter().find(|(of, _)| *of == stride);
         if let Some(&(_, start)) = known {

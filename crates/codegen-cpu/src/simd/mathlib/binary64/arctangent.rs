@@ -1,9 +1,9 @@
 //! `atan2`.
 //!
-//! The smaller of the two sides over the larger is the tangent of an angle of at most an eighth
-//! of a circle; above half of that, `(t - 1) / (t + 1)` is the tangent of what is left to the
-//! eighth. So one quotient has the tangent of an angle that is added to some eighths or taken
-//! from them.
+//! The smaller magnitude over the larger one is the tangent of an angle in [0, pi/4]. If that
+//! tangent is above a half, `(t - 1) / (t + 1)` is the tangent of the angle's difference from pi/4.
+//! So one quotient gives the tangent of an angle that is added to a multiple of pi/4 or subtracted
+//! from it.
 
 use super::{abs, polynomial_f64};
 use crate::simd::builder::Builder;
@@ -27,7 +27,7 @@ const ATAN: [f64; 12] = [
     0.016_258_145_857_267_04,
 ];
 
-/// pi/4 less the `f64` next to it.
+/// pi/4 minus the nearest `f64`.
 const EIGHTH_LOW: f64 = 3.061_616_997_868_383e-17;
 
 /// The angle of the point `(x, y)`.
@@ -47,7 +47,7 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     let above = b.select(far, less, low);
     let below = b.select(far, sum, high);
     let tangent = b.div(above, below);
-    // Of equal sides that are infinite, and of none.
+    // For sides that are both infinite, or both zero.
     let none = b.compare(Condition::Equal, high, zero);
     let flat = b.or(both, none);
     let tangent = b.select(flat, zero, tangent);
@@ -55,7 +55,7 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     let tail = polynomial_f64(b, square, &ATAN);
     let cube = b.mul(tangent, square);
     let angle = b.fma(cube, tail, tangent);
-    // So many eighths, and the angle added to them or taken from them.
+    // The number of eighths of a circle, and the angle added to or subtracted from them.
     let (two, four) = (b.f64(2.0), b.f64(4.0));
     let eighths = b.select(far, one, zero);
     let other = b.sub(two, eighths);
@@ -78,8 +78,8 @@ pub(super) fn atan2(b: &mut Builder, y: V, x: V) -> V {
     b.select(unordered, neither, signed)
 }
 
-/// Both sides times the same power of 2, so that their sum has room and the quotient's operands
-/// are normal numbers.
+/// Scales both sides by the same power of 2, so that their sum does not overflow and the quotient's
+/// operands are normal numbers.
 fn in_the_middle(b: &mut Builder, low: V, high: V) -> (V, V) {
     let power = |exponent: i32| 2f64.powi(exponent);
     let extremes = Extremes::of(b, high, [power(-900), power(900)]);

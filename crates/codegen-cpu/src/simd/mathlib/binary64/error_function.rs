@@ -1,5 +1,5 @@
-//! `erf`: an odd polynomial below 1, and from there `1 - e^(-x^2) p`, whose second part is
-//! small, so that its rounding hardly shows.
+//! `erf`: an odd polynomial below 1, and from there `1 - e^(-x^2) p`, whose second term is small,
+//! so that its rounding error hardly matters.
 
 use super::exponential::exp;
 use super::{abs, polynomial_f64};
@@ -47,7 +47,7 @@ const HIGH: [f64; 16] = [
 pub(super) fn erf(b: &mut Builder, x: V) -> V {
     let magnitude = abs(b, x);
     let (one, two) = (b.f64(1.0), b.f64(2.0));
-    // What is computed all the same is of a normal number.
+    // The unused branch is computed with a normal number.
     let tiny = b.f64(2f64.powi(-400));
     let raised = b.binary(BinaryOp::GreaterOrSecond, tiny, magnitude);
     // From here on the result is 1 when rounded.

@@ -20,12 +20,12 @@ const EXPM1: [f64; 10] = [
     2.510_047_250_569_499_6e-8,
 ];
 
-/// The least number whose exponential is a normal number.
+/// The smallest number whose exponential is a normal number.
 const LEAST: f64 = -708.396_418_532_264_1;
-/// A number for whose exponential `f64` has no room; its nearest power of two is 2^1024.
+/// A number whose exponential overflows an `f64`; the nearest power of two is 2^1024.
 const ABOVE: f64 = 710.0;
 
-/// `x = n ln 2 + r` with |r| <= ln 2 / 2 and a little: `n`, and `e^r - 1`.
+/// Splits `x = n ln 2 + r` with |r| slightly above ln 2 / 2 at most; returns `n` and `e^r - 1`.
 fn reduced(b: &mut Builder, x: V) -> [V; 2] {
     let (n, r) = reduce(b, x, [LN2_HIGH, LN2_LOW]);
     let p = polynomial_f64(b, r, &EXPM1);
@@ -33,7 +33,7 @@ fn reduced(b: &mut Builder, x: V) -> [V; 2] {
     [n, b.fma(p, square, r)]
 }
 
-/// `x * 2^n` for whole `n` of at most 1024 in magnitude, in two steps.
+/// `x * 2^n` for an integer `n` of at most 1024 in magnitude, in two steps.
 pub(super) fn scaled(b: &mut Builder, x: V, n: V) -> V {
     let half = b.f64(0.5);
     let first = b.mul(n, half);
@@ -43,7 +43,7 @@ pub(super) fn scaled(b: &mut Builder, x: V, n: V) -> V {
     b.binary(BinaryOp::Scale, x, rest)
 }
 
-/// 0 below [`LEAST`]. Nothing on the way is subnormal.
+/// `e^x`, but 0 below [`LEAST`]. No intermediate result is subnormal.
 pub(super) fn exp(b: &mut Builder, x: V) -> V {
     let (low, high) = (b.f64(LEAST), b.f64(ABOVE));
     let underflows = b.compare(Condition::Less, x, low);
@@ -75,7 +75,7 @@ pub(super) fn expm1(b: &mut Builder, x: V) -> V {
 /// With `t = e^-2|x| - 1`: `-t / (t + 2)`, and the sign of `x`.
 pub(super) fn tanh(b: &mut Builder, x: V) -> V {
     let magnitude = abs(b, x);
-    // Below this the result is its operand. What is computed all the same is of a normal number.
+    // Below this the result is the operand. The unused branch is computed with a normal number.
     let small = b.f64(2f64.powi(-28));
     let raised = b.binary(BinaryOp::GreaterOrSecond, small, magnitude);
     let minus_two = b.f64(-2.0);

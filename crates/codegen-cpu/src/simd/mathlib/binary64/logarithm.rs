@@ -18,7 +18,7 @@ const LOG: [f64; 7] = [
     0.146_191_647_771_864_25,
 ];
 
-/// A positive number as `2^exponent * mantissa`, the mantissa in [sqrt 1/2, sqrt 2).
+/// Splits a positive number into `2^exponent * mantissa`, with the mantissa in [sqrt 1/2, sqrt 2).
 pub(super) fn split(b: &mut Builder, x: V) -> [V; 2] {
     let smallest = b.f64(f64::MIN_POSITIVE);
     let subnormal = b.compare(Condition::Less, x, smallest);
@@ -32,8 +32,8 @@ pub(super) fn split(b: &mut Builder, x: V) -> [V; 2] {
     [b.add(exponent, correction), mantissa]
 }
 
-/// With `f` the mantissa less 1 and `s = f / (2 + f)`: `f - f^2/2 + s (f^2/2 + s^2 LOG(s^2))`,
-/// and ln 2 for each power of 2. What is large is added last.
+/// With `f` the mantissa minus 1 and `s = f / (2 + f)`: `f - f^2/2 + s (f^2/2 + s^2 LOG(s^2))`,
+/// plus ln 2 for each power of 2. The largest terms are added last.
 pub(super) fn log(b: &mut Builder, x: V) -> V {
     let [exponent, mantissa] = split(b, x);
     let (one, half) = (b.f64(1.0), b.f64(0.5));

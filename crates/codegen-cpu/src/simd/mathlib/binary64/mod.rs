@@ -1,15 +1,14 @@
-//! Transcendental functions of `f64` lanes, as bodies.
+//! Transcendental functions of `f64` lanes, as operations of SIMD bodies.
 //!
 //! Errors are stated against the true value: within 2 units in the last place (`tan`, `tanh` and
 //! the logistic function: 4), whether or not the machine has fused multiply-add. NaN, infinities
 //! and the signs of zeros are those of the reference; `exp`, `logistic` and `power` give zeros
 //! in place of subnormal numbers, as they do in `f32`.
 //!
-//! The methods are the textbook ones (Muller, *Elementary Functions*): an exponent or a few
-//! bits are taken off, so that a short polynomial does for what is left, and where the last
-//! digit needs more than an `f64` holds, a number is a sum of two. Coefficients are those of
-//! interpolation at Chebyshev points, computed to 50 digits; `benches/coefficients.py`
-//! makes them.
+//! The methods are the textbook ones (Muller, *Elementary Functions*): range reduction by the
+//! exponent or a few bits, so that a short polynomial suffices for the rest; where the last digit
+//! needs more precision than an `f64` has, a number is a sum of two. Coefficients are those of
+//! interpolation at Chebyshev points, computed to 50 digits by `benches/coefficients.py`.
 
 mod arctangent;
 mod error_function;
@@ -27,10 +26,10 @@ use tegula_ir::{Binary, Unary};
 
 /// The upper 26 bits of ln 2: products with integers below 2^27 are exact.
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_f800_0000);
-/// ln 2 less [`LN2_HIGH`].
+/// ln 2 minus [`LN2_HIGH`].
 const LN2_LOW: f64 = 1.299_650_689_388_988_9e-8;
 
-/// A function of one `f64`; `None` where there is none here.
+/// A function of one `f64`; `None` if it is not implemented here.
 pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     Some(match op {
         Unary::Exp => exponential::exp(b, x),
@@ -48,7 +47,7 @@ pub(crate) fn unary(b: &mut Builder, op: Unary, x: V) -> Option<V> {
     })
 }
 
-/// A function of two `f64`s; `None` where there is none here.
+/// A function of two `f64`s; `None` if it is not implemented here.
 pub(crate) fn binary(b: &mut Builder, op: Binary, x: V, y: V) -> Option<V> {
     match op {
         Binary::Power => Some(power::power(b, x, y)),

@@ -1,7 +1,7 @@
 //! Powers: `2^(y log2 x)`, with the logarithm as a sum of two numbers.
 //!
-//! An exponent of 1000 makes a thousand units of one in the last place of the logarithm. So
-//! that is computed to some 64 digits of the base 2, as `high + low`, and so is its product
+//! An exponent of 1000 turns an error of one unit in the last place of the logarithm into a
+//! thousand. So the logarithm is computed to about 64 bits, as `high + low`, and so is its product
 //! with `y`.
 
 use super::exponential::scaled;
@@ -42,7 +42,7 @@ const EXP2M1: [f64; 12] = [
 const TWO_THIRDS: [f64; 2] = [2.0 / 3.0, 3.700_743_415_417_188e-17];
 const LOG2_E: [f64; 2] = [std::f64::consts::LOG2_E, 2.035_527_374_093_103_3e-17];
 
-/// A number as a sum of two, of which the second is less than a unit in the last place of the
+/// A number as a sum of two, the second of which is less than a unit in the last place of the
 /// first.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
@@ -50,7 +50,7 @@ pub(super) struct Pair {
     pub(super) low: V,
 }
 
-/// `a + b` as a pair, where `a` is the larger one or 0.
+/// `a + b` as a pair, if `a` is the larger one or 0.
 pub(super) fn sum(b: &mut Builder, large: V, small: V) -> Pair {
     let high = b.add(large, small);
     let kept = b.sub(high, large);
@@ -69,8 +69,8 @@ fn halves(b: &mut Builder, x: V) -> [V; 2] {
     [upper, b.sub(x, upper)]
 }
 
-/// `x y` as a pair, by products of halves, which are exact with and without fused
-/// multiply-add (Dekker).
+/// `x y` as a pair, by products of halves, which are exact with and without fused multiply-add
+/// (Dekker).
 fn product(b: &mut Builder, x: V, y: V) -> Pair {
     let high = b.mul(x, y);
     let ([x1, x2], [y1, y2]) = (halves(b, x), halves(b, y));
@@ -142,7 +142,7 @@ fn log2(b: &mut Builder, x: V) -> Pair {
     let t_low = b.fma(ln.high, scale_low, t.low);
     let whole = sum(b, exponent, t.high);
     let low = b.add(whole.low, t_low);
-    // Of two that do not overlap.
+    // The sum of two numbers whose bits do not overlap.
     sum(b, whole.high, low)
 }
 
@@ -155,7 +155,7 @@ pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let usual = b.and(finite, nonzero);
     let base = b.select(usual, magnitude, one);
     let logarithm = log2(b, base);
-    // Exponents beyond decide as these do, and their products have a low part.
+    // Larger exponents give the same results as these limits, whose products still have a low part.
     let (low, high) = (b.f64(-2f64.powi(64)), b.f64(2f64.powi(64)));
     let exponent = clamp(b, low, y, high);
     let t = times(b, exponent, logarithm);
@@ -171,13 +171,13 @@ pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let (first, last) = (b.f64(-1022.0), b.f64(1024.0));
     let n = clamp(b, first, n, last);
     let result = scaled(b, p, n);
-    // 2^-1022 and above is normal; what is rounded down to it from below is not told apart.
+    // 2^-1022 and above is normal; numbers slightly below that are not distinguished.
     let total = b.add(within, rest);
     let underflows = b.compare(Condition::Less, total, first);
     let result = b.select(underflows, zero, result);
     let overflows = b.compare(Condition::LessEqual, last, total);
     let result = b.select(overflows, infinity, result);
-    // A base of 0 or infinity: what its sign as an exponent says.
+    // For a base of 0 or infinity, the sign of the exponent determines the result.
     let grows = b.compare(Condition::Less, zero, y);
     let large = b.compare(Condition::Less, one, magnitude);
     let opposite = b.xor(grows, large);
@@ -186,7 +186,7 @@ pub(super) fn power(b: &mut Builder, x: V, y: V) -> V {
     let unordered = b.compare(Condition::Unordered, x, y);
     let nan = b.f64(f64::NAN);
     let result = b.select(unordered, nan, result);
-    // 1 to whatever power is 1, and so is everything to the power of 0, and -1 to infinity.
+    // 1 to any power is 1, and so is any number to the power of 0, and -1 to the power of infinity.
     let of_one = b.compare(Condition::Equal, magnitude, one);
     let number = b.compare(Condition::Equal, y, y);
     let of_one = b.and(of_one, number);

@@ -1,4 +1,4 @@
-//! Every function against `libm`'s, which is within a unit of the true value.
+//! Compares every function with `libm`'s, which is within a unit of the true value.
 
 use crate::simd::ir::Type;
 use crate::simd::mathlib::{binary, unary};
@@ -6,7 +6,7 @@ use crate::simd::test_harness::{Compiled, elementwise};
 use tegula_ir::{Binary, Unary};
 use tegula_scalar as scalar;
 
-/// Numbers where functions have their corners.
+/// Special cases of the functions.
 const SPECIAL: [f64; 40] = [
     0.0,
     -0.0,
@@ -50,7 +50,7 @@ const SPECIAL: [f64; 40] = [
     -1e9,
 ];
 
-/// Units in the last place between a result and what it should be.
+/// The error of a result, in units in the last place.
 fn distance(got: f64, want: f64) -> u64 {
     if got.is_nan() && want.is_nan() {
         return 0;
@@ -70,7 +70,7 @@ fn distance(got: f64, want: f64) -> u64 {
     u64::try_from((key(got) - key(want)).unsigned_abs()).unwrap_or(u64::MAX)
 }
 
-/// A sequence of numbers that look random, the same each time.
+/// Deterministic pseudo-random numbers.
 fn words() -> impl Iterator<Item = u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     std::iter::repeat_with(move || {
@@ -81,7 +81,7 @@ fn words() -> impl Iterator<Item = u64> {
     })
 }
 
-/// Of all bits, and in ranges where functions do something.
+/// Random bits, and numbers in ranges where functions are not constant.
 fn inputs() -> Vec<f64> {
     let unit = |word: u64| (word >> 11) as f64 / (1u64 << 53) as f64;
     let mut inputs = SPECIAL.to_vec();
@@ -157,8 +157,8 @@ fn remainders_of_powers_of_two() {
     }
 }
 
-/// Of numbers of any exponents, with quotients that are whole or nearly so, and of those that are no
-/// numbers.
+/// For numbers of any exponents, with quotients that are integers or nearly so, and for infinities
+/// and NaN.
 #[test]
 fn remainders() {
     let mut words = words();
@@ -190,7 +190,7 @@ fn remainders() {
     }
     for i in 0..40_000u64 {
         let (x, y) = (any(), any());
-        // Quotients of few bits, of about as many as a step takes, and any.
+        // Quotients of few bits, of about as many as a step takes, and of any number of bits.
         let near = y * f64::powi(2.0, (i % 120) as i32 - 10);
         let count = (x.to_bits() >> (i % 60)) as f64;
         pairs.extend([
@@ -204,7 +204,7 @@ fn remainders() {
     check_pairs(Binary::Remainder, pairs, 0, |x, y| x % y);
 }
 
-/// Pairs by every lowering, within a unit of what `want` says.
+/// Compares a function of two numbers with `want`, by every lowering.
 fn check_pairs(op: Binary, pairs: Vec<(f64, f64)>, allowed: u64, want: impl Fn(f64, f64) -> f64) {
     let body = elementwise(Type::F64, 2, &|b, v| {
         binary(b, op, v[0], v[1]).expect("in the library")
@@ -224,7 +224,7 @@ fn check_pairs(op: Binary, pairs: Vec<(f64, f64)>, allowed: u64, want: impl Fn(f
     }
 }
 
-/// Those of all numbers where functions have their corners.
+/// All pairs of the special numbers.
 fn special_pairs() -> Vec<(f64, f64)> {
     let with_all = |x| SPECIAL.map(|y| (x, y));
     SPECIAL.into_iter().flat_map(with_all).collect()
@@ -250,13 +250,14 @@ fn powers() {
     let all = inputs();
     for (i, word) in words().take(120_000).enumerate() {
         let (x, y) = (all[i % all.len()], all[word as usize % all.len()]);
-        // Most powers of random numbers are 0 or infinite: not those near 1.
+        // Most powers of random numbers are 0 or infinite, except those near 1.
         let near = (700.0 / x.abs().ln()).abs().min(1e18) * (f64::from(word as u32) / 2e9 - 1.0);
         pairs.push((x, y));
         pairs.push((x.abs(), near));
         pairs.push((x, (y % 16.0).round()));
     }
-    // The system's: that of `libm` is some hundred units off for exponents of 10^9.
+    // Compared with the system's function, because that of `libm` is some hundred units off for
+    // exponents of 10^9.
     check_pairs(Binary::Power, pairs, 1, |x, y| {
         let want = x.powf(y);
         if want.is_subnormal() {

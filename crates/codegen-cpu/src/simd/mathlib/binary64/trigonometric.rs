@@ -1,8 +1,9 @@
-//! The reduction of arguments for `sin`, `cos` and `tan`, whatever their magnitude.
+//! Argument reduction for `sin`, `cos` and `tan`, for every magnitude.
 //!
-//! As in `f32`: the argument is reduced to an eighth of a circle about the next quarter turn, by
-//! parts of pi/2 while there are few quarters, and above by the bits of 2/pi that matter at the
-//! exponent (Payne and Hanek, "Radian reduction for trigonometric functions", 1983).
+//! As in `f32`, the nearest multiple of pi/2 is subtracted from the argument, which leaves at most
+//! pi/4. If the multiple is small, parts of pi/2 are subtracted; if it is large, it is computed
+//! from the bits of 2/pi that matter at the exponent (Payne and Hanek, "Radian reduction for
+//! trigonometric functions", 1983).
 
 use super::super::double::{FEW_TURNS, few_quarters};
 use super::super::trigonometric::{Reduced, next_quarter};
@@ -33,15 +34,15 @@ const COS: [f64; 6] = [
     -1.138_228_095_770_263_2e-11,
 ];
 
-/// pi/2 less the `f64` next to it.
+/// pi/2 minus the nearest `f64`.
 const HALF_PI_LOW: f64 = 6.123_233_995_736_766e-17;
 
-/// Words of a product with a mantissa, of which the first has two bits of whole quarters: 126 bits
-/// of a fraction, of which 62 may be zeros, and a mantissa's.
+/// The number of words of a product with a mantissa. The first word has two bits of whole quarters,
+/// which leaves 126 bits of a fraction: 62 that may be zeros, and a mantissa.
 const COLUMNS: usize = 4;
 
-/// Not negative `x = n pi/2 + r`: `n mod 4` (of more bits) as an `I32`, and `r` with |r| at
-/// most pi/4 and a little; not a number if `x` is none or infinite.
+/// Splits `x = n pi/2 + r` for `x >= 0`: `n mod 4` (with additional upper bits) as an `I32`, and
+/// `r` with |r| slightly above pi/4 at most; NaN if `x` is NaN or infinite.
 fn quarters(b: &mut Builder, x: V) -> [V; 2] {
     let few = few_quarters(b, x);
     let most = b.f64(FEW_TURNS);
@@ -80,15 +81,15 @@ fn many_quarters(b: &mut Builder, x: V) -> [V; 2] {
     [n, b.select(finite, r, nan)]
 }
 
-/// The quarter turns in a number, of which multiples of four do not count, in words: the first has
-/// 30 bits behind the point.
+/// The number of quarter turns in `x`, modulo four, in words: the first has 30 bits after the
+/// point.
 fn fraction_of_quarters(b: &mut Builder, x: V) -> [V; COLUMNS] {
     let bits = b.bits(x);
     let upper = b.shift(BinaryOp::ShiftRight, bits, 32);
     let upper = b.convert(Conversion::Low, upper, Type::I32);
     let exponent = b.shift(BinaryOp::ShiftRight, upper, 20);
-    // x is an integer times 2^(exponent - 1075): the bit of 2/pi that is worth 2 with it is this one
-    // of the table. Lanes that are not rare may be anywhere.
+    // x is an integer times 2^(exponent - 1075), so its product with this bit of the table has the
+    // value 2. In lanes that are not rare the result is unused.
     let bias = b.i32(32 * ZERO_WORDS as i32 - 1077);
     let place = b.add(exponent, bias);
     let zero = b.i32(0);
@@ -131,7 +132,7 @@ fn fraction_of_quarters(b: &mut Builder, x: V) -> [V; COLUMNS] {
     let by_upper: Vec<V> = aligned.iter().map(|&w| b.mul(w, upper)).collect();
     let mut carry = b.constant(Type::I64, 0);
     let mut columns = [carry; COLUMNS];
-    // What is behind the last column is left out: less than a unit of it for each.
+    // Columns after the last are omitted: each contributes less than a unit.
     for k in (0..COLUMNS).rev() {
         let here = [by_lower[k], by_upper[k + 1]].map(|p| b.and(p, low_word));
         let behind = [by_lower[k + 1], by_upper[k + 2]];
@@ -144,7 +145,7 @@ fn fraction_of_quarters(b: &mut Builder, x: V) -> [V; COLUMNS] {
     columns
 }
 
-/// The magnitude of an `f64`.
+/// Reduces the magnitude of an `f64`.
 pub(super) fn reduced(b: &mut Builder, x: V) -> Reduced {
     let x = abs(b, x);
     let [n, r] = b.reduced(x, Type::F64, quarters);
@@ -157,7 +158,7 @@ pub(super) fn reduced(b: &mut Builder, x: V) -> Reduced {
     let (half, one) = (b.f64(0.5), b.f64(1.0));
     let less = b.mul(square, half);
     let most = b.sub(one, less);
-    // What that has lost.
+    // The rounding error of the step before.
     let kept = b.sub(one, most);
     let lost = b.sub(kept, less);
     let tail = b.fma(fourth, tail, lost);
