@@ -1,8 +1,8 @@
-//! Compiles the routines to an object for each architecture, with the compiler that builds everything
-//! else: no second cargo, no network, and the same for every way of building.
+//! Compiles the routines to an object for each architecture, with the compiler that builds
+//! everything else: no second cargo, no network, and the same for every way of building.
 //!
-//! For another architecture than the one that is built for, that needs Rust's core library for it. If it
-//! is not installed, there is no object, and who asks for one is told what to install.
+//! Another architecture than the build's own needs Rust's core library for it. If that is not
+//! installed, there is no object, and a request for one is answered with what to install.
 
 use object::read::archive::ArchiveFile;
 use object::{Object as _, ObjectSymbol};

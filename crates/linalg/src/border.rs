@@ -1,8 +1,8 @@
-//! Copies of arrays with a border of zeros, or with a border cut off: what a convolution reads whose windows reach
-//! outside of its input.
+//! Copies arrays with a border of zeros added, or with a border cut off: the padded input of a
+//! convolution whose windows reach outside of its input.
 //!
-//! Rows of images are short, so that calls of the C library's copying and filling would take most of the time:
-//! short ones are written here, in a few wide stores that overlap.
+//! Rows of images are short, so most of the time would go to calls of `memcpy` and `memset`: short
+//! rows are copied here, by a few wide stores that overlap.
 
 /// What is copied along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
-//! Products of many small groups: each group has one column, groups are neighbours
-//! in every array, and vectors run over groups. A depthwise convolution with the
-//! features last is one.
+//! Depthwise products: many small groups, each with one column. Groups are adjacent in every array,
+//! and vectors run over groups. A depthwise convolution with the features last is such a product.
 
 use crate::gemm::{Axes, Axis, AxisList, SERIAL, Types, element_count, offsets_at, share, varying};
 #[cfg(any(target_arch = "aarch64", feature = "std"))]

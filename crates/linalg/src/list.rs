@@ -1,5 +1,5 @@
-//! A short list inside of its owner, for what routines prepare: nothing is allocated, so that the
-//! same code runs in compiled programs, which have no allocator.
+//! A list of bounded length stored inline. Prepared routines use it because they must not allocate:
+//! the same code runs in compiled programs, which have no allocator.
 
 use core::fmt;
 use core::mem::MaybeUninit;

@@ -1,5 +1,6 @@
-//! Where routines keep tables whose length is known when they are prepared: here, on the heap.
-//! In compiled programs, where there is none, a module of this name takes memory of the caller.
+//! Memory for the tables of routines, whose lengths are known when a routine is prepared: here, the
+//! heap. In compiled programs, which have no heap, a module of the same name takes memory from the
+//! caller.
 
 /// A table.
 pub(crate) type Table<T> = Vec<T>;

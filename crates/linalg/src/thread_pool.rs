@@ -1,10 +1,10 @@
-//! A few threads that take parts of a piece of work, with the caller among them.
+//! A pool of a few threads that work on the parts of a task; the calling thread takes parts too.
 //!
-//! Work is split into parts by whoever asks, so that results do not depend on which
-//! thread takes which part. A worker looks for new work for a short while and then
-//! sleeps; a caller that finds the workers busy with another caller's work does all
-//! its parts itself. Nobody waits for a thread that has not begun: what no worker
-//! has taken, the caller does. Workers are within the [scope](tegula_limits::Scope) of the caller.
+//! The caller decides how the task is split, so that results do not depend on which thread takes
+//! which part. A worker polls for new work for a short while and then sleeps. A caller that finds
+//! the workers busy with another caller's task does all its parts itself. Nobody waits for a thread
+//! that has not begun: the caller does the parts that no worker has taken. Workers run within the
+//! caller's [scope](tegula_limits::Scope).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,8 +1,8 @@
-//! The first elements by rank along the last dimension.
+//! The first `k` elements by rank along the last dimension.
 //!
-//! An element and its place are one number, smaller where it goes first. Few are kept in
-//! order while the row is read, some elements at a time: most hold nothing that comes
-//! before the last one kept, which vectors tell. Many are found by partitioning.
+//! An element and its index are packed into one number; smaller numbers rank first. A small `k`
+//! keeps its elements sorted while the row is read in blocks: vector comparisons skip most blocks,
+//! in which no element ranks before the last one kept. A large `k` partitions the row.
 
 use crate::sort::KeyOrder;
 use crate::thread_pool::is_stopped;

@@ -1,7 +1,7 @@
-//! The vectors of a CPU: numbers of one type that its instructions load, store and compute with together.
-//! Routines say them by their instructions where the time goes, because of arrays of numbers alone the
-//! compiler does not always make vectors. What is computed with them is said where it is needed:
-//! [`crate::dense`] and [`crate::fourier`] have traits of their own over [`Vector`].
+//! The CPU's SIMD vectors: numbers of one type that its instructions load, store and compute with
+//! together. Routines use intrinsics in their hot loops, because the compiler does not always
+//! vectorise code on arrays. [`crate::dense`] and [`crate::fourier`] extend [`Vector`] by traits
+//! with the arithmetic that they need.
 
 #[cfg(target_arch = "aarch64")]
 use core::arch::aarch64 as arch;

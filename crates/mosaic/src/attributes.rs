@@ -1,4 +1,4 @@
-//! What attributes of the kernel dialects say. MLIR writes those as text, which is parsed here.
+//! The values of the kernel dialects' attributes, parsed from the text in which MLIR stores them.
 
 use crate::ir::DotDims;
 use tegula_stablehlo::attribute_text;

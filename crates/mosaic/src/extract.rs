@@ -1,7 +1,7 @@
-//! Kernels inside programs: the calls of `tpu_custom_call` in StableHLO.
+//! Extracts kernels from programs: the calls of `tpu_custom_call` in StableHLO.
 //!
-//! JAX puts a kernel's bytecode, in base64, into a JSON object that is the call's configuration;
-//! where its operations are from in the source comes beside it, as bytecode of its own.
+//! JAX encodes a kernel's bytecode in base64 in a JSON object, the call's configuration; the source
+//! locations of its operations are stored next to it, as separate bytecode.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

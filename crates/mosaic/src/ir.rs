@@ -1,10 +1,10 @@
-//! A kernel as typed operations.
+//! The typed IR of kernels.
 //!
 //! A [`Kernel`] is a function that runs once for each point of a grid. Its arguments are the
-//! point's indices, scalars that were fetched before ([`Kernel::scalar_prefetch`]), windows of
-//! arrays and scratch memory. Every value is defined once; an operation's regions see the values
-//! around it. Operations say what they compute in the machine's terms, not how the dialects
-//! arith, vector, memref, scf, math and tpu spell it.
+//! point's indices, prefetched scalars ([`Kernel::scalar_prefetch`]), windows of arrays and scratch
+//! memory. Every value is defined once; an operation's regions see the values around it. Operations
+//! are expressed in the machine's terms, independent of their spelling in the dialects arith,
+//! vector, memref, scf, math and tpu.
 
 use crate::types::{Element, Type};
 use smallvec::SmallVec;

@@ -1,14 +1,14 @@
 //! TPU kernels as Pallas lowers them: the dialects of Mosaic, read into typed operations.
 //!
-//! A kernel comes as a module of MLIR, in bytecode or as text, by itself or inside a program of
-//! StableHLO as the body of a `tpu_custom_call`. [`read`] takes any of these:
+//! A kernel is a module of MLIR, in bytecode or as text, on its own or inside a StableHLO program
+//! as the body of a `tpu_custom_call`. [`read`] accepts all of these:
 //!
 //! - [`extract`]: the calls in a program;
-//! - `upgrade`: kernels of older versions as the newest one has them;
-//! - `typed`: the operations with what they compute, in [`ir`], with [`types`];
-//! - [`verify()`]: what must hold of a kernel before anybody uses it.
+//! - `upgrade`: converts kernels of older versions to the newest;
+//! - `typed`: converts MLIR operations to the typed [`ir`], with its [`types`];
+//! - [`verify()`]: checks a kernel's invariants before it is used.
 //!
-//! [`Source::print`] gives the kernel as MLIR text, which reads back to the same kernel.
+//! [`Source::print`] prints the kernel as MLIR text, which reads back to the same kernel.
 //!
 //! ```
 //! let text = "module attributes {stable_mosaic.version = 15 : i64} {

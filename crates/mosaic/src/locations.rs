@@ -1,8 +1,8 @@
-//! Places in the source that come apart from a kernel.
+//! Source locations that are stored separately from a kernel.
 //!
-//! The blob is MLIR bytecode. Two forms are taken: a module with as many operations as the
-//! kernel has, whose locations are those of the kernel's operations in the same order; and one
-//! whose attributes list them. Anything else is left out: places are for messages alone.
+//! They are MLIR bytecode, in one of two forms: a module with as many operations as the kernel,
+//! whose locations belong to the kernel's operations in the same order; or one whose attributes
+//! list them. Anything else is ignored, because locations are used only in messages.
 
 use std::sync::Arc;
 use tegula_stablehlo::mlir::{Attribute, Location, Module, Operation};

@@ -1,4 +1,4 @@
-//! MLIR's operations as typed ones: names and attributes become what is computed.
+//! Conversion of MLIR operations to typed ones: names and attributes become typed fields.
 
 mod names;
 

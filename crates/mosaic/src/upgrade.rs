@@ -1,9 +1,9 @@
-//! Kernels of older versions as the newest one has them.
+//! Converts kernels of older versions to the newest version.
 //!
 //! JAX writes a kernel's operations with the prefix `stable_mosaic.` and a version on the module,
-//! so that a compiler of another age can read them. What changed between the versions (JAX's
-//! `mosaic/dialect/tpu/transforms/serde.cc`): how many operands some operations may have, and
-//! attributes that came later and have a default.
+//! so that compilers of other versions can read them. The versions differ (JAX's
+//! `mosaic/dialect/tpu/transforms/serde.cc`) in the number of operands of some operations, and in
+//! attributes that were added later and have a default.
 
 use tegula_stablehlo::Error;
 use tegula_stablehlo::mlir::{Attribute, Module, Operation, Type};

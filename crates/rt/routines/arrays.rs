@@ -1,8 +1,8 @@
 //! The functions that programs call for operations on whole arrays: sorts, random bits,
 //! factorisations, Fourier transforms.
 //!
-//! Each is given words that say what it does, data that it needs besides, and the addresses of its
-//! operands and results. The documentation of `tegula_rt` says which words.
+//! Each is given words that describe the operation, additional data, and the addresses of its
+//! operands and results. The documentation of `tegula_rt` lists the words.
 
 use crate::dense::{Cholesky, Complex, Lu, Number, Solve, TridiagonalSolve};
 use crate::fourier::{self, Fourier};

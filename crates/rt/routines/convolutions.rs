@@ -1,7 +1,8 @@
-//! Convolutions whose sizes are known when the program runs: what a run prepares is worked out in the call.
+//! Convolutions whose sizes are known only when the program runs: the call also does the
+//! preparation that a run would do before.
 //!
-//! Which products a convolution is, `convolution` says, as for a run. Each is computed by the functions that the
-//! caller names, so that a program has those of its vectors and types alone.
+//! `convolution` chooses the products, as in a run. The caller passes the functions that compute
+//! them, so that a program contains only the code for its own vectors and types.
 
 use crate::convolution::{Border, Convolution, Dim, Geometry, MAX_DIMS, Spatial, Window, row_major};
 use crate::depthwise::MAX_TAPS;

@@ -1,7 +1,7 @@
 //! The functions that programs call.
 //!
-//! Each is for certain vectors and types, so that what is copied into a program has the code for
-//! these alone: how a product is computed is decided in functions that are inlined here.
+//! Each is for given vectors and types, so that a program that copies it gets no other code: the
+//! functions that decide how a product is computed are inlined here.
 
 use crate::border::{self, BorderedDim};
 use crate::depthwise::Direct;

@@ -1,4 +1,4 @@
-//! Floats of 16 bits, as far as products need them.
+//! 16-bit floats, with the operations that products need.
 
 /// The upper half of a binary32.
 #[allow(non_camel_case_types, reason = "named like the types of the language")]

@@ -1,8 +1,8 @@
-//! The routines, as one crate of the files of `crates/linalg` that need no more than `core`.
+//! The routines, as one crate made of the files of `crates/linalg` that need only `core`.
 //!
-//! They are in `shared`, which has links to them, so that they are part of this package. What they import
-//! from elsewhere is here under the same names: element types and CPU features are the crates' own files,
-//! floats of 16 bits, tables and the pool of one thread are modules of this folder.
+//! `shared` has links to those files, so that they are part of this package. Items that they import
+//! from elsewhere are here under the same names: element types and CPU features are the original
+//! files; 16-bit floats, tables and the single-threaded pool are modules of this folder.
 
 #![no_std]
 

@@ -1,4 +1,4 @@
-//! Conversions of floats of fewer than 32 bits, between their bits and a number: as
+//! Conversions between numbers and the bits of floats narrower than 32 bits: as
 //! `tegula_scalar::{decode_single, encode_single, encode_double}`.
 
 use crate::{ElementType, bf16, f16};

@@ -1,4 +1,4 @@
-//! Tables in memory of the caller.
+//! Tables in memory that the caller provides.
 
 use core::ops::Deref;
 use core::slice;

@@ -1,4 +1,4 @@
-//! The pool of one thread: the caller's.
+//! A pool with one thread: the caller's.
 
 /// Whether the work is to stop: never, as an object's program has no limits.
 #[inline(always)]

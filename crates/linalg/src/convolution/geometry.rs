@@ -1,11 +1,13 @@
-//! The numbers of a convolution: sizes and strides by what a dimension is for, and which elements a window touches, as
-//! sums of strides.
+//! The geometry of a convolution: sizes and strides by the role of each dimension, and the elements
+//! that a window touches, as sums of strides.
 //!
-//! An output and a tap of the window meet at `output * stride + tap * window_dilation - padding_low` in the base with
-//! its dilation. With a base dilation of more than 1, outputs fall into *phases*: those of one phase meet elements
-//! with the same taps, every so many apart, and within a phase everything is linear again. So nothing is multiplied by
-//! the zeros between the base's elements. Phases beside each other that meet the same elements, each with taps one
-//! before those of the other, are one with a *width*: to a product they are columns, as output features are.
+//! Output `o` and tap `t` of the window meet the dilated base at `o * stride + t * window_dilation
+//! - padding_low`. With a base dilation of more than 1, the outputs divide into *phases*. The
+//! outputs of a phase meet elements of the base by the same taps, a fixed number of taps apart, and
+//! within a phase everything is linear again. The zeros between the base's elements are therefore
+//! never multiplied. Adjacent phases that meet the same elements, each by taps one before those of
+//! the next, are joined to one with a *width*: in the product they are columns, as output features
+//! are.
 
 /// The most phases of a dimension before those beside each other are made one.
 const MAX_PHASES: i64 = 4096;

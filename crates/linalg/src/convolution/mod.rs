@@ -1,12 +1,14 @@
-//! Convolutions as [products](crate::gemm): the rows are the positions of the window and the batch, the columns the
-//! output features, the depth the taps and the input features. Nothing is gathered before: strides that overlap do it.
+//! Convolutions as [matrix products](crate::gemm): the rows are the positions of the window and the
+//! batch, the columns the output features, the depth the taps and the input features. There is no
+//! im2col copy: axes with overlapping strides take its place.
 //!
-//! - An input whose windows reach outside of it is copied with its [border](Border) first.
-//! - A base dilation gives one product for each phase, whose width is columns (see [`geometry`]).
+//! - An input whose windows reach outside of it is first copied with its [border](Border).
+//! - A base dilation gives one product for each phase; the phase's width is in the columns (see
+//!   [`geometry`]).
 //! - Groups are the product's batch.
 //!
-//! Which products a convolution is depends on its sizes; who compiles a program and the program itself, if its sizes
-//! are open, ask the same functions. Nothing is allocated.
+//! The choice of products depends on the convolution's sizes. A compiler, and a compiled program
+//! whose sizes are symbolic, call the same functions. Nothing is allocated.
 
 mod geometry;
 mod padding;

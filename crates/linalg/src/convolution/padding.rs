@@ -1,4 +1,4 @@
-//! A copy of an array with a border of zeros, or with a border cut off.
+//! Copies an array with a border of zeros added, or with a border cut off.
 
 use super::{BorderedDims, Dim, MAX_DIMS, row_major};
 use crate::border::{self, BorderedDim};

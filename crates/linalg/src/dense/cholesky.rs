@@ -1,4 +1,5 @@
-//! Cholesky factorisations: some columns at a time, of which those before are taken away first.
+//! Blocked left-looking Cholesky factorisation: a block of columns is updated by all columns before
+//! it, then factorised.
 
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;

@@ -1,5 +1,5 @@
-//! LU factorisations with partial pivoting, some columns at a time, as LAPACK's: a column without a
-//! pivot stays as it is.
+//! Blocked LU factorisation with partial pivoting, with LAPACK's conventions: a column without a
+//! nonzero pivot stays unchanged.
 
 use super::{LANES, Matrix, Number, Real, Routine, Vectors, dispatch, tile};
 use crate::microkernels::CpuFeatures;

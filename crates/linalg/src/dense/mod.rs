@@ -1,8 +1,8 @@
-//! Cholesky and LU factorisations, triangular and tridiagonal solves of row-major matrices that allocate nothing:
-//! what runs and compiled programs call.
+//! Cholesky and LU factorisations, triangular and tridiagonal solves of row-major matrices, without
+//! allocation: called by runs and by compiled programs.
 //!
-//! All but tridiagonal ones come down to one loop, `tile`: some rows of a matrix, less products of other elements and packed
-//! rows of 16 columns.
+//! All but the tridiagonal solves use one inner loop, `tile`: it subtracts from some rows of a
+//! matrix the products of other elements and packed rows of 16 columns.
 
 mod cholesky;
 mod lu;

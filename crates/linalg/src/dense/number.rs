@@ -1,5 +1,5 @@
-//! Numbers and lanes of them: what factorisations compute with. Products of lanes are a CPU's
-//! [`vectors`]; other loops over lanes have constant lengths, of which the compiler makes vectors.
+//! The numbers that factorisations compute with, and lanes of them. Products of lanes use the CPU's
+//! [`vectors`]; other loops over lanes have constant lengths, which the compiler vectorises.
 
 use super::vectors::{self, LANES, Vectors};
 use core::ops::{Add, Mul, Neg, Sub};

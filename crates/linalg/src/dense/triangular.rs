@@ -1,5 +1,5 @@
-//! Triangular solves: some right-hand sides at a time where there are many, or else one, whose own
-//! numbers fill vectors.
+//! Triangular solves. Many right-hand sides are solved in blocks; a single one is solved by vectors
+//! along its own elements.
 
 use super::{LANES, Matrix, Number, Routine, Vectors, contiguous, dispatch, tile};
 use crate::microkernels::CpuFeatures;

@@ -1,5 +1,5 @@
-//! What lanes of numbers are computed with: the CPU's [vectors](crate::vectors), and products taken from
-//! numbers.
+//! Arithmetic on lanes of numbers: the CPU's [vectors](crate::vectors), and subtraction of
+//! products.
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) use crate::vectors::Neon;

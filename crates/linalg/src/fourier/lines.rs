@@ -1,10 +1,13 @@
-//! Transforms of lines of complex numbers: which lines are put together to what [`Passes`] transform.
+//! Transforms lines of complex numbers: groups lines into the lanes that [`Passes`] transform
+//! together.
 //!
-//! - Lines beside each other, which are columns of a matrix, are the lanes of a vector.
-//! - A long line whose numbers are neighbours is a matrix of `a` rows and `b` columns: its columns are
-//!   transformed, multiplied by roots of unity and turned, and its columns then are transformed again.
-//! - Other lines whose numbers are neighbours are turned so that they are lanes.
-//! - Lengths with a large prime factor are circular convolutions (Bluestein), of lines as matrices.
+//! - Adjacent lines, which are columns of a matrix, are the lanes of a vector.
+//! - A long contiguous line is treated as a matrix of `a` rows and `b` columns (the four-step
+//!   algorithm): its columns are transformed, multiplied by twiddle factors and transposed, and the
+//!   new columns are transformed.
+//! - Other contiguous lines are transposed, so that they become lanes.
+//! - A length with a large prime factor becomes a circular convolution (Bluestein's algorithm), of
+//!   lines as matrices.
 
 use super::Real;
 use super::passes::{Compiled, LANES, Load, Passes, ROW, Rows, Store};

@@ -1,5 +1,6 @@
-//! Fourier transforms of the last dimensions of an array that allocate nothing: what compiled programs
-//! call. A plan is made when the program is compiled, and is two arrays: words, and numbers.
+//! Fourier transforms of the last dimensions of an array, without allocation: called by compiled
+//! programs. A plan is made when the program is compiled, and consists of two arrays: words and
+//! numbers.
 
 mod lines;
 mod passes;

@@ -1,8 +1,8 @@
-//! Passes over [`LANES`] lines at once, in Stockham's form: each reads one array and writes another, and
-//! the result is in order.
+//! Passes of Stockham's autosorting algorithm over [`LANES`] lines at once: each reads one array
+//! and writes another, and the result needs no reordering.
 //!
 //! An array has a row for each element of a line: the real parts of the lanes, then their imaginary
-//! parts. Vectors are of lanes, whatever the length.
+//! parts. Vectors run over lanes, so that any length is vectorised.
 
 use super::Real;
 use super::vectors::Lanes;

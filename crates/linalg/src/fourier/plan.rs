@@ -1,5 +1,5 @@
-//! Plans: the passes of each dimension's lines, and the numbers that they multiply by, in double
-//! precision rounded once.
+//! Plans of transforms: the passes of each dimension's lines, and the factors they multiply by,
+//! computed in double precision and rounded once.
 
 use super::passes::{FOUR, LANES, MAX_RADIX, table_numbers};
 use super::{BACK_TO_REAL, FORWARD, Fourier, IN_HALVES, INVERSE, REAL, Real};

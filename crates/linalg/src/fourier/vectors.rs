@@ -1,5 +1,5 @@
-//! What transforms do with the CPU's [vectors](crate::vectors): sums and products lane by lane, complex
-//! numbers taken apart, and square tiles transposed.
+//! Operations on the CPU's [vectors](crate::vectors) for transforms: sums and products lane by
+//! lane, separation of complex numbers into parts, and transposition of square tiles.
 
 use crate::vectors::Vector;
 

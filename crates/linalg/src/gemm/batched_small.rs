@@ -1,9 +1,9 @@
-//! Many products of a few rows, columns and steps each: a handful of numbers, for which
-//! everything that prepares a tile costs more than multiplying.
+//! Batches of small matrix products, whose rows, columns and depth have only a few elements each:
+//! to prepare tiles would cost more than to multiply.
 //!
-//! Columns beyond a few count as more products, whose left operand repeats. Of each product
-//! the right operand is put into a small table, then each row of the left one is multiplied
-//! with it, all columns at once.
+//! If there are more than a few columns, groups of columns become further products of the batch,
+//! with the same left operand. For each product, the right operand is copied to a small table, and
+//! each row of the left operand is multiplied by it, all columns at once.
 
 use super::geometry::{AxisList, MAX_AXES};
 use super::geometry::{element_count as count, offsets_at, share};

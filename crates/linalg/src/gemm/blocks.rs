@@ -1,4 +1,4 @@
-//! How a part of a product is blocked for the caches, and what memory it takes.
+//! Cache blocking of a part of a product: the sizes of blocks, and the scratch memory they need.
 
 use super::geometry::{MAX_DEPTH, TOGETHER, depth_count, share};
 use super::unpacked::InPlace;

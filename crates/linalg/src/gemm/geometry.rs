@@ -1,5 +1,4 @@
-//! The dimensions of a product: brought to a normal form, counted, and cut into
-//! parts.
+//! The dimensions of a product: normalisation, counting and division into parts.
 
 use crate::list::List;
 use crate::microkernels::strided_tile::MAX_ROWS;

@@ -1,9 +1,10 @@
-//! What is known of a product when its code is compiled, so that a program that has one kind of product
-//! has the kernels of no other.
+//! Facts about a product that are constant when its code is compiled, so that a program with one
+//! kind of product contains the kernels of no other.
 //!
-//! How a product is computed is decided by the CPU's vectors and the element types, at run time, and
-//! the code for every answer is there. Where both are constants, the compiler leaves out the rest;
-//! it has to see them as constants at each choice, which is what these functions are for.
+//! The CPU's vectors and the element types determine how a product is computed. They are known at
+//! run time only, so the code must contain all variants. Where both are constants, the compiler
+//! removes the other variants; for this it must see the constants at each choice, which these
+//! functions ensure.
 
 use super::Types;
 use crate::microkernels::{CpuFeatures, VectorWidth};

@@ -1,20 +1,19 @@
-//! Products of arrays as sums over strided dimensions: what dots and convolutions
-//! come down to, and how they are blocked for the caches.
+//! Matrix products generalised to sums over strided dimensions (dots and convolutions are computed
+//! by them), and their cache blocking.
 //!
-//! The *rows* of a product are the dimensions of the left operand and the result,
-//! its *columns* those of the right operand and the result, its *depth* those of
-//! both operands, its *batch* those of all three. Strides are arbitrary: a
-//! transposed operand, a window moving over an image (whose dimensions overlap) and
-//! a reversed kernel differ in nothing but numbers.
+//! The *rows* of a product are the dimensions of the left operand and the result, its *columns*
+//! those of the right operand and the result, its *depth* those of both operands, its *batch* those
+//! of all three. Strides are arbitrary: a transposed operand, a window that moves over an image
+//! (whose dimensions overlap) and a reversed kernel differ only in numbers.
 //!
-//! Floats are read where they lie, as far as their strides allow (`unpacked`). Other types,
-//! and CPUs without vectors, have both operands packed (`packed`): a block of the left
-//! operand into panels as high as a tile, the right one into panels as wide as one. A left
-//! operand that fits the second-level cache is packed once, and right panels as they are
-//! used; otherwise right panels are packed first, and left blocks are used on all of them.
-//! Few rows, or few columns, read the other operand along the depth if it is contiguous
-//! there (`skinny`); one row goes along the rows of a large right operand. Many products of a
-//! few numbers have neither tiles nor panels (`batched_small`).
+//! Floats are read in place, as far as their strides allow (`unpacked`). For other types, and on
+//! CPUs without vectors, both operands are packed (`packed`): a block of the left operand into
+//! panels as high as a tile, the right one into panels as wide as a tile. A left operand that fits
+//! the second-level cache is packed once, and right panels as they are used; otherwise right panels
+//! are packed first, and each left block is multiplied by all of them. A product with few rows, or
+//! few columns, reads the other operand along the depth if it is contiguous there (`skinny`); a
+//! product with one row and a large right operand reads along that operand's rows. Batches of small
+//! products use neither tiles nor panels (`batched_small`).
 //!
 //! An operand that is the same in every run may be packed once, for all of them (`prepacked`).
 

@@ -1,4 +1,4 @@
-//! The loops over blocks, panels and tiles.
+//! The loops over blocks, panels and tiles of a product with packed operands.
 
 use super::geometry::{chunks, fill_offsets};
 use super::packing::Panel;

@@ -1,4 +1,4 @@
-//! Packing: which runs of an operand a panel is made of, and where it goes.
+//! Packing of operands into panels: the elements of each panel, and its address.
 
 use super::geometry::{Axis, TOGETHER, chunks, fill_offsets, offsets_at, pieces};
 use super::{Side, Worker};

@@ -1,10 +1,10 @@
 //! Operands that are packed once for many runs.
 //!
-//! An operand that is the same in every run (weights) is packed over all of the depth and
-//! all of its lanes. The packed form is a head of one line, whose first byte says whether a
-//! unit is not suitable for the table's arithmetic; then for each index of the batch the
-//! blocks of the depth, each with all panels. Panels do not depend on how a run is split:
-//! parts end where panels do.
+//! An operand that is the same in every run (weights) is packed over all of the depth and all of
+//! its lanes. The packed form has a header of one cache line, whose first byte says whether a unit
+//! is unsuitable for the table's arithmetic; then, for each index of the batch, the blocks of the
+//! depth, each with all panels. Panels do not depend on how a run is split between threads: parts
+//! end at panels' ends.
 
 use super::blocks::Blocks;
 use super::packing::LastLanes;

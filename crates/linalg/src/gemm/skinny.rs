@@ -1,4 +1,4 @@
-//! Products of a few rows, whose right operand is read once and not packed.
+//! Products with few rows, whose right operand is read once and not packed.
 
 use super::blocks::MAX_RESIDENT;
 use super::geometry::{chunks, element_count, fill_offsets, tiles};

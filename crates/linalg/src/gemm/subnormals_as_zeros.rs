@@ -1,9 +1,10 @@
-//! Subnormal numbers count as zeros while a product is computed.
+//! Flushes subnormal numbers to zero while a product is computed.
 //!
-//! Cores of Intel take some 150 cycles for a multiplication that meets a subnormal number, which 16 others
-//! wait for: the state of a recurrent network whose gates are shut, or weights that decay, made products
-//! 20 times slower. XLA:CPU computes whole programs so; here only products do, whose sums lose nothing
-//! that counts unless a subnormal number meets one of the largest.
+//! Intel's cores take about 150 cycles for a multiplication with a subnormal operand, and the other
+//! 15 lanes of the vector wait: the state of a recurrent network whose gates are shut, or decaying
+//! weights, made products 20 times slower. XLA:CPU runs whole programs in this mode. Here only
+//! products use it: their sums lose nothing significant unless a subnormal number is multiplied by
+//! one of the largest numbers.
 
 /// Multiplications from which on a product is computed so. To change the mode twice takes as long as some
 /// hundred of them in vectors.

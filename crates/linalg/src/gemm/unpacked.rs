@@ -1,12 +1,12 @@
-//! Products that read their operands where they lie.
+//! Products that read their operands in place.
 //!
-//! Rows of the left operand are read where they lie, at any distances from each other. The right operand
-//! is read in place if its columns are neighbours: the first tile of a panel copies it on the way, for the
-//! tiles below. Otherwise, or if it is large and would be read often, it is packed. A left operand whose
-//! strides make the cache forget it is packed as well, some rows at a time.
+//! Rows of the left operand are read in place, at any distances from each other. The right operand
+//! is read in place if its columns are adjacent: the first tile of a panel also copies it, for the
+//! tiles below. Otherwise, or if it is large and would be read often, it is packed. A left operand
+//! whose strides cause cache conflicts is packed too, some rows at a time.
 //!
-//! A right operand that would be turned as it is packed may change places with the left one, if
-//! to turn the result costs less: its tiles are turned in registers as they are stored.
+//! If packing would transpose the right operand, the operands may be swapped instead, if
+//! transposing the result costs less: its tiles are transposed in registers as they are stored.
 
 #[cfg(feature = "std")]
 mod tile_forms;

@@ -1,4 +1,5 @@
-//! Reflectors that are applied many at once, by products of matrices (LAPACK's `larft` and `larfb`).
+//! Block reflectors: several reflectors applied at once, by matrix products (LAPACK's `larft` and
+//! `larfb`).
 
 use crate::lapack::matrix::Matrix;
 use crate::lapack::scalar::Scalar;

@@ -1,5 +1,5 @@
-//! Deflation: which columns of two decompositions take part in making one of them, by divide and
-//! conquer. Both kinds of it, of eigenvalues and of singular values, go through their poles alike.
+//! Deflation in divide and conquer: selects the columns of two decompositions that take part in
+//! merging them. Eigenvalues and singular values share this scan over the poles.
 
 /// What becomes of a column, beside the one before it that takes part so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Instruction sets: a routine is compiled for several, and the machine's is chosen when it runs.
+//! Instruction sets: each routine is compiled for several, and the best that the machine has is
+//! selected when it runs.
 
 #[cfg(target_arch = "aarch64")]
 use crate::dense::vectors::Neon;

@@ -1,4 +1,4 @@
-//! Matrices in memory that someone else owns.
+//! Views of matrices in borrowed memory.
 
 use crate::lapack::scalar::Scalar;
 

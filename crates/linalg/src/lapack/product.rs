@@ -1,7 +1,8 @@
-//! Products of matrices, by [`crate::gemm`].
+//! Matrix products, by [`crate::gemm`].
 //!
-//! A product of complex matrices is one of real ones: a complex column of the right operand and of the result
-//! is a real one of twice the length, parts in turn, and the left operand has beside each column that column times `i`.
+//! A product of complex matrices is computed as a real one. A complex column of the right operand
+//! or of the result is a real column of twice the length, with real and imaginary parts
+//! interleaved; next to each column of the left operand stands that column times `i`.
 
 use crate::CpuFeatures;
 use crate::gemm::{Axes, Axis, Product};

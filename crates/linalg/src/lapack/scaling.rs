@@ -1,4 +1,4 @@
-//! Matrices brought near 1, so that no square of a number is too large or too small.
+//! Scaling of matrices to norms near 1, so that squares of elements neither overflow nor underflow.
 
 use crate::lapack::NotConverged;
 use crate::lapack::matrix::Matrix;

@@ -1,7 +1,8 @@
-//! Roots of the secular equation `1 + rho sum_i z_i^2 / (p_i - x) = 0`, whose poles `p_i` ascend.
+//! Roots of the secular equation `1 + rho sum_i z_i^2 / (p_i - x) = 0`, whose poles `p_i` are in
+//! ascending order.
 //!
-//! There is a root between any two poles, and one after the last. Each is found as its distance from
-//! the nearer pole, so that differences to all poles have small relative errors.
+//! There is one root between any two adjacent poles, and one after the last. Each is found as its
+//! distance from the nearer pole, so that differences to all poles have small relative errors.
 
 use crate::lapack::scalar::Real;
 

@@ -1,11 +1,11 @@
-//! Tiles of products on AMX, whose registers are matrices of 16 rows of 16 units.
+//! Product tiles on AMX, whose registers are matrices of 16 rows of 16 units.
 //!
-//! A tile has up to two registers of rows and two of columns, so that four products are made
-//! of four loads. A register of the left operand is 16 rows that are contiguous along the
-//! depth, one distance apart; one of the right operand is 16 groups of a packed panel. What
-//! is no whole register (fewer rows, rows at other distances, the end of a stretch) is copied
-//! to one first: registers are always whole, so that one configuration serves for all tiles.
-//! The distances that [`Step`] has are what an instruction is given.
+//! A tile uses up to two registers of rows and two of columns, so that four loads feed four
+//! products. A register of the left operand holds 16 equally spaced rows, each contiguous along the
+//! depth; one of the right operand holds 16 groups of a packed panel. Whatever does not fill a
+//! register (fewer rows, unequally spaced rows, the end of a stretch) is first copied to a full
+//! one: registers are always full, so that one configuration serves all tiles. The distances in
+//! [`Step`] are passed to the instructions directly.
 //!
 //! What the instructions do is in Intel's Software Developer's Manual, volume 2 (`LDTILECFG`,
 //! `TILELOADD`, `TDPBF16PS`, `TDPBSSD`); what they cost in the Optimization Reference Manual,

@@ -1,9 +1,8 @@
-//! Dot products along the rows of a matrix as it lies in memory: what is left of a
-//! product whose left operand has few rows, and whose right one is contiguous along
-//! the depth.
+//! Dot products along the rows of a matrix, read in place: for products whose left operand has few
+//! rows and whose right one is contiguous along the depth.
 //!
-//! Each of a few columns is multiplied by each of a few rows; every such pair has
-//! vectors of sums of its own, which are added at the end.
+//! Each of a few columns is multiplied by each of a few rows; every pair has accumulator vectors of
+//! its own, whose lanes are added at the end.
 
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
 mod neon;

@@ -1,7 +1,7 @@
-//! One row times a matrix that lies far away, along the matrix's rows: some of them are
-//! multiplied by a number each and added to the result, which stays near. So memory is read
-//! from few places, in order, where panels of columns would come back to each of its pages
-//! many times over.
+//! Vector-matrix products (one row times a matrix) for matrices outside the caches, along the
+//! matrix's rows: several rows at a time are scaled by one element each and added to the result,
+//! which stays in a cache. Memory is thus read in order from few places, whereas panels of columns
+//! would return to each memory page many times.
 
 use super::long_rows::{LongRows, LongRowsFn, NEAR, Order};
 use super::{CpuFeatures, VectorWidth};

@@ -1,5 +1,5 @@
-//! One row times a matrix of 16-bit floats, along the matrix's rows as [`super::gemv`] does:
-//! eight of them side by side, with sums in f32 in memory of their own.
+//! Vector-matrix products with a matrix of 16-bit floats, along the matrix's rows as in
+//! [`super::gemv`]: eight rows at a time, with f32 sums in separate memory.
 
 use super::long_rows::{LongRows, LongRowsFn, TOGETHER as COLUMNS};
 use super::vector512::{Bf16, F16, F32, Vector};

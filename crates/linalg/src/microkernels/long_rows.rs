@@ -1,5 +1,5 @@
-//! A product of one row with a matrix, as its functions are told it: [`gemv`](super::gemv), and `gemv_f16` for
-//! floats of 16 bits.
+//! The arguments of vector-matrix products: of [`gemv`](super::gemv), and of `gemv_f16` for 16-bit
+//! floats.
 
 /// In what order a matrix is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

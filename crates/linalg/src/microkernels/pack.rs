@@ -1,9 +1,9 @@
-//! Panels of units from arrays of any strides and element type.
+//! Packs arrays of any strides and element type into panels of units.
 //!
-//! A panel's *lanes* are rows of the left operand or columns of the right one; its
-//! groups follow the depth. Packing goes by *runs*: elements of the depth that are
-//! one stride apart. A unit of several elements at the end of a run that it does not
-//! divide has zeros for what is missing, in the right panel at least.
+//! A panel's *lanes* are rows of the left operand or columns of the right one; its groups follow
+//! the depth. Packing proceeds by *runs*: elements of the depth with a constant stride. If a unit
+//! has several elements and does not divide a run, the run's last unit is filled with zeros, at
+//! least in the right panel.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

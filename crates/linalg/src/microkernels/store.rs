@@ -1,4 +1,4 @@
-//! Tiles of accumulated numbers to arrays of any strides and element type.
+//! Stores tiles of accumulators to arrays of any strides and element type.
 
 use super::packed_tile::Arithmetic;
 #[cfg(target_arch = "x86_64")]

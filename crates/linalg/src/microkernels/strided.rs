@@ -1,5 +1,5 @@
-//! The description of a tile whose operands are read in place, without packing: what the functions of
-//! [`strided_tile`](super::strided_tile) and of `amx` take.
+//! The description of a tile whose operands are read in place, without packing: the argument of the
+//! functions of [`strided_tile`](super::strided_tile) and `amx`.
 
 /// Elements of the depth that are one stride apart in each operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! Tiles of a product whose operands are read where they lie: a row of the left one
-//! at a distance of its own, columns of the right one as vectors of neighbours.
-//! Either may be a packed panel as well, which is one way to lie.
+//! Product tiles whose operands are read in place: the rows of the left operand are at arbitrary
+//! addresses, and the columns of the right operand are vectors of adjacent elements. Either may
+//! also be a packed panel, which is only a special case of strides.
 
 #[cfg(target_arch = "x86_64")]
 mod addresses;

@@ -1,4 +1,4 @@
-//! Vectors of 16 elements of several floating-point types, loaded and stored as f32: AVX-512.
+//! AVX-512 vectors of 16 elements of several floating-point types, loaded and stored as f32.
 
 use core::arch::x86_64::*;
 

@@ -1,11 +1,11 @@
-//! Products with one column whose rows are neighbours, alone or in many groups: a convolution of one feature,
-//! or a depthwise one with the features before the positions, as ONNX has them.
+//! Products with one column and adjacent rows, alone or in many groups: a convolution with one
+//! feature, or a depthwise convolution with the features before the positions, as in ONNX.
 //!
-//! Vectors run over the innermost row axis, of which an element is one element of the result after the
-//! other, and one or two of the left operand. Each weight is repeated to a vector, which several rows use;
-//! where there are few rows, pieces of one are taken together. A row's last vector is masked (AVX-512), or
-//! reaches back so that it ends with the row: nothing is read or written outside. [`crate::depthwise`] has
-//! groups that are neighbours.
+//! Vectors run over the innermost row axis, along which the result is contiguous and the left
+//! operand has a stride of one or two. Each weight is broadcast to a vector that several rows use;
+//! if there are few rows, several vectors of one row are computed together. A row's last vector is
+//! masked (AVX-512), or moved back so that it ends with the row: nothing outside is read or
+//! written. [`crate::depthwise`] has the products whose groups are adjacent.
 
 #[cfg(target_arch = "x86_64")]
 mod small;

@@ -1,11 +1,11 @@
-//! Depthwise convolutions of planes that have no more results than a vector has elements: the last stages of
-//! networks for images, with the features first.
+//! Depthwise convolutions of planes whose results fit one vector: the last stages of image
+//! networks, with the features first.
 //!
-//! The elements of a vector are all results of one plane. Each element of the image is a summand of some of them,
-//! each time with another weight of the window: a permutation of the plane's weights, which lie in two
-//! vectors, brings every weight to its result, and a mask leaves out the results that do not have the summand.
-//! Permutations and masks are the same for all planes, so they are worked out before. Windows may reach
-//! outside of images, as there is nothing that is loaded there.
+//! The elements of a vector are all results of one plane. Each element of the image contributes to
+//! some of them, each time with another weight of the window. A permutation of the plane's weights,
+//! which are in two vectors, moves every weight to its result, and a mask leaves out the results
+//! without this term. Permutations and masks are the same for all planes, so they are computed in
+//! advance. Windows may reach outside of images, because nothing is loaded there.
 
 use super::avx512::Lanes;
 use super::{ImageBounds, Number};

@@ -1,4 +1,4 @@
-//! Against the definition.
+//! Tests against the definition.
 
 use super::*;
 

@@ -1,12 +1,15 @@
-//! Windows of 3x3, 5x5 or 7x7 elements that move over a plane by one or two elements, and by as many lines or by two: most
-//! depthwise convolutions of images with the features first. (Recognisers of text go down by two, but not along.)
+//! Windows of 3x3, 5x5 or 7x7 elements that move over a plane with a column stride of one or two,
+//! and with the same row stride or two: most depthwise convolutions of images with the features
+//! first. (Text recognisers have a row stride of two and a column stride of one.)
 //!
-//! Four rows of the result are computed together from the lines of the operand that they share: each vector of a
-//! line is loaded once for all rows whose windows have it, and the weights of a window stay in registers. So
-//! multiplying is what takes time, not loading, which crosses a boundary of cache lines for nearly each vector.
+//! Four rows of the result are computed together from the input rows that they share: each vector
+//! of an input row is loaded once for all result rows whose windows contain it, and the weights of
+//! a window stay in registers. The loop is therefore bound by multiplications, not by loads, nearly
+//! all of which cross a cache line.
 //!
-//! Windows may reach outside of the image: lines above and below it are left out, and masked loads give zeros for
-//! elements beside it. So no copy with a border is needed, and there may be fewer than four rows.
+//! Windows may reach outside of the image: rows above and below it are skipped, and masked loads
+//! give zeros for elements beside it. So no copy with a border is needed, and there may be fewer
+//! than four rows.
 
 use super::avx512::Lanes;
 use super::{ImageBounds, Number};

@@ -1,5 +1,5 @@
-//! A stable merge sort for comparators that a program supplies: whatever they answer, it ends and
-//! loses nothing.
+//! A stable merge sort with the program's comparator: it terminates and keeps every element even if
+//! the comparator is inconsistent.
 
 use crate::thread_pool::is_stopped;
 

@@ -1,4 +1,4 @@
-//! Sorting several arrays together: by a key where the comparator compares one, else by
+//! Sorts several arrays together: by a key if the comparator only compares one, otherwise by
 //! calling the program's comparator.
 
 mod merge;

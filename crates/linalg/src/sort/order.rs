@@ -1,4 +1,4 @@
-//! How the elements of a type are ordered, as an order of unsigned numbers.
+//! The order of an element type's values, as an order of unsigned integers.
 
 use tegula_ir::{Category, ElementType};
 

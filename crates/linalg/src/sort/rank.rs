@@ -1,4 +1,4 @@
-//! Stable sorting by unsigned ranks of a few bytes: by digits, the lowest first.
+//! Stable radix sort by unsigned ranks of a few bytes, least significant digit first.
 
 use super::Workspace;
 use crate::thread_pool::is_stopped;

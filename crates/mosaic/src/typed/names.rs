@@ -1,4 +1,4 @@
-//! Operations that their name alone describes.
+//! Operations that are fully described by their name.
 
 use crate::ir::{Binary, Cast, Op, Unary};
 

@@ -1,4 +1,5 @@
-//! Operations on memory: loads, stores, views, copies, semaphores, and what control flow takes.
+//! Verification of operations on memory (loads, stores, views, copies, semaphores) and of control
+//! flow's operands.
 
 use super::{Checked, need};
 use crate::ir::{CopyOperands, Op};

@@ -1,7 +1,7 @@
-//! What must hold of a kernel: operands and results of every operation have the types that it
-//! takes and gives, regions end as they must, windows fit the arguments.
+//! The verifier of kernels: operands and results of every operation have valid types, regions end
+//! with the right terminator, windows fit the arguments.
 //!
-//! - `values`: operations that give values; `memory`: those on memory.
+//! - `values`: operations that compute values; `memory`: operations on memory.
 
 mod memory;
 mod values;

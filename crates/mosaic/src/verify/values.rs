@@ -1,4 +1,5 @@
-//! Operations that give values: shapes and element types of operands and results.
+//! Verification of operations that compute values: shapes and element types of operands and
+//! results.
 
 use super::{Checked, need};
 use crate::ir::{Cast, Constant, DotDims, Op, Reduction};

@@ -1,8 +1,8 @@
-//! Functions of complex numbers that generated code does not spell out: those of `crates/scalar`, on
-//! the C library's functions of real ones.
+//! Functions of complex numbers that generated code does not compute inline: those of
+//! `crates/scalar`, on the C library's real functions.
 //!
-//! Each is given the address of its operands, of 16 bytes each, and puts the result in the place of the
-//! first.
+//! Each is given the address of its operands, of 16 bytes each, and overwrites the first with the
+//! result.
 
 #[path = "../shared/complex/functions.rs"]
 mod functions;

@@ -1,4 +1,4 @@
-//! The arguments of a kernel: sizes of its grid, scalars, windows of arrays, scratch memory.
+//! The arguments of a kernel: grid sizes, scalars, windows of arrays, scratch memory.
 
 use super::references::Reference;
 use super::{Error, Made, Semaphores, Translator, array_shape, extents};

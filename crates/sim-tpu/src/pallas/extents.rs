@@ -1,4 +1,4 @@
-//! The size of a result of which only the window is known: it extends to the end of the farthest
+//! The size of a result that is given only by its window: it extends to the end of the farthest
 //! block of any grid point.
 
 use super::{Arrays, Error, Made};

@@ -1,10 +1,10 @@
 //! Translation of Pallas kernels to programs of the machine.
 //!
 //! A kernel of `tegula-mosaic` becomes a [`TpuProgram`]: its grid and windows become a pipeline
-//! whose blocks are in VMEM or SMEM, its scalars variables, its vectors registers, its
+//! whose blocks are in VMEM or SMEM, its scalars become variables, its vectors registers, its
 //! straight-line vector code blocks that are scheduled together, and its references slices of
-//! buffers. Nothing is spilled: the values that the kernel holds in registers stay there. Dead
-//! operations are left out, as every compiler does: Pallas loads before each store.
+//! buffers. Nothing is spilled: the kernel's vectors stay in registers. Dead operations are
+//! removed, because Pallas loads before each store.
 //!
 //! - `arguments`: the kernel's arguments: arrays, windows, scalars, scratch memory;
 //! - `references`: views of memory as slices; `reshapes`: parts of reshaped memory;

@@ -1,7 +1,7 @@
-//! Parts of reshaped memory as parts of the memory itself.
+//! Maps parts of reshaped memory to parts of the original memory.
 //!
 //! A reshape splits a dimension into several, or joins several. A part of the new shape that is a
-//! box of the old one is given as that box, so that accesses to it are checked as what they are.
+//! box of the old one is converted to that box, so that accesses to it are checked like any other.
 
 use super::references::Size;
 use crate::program::SliceEntry;

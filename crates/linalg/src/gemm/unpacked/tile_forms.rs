@@ -1,4 +1,4 @@
-//! Which tiles a product calls, worked out before it runs: a compiled program leaves the others out.
+//! The tiles that a product calls, determined before it runs: a compiled program omits all others.
 
 use crate::gemm::geometry::{pieces, tiles};
 use crate::gemm::{Blocks, Product};

@@ -1,5 +1,5 @@
-//! Balancing: a similarity transformation by permutations and powers of two that brings rows and
-//! columns to similar norms, and isolates eigenvalues that can be read off.
+//! Balancing: a similarity transformation by permutations and powers of two that gives rows and
+//! columns similar norms, and isolates eigenvalues that appear on the diagonal.
 
 use crate::lapack::householder::norm;
 use crate::lapack::isa::Isa;

@@ -1,13 +1,15 @@
-//! Singular values of bidiagonal matrices, without vectors, by the differential quotient-difference algorithm
-//! with shifts (dqds) of Fernando and Parlett, "Accurate singular values and differential qd algorithms" (1994).
+//! Singular values of bidiagonal matrices, without vectors, by the differential quotient-difference
+//! algorithm with shifts (dqds) of Fernando and Parlett, "Accurate singular values and differential
+//! qd algorithms" (1994).
 //!
-//! A matrix with the diagonal `d` above which is `e` is kept as the squares `q` and `e` of both. A pass makes
-//! the squares of another matrix of them whose squared singular values are less by a shift. A pass whose shift
-//! is more than the least of these shows by a negative number, and is done again with a smaller one; else the last
-//! of `e` goes to zero, and the last of `q` and the shifts so far are the least squared value. There are no
-//! roots and no rotations: a pass takes a quarter of the QR iteration's time. Shifts follow Parlett and Marques,
-//! "An implementation of the dqds algorithm (positive case)" (2000): lower bounds by the gap between the last
-//! value and the others.
+//! A matrix with diagonal `d` and superdiagonal `e` is represented by the squares `q` and `e` of
+//! both. A pass computes the squares of another matrix, whose squared singular values are smaller
+//! by a shift. If the shift exceeds the smallest squared value, the pass yields a negative number
+//! and is repeated with a smaller shift. Otherwise the last element of `e` converges to zero; then
+//! the last element of `q` plus the sum of the shifts is the smallest squared value. There are no
+//! square roots and no rotations: a pass takes a quarter of the QR iteration's time. Shifts follow
+//! Parlett and Marques, "An implementation of the dqds algorithm (positive case)" (2000): lower
+//! bounds from the gap between the last value and the others.
 
 use crate::lapack::scalar::Real;
 use crate::thread_pool::is_stopped;

@@ -1,8 +1,9 @@
-//! AMX on CPUs that lack it: each instruction raises an illegal instruction, whose handler
-//! decodes it and does what Intel's manual says. It is slow, and for tests alone.
+//! Emulates AMX on CPUs that lack it, for tests only: each instruction raises an
+//! illegal-instruction signal, whose handler decodes it and executes it according to Intel's
+//! manual. It is slow.
 //!
-//! The decoder is not the assembler that made the instruction, so that what is tested is the
-//! machine code as well as what it is used for.
+//! The decoder is independent of the assembler that made the instruction, so that tests cover the
+//! machine code and not only its use.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
 use std::cell::RefCell;

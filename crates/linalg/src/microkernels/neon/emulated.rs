@@ -1,6 +1,6 @@
-//! The vectors of [`vector`](super::vector) as plain arrays, on machines that are no AArch64, and what tiles
-//! of them compute, a vector after the other: as many functions as there are sizes of tiles would take
-//! compilers long, and nobody runs them fast.
+//! A model of the vectors of [`vector`](super::vector) as plain arrays, for machines other than
+//! AArch64, and of tiles, computed one vector at a time: one function for each tile size would take
+//! long to compile, and speed does not matter here.
 
 use super::lanes::{Numbers, Vector};
 use crate::microkernels::packed_tile::Target;

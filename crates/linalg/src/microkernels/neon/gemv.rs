@@ -1,4 +1,4 @@
-//! One row times a large matrix, along the matrix's rows: see [`gemv`](crate::microkernels::gemv).
+//! Vector-matrix products along the matrix's rows: see [`gemv`](crate::microkernels::gemv).
 
 use super::vector::{F32, F32ByBf16, F32ByF16, Numbers};
 use crate::microkernels::long_rows::{LongRows, LongRowsFn, Order};

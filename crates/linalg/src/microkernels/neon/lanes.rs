@@ -1,4 +1,4 @@
-//! What vectors of 128 bits do, by what their lanes hold.
+//! Operations of 128-bit vectors, by element type.
 
 /// A vector of sums, or of what is multiplied.
 ///

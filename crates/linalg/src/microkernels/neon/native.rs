@@ -1,4 +1,4 @@
-//! The vectors of [`vector`](super::vector) as instructions.
+//! The vectors of [`vector`](super::vector) as AArch64 instructions.
 
 use super::lanes::{Numbers, Vector};
 use core::arch::aarch64::*;

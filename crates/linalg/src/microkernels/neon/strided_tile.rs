@@ -1,4 +1,4 @@
-//! Tiles of a product whose operands are read where they lie: see
+//! Product tiles whose operands are read in place: see
 //! [`strided_tile`](crate::microkernels::strided_tile).
 
 use super::vector::{F32, F32ByBf16, F32ByF16, F64, Vector};

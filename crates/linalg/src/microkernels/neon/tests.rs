@@ -1,4 +1,4 @@
-//! On AArch64 the instructions, elsewhere their model.
+//! Tests of the instructions on AArch64, and of their model elsewhere.
 
 use super::vector::turned;
 use super::vector::{Bf16Pairs, F32, F32ByBf16, F32ByF16, F64, I8Quads, Numbers, U8Quads, Vector};

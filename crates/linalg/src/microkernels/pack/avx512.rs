@@ -1,4 +1,4 @@
-//! Packing with AVX-512: sixteen units at once, or all of a panel whose lanes are neighbours.
+//! Packing with AVX-512: 16 units at once, or all of a panel if its lanes are adjacent.
 
 use super::{Arithmetic, CHUNK, ElementType, PackFn, Run, Segment};
 use core::arch::x86_64::*;

@@ -1,4 +1,4 @@
-//! Panels of numbers that are contiguous in memory: see [`pack`](crate::microkernels::pack).
+//! Packing of elements that are contiguous in memory: see [`pack`](crate::microkernels::pack).
 
 use crate::microkernels::neon::vector::{F32, Vector, turned};
 use crate::microkernels::pack::{PackFn, Run};

@@ -1,4 +1,4 @@
-//! Tiles of a product from packed panels: see [`packed_tile`](crate::microkernels::packed_tile).
+//! Product tiles from packed panels: see [`packed_tile`](crate::microkernels::packed_tile).
 
 use crate::microkernels::CpuFeatures;
 use crate::microkernels::neon::vector::{Bf16Pairs, F32, F64, I8Quads, I32, U8Quads, Vector};

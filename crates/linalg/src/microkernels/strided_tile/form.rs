@@ -1,5 +1,5 @@
-//! The forms of a tile: each is a function of its own, so that compiled programs can have those alone that their
-//! products call.
+//! The forms of a tile. Each is a separate function, so that a compiled program contains only those
+//! that its products call.
 
 /// The forms of a tile, by what it [fetches](crate::microkernels::strided::Fetch); the last fetches nothing, and is turned.
 pub(crate) const NOTHING: u8 = 0;

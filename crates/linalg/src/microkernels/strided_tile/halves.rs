@@ -1,4 +1,4 @@
-//! Vectors of 16-bit floats as tiles read and write them, in AVX-512.
+//! AVX-512 vectors of 16-bit floats as tiles load and store them.
 
 use crate::microkernels::vector512::{self, Vector as _};
 
