@@ -13,35 +13,35 @@ use crate::thread_pool::ThreadPool;
 use core::ops::{Add, Mul};
 use tegula_ir::ElementType;
 
-/// The most rows, columns and steps of the depth.
+/// The maximum number of rows, of columns and of depth elements.
 const FEW: usize = 8;
-/// Columns that are neighbours, from which on vectors of them are not mostly empty.
+/// The number of adjacent columns from which on their vectors are mostly filled.
 const LANES: usize = 8;
-/// Products below which there is nothing to gain.
+/// The minimum number of products for which this pays.
 const MANY: usize = 4;
 
-/// Small products, ready to run.
+/// A batch of small products, prepared to run.
 #[derive(Clone, Debug)]
 pub(super) struct Small {
     double: bool,
     batch: AxisList,
     count: usize,
-    /// Offsets in the left operand and the result.
+    /// Offsets of each row in the left operand and in the result.
     rows: List<[isize; 2], FEW>,
-    /// Offsets in the right operand and the result.
+    /// Offsets of each column in the right operand and in the result.
     columns: List<[isize; 2], FEW>,
-    /// Offsets in both operands.
+    /// Offsets of each depth element in both operands.
     depth: List<[isize; 2], FEW>,
 }
 
-/// Offsets of everything in some dimensions.
+/// The offsets of all elements of some dimensions.
 fn offsets(axes: &[Axis], pick: fn([isize; 3]) -> [isize; 2]) -> List<[isize; 2], FEW> {
     let all = 0..count(axes);
     all.map(|index| pick(offsets_at(axes, index))).collect()
 }
 
 impl Small {
-    /// Those of a product, if they are small and many.
+    /// Prepares a product; `None` unless it is a batch of many small ones.
     #[inline(always)]
     pub(super) fn new(types: Types, axes: &Axes) -> Option<Self> {
         let double = match types {
@@ -72,7 +72,7 @@ impl Small {
         })
     }
 
-    /// Computes them, added to what the result holds if `adds`.
+    /// Computes the products; adds them to the result if `adds`.
     ///
     /// # Safety
     /// As [`super::Product::run`]; the pointers are where the axes start.

@@ -10,16 +10,16 @@ use super::Types;
 use crate::microkernels::{CpuFeatures, VectorWidth};
 use tegula_ir::ElementType;
 
-/// What is known.
+/// The constant facts.
 pub trait Known {
-    /// The vectors, if they are known. There are no matrix registers then.
+    /// The vectors, if known; matrix registers are then not used.
     const WIDTH: Option<VectorWidth>;
-    /// The type of both operands, if it is known.
+    /// The type of both operands, if known.
     const OPERANDS: Option<ElementType>;
-    /// The types that the result may have, if those of the operands are known.
+    /// The possible types of the result, if the operands' types are known.
     const RESULTS: &'static [ElementType];
 
-    /// The CPU, with what is known of it as constants.
+    /// The CPU's features, with the known ones as constants.
     #[inline(always)]
     fn isa(isa: CpuFeatures) -> CpuFeatures {
         match Self::WIDTH {
@@ -33,7 +33,7 @@ pub trait Known {
         }
     }
 
-    /// The types, as constants if they are known.
+    /// The types, as constants where known.
     #[inline(always)]
     fn types([lhs, rhs, out]: Types) -> Types {
         let result = match *Self::RESULTS {
@@ -51,7 +51,7 @@ pub trait Known {
     }
 }
 
-/// Nothing is known: the CPU is the one that runs the code.
+/// No constant facts: the CPU is the one that runs the code.
 pub(super) struct Nothing;
 
 impl Known for Nothing {

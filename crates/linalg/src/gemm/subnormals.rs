@@ -10,11 +10,11 @@ use super::{Arrays, Product};
 use crate::list::List;
 use tegula_ir::ElementType;
 
-/// What is lost of an element counts from this part of it on: a hundredth of the rounding of a
-/// sum in f32.
+/// The relative error of an element from which on a loss counts: a hundredth of the rounding error
+/// of an f32 sum.
 const PART: f64 = 1.0 / (1u64 << 31) as f64;
 
-/// Sizes and strides of an array's elements, the largest strides first.
+/// Sizes and strides of an array, largest strides first.
 type Dims = List<(usize, isize), { 3 * MAX_AXES }>;
 
 fn dims(axes: impl Iterator<Item = (usize, isize)>) -> Dims {
@@ -25,7 +25,7 @@ fn dims(axes: impl Iterator<Item = (usize, isize)>) -> Dims {
     dims
 }
 
-/// Elements whose magnitudes are compared as integers of their size, many at once.
+/// Element types whose magnitudes are compared as integers of the same width, many at once.
 trait Element: Copy {
     type Magnitude: Copy + Ord;
     fn magnitude(self) -> Self::Magnitude;
@@ -87,8 +87,8 @@ unsafe fn extreme<T: Element>(
 }
 
 impl Product {
-    /// Whether some element may differ by more than its rounding from what it would be without
-    /// subnormal numbers taken for zero.
+    /// Whether flushing subnormal numbers to zero may have changed some element by more than its
+    /// rounding error.
     ///
     /// # Safety
     /// As [`Self::run`], which has left the result.
@@ -129,7 +129,7 @@ impl Product {
             u16::number(unsafe { extreme(start, &dims, i16::max) })
         });
         let lost = self.sizes.depth as f64 * f64::from(f32::MIN_POSITIVE) * (lhs + rhs + 1.0);
-        // Of infinities and NaN nothing is known.
+        // Infinities and NaN allow no bound.
         !(lost <= smallest * PART && smallest.is_finite())
     }
 }

@@ -6,28 +6,30 @@
 //! products use it: their sums lose nothing significant unless a subnormal number is multiplied by
 //! one of the largest numbers.
 
-/// Multiplications from which on a product is computed so. To change the mode twice takes as long as some
-/// hundred of them in vectors.
+/// The number of multiplications from which on the mode is switched: two switches take as long as a
+/// few hundred multiplications in vectors.
 const WORTH: f64 = 4096.0;
 
-/// Until it is dropped, arithmetic of this thread takes zeros for subnormal numbers and gives zeros in
-/// their place. On other architectures than x86-64, whose cores do not mind them, nothing changes.
+/// A guard: until it is dropped, this thread's arithmetic treats subnormal operands as zeros and
+/// flushes subnormal results to zero. It has no effect on architectures other than x86-64, whose
+/// cores are not slowed down by subnormal numbers.
 pub(super) struct SubnormalsAsZeros {
     #[cfg(target_arch = "x86_64")]
     before: u32,
 }
 
 impl SubnormalsAsZeros {
-    /// For a product of so many multiplications and of numbers of so many bytes; `None` if it is too small
-    /// for that, or of 16 bits: their subnormal numbers count ([`super::subnormals`]), and those of `f16` are
-    /// none any more when they are multiplied.
+    /// The guard for a product with this many multiplications and elements of this many bytes.
+    /// `None` if the product is too small, or if elements have 16 bits: their subnormal numbers
+    /// matter ([`super::subnormals`]), and those of `f16` are normal after conversion for
+    /// multiplication.
     pub(super) fn for_work(multiplications: f64, bytes: usize) -> Option<Self> {
         (multiplications >= WORTH && bytes > 2).then(Self::enter)
     }
 
     #[cfg(target_arch = "x86_64")]
     fn enter() -> Self {
-        /// Results (bit 15) and operands (bit 6).
+        /// Flush results to zero (bit 15), denormals are zeros (bit 6).
         const ZEROS: u32 = 1 << 15 | 1 << 6;
         let mut before = 0u32;
         // SAFETY: the instruction writes these four bytes.
