@@ -7,10 +7,10 @@ use super::long_rows::{LongRows, LongRowsFn, NEAR, Order};
 use super::{CpuFeatures, VectorWidth};
 use tegula_ir::ElementType;
 
-/// Bytes of a page. A load waits for a store before it to the same place of another page.
+/// Bytes of a page. A load waits for an earlier store with the same offset in another page.
 const PAGE: usize = 4096;
 
-/// The function for a row and a matrix of one type, if the instructions have one.
+/// The function for a row and a matrix of one type, if the instruction set has one.
 #[inline(always)]
 pub(crate) fn long_rows_function(
     isa: CpuFeatures,
@@ -35,8 +35,8 @@ pub(crate) fn long_rows_function(
     None
 }
 
-/// A module with the product of one kind of vector: its lanes, and how it is made of one number,
-/// loaded, stored, multiplied and added, and loaded and stored in part.
+/// A module with the product for one kind of vector: its number of lanes, and its operations:
+/// broadcast, load, store, multiply-add, partial load and partial store.
 #[cfg(target_arch = "x86_64")]
 macro_rules! long_rows {
     (
@@ -66,9 +66,9 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Goes through the matrix with sums in memory of their own for so many columns at a
-            /// time, so many bytes from the place in its page where the matrix begins in one.
-            /// The vectors that are loaded ahead never have the place of those that are stored.
+            /// Multiplies in chunks of columns. The sums of a chunk are in separate memory, at a
+            /// given distance from the position in its page at which the chunk begins: vectors that
+            /// are loaded ahead never have the page offset of those that are stored.
             ///
             /// # Safety
             /// As [`long_rows`](fn@long_rows).
@@ -105,7 +105,7 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Goes through `R` rows at a time, `V` vectors of each.
+            /// Processes `R` rows at a time, `V` vectors of each.
             ///
             /// # Safety
             /// As [`long_rows`](fn@long_rows).
@@ -129,7 +129,8 @@ macro_rules! long_rows {
                 }
             }
 
-            /// Adds `R` rows of the matrix from one on to the result so far.
+            /// Adds the products with `R` rows of the matrix, from row `at` on, to the result so
+            /// far.
             ///
             /// # Safety
             /// As [`long_rows`](fn@long_rows); there are so many rows.
@@ -156,7 +157,7 @@ macro_rules! long_rows {
                         $write(place, mask, sum);
                     };
                     let mut column = 0;
-                    // From here on the vectors of a row, or of all, are aligned.
+                    // From here on the vectors of one row, or of all rows, are aligned.
                     let lead = rows[0].align_offset(4 * LANES).min(product.columns);
                     if lead > 0 && (R == 1 || product.stride % LANES as isize == 0) {
                         part(0, lead);
@@ -264,14 +265,14 @@ mod tests {
         }
     }
 
-    /// Small dyadic numbers, which all the types have.
+    /// Small dyadic numbers, exact in all the types.
     fn numbers<T: Number>(count: usize, seed: usize) -> Vec<T> {
         let number = |i: usize| T::of(((i * 7919 + seed * 31) % 15) as f32 / 4.0 - 1.75);
         (0..count).map(number).collect()
     }
 
-    /// Rows times matrices whose first element, whose stride and whose columns are no multiples
-    /// of a vector, or all of a page.
+    /// Tests rows times matrices whose first element, stride and columns are not multiples of a
+    /// vector, or are all multiples of a page.
     fn check<T: Number, O: Number>(isa: CpuFeatures) {
         let Some(function) = long_rows_function(isa, [T::TYPE, T::TYPE, O::TYPE]) else {
             return;

@@ -23,7 +23,8 @@ pub(crate) mod gemv;
 #[cfg(target_arch = "x86_64")]
 mod gemv_f16;
 pub(crate) mod long_rows;
-// On other machines it is there for whoever compiles for AArch64, which routines of programs never do.
+// On other machines it serves cross-compilers to AArch64; compiled programs' routines never need
+// it.
 #[cfg(any(target_arch = "aarch64", feature = "std"))]
 pub(crate) mod neon;
 pub(crate) mod pack;

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-/// An element type's vectors of 16, as f32.
+/// Vectors of 16 elements of a type, as f32.
 pub(crate) trait Vector {
     type Element;
     /// # Safety

@@ -5,9 +5,9 @@ use crate::microkernels::long_rows::{LongRows, LongRowsFn, Order};
 use half::{bf16, f16};
 use tegula_ir::ElementType;
 
-/// Columns whose sums stay near while the rows of the matrix pass.
+/// Columns whose sums stay in the cache while the rows of the matrix stream through.
 const NEAR: usize = 2048;
-/// Vectors that are computed together: two lines of sums.
+/// Vectors that are computed together: two cache lines of sums.
 const TOGETHER: usize = 4;
 
 /// The function for a row, a matrix and a result of these types, if there is one.
@@ -24,7 +24,7 @@ pub(crate) fn function([row, matrix, out]: [ElementType; 3]) -> Option<LongRowsF
     }
 }
 
-/// A number of the row or the result.
+/// An element of the row or the result.
 trait Number: Copy {
     fn to_single(self) -> f32;
     fn of_single(number: f32) -> Self;
@@ -86,7 +86,7 @@ unsafe fn long_rows<V: Numbers<Unit = f32>, R: Number, O: Number>(product: &Long
     }
 }
 
-/// Goes through `R` rows of the matrix at a time.
+/// Processes `ROWS` rows of the matrix at a time.
 ///
 /// # Safety
 /// As [`long_rows`]; there are so many columns from `start` on.
@@ -110,7 +110,7 @@ unsafe fn through<V: Numbers<Unit = f32>, R: Number, const ROWS: usize>(
     }
 }
 
-/// Adds `ROWS` rows of the matrix from one on to the sums.
+/// Adds the products with `ROWS` rows of the matrix, from row `at` on, to the sums.
 ///
 /// # Safety
 /// As [`through`]; there are so many rows.

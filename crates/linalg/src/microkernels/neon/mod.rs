@@ -25,6 +25,7 @@ pub(crate) mod strided_tile;
 mod tests;
 pub(crate) mod vector;
 
-/// The most rows of a tile, and the most vectors of one of so many rows.
+/// The maximum number of rows of a tile, and the maximum number of vectors of a tile of that
+/// height.
 pub(crate) const ROWS: usize = 6;
 pub(crate) const VECTORS: usize = 4;

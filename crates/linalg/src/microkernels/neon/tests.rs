@@ -9,7 +9,7 @@ use crate::microkernels::packed_tile::Arithmetic;
 use half::{bf16, f16};
 use tegula_ir::ElementType;
 
-/// The first lanes are read and written, others not.
+/// Only the first lanes are read and written.
 fn counted<V: Vector>(numbers: &[V::Unit], poison: V::Unit)
 where
     V::Unit: PartialEq + core::fmt::Debug + Default,
@@ -129,7 +129,7 @@ fn dot_products_of_narrow_numbers() {
     }
 }
 
-/// Panels of rows and of columns are those of the way that goes element by element.
+/// Packed panels of rows and of columns equal those of the element-by-element path.
 #[test]
 fn panels_are_those_of_single_elements() {
     let source: Vec<f32> = (0..4000).map(|i| i as f32).collect();

@@ -19,28 +19,26 @@ pub(super) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Opt
     })
 }
 
-/// How 16 units of a type are loaded. Elements that a mask leaves out are not
-/// accessed, and count as zero.
+/// Loads 16 units of a type. Elements that a mask excludes are not accessed, and read as zero.
 trait Load {
     type Element;
     /// Elements of a unit.
     const STEP: usize;
     /// Whether units are checked for subnormal numbers.
     const CHECK: bool;
-    /// Consecutive elements: those of 16 units, one lane.
+    /// Loads consecutive elements of one lane: those of 16 units.
     ///
     /// # Safety
     /// The first `count` elements can be read; AVX-512 F, BW and VL.
     unsafe fn along(source: *const Self::Element, count: usize) -> __m512i;
-    /// One element of each of 16 lanes, in the lowest part of a unit that holds
-    /// several.
+    /// Loads one element of each of 16 lanes, into the lowest part of a unit that has several.
     ///
     /// # Safety
     /// The elements of the mask can be read; AVX-512 F, BW and VL.
     unsafe fn across(source: *const Self::Element, mask: u16) -> __m512i;
 }
 
-/// The first `count` of 16, of 64 or of 32.
+/// Masks of the first `count` of 16, of 64 or of 32 elements.
 fn first(count: usize) -> u16 {
     ((1u32 << count.min(16)) - 1) as u16
 }
@@ -108,7 +106,7 @@ loads! {
         |p, mask| _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, p));
 }
 
-/// Units of several elements, 32 of which are loaded at once as numbers of 16 bits.
+/// Units of several elements, 32 of which are loaded at once as 16-bit numbers.
 trait Parts: Load {
     /// # Safety
     /// 32 elements can be read; AVX-512 F, BW and VL.
@@ -148,8 +146,8 @@ unsafe fn pack_parts<L: Parts>(run: &Run<'_>) -> bool {
     }
 }
 
-/// All lanes of a panel, which are neighbours in memory: the halves of 32 units are put
-/// together each from rows of the array, then one beside the other.
+/// Packs all lanes of a panel that are adjacent in memory: each half of 32 units is assembled from
+/// rows of the array, then both are stored side by side.
 ///
 /// # Safety
 /// As [`pack_parts`]; the group is as wide as 32 units.
@@ -160,7 +158,7 @@ unsafe fn pack_neighbours<L: Parts>(run: &Run<'_>, offset: isize) -> bool {
     let from = |element: usize| source.wrapping_offset(element as isize * run.stride);
     let row = |element: usize| match element < run.length {
         true => {
-            // As in `pack_across`.
+            // Prefetches, as in `pack_across`.
             _mm_prefetch::<_MM_HINT_T0>(from(element + 16).cast());
             // SAFETY: the lanes' elements can be read.
             unsafe { L::elements(from(element)) }
@@ -215,7 +213,7 @@ unsafe fn pack<L: Load>(run: &Run<'_>) -> bool {
     subnormal != 0
 }
 
-/// One bit for each bf16 that is neither zero nor normal.
+/// A bit for each subnormal bf16 (neither zero nor normal).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn subnormals(x: __m512i) -> u32 {
     let exponent = _mm512_test_epi16_mask(x, _mm512_set1_epi16(0x7f80));
@@ -237,7 +235,7 @@ pub(super) unsafe fn any_subnormal(source: *const i16, count: usize) -> bool {
     found != 0
 }
 
-/// A chunk of lanes that are neighbours in memory, a group at a time.
+/// Packs a chunk of lanes that are adjacent in memory, one group at a time.
 ///
 /// # Safety
 /// As [`pack`].
@@ -251,8 +249,7 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
     // the pointers are computed without being followed elsewhere.
     let load = |element: usize| unsafe {
         if let [segment, ..] = segments {
-            // What is read 16 elements further on: large strides are not
-            // foreseen by the CPU.
+            // Prefetches 16 elements ahead: the hardware prefetcher does not predict large strides.
             let ahead = (element + 16) as isize * run.stride + segment.offset;
             _mm_prefetch::<_MM_HINT_T0>(source.wrapping_offset(ahead).cast());
         }
@@ -282,7 +279,7 @@ unsafe fn pack_across<L: Load>(run: &Run<'_>, start: usize, segments: &[Segment]
     subnormal
 }
 
-/// A chunk of lanes whose depth is contiguous, or of any strides.
+/// Packs a chunk of lanes that are contiguous along the depth, or have any strides.
 ///
 /// # Safety
 /// As [`pack`].
@@ -319,7 +316,7 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
                 }
             }
         };
-        // All sixteen at once stay in registers.
+        // A full block of 16 lanes stays in registers.
         let mut block: [__m512i; 16] = match offsets.len() {
             16 if run.stride == 1 => core::array::from_fn(|lane| {
                 // SAFETY: the lane has `count` more elements.
@@ -342,8 +339,8 @@ unsafe fn pack_along<L: Load>(run: &Run<'_>, start: usize) -> u32 {
     subnormal
 }
 
-/// Blocks of sixteen units of sixteen lanes whose depth is contiguous. A function of its own: all
-/// of a block stays in registers, beside which there are few numbers.
+/// Packs blocks of 16 units of 16 lanes that are contiguous along the depth, by transposing. A
+/// separate function, so that a whole block stays in registers, next to which only few values fit.
 ///
 /// # Safety
 /// They can be read, and their groups written; AVX-512 F, BW and VL.
@@ -382,7 +379,7 @@ unsafe fn turned_blocks<L: Load>(
     subnormal
 }
 
-/// Elements that are a stride apart, as if they were neighbours.
+/// Loads elements at a stride as if they were adjacent.
 ///
 /// # Safety
 /// The elements can be read; AVX-512 F, BW and VL.
@@ -424,7 +421,7 @@ pub(super) unsafe fn turn(groups: &[i32], rows: usize, target: *mut i32, distanc
     }
 }
 
-/// Rows become columns.
+/// Transposes 16 rows of 16 units.
 #[target_feature(enable = "avx512f")]
 #[inline]
 pub(in crate::microkernels) fn transpose(rows: &mut [__m512i; 16]) {
@@ -441,7 +438,7 @@ pub(in crate::microkernels) fn transpose(rows: &mut [__m512i; 16]) {
             _mm512_unpackhi_epi64(high[0], high[1]),
         ];
     }
-    // Each part of 128 bits holds four rows of one column.
+    // Each 128-bit part holds four rows of one column.
     for j in 0..4 {
         let [p, q, r, s] = [fours[0][j], fours[1][j], fours[2][j], fours[3][j]];
         let a = _mm512_shuffle_i32x4::<0x88>(p, q);

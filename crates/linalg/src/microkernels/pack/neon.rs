@@ -5,7 +5,8 @@ use crate::microkernels::pack::{PackFn, Run};
 use crate::microkernels::packed_tile::Arithmetic;
 use tegula_ir::ElementType;
 
-/// How elements of a type become the units of an arithmetic, if there is a faster way than one by one.
+/// The function that packs elements of a type into an arithmetic's units, if there is a faster way
+/// than one by one.
 #[inline(always)]
 pub(crate) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Option<PackFn> {
     match (arithmetic, element_type) {
@@ -14,7 +15,8 @@ pub(crate) fn function(element_type: ElementType, arithmetic: Arithmetic) -> Opt
     }
 }
 
-/// Lanes that are neighbours are copied, lanes that are contiguous along the depth are turned, four by four.
+/// Copies lanes that are adjacent; transposes lanes that are contiguous along the depth, four by
+/// four.
 ///
 /// # Safety
 /// As [`PackFn`].

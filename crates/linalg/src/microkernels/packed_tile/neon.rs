@@ -7,7 +7,7 @@ use crate::microkernels::neon::{ROWS, VECTORS};
 use crate::microkernels::packed_tile::Target;
 use crate::microkernels::packed_tile::{Arithmetic, TileKernel};
 
-/// The kernel for an arithmetic; [`None`] if the instructions lack it.
+/// The kernel for an arithmetic; [`None`] if the instruction set lacks it.
 #[inline(always)]
 pub(crate) fn kernel(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<TileKernel> {
     Some(match arithmetic {
@@ -17,7 +17,8 @@ pub(crate) fn kernel(isa: CpuFeatures, arithmetic: Arithmetic) -> Option<TileKer
         Arithmetic::Bf16Pairs if isa.bf16 => new::<Bf16Pairs>(),
         Arithmetic::I8Quads if isa.dot_product => new::<I8Quads>(),
         Arithmetic::U8Quads if isa.int8_matrices => new::<U8Quads>(),
-        // There are no products of vectors of i64, and those of pairs of i16 are as slow as of i32.
+        // There is no vector multiplication of i64, and products of i16 pairs would be as slow as
+        // those of i32.
         _ => return None,
     })
 }

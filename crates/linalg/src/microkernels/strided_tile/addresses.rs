@@ -8,7 +8,7 @@
 //! 1.1 times as long this way (Cascade Lake, 27 November 2026). Without this scheme, the compiler
 //! keeps and advances a pointer for each row, and spills most of them to memory.
 
-/// Whether in each tile of so many rows neighbours are one distance apart.
+/// Whether the rows of each tile are equally spaced, for tiles of this height.
 #[inline(always)]
 pub(super) fn are_even(rows: &[isize], height: usize) -> bool {
     let is_even = |tile: &[isize]| {
@@ -20,7 +20,8 @@ pub(super) fn are_even(rows: &[isize], height: usize) -> bool {
     height <= 2 || rows.chunks_exact(height).all(is_even)
 }
 
-/// The same number, of which the compiler knows nothing any more, so that it derives no others from it before a loop.
+/// The same number, opaque to the compiler, so that it does not precompute values derived from it
+/// before a loop.
 #[inline(always)]
 pub(super) fn opaque(mut number: isize) -> isize {
     // SAFETY: there is no instruction, only a comment.
