@@ -4,19 +4,19 @@
 //! Rows of images are short, so most of the time would go to calls of `memcpy` and `memset`: short
 //! rows are copied here, by a few wide stores that overlap.
 
-/// What is copied along one dimension.
+/// The copy along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct BorderedDim {
     /// The array's size.
     pub size: i64,
-    /// Zeros in front.
+    /// Zeros before the elements.
     pub front: i64,
-    /// Elements left out in front.
+    /// Elements skipped at the start.
     pub skipped: i64,
     /// Elements that are copied.
     pub kept: i64,
-    /// Zeros behind.
+    /// Zeros after the elements.
     pub behind: i64,
     /// Bytes of one position in the array.
     pub from_bytes: i64,
@@ -31,11 +31,11 @@ impl BorderedDim {
     }
 }
 
-/// Makes a copy; `dims` from the outermost on.
+/// Makes a copy; `dims` are in order, outermost first.
 ///
 /// # Safety
-/// `from` leads to a dense array of the dimensions' sizes, with elements of so many bytes, `to` to room for the copy,
-/// and they do not overlap.
+/// `from` points to a dense array of the dimensions' sizes with elements of `element` bytes, `to`
+/// to room for the copy, and they do not overlap.
 pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *mut u8) {
     let Some((dim, inner)) = dims.split_first() else {
         // SAFETY: the caller promises one element.
@@ -67,7 +67,7 @@ pub unsafe fn copy(dims: &[BorderedDim], element: usize, from: *const u8, to: *m
     }
 }
 
-/// Bytes from which on the C library's function is called: it has wider vectors than this may use.
+/// The number of bytes from which on the C library's function is called: it may use wider vectors.
 const LONG: usize = 128;
 /// Bytes of the widest store.
 const WIDE: usize = 32;
@@ -109,7 +109,7 @@ unsafe fn copy_part<const N: usize>(from: *const u8, to: *mut u8, at: usize) {
     }
 }
 
-/// The first and the last `N` bytes.
+/// Copies the first and the last `N` bytes.
 ///
 /// # Safety
 /// There are so many bytes in both places, at least `N`.
@@ -155,7 +155,8 @@ unsafe fn zero_ends<const N: usize>(to: *mut u8, bytes: usize) {
 mod tests {
     use super::*;
 
-    /// Of all lengths around those where other parts are used: what is inside, and nothing outside.
+    /// Copies of all lengths near those at which the method changes are right inside, and change
+    /// nothing outside.
     #[test]
     fn rows_of_all_lengths_are_copied() {
         let lengths = (0..80).chain([127, 128, 129, 300]);

@@ -10,46 +10,47 @@ use merge::merge_sort;
 pub use order::KeyOrder;
 use rank::sorted;
 
-/// The largest number of arrays sorted together.
+/// The maximum number of arrays that are sorted together.
 pub const MAX_ARRAYS: usize = 64;
 
-/// A function of a program: with the addresses of its arrays, from one point of its domain to another.
+/// A function of a program; its arguments are the addresses of its arrays, and the first and the
+/// end point of its domain.
 pub type SortFn = unsafe extern "C" fn(*const *mut u8, i64, i64);
 
-/// The program's functions of a sort.
+/// The program's functions for a sort.
 #[derive(Clone, Copy)]
 pub struct SortCode<'a> {
-    /// Whether one element goes before another.
+    /// The comparator: whether one element goes before another.
     pub comparator: SortFn,
-    /// What the comparator compares, if it compares a key.
+    /// The key that the comparator compares, if it only compares one.
     pub key: Option<SortKey<'a>>,
 }
 
-/// The keys of many elements.
+/// A key of elements.
 #[derive(Clone, Copy)]
 pub struct SortKey<'a> {
-    /// Computes them.
+    /// The function that computes the keys of many elements.
     pub function: SortFn,
-    /// Which of the arrays it reads.
+    /// The arrays that it reads.
     pub arrays: &'a [usize],
-    /// Their order.
+    /// The order of the keys.
     pub order: KeyOrder,
 }
 
-/// What is sorted.
+/// The description of a sort.
 #[derive(Clone, Copy, Debug)]
 pub struct Sort<'a> {
     /// Elements along the sorted dimension.
     pub length: usize,
     /// The distance between them, in elements.
     pub stride: usize,
-    /// How many rows are sorted.
+    /// The number of rows.
     pub rows: usize,
-    /// Bytes of one element of each array, at most [`MAX_ARRAYS`].
+    /// The bytes of an element of each array; at most [`MAX_ARRAYS`] arrays.
     pub sizes: &'a [usize],
 }
 
-/// Memory of the caller, aligned to 16 bytes.
+/// The caller's scratch memory, aligned to 16 bytes.
 #[derive(Clone, Copy)]
 struct Workspace(*mut u8);
 
@@ -63,22 +64,24 @@ impl Workspace {
     }
 }
 
-/// Where the parts of the workspace begin.
+/// The offsets of the workspace's parts.
 struct Parts {
-    /// The order of a row comes first; behind it what sorting takes.
+    /// The sort's scratch memory, after the order of a row.
     sorting: usize,
-    /// A copy of a row that is sorted in its place.
+    /// A copy of a row that is sorted in place.
     copy: usize,
     /// The keys.
     keys: usize,
     end: usize,
 }
 
-/// Elements whose keys are computed at a time: they stay in the nearest cache.
+/// The number of elements whose keys are computed at a time: their keys stay in the first-level
+/// cache.
 const KEYS_AT_ONCE: usize = 4096;
 
 impl Sort<'_> {
-    /// How many elements have their keys computed together: whole rows, which are not written before.
+    /// The number of elements whose keys are computed together: whole rows, which are not written
+    /// before.
     fn together(&self) -> usize {
         let rows = (self.length * self.stride).max(1);
         rows * (KEYS_AT_ONCE / rows).max(1)
@@ -86,10 +89,10 @@ impl Sort<'_> {
 
     fn parts(&self, key_bytes: Option<usize>) -> Parts {
         let aligned = |bytes: usize| bytes.next_multiple_of(64);
-        // Of no rows, the length may be more than memory holds.
+        // Without rows, the length may exceed the memory.
         let length = if self.rows == 0 { 0 } else { self.length };
         let of_order = aligned(length * size_of::<u32>());
-        // A key that an index of 32 bits does not reach is not used.
+        // Keys that a 32-bit index cannot reach are not used.
         let sorting = match key_bytes {
             Some(bytes) => rank::workspace_bytes(length, bytes).max(of_order),
             None => of_order,
@@ -109,7 +112,7 @@ impl Sort<'_> {
         }
     }
 
-    /// Bytes of scratch memory that a run needs, if keys have so many bytes.
+    /// Bytes of scratch memory for a run with keys of this many bytes.
     pub fn scratch_bytes(&self, key_bytes: Option<usize>) -> usize {
         self.parts(key_bytes).end
     }
@@ -193,7 +196,7 @@ impl Sort<'_> {
         }
     }
 
-    /// Sorts the numbers of a row's elements by the comparator.
+    /// Sorts the indices of a row's elements by the comparator.
     ///
     /// # Safety
     /// As [`Self::run`]; the arrays have a row that starts at element `base`.
@@ -226,17 +229,17 @@ impl Sort<'_> {
     }
 }
 
-/// Elements of a row in memory, in bytes.
+/// The layout of a row's elements in memory, in bytes.
 #[derive(Clone, Copy)]
 struct Elements {
-    /// Where the first is.
+    /// The first element's offset.
     base: usize,
-    /// From one to the next.
+    /// The distance between elements.
     step: usize,
     size: usize,
 }
 
-/// Moves the elements of a row that `order` names, one after the other.
+/// Moves the elements of a row in the order of `order`.
 ///
 /// # Safety
 /// The elements lie inside of what the pointers point to, which do not overlap.
@@ -260,13 +263,13 @@ unsafe fn move_elements(
     }
 }
 
-/// The keys of consecutive elements: whole rows, in the order in which the arrays hold them.
+/// The keys of consecutive elements: whole rows, in the arrays' order.
 struct Keys<'a> {
     key: SortKey<'a>,
     bytes: *mut u8,
-    /// Elements of which the keys are computed together.
+    /// The number of elements whose keys are computed together.
     together: usize,
-    /// The element whose key is the first, if there are any yet.
+    /// The element of the first key, if keys have been computed.
     first: Option<usize>,
 }
 
@@ -280,7 +283,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Computes the keys of the row that starts at `base`, and of those beside it.
+    /// Computes the keys of the row that starts at `base`, and of the rows next to it.
     ///
     /// # Safety
     /// As [`Sort::run`]; the sort is that which this is made for, and has such a row.
@@ -302,7 +305,7 @@ impl<'a> Keys<'a> {
         unsafe { (self.key.function)(args.as_ptr(), 0, count as i64) };
     }
 
-    /// The bits of the key of an element of the row that starts at `base`, which were computed.
+    /// The bits of an element's computed key, in the row that starts at `base`.
     #[inline(always)]
     fn bits(&self, base: usize, element: usize, stride: usize) -> u64 {
         let index = base - self.first.unwrap_or(0) + element * stride;
