@@ -4,7 +4,7 @@ use tegula_target::IsaLevel;
 
 const LEVELS: [IsaLevel; 3] = [IsaLevel::Native, IsaLevel::X86V3, IsaLevel::X86V2];
 
-/// What the tests compute with, at one precision.
+/// The numbers that the tests compute with, in one precision.
 type C = Complex<f64>;
 
 fn c(re: f64, im: f64) -> C {
@@ -15,7 +15,7 @@ fn multiplied(a: C, b: C) -> C {
     c(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 }
 
-/// Numbers of which most are small.
+/// Pseudo-random numbers, most of them small.
 fn drawn(count: usize, seed: usize) -> Vec<C> {
     let draw = |i: usize| ((i * 7919 + seed * 104_729 + 13) % 1009) as f64 / 504.0 - 1.0;
     (0..count)
@@ -69,7 +69,7 @@ fn product(a: &[C], b: &[C], [rows, depth, columns]: [usize; 3]) -> Vec<C> {
     out
 }
 
-/// The transpose, conjugated if asked for.
+/// The transpose, conjugated if `conjugated`.
 fn turned(a: &[C], [rows, columns]: [usize; 2], conjugated: bool) -> Vec<C> {
     let element = |i: usize, j: usize| {
         let x = a[i * columns + j];
@@ -106,12 +106,12 @@ fn factors<T: Tested>() {
     for n in SIZES {
         for cpu in LEVELS {
             let isa = CpuFeatures::up_to(cpu);
-            // The product of a matrix and its adjoint, and some of the identity.
+            // The product of a matrix and its adjoint, plus a multiple of the identity.
             let a: Vec<C> = drawn(n * n, n).iter().map(|&x| T::from(x).to()).collect();
             let mut a = product(&a, &turned(&a, [n, n], true), [n, n, n]);
             (0..n).for_each(|i| a[i * n + i].re += 1.0);
             for lower in [true, false] {
-                // What is in the other triangle does not matter.
+                // The other triangle must be ignored.
                 let input: Vec<T> = (0..2 * n * n)
                     .map(|at| {
                         let (i, j) = (at / n % n, at % n);
@@ -195,7 +195,7 @@ fn solves<T: Tested>() {
                     transposed,
                     conjugated,
                 };
-                // Small beside the diagonal, so that what is solved is well known.
+                // Small compared with the diagonal, so that the system is well conditioned.
                 let mut a: Vec<C> = drawn(n * n, n)
                     .iter()
                     .map(|x| c(x.re / n as f64, x.im / n as f64))
@@ -310,7 +310,7 @@ fn factors_of_an_elimination_give_the_rows() {
     eliminations::<Complex<f64>>();
 }
 
-/// A column without a pivot stays as it is.
+/// A column without a nonzero pivot stays unchanged.
 #[test]
 fn singular_matrices_are_eliminated() {
     let mut a = [0.0f64, 2.0, 0.0, 4.0];
@@ -333,7 +333,7 @@ fn singular_matrices_are_eliminated() {
     );
 }
 
-/// Two tridiagonal systems of each size, with a diagonal that is the larger and one that is not.
+/// Two tridiagonal systems of each size, one of them diagonally dominant.
 fn tridiagonal<T: Tested>() {
     for (n, columns) in [(0, 2), (1, 3), (2, 1), (3, 2), (10, 1), (41, 5)] {
         let [below, mut middle, above] = [1, 2, 3].map(|seed| drawn(2 * n, seed));

@@ -37,6 +37,6 @@ pub use singular::{SvdMethod, gesdd};
 pub use symmetric::heevd;
 pub use tridiagonal::{Tridiagonal, hetrd, ormtr};
 
-/// An iteration did not converge: LAPACK's `info`, which is not 0.
+/// The error of an iteration that did not converge: LAPACK's `info`, which is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotConverged(pub usize);

@@ -12,18 +12,18 @@ use crate::thread_pool::ThreadPool;
 use std::ptr;
 
 impl<T: Scalar> Matrix<'_, T> {
-    /// Writes `a b` here, for as many rows of `a` as there are here.
+    /// Overwrites this matrix by `a b`, for as many rows of `a` as this matrix has.
     pub(crate) fn set_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
         multiply(a, b, self, Update::Replace);
     }
 
-    /// Adds `a b` to what is here.
+    /// Adds `a b` to this matrix.
     pub(crate) fn add_product(&mut self, a: &Matrix<'_, T>, b: &Matrix<'_, T>) {
         multiply(a, b, self, Update::Add);
     }
 }
 
-/// What a product does to what is in its place.
+/// The effect of a product on the result's old value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Update {
     Replace,
@@ -80,8 +80,8 @@ unsafe fn run<R: Real>(axes: Axes, a: &[R], b: &[R], c: &mut [R], update: Update
         Update::Replace => product,
         Update::Add => product.and_then(Product::adding),
     };
-    // A product is missing only of types without an arithmetic, and one that adds only where sums have
-    // another type than the result. f32 and f64 have an arithmetic of their own on every CPU (`real!`).
+    // `Product::new` fails only for types without an arithmetic, and an adding product only if sums
+    // have another type than the result. f32 and f64 have an arithmetic on every CPU (`real!`).
     let product = product.expect("f32 and f64 have products, whose sums are of that type");
     const ALIGNMENT: usize = 64;
     let mut scratch = Vec::<u8>::with_capacity(product.scratch_bytes(1) + ALIGNMENT);
@@ -99,7 +99,7 @@ unsafe fn run<R: Real>(axes: Axes, a: &[R], b: &[R], c: &mut [R], update: Update
     }
 }
 
-/// The parts of each column, followed by those of the column times `i`.
+/// The parts of each column, followed by the parts of `i` times the column.
 fn beside_times_i<T: Scalar>(a: &[T], stride: usize, rows: usize, columns: usize) -> Vec<T::Real> {
     let mut widened = Vec::with_capacity(4 * rows * columns);
     if rows > 0 && columns > 0 {
