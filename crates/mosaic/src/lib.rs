@@ -54,9 +54,9 @@ use tegula_stablehlo::{Bytes, Error, Form, mlir};
 pub struct Source {
     /// The module, of the newest version.
     pub mlir: mlir::Module,
-    /// The same as typed operations.
+    /// The same module as typed operations.
     pub module: Module,
-    /// The call that it is the body of, if it is inside a program.
+    /// The call whose body it is, if it was found in a program.
     pub call: Option<Call>,
 }
 
@@ -82,12 +82,12 @@ fn is_kernel_function(operation: &mlir::Operation) -> bool {
         || operation.attribute("tpu.core_type").is_some()
 }
 
-/// The kernels of an input: bytecode or text of one kernel, or a program of StableHLO (bytecode,
-/// text or a file of `jax.export`) with calls of some; [`None`] if it is no such thing or has no
+/// The kernels of an input: bytecode or text of one kernel, or a StableHLO program (bytecode, text
+/// or a file of `jax.export`) with calls of kernels; [`None`] if the input is neither or has no
 /// kernel.
 ///
 /// # Errors
-/// What is malformed or not known, with its place.
+/// A malformed or unsupported element of the input, with its place.
 pub fn read(bytes: impl Into<Bytes>) -> Result<Option<Vec<Source>>, Error> {
     let module = tegula_stablehlo::read(bytes)?;
     if is_kernel(&module) {

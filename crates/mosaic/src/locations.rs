@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tegula_stablehlo::mlir::{Attribute, Location, Module, Operation};
 use tegula_stablehlo::{Bytes, bytecode};
 
-/// Gives a module's operations the places that a blob has for them.
+/// Sets the locations of a module's operations from a blob.
 pub(crate) fn apply(module: &mut Module, blob: &Bytes) {
     let Ok(places) = bytecode::read(blob) else {
         return;
@@ -19,7 +19,7 @@ pub(crate) fn apply(module: &mut Module, blob: &Bytes) {
     in_attributes(&places.operation, &mut listed);
     let count = count(&module.operation);
     let places = [listed, found].into_iter().find(|list| {
-        // With or without the module itself.
+        // The list may or may not include the module itself.
         list.len() == count || list.len() + 1 == count
     });
     if let Some(places) = places {

@@ -6,7 +6,7 @@
 
 #![no_std]
 
-// Those files name these crates.
+// The names by which those files import these crates.
 extern crate core as std;
 extern crate self as half;
 extern crate self as libm;

@@ -2,7 +2,7 @@
 
 use crate::ir::{Binary, Cast, Op, Unary};
 
-/// The operation of a name that has no attributes that matter.
+/// The operation with this name, if it has no relevant attributes.
 pub(super) fn plain(name: &str) -> Option<Op> {
     unary(name)
         .map(Op::Unary)

@@ -140,7 +140,7 @@ binary! {
     tegula_rt_c64_atan2 tegula_rt_c128_atan2 functions::atan2;
 }
 
-/// The distance from 0.
+/// The absolute value.
 ///
 /// # Safety
 /// The operand is there.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn tegula_rt_c64_abs(slots: *mut u128) {
     }
 }
 
-/// The distance from 0.
+/// The absolute value.
 ///
 /// # Safety
 /// The operand is there.

@@ -8,10 +8,10 @@ use rustc_hash::FxHashMap;
 use tegula_ir::Scalar;
 use tegula_mosaic::ir::{Block, Constant, Kernel, Module, Op, Value, Window};
 
-/// The most grid points that are visited.
+/// The maximum number of grid points that are visited.
 const MOST_POINTS: i64 = 1 << 22;
 
-/// The sizes of the array that a window is of.
+/// The sizes of the array that a window belongs to.
 pub(super) fn of(
     module: &Module,
     kernel: &Kernel,
